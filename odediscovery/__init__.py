@@ -1,0 +1,55 @@
+"""Differential equations read off from measured time series by arithmetic neural networks.
+
+    from odediscovery import discover, load_csv
+
+    found = discover(load_csv("measurements.csv"))
+    print(found.equations_text())
+
+The public names are imported when they are first used, so that `import odediscovery` (and with
+it the command's help) costs nothing: torch, scipy and sympy come with the work that needs them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from odediscovery.discovery import discover
+    from odediscovery.equations import Equations
+    from odediscovery.errors import FitError, InputError, OdeDiscoveryError
+    from odediscovery.monitor import Monitor
+    from odediscovery.result import Discovery
+    from odediscovery.series import TimeSeries, Trajectory, load_csv, write_csv
+    from odediscovery.settings import Settings, settings_for
+    from odediscovery.systems import SYSTEMS, get_system, simulate_system
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "SYSTEMS", "Discovery", "Equations", "FitError", "InputError", "Monitor",
+    "OdeDiscoveryError", "Settings", "TimeSeries", "Trajectory", "discover", "get_system",
+    "load_csv", "settings_for", "simulate_system", "write_csv",
+]  # fmt: skip
+
+_HOME = {
+    "discovery": ("discover",),
+    "equations": ("Equations",),
+    "errors": ("FitError", "InputError", "OdeDiscoveryError"),
+    "monitor": ("Monitor",),
+    "result": ("Discovery",),
+    "series": ("TimeSeries", "Trajectory", "load_csv", "write_csv"),
+    "settings": ("Settings", "settings_for"),
+    "systems": ("SYSTEMS", "get_system", "simulate_system"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOME.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

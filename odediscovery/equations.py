@@ -1,0 +1,309 @@
+"""Differential equations as one value: expressions, constants with errors, names and units.
+
+Where every right-hand side is a sum of products of powers, the same law is also kept as numbers
+(`PowerSum`), in which a monomial that stands in several equations is one: its exponents are
+single constants with single standard errors. Anything else (a sine, a logarithm) is kept as
+sympy expressions alone. Column names may be anything; inside, states are symbols with safe names.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import sympy
+from numpy.typing import ArrayLike, NDArray
+from scipy.integrate import LSODA
+
+from odediscovery.errors import InputError
+from odediscovery.expressions import identifiers, number, parse, text
+from odediscovery.powersum import Array, PowerSum
+from odediscovery.printing import julia_source, latex_rows, pretty_text, python_source
+
+# An integration that needs more evaluations has met a singularity or a stiff wall.
+MOST_EVALUATIONS = 100_000
+# A product of sums with more terms stays as it is; it is no readable law either way.
+_MOST_TERMS = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """dx_i/dt = f_i(x) for named states.
+
+    Args:
+        states: names as the user wrote them.
+        right_hand_sides: f_i over `symbols`, one a state.
+        time_name: name of the time.
+        power_sum: the same law as numbers, or None where some f_i is no sum of monomials.
+        standard_errors: of the constants of `power_sum`, in the same places; 0 for those held
+            fixed (snapped), nan where unknown.
+        snapped: (coefficients, exponents) of `power_sum`, True for constants set to a round
+            number instead of a fitted one.
+        units: unit of a state or of the time, by name, where known.
+
+    >>> decay = Equations.parse(["mass"], {"mass": "-0.5*mass"})
+    >>> print(decay.pretty())
+    mass' = -0.5*mass
+    """
+
+    states: tuple[str, ...]
+    right_hand_sides: tuple[sympy.Expr, ...]
+    time_name: str = "t"
+    power_sum: PowerSum | None = None
+    standard_errors: PowerSum | None = None
+    snapped: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None
+    units: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def symbols(self) -> tuple[sympy.Symbol, ...]:
+        """One symbol a state, with a safe name."""
+        return _symbols(self.states)
+
+    @classmethod
+    def from_power_sum(
+        cls, states: Sequence[str], power_sum: PowerSum, *, time_name: str = "t",
+        standard_errors: PowerSum | None = None,
+        snapped: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
+        units: Mapping[str, str] | None = None,
+    ) -> Equations:  # fmt: skip
+        """The equations of a law given as numbers; equal monomials should be merged before.
+
+        Raises:
+            ValueError: the number of states or the shapes do not fit.
+        """
+        if len(states) != power_sum.n_states:
+            raise ValueError(f"{len(states)} names for a law of {power_sum.n_states} states")
+        shapes = [] if standard_errors is None else [standard_errors.coefficients.shape]
+        shapes += [] if snapped is None else [snapped[0].shape, snapped[1].T.shape]
+        if any(shape != power_sum.coefficients.shape for shape in shapes):
+            raise ValueError("standard errors and snapped constants should have the shapes of "
+                             "the law")  # fmt: skip
+        symbols = _symbols(states)
+        monomials = [
+            sympy.Mul(*(sympy.Pow(s, number(float(p))) for s, p in zip(symbols, w, strict=True)))
+            for w in power_sum.exponents
+        ]
+        sides = tuple(
+            sympy.Add(*(number(float(c)) * m for c, m in zip(row, monomials, strict=True)))
+            for row in power_sum.coefficients
+        )
+        return cls(tuple(states), sides, time_name, power_sum, standard_errors, snapped,
+                   dict(units or {}))  # fmt: skip
+
+    @classmethod
+    def parse(
+        cls, states: Sequence[str], texts: Mapping[str, str], *, time_name: str = "t",
+        constants: Mapping[str, float] | None = None, units: Mapping[str, str] | None = None,
+    ) -> Equations:  # fmt: skip
+        """The equations written as text, read without evaluating anything.
+
+        Args:
+            states: names as the user wrote them.
+            texts: right-hand side of every state, over the safe identifiers of the states.
+            constants: other names in the texts and the numbers they stand for.
+            time_name, units: as in the class.
+
+        Raises:
+            InputError: a state without text, or a text that cannot be read.
+
+        >>> law = Equations.parse(["S"], {"S": "k - S**0.5"}, constants={"k": 2.0})
+        >>> law.power_sum.exponents.tolist()
+        [[0.0], [0.5]]
+        """
+        symbols = _symbols(states)
+        names: dict[str, sympy.Symbol | float] = dict(constants or {})
+        names.update({symbol.name: symbol for symbol in symbols})
+        for state in states:
+            if state not in texts:
+                raise InputError(f"the equation of {state!r} is missing")
+        sides = tuple(parse(texts[state], names) for state in states)
+        power_sum = _power_sum(sides, symbols)
+        if power_sum is not None:
+            return cls.from_power_sum(states, power_sum, time_name=time_name, units=units)
+        return cls(tuple(states), sides, time_name, units=dict(units or {}))
+
+    @property
+    def complexity(self) -> int:
+        """Constants and states of a sum of monomials (see `PowerSum.complexity`); nodes of the
+        expression trees otherwise."""
+        if self.power_sum is not None:
+            return self.power_sum.complexity
+        return sum(1 for side in self.right_hand_sides for _ in sympy.preorder_traversal(side))
+
+    def rates(self, x: ArrayLike) -> Array:
+        """dx/dt for x [..., states] -> [..., states]; nan or inf where it is not defined."""
+        with np.errstate(all="ignore"):
+            return self._rates_function()(np.asarray(x, dtype=np.float64))
+
+    def simulate(
+        self, initial: ArrayLike, times: ArrayLike, rtol: float = 1e-9, atol: float = 1e-12,
+        most_evaluations: int = MOST_EVALUATIONS,
+    ) -> Array:  # fmt: skip
+        """The states at some times, [n, states]; nan rows from where the solution fails on.
+
+        Args:
+            initial: states at the first time [states].
+            times: increasing [n].
+            rtol: relative tolerance of the solver (LSODA).
+            atol: absolute tolerance, as a share of the initial value of each state.
+            most_evaluations: of the right-hand sides, after which the solution counts as failed.
+
+        >>> decay = Equations.parse(["x"], {"x": "-x"})
+        >>> decay.simulate([1.0], [0.0, 1.0])[1].round(6).tolist()
+        [0.367879]
+        """
+        start, at = np.array(initial, dtype=np.float64), np.array(times, dtype=np.float64)
+        if start.shape != (len(self.states),) or at.ndim != 1:
+            raise ValueError(f"expected {len(self.states)} initial values and a list of times, got "
+                             f"shapes {start.shape} and {at.shape}")  # fmt: skip
+        largest = np.max(np.abs(start), initial=0.0) or 1.0
+        # A state that starts at 0 is measured by a millionth of the largest one.
+        absolute = atol * np.maximum(np.abs(start), 1e-6 * largest)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return _integrate(self._rates_function(), start, at, rtol, absolute, most_evaluations)
+
+    def texts(self) -> dict[str, str]:
+        """Right-hand side of every state, over safe identifiers, with exact numbers."""
+        sides = zip(self.states, self.right_hand_sides, strict=True)
+        return {state: text(side) for state, side in sides}
+
+    def pretty(self, digits: int = 4) -> str:
+        """Lines for people: x' = 0.0600(12)*x^0.5, with two digits of the standard error in
+        parentheses, and round constants bare.
+
+        Args:
+            digits: significant digits of a constant whose error is unknown.
+        """
+        return pretty_text(self, digits)
+
+    def latex(self, digits: int = 4) -> dict[str, str]:
+        r"""Every equation in LaTeX, "\frac{dx}{dt} = ...", by state."""
+        return latex_rows(self, digits)
+
+    def python(self) -> str:
+        """Source of a Python function `rates(t, y)` for scipy's `solve_ivp`."""
+        return python_source(self)
+
+    def julia(self) -> str:
+        """Source of a Julia function `rates!(du, u, p, t)` for DifferentialEquations.jl."""
+        return julia_source(self)
+
+    def _rates_function(self) -> Callable[[Array], Array]:
+        if self.power_sum is not None:
+            return self.power_sum.rates
+        # Private names: a column called `sin` or `x y` never becomes code.
+        private = [sympy.Symbol(f"y{k}") for k in range(len(self.states))]
+        renamed = dict(zip(self.symbols, private, strict=True))
+        sides = [side.xreplace(renamed) for side in self.right_hand_sides]
+        compiled = sympy.lambdify(private, sides, modules="numpy")
+
+        def rates(x: Array) -> Array:
+            values = compiled(*np.moveaxis(x, -1, 0))
+            return np.stack([np.broadcast_to(v, x.shape[:-1]) for v in values], axis=-1)
+
+        return rates
+
+
+def _symbols(states: Sequence[str]) -> tuple[sympy.Symbol, ...]:
+    return tuple(sympy.Symbol(name) for name in identifiers(states).values())
+
+
+class _GivenUp(Exception):
+    """The right-hand sides left the range of floats, or were asked for too often."""
+
+
+def _integrate(rates: Callable[[Array], Array], start: Array, times: Array, rtol: float,
+               atol: Array, most_evaluations: int) -> Array:  # fmt: skip
+    """Steps by hand: what was reached before a failure is kept, which `solve_ivp` would lose."""
+    result = np.full((len(times), len(start)), np.nan)
+    if not len(times) or not np.isfinite(start).all() or not np.isfinite(times).all():
+        return result
+    result[times == times[0]] = start
+    evaluations = 0
+
+    def right(_: float, x: Array) -> Array:
+        nonlocal evaluations
+        evaluations += 1
+        value = rates(x)
+        if evaluations > most_evaluations or not np.isfinite(value).all():
+            raise _GivenUp
+        return value
+
+    try:
+        solver = LSODA(right, float(times[0]), start, float(times[-1]), rtol=rtol, atol=atol)
+        while solver.status == "running":
+            solver.step()
+            if solver.status == "failed" or not np.isfinite(solver.y).all():
+                break
+            inside = (times > solver.t_old) & (times <= solver.t)
+            if inside.any():
+                result[inside] = solver.dense_output()(times[inside]).T
+    except (_GivenUp, ArithmeticError, ValueError):
+        pass
+    return result
+
+
+def _power_sum(sides: Sequence[sympy.Expr], symbols: Sequence[sympy.Symbol]) -> PowerSum | None:
+    """The law as numbers, or None where some side is no sum of monomials."""
+    place = {symbol: k for k, symbol in enumerate(symbols)}
+    found: dict[tuple[float, ...], dict[int, float]] = {}
+    for i, side in enumerate(sides):
+        terms = _terms(side)
+        for term in terms or ():
+            monomial = _monomial(term, place)
+            if monomial is None:
+                return None
+            coefficient, powers = monomial
+            row = found.setdefault(powers, {})
+            row[i] = row.get(i, 0.0) + coefficient
+        if terms is None:
+            return None
+    kept = {powers: row for powers, row in found.items() if any(row.values())}
+    coefficients = np.zeros((len(symbols), len(kept)))
+    for j, row in enumerate(kept.values()):
+        for i, coefficient in row.items():
+            coefficients[i, j] = coefficient
+    exponents = np.array(list(kept), dtype=np.float64).reshape(len(kept), len(symbols))
+    return PowerSum(coefficients, exponents)
+
+
+def _terms(side: sympy.Expr) -> tuple[sympy.Expr, ...] | None:
+    """The terms of a sum, multiplied out if it stays short."""
+    if side == 0:
+        return ()
+    if _count_terms(side) > _MOST_TERMS:
+        return None
+    multiplied = side.expand(
+        power_base=False, power_exp=False, log=False, basic=False, complex=False
+    )
+    return tuple(sympy.Add.make_args(multiplied))
+
+
+def _count_terms(side: sympy.Expr) -> float:
+    """An upper bound of the number of terms after multiplying out."""
+    if side.is_Add:
+        return math.fsum(_count_terms(part) for part in side.args)
+    if side.is_Mul:
+        return float(np.prod([_count_terms(part) for part in side.args]))
+    if side.is_Pow and side.exp.is_Integer and side.exp > 1 and not side.base.is_Symbol:
+        return float(_count_terms(side.base) ** min(float(side.exp), 100.0))
+    return 1.0
+
+
+def _monomial(
+    term: sympy.Expr, place: Mapping[sympy.Symbol, int]
+) -> tuple[float, tuple[float, ...]] | None:
+    coefficient, powers = 1.0, [0.0] * len(place)
+    for factor in sympy.Mul.make_args(term):
+        base, exponent = factor.as_base_exp()
+        if factor.is_Number:
+            coefficient *= float(factor)
+        elif base in place and exponent.is_Number:
+            powers[place[base]] += float(exponent)
+        else:
+            return None
+    return coefficient, tuple(powers)

@@ -1,0 +1,35 @@
+"""The exceptions a person can meet, and the words for a name that does not exist.
+
+Everything raised on purpose is an `OdeDiscoveryError`. `InputError` is a mistake in the call
+or the data (the command exits with 2), `FitError` a fit that could not be done (exit 1).
+Every message says what was expected, what came and what to do, in one line.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class OdeDiscoveryError(Exception):
+    """Base of all errors this package raises on purpose."""
+
+
+class InputError(OdeDiscoveryError, ValueError):
+    """The data or the call is wrong; the person who called can mend it."""
+
+
+class FitError(OdeDiscoveryError, RuntimeError):
+    """The input was right, but no equations could be found; the message says why."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
+    """The error for a `name` that is not among the `known` ones, with the nearest of them.
+
+    >>> str(unknown_name("state", "Suceptible", ["Susceptible", "Infected"]))
+    "unknown state 'Suceptible': did you mean 'Susceptible'? Known: Susceptible, Infected"
+    """
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return InputError(f"unknown {kind} {name!r}: {hint}Known: {', '.join(names) or 'none'}")

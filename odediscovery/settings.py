@@ -1,0 +1,100 @@
+"""Every option of a fit and its default, and the recipes. Standard library only.
+
+The command line builds its flags and help from here, so that `--help` needs no torch, and the
+estimator's arguments are these fields. A recipe is a set of defaults: `default` is ours,
+`paper` trains as the paper prints it, `as-run` as the original Julia code ran (RMSProp with
+decay 0.9, Euler with a step of one time unit, gates whose gradient stops outside [0, 1]).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from odediscovery.errors import InputError, unknown_name
+
+
+def _option(default: Any, help_text: str) -> Any:
+    return field(default=default, metadata={"help": help_text})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All options of `discover`; each field's help text stands in its metadata.
+
+    >>> Settings(members=4).members
+    4
+    """
+
+    recipe: str = _option("default", "default, paper or as-run")
+    seed: int = _option(0, "random seed; the same seed gives the same equations on one machine")
+    members: int = _option(12, "networks trained side by side from random starts")
+    hidden: int = _option(8, "hidden units of a network: an upper bound of distinct monomials")
+    max_seconds: float | None = _option(None, "stop after this many seconds with the best so far")
+    threads: int | None = _option(None, "processor threads (default: 1, fastest for usual sizes)")
+    unit: str = _option("RealNPU", "power unit of the first layer: RealNPU, NPU or Dense")
+    grow: bool = _option(True, "start some members from monomials grown on the integral form")
+    l1: float = _option(0.01, "weight of the L1 norm of all parameters")
+    adam_steps: int = _option(1200, "gradient steps before LBFGS")
+    learning_rate: float = _option(0.015, "largest learning rate of the gradient steps")
+    lbfgs_steps: int = _option(40, "most LBFGS iterations")
+
+    def checked(self) -> Settings:
+        """These settings, or an `InputError` that names the option that is out of range."""
+        limits: list[tuple[str, float]] = [
+            ("members", 1), ("hidden", 1), ("adam_steps", 0), ("lbfgs_steps", 0),
+            ("seed", 0), ("l1", 0.0),
+        ]  # fmt: skip
+        for name, least in limits:
+            value = getattr(self, name)
+            if not value >= least:
+                raise InputError(f"--{name.replace('_', '-')} must be at least {least}, got {value}")
+        if self.recipe not in RECIPES:
+            raise unknown_name("recipe", self.recipe, RECIPES)
+        if self.unit not in UNITS:
+            raise unknown_name("unit", self.unit, UNITS)
+        if self.threads is not None and self.threads < 1:
+            raise InputError(f"--threads must be at least 1, got {self.threads}")
+        if self.max_seconds is not None and not self.max_seconds > 0:
+            raise InputError(f"--max-seconds must be positive, got {self.max_seconds}")
+        return self
+
+    def as_dict(self) -> dict[str, Any]:
+        """The options as plain values, for `result.json`."""
+        return dataclasses.asdict(self)
+
+
+UNITS = ("RealNPU", "NPU", "Dense")
+
+RECIPES: Mapping[str, Mapping[str, Any]] = {
+    "default": {},
+    "paper": {
+        "members": 5, "hidden": 9, "grow": False, "l1": 0.01, "adam_steps": 3000,
+        "learning_rate": 0.005, "lbfgs_steps": 1000,
+    },
+    "as-run": {
+        "members": 5, "hidden": 9, "grow": False, "l1": 0.01, "adam_steps": 3000,
+        "learning_rate": 0.005, "lbfgs_steps": 1000,
+    },
+}  # fmt: skip
+
+
+def settings_for(recipe: str = "default", **options: Any) -> Settings:
+    """The settings of a recipe with some options replaced; options that are None stay.
+
+    Raises:
+        InputError: unknown recipe or option, or a value out of range.
+
+    >>> settings_for("paper", seed=3).adam_steps
+    3000
+    """
+    if recipe not in RECIPES:
+        raise unknown_name("recipe", recipe, RECIPES)
+    names = [f.name for f in dataclasses.fields(Settings)]
+    for name in options:
+        if name not in names:
+            raise unknown_name("option", name, names)
+    given = {name: value for name, value in options.items() if value is not None}
+    return Settings(**{"recipe": recipe, **RECIPES[recipe], **given}).checked()
