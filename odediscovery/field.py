@@ -1,0 +1,123 @@
+"""The vector field dx/dt = unit_L(... unit_1(x)): a chain of units, all members at once.
+
+The parameters of the whole chain lie in one tensor theta [members, parameters], so that every
+optimiser sees one vector a member, and `free` says which of them may still change: pruning
+fixes an entry (at 0, or a gate at 1) instead of building a new network. Members of different
+hidden size differ only by `free`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import sympy
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from odediscovery.units import AbstractUnit
+
+
+@dataclass(frozen=True, eq=False)
+class VectorField:
+    """dx/dt = units(x; theta) for every member.
+
+    Args:
+        units: the chain, input first.
+        theta: parameters [members, P], laid out unit by unit in the order of `unit.shapes()`.
+        free: bool [members, P]; an entry that is not free keeps its value in theta.
+    """
+
+    units: tuple[AbstractUnit, ...]
+    theta: Tensor
+    free: Tensor
+
+    @classmethod
+    def random(
+        cls, units: Sequence[AbstractUnit], members: int, generator: torch.Generator
+    ) -> VectorField:
+        """Members from the units' own random initialisation, everything free."""
+        parts = [u.initial(members, generator) for u in units]
+        theta = torch.cat([v.reshape(members, -1) for p in parts for v in p.values()], dim=1)
+        return cls(tuple(units), theta, torch.ones_like(theta, dtype=torch.bool))
+
+    @property
+    def members(self) -> int:
+        """Number of networks side by side."""
+        return self.theta.shape[0]
+
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+        return self.units[0].inputs
+
+    def slices(self) -> list[tuple[int, str, slice, tuple[int, ...]]]:
+        """(unit's index, parameter's name, place in theta, shape) of every parameter."""
+        places, start = [], 0
+        for i, unit in enumerate(self.units):
+            for name, shape in unit.shapes().items():
+                stop = start + math.prod(shape)
+                places.append((i, name, slice(start, stop), shape))
+                start = stop
+        return places
+
+    def unpack(self, theta: Tensor) -> list[dict[str, Tensor]]:
+        """theta [members, P] as one dictionary of parameters a unit (views, no copies)."""
+        parts: list[dict[str, Tensor]] = [{} for _ in self.units]
+        for i, name, place, shape in self.slices():
+            parts[i][name] = theta[:, place].reshape(theta.shape[0], *shape)
+        return parts
+
+    def place(self, unit: int, name: str) -> slice:
+        """Where a parameter of a unit lies in theta."""
+        return next(p for i, n, p, _ in self.slices() if i == unit and n == name)
+
+    def rates(self, theta: Tensor) -> Callable[[Tensor], Tensor]:
+        """The function x [members, batch, states] -> dx/dt for these parameters."""
+        chain = [u.bound(p) for u, p in zip(self.units, self.unpack(theta), strict=True)]
+
+        def dx_dt(x: Tensor) -> Tensor:
+            for unit in chain:
+                x = unit(x)
+            return x
+
+        return dx_dt
+
+    def linearised(self, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """f, df/dx [members, batch, states, states] and df/dtheta [..., states, P] at x."""
+        parts, inputs = self.unpack(theta), []
+        for unit, p in zip(self.units, parts, strict=True):
+            inputs.append(x)
+            x = unit.compute(p, x)
+        n = x.shape[-1]
+        cotangents = torch.eye(n, dtype=x.dtype).expand(*x.shape[:-1], n, n)
+        pulled: list[list[Tensor]] = []
+        for unit, p, z in zip(reversed(self.units), reversed(parts), reversed(inputs), strict=True):
+            cotangents, grads = unit.pull(p, z, cotangents)
+            pulled.insert(0, [grads[name].flatten(3) for name in unit.shapes()])
+        return x, cotangents, torch.cat([g for unit in pulled for g in unit], dim=-1)
+
+    def select(self, index: Tensor | Sequence[int]) -> VectorField:
+        """The members at `index`, in that order (repeats allowed)."""
+        index = torch.as_tensor(index)
+        return dataclasses.replace(self, theta=self.theta[index], free=self.free[index])
+
+    def replace(self, theta: Tensor, free: Tensor | None = None) -> VectorField:
+        """The same chain with other parameters."""
+        return dataclasses.replace(self, theta=theta, free=self.free if free is None else free)
+
+    def arrays(self, member: int) -> list[dict[str, NDArray[np.float64]]]:
+        """One member's parameters as arrays, a dictionary a unit."""
+        parts = self.unpack(self.theta[member : member + 1].detach())
+        return [{k: v[0].cpu().numpy().copy() for k, v in p.items()} for p in parts]
+
+    def symbolic(self, member: int, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr]:
+        """The right-hand sides of one member, exact for its weights."""
+        x: list[sympy.Expr] = list(symbols)
+        for unit, p in zip(self.units, self.arrays(member), strict=True):
+            x = unit.symbolic(p, x)
+        return x

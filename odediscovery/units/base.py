@@ -1,0 +1,121 @@
+"""What every arithmetic unit is: numbers and symbols of one formula, for all members at once.
+
+A unit tells its formula twice, in the same file: `compute` on tensors and `symbolic` on sympy
+expressions. One test over the registry proves that the two agree. `compute` is a pure function
+of its parameters, so a `VectorField` can hold the parameters of a whole chain in one flat
+tensor (members first) and optimisers need to know nothing about units. As a `torch.nn.Module`
+a unit also keeps parameters of its own and is used like any layer.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import sympy
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+Arrays = Mapping[str, NDArray[np.float64]]
+Tensors = Mapping[str, Tensor]
+
+
+class AbstractUnit(nn.Module, ABC):
+    """A layer y = unit(x) whose formula can be read.
+
+    Args:
+        inputs: number of input features.
+        outputs: number of output features.
+        members: size of the leading axis of every parameter, independent networks side by side.
+        generator: source of the random initial weights (default: seed 0).
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        *,
+        members: int = 1,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.inputs, self.outputs, self.members = inputs, outputs, members
+        source = generator or torch.Generator().manual_seed(0)
+        for name, value in self.initial(members, source).items():
+            self.register_parameter(name, nn.Parameter(value))
+
+    @property
+    def name(self) -> str:
+        """Name in the registry."""
+        return type(self).__name__
+
+    @abstractmethod
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of every parameter of one member, in the order in which they are stored."""
+
+    @abstractmethod
+    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
+        """Random initial values [members, *shape] of every parameter."""
+
+    @abstractmethod
+    def compute(self, p: Tensors, x: Tensor) -> Tensor:
+        """The formula on tensors: x [members, batch, inputs] -> [members, batch, outputs]."""
+
+    def bound(self, p: Tensors) -> Callable[[Tensor], Tensor]:
+        """`compute` for fixed parameters; a solve calls it thousands of times with the same."""
+        return lambda x: self.compute(p, x)
+
+    def pull(self, p: Tensors, x: Tensor, cotangents: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Cotangents of the output pulled back, sample by sample: the chain rule of one unit.
+
+        Args:
+            x: inputs [members, batch, inputs].
+            cotangents: [members, batch, K, outputs].
+
+        Returns:
+            d/dx [members, batch, K, inputs] and, for every parameter, d/dp
+            [members, batch, K, *shape]. Units whose derivative is short write it out; this
+            default asks `torch.func`, correct for any `compute` and about ten times slower.
+        """
+
+        def one_sample(x_one: Tensor, g_one: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+            _, vjp = torch.func.vjp(lambda q, z: self.compute(q, z), dict(p), x_one[:, None, :])
+            grads, g_x = torch.func.vmap(vjp)(g_one.movedim(1, 0)[:, :, None, :])
+            return g_x[:, :, 0].movedim(0, 1), {k: v.movedim(0, 1) for k, v in grads.items()}
+
+        result: tuple[Tensor, dict[str, Tensor]] = torch.func.vmap(
+            one_sample, in_dims=(1, 1), out_dims=1
+        )(x, cotangents)
+        return result
+
+    @abstractmethod
+    def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        """The same formula on sympy expressions, exact for the weights of one member."""
+
+    def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        """The readable limit of `symbolic` (gates at 0 or 1); units without gates have none."""
+        return self.symbolic(p, x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """y = unit(x) with the unit's own parameters; x [members, batch, inputs]."""
+        return self.compute(dict(self.named_parameters()), x)
+
+
+def glorot(
+    members: int, outputs: int, inputs: int, generator: torch.Generator, gain: float = 1.0
+) -> Tensor:
+    """Glorot uniform weights [members, outputs, inputs]: U(-a, a), a = gain sqrt(6/(in + out))."""
+    bound = gain * math.sqrt(6.0 / (inputs + outputs))
+    uniform = torch.rand(members, outputs, inputs, generator=generator, dtype=torch.float64)
+    return (2.0 * uniform - 1.0) * bound
+
+
+def weighted_sum(weights: NDArray[np.float64], x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+    """sum_k W[j, k] x_k as one expression a row, zeros left out."""
+    return [
+        sympy.Add(*[sympy.Float(w, 17) * e for w, e in zip(row, x, strict=True) if w != 0])
+        for row in weights
+    ]

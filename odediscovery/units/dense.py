@@ -1,0 +1,53 @@
+"""The dense layer, the baseline without arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch import Tensor
+
+from odediscovery.units.base import AbstractUnit, Arrays, Tensors, glorot, weighted_sum
+
+ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[sympy.Expr], sympy.Expr]]] = {
+    "identity": (lambda x: x, lambda x: x),
+    "tanh": (torch.tanh, sympy.tanh),
+    "sigmoid": (torch.sigmoid, lambda x: 1 / (1 + sympy.exp(-x))),
+}
+
+
+class Dense(AbstractUnit):
+    """y = activation(W x + b).
+
+    Args:
+        activation: "identity", "tanh" (the fSIR baseline) or "sigmoid".
+    """
+
+    def __init__(
+        self, inputs: int, outputs: int, *, activation: str = "identity", **base: Any
+    ) -> None:
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, "
+                             f"got {activation!r}")  # fmt: skip
+        self.activation = activation
+        super().__init__(inputs, outputs, **base)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"weight": (self.outputs, self.inputs), "bias": (self.outputs,)}
+
+    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
+        return {
+            "weight": glorot(members, self.outputs, self.inputs, generator),
+            "bias": torch.zeros(members, self.outputs, dtype=torch.float64),
+        }
+
+    def compute(self, p: Tensors, x: Tensor) -> Tensor:
+        y = x @ p["weight"].transpose(-1, -2) + p["bias"][..., None, :]
+        return ACTIVATIONS[self.activation][0](y)
+
+    def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        sums = weighted_sum(p["weight"], x)
+        activation = ACTIVATIONS[self.activation][1]
+        return [activation(e + sympy.Float(b, 17)) for e, b in zip(sums, p["bias"], strict=True)]

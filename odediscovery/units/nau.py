@@ -1,0 +1,61 @@
+"""The Neural Addition Unit: weighted sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import sympy
+import torch
+from torch import Tensor
+
+from odediscovery.units.base import AbstractUnit, Arrays, Tensors, glorot, weighted_sum
+
+
+class NAU(AbstractUnit):
+    """y_j = sum_k W[j, k] x_k, with W clipped to [-1, 1] on request.
+
+    Args:
+        clip: True for the paper's clipped weights; False (default) for the plain matrix
+            product that NeuralArithmetic.jl runs and that coefficients of an ODE need.
+        gain: factor on the Glorot uniform initial weights (0.2 in the fSIR study).
+
+    Source: Madsen and Johansen, Neural Arithmetic Units (2020); Heim et al. (2020), Eq. 5.
+
+    >>> unit = NAU(2, 1)
+    >>> _ = unit.weight.data.copy_(torch.tensor([[[1.0, -2.0]]]))
+    >>> unit(torch.tensor([[[3.0, 1.0]]], dtype=torch.float64)).item()
+    1.0
+    """
+
+    def __init__(
+        self, inputs: int, outputs: int, *, clip: bool = False, gain: float = 1.0, **base: Any
+    ) -> None:
+        self.clip, self.gain = clip, gain
+        super().__init__(inputs, outputs, **base)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"weight": (self.outputs, self.inputs)}
+
+    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
+        return {"weight": glorot(members, self.outputs, self.inputs, generator, self.gain)}
+
+    def compute(self, p: Tensors, x: Tensor) -> Tensor:
+        return self.bound(p)(x)
+
+    def bound(self, p: Tensors) -> Callable[[Tensor], Tensor]:
+        weight = p["weight"].clamp(-1.0, 1.0) if self.clip else p["weight"]
+        transposed = weight.transpose(-1, -2)
+        return lambda x: x @ transposed
+
+    def pull(self, p: Tensors, x: Tensor, cotangents: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        if self.clip:
+            return super().pull(p, x, cotangents)
+        return cotangents @ p["weight"][:, None], {
+            "weight": cotangents[..., None] * x[:, :, None, None, :]
+        }
+
+    def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        weight = np.clip(p["weight"], -1.0, 1.0) if self.clip else p["weight"]
+        return weighted_sum(weight, x)

@@ -1,0 +1,222 @@
+"""The Neural Power Unit and its three simplifications: products of real powers.
+
+    y = exp(Re log r - pi Im k) cos(Im log r + pi Re k)
+    r = g (|x| + eps) + (1 - g),    k = g for x < 0, else 0,    g = min(max(gate, 0), 1)
+
+`Re`, `Im` [outputs, inputs] are the real and imaginary part of the exponents, g [inputs] the
+relevance gate that turns an irrelevant input into 1. One class computes it; the four units of
+the paper differ only in having imaginary weights and gates.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import sympy
+import torch
+from torch import Tensor
+
+from odediscovery.units.base import AbstractUnit, Arrays, Tensors, glorot
+
+EPSILON = sys.float_info.epsilon
+
+
+class AbstractPowerUnit(AbstractUnit):
+    """y_j = Re(prod_k x_k ** (Re[j, k] + i Im[j, k])), each x_k mixed with 1 by its gate.
+
+    Args:
+        gate_gradient: "through" lets the gate's gradient pass also outside [0, 1]
+            (NeuralArithmetic.jl since October 2020), "zero" stops it there (the fSIR runs).
+        gain: factor on the Glorot uniform initial weights (0.2 in the fSIR study).
+        nonnegative: which inputs (all, none, or one flag each) are nonnegative by nature:
+            noise or a solver's overshoot below 0 is read as 0 there and has no sign.
+
+    Source: Heim, Pevny, Smidl, Neural Power Units (2020), Eqs. 11, 14 and 15.
+    """
+
+    has_imaginary: bool
+    has_gate: bool
+    positive: Tensor
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        *,
+        gate_gradient: str = "through",
+        gain: float = 1.0,
+        nonnegative: bool | Sequence[bool] = False,
+        **base: Any,
+    ) -> None:
+        if gate_gradient not in ("through", "zero"):
+            raise ValueError(f"gate_gradient must be 'through' or 'zero', got {gate_gradient!r}")
+        self.gate_gradient, self.gain = gate_gradient, gain
+        flags = [nonnegative] * inputs if isinstance(nonnegative, bool) else list(nonnegative)
+        self.nonnegative = tuple(bool(flag) for flag in flags)
+        self.all_positive = all(self.nonnegative)
+        super().__init__(inputs, outputs, **base)
+        self.register_buffer("positive", torch.tensor(self.nonnegative), persistent=False)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        shapes: dict[str, tuple[int, ...]] = {"real": (self.outputs, self.inputs)}
+        if self.has_imaginary:
+            shapes["imaginary"] = (self.outputs, self.inputs)
+        if self.has_gate:
+            shapes["gate"] = (self.inputs,)
+        return shapes
+
+    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
+        values = {"real": glorot(members, self.outputs, self.inputs, generator, self.gain)}
+        if self.has_imaginary:
+            values["imaginary"] = torch.zeros_like(values["real"])
+        if self.has_gate:
+            values["gate"] = torch.full((members, self.inputs), 0.5, dtype=torch.float64)
+        return values
+
+    def compute(self, p: Tensors, x: Tensor) -> Tensor:
+        return self.bound(p)(x)
+
+    def bound(self, p: Tensors) -> Callable[[Tensor], Tensor]:
+        polar = self._polar(p)
+        real = p["real"].transpose(-1, -2)
+        if self.all_positive and not self.has_imaginary:
+            return lambda x: torch.exp(torch.log(polar(x)[0]) @ real)
+        imaginary = p["imaginary"].transpose(-1, -2) if self.has_imaginary else None
+
+        def power(x: Tensor) -> Tensor:
+            r, k = polar(x)
+            log_r = torch.log(r)
+            exponent, angle = log_r @ real, k @ real
+            if imaginary is not None:
+                exponent = exponent - k @ imaginary
+                angle = angle + log_r @ imaginary
+            return torch.exp(exponent) * torch.cos(angle)
+
+        return power
+
+    def _polar(self, p: Tensors) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+        """x -> (r, pi k), with what depends on the weights alone computed once."""
+        gate = self._gate(p["gate"])[..., None, :] if self.has_gate else torch.ones(())
+        gate = gate.to(p["real"])
+        # r = g (|x| + eps) + 1 - g = g |x| + (1 - g + g eps)
+        base = 1.0 - gate + gate * EPSILON
+        pi_gate = torch.pi * gate * (~self.positive).to(gate)
+
+        def polar(x: Tensor) -> tuple[Tensor, Tensor]:
+            r = torch.addcmul(base, self._size(x), gate)
+            return r, r if self.all_positive and not self.has_imaginary else pi_gate * (x < 0)
+
+        return polar
+
+    def _size(self, x: Tensor) -> Tensor:
+        if self.all_positive:
+            return x.clamp_min(0.0)
+        return torch.where(self.positive, x.clamp_min(0.0), x.abs())
+
+    def _gate(self, gate: Tensor) -> Tensor:
+        clamped = gate.clamp(0.0, 1.0)
+        if self.gate_gradient == "zero":
+            return clamped
+        return gate + (clamped - gate).detach()
+
+    def pull(self, p: Tensors, x: Tensor, cotangents: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        if self.has_imaginary or self.gate_gradient == "zero":
+            return super().pull(p, x, cotangents)
+        r, k = self._polar(p)(x)
+        real, log_r = p["real"], torch.log(r)
+        size = torch.exp(log_r @ real.transpose(-1, -2))
+        signed = not self.all_positive
+        angle = k @ real.transpose(-1, -2) if signed else None
+        y = size if angle is None else size * torch.cos(angle)
+        g_exponent = cotangents * y[:, :, None, :]
+        g_real = g_exponent[..., None] * log_r[:, :, None, None, :]
+        g_r = (g_exponent @ real[:, None]) / r[:, :, None, :]
+        slope = (x > 0).to(x.dtype)
+        if angle is not None:
+            g_angle = cotangents * (-size * torch.sin(angle))[:, :, None, :]
+            g_real = g_real + g_angle[..., None] * k[:, :, None, None, :]
+            slope = torch.where(self.positive, slope, torch.sign(x))
+        grads = {"real": g_real}
+        if self.has_gate:
+            g_gate = g_r * (self._size(x) + (EPSILON - 1.0))[:, :, None, :]
+            if angle is not None:
+                negative = torch.pi * ((x < 0) & ~self.positive).to(x.dtype)
+                g_gate = g_gate + (g_angle @ real[:, None]) * negative[:, :, None, :]
+            grads["gate"] = g_gate
+            slope = slope * p["gate"].clamp(0.0, 1.0)[:, None, :]
+        return g_r * slope[:, :, None, :], grads
+
+    def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        gate = np.clip(p["gate"], 0.0, 1.0) if self.has_gate else np.ones(self.inputs)
+        imaginary = p["imaginary"] if self.has_imaginary else np.zeros_like(p["real"])
+        flags = self.nonnegative
+        sizes = [sympy.Max(e, 0) if f else sympy.Abs(e) for e, f in zip(x, flags, strict=True)]
+        eps = sympy.Float(EPSILON, 17)
+        r = [
+            sympy.Float(g, 17) * (size + eps) + sympy.Float(1.0 - g, 17)
+            for g, size in zip(gate, sizes, strict=True)
+        ]
+        # 0 for x >= 0, 1 for x < 0; Heaviside(-x, 0) says just that.
+        k = [
+            sympy.S.Zero if f else sympy.Float(g, 17) * sympy.Heaviside(-e, 0)
+            for g, e, f in zip(gate, x, flags, strict=True)
+        ]
+        rows = []
+        for re, im in zip(p["real"], imaginary, strict=True):
+            terms = list(zip(re, im, r, k, strict=True))
+            size = sympy.Mul(*[b ** sympy.Float(w, 17) for w, _, b, _ in terms])
+            decay = sympy.Add(*[sympy.Float(v, 17) * h for _, v, _, h in terms if v])
+            angle = sympy.Add(
+                *[sympy.Float(v, 17) * sympy.log(b) for _, v, b, _ in terms if v],
+                *[sympy.pi * sympy.Float(w, 17) * h for w, _, _, h in terms if w],
+            )
+            rows.append(size * sympy.exp(-sympy.pi * decay) * sympy.cos(angle))
+        return rows
+
+    def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        """prod_k x_k ** Re[j, k] over the inputs whose gate is above 1/2, imaginary part left out.
+
+        The limit of `symbolic` for gates at 0 or 1, Im = 0, and x >= 0 or whole exponents.
+        """
+        gate = p["gate"] > 0.5 if self.has_gate else np.ones(self.inputs, dtype=bool)
+        return [
+            sympy.Mul(*[e ** _number(w) for w, g, e in zip(row, gate, x, strict=True) if g and w])
+            for row in p["real"]
+        ]
+
+
+def _number(value: float) -> sympy.Expr:
+    return sympy.Integer(int(value)) if value == round(value) else sympy.Float(value, 17)
+
+
+class NPU(AbstractPowerUnit):
+    """y = exp(Re log r - pi Im k) cos(Im log r + pi Re k) with relevance gates (Eq. 14)."""
+
+    has_imaginary, has_gate = True, True
+
+
+class RealNPU(AbstractPowerUnit):
+    """The NPU without imaginary weights: y = exp(Re log r) cos(pi Re k) with relevance gates.
+
+    >>> unit = RealNPU(2, 1)
+    >>> _ = unit.real.data.copy_(torch.tensor([[[0.5, 2.0]]])), unit.gate.data.fill_(1.0)
+    >>> round(unit(torch.tensor([[[4.0, 3.0]]], dtype=torch.float64)).item(), 9)
+    18.0
+    """
+
+    has_imaginary, has_gate = False, True
+
+
+class NaiveNPU(AbstractPowerUnit):
+    """The NPU without gates: a product with one input near zero loses all gradients (Eq. 11)."""
+
+    has_imaginary, has_gate = True, False
+
+
+class RealNaiveNPU(AbstractPowerUnit):
+    """Plain products of real powers: neither gates nor imaginary weights."""
+
+    has_imaginary, has_gate = False, False

@@ -1,0 +1,255 @@
+"""The objective: measured series cut into windows, each an initial value problem.
+
+A window is a run of consecutive sample intervals that starts at a (smoothed) measured state;
+all windows of all trajectories are one batch. With one-interval windows the loss is cheap,
+smooth and far from chaos; one window over the whole trajectory is the paper's loss and the
+maximum likelihood; growing the length goes from one to the other. A window of several
+intervals is integrated interval by interval, so that no Runge-Kutta stage reads the next
+interval's duration, and missing values weigh nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from odediscovery.field import VectorField
+from odediscovery.powersum import Array
+from odediscovery.series import TimeSeries
+from odediscovery.solve import (
+    DEFAULT_GRID,
+    GRIDS,
+    advance_by_grid,
+    advance_together,
+    choose_grids,
+    sensitivities,
+)
+
+# Share of its noise at which a fitted nonnegative start begins at least.
+AWAKE = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """B windows of L intervals of n states.
+
+    Args:
+        start: state at the beginning of every window, [B, n].
+        duration: length of every interval, [B, L]; 0 beyond the end of a trajectory.
+        target: measured state at the end of every interval, [B, L, n], 0 where missing.
+        weight: 1 / standard deviation of the residual, [B, L, n]; 0 where missing.
+        grid: index into `solve.GRIDS` for every interval, [B, L].
+        first, first_weight: the measured states at the starts [B, n] and their weights, which
+            count as residuals when starts are fitted.
+        heads: index of each trajectory's first window, [trajectories].
+        method: fixed-grid method of torchdiffeq.
+    """
+
+    start: Tensor
+    duration: Tensor
+    target: Tensor
+    weight: Tensor
+    grid: Tensor
+    first: Tensor
+    first_weight: Tensor
+    heads: Tensor
+    method: str = "rk4"
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """(windows, intervals, states)."""
+        b, length, n = self.target.shape
+        return b, length, n
+
+    def predict(self, field: VectorField, theta: Tensor, start: Tensor | None = None) -> Tensor:
+        """States at the end of every interval, [members, B, L, n]."""
+        members = theta.shape[0]
+        x = self.start.expand(members, *self.start.shape) if start is None else start
+        rates = field.rates(theta)
+        if self._shared is not None:
+            return advance_together(rates, x, *self._shared, self.method)
+        ends = []
+        for j in range(self.size[1]):
+            x = advance_by_grid(rates, x, self.duration[:, j], self.grid[:, j], self.method)
+            ends.append(x)
+        return torch.stack(ends, dim=2)
+
+    @cached_property
+    def _shared(self) -> tuple[Tensor, Tensor] | None:
+        """Times and steps of long windows that all have the same intervals, else None.
+
+        One solve then does all intervals; the overhead of many short ones is larger than they.
+        """
+        same = bool((self.duration == self.duration[:1]).all()) and bool((self.duration > 0).all())
+        if self.size[1] == 1 or not same:
+            return None
+        times = torch.cat([torch.zeros(1), self.duration[0].cumsum(0)]).to(self.duration)
+        grids = [GRIDS[int(g)] for g in self.grid.amax(dim=0)]
+        steps = [times[j] + grids[j][:-1] * self.duration[0, j] for j in range(self.size[1])]
+        return times, torch.cat([*steps, times[-1:]])
+
+    def loss(self, field: VectorField, theta: Tensor) -> Tensor:
+        """Mean squared weighted residual of every member, [members]."""
+        residual = (self.predict(field, theta) - self.target) * self.weight
+        return residual.square().sum(dim=(1, 2, 3)) / (self.weight > 0).sum()
+
+    def refined(self, field: VectorField, theta: Tensor, accuracy: float) -> Windows:
+        """The same windows with step grids fine enough for these members.
+
+        Args:
+            accuracy: allowed integration error of an interval in residual units, relative to
+                the weight: 0.1 is a tenth of the standard deviation a residual is given.
+        """
+        b, length, n = self.size
+        target = torch.where(self.weight > 0, self.target, torch.zeros(()).to(self.target))
+        begin = torch.cat([self.start[:, None], target[:, :-1]], dim=1).reshape(b * length, n)
+        usual = self.weight.reshape(-1, n)
+        usual = usual.sum(dim=0) / (usual > 0).sum(dim=0).clamp_min(1)
+        grid = choose_grids(
+            field, theta, begin.expand(theta.shape[0], -1, -1), self.duration.reshape(-1),
+            accuracy / usual.clamp_min(1e-300),
+        )  # fmt: skip
+        return dataclasses.replace(self, grid=grid.reshape(b, length))
+
+
+@dataclass(frozen=True, eq=False)
+class ShortResiduals:
+    """Residuals of one-interval windows from given starts, and their Jacobian.
+
+    The unknowns of a member are theta alone: `unknowns` is [members, P].
+    """
+
+    windows: Windows
+    field: VectorField
+
+    def residuals(self, unknowns: Tensor) -> Tensor:
+        """Weighted residuals [members, R]."""
+        with torch.no_grad():
+            predicted = self.windows.predict(self.field, unknowns)
+            return ((predicted - self.windows.target) * self.windows.weight).flatten(1)
+
+    def linearised(self, unknowns: Tensor) -> tuple[Tensor, Tensor]:
+        """Residuals [members, R] and Jacobian [members, R, P]."""
+        w, n = self.windows, self.field.n_states
+        start = w.start.expand(unknowns.shape[0], *w.start.shape)
+        end, s = sensitivities(self.field, unknowns, start, w.duration[:, 0], w.grid[:, 0])
+        residual = (end - w.target[:, 0]) * w.weight[:, 0]
+        jacobian = s[..., n:] * w.weight[:, 0, :, None]
+        return residual.flatten(1), jacobian.flatten(1, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class LongResiduals:
+    """Residuals of long windows whose start states are fitted too, and their Jacobian.
+
+    The unknowns of a member are theta and, behind it, one number a window and state: the start
+    itself, or its square root for nonnegative states (near zero the influence of a start under
+    sqrt(I) is unbounded, that of its root is not). The Jacobian is parallel in time: after one
+    sequential solve, the sensitivities of all intervals are one batch from the states found,
+    and the chain rule multiplies them up.
+
+        dx_{j+1} = Phi_j dx_j + Theta_j dtheta
+    """
+
+    windows: Windows
+    field: VectorField
+    nonnegative: Tensor
+
+    @property
+    def n_starts(self) -> int:
+        """How many unknowns stand behind theta."""
+        b, _, n = self.windows.size
+        return b * n
+
+    def pack(self, theta: Tensor) -> Tensor:
+        """Unknowns [members, P + starts] that begin at the windows' own starts."""
+        s, noise = self.windows.start, 1.0 / self.windows.first_weight.amax(dim=0)
+        # A root of exactly 0 has no gradient and would never leave.
+        least = torch.where(noise.isfinite(), AWAKE * noise, 0.0)
+        s = torch.where(self.nonnegative, s.clamp_min(0.0).maximum(least).sqrt(), s)
+        return torch.cat([theta, s.reshape(1, -1).expand(theta.shape[0], -1)], dim=1)
+
+    def starts(self, unknowns: Tensor) -> Tensor:
+        """Start states [members, windows, states]."""
+        b, _, n = self.windows.size
+        q = unknowns[:, unknowns.shape[1] - b * n :].reshape(-1, b, n)
+        return torch.where(self.nonnegative, q * q, q)
+
+    def _residuals(self, start: Tensor, ends: Tensor) -> Tensor:
+        w = self.windows
+        first = (start - w.first) * w.first_weight
+        return torch.cat([first.flatten(1), ((ends - w.target) * w.weight).flatten(1)], dim=1)
+
+    def residuals(self, unknowns: Tensor) -> Tensor:
+        """Weighted residuals [members, R], those of the starts first."""
+        with torch.no_grad():
+            start, theta = self.starts(unknowns), unknowns[:, : -self.n_starts]
+            return self._residuals(start, self.windows.predict(self.field, theta, start))
+
+    def linearised(self, unknowns: Tensor) -> tuple[Tensor, Tensor]:
+        """Residuals [members, R] and Jacobian [members, R, P + starts]."""
+        w, field = self.windows, self.field
+        b, length, n = w.size
+        theta, start = unknowns[:, : -self.n_starts], self.starts(unknowns)
+        members, p = theta.shape
+        with torch.no_grad():
+            ends = w.predict(field, theta, start)
+        begin = torch.cat([start[:, :, None], ends[:, :, :-1]], dim=2).reshape(members, -1, n)
+        _, s = sensitivities(field, theta, begin, w.duration.reshape(-1), w.grid.reshape(-1))
+        s = s.reshape(members, b, length, n, n + p)
+        # Columns of a window: parameters, then its own n start unknowns.
+        q = unknowns[:, -self.n_starts :].reshape(members, b, n)
+        d_start = torch.where(self.nonnegative, 2.0 * q, torch.ones_like(q))
+        d = torch.cat([torch.zeros(members, b, n, p).to(s), torch.diag_embed(d_start)], dim=-1)
+        blocks = [d]
+        for j in range(length):
+            d = s[:, :, j, :, :n] @ d
+            d[..., :p] += s[:, :, j, :, n:]
+            blocks.append(d)
+        jac = torch.stack(blocks, dim=2)  # [members, b, 1 + length, n, p + n]
+        weight = torch.cat([w.first_weight[:, None], w.weight], dim=1)
+        jac = jac * weight[..., None]
+        full = torch.zeros(members, b, length + 1, n, p + b * n).to(jac)
+        full[..., :p] = jac[..., :p]
+        for i in range(b):
+            full[:, i, :, :, p + i * n : p + (i + 1) * n] = jac[:, i, :, :, p:]
+        ordered = torch.cat([full[:, :, 0].flatten(1, 2), full[:, :, 1:].flatten(1, 3)], dim=1)
+        return self._residuals(start, ends), ordered
+
+
+def cut(series: TimeSeries, starts: TimeSeries, weight: Array, length: int | None,
+        method: str = "rk4") -> Windows:  # fmt: skip
+    """Windows of `length` intervals, one behind the other; None for whole trajectories.
+
+    Args:
+        series: measured, dimensionless; nan where missing.
+        starts: the same times without gaps and noise, from `smoothing.smooth`.
+        weight: 1 / standard deviation a residual of each state is given, [states].
+    """
+    longest = max(len(t.time) for t in series.trajectories) - 1
+    length = longest if length is None else min(length, longest)
+    rows: list[tuple[Array, ...]] = []
+    heads = []
+    for t, s in zip(series.trajectories, starts.trajectories, strict=True):
+        heads.append(len(rows))
+        for first in range(0, len(t.time) - 1, length):
+            stop = min(first + length, len(t.time) - 1)
+            short = length - (stop - first)
+            target = np.pad(t.values[first + 1 : stop + 1], ((0, short), (0, 0)),
+                            constant_values=np.nan)  # fmt: skip
+            duration = np.pad(np.diff(t.time[first : stop + 1]), (0, short))
+            seen = np.isfinite(target)
+            rows.append((s.values[first], duration, np.where(seen, target, 0.0), seen * weight,
+                         np.nan_to_num(t.values[first]), np.isfinite(t.values[first]) * weight))  # fmt: skip
+    start, duration, target, weights, measured, first_weight = (
+        torch.as_tensor(np.stack(column), dtype=torch.float64)
+        for column in zip(*rows, strict=True)
+    )
+    return Windows(start, duration, target, weights,
+                   torch.full(duration.shape, DEFAULT_GRID), measured, first_weight,
+                   torch.tensor(heads), method)  # fmt: skip
