@@ -1,0 +1,345 @@
+"""The command `odediscovery`: a CSV goes in, equations come out.
+
+Every command is a page: read, compute, say. Heavy libraries are imported when a command runs,
+so that help is instant; the flags of `fit` take their help from `Settings`. A person's mistake
+ends in one line on standard error that starts with `error: ` and exit code 2, a fit that could
+not be done in exit code 1, and nothing is written in either case.
+"""
+
+# Imports inside the commands are the point: help has to come before torch could be loaded.
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from odediscovery.errors import FitError, InputError, OdeDiscoveryError, unknown_name
+from odediscovery.settings import Settings, settings_for
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from odediscovery.result import Discovery
+
+FORMATS = ("text", "latex", "python", "julia", "json")
+# What a shell expects of a program that Ctrl-C ended; typer turns the exception into it.
+INTERRUPTED = 130
+# More rows than this are a slip of --until rather than a wish.
+MOST_ROWS = 100_000
+
+app = typer.Typer(
+    name="odediscovery",
+    help="Find the differential equations behind measured time series.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+def _flag(text: str, default: object = None) -> Any:
+    shown = text if default is None else f"{text} (default: {default})"
+    return typer.Option(help=shown, show_default=False)
+
+
+def _setting(name: str) -> Any:
+    """The flag of one field of `Settings`: its help and default stand there."""
+    field = next(f for f in dataclasses.fields(Settings) if f.name == name)
+    return _flag(field.metadata["help"], field.default)
+
+
+def _argument(name: str, text: str) -> Any:
+    return typer.Argument(metavar=name, help=text, show_default=False)
+
+
+Folder = Annotated[Path, _argument("DIR", "folder that `fit` wrote")]
+CsvOut = Annotated[Path | None, _flag("CSV file to write", "standard output")]
+
+
+@app.command()
+def fit(
+    data: Annotated[Path, _argument("DATA.csv", "CSV file, one row a sample")],
+    time: Annotated[str | None, _flag("column of times", "t, time or the first")] = None,
+    states: Annotated[str | None, _flag("columns to model: S,I,R", "all other numbers")] = None,
+    group: Annotated[str | None, _flag("column that tells trajectories apart")] = None,
+    recipe: Annotated[str, _setting("recipe")] = "default",
+    seed: Annotated[int | None, _setting("seed")] = None,
+    members: Annotated[int | None, _setting("members")] = None,
+    hidden: Annotated[int | None, _setting("hidden")] = None,
+    max_seconds: Annotated[float | None, _setting("max_seconds")] = None,
+    threads: Annotated[int | None, _setting("threads")] = None,
+    unit: Annotated[str | None, _setting("unit")] = None,
+    grow: Annotated[bool | None, _setting("grow")] = None,
+    l1: Annotated[float | None, _setting("l1")] = None,
+    adam_steps: Annotated[int | None, _setting("adam_steps")] = None,
+    learning_rate: Annotated[float | None, _setting("learning_rate")] = None,
+    lbfgs_steps: Annotated[int | None, _setting("lbfgs_steps")] = None,
+    out: Annotated[Path | None, _flag("folder to write", "DATA.odediscovery")] = None,
+    quiet: Annotated[bool, _flag("no progress on standard error")] = False,
+) -> None:
+    """Find equations for the series in a CSV file and write a folder of results."""
+    settings = settings_for(
+        recipe, seed=seed, members=members, hidden=hidden, max_seconds=max_seconds,
+        threads=threads, unit=unit, grow=grow, l1=l1, adam_steps=adam_steps,
+        learning_rate=learning_rate, lbfgs_steps=lbfgs_steps,
+    )  # fmt: skip
+    from odediscovery.series import load_csv
+
+    chosen = None if states is None else [name.strip() for name in states.split(",")]
+    series = load_csv(data, time=time, states=chosen, group=group)
+    folder = _new_folder(out or Path(f"{data.stem}.odediscovery"))
+
+    from odediscovery.discovery import discover
+    from odediscovery.plots import save_figures
+    from odediscovery.progress import TerminalMonitor
+
+    monitor = TerminalMonitor(settings.max_seconds, quiet=quiet)
+    with monitor.shown():
+        found = discover(series, settings, monitor)
+    found.save(folder)
+    save_figures(found, folder)
+    _print_discovery(found)
+    what = "the best so far is written" if found.outcome == "stopped" else "written"
+    print(f"{what} to {folder} ({found.seconds:.1f} s)")
+
+
+@app.command()
+def simulate(
+    system: Annotated[str, _argument("SYSTEM", "name of a known system")],
+    set: Annotated[list[str] | None, _flag("parameter or initial value: beta=0.1")] = None,
+    samples: Annotated[int | None, _flag("number of samples", "the system's own")] = None,
+    noise: Annotated[float, _flag("noise as a share of each state's spread", "0")] = 0.0,
+    seed: Annotated[int, _flag("random seed of the noise", "0")] = 0,
+    until: Annotated[float | None, _flag("last time", "the system's own")] = None,
+    out: CsvOut = None,
+) -> None:
+    """Simulate a known system: a CSV of samples as if they had been measured."""
+    from odediscovery.systems import simulate_system
+
+    given = _assignments(set or [], "--set")
+    if seed < 0:
+        raise InputError(f"--seed must be at least 0, got {seed}")
+    series = simulate_system(
+        system, set=given, samples=samples, noise=noise, seed=seed, until=until
+    )
+    run = series.trajectories[0]
+    _write_table((series.time_name, *series.states), run.time, run.values, out)
+
+
+@app.command()
+def predict(
+    folder: Folder,
+    initial: Annotated[str | None, _flag("initial values: S=100,I=0.01", "the fitted ones")] = None,
+    until: Annotated[float | None, _flag("last time, from the start of the data")] = None,
+    times: Annotated[Path | None, _flag("CSV file with the times", "those of the data")] = None,
+    out: CsvOut = None,
+) -> None:
+    """Integrate the equations of a result: a CSV of states over time."""
+    if until is not None and times is not None:
+        raise InputError("--until and --times cannot be given together; choose one")
+    import numpy as np
+
+    from odediscovery.result import Discovery
+
+    found = Discovery.load(folder)
+    names = found.equations.states
+    given = _assignments(initial.split(",") if initial else [], "--initial")
+    for name in given:
+        if name not in names:
+            raise unknown_name("state", name, names)
+    fitted = dict(zip(names, found.initial_values[0].tolist(), strict=True))
+    when = _times(found, until, times)
+    values = found.simulate(np.array([*(fitted | given).values()]) if given else None, when)
+    if not np.isfinite(values).all():
+        print("note: the solution grows without bound; later rows are empty", file=sys.stderr)
+    _write_table((found.series.time_name, *names), when, values, out)
+
+
+@app.command()
+def show(
+    folder: Folder,
+    format: Annotated[str, _flag("text, latex, python, julia or json", "text")] = "text",
+) -> None:
+    """Print the equations of a result, as text or in another language."""
+    if format not in FORMATS:
+        raise unknown_name("format", format, FORMATS)
+    from odediscovery.result import Discovery
+
+    found = Discovery.load(folder)
+    if format == "text":
+        _print_discovery(found)
+    elif format == "latex":
+        print(found.latex(), end="")
+    elif format == "python":
+        print(found.equations.python(), end="")
+    elif format == "julia":
+        print(found.equations.julia(), end="")
+    else:
+        print((folder / "result.json").read_text(encoding="utf-8"), end="")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the exit code is 0 (done), 2 (call or data wrong) or 1 (no fit)."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = app(args=given or ["--help"], prog_name="odediscovery", standalone_mode=False)
+        sys.stdout.flush()
+        return _complain("interrupted", INTERRUPTED) if code == INTERRUPTED else int(code or 0)
+    except (BrokenPipeError, SystemExit):
+        # The reader (`| head`) has seen enough, which typer turns into SystemExit if it sees it
+        # first; Python's own flush at exit must not complain either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except FitError as error:
+        return _complain(error, 1)
+    except (OdeDiscoveryError, typer.TyperException) as error:
+        return _complain(error, 2)
+    except OSError as error:
+        return _complain(f"{error.filename or 'output'}: {error.strerror or error}", 2)
+    except MemoryError:
+        return _complain("out of memory; ask for fewer samples or members", 2)
+    except KeyboardInterrupt:
+        return _complain("interrupted", INTERRUPTED)
+
+
+def _complain(error: Exception | str, code: int) -> int:
+    message = error.format_message() if isinstance(error, typer.TyperException) else str(error)
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def _new_folder(folder: Path) -> Path:
+    """`folder` if a result can be written there; made only when there is something to write."""
+    from odediscovery.result import read_document
+
+    if folder.is_dir() and any(folder.iterdir()):
+        try:
+            read_document(folder / "result.json")
+        except InputError:
+            raise InputError(
+                f"--out {folder}: a folder that holds something else; choose a new one"
+            ) from None
+    elif folder.exists() and not folder.is_dir():
+        raise InputError(f"--out {folder}: a file of that name exists; choose a folder")
+    _check_writable(folder, "--out")
+    return folder
+
+
+def _check_writable(path: Path, option: str) -> None:
+    """Try it out where the path's nearest existing folder is; nothing stays behind."""
+    nearest = next(p for p in (path, *path.absolute().parents) if p.exists())
+    try:
+        with tempfile.TemporaryFile(dir=nearest):
+            pass
+    except OSError as error:
+        raise InputError(f"{option} {path}: cannot be written ({error.strerror})") from error
+
+
+def _assignments(texts: Sequence[str], option: str) -> dict[str, float]:
+    """["S=100", ...] as numbers by name."""
+    values = {}
+    for text in texts:
+        name, sign, number = text.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not sign or not math.isfinite(value):
+            raise InputError(f"{option} expects NAME=NUMBER, got {text.strip()!r}")
+        values[name.strip()] = value
+    return values
+
+
+def _times(found: Discovery, until: float | None, file: Path | None) -> NDArray[np.float64]:
+    """The times to predict: of a file, up to `until` at the data's pace, or the data's own."""
+    import numpy as np
+
+    own = found.series.trajectories[0].time
+    if file is not None:
+        return np.array(_read_times(file, found.series.time_name))
+    if until is None:
+        return own
+    if not own[0] < until < math.inf:
+        raise InputError(f"--until must be later than the data's start {own[0]:g}, got {until:g}")
+    count = math.ceil((until - own[0]) / float(np.median(np.diff(own)))) + 1
+    if count > MOST_ROWS:
+        raise InputError(f"--until {until:g} would give {count} rows, at most {MOST_ROWS}: "
+                         "give the times you want with --times")  # fmt: skip
+    return np.linspace(own[0], until, count)
+
+
+def _read_times(path: Path, name: str) -> list[float]:
+    """The column called `name`, else the first column, with or without a header."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"--times {path}: cannot be read ({reason})") from error
+    column = next((k for k, cell in enumerate(rows[0]) if cell.strip() == name), 0) if rows else 0
+    times = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            times.append(float(row[column]))
+        except (ValueError, IndexError):
+            if number > 1:
+                raise InputError(f"--times {path}: row {number} holds no number") from None
+    if not times:
+        raise InputError(f"--times {path}: no times in it")
+    return times
+
+
+def _write_table(
+    header: Sequence[str], times: NDArray[np.float64], values: NDArray[np.float64], out: Path | None
+) -> None:
+    """A CSV of states over time to a file, whole or not at all, or to standard output."""
+    stream = io.StringIO()
+    table = csv.writer(stream, lineterminator="\n")
+    table.writerow(header)
+    for time, row in zip(times.tolist(), values.tolist(), strict=True):
+        table.writerow([repr(time), *("" if math.isnan(x) else repr(x) for x in row)])
+    if out is None:
+        print(stream.getvalue(), end="")
+        return
+    from odediscovery.result import write_whole
+
+    try:
+        write_whole(out, stream.getvalue().encode())
+    except OSError as error:
+        raise InputError(f"--out {out}: cannot be written ({error.strerror})") from error
+
+
+def _print_discovery(found: Discovery) -> None:
+    """Equations with error bars, messages, then the Pareto table with the chosen row marked."""
+    print(found.equations_text())
+    for message in found.messages:
+        print(f"note: {message}")
+    print()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("")
+    for title in ("complexity", "MSE", "R2"):
+        table.add_column(title, justify="right")
+    table.add_column("equations", overflow="fold")
+    for row in found.front:
+        plain = dataclasses.replace(row.equations, standard_errors=None)
+        table.add_row("*" if row.selected else "", str(row.complexity), f"{row.mse:.3g}",
+                      f"{row.r2:.6f}", Text(plain.pretty(3)))  # fmt: skip
+    console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False)
+    with console.capture() as captured:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))

@@ -1,0 +1,204 @@
+"""discover(): measured series in, readable equations out. The stages in their order.
+
+    prepare -> search (grow, train, prune) -> shortlist -> polish -> judge -> snap -> Discovery
+
+Every stage takes one finished value and returns a new one; this is the only file that knows
+the order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from odediscovery.equations import Equations
+from odediscovery.errors import FitError
+from odediscovery.judge import Candidate, Judged, choose, judged, non_dominated, shortlist
+from odediscovery.monitor import Monitor
+from odediscovery.polish import Polished, polish, snap
+from odediscovery.powersum import Array, PowerSum
+from odediscovery.prepare import Prepared, pooled, prepare
+from odediscovery.result import Discovery, FrontRow, Layer, Network
+from odediscovery.search import SETTLED, search
+from odediscovery.series import TimeSeries
+from odediscovery.settings import Settings
+
+# A candidate whose mean square is this many times the best one's is polished only roughly.
+FAR = 10.0
+# Members times windows are small tensors: a second thread waits longer than it works.
+THREADS = 1
+# Share of the variance that has to be explained before a law is claimed.
+POOR = 0.5
+
+
+def discover(
+    series: TimeSeries, settings: Settings | None = None, monitor: Monitor | None = None
+) -> Discovery:
+    """The ordinary differential equations behind measured series.
+
+    Args:
+        series: what was measured, from `load_csv` or `TimeSeries.from_arrays`.
+        settings: options, see `Settings`; default recipe if not given.
+        monitor: hears the progress and can stop the work; the best so far comes back.
+
+    Raises:
+        InputError: a setting is out of range.
+        FitError: no law could be integrated through the data.
+    """
+    settings = (settings or Settings()).checked()
+    monitor = monitor or Monitor(settings.max_seconds)
+    torch.set_num_threads(settings.threads or THREADS)
+    prepared = prepare(series)
+    candidates = search(prepared, settings, monitor)
+    rows = _polished_front(prepared, candidates, monitor)
+    if not rows:
+        raise FitError(
+            "no equations could be integrated through the data; more samples, or fewer states "
+            "(--states), may help"
+        )
+    chosen = choose(rows)
+    monitor.note(event="chosen", **_constants(prepared, rows[chosen]))
+    snapped = _snapped(prepared, rows[chosen])
+    rows[chosen] = snapped if snapped.polished.finite else rows[chosen]
+    return _result(prepared, rows, chosen, series, settings, monitor)
+
+
+def _polished_front(
+    p: Prepared, candidates: list[Candidate], monitor: Monitor
+) -> list[Judged]:
+    """The shortlist with constants refined on whole trajectories, those that integrate."""
+    samples = int(np.isfinite(pooled(p.data)).sum())
+    floor = SETTLED if p.clean else 0.0
+    listed = shortlist(candidates, samples, floor)
+    least = min((c.mean_square for c in listed), default=0.0) + floor
+    monitor.stage("polish", len(listed))
+    sigma = np.maximum(p.noise, p.floor)
+    rows = []
+    for i, c in enumerate(listed):
+        # A row that is far from the data is there for the front, not for its constants.
+        far = c.mean_square > FAR * least
+        most = 3 if monitor.stopping() or far else 20
+        polished = polish(c.law, p.data, c.initial, sigma, floor=p.floor,
+                          nonnegative=p.nonnegative, most=most)  # fmt: skip
+        if polished.finite:
+            rows.append(judged(polished, p.floor, c.origin))
+        monitor.step(i + 1)
+        monitor.note(event="candidate", origin=c.origin, complexity=c.law.complexity,
+                     mean_square=c.mean_square, finite=polished.finite,
+                     criterion=rows[-1].criterion if polished.finite else None)  # fmt: skip
+    return rows
+
+
+Free = tuple[NDArray[np.bool_], NDArray[np.bool_]]
+
+
+def _snapped(p: Prepared, row: Judged) -> Judged:
+    """The chosen law with simple exponents where the likelihood cannot tell the difference."""
+    before = row.polished
+    law, free = snap(before, np.log(before.counts.sum()))
+    if law is before.law:
+        return row
+    law, free = _merged(law, free)
+    sigma = np.maximum(np.sqrt(before.squares / before.counts), p.floor)
+    after = polish(law, p.data, before.initial, sigma, floor=p.floor,
+                   nonnegative=p.nonnegative, free=free)  # fmt: skip
+    return judged(after, p.floor, row.origin)
+
+
+def _merged(law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
+    """Monomials that snapping made equal as one; its exponents stay fixed where they were."""
+    merged = law.merged()
+    rows = [int(np.flatnonzero((law.exponents == w).all(axis=1))[0]) for w in merged.exponents]
+    return merged, (merged.coefficients != 0, free[1][rows])
+
+
+def _constants(p: Prepared, row: Judged) -> dict[str, object]:
+    """The constants of a law in the user's units before snapping, for the log."""
+    law = row.polished.law.unscaled(p.scale.state, p.scale.time)
+    return {"coefficients": law.coefficients.tolist(), "exponents": law.exponents.tolist(),
+            "exponent_errors": row.polished.errors.exponents.tolist()}  # fmt: skip
+
+
+def _equations(p: Prepared, row: Judged, series: TimeSeries) -> Equations:
+    """A polished law as equations in the user's units, with standard errors."""
+    polished = row.polished
+    law = polished.law.unscaled(p.scale.state, p.scale.time)
+    return Equations.from_power_sum(
+        series.states, law, time_name=series.time_name,
+        standard_errors=_unscaled_errors(p, polished),
+        snapped=(np.zeros(law.coefficients.shape, dtype=bool),
+                 (polished.law.exponents != 0) & ~polished.free[1]),
+    )  # fmt: skip
+
+
+def _unscaled_errors(p: Prepared, polished: Polished) -> PowerSum:
+    """Standard errors in the user's units.
+
+    A user's coefficient is A (s_i / T) prod_k s_k^-W[j, k]: its relative error also feels the
+    exponents, d ln A' = d ln A - sum_k ln(s_k) dW[j, k].
+    """
+    law, (free_a, free_w) = polished.law, polished.free
+    a_places, w_places = np.argwhere(free_a), np.argwhere(free_w)
+    user = law.unscaled(p.scale.state, p.scale.time).coefficients
+    errors = np.zeros_like(law.coefficients)
+    log_scale = np.log(p.scale.state)
+    for row, (i, j) in enumerate(a_places):
+        gradient = np.zeros(len(polished.covariance))
+        gradient[row] = user[i, j] / law.coefficients[i, j]
+        for column, (monomial, k) in enumerate(w_places, start=len(a_places)):
+            if monomial == j:
+                gradient[column] = -user[i, j] * log_scale[k]
+        errors[i, j] = np.sqrt(max(float(gradient @ polished.covariance @ gradient), 0.0))
+    return PowerSum(errors, polished.errors.exponents)
+
+
+def _front_row(p: Prepared, row: Judged, series: TimeSeries, selected: bool) -> FrontRow:
+    squares = row.polished.squares * p.scale.state**2
+    values = pooled(series)
+    spread = np.nansum((values - np.nanmean(values, axis=0)) ** 2)
+    return FrontRow(
+        _equations(p, row, series), row.polished.law.complexity,
+        float(squares.sum() / row.polished.counts.sum()),
+        float(1.0 - squares.sum() / spread) if spread > 0 else 1.0, row.criterion, selected,
+    )  # fmt: skip
+
+
+def _result(
+    p: Prepared, rows: list[Judged], chosen: int, series: TimeSeries, settings: Settings,
+    monitor: Monitor,
+) -> Discovery:  # fmt: skip
+    best = rows[chosen].polished
+    front = tuple(
+        _front_row(p, rows[i], series, i == chosen) for i in non_dominated(rows, chosen)
+    )
+    top = next(row for row in front if row.selected)
+    messages, outcome = list(series.messages), "converged"
+    if top.r2 < POOR:
+        outcome = "poor-fit"
+        messages.append(f"the best equations explain only {top.r2:.0%} of the variance: they are "
+                        f"no law of these data")  # fmt: skip
+    if reason := monitor.stopping():
+        outcome = "stopped"
+        messages.append(f"stopped ({reason}) after {monitor.seconds():.1f} s: this is the best so "
+                        f"far, not all members were finished")  # fmt: skip
+    messages += [f"{series.states[i]} never changes: its equation is zero"
+                 for i in np.flatnonzero(p.constant)]  # fmt: skip
+    noise = np.sqrt(best.squares / best.counts.clip(1)) * p.scale.state
+    return Discovery(
+        series=series, equations=top.equations, initial_values=best.initial * p.scale.state,
+        front=front, mse=top.mse, r2=top.r2, r2_heldout=None, noise=noise, outcome=outcome,
+        messages=tuple(messages), settings=settings, seconds=round(monitor.seconds(), 3),
+        network=_network(p, best.law), log=tuple(monitor.log),
+    )  # fmt: skip
+
+
+def _network(p: Prepared, law: PowerSum) -> Network:
+    """The pruned RealNPU -> NAU network that the law is."""
+    n, m = law.n_states, law.n_monomials
+    gate: Array = np.ones(n)
+    return Network(
+        (Layer("RealNPU", m, n, {"real": law.exponents, "gate": gate}),
+         Layer("NAU", n, m, {"weight": law.coefficients})),
+        p.scale,
+    )  # fmt: skip

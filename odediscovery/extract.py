@@ -1,0 +1,61 @@
+"""Networks as laws and laws as networks: RealNPU -> NAU with gates at 1 is a sum of powers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from numpy.typing import NDArray
+import numpy as np
+
+from odediscovery.field import VectorField
+from odediscovery.powersum import PowerSum
+from odediscovery.units import NAU, RealNPU
+
+# Initial weights of both layers as the fSIR study drew them.
+GAIN = 0.2
+
+
+def power_units(nonnegative: Sequence[bool], hidden: int) -> tuple[RealNPU, NAU]:
+    """The chain RealNPU -> NAU for these states.
+
+    Args:
+        nonnegative: which states never change sign, one flag a state.
+        hidden: number of products of powers.
+    """
+    n = len(nonnegative)
+    return (
+        RealNPU(n, hidden, nonnegative=[bool(f) for f in nonnegative], gain=GAIN),
+        NAU(hidden, n, gain=GAIN),
+    )
+
+
+def laws_of(field: VectorField) -> list[PowerSum]:
+    """The sum of powers that each member of a RealNPU -> NAU chain with gates at 1 is."""
+    laws = []
+    for member in range(field.members):
+        power, total = field.arrays(member)
+        laws.append(PowerSum(total["weight"], power["real"]).merged())
+    return laws
+
+
+def members_of(laws: Sequence[PowerSum], nonnegative: NDArray[np.bool_]) -> VectorField:
+    """Members of a RealNPU -> NAU chain, as small as the laws allow, that compute the laws.
+
+    What a law lacks is not free; exponents of states that change sign are rounded and not free
+    either, since only whole powers of them are real.
+    """
+    hidden = max(1, *(law.n_monomials for law in laws))
+    units = power_units(nonnegative.tolist(), hidden)
+    n = len(nonnegative)
+    real = torch.zeros(len(laws), hidden, n, dtype=torch.float64)
+    weight = torch.zeros(len(laws), n, hidden, dtype=torch.float64)
+    for i, law in enumerate(laws):
+        exponents = np.where(nonnegative, law.exponents, np.round(law.exponents))
+        real[i, : law.n_monomials] = torch.as_tensor(exponents)
+        weight[i, :, : law.n_monomials] = torch.as_tensor(law.coefficients)
+    gate = torch.ones(len(laws), n, dtype=torch.float64)
+    theta = torch.cat([real.flatten(1), gate, weight.flatten(1)], dim=1)
+    free_real = (real != 0) & torch.as_tensor(nonnegative)
+    free = torch.cat([free_real.flatten(1), gate == 0, (weight != 0).flatten(1)], dim=1)
+    return VectorField(units, theta, free)

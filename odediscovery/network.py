@@ -1,0 +1,106 @@
+"""The pruned network behind the equations, as plain arrays.
+
+A fitted chain of units is kept as what it computes with: the name of each unit and its arrays,
+input first. That is enough to draw it, to read it and to build the live network again, and it
+lies in one npz file that is read without pickle, so that a file from a stranger can hold
+numbers only.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odediscovery.errors import InputError
+from odediscovery.series import Scale
+
+_DAMAGED = (
+    ValueError, KeyError, TypeError, AttributeError, EOFError, MemoryError, OverflowError,
+    zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One arithmetic unit: y [outputs] = unit(x [inputs]).
+
+    Args:
+        unit: name in the registry of units, e.g. "RealNPU".
+        outputs, inputs: number of features.
+        arrays: the weights by name, e.g. {"real": [outputs, inputs], "gate": [inputs]}.
+    """
+
+    unit: str
+    outputs: int
+    inputs: int
+    arrays: Mapping[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A chain of units between dimensionless states and their dimensionless rates.
+
+    Args:
+        layers: input first.
+        scale: what the data were divided by before the network saw them.
+    """
+
+    layers: tuple[Layer, ...]
+    scale: Scale
+
+    @staticmethod
+    def to_bytes(network: Network | None) -> bytes:
+        """The content of `model.npz`; no layers when there is no network."""
+        arrays: dict[str, NDArray[np.float64]] = {}
+        chain = []
+        for i, layer in enumerate(network.layers if network else ()):
+            chain.append({"unit": layer.unit, "outputs": layer.outputs, "inputs": layer.inputs})
+            arrays |= {f"{i}.{name}": np.asarray(a, float) for name, a in layer.arrays.items()}
+        if network:
+            arrays["scale.state"] = np.asarray(network.scale.state, float)
+            arrays["scale.time"] = np.array(float(network.scale.time))
+        stream = io.BytesIO()
+        np.savez(stream, allow_pickle=False, layers=np.array(json.dumps(chain)), **arrays)
+        return stream.getvalue()
+
+    @classmethod
+    def from_file(cls, path: Path) -> Network | None:
+        """The network in an npz file that `to_bytes` made, None if it holds no layers.
+
+        Raises:
+            InputError: no such file, cut short, or anything but the expected arrays.
+        """
+        if not path.is_file():
+            raise InputError(f"{path} is missing; fit the data again")
+        try:
+            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in stored.files}
+            return _assembled(arrays)
+        except _DAMAGED as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise InputError(f"{path} is damaged ({reason}); fit the data again") from error
+
+
+def _assembled(arrays: Mapping[str, NDArray[np.float64]]) -> Network | None:
+    chain = json.loads(str(arrays["layers"]))
+    layers = []
+    for i, entry in enumerate(chain):
+        own = {
+            name.partition(".")[2]: np.asarray(array, float)
+            for name, array in arrays.items()
+            if name.partition(".")[0] == str(i)
+        }
+        layers.append(Layer(str(entry["unit"]), int(entry["outputs"]), int(entry["inputs"]), own))
+    if not layers:
+        return None
+    return Network(
+        tuple(layers), Scale(np.asarray(arrays["scale.state"], float), float(arrays["scale.time"]))
+    )

@@ -1,0 +1,314 @@
+"""Pruning: gates to 0 or 1, then backward elimination with unpenalised refits, member by member.
+
+L1 finds the support, but the constants it leaves are biased; so every step here refits without
+penalty. From the trained network down to almost nothing, each step removes the parameter that
+the data miss least: those with the smallest Wald statistics are tried side by side, each from
+the optimal-brain-surgeon estimate, and the removal whose refit is best is kept.
+
+    w_p = theta_p^2 / [(J^T J)^-1]_pp,     theta <- theta - [(J^T J)^-1]_:p theta_p / [(J^T J)^-1]_pp
+
+While a network is large, a sixth of it may go at once if BIC approves; two monomials that
+became the same are made one. All members and trials are one batch of Levenberg-Marquardt. What comes back is the path: one
+smaller network a step, for the judge to choose from.
+
+Source: Hassibi and Stork, Optimal Brain Surgeon (1993).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from odediscovery.field import VectorField
+from odediscovery.monitor import Monitor
+from odediscovery.optimise import LeastSquares, Residuals, levenberg_marquardt
+
+# A gate nearer to 0 than this hides its input: the exponents behind it go with it.
+CLOSED_GATE = 0.02
+# Trained parameters below this are removed before the first refit.
+THRESHOLD = 0.02
+
+
+@dataclass(frozen=True, eq=False)
+class Pruned:
+    """One network on the way down: unknowns (theta first) and what is still free.
+
+    Args:
+        member: index of the member it comes from.
+        unknowns: parameters, then fitted start values if the problem has any.
+        free: which parameters are left, bool [P].
+        sum_of_squares: of the weighted residuals after the refit.
+    """
+
+    member: int
+    unknowns: Tensor
+    free: Tensor
+    sum_of_squares: float
+
+    @property
+    def size(self) -> int:
+        """Number of parameters left."""
+        return int(self.free.sum())
+
+
+def binarised(field: VectorField) -> VectorField:
+    """Gates fixed at 1, or at 0 with the exponents behind them, so that units are read exactly."""
+    theta, free = field.theta.clone(), field.free.clone()
+    for i, unit in enumerate(field.units):
+        shapes = unit.shapes()
+        if "gate" not in shapes:
+            continue
+        gate = field.place(i, "gate")
+        closed = theta[:, gate] < CLOSED_GATE
+        for name in ("real", "imaginary"):
+            if name in shapes:
+                place = field.place(i, name)
+                hidden = closed[:, None, :].expand(-1, *shapes[name]).flatten(1)
+                theta[:, place] = theta[:, place].masked_fill(hidden, 0.0)
+                free[:, place] &= ~hidden
+        theta[:, gate], free[:, gate] = 1.0, False
+    return field.replace(theta, free)
+
+
+def thresholded(field: VectorField, threshold: float = THRESHOLD) -> VectorField:
+    """Parameters below `threshold` removed: set to 0 and no longer free."""
+    small = field.free & (field.theta.abs() < threshold)
+    return field.replace(field.theta.masked_fill(small, 0.0), field.free & ~small)
+
+
+def _without_influence(normal: Tensor, free: Tensor, parameters: int) -> Tensor:
+    """Free parameters whose column of the Jacobian is zero: rows that nothing reads."""
+    diagonal = normal.diagonal(dim1=1, dim2=2)[:, :parameters]
+    return free[:, :parameters] & (diagonal <= 1e-18 * diagonal.amax(dim=1, keepdim=True))
+
+
+def _inverse(normal: Tensor) -> Tensor:
+    scale = normal.diagonal(dim1=1, dim2=2).clamp_min(1e-300).rsqrt()
+    h = normal * scale[:, :, None] * scale[:, None, :]
+    h = h + 1e-11 * torch.eye(h.shape[-1], dtype=h.dtype)
+    return torch.linalg.pinv(h, hermitian=True) * scale[:, :, None] * scale[:, None, :]
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """How hard the elimination works.
+
+    Args:
+        trials: parameters tried side by side at each step.
+        first_steps: most Levenberg-Marquardt steps before the first removal.
+        hopeless: members whose first refit is this many times worse than the best are dropped.
+        steps: most Levenberg-Marquardt steps of a refit.
+        enough: a member ends when its sum of squares exceeds this share of `worst`.
+        bulk_above: larger networks may lose a sixth of their parameters in one step.
+        tolerance: relative gain below which a refit counts as converged.
+        near: two monomials whose exponents differ by less than this are tried as one.
+        floor: sum of squares that integration and rounding errors alone explain.
+    """
+
+    trials: int = 3
+    first_steps: int = 80
+    hopeless: float = math.inf
+    steps: int = 8
+    enough: float = 0.05
+    bulk_above: int = 16
+    tolerance: float = 1e-4
+    near: float = 0.5
+    floor: float = 0.0
+
+
+def eliminate(
+    field: VectorField,
+    problem: Residuals,
+    unknowns: Tensor,
+    worst: float,
+    monitor: Monitor,
+    how: Elimination = Elimination(),
+) -> list[Pruned]:
+    """The path of every member, from the first refit to (almost) nothing.
+
+    Args:
+        problem: residuals over unknowns [members, P + others], theta first; the others
+            (fitted start states) are never removed.
+        unknowns: where to begin.
+        worst: sum of squares of the model that says nothing changes.
+    """
+    p = field.theta.shape[1]
+    others = unknowns.shape[1] - p
+    free = torch.cat([field.free, torch.ones(field.members, others, dtype=torch.bool)], dim=1)
+    member = torch.arange(field.members)
+    fit = levenberg_marquardt(problem, unknowns, free, how.first_steps)
+    near = fit.sum_of_squares <= how.hopeless * fit.sum_of_squares.min() + how.floor
+    member, free, fit = member[near], free[near], _members(fit, near)
+    path: list[Pruned] = []
+    monitor.stage("prune", int(free[:, :p].sum(dim=1).max()))
+    step = 0
+    while True:
+        fit, free = _merge_twins(field, problem, fit, free, how)
+        dead = _without_influence(fit.normal, free, p)
+        fit = _with(fit, unknowns=torch.cat(
+            [fit.unknowns[:, :p].masked_fill(dead, 0.0), fit.unknowns[:, p:]], dim=1))  # fmt: skip
+        free[:, :p] &= ~dead
+        path += [
+            Pruned(int(member[m]), fit.unknowns[m].clone(), free[m, :p].clone(),
+                   float(fit.sum_of_squares[m]))
+            for m in range(len(member)) if fit.sum_of_squares[m].isfinite()
+        ]  # fmt: skip
+        alive = (fit.sum_of_squares < how.enough * worst) & (free[:, :p].sum(dim=1) > 1)
+        step += 1
+        monitor.step(step, float(fit.sum_of_squares.min()))
+        if not alive.any() or monitor.stopping():
+            return path
+        member, free, fit = member[alive], free[alive], _members(fit, alive)
+        fit, free = _remove(problem, fit, free, p, how)
+
+
+def _members(fit: LeastSquares, index: Tensor) -> LeastSquares:
+    return LeastSquares(fit.unknowns[index], fit.sum_of_squares[index], fit.normal[index])
+
+
+def _with(fit: LeastSquares, *, unknowns: Tensor) -> LeastSquares:
+    return dataclasses.replace(fit, unknowns=unknowns)
+
+
+def _merge_twins(
+    field: VectorField, problem: Residuals, fit: LeastSquares, free: Tensor, how: Elimination
+) -> tuple[LeastSquares, Tensor]:
+    """The two most alike rows of a power unit as one, in the members where BIC approves.
+
+    Elimination alone cannot see that two rows became the same monomial: each alone is needed.
+    """
+    twins = _closest_rows(field, fit.unknowns, free)
+    if twins is None:
+        return fit, free
+    real, weight, keep, drop, gap = twins
+    index = (gap < how.near).nonzero()[:, 0]
+    if not len(index):
+        return fit, free
+    start, trial_free = fit.unknowns[index].clone(), free[index].clone()
+    members = torch.arange(len(index))
+    w, a = real(start), weight(start)
+    w_free, a_free = real(trial_free), weight(trial_free)
+    keep, drop = keep[index], drop[index]
+    share = a[members, :, keep].abs().sum(dim=1), a[members, :, drop].abs().sum(dim=1)
+    mix = (share[1] / (share[0] + share[1]).clamp_min(1e-300))[:, None]
+    joint = w_free[members, keep] | w_free[members, drop]
+    w[members, keep] = (1 - mix) * w[members, keep] + mix * w[members, drop]
+    w_free[members, keep] = joint
+    a[members, :, keep] += a[members, :, drop]
+    a_free[members, :, keep] |= a_free[members, :, drop]
+    for values in (w, w_free):
+        values[members, drop] = 0
+    for values in (a, a_free):
+        values[members, :, drop] = 0
+    refit = levenberg_marquardt(problem, start, trial_free, how.steps, tolerance=how.tolerance)
+    count = problem.residuals(start[:1]).shape[1]
+    saved = free[index].sum(dim=1) - trial_free.sum(dim=1)
+    good = _approved(fit.sum_of_squares[index], refit.sum_of_squares, saved, count, how)
+    chosen = index[good]
+    merged = LeastSquares(
+        fit.unknowns.clone(), fit.sum_of_squares.clone(), fit.normal.clone()
+    )
+    merged.unknowns[chosen] = refit.unknowns[good]
+    merged.sum_of_squares[chosen] = refit.sum_of_squares[good]
+    merged.normal[chosen] = refit.normal[good]
+    free = free.clone()
+    free[chosen] = trial_free[good]
+    return merged, free
+
+
+Rows = Callable[[Tensor], Tensor]
+
+
+def _closest_rows(
+    field: VectorField, unknowns: Tensor, free: Tensor
+) -> tuple[Rows, Rows, Tensor, Tensor, Tensor] | None:
+    """Views of the exponents and of the sum layer behind them, and each member's nearest rows.
+
+    None when the chain does not end in a power unit and a sum.
+    """
+    last, power = len(field.units) - 1, len(field.units) - 2
+    shapes = field.units[power].shapes()
+    if power < 0 or "real" not in shapes or "weight" not in field.units[last].shapes():
+        return None
+    h, n = shapes["real"]
+
+    def real(v: Tensor) -> Tensor:
+        return v[:, field.place(power, "real")].view(len(v), h, n)
+
+    def weight(v: Tensor) -> Tensor:
+        return v[:, field.place(last, "weight")].view(len(v), -1, h)
+
+    alive = weight(free).any(dim=1)
+    w = real(unknowns)
+    gap = (w[:, :, None] - w[:, None, :]).abs().amax(dim=-1)
+    apart = ~(alive[:, :, None] & alive[:, None, :]) | torch.eye(h, dtype=torch.bool)
+    gap = gap.masked_fill(apart, torch.inf)
+    least, flat = gap.flatten(1).min(dim=1)
+    return real, weight, flat // h, flat % h, least
+
+
+def _remove(
+    problem: Residuals, fit: LeastSquares, free: Tensor, p: int, how: Elimination
+) -> tuple[LeastSquares, Tensor]:
+    """Each member without one more parameter, or without many at once where BIC approves."""
+    members = len(free)
+    inverse = _inverse(fit.normal)
+    variance = inverse.diagonal(dim1=1, dim2=2).clamp_min(1e-300)
+    wald = (fit.unknowns.square() / variance)[:, :p].masked_fill(~free[:, :p], torch.inf)
+    rank = wald.argsort(dim=1).argsort(dim=1)
+    size = free[:, :p].sum(dim=1)
+    bulk = torch.where(size > how.bulk_above, size // 6, 1)
+    # Trial 0 removes the `bulk` smallest together, trials 1.. one parameter each.
+    removed = torch.zeros(members, 1 + how.trials, free.shape[1], dtype=torch.bool)
+    removed[:, 0, :p] = rank < bulk[:, None]
+    for trial in range(how.trials):
+        removed[:, 1 + trial, :p] = rank == torch.minimum(size - 1, torch.tensor(trial))[:, None]
+    start = _surgeon(fit.unknowns, inverse, removed, free)
+    # Where the linear estimate overshoots, begin at the old values instead.
+    plain = fit.unknowns[:, None].expand_as(start).masked_fill(removed, 0.0).flatten(0, 1)
+    start = start.flatten(0, 1)
+    better = _squares(problem, plain) < _squares(problem, start)
+    start = torch.where(better[:, None], plain, start)
+    trial_free = (free[:, None] & ~removed).flatten(0, 1)
+    refit = levenberg_marquardt(problem, start, trial_free, how.steps, tolerance=how.tolerance)
+    total = refit.sum_of_squares.reshape(members, -1)
+    count = problem.residuals(fit.unknowns[:1]).shape[1]
+    approved = _approved(fit.sum_of_squares, total[:, 0], bulk, count, how) & (bulk > 1)
+    pick = torch.where(approved, 0, 1 + total[:, 1:].argmin(dim=1))
+    pick = torch.arange(members) * (1 + how.trials) + pick
+    return (
+        _members(refit, pick),
+        trial_free[pick],
+    )
+
+
+def _surgeon(unknowns: Tensor, inverse: Tensor, removed: Tensor, free: Tensor) -> Tensor:
+    """Linear estimate of the others when the `removed` unknowns [members, trials, U] become 0.
+
+    theta - C_:R (C_RR)^-1 theta_R, written for all sets R at once by unit rows outside R.
+    """
+    mask = removed.to(inverse)
+    inside = inverse[:, None] * mask[..., None] * mask[:, :, None, :]
+    inside = inside + torch.diag_embed(1.0 - mask)
+    scale = inside.diagonal(dim1=-2, dim2=-1).clamp_min(1e-300).rsqrt()
+    inside = inside * scale[..., None] * scale[..., None, :]
+    inside = inside + 1e-12 * torch.eye(inside.shape[-1], dtype=inside.dtype)
+    target = (unknowns[:, None] * mask * scale)[..., None]
+    solved = torch.linalg.solve(inside, target)[..., 0] * scale * mask
+    change = (solved @ inverse) * free[:, None]
+    return (unknowns[:, None] - change).masked_fill(removed, 0.0)
+
+
+def _squares(problem: Residuals, unknowns: Tensor) -> Tensor:
+    return problem.residuals(unknowns).square().sum(dim=1).nan_to_num(torch.inf)
+
+
+def _approved(old: Tensor, new: Tensor, saved: Tensor, count: int, how: Elimination) -> Tensor:
+    """Whether BIC prefers the smaller network: count ln(new / old) < saved ln(count)."""
+    gain = count * torch.log((new + how.floor) / (old + how.floor))
+    return gain < saved * math.log(count)

@@ -1,0 +1,330 @@
+"""What a fit found, as one frozen value that can be kept in a folder and read again.
+
+`Discovery` holds the equations in the user's units, how well they fit, why the search ended and
+the weights they were read from, as plain arrays: no live network. `save` writes the folder file
+by file, each whole or not at all; `load` trusts nothing in it: equations come back through the
+whitelist of `expressions`, arrays without pickle, and whatever is damaged ends in an `InputError`
+that names the file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odediscovery import __version__
+from odediscovery.equations import Equations
+from odediscovery.errors import InputError
+from odediscovery.expressions import identifiers
+from odediscovery.network import Layer, Network
+from odediscovery.series import TimeSeries, group_column, load_csv, write_csv
+from odediscovery.settings import Settings
+from odediscovery.terms import exponents, number, plain, terms, with_errors
+
+__all__ = ["Discovery", "FrontRow", "Layer", "Network", "read_document", "write_whole"]
+
+Array = NDArray[np.float64]
+
+FORMAT, VERSION = "odediscovery-result", 1
+OUTCOMES = ("converged", "stopped", "poor-fit")
+_LIBRARIES = ("torch", "torchdiffeq", "scipy", "numpy", "sympy")
+_DAMAGED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
+
+
+@dataclass(frozen=True, eq=False)
+class FrontRow:
+    """One row of the Pareto front: equations and what they cost and achieve.
+
+    Args:
+        equations: in the user's units.
+        complexity: number of constants and states used (see `Equations.complexity`).
+        mse: mean squared error of the integrated equations against the data, in the data's
+            units squared, over all states and trajectories.
+        r2: variance-weighted coefficient of determination of the same.
+        criterion: information criterion, smaller is better.
+        selected: True for the one row that is the answer.
+    """
+
+    equations: Equations
+    complexity: int
+    mse: float
+    r2: float
+    criterion: float
+    selected: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Discovery:
+    """Everything that a fit found.
+
+    Args:
+        series: the data that were fitted.
+        equations: the chosen equations, in the data's units.
+        initial_values: fitted values at the first time of each trajectory
+            [trajectories, states], in the data's units.
+        front: the Pareto front, sorted by complexity.
+        mse, r2: of `equations`, as in `FrontRow`.
+        r2_heldout: r2 on data that the fit did not see, or None.
+        noise: estimated standard deviation of the noise of each state [states].
+        outcome: "converged", "stopped" (Ctrl-C or time limit) or "poor-fit".
+        messages: what the reader should know, one sentence each.
+        settings: the options of the fit.
+        seconds: wall-clock time of the fit.
+        network: the pruned network that the equations were read from, or None.
+        log: what the stages noted, in order.
+    """
+
+    series: TimeSeries
+    equations: Equations
+    initial_values: Array
+    front: tuple[FrontRow, ...]
+    mse: float
+    r2: float
+    r2_heldout: float | None
+    noise: Array
+    outcome: str
+    messages: tuple[str, ...]
+    settings: Settings
+    seconds: float
+    network: Network | None = None
+    log: tuple[Mapping[str, Any], ...] = ()
+
+    def equations_text(self, digits: int = 4) -> str:
+        """The equations as lines of text with column names and error bars."""
+        return self.equations.pretty(digits)
+
+    def latex(self) -> str:
+        """The equations as a LaTeX `align` environment."""
+        rows = [text.replace("=", "&=", 1) for text in self.equations.latex().values()]
+        return "\\begin{align}\n  " + " \\\\\n  ".join(rows) + "\n\\end{align}\n"
+
+    def simulate(self, initial: Array | None = None, times: Array | None = None) -> Array:
+        """The chosen equations integrated, [times, states] in the data's units.
+
+        Args:
+            initial: values [states] at the first of `times`; default: the fitted values of the
+                first trajectory, which hold at its own first time.
+            times: increasing times [n]; default: those of the first trajectory. Rows after a
+                solution that blows up are nan.
+
+        Raises:
+            InputError: times that do not increase, or lie before the fitted start.
+        """
+        start = float(self.series.trajectories[0].time[0])
+        times = self.series.trajectories[0].time if times is None else np.asarray(times, float)
+        if times.ndim != 1 or not times.size or not np.all(np.isfinite(times)):
+            raise InputError("times should be a list of finite numbers, at least one")
+        if np.any(np.diff(times) <= 0):
+            raise InputError("times should increase from one to the next")
+        if initial is not None:
+            return self.equations.simulate(np.asarray(initial, float), times)
+        if times[0] < start:
+            raise InputError(f"times should not lie before the first sample at {start:g}, "
+                             f"got {times[0]:g}; give initial values to start there")  # fmt: skip
+        if times[0] == start:
+            return self.equations.simulate(self.initial_values[0], times)
+        return self.equations.simulate(self.initial_values[0], np.append(start, times))[1:]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content of `result.json`: plain values, None for what is unknown."""
+        equations = self.equations
+        names = identifiers(equations.states)
+        heldout = None if self.r2_heldout is None else plain(self.r2_heldout)
+        return {
+            "format": FORMAT, "version": VERSION, "outcome": self.outcome,
+            "messages": list(self.messages), "time": self.series.time_name,
+            "group": group_column(self.series), "states": list(equations.states),
+            "units": dict(self.series.units),
+            "symbols": {safe: name for name, safe in names.items() if safe != name},
+            "equations": equations.texts(), "latex": equations.latex(),
+            "terms": terms(equations), "exponents": exponents(equations),
+            "initial_values": [_by_state(equations.states, row) for row in self.initial_values],
+            "scores": {"mse": plain(self.mse), "r2": plain(self.r2), "r2_heldout": heldout},
+            "noise": _by_state(equations.states, self.noise),
+            "pareto": [
+                {"complexity": row.complexity, "mse": plain(row.mse), "r2": plain(row.r2),
+                 "criterion": plain(row.criterion), "selected": row.selected,
+                 "equations": row.equations.texts()}
+                for row in self.front
+            ],
+            "settings": self.settings.as_dict(), "seed": self.settings.seed,
+            "seconds": plain(self.seconds), "versions": _versions(),
+        }  # fmt: skip
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write result.json, equations.tex, model.npz, data.csv and log.jsonl into `folder`.
+
+        `result.json` is written last: a folder that has one is complete.
+
+        Raises:
+            InputError: the folder cannot be made or written.
+        """
+        path = Path(folder)
+        log = "".join(json.dumps(_jsonable(line)) + "\n" for line in self.log)
+        text = json.dumps(self.as_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            write_csv(self.series, path / "data.csv")
+            write_whole(path / "model.npz", Network.to_bytes(self.network))
+            write_whole(path / "equations.tex", self.latex().encode())
+            write_whole(path / "log.jsonl", log.encode())
+            write_whole(path / "result.json", text.encode())
+        except OSError as error:
+            raise InputError(f"cannot write to {path}: {error.strerror or error}") from error
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Discovery:
+        """Read a folder that `save` wrote; nothing in it is evaluated.
+
+        Raises:
+            InputError: no such folder, or a file that is missing, damaged or of another format.
+        """
+        path = Path(folder) / "result.json"
+        document = read_document(path)
+        try:
+            return _from_document(document, Path(folder))
+        except InputError as error:
+            named = str(folder) in str(error)
+            raise error if named else InputError(f"{path}: {error}") from error
+        except _DAMAGED as error:
+            raise InputError(
+                f"{path} is damaged ({type(error).__name__}: {error}); fit the data again"
+            ) from error
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it appears whole or not at all: beside it first, then renamed.
+
+    A link keeps being one, and what is no file (a device, a pipe) is written to, never replaced.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        path.write_bytes(content)
+        return
+    path = path.resolve()
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        beside.write_bytes(content)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """The JSON of a result, checked to be of our format and version.
+
+    Raises:
+        InputError: missing, unreadable, no JSON, or another format or version.
+    """
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent}: no such folder; give the folder that `fit` wrote")
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path.parent} holds no result.json: not written by `fit`") from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is no JSON file ({error}); fit the data again") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise InputError(f"{path} is no result of odediscovery: its format is not {FORMAT!r}")
+    if document.get("version") != VERSION:
+        raise InputError(
+            f"{path} has version {document.get('version')!r}, this program reads {VERSION}; "
+            "fit the data again"
+        )
+    return document
+
+
+def _from_document(document: Mapping[str, Any], folder: Path) -> Discovery:
+    states, time_name = _names(document["states"]), str(document["time"])
+    series = dataclasses.replace(
+        load_csv(folder / "data.csv", time_name, states, document["group"]),
+        units={str(name): str(unit) for name, unit in document["units"].items()},
+    )
+    parsed = dataclasses.replace(
+        _equations(document["equations"], states, time_name), units=series.units
+    )
+    scores, heldout = document["scores"], document["scores"]["r2_heldout"]
+    if document["outcome"] not in OUTCOMES:
+        raise InputError(f"outcome should be one of {', '.join(OUTCOMES)}")
+    front = tuple(
+        FrontRow(_equations(row["equations"], states, time_name), int(row["complexity"]),
+                 number(row["mse"]), number(row["r2"]), number(row["criterion"]),
+                 bool(row["selected"]))
+        for row in document["pareto"]
+    )  # fmt: skip
+    return Discovery(
+        series=series,
+        equations=with_errors(parsed, document["terms"], document["exponents"]),
+        initial_values=np.array(
+            [[number(row[state]) for state in states] for row in document["initial_values"]]
+        ).reshape(len(series.trajectories), len(states)),
+        front=front,
+        mse=number(scores["mse"]),
+        r2=number(scores["r2"]),
+        r2_heldout=None if heldout is None else float(heldout),
+        noise=np.array([number(document["noise"][state]) for state in states]),
+        outcome=document["outcome"],
+        messages=tuple(str(message) for message in document["messages"]),
+        settings=Settings(**document["settings"]).checked(),
+        seconds=number(document["seconds"]),
+        network=Network.from_file(folder / "model.npz"),
+        log=_read_log(folder / "log.jsonl"),
+    )
+
+
+def _equations(texts: Mapping[str, Any], states: Sequence[str], time_name: str) -> Equations:
+    for state in states:
+        if not isinstance(texts[state], str):
+            raise InputError(f"the equation of {state!r} should be text")
+    return Equations.parse(states, {state: texts[state] for state in states}, time_name=time_name)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(s, str) for s in value):
+        raise InputError("'states' should be a list of column names")
+    return tuple(value)
+
+
+def _read_log(path: Path) -> tuple[Mapping[str, Any], ...]:
+    if not path.is_file():
+        return ()
+    return tuple(json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
+
+
+def _by_state(states: Sequence[str], values: Array) -> dict[str, float | None]:
+    return {state: plain(value) for state, value in zip(states, values, strict=True)}
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _jsonable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_jsonable(item) for item in value]
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return plain(float(value))
+    return None if value is None else str(value)
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": sys.version.split()[0], "odediscovery": __version__}
+    for library in _LIBRARIES:
+        try:
+            versions[library] = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            versions[library] = "unknown"
+    return versions
