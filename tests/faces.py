@@ -1,0 +1,85 @@
+"""Discoveries made by hand from known equations, for the tests of the faces."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odediscovery.equations import Equations
+from odediscovery.network import Layer, Network
+from odediscovery.powersum import PowerSum
+from odediscovery.result import Discovery, FrontRow
+from odediscovery.series import Scale, TimeSeries
+from odediscovery.settings import Settings
+
+# S' = -b (SI)^g + e R, I' = b (SI)^g - a I, R' = a I - e R
+A, B, E = 0.05, 0.06, 0.01
+FSIR = PowerSum(
+    np.array([[-B, 0.0, E], [B, -A, 0.0], [0.0, A, -E]]),
+    np.array([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
+)
+AWKWARD = ("S", "I", "R", "E", "N", "Q", "beta", "gamma", "lambda", "sin", "I0", "x y", "β")
+
+
+def discovery(
+    law: PowerSum = FSIR, states: tuple[str, ...] = ("S", "I", "R"), *, runs: int = 1,
+    hidden: int = 0, time_name: str = "t", noise: float = 0.01, samples: int = 40,
+    until: float = 200.0, initial: tuple[float, ...] = (100.0, 0.01, 0.0),
+) -> Discovery:  # fmt: skip
+    """A finished result whose data come from `law` with a little noise.
+
+    Args:
+        runs: trajectories, each from half the initial values of the one before.
+        hidden: rows of the network (at least the monomials; the rest is pruned).
+    """
+    generator = np.random.default_rng(0)
+    error = PowerSum(
+        np.where(law.coefficients != 0, 1e-4, 0.0), np.where(law.exponents != 0, 2e-4, 0.0)
+    )
+    snapped = (np.zeros(law.coefficients.shape, bool), law.exponents == 1.0)
+    error = PowerSum(error.coefficients, np.where(snapped[1], 0.0, error.exponents))
+    equations = Equations.from_power_sum(
+        states, law, time_name=time_name, standard_errors=error, snapped=snapped
+    )
+    times = np.linspace(0.0, until, samples)
+    starts = np.array([np.array(initial) / 2.0**k for k in range(runs)])
+    clean = [equations.simulate(start, times) for start in starts]
+    spread = noise * clean[0].std(axis=0)
+    values = [x + spread * generator.normal(size=x.shape) for x in clean]
+    labels = [f"run {k + 1}" for k in range(runs)] if runs > 1 else None
+    series = (
+        TimeSeries.from_arrays([times] * runs, values, states, labels=labels, time_name=time_name)
+        if runs > 1
+        else TimeSeries.from_arrays(times, values[0], states, time_name=time_name)
+    )
+    constant = PowerSum(law.coefficients[:, :1] * 0.5, law.exponents[:1])
+    simpler = Equations.from_power_sum(states, constant, time_name=time_name)
+    mse = float(np.mean(spread**2))
+    return Discovery(
+        series=series, equations=equations, initial_values=starts,
+        front=(FrontRow(simpler, simpler.complexity, 80.0, 0.3, 500.0, False),
+               FrontRow(equations, equations.complexity, mse, 0.9999, -900.0, True)),
+        mse=mse, r2=0.9999, r2_heldout=None, noise=spread, outcome="converged",
+        messages=("made by hand",), settings=Settings(seed=3), seconds=1.5,
+        network=network(law, series, hidden), log=({"event": "start", "loss": 0.5},),
+    )  # fmt: skip
+
+
+def network(law: PowerSum, series: TimeSeries, hidden: int = 0) -> Network:
+    """RealNPU -> NAU with the law in its first rows and the rest pruned."""
+    scale = Scale.of(series)
+    scaled = law.rescaled(scale.state, scale.time)
+    n, m = law.n_states, max(hidden, law.n_monomials)
+    real, weight = np.zeros((m, n)), np.zeros((n, m))
+    real[: law.n_monomials], weight[:, : law.n_monomials] = scaled.exponents, scaled.coefficients
+    return Network(
+        (Layer("RealNPU", m, n, {"real": real, "gate": np.ones(n)}),
+         Layer("NAU", n, m, {"weight": weight})),
+        scale,
+    )  # fmt: skip
+
+
+def awkward() -> Discovery:
+    """Thirteen states whose names are no ordinary ones, each decaying into the next."""
+    n = len(AWKWARD)
+    law = PowerSum(np.diag(np.full(n, -0.3)) + np.diag(np.full(n - 1, 0.3), -1), np.eye(n))
+    return discovery(law, AWKWARD, until=10.0, samples=12, initial=(1.0,) * n, noise=0.001)
