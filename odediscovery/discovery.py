@@ -8,21 +8,26 @@ the order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from odediscovery.cost import Mask, price
 from odediscovery.equations import Equations
 from odediscovery.errors import FitError
 from odediscovery.judge import Candidate, Judged, choose, judged, non_dominated, shortlist
 from odediscovery.monitor import Monitor
-from odediscovery.polish import Polished, polish, snap
+from odediscovery.polish import Polished, polish
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.prepare import Prepared, pooled, prepare
+from odediscovery.published import RECIPES, published
 from odediscovery.result import Discovery, FrontRow, Layer, Network
 from odediscovery.search import SETTLED, search
 from odediscovery.series import TimeSeries
 from odediscovery.settings import Settings
+from odediscovery.snap import snapped
 
 # A candidate whose mean square is this many times the best one's is polished only roughly.
 FAR = 10.0
@@ -50,6 +55,8 @@ def discover(
     monitor = monitor or Monitor(settings.max_seconds)
     torch.set_num_threads(settings.threads or THREADS)
     prepared = prepare(series)
+    if settings.recipe in RECIPES:
+        return _published(prepared, series, settings, monitor)
     candidates = search(prepared, settings, monitor)
     rows = _polished_front(prepared, candidates, monitor)
     if not rows:
@@ -57,11 +64,9 @@ def discover(
             "no equations could be integrated through the data; more samples, or fewer states "
             "(--states), may help"
         )
-    chosen = choose(rows)
-    monitor.note(event="chosen", **_constants(prepared, rows[chosen]))
-    snapped = _snapped(prepared, rows[chosen])
-    rows[chosen] = snapped if snapped.polished.finite else rows[chosen]
-    return _result(prepared, rows, chosen, series, settings, monitor)
+    monitor.note(event="chosen", **_constants(prepared, rows[choose(rows)]))
+    rows = _simplified(prepared, rows, monitor)
+    return _result(prepared, rows, choose(rows), series, settings, monitor)
 
 
 def _polished_front(
@@ -78,11 +83,11 @@ def _polished_front(
     for i, c in enumerate(listed):
         # A row that is far from the data is there for the front, not for its constants.
         far = c.mean_square > FAR * least
-        most = 3 if monitor.stopping() or far else 20
+        most = 3 if monitor.stopping() else 8 if far else 20
         polished = polish(c.law, p.data, c.initial, sigma, floor=p.floor,
-                          nonnegative=p.nonnegative, most=most)  # fmt: skip
+                          nonnegative=p.nonnegative, free=c.free, most=most)  # fmt: skip
         if polished.finite:
-            rows.append(judged(polished, p.floor, c.origin))
+            rows.append(judged(polished, sigma, c.origin))
         monitor.step(i + 1)
         monitor.note(event="candidate", origin=c.origin, complexity=c.law.complexity,
                      mean_square=c.mean_square, finite=polished.finite,
@@ -90,27 +95,28 @@ def _polished_front(
     return rows
 
 
-Free = tuple[NDArray[np.bool_], NDArray[np.bool_]]
+def _simplified(p: Prepared, rows: list[Judged], monitor: Monitor) -> list[Judged]:
+    """Rows that could still win, with simple exponents where the data cannot tell."""
+    best = rows[choose(rows)].criterion
+    monitor.stage("snap", len(rows))
 
+    def refit(law: PowerSum, free: tuple[Mask, Mask], row: Judged) -> Judged:
+        before = row.polished
+        sigma = np.maximum(np.sqrt(before.squares / before.counts), p.floor)
+        after = polish(law, p.data, before.initial, sigma, floor=p.floor,
+                       nonnegative=p.nonnegative, free=free)  # fmt: skip
+        return judged(after, np.maximum(p.noise, p.floor), row.origin)
 
-def _snapped(p: Prepared, row: Judged) -> Judged:
-    """The chosen law with simple exponents where the likelihood cannot tell the difference."""
-    before = row.polished
-    law, free = snap(before, np.log(before.counts.sum()))
-    if law is before.law:
-        return row
-    law, free = _merged(law, free)
-    sigma = np.maximum(np.sqrt(before.squares / before.counts), p.floor)
-    after = polish(law, p.data, before.initial, sigma, floor=p.floor,
-                   nonnegative=p.nonnegative, free=free)  # fmt: skip
-    return judged(after, p.floor, row.origin)
-
-
-def _merged(law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
-    """Monomials that snapping made equal as one; its exponents stay fixed where they were."""
-    merged = law.merged()
-    rows = [int(np.flatnonzero((law.exponents == w).all(axis=1))[0]) for w in merged.exponents]
-    return merged, (merged.coefficients != 0, free[1][rows])
+    simple = []
+    for i, row in enumerate(rows):
+        law, free = row.polished.law, row.polished.free
+        gain = int(free[1].sum()) * price(law.n_states, row.polished.counts.sum())
+        if row.criterion - gain < best and not monitor.stopping():
+            row = snapped(row, partial(refit, row=row))
+            best = min(best, row.criterion)
+        simple.append(row)
+        monitor.step(i + 1)
+    return simple
 
 
 def _constants(p: Prepared, row: Judged) -> dict[str, object]:
@@ -172,6 +178,27 @@ def _result(
     front = tuple(
         _front_row(p, rows[i], series, i == chosen) for i in non_dominated(rows, chosen)
     )
+    notes = [f"{series.states[i]} never changes: its equation is zero"
+             for i in np.flatnonzero(p.constant)]  # fmt: skip
+    noise = np.sqrt(best.squares / best.counts.clip(1)) * p.scale.state
+    return _finished(series, settings, monitor, front, best.initial * p.scale.state, noise,
+                     _network(p, best.law), notes)  # fmt: skip
+
+
+def _published(
+    p: Prepared, series: TimeSeries, settings: Settings, monitor: Monitor
+) -> Discovery:
+    """Members as a published recipe trains and reads them."""
+    ended = published(series, p, settings, monitor)
+    return _finished(series, settings, monitor, ended.front, ended.initial, ended.noise,
+                     ended.network, ended.messages)  # fmt: skip
+
+
+def _finished(
+    series: TimeSeries, settings: Settings, monitor: Monitor, front: tuple[FrontRow, ...],
+    initial: Array, noise: Array, network: Network, notes: Sequence[str],
+) -> Discovery:  # fmt: skip
+    """The result with what its reader should know."""
     top = next(row for row in front if row.selected)
     messages, outcome = list(series.messages), "converged"
     if top.r2 < POOR:
@@ -182,14 +209,11 @@ def _result(
         outcome = "stopped"
         messages.append(f"stopped ({reason}) after {monitor.seconds():.1f} s: this is the best so "
                         f"far, not all members were finished")  # fmt: skip
-    messages += [f"{series.states[i]} never changes: its equation is zero"
-                 for i in np.flatnonzero(p.constant)]  # fmt: skip
-    noise = np.sqrt(best.squares / best.counts.clip(1)) * p.scale.state
     return Discovery(
-        series=series, equations=top.equations, initial_values=best.initial * p.scale.state,
-        front=front, mse=top.mse, r2=top.r2, r2_heldout=None, noise=noise, outcome=outcome,
-        messages=tuple(messages), settings=settings, seconds=round(monitor.seconds(), 3),
-        network=_network(p, best.law), log=tuple(monitor.log),
+        series=series, equations=top.equations, initial_values=initial, front=front, mse=top.mse,
+        r2=top.r2, r2_heldout=None, noise=noise, outcome=outcome,
+        messages=(*messages, *notes), settings=settings, seconds=round(monitor.seconds(), 3),
+        network=network, log=tuple(monitor.log),
     )  # fmt: skip
 
 

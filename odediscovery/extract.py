@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
-import numpy as np
 
 from odediscovery.field import VectorField
 from odediscovery.powersum import PowerSum
@@ -39,23 +39,30 @@ def laws_of(field: VectorField) -> list[PowerSum]:
     return laws
 
 
-def members_of(laws: Sequence[PowerSum], nonnegative: NDArray[np.bool_]) -> VectorField:
+def members_of(
+    laws: Sequence[PowerSum], nonnegative: NDArray[np.bool_], *, whole: bool = False
+) -> VectorField:
     """Members of a RealNPU -> NAU chain, as small as the laws allow, that compute the laws.
 
     What a law lacks is not free; exponents of states that change sign are rounded and not free
     either, since only whole powers of them are real.
+
+    Args:
+        nonnegative: which states never change sign, [states].
+        whole: round and hold the exponents of all states.
     """
+    fitted = nonnegative & (not whole)
     hidden = max(1, *(law.n_monomials for law in laws))
     units = power_units(nonnegative.tolist(), hidden)
     n = len(nonnegative)
     real = torch.zeros(len(laws), hidden, n, dtype=torch.float64)
     weight = torch.zeros(len(laws), n, hidden, dtype=torch.float64)
     for i, law in enumerate(laws):
-        exponents = np.where(nonnegative, law.exponents, np.round(law.exponents))
+        exponents = np.where(fitted, law.exponents, np.round(law.exponents))
         real[i, : law.n_monomials] = torch.as_tensor(exponents)
         weight[i, :, : law.n_monomials] = torch.as_tensor(law.coefficients)
     gate = torch.ones(len(laws), n, dtype=torch.float64)
     theta = torch.cat([real.flatten(1), gate, weight.flatten(1)], dim=1)
-    free_real = (real != 0) & torch.as_tensor(nonnegative)
+    free_real = (real != 0) & torch.as_tensor(fitted)
     free = torch.cat([free_real.flatten(1), gate == 0, (weight != 0).flatten(1)], dim=1)
     return VectorField(units, theta, free)

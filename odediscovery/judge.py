@@ -1,14 +1,13 @@
 """Judging: which of many laws do the data support?
 
-    criterion = sum over states of n ln(SSR / n + floor^2) + k (ln N + 2 ln p)
+    criterion = sum over states of n ln(SSR / n + floor^2) + cost * N / (N - K - 2)
 
-on trajectories integrated from fitted start values, never on derivatives. The floor (the
-largest of rounding and integration error) keeps clean data from buying terms with digits that
-carry no information. k counts coefficients and non-zero exponents; p = n (n + 1) is the number
-of places where n equations could have one more. A search tries them all, and the best of many
-useless constants looks better than a useless constant should: BIC alone forgets that.
+on trajectories integrated from fitted start values, never on derivatives. The floor is the
+largest of estimated noise, rounding and integration error: fitting closer than that is no merit,
+neither in the last digits of clean data nor in the noise of measured ones. `cost` is that of `cost.cost`; the factor, with K fitted numbers (start
+values included), corrects for small samples, where every fitted number takes away residual.
 
-Source: Chen and Chen, Extended Bayesian information criteria (Biometrika 95, 2008), gamma = 1.
+Source: McQuarrie and Tsai, Regression and Time Series Model Selection (1998), BICc.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from odediscovery.cost import Mask, all_free, cost, whole_powers
 from odediscovery.polish import Polished
 from odediscovery.powersum import Array, PowerSum
 
@@ -31,67 +31,35 @@ class Candidate:
         initial: start values to begin from, [trajectories, states].
         mean_square: of its weighted training residuals.
         origin: index of the pruned law it came from, for the log.
+        whole: its exponents are whole numbers, held and not fitted.
     """
 
     law: PowerSum
     initial: Array
     mean_square: float
     origin: int
+    whole: bool = False
+
+    @property
+    def free(self) -> tuple[Mask, Mask]:
+        """What a fit may change."""
+        return whole_powers(self.law) if self.whole else all_free(self.law)
 
 
-def criterion(squares: Array, counts: Array, floor: Array, constants: int) -> float:
-    """The information criterion above; lower is better, inf for a law that blows up."""
-    if not np.isfinite(squares).all():
-        return float("inf")
-    seen = counts > 0
-    fit = counts[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)
-    return float(fit.sum() + constants * price(len(squares), counts.sum()))
-
-
-def price(states: int, samples: float) -> float:
-    """What one constant has to gain in twice the log-likelihood: ln N + 2 ln(n (n + 1))."""
-    return float(np.log(max(samples, 2.0)) + 2.0 * np.log(states * (states + 1)))
-
-
-def constants_of(law: PowerSum) -> int:
-    """Coefficients and non-zero exponents."""
-    return int(np.count_nonzero(law.coefficients) + np.count_nonzero(law.exponents))
-
-
-def shortlist(
-    candidates: Sequence[Candidate], samples: int, floor: float, *, around: int = 4
-) -> list[Candidate]:
-    """The best candidate of each complexity near the best of all, simplest first.
+def penalty(law: PowerSum, free: tuple[Mask, Mask], samples: float, starts: int) -> float:
+    """The second part of the criterion.
 
     Args:
-        samples: number of residuals behind `mean_square`.
-        floor: mean square that integration error alone explains.
-        around: how many complexities are kept on either side of the best.
+        samples: number of observed values N.
+        starts: number of fitted start values.
     """
-    best: dict[int, Candidate] = {}
-    for c in candidates:
-        size = c.law.complexity
-        if size not in best or c.mean_square < best[size].mean_square:
-            best[size] = c
-    # Only rows that beat everything simpler belong to the front.
-    front: list[Candidate] = []
-    for size in sorted(best):
-        if not front or best[size].mean_square < front[-1].mean_square:
-            front.append(best[size])
-    if not front:
-        return []
-    scores = [
-        samples * np.log(c.mean_square + floor)
-        + constants_of(c.law) * price(c.law.n_states, samples)
-        for c in front
-    ]
-    middle = int(np.argmin(scores))
-    return front[max(middle - around, 0) : middle + around + 1]
+    fitted = int(free[0].sum() + free[1].sum()) + starts
+    return cost(law, free, samples) * samples / max(samples - fitted - 2.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """A polished law with its criterion."""
+    """A polished law with its criterion (lower is better; inf for a law that blows up)."""
 
     polished: Polished
     criterion: float
@@ -99,9 +67,53 @@ class Judged:
 
 
 def judged(polished: Polished, floor: Array, origin: int) -> Judged:
-    """The polished law with its criterion."""
-    k = constants_of(polished.law)
-    return Judged(polished, criterion(polished.squares, polished.counts, floor, k), origin)
+    """The polished law with its criterion.
+
+    Args:
+        floor: standard deviation that noise, rounding and integration explain [states].
+    """
+    squares, counts = polished.squares, polished.counts
+    if not polished.finite or not np.isfinite(squares).all():
+        return Judged(polished, float("inf"), origin)
+    seen = counts > 0
+    misfit = counts[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)
+    charged = penalty(polished.law, polished.free, counts.sum(), polished.initial.size)
+    return Judged(polished, float(misfit.sum() + charged), origin)
+
+
+def shortlist(
+    candidates: Sequence[Candidate], samples: int, floor: float, *, around: int = 4
+) -> list[Candidate]:
+    """The best candidates of each complexity near the best of all, simplest first.
+
+    Laws with whole powers and laws with real ones are listed apart: the same complexity costs
+    them differently.
+
+    Args:
+        samples: number of observed values.
+        floor: mean square that integration error alone explains.
+        around: how many complexities are kept on either side of the best, of each kind.
+    """
+    listed: list[Candidate] = []
+    for whole in (False, True):
+        best: dict[int, Candidate] = {}
+        for c in candidates:
+            size = c.law.complexity
+            if c.whole is whole and (size not in best or c.mean_square < best[size].mean_square):
+                best[size] = c
+        # Only rows that beat everything simpler belong to the front.
+        front: list[Candidate] = []
+        for size in sorted(best):
+            if not front or best[size].mean_square < front[-1].mean_square:
+                front.append(best[size])
+        scores = [
+            samples * np.log(c.mean_square + floor)
+            + penalty(c.law, c.free, samples, c.initial.size)
+            for c in front
+        ]
+        middle = int(np.argmin(scores)) if front else 0
+        listed += front[max(middle - around, 0) : middle + around + 1]
+    return sorted(listed, key=lambda c: c.law.complexity)
 
 
 def choose(rows: Sequence[Judged]) -> int:
@@ -111,13 +123,17 @@ def choose(rows: Sequence[Judged]) -> int:
 
 def non_dominated(rows: Sequence[Judged], chosen: int) -> list[int]:
     """Rows that are better than every simpler one, simplest first; the chosen one always."""
-    order = sorted(range(len(rows)), key=lambda i: rows[i].polished.law.complexity)
+
+    def mean_square(i: int) -> float:
+        return float((rows[i].polished.squares / rows[i].polished.counts.clip(1)).sum())
+
+    order = sorted(
+        range(len(rows)), key=lambda i: (rows[i].polished.law.complexity, mean_square(i))
+    )
     kept: list[int] = []
     least = np.inf
     for i in order:
-        total = float((rows[i].polished.squares / rows[i].polished.counts.clip(1)).sum())
-        if total < least or i == chosen:
+        if mean_square(i) < least or i == chosen:
             kept.append(i)
-            least = min(least, total)
+            least = min(least, mean_square(i))
     return kept
-

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 from scipy.optimize import least_squares
 
+from odediscovery.cost import all_free
 from odediscovery.powersum import TINY, Array, PowerSum
 from odediscovery.series import TimeSeries
 
@@ -202,8 +203,7 @@ def polish(
     Returns:
         The refined law; the given one with `finite=False` if it cannot be integrated.
     """
-    if free is None:
-        free = law.coefficients != 0, law.exponents != 0
+    free = free or all_free(law)
     model = _Model(law, series, sigma, free, nonnegative)
     u = model.pack(initial)
     now = model.evaluate(u)
@@ -270,60 +270,3 @@ def _covariance(jac: Array, squares: Array, counts: Array, floor: Array, model: 
     inverse = np.linalg.pinv(jac.T @ jac, rcond=1e-13, hermitian=True)
     covariance: Array = inverse / norms[:, None] / norms[None, :]
     return covariance[: model.n_constants, : model.n_constants]
-
-
-# Exponents that laws of nature like, with what each costs in twice the log-likelihood: the more
-# values of a kind there are, the more easily one lies near by chance.
-SIMPLE: dict[float, float] = {
-    **{v: 0.0 for v in (1.0,)},
-    **{v: 1.5 for v in (2.0, 0.5, -1.0)},
-    **{v: 3.0 for v in (3.0, -2.0, 1.5, -0.5, 4.0, -3.0)},
-    **{v: 4.5 for v in (1 / 3, 2 / 3, 4 / 3, 5 / 3, -1 / 3, -2 / 3, 2.5, -1.5)},
-}
-
-
-def snap(
-    polished: Polished, price: float
-) -> tuple[PowerSum, tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Exponents that the likelihood cannot tell from a simple value, set to it.
-
-    Each free exponent w with standard error s may take the simple value v with the smallest
-    ((w - v) / s)^2 + cost(v), if that is below the price of a free constant; then the values
-    are judged together by the Wald statistic d^T C^-1 d, and the worst is given back until
-    they pass. The constants that stay free move along by the conditional mean; a refit follows.
-
-    Args:
-        price: what a free constant costs in twice the log-likelihood (ln N).
-
-    Returns:
-        The law to refit (the same object if nothing was snapped), and what is still free.
-    """
-    law, (free_a, free_w) = polished.law, polished.free
-    places = np.argwhere(free_w)
-    n_a = int(free_a.sum())
-    theta = np.concatenate([law.coefficients[free_a], law.exponents[free_w]])
-    goals: dict[int, float] = {}
-    for i, (j, k) in enumerate(places):
-        error = max(float(polished.errors.exponents[j, k]), 1e-300)
-        costs = {v: ((theta[n_a + i] - v) / error) ** 2 + cost for v, cost in SIMPLE.items()}
-        best = min(costs, key=lambda v: costs[v])
-        if costs[best] < price:
-            goals[n_a + i] = best
-    while goals:
-        index = np.array(list(goals))
-        d = np.array(list(goals.values())) - theta[index]
-        c = polished.covariance[np.ix_(index, index)]
-        solved = np.linalg.lstsq(c, d, rcond=None)[0]
-        if float(d @ solved) < price + 2.0 * (len(index) - 1):
-            break
-        worst = index[np.argmax(np.abs(d) / np.sqrt(np.maximum(np.diag(c), 1e-300)))]
-        del goals[int(worst)]
-    if not goals:
-        return law, polished.free
-    theta = theta + polished.covariance[:, index] @ solved
-    theta[index] = list(goals.values())
-    a, w, still = law.coefficients.copy(), law.exponents.copy(), free_w.copy()
-    a[free_a], w[free_w] = theta[:n_a], theta[n_a:]
-    for i in index:
-        still[tuple(places[i - n_a])] = False
-    return PowerSum(a, w), (free_a, still)

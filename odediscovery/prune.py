@@ -103,7 +103,8 @@ class Elimination:
         first_steps: most Levenberg-Marquardt steps before the first removal.
         hopeless: members whose first refit is this many times worse than the best are dropped.
         steps: most Levenberg-Marquardt steps of a refit.
-        enough: a member ends when its sum of squares exceeds this share of `worst`.
+        beyond: removals that are still made, for the front's simple rows, after BIC says that
+            even a model without constants could not win back what this one has lost.
         bulk_above: larger networks may lose a sixth of their parameters in one step.
         tolerance: relative gain below which a refit counts as converged.
         near: two monomials whose exponents differ by less than this are tried as one.
@@ -113,8 +114,8 @@ class Elimination:
     trials: int = 3
     first_steps: int = 80
     hopeless: float = math.inf
-    steps: int = 8
-    enough: float = 0.05
+    steps: int = 12
+    beyond: int = 3
     bulk_above: int = 16
     tolerance: float = 1e-4
     near: float = 0.5
@@ -125,7 +126,6 @@ def eliminate(
     field: VectorField,
     problem: Residuals,
     unknowns: Tensor,
-    worst: float,
     monitor: Monitor,
     how: Elimination = Elimination(),
 ) -> list[Pruned]:
@@ -135,7 +135,6 @@ def eliminate(
         problem: residuals over unknowns [members, P + others], theta first; the others
             (fitted start states) are never removed.
         unknowns: where to begin.
-        worst: sum of squares of the model that says nothing changes.
     """
     p = field.theta.shape[1]
     others = unknowns.shape[1] - p
@@ -146,6 +145,9 @@ def eliminate(
     member, free, fit = member[near], free[near], _members(fit, near)
     path: list[Pruned] = []
     monitor.stage("prune", int(free[:, :p].sum(dim=1).max()))
+    best = torch.full((field.members,), torch.inf, dtype=torch.float64)
+    patience = torch.full((field.members,), how.beyond)
+    count = problem.residuals(fit.unknowns[:1]).shape[1]
     step = 0
     while True:
         fit, free = _merge_twins(field, problem, fit, free, how)
@@ -158,7 +160,11 @@ def eliminate(
                    float(fit.sum_of_squares[m]))
             for m in range(len(member)) if fit.sum_of_squares[m].isfinite()
         ]  # fmt: skip
-        alive = (fit.sum_of_squares < how.enough * worst) & (free[:, :p].sum(dim=1) > 1)
+        misfit = count * torch.log(fit.sum_of_squares + how.floor)
+        left = free[:, :p].sum(dim=1)
+        best[member] = torch.minimum(best[member], misfit + left * math.log(count))
+        patience[member] -= (misfit > best[member]).long()
+        alive = (patience[member] > 0) & (left > 1) & misfit.isfinite()
         step += 1
         monitor.step(step, float(fit.sum_of_squares.min()))
         if not alive.any() or monitor.stopping():

@@ -17,7 +17,7 @@ import numpy as np
 
 from odediscovery.bench.scoring import same_terms
 from odediscovery.extract import laws_of
-from odediscovery.judge import Candidate, constants_of, price
+from odediscovery.judge import Candidate, penalty
 from odediscovery.monitor import Monitor
 from odediscovery.prepare import Prepared, pooled, prepare
 from odediscovery.prune import Elimination
@@ -83,7 +83,7 @@ def _row(p: Prepared, hidden: int, path: list[Candidate]) -> Member:
     best = min(
         path,
         key=lambda c: samples * np.log(c.mean_square + SETTLED * 0.1)
-        + constants_of(c.law) * price(c.law.n_states, samples),
+        + penalty(c.law, c.free, samples, 0),
     )
     law = best.law.unscaled(p.scale.state, p.scale.time)
     truth = get_system("fsir").equations().power_sum
