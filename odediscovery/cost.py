@@ -43,11 +43,6 @@ def all_free(law: PowerSum) -> tuple[Mask, Mask]:
     return law.coefficients != 0, law.exponents != 0
 
 
-def whole_powers(law: PowerSum) -> tuple[Mask, Mask]:
-    """Coefficients free, exponents held where they are."""
-    return law.coefficients != 0, np.zeros(law.exponents.shape, dtype=bool)
-
-
 def cost(law: PowerSum, free: tuple[Mask, Mask], samples: float) -> float:
     """The cost above.
 

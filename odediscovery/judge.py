@@ -3,9 +3,10 @@
     criterion = sum over states of n ln(SSR / n + floor^2) + cost * N / (N - K - 2)
 
 on trajectories integrated from fitted start values, never on derivatives. The floor is the
-largest of estimated noise, rounding and integration error: fitting closer than that is no merit,
-neither in the last digits of clean data nor in the noise of measured ones. `cost` is that of `cost.cost`; the factor, with K fitted numbers (start
-values included), corrects for small samples, where every fitted number takes away residual.
+largest of estimated noise, rounding and integration error: fitting closer than that is no
+merit, neither in the last digits of clean data nor in the noise of measured ones. `cost` is
+that of `cost.cost`; the factor, with K fitted numbers (start values included), corrects for
+small samples, where every fitted number takes away residual.
 
 Source: McQuarrie and Tsai, Regression and Time Series Model Selection (1998), BICc.
 """
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.cost import Mask, all_free, cost, whole_powers
+from odediscovery.cost import Mask, cost
 from odediscovery.polish import Polished
 from odediscovery.powersum import Array, PowerSum
 
@@ -31,19 +32,19 @@ class Candidate:
         initial: start values to begin from, [trajectories, states].
         mean_square: of its weighted training residuals.
         origin: index of the pruned law it came from, for the log.
-        whole: its exponents are whole numbers, held and not fitted.
+        whole: states whose exponents are whole numbers, held and not fitted, bool [states].
     """
 
     law: PowerSum
     initial: Array
     mean_square: float
     origin: int
-    whole: bool = False
+    whole: Mask
 
     @property
     def free(self) -> tuple[Mask, Mask]:
         """What a fit may change."""
-        return whole_powers(self.law) if self.whole else all_free(self.law)
+        return self.law.coefficients != 0, (self.law.exponents != 0) & ~self.whole
 
 
 def penalty(law: PowerSum, free: tuple[Mask, Mask], samples: float, starts: int) -> float:
@@ -99,7 +100,9 @@ def shortlist(
         best: dict[int, Candidate] = {}
         for c in candidates:
             size = c.law.complexity
-            if c.whole is whole and (size not in best or c.mean_square < best[size].mean_square):
+            if bool(c.whole.all()) is whole and (
+                size not in best or c.mean_square < best[size].mean_square
+            ):
                 best[size] = c
         # Only rows that beat everything simpler belong to the front.
         front: list[Candidate] = []

@@ -7,6 +7,7 @@ to its last good state with a smaller step and never touches the others.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -60,7 +61,7 @@ class FirstOrder:
         part = (step + 1) / self.steps
         if part < 0.2:
             return self.rate * part / 0.2
-        return self.rate * 0.5 * (1.0 + float(torch.cos(torch.tensor(torch.pi * (part - 0.2) / 0.8))))
+        return self.rate * 0.5 * (1.0 + math.cos(math.pi * (part - 0.2) / 0.8))
 
     def run(self, loss: Loss, theta: Tensor, free: Tensor, monitor: Monitor) -> Tensor:
         """theta [members, P] after all steps; entries that are not `free` stay."""

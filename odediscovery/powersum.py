@@ -48,12 +48,12 @@ class PowerSum:
     @property
     def n_states(self) -> int:
         """Number of states (equations)."""
-        return self.coefficients.shape[0]
+        return int(self.coefficients.shape[0])
 
     @property
     def n_monomials(self) -> int:
         """Number of distinct products of powers."""
-        return self.exponents.shape[0]
+        return int(self.exponents.shape[0])
 
     @property
     def complexity(self) -> int:
@@ -76,7 +76,8 @@ class PowerSum:
 
     def rates(self, x: Array) -> Array:
         """dx/dt for x [..., states] -> [..., states]."""
-        return self.monomials(x) @ self.coefficients.T
+        dx_dt: Array = self.monomials(x) @ self.coefficients.T
+        return dx_dt
 
     def rescaled(self, scale: Array, time_scale: float) -> PowerSum:
         """The same law for x' = x / scale and t' = t / time_scale: only coefficients change.

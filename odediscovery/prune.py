@@ -2,14 +2,14 @@
 
 L1 finds the support, but the constants it leaves are biased; so every step here refits without
 penalty. From the trained network down to almost nothing, each step removes the parameter that
-the data miss least: those with the smallest Wald statistics are tried side by side, each from
-the optimal-brain-surgeon estimate, and the removal whose refit is best is kept.
+the data miss least: those with the smallest Wald statistics w_p are tried side by side, each
+from the optimal-brain-surgeon estimate, and the removal whose refit is best is kept.
 
-    w_p = theta_p^2 / [(J^T J)^-1]_pp,     theta <- theta - [(J^T J)^-1]_:p theta_p / [(J^T J)^-1]_pp
+    C = (J^T J)^-1,    w_p = theta_p^2 / C_pp,    theta <- theta - C_:p theta_p / C_pp
 
 While a network is large, a sixth of it may go at once if BIC approves; two monomials that
-became the same are made one. All members and trials are one batch of Levenberg-Marquardt. What comes back is the path: one
-smaller network a step, for the judge to choose from.
+became the same are made one. All members and trials are one batch of Levenberg-Marquardt. What
+comes back is the path: one smaller network a step, for the judge to choose from.
 
 Source: Hassibi and Stork, Optimal Brain Surgeon (1993).
 """
@@ -91,7 +91,8 @@ def _inverse(normal: Tensor) -> Tensor:
     scale = normal.diagonal(dim1=1, dim2=2).clamp_min(1e-300).rsqrt()
     h = normal * scale[:, :, None] * scale[:, None, :]
     h = h + 1e-11 * torch.eye(h.shape[-1], dtype=h.dtype)
-    return torch.linalg.pinv(h, hermitian=True) * scale[:, :, None] * scale[:, None, :]
+    inverse: Tensor = torch.linalg.pinv(h, hermitian=True)
+    return inverse * scale[:, :, None] * scale[:, None, :]
 
 
 @dataclass(frozen=True)
@@ -216,9 +217,7 @@ def _merge_twins(
     saved = free[index].sum(dim=1) - trial_free.sum(dim=1)
     good = _approved(fit.sum_of_squares[index], refit.sum_of_squares, saved, count, how)
     chosen = index[good]
-    merged = LeastSquares(
-        fit.unknowns.clone(), fit.sum_of_squares.clone(), fit.normal.clone()
-    )
+    merged = LeastSquares(fit.unknowns.clone(), fit.sum_of_squares.clone(), fit.normal.clone())
     merged.unknowns[chosen] = refit.unknowns[good]
     merged.sum_of_squares[chosen] = refit.sum_of_squares[good]
     merged.normal[chosen] = refit.normal[good]

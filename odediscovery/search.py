@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from odediscovery.cost import Mask
 from odediscovery.extract import laws_of, members_of, power_units
 from odediscovery.field import VectorField
 from odediscovery.fit import train
@@ -172,13 +173,13 @@ def prune_laws(
     if p.clean:
         how = dataclasses.replace(how, floor=0.1 * SETTLED * samples)
     path = eliminate(field, problem, unknowns, monitor, how)
-    found = [_candidate(field, problem, pruned, p, samples) for pruned in path]
-    return [dataclasses.replace(c, whole=whole) for c in found]
+    held = ~p.nonnegative | whole
+    return [_candidate(field, problem, pruned, p, samples, held) for pruned in path]
 
 
 def _candidate(
     field: VectorField, problem: ShortResiduals | LongResiduals, pruned: Pruned, p: Prepared,
-    samples: int,
+    samples: int, held: Mask,
 ) -> Candidate:  # fmt: skip
     theta = pruned.unknowns[None, : field.theta.shape[1]]
     (law,) = laws_of(field.replace(theta, pruned.free[None]))
@@ -186,4 +187,5 @@ def _candidate(
     if isinstance(problem, LongResiduals):
         starts = problem.starts(pruned.unknowns[None])[0]
         initial = starts[problem.windows.heads].numpy()
-    return Candidate(law, initial, pruned.sum_of_squares / samples, pruned.member)
+    mean_square = pruned.sum_of_squares / samples
+    return Candidate(law, initial, mean_square, pruned.member, held)

@@ -81,7 +81,6 @@ def advance_by_grid(
     used = torch.unique(grid_index).tolist()
     if len(used) == 1:
         return advance(rates, start, duration, GRIDS[used[0]], method)
-    end = torch.empty_like(start)
     parts = [(grid_index == g).nonzero()[:, 0] for g in used]
     ends = [
         advance(rates, start[:, part], duration[part], GRIDS[g], method)

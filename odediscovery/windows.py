@@ -240,16 +240,17 @@ def cut(series: TimeSeries, starts: TimeSeries, weight: Array, length: int | Non
         for first in range(0, len(t.time) - 1, length):
             stop = min(first + length, len(t.time) - 1)
             short = length - (stop - first)
-            target = np.pad(t.values[first + 1 : stop + 1], ((0, short), (0, 0)),
-                            constant_values=np.nan)  # fmt: skip
+            end = t.values[first + 1 : stop + 1]
+            target = np.pad(end, ((0, short), (0, 0)), constant_values=np.nan)
             duration = np.pad(np.diff(t.time[first : stop + 1]), (0, short))
-            seen = np.isfinite(target)
-            rows.append((s.values[first], duration, np.where(seen, target, 0.0), seen * weight,
-                         np.nan_to_num(t.values[first]), np.isfinite(t.values[first]) * weight))  # fmt: skip
-    start, duration, target, weights, measured, first_weight = (
-        torch.as_tensor(np.stack(column), dtype=torch.float64)
-        for column in zip(*rows, strict=True)
-    )
-    return Windows(start, duration, target, weights,
-                   torch.full(duration.shape, DEFAULT_GRID), measured, first_weight,
+            seen, here = np.isfinite(target), t.values[first]
+            row = (s.values[first], duration, np.where(seen, target, 0.0), seen * weight,
+                   np.nan_to_num(here), np.isfinite(here) * weight)  # fmt: skip
+            rows.append(row)
+    columns = [
+        torch.as_tensor(np.stack(column), dtype=torch.float64) for column in zip(*rows, strict=True)
+    ]
+    start, lengths, targets, weights, measured, first_weight = columns
+    return Windows(start, lengths, targets, weights,
+                   torch.full(lengths.shape, DEFAULT_GRID), measured, first_weight,
                    torch.tensor(heads), method)  # fmt: skip

@@ -82,7 +82,7 @@ class AbstractUnit(nn.Module, ABC):
         """
 
         def one_sample(x_one: Tensor, g_one: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-            _, vjp = torch.func.vjp(lambda q, z: self.compute(q, z), dict(p), x_one[:, None, :])
+            vjp = torch.func.vjp(lambda q, z: self.compute(q, z), dict(p), x_one[:, None, :])[1]
             grads, g_x = torch.func.vmap(vjp)(g_one.movedim(1, 0)[:, :, None, :])
             return g_x[:, :, 0].movedim(0, 1), {k: v.movedim(0, 1) for k, v in grads.items()}
 
