@@ -1,0 +1,116 @@
+"""From series to equations, through every stage, on systems small enough to be quick."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from odediscovery import (
+    Monitor,
+    Settings,
+    TimeSeries,
+    discover,
+    get_system,
+    load_csv,
+    simulate_system,
+)
+from odediscovery.bench.scoring import same_terms
+from odediscovery.powersum import PowerSum
+
+QUICK = Settings(members=3, hidden=4, adam_steps=200, lbfgs_steps=10)
+
+
+def law_of(system: str) -> PowerSum:
+    law = get_system(system).equations().power_sum
+    assert law is not None
+    return law
+
+
+@pytest.mark.parametrize(
+    "system",
+    ["fsir", "logistic", "theta-logistic", "von-bertalanffy", "torricelli", "fractional-drag",
+     "van-der-pol", "damped-oscillator"],
+)  # fmt: skip
+def test_clean_systems_are_found_exactly(system: str) -> None:
+    found = discover(simulate_system(system), QUICK)
+    assert found.outcome == "converged"
+    assert found.r2 > 1 - 1e-8
+    assert found.equations.power_sum is not None
+    assert same_terms(found.equations.power_sum, law_of(system), 0.005)
+
+
+def test_the_front_is_ordered_and_marks_one_row() -> None:
+    front = discover(simulate_system("logistic"), QUICK).front
+    sizes = [row.complexity for row in front]
+    assert sizes == sorted(sizes)
+    assert sum(row.selected for row in front) == 1
+
+
+def test_random_members_alone_find_the_logistic_law_in_noise() -> None:
+    series = simulate_system("logistic", noise=0.01, seed=3)
+    found = discover(series, Settings(members=4, hidden=4, grow=False))
+    assert found.equations.power_sum is not None
+    assert same_terms(found.equations.power_sum, law_of("logistic"), 0.1)
+    assert found.noise == pytest.approx(0.01 * series.trajectories[0].values.std(axis=0), rel=0.4)
+
+
+def test_the_same_seed_gives_the_same_equations() -> None:
+    series = simulate_system("logistic", noise=0.02, seed=1)
+    first, second = (discover(series, QUICK).equations.texts() for _ in range(2))
+    assert first == second
+
+
+def test_real_yeast_grows_logistically() -> None:
+    found = discover(load_csv("data/yeast_carlson_1913.csv"))
+    assert found.r2 > 0.999
+    assert found.equations.power_sum is not None
+    truth = PowerSum(np.array([[0.5, -0.001]]), np.array([[1.0], [2.0]]))
+    assert same_terms(found.equations.power_sum, truth, 0.01)
+
+
+def test_a_state_that_never_changes_gets_a_zero_right_hand_side() -> None:
+    series = simulate_system("logistic")
+    (run,) = series.trajectories
+    values = np.column_stack([run.values, np.full(len(run.time), 7.0)])
+    found = discover(TimeSeries.from_arrays(run.time, values, ["N", "k"]), QUICK)
+    assert found.equations.texts()["k"] == "0"
+    assert any("k never changes" in message for message in found.messages)
+    assert found.r2 > 1 - 1e-8
+
+
+def test_two_runs_of_unequal_length_with_gaps_are_fitted_jointly() -> None:
+    long = simulate_system("logistic", {"N": 2.0}).trajectories[0]
+    short = simulate_system("logistic", {"N": 140.0}, samples=25, until=10).trajectories[0]
+    holed = long.values.copy()
+    holed[5:7] = np.nan
+    series = TimeSeries.from_arrays([long.time, short.time], [holed, short.values], ["N"])
+    found = discover(series, QUICK)
+    assert found.initial_values.shape == (2, 1)
+    assert found.initial_values[1, 0] == pytest.approx(140.0, rel=1e-3)
+    assert found.equations.power_sum is not None
+    assert same_terms(found.equations.power_sum, law_of("logistic"), 0.02)
+
+
+def test_awkward_column_names_are_printed_as_named() -> None:
+    run = simulate_system("sir").trajectories[0]
+    names = ["lambda", "x y", "β"]
+    found = discover(TimeSeries.from_arrays(run.time, run.values, names), QUICK)
+    for name in names:
+        assert f"{name}' = " in found.equations_text()
+
+
+def test_a_stop_gives_the_best_so_far() -> None:
+    monitor = Monitor()
+    monitor.interrupt()
+    found = discover(simulate_system("logistic"), QUICK, monitor)
+    assert found.outcome == "stopped"
+    assert any("stopped (interrupted)" in message for message in found.messages)
+    assert found.front
+
+
+def test_white_noise_is_no_law() -> None:
+    rng = np.random.default_rng(0)
+    series = TimeSeries.from_arrays(np.arange(40.0), 5 + rng.standard_normal((40, 1)), ["x"])
+    found = discover(series, QUICK)
+    assert found.outcome == "poor-fit"
+    assert any("no law" in message for message in found.messages)
