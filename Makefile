@@ -20,7 +20,7 @@ test: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest -q -m "not accept" --durations=10
-	$(BIN)/python -m pytest -q --nbmake --nbmake-timeout=300 notebooks -p no:doctest
+	$(BIN)/python -m pytest -q -o addopts= --nbmake --nbmake-timeout=300 notebooks
 
 accept: .venv/ready
 	$(BIN)/python -m pytest -q -m accept --durations=0

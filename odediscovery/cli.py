@@ -17,7 +17,6 @@ import io
 import math
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,6 +27,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from odediscovery.bench.command import bench
 from odediscovery.errors import FitError, InputError, OdeDiscoveryError, unknown_name
 from odediscovery.settings import Settings, settings_for
 
@@ -42,6 +42,8 @@ FORMATS = ("text", "latex", "python", "julia", "json")
 INTERRUPTED = 130
 # More rows than this are a slip of --until rather than a wish.
 MOST_ROWS = 100_000
+# Longer equations are cut in the Pareto table; above it, and in result.json, they are whole.
+MOST_LETTERS = 160
 
 app = typer.Typer(
     name="odediscovery",
@@ -50,6 +52,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+app.add_typer(bench)
 
 
 def _flag(text: str, default: object = None) -> Any:
@@ -132,8 +135,6 @@ def simulate(
     from odediscovery.systems import simulate_system
 
     given = _assignments(set or [], "--set")
-    if seed < 0:
-        raise InputError(f"--seed must be at least 0, got {seed}")
     series = simulate_system(
         system, set=given, samples=samples, noise=noise, seed=seed, until=until
     )
@@ -225,6 +226,7 @@ def _complain(error: Exception | str, code: int) -> int:
 
 def _new_folder(folder: Path) -> Path:
     """`folder` if a result can be written there; made only when there is something to write."""
+    from odediscovery.files import check_writable
     from odediscovery.result import read_document
 
     if folder.is_dir() and any(folder.iterdir()):
@@ -236,18 +238,8 @@ def _new_folder(folder: Path) -> Path:
             ) from None
     elif folder.exists() and not folder.is_dir():
         raise InputError(f"--out {folder}: a file of that name exists; choose a folder")
-    _check_writable(folder, "--out")
+    check_writable(folder, "--out")
     return folder
-
-
-def _check_writable(path: Path, option: str) -> None:
-    """Try it out where the path's nearest existing folder is; nothing stays behind."""
-    nearest = next(p for p in (path, *path.absolute().parents) if p.exists())
-    try:
-        with tempfile.TemporaryFile(dir=nearest):
-            pass
-    except OSError as error:
-        raise InputError(f"{option} {path}: cannot be written ({error.strerror})") from error
 
 
 def _assignments(texts: Sequence[str], option: str) -> dict[str, float]:
@@ -316,7 +308,7 @@ def _write_table(
     if out is None:
         print(stream.getvalue(), end="")
         return
-    from odediscovery.result import write_whole
+    from odediscovery.files import write_whole
 
     try:
         write_whole(out, stream.getvalue().encode())
@@ -338,8 +330,13 @@ def _print_discovery(found: Discovery) -> None:
     for row in found.front:
         plain = dataclasses.replace(row.equations, standard_errors=None)
         table.add_row("*" if row.selected else "", str(row.complexity), f"{row.mse:.3g}",
-                      f"{row.r2:.6f}", Text(plain.pretty(3)))  # fmt: skip
+                      f"{row.r2:.6f}", Text(_shortened(plain.pretty(3))))  # fmt: skip
     console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False)
     with console.capture() as captured:
         console.print(table)
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _shortened(equations: str) -> str:
+    lines = equations.splitlines()
+    return "\n".join(x if len(x) <= MOST_LETTERS else f"{x[: MOST_LETTERS - 3]}..." for x in lines)

@@ -69,13 +69,12 @@ def discover(
     return _result(prepared, rows, choose(rows), series, settings, monitor)
 
 
-def _polished_front(
-    p: Prepared, candidates: list[Candidate], monitor: Monitor
-) -> list[Judged]:
+def _polished_front(p: Prepared, candidates: list[Candidate], monitor: Monitor) -> list[Judged]:
     """The shortlist with constants refined on whole trajectories, those that integrate."""
     samples = int(np.isfinite(pooled(p.data)).sum())
     floor = SETTLED if p.clean else 0.0
-    listed = shortlist(candidates, samples, floor)
+    around = 1 if monitor.stopping() else 4
+    listed = shortlist(candidates, samples, floor, around=around)
     least = min((c.mean_square for c in listed), default=0.0) + floor
     monitor.stage("polish", len(listed))
     sigma = np.maximum(p.noise, p.floor)
@@ -175,9 +174,7 @@ def _result(
     monitor: Monitor,
 ) -> Discovery:  # fmt: skip
     best = rows[chosen].polished
-    front = tuple(
-        _front_row(p, rows[i], series, i == chosen) for i in non_dominated(rows, chosen)
-    )
+    front = tuple(_front_row(p, rows[i], series, i == chosen) for i in non_dominated(rows, chosen))
     notes = [f"{series.states[i]} never changes: its equation is zero"
              for i in np.flatnonzero(p.constant)]  # fmt: skip
     noise = np.sqrt(best.squares / best.counts.clip(1)) * p.scale.state
@@ -185,9 +182,7 @@ def _result(
                      _network(p, best.law), notes)  # fmt: skip
 
 
-def _published(
-    p: Prepared, series: TimeSeries, settings: Settings, monitor: Monitor
-) -> Discovery:
+def _published(p: Prepared, series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
     """Members as a published recipe trains and reads them."""
     ended = published(series, p, settings, monitor)
     return _finished(series, settings, monitor, ended.front, ended.initial, ended.noise,

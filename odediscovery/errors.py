@@ -30,6 +30,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
     "unknown state 'Suceptible': did you mean 'Susceptible'? Known: Susceptible, Infected"
     """
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    # Upper and lower case are the likeliest slip, and the only one of a name with one letter.
+    near = [known for known in names if known.casefold() == name.casefold()]
+    near = near or difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return InputError(f"unknown {kind} {name!r}: {hint}Known: {', '.join(names) or 'none'}")

@@ -22,7 +22,7 @@ import sympy
 
 from odediscovery.errors import InputError, unknown_name
 
-LONGEST, DEEPEST = 20_000, 60
+LONGEST, DEEPEST = 100_000, 60
 # sympy raises numbers to whole powers at once: without a limit, (2*x)**999999999 would hang.
 LARGEST_POWER = 1000.0
 

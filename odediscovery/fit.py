@@ -2,10 +2,10 @@
 
     loss = mean(weighted residuals^2) + l1 * ramp * |theta|_1          (one number a member)
 
-Two ways to train. `train` is ours: one-interval windows, and gates that are free at first and
-are then drawn to 1, g <- g + s (1 - g) with s rising from 0 to 1, because a gate between 0 and
-1 is no power product: opened at once after training it would throw the fit away, opened slowly
-the exponents follow. `train_as_published` is the paper's loss on the whole trajectory (Eq. 18).
+One-interval windows, and gates that are free at first and are then drawn to 1,
+g <- g + s (1 - g) with s rising from 0 to 1, because a gate between 0 and 1 is no power product:
+opened at once after training it would throw the fit away, opened slowly the exponents follow.
+The paper's own training is in `published`.
 """
 
 from __future__ import annotations
@@ -77,26 +77,3 @@ def train(
     monitor.stage("LBFGS", lbfgs_steps)
     loss = penalised(field, windows, l1)
     return field.replace(lbfgs(loss, field.theta, field.free, lbfgs_steps, monitor))
-
-
-def train_as_published(
-    field: VectorField, windows: Windows, schedule: FirstOrder, *, lbfgs_steps: int,
-    l1: float | Tensor, monitor: Monitor,
-) -> VectorField:  # fmt: skip
-    """The members after the paper's training: loss + l1 |theta|_1 over all parameters, gates too.
-
-    Args:
-        windows: whole trajectories from their first sample, in the user's units.
-        schedule: Adam (`paper`) or RMSProp with decay 0.9 (`as-run`), constant rate 0.005.
-        l1: beta, one for all or one a member [members].
-
-    Source: Heim et al. (2020), Eq. 18 and Sec. 4.1.
-    """
-
-    def loss(theta: Tensor, progress: float) -> Tensor:
-        return windows.loss(field, theta) + l1 * (theta * field.free).abs().sum(dim=1)
-
-    monitor.stage(schedule.method, schedule.steps)
-    theta = schedule.run(loss, field.theta, field.free, monitor)
-    monitor.stage("LBFGS", lbfgs_steps)
-    return field.replace(lbfgs(loss, theta, field.free, lbfgs_steps, monitor))

@@ -104,11 +104,20 @@ def network_figure(network: Network, states: Sequence[str], time_name: str) -> F
                         color=MUTED)  # fmt: skip
         _draw_panel(figure, panel, x, middle + panel.height / 2)
         x += panel.width + ARROW
-    pairs = zip((*states, time_name), (*network.scale.state, network.scale.time), strict=True)
+    sizes = (*network.scale.state, network.scale.time)
+    pairs = list(zip((*states, time_name), sizes, strict=True))
     figure.text(MARGIN / figure.get_figwidth(), 0.12 / height, fontsize=8, color=MUTED,
-                s="Weights are dimensionless; scales: "
-                + ", ".join(f"{_literal(name)} {value:.4g}" for name, value in pairs))  # fmt: skip
+                s=_scales(pairs))  # fmt: skip
     return figure
+
+
+def _scales(pairs: Sequence[tuple[str, float]]) -> str:
+    """What the weights were fitted to: the data divided by these, or as they are."""
+    if all(value == 1.0 for _, value in pairs):
+        return "Weights in the units of the data"
+    return "Weights are dimensionless; scales: " + ", ".join(
+        f"{_literal(name)} {value:.4g}" for name, value in pairs
+    )
 
 
 def _panels(network: Network, states: Sequence[str], time_name: str) -> list[_Panel]:
@@ -151,10 +160,16 @@ def _used_inputs(layer: Layer) -> NDArray[np.bool_]:
 
 
 def _readings(layer: Layer, names: Sequence[str], outputs: Sequence[str]) -> list[str]:
-    """What each row of a power unit says: "h1 = S^0.5 I^0.5"; nothing for other units."""
+    """What each row of a power unit says: "h1 = S^0.5 I^0.5"; nothing for other units.
+
+    Nothing either while a gate is between 0 and 1: it mixes its input with 1, and then a row is
+    no product of powers.
+    """
     if "real" not in layer.arrays or np.any(layer.arrays.get("imaginary", 0.0)):
         return []
     gates = np.clip(layer.arrays.get("gate", np.ones(layer.inputs)), 0.0, 1.0)
+    if not np.isin(gates, (0.0, 1.0)).all():
+        return []
     readings = []
     for output, row in zip(outputs, layer.arrays["real"], strict=True):
         factors = [

@@ -23,8 +23,9 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
 from odediscovery.errors import InputError
+from odediscovery.files import write_whole
 from odediscovery.heatmaps import network_figure
-from odediscovery.result import Discovery, write_whole
+from odediscovery.result import Discovery
 
 INK, MUTED, GRID = "#222222", "#707070", "#e6e6e6"
 # Okabe and Ito (2008): blue, vermilion, green, orange, sky blue, purple, black.
@@ -49,7 +50,7 @@ def fit_figure(discovery: Discovery) -> Figure:
     columns = n if n <= COLUMNS_MOST else (n + 1) // 2 if n <= 4 else COLUMNS_MOST
     rows = -(-n // columns)
     with rc_context(STYLE):
-        figure = _figure(max(6.0, 4.2 * columns), 4.3 * rows + 0.7)
+        figure = empty_figure(max(6.0, 4.2 * columns), 4.3 * rows + 0.7)
         grid = figure.add_gridspec(rows, columns)
         for k, state in enumerate(series.states):
             cell = grid[k // columns, k % columns].subgridspec(2, 1, height_ratios=(3, 1))
@@ -100,7 +101,7 @@ def pareto_figure(discovery: Discovery) -> Figure:
     # A perfect fit has no place on a logarithmic axis: it stands a decade below the others.
     error = np.maximum(error, np.min(error[error > 0], initial=1.0) / 10.0)
     with rc_context(STYLE):
-        figure = _figure(6.4, 4.4)
+        figure = empty_figure(6.4, 4.4)
         axes = figure.add_subplot()
         seen = np.isfinite(error)
         axes.set_yscale("log")
@@ -115,20 +116,26 @@ def pareto_figure(discovery: Discovery) -> Figure:
                           f"MSE {row.mse:.3g}")  # fmt: skip
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.margins(x=0.08, y=0.12)
-        counted = discovery.equations.power_sum is not None
-        axes.set_xlabel("complexity (constants + states used)" if counted
-                        else "complexity (nodes of the expression tree)")  # fmt: skip
+        axes.set_xlabel(_meaning_of_complexity(discovery))
         axes.set_ylabel("mean squared error of the integrated equations")
         axes.set_title("Pareto front")
         figure.legend(loc="outside lower left", ncols=2)
     return figure
 
 
+def _meaning_of_complexity(discovery: Discovery) -> str:
+    if discovery.settings.recipe != "default":
+        return "complexity (parameters above 0.001, gates included)"
+    if discovery.equations.power_sum is not None:
+        return "complexity (constants + states used)"
+    return "complexity (nodes of the expression tree)"
+
+
 def weights_figure(discovery: Discovery) -> Figure:
     """The pruned layers as annotated heat maps, from the input (left) to the output (right)."""
     with rc_context(STYLE | {"axes.grid": False}):
         if discovery.network is None:
-            figure = _figure(6.0, 1.6)
+            figure = empty_figure(6.0, 1.6)
             figure.text(0.5, 0.5, "These equations were read from no network.", ha="center")
             return figure
         return network_figure(
@@ -157,7 +164,7 @@ def save_figures(discovery: Discovery, folder: str | os.PathLike[str]) -> None:
             raise InputError(f"cannot write {Path(folder) / name}: {error.strerror}") from error
 
 
-def _figure(width: float, height: float) -> Figure:
+def empty_figure(width: float, height: float) -> Figure:
     """An empty figure of so many inches, drawn by Agg and laid out so that nothing overlaps."""
     layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08)
     figure = Figure(figsize=(width, height), layout=layout, facecolor="white")

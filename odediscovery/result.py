@@ -26,12 +26,13 @@ from odediscovery import __version__
 from odediscovery.equations import Equations
 from odediscovery.errors import InputError
 from odediscovery.expressions import identifiers
+from odediscovery.files import write_whole
 from odediscovery.network import Layer, Network
 from odediscovery.series import TimeSeries, group_column, load_csv, write_csv
 from odediscovery.settings import Settings
 from odediscovery.terms import exponents, number, plain, terms, with_errors
 
-__all__ = ["Discovery", "FrontRow", "Layer", "Network", "read_document", "write_whole"]
+__all__ = ["Discovery", "FrontRow", "Layer", "Network", "read_document", "versions"]
 
 Array = NDArray[np.float64]
 
@@ -158,7 +159,7 @@ class Discovery:
                 for row in self.front
             ],
             "settings": self.settings.as_dict(), "seed": self.settings.seed,
-            "seconds": plain(self.seconds), "versions": _versions(),
+            "seconds": plain(self.seconds), "versions": versions(),
         }  # fmt: skip
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -200,23 +201,6 @@ class Discovery:
             raise InputError(
                 f"{path} is damaged ({type(error).__name__}: {error}); fit the data again"
             ) from error
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it appears whole or not at all: beside it first, then renamed.
-
-    A link keeps being one, and what is no file (a device, a pipe) is written to, never replaced.
-    """
-    if path.exists() and not path.is_file() and not path.is_dir():
-        path.write_bytes(content)
-        return
-    path = path.resolve()
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        beside.write_bytes(content)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -320,11 +304,12 @@ def _jsonable(value: Any) -> Any:
     return None if value is None else str(value)
 
 
-def _versions() -> dict[str, str]:
-    versions = {"python": sys.version.split()[0], "odediscovery": __version__}
+def versions() -> dict[str, str]:
+    """Of Python, this package and the libraries that numbers depend on."""
+    known = {"python": sys.version.split()[0], "odediscovery": __version__}
     for library in _LIBRARIES:
         try:
-            versions[library] = metadata.version(library)
+            known[library] = metadata.version(library)
         except metadata.PackageNotFoundError:
-            versions[library] = "unknown"
-    return versions
+            known[library] = "unknown"
+    return known

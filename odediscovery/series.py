@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from odediscovery.errors import InputError
+from odediscovery.files import write_whole
 from odediscovery.table import Table, clean_name, read_text, separator, table_of
 
 Array = NDArray[np.float64]
@@ -249,13 +250,7 @@ def write_csv(series: TimeSeries, path: str | os.PathLike[str]) -> None:
     writer.writerow(frame.columns)
     for row in frame.itertuples(index=False, name=None):
         writer.writerow([_cell(value) for value in row])
-    target = Path(path)
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        beside.write_text(buffer.getvalue(), encoding="utf-8")
-        os.replace(beside, target)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_whole(Path(path), buffer.getvalue().encode())
 
 
 def group_column(series: TimeSeries) -> str | None:

@@ -9,6 +9,7 @@ decay 0.9, Euler with a step of one time unit, gates whose gradient stops outsid
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,7 +31,7 @@ class Settings:
 
     recipe: str = _option("default", "default, paper or as-run")
     seed: int = _option(0, "random seed; the same seed gives the same equations on one machine")
-    members: int = _option(12, "networks trained side by side from random starts")
+    members: int = _option(16, "networks trained side by side from random starts")
     hidden: int = _option(8, "hidden units of a network: an upper bound of distinct monomials")
     max_seconds: float | None = _option(None, "stop after this many seconds with the best so far")
     threads: int | None = _option(None, "processor threads (default: 1, fastest for usual sizes)")
@@ -43,18 +44,22 @@ class Settings:
 
     def checked(self) -> Settings:
         """These settings, or an `InputError` that names the option that is out of range."""
-        limits: list[tuple[str, float]] = [
-            ("members", 1), ("hidden", 1), ("adam_steps", 0), ("lbfgs_steps", 0),
-            ("seed", 0), ("l1", 0.0),
-        ]  # fmt: skip
-        for name, least in limits:
-            value = getattr(self, name)
+        for name, (least, most) in LIMITS.items():
+            value, option = getattr(self, name), name.replace("_", "-")
             if not value >= least:
-                raise InputError(f"--{name.replace('_', '-')} must be at least {least}, got {value}")
+                raise InputError(f"--{option} must be at least {least}, got {value}")
+            if value > most:
+                raise InputError(f"--{option} must be at most {most}, got {value}")
+        if not 0.0 < self.learning_rate < math.inf:
+            raise InputError(f"--learning-rate must be positive and finite, "
+                             f"got {self.learning_rate}")  # fmt: skip
         if self.recipe not in RECIPES:
             raise unknown_name("recipe", self.recipe, RECIPES)
         if self.unit not in UNITS:
             raise unknown_name("unit", self.unit, UNITS)
+        if self.recipe == "default" and self.unit != "RealNPU":
+            raise InputError(f"--unit {self.unit} needs --recipe paper or as-run; recipe default "
+                             "reads its equations from RealNPUs")  # fmt: skip
         if self.threads is not None and self.threads < 1:
             raise InputError(f"--threads must be at least 1, got {self.threads}")
         if self.max_seconds is not None and not self.max_seconds > 0:
@@ -67,6 +72,13 @@ class Settings:
 
 
 UNITS = ("RealNPU", "NPU", "Dense")
+
+# Least and most of an option. Beyond the upper ones a slip is likelier than a wish: the memory of
+# a fit grows with members * hidden.
+LIMITS: Mapping[str, tuple[float, float]] = {
+    "members": (1, 10_000), "hidden": (1, 200), "adam_steps": (0, 10_000_000),
+    "lbfgs_steps": (0, 1_000_000), "seed": (0, 2**63 - 1), "l1": (0.0, 1e6),
+}  # fmt: skip
 
 RECIPES: Mapping[str, Mapping[str, Any]] = {
     "default": {},

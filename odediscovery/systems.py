@@ -230,6 +230,8 @@ def simulate_system(
         raise InputError(f"--until should be after the start at {first:g}, got {last:g}")
     if not noise >= 0 or not np.isfinite(noise):
         raise InputError(f"--noise should be 0 or a positive share, got {noise}")
+    if seed < 0:
+        raise InputError(f"--seed must be at least 0, got {seed}")
     parameters = {key: value for key, value in given.items() if key in system.parameters}
     initial = [given.get(state, system.initial[state]) for state in system.states]
     times = np.linspace(first, last, samples)

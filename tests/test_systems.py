@@ -96,3 +96,8 @@ def test_unknown_parameter_of_equations() -> None:
 def test_a_solution_that_ends_early_is_said() -> None:
     with pytest.raises(FitError, match=r"the solution of logistic cannot be followed beyond t = "):
         simulate_system("logistic", {"N": -50.0}, until=10.0)
+
+
+def test_a_negative_seed_is_refused_from_python_too() -> None:
+    with pytest.raises(InputError, match="--seed must be at least 0, got -1"):
+        simulate_system("fsir", seed=-1)

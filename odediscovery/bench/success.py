@@ -44,9 +44,7 @@ class Member:
     exponents: list[list[float]]
 
 
-def success_rate(
-    each: int = 20, seed: int = 0, say: Callable[[str], None] = print
-) -> list[Member]:
+def success_rate(each: int = 20, seed: int = 0, say: Callable[[str], None] = print) -> list[Member]:
     """Train and prune `each` members of every hidden size; a row a member.
 
     Args:
@@ -82,8 +80,9 @@ def _row(p: Prepared, hidden: int, path: list[Candidate]) -> Member:
     samples = int(np.isfinite(pooled(p.data)).sum())
     best = min(
         path,
-        key=lambda c: samples * np.log(c.mean_square + SETTLED * 0.1)
-        + penalty(c.law, c.free, samples, 0),
+        key=lambda c: (
+            samples * np.log(c.mean_square + SETTLED * 0.1) + penalty(c.law, c.free, samples, 0)
+        ),
     )
     law = best.law.unscaled(p.scale.state, p.scale.time)
     truth = get_system("fsir").equations().power_sum
