@@ -72,7 +72,8 @@ class PowerSum:
         whole = self.exponents == np.round(self.exponents)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
             base = np.where(whole, x[..., None, :], np.maximum(x, TINY)[..., None, :])
-            return np.prod(np.power(base, self.exponents), axis=-1)
+            products: Array = np.prod(np.power(base, self.exponents), axis=-1)
+        return products
 
     def rates(self, x: Array) -> Array:
         """dx/dt for x [..., states] -> [..., states]."""

@@ -54,10 +54,16 @@ class Prepared:
         return all(bool(np.isfinite(t.values).all()) for t in self.data.trajectories)
 
     @property
+    def noisiness(self) -> float:
+        """Largest noise of a changing state as a share of that state's standard deviation."""
+        spread = np.nanstd(pooled(self.data), axis=0)
+        moving = ~self.constant
+        return float(np.max(self.noise[moving] / spread[moving], initial=0.0))
+
+    @property
     def clean(self) -> bool:
         """Whether measured states can serve as exact starts of windows."""
-        spread = pooled(self.data).std(axis=0)
-        return self.complete and bool(np.all(self.noise <= CLEAN * np.maximum(spread, 1e-12)))
+        return self.complete and self.noisiness <= CLEAN
 
 
 def pooled(series: TimeSeries) -> Array:

@@ -10,7 +10,6 @@ those of whole trajectories with fitted starts, where noise of a start cannot pa
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,25 +20,26 @@ from odediscovery.extract import laws_of, members_of, power_units
 from odediscovery.field import VectorField
 from odediscovery.fit import train
 from odediscovery.grow import grow
-from odediscovery.judge import Candidate, penalty
+from odediscovery.judge import Candidate
 from odediscovery.monitor import Monitor
 from odediscovery.optimise import levenberg_marquardt
+from odediscovery.polynomials import polynomials
 from odediscovery.powersum import PowerSum
-from odediscovery.prepare import Prepared, pooled
+from odediscovery.prepare import Prepared
 from odediscovery.prune import Elimination, Pruned, binarised, eliminate, thresholded
 from odediscovery.settings import Settings
 from odediscovery.windows import LongResiduals, ShortResiduals, Windows, cut
 
-# Trained members that are pruned: the best by loss.
-KEPT = 8
+# Trained members and grown laws that are pruned: the best of each.
+KEPT, GROWN = 12, 8
+# Noise (share of a state's spread) above which growing on the integral form leads astray.
+GROWABLE = 0.003
 # Intervals of a window whose start is fitted; longer trajectories are cut.
 LONGEST = 150
 # Members whose first refit is this many times worse than the best one's are not pruned.
 HOPELESS = 100.0
 # Relative mean square below which a law explains clean data as well as any law can.
 SETTLED = 1e-8
-# Highest degree of the products of whole powers tried in noise, and most coefficients of all.
-DEGREE, LIBRARY = 2, 150
 # Share of a residual's standard deviation that integration may add while pruning, in noise and
 # on clean data.
 ACCURACY, EXACT = 0.02, 1e-5
@@ -51,8 +51,7 @@ def search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]
     candidates: list[Candidate] = []
     if not p.clean:
         # Noise hides which power it was; a law of whole powers may be all that can be told.
-        simple = _polynomials(p, monitor)
-        candidates += prune_laws(p, simple, Elimination(), monitor, whole=True)
+        candidates += prune_laws(p, polynomials(p), Elimination(), monitor, whole=True)
     if grown and (p.clean or monitor.stopping()):
         candidates += prune_laws(p, grown, Elimination(), monitor)
         if settled(candidates) or monitor.stopping():
@@ -65,30 +64,12 @@ def search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]
 
 def _grown(p: Prepared, settings: Settings, monitor: Monitor) -> list[PowerSum]:
     """Laws grown on the integral form, best first."""
-    if not settings.grow:
+    if not settings.grow or p.noisiness > GROWABLE:
         return []
     monitor.stage("grow", 1)
     laws = grow(p.data, p.noise, integer=~p.nonnegative, max_monomials=settings.hidden,
                 monitor=monitor)  # fmt: skip
-    return [law for law in laws if law.n_monomials][:KEPT]
-
-
-def _polynomials(p: Prepared, monitor: Monitor) -> list[PowerSum]:
-    """The best laws with products of whole powers up to degree two, by short windows alone.
-
-    On short windows coefficients are all but linear, so one member with every such product in
-    every equation, pruned down, meets all sizes of law in a moment.
-    """
-    n = p.data.n_states
-    powers = [w for w in itertools.product(range(DEGREE + 1), repeat=n) if sum(w) <= DEGREE]
-    if n * len(powers) > LIBRARY:
-        powers = [w for w in powers if sum(w) <= 1]
-    coefficients = np.where(p.constant, 0.0, 1e-3)[:, None].repeat(len(powers), axis=1)
-    full = PowerSum(coefficients, np.array(powers, dtype=float))
-    path = prune_laws(p, [full], Elimination(), monitor, whole=True, short=True)
-    samples = int(np.isfinite(pooled(p.data)).sum())
-    path.sort(key=lambda c: samples * np.log(c.mean_square) + penalty(c.law, c.free, samples, 0))
-    return [c.law for c in path[:KEPT] if c.law.n_monomials]
+    return [law for law in laws if law.n_monomials][:GROWN]
 
 
 def settled(candidates: Sequence[Candidate]) -> bool:
@@ -141,29 +122,26 @@ def trained(
 
 def prune_laws(
     p: Prepared, laws: Sequence[PowerSum], how: Elimination, monitor: Monitor, *,
-    whole: bool = False, short: bool | None = None,
+    whole: bool = False,
 ) -> list[Candidate]:  # fmt: skip
     """The laws on the elimination paths of all given ones, with their mean square residuals.
 
     Args:
         whole: exponents are whole numbers and stay.
-        short: judge by one-interval windows (default: on clean data only).
 
     Returns:
         A candidate's `origin` is the index of the law it was pruned from.
     """
     if not laws:
         return []
-    short = p.clean if short is None else short
     field = members_of(laws, p.nonnegative, whole=whole)
     # Unpenalised on short windows first: quick, and near enough to choose the step grids.
     coarse = short_windows(p).refined(field, field.theta, ACCURACY)
     first = ShortResiduals(coarse, field)
     theta = levenberg_marquardt(first, field.theta, field.free, 32 if p.clean else 8).unknowns
     problem: ShortResiduals | LongResiduals
-    if short:
-        fine = coarse.refined(field, theta, EXACT if p.clean else ACCURACY)
-        problem, unknowns = ShortResiduals(fine, field), theta
+    if p.clean:
+        problem, unknowns = ShortResiduals(coarse.refined(field, theta, EXACT), field), theta
     else:
         weight = np.where(p.constant, 0.0, 1.0 / np.maximum(p.noise, p.floor))
         windows = cut(p.data, p.smooth, weight, LONGEST).refined(field, theta, ACCURACY)

@@ -1,0 +1,83 @@
+"""Warm start in noise: laws of products of whole powers, by regression on the integral form.
+
+    x(t_{j+1}) - x(t_j) = sum_m A[., m] integral of prod_k x_k^W[m, k] dt over the interval
+
+With the exponents given, the coefficients are linear. In noise the data often cannot tell
+which power it was, and a law of whole powers is all that can be claimed; regression finds such
+laws in a moment, and pruning on whole trajectories makes them good. Each equation loses its
+weakest term, by t statistic, until an information criterion no longer falls; a strict and a
+loose penalty give smaller and larger laws to prune from.
+
+Source: weak-form SINDy; Schaeffer and McCalla, Sparse model selection via integral terms (2017).
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+
+from odediscovery.cost import price
+from odediscovery.powersum import Array, PowerSum
+from odediscovery.prepare import Prepared
+
+# Highest degree of the products, and most coefficients over all equations.
+DEGREE, LIBRARY = 2, 150
+# Multiples of the price of a constant that a term has to gain.
+PENALTIES = (2.0, 1.0, 0.3)
+
+
+def polynomials(p: Prepared) -> list[PowerSum]:
+    """A law for each penalty, dimensionless; equal ones once."""
+    n = p.data.n_states
+    powers = [w for w in itertools.product(range(DEGREE + 1), repeat=n) if sum(w) <= DEGREE]
+    if n * len(powers) > LIBRARY:
+        powers = [w for w in powers if sum(w) <= 1]
+    exponents = np.array(powers, dtype=float)
+    columns, increments = _integral_form(p, exponents)
+    laws: dict[bytes, PowerSum] = {}
+    for factor in PENALTIES:
+        worth = factor * price(n, increments.size)
+        a = np.stack([
+            np.zeros(len(exponents)) if p.constant[i] else _selected(columns, y, worth)
+            for i, y in enumerate(increments.T)
+        ])  # fmt: skip
+        laws.setdefault((a != 0).tobytes(), PowerSum(a, exponents).merged())
+    return [law for law in laws.values() if law.n_monomials]
+
+
+def _integral_form(p: Prepared, exponents: Array) -> tuple[Array, Array]:
+    """Integrals of the products [intervals, monomials] and increments [intervals, states]."""
+    nodes, weights = np.polynomial.legendre.leggauss(3)
+    law = PowerSum(np.zeros((p.data.n_states, len(exponents))), exponents)
+    columns, increments = [], []
+    for t in p.smooth.trajectories:
+        if len(t.time) < 3:
+            continue
+        path = CubicSpline(t.time, t.values)
+        half = np.diff(t.time)[:, None] / 2
+        at = t.time[:-1, None] + half * (1.0 + nodes)
+        columns.append((law.monomials(path(at)) * (half * weights)[..., None]).sum(axis=1))
+        increments.append(np.diff(t.values, axis=0))
+    return np.concatenate(columns), np.concatenate(increments)
+
+
+def _selected(columns: Array, y: Array, worth: float) -> Array:
+    """Coefficients of one equation after backward elimination, [monomials]."""
+    scale = np.linalg.norm(columns, axis=0)
+    scaled = columns / np.where(scale > 0, scale, 1.0)
+    kept = np.flatnonzero(scale > 0)
+    best, best_score = np.zeros(columns.shape[1]), np.inf
+    while len(kept):
+        x = scaled[:, kept]
+        inverse = np.linalg.pinv(x.T @ x + 1e-10 * np.eye(len(kept)), hermitian=True)
+        solution = inverse @ (x.T @ y)
+        misfit = float(np.sum((y - x @ solution) ** 2)) + 1e-16 * float(y @ y)
+        score = len(y) * np.log(misfit / len(y)) + worth * len(kept)
+        if score < best_score:
+            best, best_score = np.zeros(columns.shape[1]), score
+            best[kept] = solution / scale[kept]
+        statistic = solution**2 / np.maximum(np.diag(inverse), 1e-300)
+        kept = np.delete(kept, int(np.argmin(statistic)))
+    return best
