@@ -46,6 +46,8 @@ class Settings:
         """These settings, or an `InputError` that names the option that is out of range."""
         for name, (least, most) in LIMITS.items():
             value, option = getattr(self, name), name.replace("_", "-")
+            if isinstance(least, int) and not isinstance(value, int):
+                raise InputError(f"--{option} must be a whole number, got {value!r}")
             if not value >= least:
                 raise InputError(f"--{option} must be at least {least}, got {value}")
             if value > most:
@@ -60,10 +62,11 @@ class Settings:
         if self.recipe == "default" and self.unit != "RealNPU":
             raise InputError(f"--unit {self.unit} needs --recipe paper or as-run; recipe default "
                              "reads its equations from RealNPUs")  # fmt: skip
-        if self.threads is not None and self.threads < 1:
-            raise InputError(f"--threads must be at least 1, got {self.threads}")
-        if self.max_seconds is not None and not self.max_seconds > 0:
-            raise InputError(f"--max-seconds must be positive, got {self.max_seconds}")
+        if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
+            raise InputError(f"--threads must be at least 1 and at most {MOST_THREADS}, "
+                             f"got {self.threads}")  # fmt: skip
+        if self.max_seconds is not None and not 0.0 < self.max_seconds < math.inf:
+            raise InputError(f"--max-seconds must be positive and finite, got {self.max_seconds}")
         return self
 
     def as_dict(self) -> dict[str, Any]:
@@ -79,6 +82,10 @@ LIMITS: Mapping[str, tuple[float, float]] = {
     "members": (1, 10_000), "hidden": (1, 200), "adam_steps": (0, 10_000_000),
     "lbfgs_steps": (0, 1_000_000), "seed": (0, 2**63 - 1), "l1": (0.0, 1e6),
 }  # fmt: skip
+MOST_THREADS = 1024
+
+# A library asked for more starts them all, and the machine stands still.
+MOST_THREADS = 256
 
 RECIPES: Mapping[str, Mapping[str, Any]] = {
     "default": {},
