@@ -82,7 +82,7 @@ def _polished_front(p: Prepared, candidates: list[Candidate], monitor: Monitor) 
     for i, c in enumerate(listed):
         # A row that is far from the data is there for the front, not for its constants.
         far = c.mean_square > FAR * least
-        most = 3 if monitor.stopping() else 8 if far else 20
+        most = 3 if monitor.stopping() else 8 if far else 60
         polished = polish(c.law, p.data, c.initial, sigma, floor=p.floor,
                           nonnegative=p.nonnegative, free=c.free, most=most)  # fmt: skip
         if polished.finite:
@@ -174,7 +174,10 @@ def _result(
     monitor: Monitor,
 ) -> Discovery:  # fmt: skip
     best = rows[chosen].polished
-    front = tuple(_front_row(p, rows[i], series, i == chosen) for i in non_dominated(rows, chosen))
+    front = tuple(
+        _front_row(p, rows[i], series, i == chosen)
+        for i in non_dominated(rows, chosen, p.scale.state)
+    )
     notes = [f"{series.states[i]} never changes: its equation is zero"
              for i in np.flatnonzero(p.constant)]  # fmt: skip
     noise = np.sqrt(best.squares / best.counts.clip(1)) * p.scale.state

@@ -5,209 +5,48 @@ that only exponents are searched: the candidates of a grid by what they would ex
 exponents together by Levenberg-Marquardt. Each law refines the path of the states between the
 samples, which takes the error of the interpolation out of its own residuals. From rich laws
 single constants are removed, weakest first; an information criterion ranks what it meets.
+
+Equations are grown one by one and joined, monomials that coincide being shared, and also all
+at once: the first is the smaller search, the second has more data for every exponent.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from odediscovery.integral import Integral, Path
 from odediscovery.monitor import Monitor
 from odediscovery.powersum import Array, PowerSum
+from odediscovery.projection import Fit, Mask, Model
 from odediscovery.series import TimeSeries
 
+# Exponents of candidates made of one or two states, of three, and of sign-changing states.
 GRID = (-2.0, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0)
-WIDE_GRID = (-1.0, 0.5, 1.0)
+COARSE_GRID = (-1.0, 0.5, 1.0)
 WHOLE_GRID = (1.0, 2.0, 3.0)
-LEAST, MOST = -3.0, 4.0
-# Relative residual that counts as none.
-FLOOR = 1e-6
+# Residual, in units of what is expected, that counts as none.
+FLOOR = 0.1
 # New monomials tried on every law, and how alike (correlation) two of them may be.
 TRIED, ALIKE = 6, 0.98
-RIDGE = 1e-11
+# Monomials of separately grown equations with exponents this close are taken as one.
+SHARED = 0.05
+# Laws returned at most, and times the equations are grown anew on the path that they refine.
+LISTED, ROUNDS = 12, 6
 
 
-@dataclass(frozen=True, eq=False)
-class Model:
-    """A law on its own path.
-
-    Args:
-        exponents: W, [monomials, states].
-        used: which coefficients are free, bool [states, monomials]; the others are 0.
-        powers: which exponents are non-zero, bool [monomials, states].
-        path: the states between the samples.
-        coefficients: A, [states, monomials].
-        squares: mean square residual of every state, [states].
-        score: N ln(squares + floor^2) summed over the states.
-    """
-
-    exponents: Array
-    used: NDArray[np.bool_]
-    powers: NDArray[np.bool_]
-    path: Path
-    coefficients: Array
-    squares: Array
-    score: float
-
-    @property
-    def law(self) -> PowerSum:
-        return PowerSum(self.coefficients, self.exponents)
-
-    @property
-    def size(self) -> int:
-        """Constants of the law."""
-        return int(self.used.sum() + self.powers.sum())
-
-
-@dataclass(frozen=True, eq=False)
-class Linear:
-    """Least squares for the coefficients of all states at once.
-
-    q [states, samples, m] and r [states, m, m] of the scaled columns, scale [states, m].
-    """
-
-    q: Array
-    r: Array
-    scale: Array
-    coefficients: Array
-    residual: Array
-
-
-def solve(columns: Array, target: Array, used: NDArray[np.bool_]) -> Linear:
-    """min |target_i - columns_i a_i| over the used coefficients of every state i."""
-    n, samples, m = columns.shape
-    scale = np.sqrt(np.einsum("itm,itm->im", columns, columns))
-    scale = np.where(used & (scale > 0), scale, 1.0)
-    stacked = np.zeros((n, samples + m, m))
-    stacked[:, :samples] = np.where(used[:, None, :], columns / scale[:, None, :], 0.0)
-    diagonal = np.arange(m)
-    # Unused columns are unit vectors of their own rows: their coefficient becomes 0.
-    stacked[:, samples + diagonal, diagonal] = np.where(used, RIDGE, 1.0)
-    q, r = np.linalg.qr(stacked)
-    q = q[:, :samples]
-    a = np.linalg.solve(r, np.einsum("itm,it->im", q, target)[:, :, None])[:, :, 0]
-    residual = target - np.einsum("itm,im->it", stacked[:, :samples], a)
-    return Linear(q, r, scale, a / scale, residual)
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """The likelihood of laws on one set of samples.
-
-    Args:
-        problem: the integral form.
-        counts: residuals of every state, [states].
-        floor: mean squares that count as none, [states].
-        alive: states that change, bool [states].
-    """
-
-    problem: Integral
-    counts: Array
-    floor: Array
-    alive: NDArray[np.bool_]
-
-    def score(self, squares: Array) -> float:
-        return float(np.sum((self.counts * np.log(squares + self.floor))[self.alive]))
-
-    def criterion(self, model: Model) -> float:
-        """Bayes' information criterion."""
-        return model.score + model.size * float(np.log(self.counts.sum()))
-
-    def model(self, exponents: Array, used: NDArray[np.bool_], powers: NDArray[np.bool_],
-              path: Path) -> Model:  # fmt: skip
-        linear = solve(self.problem.columns(path, exponents), self.problem.target, used)
-        squares = np.sum(linear.residual**2, axis=1) / self.counts
-        return Model(exponents, used, powers, path, linear.coefficients, squares,
-                     self.score(squares))  # fmt: skip
-
-    def empty(self) -> Model:
-        n = len(self.alive)
-        squares = np.sum(self.problem.target**2, axis=1) / self.counts
-        return Model(np.zeros((0, n)), np.zeros((n, 0), dtype=bool), np.zeros((0, n), dtype=bool),
-                     self.problem.interpolated(), np.zeros((n, 0)), squares,
-                     self.score(squares))  # fmt: skip
-
-    def places(self, model: Model) -> NDArray[np.int64]:
-        """Free exponents as (monomial, state), [places, 2]."""
-        result: NDArray[np.int64] = np.argwhere(model.powers & ~self.problem.integer)
-        return result
-
-    def jacobian(self, model: Model, linear: Linear, places: NDArray[np.int64]) -> Array:
-        """d residual / d exponent with the coefficients held, [states, samples, places]."""
-        monomials = model.path.monomials(model.exponents)
-        nodes = monomials[:, :, places[:, 0]] * model.path.log[:, :, places[:, 1]]
-        columns = self.problem.reduced(self.problem.cumulative(nodes)[None])
-        result: Array = -columns * linear.coefficients[:, None, places[:, 0]]
-        return result
-
-    def optimised(self, model: Model, steps: int = 15) -> Model:
-        """All free exponents by Levenberg-Marquardt with projected coefficients."""
-        places = self.places(model)
-        if not len(places):
-            return model
-        damping = 1e-3
-        rows, states = places.T
-        linear = None
-        for _ in range(steps):
-            if linear is None:
-                columns = self.problem.columns(model.path, model.exponents)
-                linear = solve(columns, self.problem.target, model.used)
-                weight = np.where(self.alive, 1.0 / np.sqrt(model.squares + self.floor), 0.0)
-                jac = self.jacobian(model, linear, places)
-                jac = jac - linear.q @ (linear.q.transpose(0, 2, 1) @ jac)
-                jac = (jac * weight[:, None, None]).reshape(-1, len(places))
-                normal = jac.T @ jac
-                gradient = jac.T @ (linear.residual * weight[:, None]).ravel()
-            diagonal = np.diag(normal)
-            shift = -np.linalg.solve(
-                normal + np.diag(damping * diagonal + 1e-12 * diagonal.max(initial=0.0) + 1e-300),
-                gradient,
-            )
-            shift = np.clip(shift, -0.5, 0.5)
-            w = model.exponents.copy()
-            w[rows, states] = np.clip(w[rows, states] + shift, LEAST, MOST)
-            after = self.model(w, model.used, model.powers, model.path)
-            gain = model.score - after.score
-            if np.isfinite(gain) and gain > 0:
-                model, damping, linear = after, max(damping / 10, 1e-9), None
-                if gain < 1e-3:
-                    break
-            else:
-                damping *= 10
-                if damping > 1e4:
-                    break
-        return model
-
-    def settled(self, model: Model, rounds: int = 3) -> Model:
-        """Optimised and its path refined in turn."""
-        for _ in range(rounds):
-            before = model.score
-            path = self.problem.refined(model.path, model.law)
-            after = self.model(model.exponents, model.used, model.powers, path)
-            after = self.optimised(after)
-            if not np.isfinite(after.score) or after.score >= before:
-                break
-            model = after
-            if before - after.score < 1.0:
-                break
-        return model
-
-
-def grid(integer: NDArray[np.bool_], alive: NDArray[np.bool_]) -> Array:
-    """Exponents of candidate monomials: one or two states on a fine grid, three on a coarse."""
+def candidates(integer: Mask, changing: Mask) -> Array:
+    """Exponents of candidate monomials of at most three states, [candidates, states]."""
     n = len(integer)
-    states = np.flatnonzero(alive)
     rows = [np.zeros(n)]
     for size in (1, 2, 3):
-        for chosen in itertools.combinations(states, size):
+        for chosen in itertools.combinations(np.flatnonzero(changing), size):
             choices = [
-                WHOLE_GRID[: 3 if size < 3 else 1] if integer[k]
-                else (GRID if size < 3 else WIDE_GRID)
+                (WHOLE_GRID[:1] if size == 3 else WHOLE_GRID) if integer[k]
+                else (COARSE_GRID if size == 3 else GRID)
                 for k in chosen
             ]  # fmt: skip
             for values in itertools.product(*choices):
@@ -217,195 +56,243 @@ def grid(integer: NDArray[np.bool_], alive: NDArray[np.bool_]) -> Array:
     return np.stack(rows)
 
 
-def proposals(fit: Fit, model: Model, candidates: Array) -> list[Array]:
-    """The candidates that explain most of the residuals, no two of them alike."""
-    linear = solve(
-        fit.problem.columns(model.path, model.exponents), fit.problem.target, model.used
-    )
-    columns = fit.problem.columns(model.path, candidates)
+def proposals(fit: Fit, model: Model, grid: Array, columns: Array) -> list[Array]:
+    """The rows of the grid that explain most of the residuals, no two of them alike."""
+    linear = fit.linear(model)
+    columns = linear.projected(columns)
     norm = np.linalg.norm(columns, axis=1, keepdims=True)
-    columns = columns / np.where(norm > 0, norm, 1.0)
-    columns = columns - linear.q @ (linear.q.transpose(0, 2, 1) @ columns)
-    norm = np.linalg.norm(columns, axis=1)
-    ok = norm > 1e-7
-    columns = np.where(ok[:, None, :], columns / np.where(ok, norm, 1.0)[:, None, :], 0.0)
+    columns = np.where(norm > 1e-7, columns / np.where(norm > 1e-7, norm, 1.0), 0.0)
     explained = np.einsum("itc,it->ic", columns, linear.residual) ** 2 / fit.counts[:, None]
     left = np.maximum(model.squares[:, None] - explained, 0.0) + fit.floor[:, None]
     gain = fit.counts[:, None] * np.log((model.squares + fit.floor)[:, None] / left)
-    gain[~fit.alive] = 0.0
-    total = gain.sum(axis=0)
     chosen: list[int] = []
-    for c in np.argsort(-total, kind="stable"):
-        alike = [
-            np.max(np.abs(np.einsum("it,it->i", columns[:, :, c], columns[:, :, d]))[fit.alive])
-            for d in chosen
-        ]
-        if max(alike, default=0.0) < ALIKE:
+    for c in np.argsort(-gain.sum(axis=0), kind="stable"):
+        cosines = np.einsum("it,itd->id", columns[:, :, c], columns[:, :, chosen])
+        if not chosen or np.abs(cosines).max(axis=0).max() < ALIKE:
             chosen.append(int(c))
         if len(chosen) == TRIED:
             break
-    return [candidates[c] for c in chosen]
+    return [grid[c] for c in chosen]
+
+
+def pairs(fit: Fit, grid: Array, columns: Array) -> list[Array]:
+    """The pairs of rows of the grid that explain most of one equation together."""
+    unit, y = columns[0], fit.target[0]
+    gram, b = unit.T @ unit, unit.T @ y
+    a, c = np.triu_indices(len(grid), 1)
+    rho = gram[a, c]
+    apart = 1.0 - rho**2
+    explained = (b[a] ** 2 + b[c] ** 2 - 2 * rho * b[a] * b[c]) / np.maximum(apart, 1e-7)
+    explained[apart < 1e-7] = -np.inf
+    order = np.argsort(-explained, kind="stable")[:TRIED]
+    return [grid[[a[k], c[k]]] for k in order]
 
 
 def extended(fit: Fit, model: Model, row: Array) -> Model:
-    """The law with one more monomial, optimised."""
-    exponents = np.vstack([model.exponents, row])
-    used = np.hstack([model.used, fit.alive[:, None]])
-    powers = np.vstack([model.powers, row != 0])
-    if fit.problem.integer.sum() < len(row):
-        # Every fractional state may enter the new monomial.
-        pass
-    return fit.optimised(fit.model(exponents, used, powers, model.path))
+    """The law with one more monomial in every equation, optimised."""
+    everywhere = np.ones((len(fit.equations), len(np.atleast_2d(row))), dtype=bool)
+    return fit.optimised(
+        fit.model(
+            np.vstack([model.exponents, row]),
+            np.hstack([model.used, everywhere]),
+            np.vstack([model.powers, row != 0]),
+            model.path,
+        )
+    )
 
 
-def wald(fit: Fit, model: Model) -> tuple[Array, Array]:
-    """(constant / standard error)^2 of coefficients [states, m] and exponents [m, states]."""
-    linear = solve(fit.problem.columns(model.path, model.exponents), fit.problem.target, model.used)
-    weight = np.where(fit.alive, 1.0 / np.sqrt(model.squares + fit.floor), 0.0)
-    places = np.argwhere(model.powers)
-    jac = fit.jacobian(model, linear, places)
-    inside = linear.q.transpose(0, 2, 1) @ jac
-    projected = (jac - linear.q @ inside) * weight[:, None, None]
-    projected = projected.reshape(linear.residual.size, len(places))
-    free = ~fit.problem.integer[places[:, 1]]
-    cov = np.zeros((len(places), len(places)))
-    p = projected[:, free]
-    cov[np.ix_(free, free)] = np.linalg.pinv(p.T @ p, rcond=1e-14, hermitian=True)
-    inverse = np.linalg.inv(linear.r)
-    change = inverse @ inside
-    variance = np.einsum("imk,imk->im", inverse, inverse) / np.maximum(weight, 1e-300)[:, None] ** 2
-    variance = variance + np.einsum("imp,pr,imr->im", change, cov, change)
-    scaled = linear.coefficients * linear.scale
-    of_a = np.where(model.used, scaled**2 / np.maximum(variance, 1e-300), np.inf)
-    of_w = np.full(model.powers.shape, np.inf)
-    single = np.einsum("tp,tp->p", projected, projected)
-    curvature = np.where(free, np.diag(cov), 1.0 / np.maximum(single, 1e-300))
-    values = model.exponents[places[:, 0], places[:, 1]]
-    of_w[places[:, 0], places[:, 1]] = values**2 / np.maximum(curvature, 1e-300)
-    return of_a, of_w
+def empty(fit: Fit, path: Path) -> Model:
+    """No monomials."""
+    n = len(fit.problem.row)
+    used, powers = np.zeros((len(fit.equations), 0), dtype=bool), np.zeros((0, n), dtype=bool)
+    return fit.model(np.zeros((0, n)), used, powers, path)
 
 
-def reduced(fit: Fit, model: Model, used: NDArray[np.bool_], powers: NDArray[np.bool_]) -> Model:
-    """The law with some constants set to 0, tidied and refitted."""
-    keep = used.any(axis=0)
-    used, powers = used[:, keep], powers[keep]
-    exponents = np.where(powers, model.exponents[keep], 0.0)
-    # Monomials that have become equal are one.
-    rows: list[int] = []
-    for j in range(len(exponents)):
-        for k in rows:
-            if np.max(np.abs(exponents[j] - exponents[k])) < 1e-6:
-                used[:, k] |= used[:, j]
+def climb(fit: Fit, path: Path, grid: Array, most: int, beam: int,
+          monitor: Monitor) -> list[list[Model]]:  # fmt: skip
+    """The best laws with 1, 2, ... monomials on one path, until one more gains nothing."""
+    levels = [[empty(fit, path)]]
+    penalty = 2 * np.log(fit.counts.sum())
+    columns = fit.problem.columns(path, grid, fit.equations)
+    norm = np.linalg.norm(columns, axis=1, keepdims=True)
+    columns = columns / np.where(norm > 0, norm, 1.0)
+    while len(levels) <= most and monitor.stopping() is None:
+        found = [
+            extended(fit, model, row)
+            for model in levels[-1] for row in proposals(fit, model, grid, columns)
+        ]  # fmt: skip
+        if len(levels) == 2 and len(fit.equations) == 1:
+            found += [extended(fit, levels[0][0], pair) for pair in pairs(fit, grid, columns)]
+        kept: list[Model] = []
+        for model in sorted(found, key=lambda m: m.score):
+            if all(abs(model.score - k.score) > 1e-2 for k in kept):
+                kept.append(model)
+            if len(kept) == beam:
                 break
+        levels.append(kept)
+        # Two terms may explain what neither explains alone: one idle level is allowed.
+        if len(levels) > 2 and levels[-3][0].score - kept[0].score < 2 * penalty:
+            break
+        if fit.exact(kept[0]):
+            break
+    return levels[1:]
+
+
+def _tidied(fit: Fit, model: Model, used: Mask, powers: Mask) -> Model:
+    """The law with fewer constants: empty and coinciding monomials go, the rest is refitted."""
+    exponents = np.where(powers, model.exponents, 0.0)
+    used, rows = used.copy(), list[int]()
+    for j in np.flatnonzero(used.any(axis=0)):
+        twin = next((k for k in rows if np.abs(exponents[j] - exponents[k]).max() < 1e-6), None)
+        if twin is None:
+            rows.append(int(j))
         else:
-            rows.append(j)
+            used[:, twin] |= used[:, j]
     return fit.optimised(fit.model(exponents[rows], used[:, rows], powers[rows], model.path))
 
 
-def simpler(fit: Fit, model: Model, tries: int = 3) -> Model | None:
-    """The best law with one constant less, or with two neighbouring monomials merged."""
-    of_a, of_w = wald(fit, model)
-    a_order = [(of_a[i, j], 0, i, j) for i, j in np.argwhere(model.used)]
-    w_order = [(of_w[j, k], 1, j, k) for j, k in np.argwhere(model.powers)]
-    results = []
-    for _, kind, i, j in sorted(a_order + w_order)[:tries]:
-        used, powers = model.used.copy(), model.powers.copy()
-        (powers if kind else used)[i, j] = False
-        if used.any():
-            results.append(reduced(fit, model, used, powers))
-    merged = _merged_pair(fit, model)
-    if merged is not None:
-        results.append(merged)
-    return min(results, key=fit.criterion, default=None)
-
-
-def _merged_pair(fit: Fit, model: Model) -> Model | None:
-    m = len(model.exponents)
+def _merged(fit: Fit, model: Model, distance: float = 0.5) -> Model | None:
+    """The two nearest monomials made one, if any are near."""
     pairs = [
-        (np.max(np.abs(model.exponents[a] - model.exponents[b])), a, b)
-        for a, b in itertools.combinations(range(m), 2)
+        (float(np.abs(model.exponents[a] - model.exponents[b]).max()), a, b)
+        for a, b in itertools.combinations(range(len(model.exponents)), 2)
     ]
-    if not pairs:
+    nearest, a, b = min(pairs, default=(np.inf, 0, 0))
+    if nearest > distance:
         return None
-    distance, a, b = min(pairs)
-    if distance > 0.5:
-        return None
-    keep = [j for j in range(m) if j != b]
-    used = model.used.copy()
-    used[:, a] |= used[:, b]
-    weight = np.abs(model.coefficients).sum(axis=0)
-    exponents = model.exponents.copy()
-    share = weight[a] / max(weight[a] + weight[b], 1e-300)
-    powers = model.powers.copy()
-    powers[a] |= powers[b]
+    used, powers, exponents = model.used.copy(), model.powers.copy(), model.exponents.copy()
+    weight = np.abs(model.coefficients[:, [a, b]]).sum(axis=0)
+    share = weight[0] / max(weight.sum(), 1e-300)
     mixed = share * exponents[a] + (1 - share) * exponents[b]
     exponents[a] = np.where(fit.problem.integer, np.round(mixed), mixed)
-    powers[a] &= exponents[a] != 0
+    used[:, a] |= used[:, b]
+    powers[a] = exponents[a] != 0
+    keep = np.arange(len(exponents)) != b
     return fit.optimised(fit.model(exponents[keep], used[:, keep], powers[keep], model.path))
 
 
-def eliminated(fit: Fit, model: Model, monitor: Monitor) -> Iterable[Model]:
-    """Every law on the way from a rich one down to a single constant."""
+def simpler(fit: Fit, model: Model, tries: int = 3) -> Model | None:
+    """The best law with one constant less or two monomials made one."""
+    of_a, of_w = fit.wald(model)
+    places = [(of_a[i, j], 0, i, j) for i, j in np.argwhere(model.used)]
+    places += [(of_w[j, k], 1, j, k) for j, k in np.argwhere(model.powers)]
+    found = []
+    for _, is_power, row, column in sorted(places)[:tries]:
+        used, powers = model.used.copy(), model.powers.copy()
+        (powers if is_power else used)[row, column] = False
+        if used.any():
+            found.append(_tidied(fit, model, used, powers))
+    merged = _merged(fit, model)
+    return min([*found, *([merged] if merged else [])], key=fit.criterion, default=None)
+
+
+def descent(fit: Fit, model: Model, monitor: Monitor, *, settle: bool) -> Iterator[Model]:
+    """Every law on the way from a rich one to a single constant."""
     yield model
     while model.size > 1 and monitor.stopping() is None:
         after = simpler(fit, model)
         if after is None:
             return
-        after = fit.settled(after, 2)
-        yield after
-        model = after
+        model = fit.settled(after) if settle else after
+        yield model
 
 
-def signature(model: Model) -> frozenset[tuple[bytes, bytes]]:
-    """The structure: which monomial has which powers and stands in which equations."""
-    return frozenset(
-        (model.used[:, j].tobytes(), model.powers[j].tobytes()) for j in range(len(model.powers))
-    )
+def best_of_each(fit: Fit, models: Sequence[Model]) -> list[Model]:
+    """The best model of every structure, by the criterion."""
+    best: dict[frozenset[tuple[bytes, bytes]], Model] = {}
+    for model in models:
+        if model.structure not in best or model.score < best[model.structure].score:
+            best[model.structure] = model
+    return sorted(best.values(), key=fit.criterion)
+
+
+def single_laws(fit: Fit, i: int, path: Path, grid: Array, most: int, beam: int,
+                monitor: Monitor) -> list[Model]:  # fmt: skip
+    """Laws for one equation alone, the best first, judged with the error of the path."""
+    one = Fit(fit.problem, fit.equations[[i]], fit.counts[[i]], fit.floor[[i]])
+    levels = climb(one, path, grid, most, beam, monitor)
+    if not levels:
+        return []
+    judge = one
+    starts = [m for level in levels[-2:] for m in level]
+    found = [m for s in starts for m in descent(judge, s, monitor, settle=False)]
+    return best_of_each(judge, found)
+
+
+def joined(fit: Fit, parts: Sequence[Model], path: Path) -> Model:
+    """The laws of single equations as one law with shared monomials."""
+    exponents: list[Array] = []
+    used: list[Mask] = []
+    for i, part in enumerate(parts):
+        for row in part.exponents:
+            near = [k for k, w in enumerate(exponents) if np.abs(w - row).max() < SHARED]
+            same = [k for k in near if np.array_equal(exponents[k] != 0, row != 0)]
+            if not same:
+                exponents.append(row)
+                used.append(np.zeros(len(parts), dtype=bool))
+            used[same[0] if same else -1][i] = True
+    w = np.array(exponents).reshape(-1, len(fit.problem.row))
+    uses = np.array(used).reshape(-1, len(parts)).T
+    return fit.settled(fit.optimised(fit.model(w, uses, w != 0, path)))
+
+
+def separately(
+    fit: Fit, grid: Array, most: int, beam: int, monitor: Monitor
+) -> tuple[Fit, list[Model]]:
+    """Equations grown one by one and joined, again and again on the path that this refines."""
+    path = fit.problem.interpolated()
+    found: list[Model] = []
+    fit = on_path(fit, path, grid)
+    for _ in range(ROUNDS):
+        choices = [
+            single_laws(fit, i, path, grid, most, beam, monitor) for i in range(len(fit.equations))
+        ]
+        if not all(choices):
+            break
+        law = joined(fit, [laws[0] for laws in choices], path)
+        path = law.path
+        fit = on_path(fit, path, grid)
+        law = fit.settled(fit.model(law.exponents, law.used, law.powers, path))
+        if found and law.score > found[-1].score - 1.0:
+            break
+        found.append(law)
+        if fit.exact(law):
+            break
+    return fit, found[::-1]
+
+
+def on_path(fit: Fit, path: Path, grid: Array) -> Fit:
+    """The same fit with intervals weighted by how certain their integrals are on this path."""
+    problem = fit.problem.weighted(path, grid)
+    e = fit.equations
+    return Fit(problem, e, problem.counts[e], fit.floor)
 
 
 def grow(
-    series: TimeSeries, noise: Array, *, integer: NDArray[np.bool_], max_monomials: int = 8,
-    beam: int = 3, monitor: Monitor | None = None,
+    series: TimeSeries, noise: Array, *, integer: Mask, max_monomials: int = 8, beam: int = 3,
+    monitor: Monitor | None = None,
 ) -> tuple[PowerSum, ...]:  # fmt: skip
+    """Laws dx_i/dt = sum_j A[i, j] prod_k x_k^W[j, k] of several sizes, the best first.
+
+    Args:
+        series: dimensionless: states divided by their rms, time by the sample interval.
+        noise: standard deviation of the noise of every state [states], 0 for none.
+        integer: states that change sign and take whole powers only [states].
+        max_monomials: most monomials of one law.
+        beam: laws kept of each size on the way up.
+        monitor: can end the growing early; what was found so far is returned.
+    """
     monitor = monitor or Monitor()
     problem = Integral.of(series, noise, integer)
-    counts = np.maximum(problem.row.sum(axis=1), 1).astype(float)
-    size = np.sum(problem.target**2, axis=1) / counts
-    alive = size > 1e-24
-    noisy = np.where(problem.smoothed, noise**2, 2 * noise**2)
-    fit = Fit(problem, counts, np.maximum(FLOOR**2 * size, 1e-30), alive)
-    candidates = grid(integer, alive)
-    levels = [[fit.empty()]]
-    while len(levels) <= max_monomials and monitor.stopping() is None:
-        found: list[Model] = []
-        for model in levels[-1]:
-            for row in proposals(fit, model, candidates):
-                found.append(extended(fit, model, row))
-        found.sort(key=lambda m: m.score)
-        kept: list[Model] = []
-        for model in found:
-            if all(abs(model.score - k.score) > 1e-2 for k in kept):
-                kept.append(model)
-            if len(kept) == beam:
-                break
-        kept = sorted((fit.settled(m) for m in kept), key=lambda m: m.score)
-        if DEBUG:
-            print(len(levels), [round(m.score, 1) for m in kept],
-                  [f"{np.sqrt(np.max(m.squares/size)):.1e}" for m in kept])
-        gain = levels[-1][0].score - kept[0].score
-        if not gain > 2 * np.log(counts.sum()):
-            break
-        levels.append(kept)
-        if np.all(kept[0].squares[alive] < fit.floor[alive]):
-            break
-    best: dict[frozenset[tuple[bytes, bytes]], Model] = {}
-    for start in [m for level in levels[-2:] for m in level if len(m.powers)]:
-        for model in eliminated(fit, start, monitor):
-            key = signature(model)
-            if key not in best or model.score < best[key].score:
-                best[key] = model
-    ranked = sorted(best.values(), key=fit.criterion)
-    return tuple(m.law for m in ranked[:12])
-
-
-DEBUG = False
+    spread = np.nanmax(problem.values, axis=0) - np.nanmin(problem.values, axis=0)
+    changing = spread > 1e-12
+    equations = np.flatnonzero(changing)
+    fit = Fit(problem, equations, problem.counts[equations], np.full(len(equations), FLOOR**2))
+    grid = candidates(integer, changing)
+    fit, starts = separately(fit, grid, max_monomials, beam, monitor)
+    if len(equations) > 1 and not any(fit.exact(m) for m in starts):
+        path = starts[0].path if starts else problem.interpolated()
+        levels = climb(fit, path, grid, max_monomials, beam, monitor)
+        starts += [fit.settled(m) for level in levels[-2:] for m in level]
+    found = [m for start in starts[:1] for m in descent(fit, start, monitor, settle=True)]
+    return tuple(fit.law(m) for m in best_of_each(fit, found + starts)[:LISTED])

@@ -11,21 +11,31 @@ the error of the interpolation goes with it.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.polynomial import polynomial as poly
 from numpy.typing import NDArray
 from scipy.interpolate import make_interp_spline, make_smoothing_spline
+from scipy.linalg import cholesky_banded
+from scipy.linalg.lapack import dtbtrs
 
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.series import TimeSeries
 
-NODES = 6
+Spline = Callable[[Array], Array]
+
+NODES = 8
 # A state with noise above this share of its spread is smoothed instead of interpolated.
 CLEAN = 1e-4
+# An integral with a smaller relative error than this is certain.
+CERTAIN = 1e-6
 # Powers see no value nearer to zero than this (states have an rms of 1).
 TINY = 1e-9
+# In noise: no nearer than this share of its standard deviation.
+NEAR_ZERO = 0.3
 # No power of a state may exceed this: far outliers of negative powers carry no information.
 LARGEST_LOG = 200.0
 
@@ -37,7 +47,8 @@ def _gauss() -> tuple[Array, Array, Array]:
     # Integrals of the monomials 1, c, c^2, ... up to each node, in the basis of Lagrange.
     vander = poly.polyvander(c, NODES - 1)
     degree = np.arange(1, NODES + 1)
-    return c, b, np.linalg.solve(vander.T, (c[:, None] ** degree / degree).T).T
+    running = np.linalg.solve(vander.T, (c[:, None] ** degree / degree).T).T.astype(np.float64)
+    return np.asarray(c, dtype=np.float64), np.asarray(b, dtype=np.float64), running
 
 
 NODE, WEIGHT, PARTIAL = _gauss()
@@ -50,16 +61,19 @@ class Path:
     Args:
         log: ln |x|, [intervals, nodes, states].
         negative: where x < 0, same shape.
+        coarse: the same by a lower order: what differs is the error of the interpolation.
     """
 
     log: Array
     negative: NDArray[np.bool_]
+    coarse: Path | None = None
 
     @classmethod
-    def of(cls, x: Array, integer: NDArray[np.bool_], smallest: Array) -> Path:
+    def of(cls, x: Array, integer: NDArray[np.bool_], smallest: Array,
+           coarse: Path | None = None) -> Path:  # fmt: skip
         """From x; states without `integer` exponents are nonnegative, noise aside."""
         magnitude = np.where(integer, np.abs(x), x)
-        return cls(np.log(np.maximum(magnitude, smallest)), (x < 0) & integer)
+        return cls(np.log(np.maximum(magnitude, smallest)), (x < 0) & integer, coarse)
 
     def monomials(self, exponents: Array) -> Array:
         """prod_k x_k ** W[j, k], [intervals, nodes, monomials]."""
@@ -83,9 +97,10 @@ class Integral:
         before: the previous observed sample of the same state and trajectory, [states, samples];
             the sample itself where there is none.
         row: whether the sample gives a residual for a state, [states, samples].
-        smoothed: states with noise, bool [states].
+        noise: standard deviation of the noise of every state, [states].
         integer: states with whole exponents only, bool [states].
-        smallest: what powers see at least of a state, [states].
+        factors: Cholesky factor (two diagonals) of the covariance of the rows, one a state.
+        counts: residuals of every state, uncertain ones counted in part, [states].
         target: observed states as `reduced` gives integrals, [states, samples].
     """
 
@@ -96,9 +111,10 @@ class Integral:
     step: Array
     before: NDArray[np.int64]
     row: NDArray[np.bool_]
-    smoothed: NDArray[np.bool_]
+    noise: Array
     integer: NDArray[np.bool_]
-    smallest: Array
+    factors: tuple[Array, ...]
+    counts: Array
     target: Array
 
     @classmethod
@@ -109,41 +125,81 @@ class Integral:
         length = np.array([len(t.time) for t in series.trajectories])
         first = np.cumsum(length) - length
         inside = np.ones(len(time), dtype=bool)
-        inside[first[1:] - 1] = False
-        inside[-1] = False
+        inside[[*(first[1:] - 1), -1]] = False
         left = np.flatnonzero(inside)
         seen = np.isfinite(values).T
         owner = np.repeat(np.arange(len(first)), length)
-        index = np.where(seen, np.arange(len(time)), -1)
-        latest = np.maximum.accumulate(index, axis=1)
+        latest = np.maximum.accumulate(np.where(seen, np.arange(len(time)), -1), axis=1)
         before = np.concatenate([np.full((len(seen), 1), -1), latest[:, :-1]], axis=1)
         row = seen & (before >= first[owner])
         before = np.where(row, before, np.arange(len(time)))
-        smoothed = noise > CLEAN * np.nanstd(values, axis=0)
-        smallest = np.maximum(TINY, np.where(smoothed, 0.3 * noise, 0.0))
-        problem = cls(
-            time, values, first, left, time[left + 1] - time[left], before,
-            np.where(smoothed[:, None], seen, row), smoothed, integer, smallest,
-            np.zeros(seen.shape),
+        plain = cls(
+            time, values, first, left, time[left + 1] - time[left], before, row, noise, integer,
+            (), np.zeros(len(seen)), np.zeros(row.shape),
         )  # fmt: skip
-        filled = np.where(seen, values.T, 0.0)
-        return replace(problem, target=problem.reduced(filled[:, :, None])[:, :, 0])
+        return plain._whitened(np.zeros(row.shape))
 
-    def reduced(self, cumulative: Array) -> Array:
-        """Integrals up to the samples [states or 1, samples, columns] as rows of residuals.
+    @property
+    def smoothed(self) -> NDArray[np.bool_]:
+        """States whose path is smoothed, not interpolated."""
+        result: NDArray[np.bool_] = self.noise > CLEAN * np.nanstd(self.values, axis=0)
+        return result
 
-        Without noise the differences of neighbours: errors of the interpolation stay local.
-        In noise the sums less their mean over the trajectory: the unknown start value drops
-        out, and independent errors of the samples stay independent.
+    def _whitened(self, error: Array) -> Integral:
+        """With rows of unit variance, given the relative error of the integrals [states, samples].
+
+        Two causes: noise s of the samples, which neighbouring differences share,
+        covariance 2 s^2 and -s^2; and the path between the samples, which they do not.
         """
-        states = np.arange(len(self.row))[:, None]
-        full = np.broadcast_to(cumulative, (len(self.row), *cumulative.shape[1:]))
-        result = full - full[states, self.before]
-        for i in np.flatnonzero(self.smoothed):
-            for a, b in zip(self.first, [*self.first[1:], len(self.time)], strict=True):
-                seen = self.row[i, a:b]
-                result[i, a:b] = full[i, a:b] - full[i, a:b][seen].mean(axis=0)
-        return np.where(self.row[:, :, None], result, 0.0)
+        observed = np.where(np.isfinite(self.values), self.values, 0.0).T[:, :, None]
+        states = np.arange(len(self.row))
+        target = self.differences(observed, states)[:, :, 0]
+        factors, counts = [], np.zeros(len(states))
+        for i, rows in enumerate(self.row):
+            e = error[i, rows]
+            usual = max(float(np.median(e)) if len(e) else 0.0, CERTAIN)
+            size = max(float(np.sqrt(np.mean(target[i, rows] ** 2))) if len(e) else 0.0, TINY)
+            own = (usual * (1.0 + (e / usual) ** 2) * size) ** 2
+            noise = self.noise[i] ** 2
+            band = np.zeros((2, len(e)))
+            band[0] = own + 2 * noise
+            where = np.flatnonzero(rows)
+            band[1, :-1] = np.where(self.before[i, where[1:]] == where[:-1], -noise, 0.0)
+            factors.append(cholesky_banded(band, lower=True) if len(e) else band)
+            counts[i] = max(np.sum((usual**2 * size**2 + noise) / (own + noise)), 1.0)
+        changed = replace(self, factors=tuple(factors), counts=counts)
+        return replace(changed, target=changed.reduced(observed, states)[:, :, 0])
+
+    def weighted(self, path: Path, exponents: Array) -> Integral:
+        """Rows weighted down where interpolations of different order give different integrals.
+
+        What counts is the median of the relative difference over many monomials: near a
+        singular start it is thousands of times larger than elsewhere, and so is the error.
+        """
+        states = np.arange(len(self.row))
+        fine = self.differences(self.cumulative(path.monomials(exponents)), states)
+        coarse = (path.coarse or path).monomials(exponents)
+        change = np.abs(self.differences(self.cumulative(coarse), states) - fine)
+        size = np.sqrt(np.mean(fine**2, axis=1, keepdims=True))
+        return self._whitened(np.median(change / np.where(size > 0, size, 1.0), axis=2))
+
+    def differences(self, cumulative: Array, states: NDArray[np.int64]) -> Array:
+        """Integrals between neighbouring samples of some states, [states, samples, columns].
+
+        From integrals up to the samples, [samples, columns] or one such for every state.
+        """
+        full = np.broadcast_to(cumulative, (len(states), *cumulative.shape[-2:]))
+        result: Array = full - full[np.arange(len(states))[:, None], self.before[states]]
+        return result
+
+    def reduced(self, cumulative: Array, states: NDArray[np.int64]) -> Array:
+        """The differences as independent rows of unit variance, 0 where there is no row."""
+        result = self.differences(cumulative, states)
+        for e, i in enumerate(states):
+            if self.row[i].any():
+                rows = self.row[i]
+                result[e, rows] = dtbtrs(self.factors[i], result[e, rows], uplo="L")[0]
+        return result
 
     def cumulative(self, nodes: Array) -> Array:
         """Integrals from the start to every sample, [samples, columns], of values at nodes."""
@@ -153,9 +209,9 @@ class Integral:
         result: Array = np.cumsum(total, axis=0)
         return result
 
-    def columns(self, path: Path, exponents: Array) -> Array:
+    def columns(self, path: Path, exponents: Array, states: NDArray[np.int64]) -> Array:
         """Integrals of monomials as rows of residuals, [states, samples, monomials]."""
-        return self.reduced(self.cumulative(path.monomials(exponents))[None])
+        return self.reduced(self.cumulative(path.monomials(exponents)), states)
 
     def interpolated(self) -> Path:
         """The path from the samples alone."""
@@ -173,18 +229,24 @@ class Integral:
         left_over = self.values - at_samples
         nodes = self.time[self.left][:, None] + self.step[:, None] * NODE
         x = np.broadcast_to(at_nodes, (*nodes.shape, self.values.shape[1])).copy()
+        rough = x.copy()
         bounds = [*self.first, len(self.time)]
-        for a, b in zip(bounds[:-1], bounds[1:], strict=True):
+        for a, b in itertools.pairwise(bounds):
             inside = (self.left >= a) & (self.left < b)
             for i in range(x.shape[2]):
                 seen = a + np.flatnonzero(np.isfinite(left_over[a:b, i]))
-                spline = _spline(self.time[seen], left_over[seen, i], bool(self.smoothed[i]))
-                x[inside, :, i] += spline(nodes[inside])
-        return Path.of(x, self.integer, self.smallest)
+                fine, coarse = _splines(self.time[seen], left_over[seen, i], self.smoothed[i])
+                x[inside, :, i] += fine(nodes[inside])
+                rough[inside, :, i] += coarse(nodes[inside])
+        smallest = np.maximum(TINY, np.where(self.smoothed, NEAR_ZERO * self.noise, 0.0))
+        return Path.of(x, self.integer, smallest, Path.of(rough, self.integer, smallest))
 
 
-def _spline(t: Array, y: Array, smoothed: bool):  # type: ignore[no-untyped-def]
+def _splines(t: Array, y: Array, smoothed: bool) -> tuple[Spline, Spline]:
+    """A spline and one of lower order: the same if smoothing, which has errors of its own."""
     if smoothed and len(t) >= 5:
-        return make_smoothing_spline(t, y)
+        spline = make_smoothing_spline(t, y)
+        return spline, spline
     degree = 5 if len(t) >= 6 else 3 if len(t) >= 4 else min(1, len(t) - 1)
-    return make_interp_spline(t, y, k=degree)
+    fine = make_interp_spline(t, y, k=degree)
+    return fine, make_interp_spline(t, y, k=degree - 2) if degree > 2 else fine

@@ -124,11 +124,16 @@ def choose(rows: Sequence[Judged]) -> int:
     return int(np.argmin([row.criterion for row in rows]))
 
 
-def non_dominated(rows: Sequence[Judged], chosen: int) -> list[int]:
-    """Rows that are better than every simpler one, simplest first; the chosen one always."""
+def non_dominated(rows: Sequence[Judged], chosen: int, scale: Array) -> list[int]:
+    """Rows that are better than every simpler one, simplest first; the chosen one always.
+
+    Args:
+        scale: what the states were divided by [states]: better means a smaller mean squared
+            error in the user's units.
+    """
 
     def mean_square(i: int) -> float:
-        return float((rows[i].polished.squares / rows[i].polished.counts.clip(1)).sum())
+        return float((rows[i].polished.squares * scale**2).sum())
 
     order = sorted(
         range(len(rows)), key=lambda i: (rows[i].polished.law.complexity, mean_square(i))

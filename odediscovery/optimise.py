@@ -208,19 +208,21 @@ def levenberg_marquardt(
         model_gain = -(step * (2 * g + (h @ step[..., None])[..., 0])).sum(dim=1)
         gain = total[active] - value
         better = gain > 0
+        if better.any():
+            there = _normal_equations(problem, trial[better], free[active[better]])
+            # A place without a Jacobian is no place to go on from.
+            finite = there[0].isfinite()
+            better[better.clone()] = finite
+            moved = active[better]
+            unknowns[moved] = trial[better]
+            total[moved], normal[moved], gradient[moved] = (part[finite] for part in there)
         ratio = (gain / model_gain.clamp_min(1e-300)).clamp(-1e3, 1e3)
         damping[active] = torch.where(
             better, lam * (1 - (2 * ratio - 1) ** 3).clamp(1 / 3, 2.0), lam * growth[active]
         ).clamp_min(1e-12)
         growth[active] = torch.where(better, torch.full_like(lam, 2.0), 2 * growth[active])
-        moved = active[better]
-        small = better & (gain <= tolerance * total[active])
+        small = better & (gain <= tolerance * (total[active] + gain))
         stuck = ~better & ((lam > 1e8) | (model_gain <= tolerance * total[active]))
-        if len(moved):
-            unknowns[moved] = trial[better]
-            total[moved], normal[moved], gradient[moved] = _normal_equations(
-                problem, unknowns[moved], free[moved]
-            )
         active = active[~(small | stuck)]
     return LeastSquares(unknowns, total, normal)
 

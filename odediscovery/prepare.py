@@ -91,11 +91,11 @@ def prepare(series: TimeSeries) -> Prepared:
     data = scale.apply(series)
     noise = estimate_noise(data)
     values = pooled(data)
-    nonnegative = np.nanmin(values, axis=0) >= -4.0 * noise
     rounding = np.array([resolution(column) for column in pooled(series).T]) / scale.state
     spread = np.nanmax(values, axis=0) - np.nanmin(values, axis=0)
     constant = spread <= np.maximum(1e-12, rounding * 1e-6)
     floor = np.maximum(rounding / np.sqrt(12.0), INTEGRATION)
+    nonnegative = np.nanmin(values, axis=0) >= -np.maximum(4.0 * noise, floor)
     return Prepared(
         data, smooth(data, noise, nonnegative), scale, noise, floor, nonnegative, constant
     )

@@ -305,7 +305,7 @@ def _surgeon(unknowns: Tensor, inverse: Tensor, removed: Tensor, free: Tensor) -
     inside = inside + 1e-12 * torch.eye(inside.shape[-1], dtype=inside.dtype)
     target = (unknowns[:, None] * mask * scale)[..., None]
     solved = torch.linalg.solve(inside, target)[..., 0] * scale * mask
-    change = (solved @ inverse) * free[:, None]
+    change: Tensor = (solved @ inverse) * free[:, None]
     return (unknowns[:, None] - change).masked_fill(removed, 0.0)
 
 

@@ -84,9 +84,6 @@ LIMITS: Mapping[str, tuple[float, float]] = {
 }  # fmt: skip
 MOST_THREADS = 1024
 
-# A library asked for more starts them all, and the machine stands still.
-MOST_THREADS = 256
-
 RECIPES: Mapping[str, Mapping[str, Any]] = {
     "default": {},
     "paper": {

@@ -41,7 +41,8 @@ class Windows:
     Args:
         start: state at the beginning of every window, [B, n].
         duration: length of every interval, [B, L]; 0 beyond the end of a trajectory.
-        target: measured state at the end of every interval, [B, L, n], 0 where missing.
+        target: measured state at the end of every interval, [B, L, n]; the smoothed one where
+            it is missing (it weighs nothing), 0 beyond the end of a trajectory.
         weight: 1 / standard deviation of the residual, [B, L, n]; 0 where missing.
         grid: index into `solve.GRIDS` for every interval, [B, L].
         first, first_weight: the measured states at the starts [B, n] and their weights, which
@@ -106,8 +107,7 @@ class Windows:
                 the weight: 0.1 is a tenth of the standard deviation a residual is given.
         """
         b, length, n = self.size
-        target = torch.where(self.weight > 0, self.target, torch.zeros(()).to(self.target))
-        begin = torch.cat([self.start[:, None], target[:, :-1]], dim=1).reshape(b * length, n)
+        begin = torch.cat([self.start[:, None], self.target[:, :-1]], dim=1).reshape(b * length, n)
         usual = self.weight.reshape(-1, n)
         usual = usual.sum(dim=0) / (usual > 0).sum(dim=0).clamp_min(1)
         grid = choose_grids(
@@ -244,7 +244,8 @@ def cut(series: TimeSeries, starts: TimeSeries, weight: Array, length: int | Non
             target = np.pad(end, ((0, short), (0, 0)), constant_values=np.nan)
             duration = np.pad(np.diff(t.time[first : stop + 1]), (0, short))
             seen, here = np.isfinite(target), t.values[first]
-            row = (s.values[first], duration, np.where(seen, target, 0.0), seen * weight,
+            filled = np.pad(s.values[first + 1 : stop + 1], ((0, short), (0, 0)))
+            row = (s.values[first], duration, np.where(seen, target, filled), seen * weight,
                    np.nan_to_num(here), np.isfinite(here) * weight)  # fmt: skip
             rows.append(row)
     columns = [

@@ -1,0 +1,105 @@
+"""What data are like: signs against noise, resolution, states that never change."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from odediscovery.powersum import Array
+from odediscovery.prepare import INTEGRATION, Prepared, pooled, prepare, resolution
+from odediscovery.series import TimeSeries
+
+T = np.linspace(0.0, 10.0, 101)
+
+
+def prepared(*columns: Array, time: Array = T) -> Prepared:
+    return prepare(TimeSeries.from_arrays(time, np.stack(columns, axis=1)))
+
+
+def noise(sigma: float, seed: int = 0) -> Array:
+    return sigma * np.random.default_rng(seed).standard_normal(len(T))
+
+
+def test_noise_around_zero_is_no_sign() -> None:
+    fades = 5.0 * np.exp(-T) + noise(0.1)
+    assert fades.min() < 0
+    p = prepared(fades, np.sin(T) + noise(0.1, 1), np.sin(T), np.exp(-T))
+    assert p.nonnegative.tolist() == [True, False, False, True]
+
+
+def test_even_a_little_below_zero_is_a_sign_without_noise() -> None:
+    p = prepared(np.cos(0.3 * T) + 0.98, np.exp(-T) - 0.01)
+    assert p.nonnegative.tolist() == [False, False]
+
+
+def test_everything_becomes_of_size_one() -> None:
+    columns = np.stack([1e6 * np.exp(-T), 1e-6 * (2.0 + np.sin(T))], axis=1)
+    p = prepared(*columns.T)
+    np.testing.assert_allclose(np.sqrt(np.mean(pooled(p.data) ** 2, axis=0)), 1.0)
+    assert np.median(np.diff(p.data.trajectories[0].time)) == pytest.approx(1.0)
+    np.testing.assert_allclose(pooled(p.data) * p.scale.state, columns, rtol=1e-14)
+    assert p.scale.time == pytest.approx(0.1)
+
+
+def test_noise_is_dimensionless() -> None:
+    p = prepared(1000.0 * (2.0 + np.sin(T)) + noise(20.0))
+    assert p.noise[0] == pytest.approx(20.0 / p.scale.state[0], rel=0.25)
+
+
+def test_clean_data_can_start_windows() -> None:
+    assert prepared(np.exp(-T), np.sin(T)).clean
+    assert not prepared(np.exp(-T) + noise(0.01), np.sin(T)).clean
+    gappy = np.exp(-T)
+    gappy[7] = np.nan
+    p = prepared(gappy, np.sin(T))
+    assert not p.complete and not p.clean
+    assert np.isfinite(pooled(p.smooth)).all()
+
+
+def test_initial_states_are_the_smoothed_ones() -> None:
+    p = prepared(np.exp(-T) + noise(0.05), np.sin(T) + noise(0.05, 1))
+    assert p.initial.shape == (1, 2)
+    np.testing.assert_array_equal(p.initial[0], p.smooth.trajectories[0].values[0])
+    truth = np.array([1.0, 0.0]) / p.scale.state
+    assert (np.abs(p.initial[0] - truth) < 0.05 / p.scale.state).all()
+
+
+@pytest.mark.parametrize("value", [0.0, 3.7, -2e5])
+def test_states_that_never_change_are_found(value: float) -> None:
+    p = prepared(np.full(len(T), value), np.exp(-T))
+    assert p.constant.tolist() == [True, False]
+
+
+def test_small_changes_are_changes() -> None:
+    assert not prepared(1.0 + 1e-9 * np.sin(T), np.exp(-T)).constant.any()
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([3.25, 4.1], 0.01),
+        ([1200.0, 500.0], 100.0),
+        ([1.0, 2.0, 10.0], 1.0),
+        ([0.001, 2.0], 0.001),
+        ([np.nan, 0.5], 0.1),
+        ([0.0, 0.0], 1e6),
+        ([np.pi, np.e], 0.0),
+    ],
+)
+def test_the_last_digit_written(values: list[float], expected: float) -> None:
+    found = resolution(np.array(values))
+    assert found == pytest.approx(expected, rel=1e-12) if expected else found < 1e-13
+
+
+def test_the_floor_is_rounding_or_integration() -> None:
+    rounded = np.round(50.0 * np.exp(-0.3 * T), 1)
+    p = prepared(rounded, np.exp(-0.3 * T))
+    assert p.floor[0] == pytest.approx(0.1 / np.sqrt(12.0) / p.scale.state[0])
+    assert p.floor[1] == INTEGRATION
+
+
+def test_several_trajectories_are_one_pool() -> None:
+    times = [T[:40], T[:25]]
+    series = TimeSeries.from_arrays(times, [np.exp(-t) for t in times])
+    p = prepare(series)
+    assert pooled(p.data).shape == (65, 1) and p.initial.shape == (2, 1)

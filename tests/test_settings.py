@@ -1,0 +1,74 @@
+"""Options: defaults, recipes, and every value out of range named."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+
+from odediscovery.errors import InputError
+from odediscovery.settings import LIMITS, RECIPES, Settings, settings_for
+
+
+def test_defaults_are_in_range() -> None:
+    for recipe in RECIPES:
+        assert settings_for(recipe).recipe == recipe
+    assert settings_for() == Settings()
+
+
+def test_every_option_has_a_help_text() -> None:
+    assert all(field.metadata["help"] for field in dataclasses.fields(Settings))
+
+
+def test_given_options_replace_those_of_the_recipe_and_none_does_not() -> None:
+    paper = settings_for("paper", members=7, adam_steps=None)
+    assert (paper.members, paper.adam_steps, paper.grow) == (7, 3000, False)
+
+
+def test_plain_values_make_the_same_settings_again() -> None:
+    chosen = settings_for("as-run", seed=4, unit="NPU", max_seconds=3.5)
+    assert Settings(**chosen.as_dict()) == chosen
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"members": 0}, "--members must be at least 1, got 0"),
+        ({"members": 1_000_000}, "--members must be at most 10000, got 1000000"),
+        ({"hidden": 0}, "--hidden must be at least 1, got 0"),
+        ({"hidden": 100_000}, "--hidden must be at most 200"),
+        ({"seed": -1}, "--seed must be at least 0, got -1"),
+        ({"seed": 2**63}, "--seed must be at most 9223372036854775807"),
+        ({"l1": -0.1}, "--l1 must be at least 0.0, got -0.1"),
+        ({"l1": math.nan}, "--l1 must be at least 0.0, got nan"),
+        ({"l1": math.inf}, "--l1 must be at most 1000000.0, got inf"),
+        ({"learning_rate": 0.0}, "--learning-rate must be positive and finite, got 0.0"),
+        ({"learning_rate": math.inf}, "--learning-rate must be positive and finite, got inf"),
+        ({"learning_rate": math.nan}, "--learning-rate must be positive and finite, got nan"),
+        ({"adam_steps": -1}, "--adam-steps must be at least 0"),
+        ({"lbfgs_steps": -1}, "--lbfgs-steps must be at least 0"),
+        ({"members": 2.5}, "--members must be a whole number, got 2.5"),
+        ({"seed": "7"}, "--seed must be a whole number, got '7'"),
+        ({"threads": 0}, "--threads must be at least 1"),
+        ({"threads": 10**8}, "--threads must be at least 1 and at most 1024, got 100000000"),
+        ({"max_seconds": 0.0}, "--max-seconds must be positive and finite, got 0.0"),
+        ({"max_seconds": math.nan}, "--max-seconds must be positive and finite, got nan"),
+        ({"max_seconds": math.inf}, "--max-seconds must be positive and finite, got inf"),
+        ({"unit": "realnpu"}, "did you mean 'RealNPU'"),
+        ({"unit": "Dense"}, "--unit Dense needs --recipe paper or as-run"),
+        ({"memmbers": 3}, "unknown option 'memmbers': did you mean 'members'"),
+        ({"recipe": "Paper"}, "unknown recipe 'Paper': did you mean 'paper'"),
+    ],
+)
+def test_values_out_of_range_are_named(options: dict[str, object], message: str) -> None:
+    recipe = options.pop("recipe", "default")
+    with pytest.raises(InputError) as caught:
+        settings_for(recipe, **options)  # type: ignore[arg-type]
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_the_limits_themselves_are_allowed(name: str) -> None:
+    for value in LIMITS[name]:
+        assert getattr(settings_for(**{name: value}), name) == value
