@@ -82,7 +82,7 @@ def _polished_front(p: Prepared, candidates: list[Candidate], monitor: Monitor) 
     for i, c in enumerate(listed):
         # A row that is far from the data is there for the front, not for its constants.
         far = c.mean_square > FAR * least
-        most = 3 if monitor.stopping() else 8 if far else 60
+        most = 3 if monitor.stopping() else 8 if far else 25
         polished = polish(c.law, p.data, c.initial, sigma, floor=p.floor,
                           nonnegative=p.nonnegative, free=c.free, most=most)  # fmt: skip
         if polished.finite:

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.polynomial import polynomial as poly
 from numpy.typing import NDArray
 from scipy.interpolate import make_interp_spline, make_smoothing_spline
-from scipy.linalg import cholesky_banded
-from scipy.linalg.lapack import dtbtrs
+from scipy.linalg import cholesky_banded, solve_banded
 
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.series import TimeSeries
@@ -198,7 +197,9 @@ class Integral:
         for e, i in enumerate(states):
             if self.row[i].any():
                 rows = self.row[i]
-                result[e, rows] = dtbtrs(self.factors[i], result[e, rows], uplo="L")[0]
+                result[e, rows] = solve_banded(
+                    (1, 0), self.factors[i], result[e, rows], check_finite=False
+                )
         return result
 
     def cumulative(self, nodes: Array) -> Array:

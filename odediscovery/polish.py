@@ -232,7 +232,7 @@ def residual_squares(
 def polish(
     law: PowerSum, series: TimeSeries, initial: Array, sigma: Array, *, floor: Array,
     nonnegative: NDArray[np.bool_], free: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
-    most: int = 60,
+    most: int = 25,
 ) -> Polished:  # fmt: skip
     """The law's non-zero constants and start values at the maximum of the likelihood.
 
