@@ -33,6 +33,8 @@ FLOOR = 0.1
 TRIED, ALIKE = 6, 0.98
 # Monomials of separately grown equations with exponents this close are taken as one.
 SHARED = 0.05
+# Terms up to which an exact equation needs no second look with the monomials of the others.
+PLAIN = 3
 # Laws returned at most, and times the equations are grown anew on the path that they refine.
 LISTED, ROUNDS = 12, 6
 
@@ -83,8 +85,16 @@ def pairs(fit: Fit, grid: Array, columns: Array) -> list[Array]:
     apart = 1.0 - rho**2
     explained = (b[a] ** 2 + b[c] ** 2 - 2 * rho * b[a] * b[c]) / np.maximum(apart, 1e-7)
     explained[apart < 1e-7] = -np.inf
-    order = np.argsort(-explained, kind="stable")[:TRIED]
-    return [grid[[a[k], c[k]]] for k in order]
+    taken = np.zeros(len(grid))
+    chosen: list[Array] = []
+    for k in np.argsort(-explained, kind="stable"):
+        # Neighbours of a pair on the grid lead to the same law.
+        if max(taken[a[k]], taken[c[k]]) < 2:
+            chosen.append(grid[[a[k], c[k]]])
+            taken[[a[k], c[k]]] += 1
+        if len(chosen) == TRIED:
+            break
+    return chosen
 
 
 def extended(fit: Fit, model: Model, row: Array) -> Model:
@@ -238,24 +248,30 @@ def joined(fit: Fit, parts: Sequence[Model], path: Path) -> Model:
 def separately(
     fit: Fit, grid: Array, most: int, beam: int, monitor: Monitor
 ) -> tuple[Fit, list[Model]]:
-    """Equations grown one by one and joined, again and again on the path that this refines."""
+    """Equations grown one by one and joined, again and again on the path that this refines.
+
+    What one equation is made of is a candidate for the others in the next round.
+    """
     path = fit.problem.interpolated()
-    found: list[Model] = []
     fit = on_path(fit, path, grid)
+    found: list[Model] = []
+    choices = grid
     for _ in range(ROUNDS):
-        choices = [
-            single_laws(fit, i, path, grid, most, beam, monitor) for i in range(len(fit.equations))
+        singles = [
+            single_laws(fit, i, path, choices, most, beam, monitor)
+            for i in range(len(fit.equations))
         ]
-        if not all(choices):
+        if not all(singles):
             break
-        law = joined(fit, [laws[0] for laws in choices], path)
+        law = joined(fit, [laws[0] for laws in singles], path)
         path = law.path
         fit = on_path(fit, path, grid)
         law = fit.settled(fit.model(law.exponents, law.used, law.powers, path))
-        if found and law.score > found[-1].score - 1.0:
+        if found and fit.criterion(law) > fit.criterion(found[-1]) - 1.0:
             break
         found.append(law)
-        if fit.exact(law):
+        choices = np.vstack([grid, *[m.exponents for laws in singles for m in laws[:1]]])
+        if fit.exact(law) and law.used.sum(axis=1).max() <= PLAIN:
             break
     return fit, found[::-1]
 

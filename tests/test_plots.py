@@ -89,6 +89,7 @@ def test_pareto_bears_a_perfect_and_a_failed_row() -> None:
     rows = (dataclasses.replace(first, mse=float("nan")), dataclasses.replace(chosen, mse=0.0))
     figure = pareto_figure(dataclasses.replace(found, front=rows))
     figure.canvas.draw()
+    assert any("chosen" in word for word in words(figure))
 
 
 def test_weights_show_every_weight_and_read_the_rows() -> None:
