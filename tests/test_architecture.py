@@ -27,7 +27,10 @@ LAYERS: tuple[dict[str, str], ...] = (
     },
     {
         "units.base": "", "units.nau": "units.base", "units.npu": "units.base",
-        "units.dense": "units.base", "units": "units.base units.dense units.nau units.npu",
+        "units.dense": "units.base", "units.nac": "units.base", "units.nmu": "units.base",
+        "units.nsr": "units.base", "units.nalu": "units.base units.nac",
+        "units": "units.base units.dense units.nac units.nalu units.nau units.nmu units.npu "
+                 "units.nsr",
     },
     {
         "field": "", "solve": "field", "windows": "field solve", "optimise": "",
@@ -52,7 +55,9 @@ ONLY = {
     "table": "errors", "series": "errors files table", "expressions": "errors",
     "cost": "powersum", "smoothing": "powersum series", "prepare": "powersum series smoothing",
     "units.base": "", "units.nau": "units.base", "units.npu": "units.base",
-    "units.dense": "units.base", "field": "units", "solve": "field", "optimise": "monitor",
+    "units.dense": "units.base", "units.nac": "units.base", "units.nmu": "units.base",
+    "units.nsr": "units.base", "units.nalu": "units.base units.nac",
+    "field": "units", "solve": "field", "optimise": "monitor",
     "windows": "field powersum series solve", "integral": "powersum series",
     "heatmaps": "network", "plots": "errors files heatmaps result",
     "fronts": "plots powersum series", "progress": "monitor",

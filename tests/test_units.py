@@ -15,9 +15,12 @@ import torch
 from torch import Tensor
 
 from odediscovery.units import NAU, NPU, UNITS, AbstractUnit, Dense, RealNPU
+from odediscovery.units.nac import EPSILON
 
 CASES = json.loads((Path(__file__).parent / "data" / "unit_values.json").read_text())["cases"]
-OURS = {"Re": "real", "Im": "imaginary", "g": "gate", "W": "weight"}
+OURS = {"Re": "real", "Im": "imaginary", "g": "gate", "W": "weight", "M": "mask", "G": "gate",
+        "b": "bias", "W_add": "weight_add", "M_add": "mask_add", "W_mul": "weight_mul",
+        "M_mul": "mask_mul"}  # fmt: skip
 MATCHING = [case for case in CASES if case["unit"] in UNITS]
 
 # Every unit with the options that change what it computes.
@@ -27,7 +30,10 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
       for name in ("NPU", "RealNPU", "NaiveNPU", "RealNaiveNPU")
       for flags in (False, True, [True, False, True])),
     ("RealNPU", {"gate_gradient": "zero"}), ("NPU", {"gate_gradient": "zero"}),
-    *(("Dense", {"activation": name}) for name in ("identity", "tanh", "sigmoid")),
+    *(("Dense", {"activation": name}) for name in ("identity", "tanh", "sigmoid", "relu")),
+    ("NAC", {}), ("MultiplicativeNAC", {}), ("NALU", {}), ("NALU", {"independent": True}),
+    ("iNALU", {}), ("iNALU", {"omega": 0.5}), ("NMU", {}), ("Linear", {}), ("NSR", {}),
+    ("NSR", {"scale": 0.3, "redundancy": 3}),
 ]  # fmt: skip
 INPUTS, OUTPUTS, MEMBERS, BATCH = 3, 4, 2, 5
 
@@ -77,6 +83,10 @@ def numbers(expressions: list[sympy.Expr], symbols: list[sympy.Symbol], x: Tenso
 def test_reference_values(case: dict[str, Any]) -> None:
     given = dict(case["parameters"])
     options = {"clip": bool(given.pop("clip"))} if "clip" in given else {}
+    if case["unit"] == "iNALU":
+        options |= {name: given.pop(name) for name in ("epsilon", "omega")}
+    if case["unit"] == "NALU":
+        assert given.pop("epsilon") == EPSILON
     x, y = torch.tensor(case["x"], dtype=torch.float64), np.array(case["y"])
     unit = UNITS[case["unit"]](x.shape[1], y.shape[1], **options)
     p = {OURS[name]: torch.tensor(value, dtype=torch.float64)[None]
@@ -86,8 +96,7 @@ def test_reference_values(case: dict[str, Any]) -> None:
 
 
 def test_all_units_of_the_reference_that_exist_are_tested() -> None:
-    assert len(MATCHING) == 18
-    assert {case["unit"] for case in MATCHING} == set(UNITS) - {"Dense"}
+    assert len(MATCHING) == len(CASES) == 30
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=label)
@@ -253,7 +262,7 @@ def test_beginnings_are_repeatable_and_members_differ(name: str) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Dense(2, 1, activation="relu"), "activation must be one of"),
+        (lambda: Dense(2, 1, activation="relu7"), "activation must be one of"),
         (lambda: RealNPU(2, 1, gate_gradient="none"), "gate_gradient must be"),
     ],
 )

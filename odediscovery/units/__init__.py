@@ -5,12 +5,21 @@ registry then finds it.
 """
 
 from odediscovery.units.base import AbstractUnit
-from odediscovery.units.dense import Dense
+from odediscovery.units.dense import Dense, Linear
+from odediscovery.units.nac import NAC, MultiplicativeNAC
+from odediscovery.units.nalu import NALU, iNALU
 from odediscovery.units.nau import NAU
+from odediscovery.units.nmu import NMU
 from odediscovery.units.npu import NPU, NaiveNPU, RealNaiveNPU, RealNPU
+from odediscovery.units.nsr import NSR
 
 UNITS: dict[str, type[AbstractUnit]] = {
-    unit.__name__: unit for unit in (NAU, NPU, RealNPU, NaiveNPU, RealNaiveNPU, Dense)
-}
+    unit.__name__: unit
+    for unit in (NAC, MultiplicativeNAC, NALU, iNALU, NAU, NMU, NPU, RealNPU, NaiveNPU,
+                 RealNaiveNPU, NSR, Linear, Dense)
+}  # fmt: skip
 
-__all__ = ["NAU", "NPU", "UNITS", "AbstractUnit", "Dense", "NaiveNPU", "RealNPU", "RealNaiveNPU"]
+__all__ = [
+    "NAC", "NALU", "NAU", "NMU", "NPU", "NSR", "UNITS", "AbstractUnit", "Dense", "Linear",
+    "MultiplicativeNAC", "NaiveNPU", "RealNPU", "RealNaiveNPU", "iNALU",
+]  # fmt: skip

@@ -95,9 +95,20 @@ class AbstractUnit(nn.Module, ABC):
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         """The same formula on sympy expressions, exact for the weights of one member."""
 
-    def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        """The readable limit of `symbolic` (gates at 0 or 1); units without gates have none."""
+    def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> Sequence[sympy.Basic]:
+        """The readable limit of `symbolic`, where gates and bits are 0 or 1; else the same."""
         return self.symbolic(p, x)
+
+    def penalties(self) -> dict[str, float]:
+        """Weight of every parameter in the L1 norm, relative to the others."""
+        return dict.fromkeys(self.shapes(), 1.0)
+
+    def regulariser(self, p: Tensors) -> Tensor:
+        """The regulariser that the unit's own paper proposes, [members]; 0 for units without."""
+        return next(iter(p.values())).new_zeros(self.members)
+
+    def project_(self) -> None:
+        """Bring the unit's own parameters back to where the formula uses them, after a step."""
 
     def forward(self, x: Tensor) -> Tensor:
         """y = unit(x) with the unit's own parameters; x [members, batch, inputs]."""
@@ -119,3 +130,32 @@ def weighted_sum(weights: NDArray[np.float64], x: Sequence[sympy.Expr]) -> list[
         sympy.Add(*[sympy.Float(w, 17) * e for w, e in zip(row, x, strict=True) if w != 0])
         for row in weights
     ]
+
+
+def product(factors: Tensor) -> Tensor:
+    """Product over the last axis by halves, whose gradient is exact where a factor is 0.
+
+    (`torch.prod` looks for zeros in its backward pass, which `torch.func` cannot follow.)
+    """
+    while factors.shape[-1] > 1:
+        half = factors.shape[-1] // 2
+        pairs = factors[..., :half] * factors[..., half : 2 * half]
+        factors = torch.cat([pairs, factors[..., 2 * half :]], dim=-1)
+    return factors[..., 0]
+
+
+def l1_norm(unit: AbstractUnit, p: Tensors) -> Tensor:
+    """sum of weight * |parameter| over all parameters of a unit, [members]."""
+    parts = [w * p[name].abs().flatten(1).sum(dim=1) for name, w in unit.penalties().items()]
+    return torch.stack(parts).sum(dim=0)
+
+
+@torch.no_grad()
+def redraw(unit: AbstractUnit, which: Tensor, generator: torch.Generator) -> None:
+    """Draw the parameters of some members (bool [members]) of a unit anew.
+
+    Source: the reinitialisation of Schloer, Ring, Hotho, iNALU (2020).
+    """
+    for name, value in unit.initial(unit.members, generator).items():
+        own = getattr(unit, name)
+        own[which] = value.to(own)[which]

@@ -1,4 +1,4 @@
-"""The dense layer, the baseline without arithmetic."""
+"""The dense layer and its linear part, the baselines without arithmetic."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[sympy.Expr], 
     "identity": (lambda x: x, lambda x: x),
     "tanh": (torch.tanh, sympy.tanh),
     "sigmoid": (torch.sigmoid, lambda x: 1 / (1 + sympy.exp(-x))),
+    "relu": (torch.relu, lambda x: sympy.Max(x, 0)),
 }
 
 
@@ -22,7 +23,7 @@ class Dense(AbstractUnit):
     """y = activation(W x + b).
 
     Args:
-        activation: "identity", "tanh" (the fSIR baseline) or "sigmoid".
+        activation: "identity", "tanh" (the fSIR baseline), "sigmoid" or "relu".
     """
 
     def __init__(
@@ -51,3 +52,19 @@ class Dense(AbstractUnit):
         sums = weighted_sum(p["weight"], x)
         activation = ACTIVATIONS[self.activation][1]
         return [activation(e + sympy.Float(b, 17)) for e, b in zip(sums, p["bias"], strict=True)]
+
+
+class Linear(AbstractUnit):
+    """y = W x, without bias: the layer that the arithmetic units are measured against."""
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"weight": (self.outputs, self.inputs)}
+
+    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
+        return {"weight": glorot(members, self.outputs, self.inputs, generator)}
+
+    def compute(self, p: Tensors, x: Tensor) -> Tensor:
+        return x @ p["weight"].transpose(-1, -2)
+
+    def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        return weighted_sum(p["weight"], x)

@@ -29,6 +29,8 @@ class NAU(AbstractUnit):
     1.0
     """
 
+    weight: Tensor
+
     def __init__(
         self, inputs: int, outputs: int, *, clip: bool = False, gain: float = 1.0, **base: Any
     ) -> None:
@@ -55,6 +57,19 @@ class NAU(AbstractUnit):
         return cotangents @ p["weight"][:, None], {
             "weight": cotangents[..., None] * x[:, :, None, None, :]
         }
+
+    def regulariser(self, p: Tensors) -> Tensor:
+        """mean min(|W|, |1 - |W||): 0 where every weight is -1, 0 or 1 (Madsen and Johansen).
+
+        Heim et al. print |1 - W|, which would punish W = -1; the unit's authors do not.
+        """
+        size = p["weight"].abs()
+        return torch.minimum(size, (1.0 - size).abs()).mean(dim=(-1, -2))
+
+    def project_(self) -> None:
+        """Clip the weights to [-1, 1] if the unit clips."""
+        if self.clip:
+            self.weight.data.clamp_(-1.0, 1.0)
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         weight = np.clip(p["weight"], -1.0, 1.0) if self.clip else p["weight"]

@@ -33,6 +33,10 @@ class AbstractPowerUnit(AbstractUnit):
         gain: factor on the Glorot uniform initial weights (0.2 in the fSIR study).
         nonnegative: which inputs (all, none, or one flag each) are nonnegative by nature:
             noise or a solver's overshoot below 0 is read as 0 there and has no sign.
+        imaginary_l1: weight of the imaginary exponents in the L1 norm, relative to all other
+            parameters; the paper's closing words propose a strong one, which drives them out.
+        clip: keep real exponents in [-clip, clip] and gates in [0, 1] after every step
+            (Mistry et al., Learning division with neural arithmetic logic modules); None: free.
 
     Source: Heim, Pevny, Smidl, Neural Power Units (2020), Eqs. 11, 14 and 15.
     """
@@ -40,6 +44,8 @@ class AbstractPowerUnit(AbstractUnit):
     has_imaginary: bool
     has_gate: bool
     positive: Tensor
+    real: Tensor
+    gate: Tensor
 
     def __init__(
         self,
@@ -49,11 +55,14 @@ class AbstractPowerUnit(AbstractUnit):
         gate_gradient: str = "through",
         gain: float = 1.0,
         nonnegative: bool | Sequence[bool] = False,
+        imaginary_l1: float = 1.0,
+        clip: float | None = None,
         **base: Any,
     ) -> None:
         if gate_gradient not in ("through", "zero"):
             raise ValueError(f"gate_gradient must be 'through' or 'zero', got {gate_gradient!r}")
         self.gate_gradient, self.gain = gate_gradient, gain
+        self.imaginary_l1, self.clip = imaginary_l1, clip
         flags = [nonnegative] * inputs if isinstance(nonnegative, bool) else list(nonnegative)
         self.nonnegative = tuple(bool(flag) for flag in flags)
         self.all_positive = all(self.nonnegative)
@@ -75,6 +84,18 @@ class AbstractPowerUnit(AbstractUnit):
         if self.has_gate:
             values["gate"] = torch.full((members, self.inputs), 0.5, dtype=torch.float64)
         return values
+
+    def penalties(self) -> dict[str, float]:
+        return super().penalties() | (
+            {"imaginary": self.imaginary_l1} if self.has_imaginary else {}
+        )
+
+    def project_(self) -> None:
+        """Clip real exponents and gates if the unit clips."""
+        if self.clip is not None:
+            self.real.data.clamp_(-self.clip, self.clip)
+            if self.has_gate:
+                self.gate.data.clamp_(0.0, 1.0)
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         return self.bound(p)(x)

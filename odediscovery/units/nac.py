@@ -1,0 +1,92 @@
+"""The Neural Accumulator and its multiplicative form: weights drawn towards -1, 0 and 1.
+
+    W = tanh(weight) * sigmoid(mask)                 NAC:                y = W x
+                                                     multiplicative NAC: y = exp(W log(|x| + eps))
+
+The multiplicative NAC knows no signs: it multiplies and divides absolute values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import sympy
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from odediscovery.units.base import AbstractUnit, Arrays, Tensors, glorot, weighted_sum
+
+Array = NDArray[np.float64]
+# What is added to |x| before its logarithm is taken, in the authors' code and in Julia's.
+EPSILON = 1e-8
+
+
+def accumulator(weight: Tensor, mask: Tensor) -> Tensor:
+    """W = tanh(weight) * sigmoid(mask), elementwise."""
+    return torch.tanh(weight) * torch.sigmoid(mask)
+
+
+def accumulator_array(weight: Array, mask: Array) -> Array:
+    """The same for the arrays of one member."""
+    return np.tanh(weight) / (1.0 + np.exp(-mask))
+
+
+def power_product(weights: Array, sizes: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+    """prod_k sizes_k ** W[j, k], one expression a row."""
+    return [
+        sympy.Mul(*[s ** sympy.Float(w, 17) for w, s in zip(row, sizes, strict=True)])
+        for row in weights
+    ]
+
+
+class NAC(AbstractUnit):
+    """y_j = sum_k W[j, k] x_k with W = tanh(weight) * sigmoid(mask): sums and differences.
+
+    Source: Trask et al., Neural Arithmetic Logic Units (2018), Eqs. 1 and 2.
+
+    >>> unit = NAC(2, 1)
+    >>> for p in unit.parameters(): _ = p.data.fill_(30.0)
+    >>> round(unit(torch.tensor([[[3.0, 1.0]]], dtype=torch.float64)).item(), 9)
+    4.0
+    """
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return dict.fromkeys(("weight", "mask"), (self.outputs, self.inputs))
+
+    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
+        return {name: glorot(members, self.outputs, self.inputs, generator)
+                for name in self.shapes()}  # fmt: skip
+
+    def compute(self, p: Tensors, x: Tensor) -> Tensor:
+        return x @ accumulator(p["weight"], p["mask"]).transpose(-1, -2)
+
+    def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        return weighted_sum(accumulator_array(p["weight"], p["mask"]), x)
+
+    def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        """The sum whose weights are rounded to -1, 0 or 1, what saturated weights stand for."""
+        return weighted_sum(np.rint(accumulator_array(p["weight"], p["mask"])), x)
+
+
+class MultiplicativeNAC(NAC):
+    """y_j = exp(sum_k W[j, k] log(|x_k| + eps)): products and quotients of absolute values.
+
+    Source: Trask et al. (2018), Eq. 2; "NAC*" of Madsen and Johansen (2020).
+    """
+
+    def compute(self, p: Tensors, x: Tensor) -> Tensor:
+        return torch.exp(super().compute(p, torch.log(x.abs() + EPSILON)))
+
+    def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        weights = accumulator_array(p["weight"], p["mask"])
+        return power_product(weights, [sympy.Abs(e) + sympy.Float(EPSILON, 17) for e in x])
+
+    def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        """The product whose exponents are rounded to -1, 0 or 1, without epsilon."""
+        weights = np.rint(accumulator_array(p["weight"], p["mask"])).astype(int)
+        return [
+            sympy.Mul(*[sympy.Abs(e) ** int(w) for w, e in zip(row, x, strict=True)])
+            for row in weights
+        ]

@@ -1,0 +1,164 @@
+"""The Neural Arithmetic Logic Unit and its improved form: a sum and a product, mixed by a gate.
+
+    NALU:   y = g a + (1 - g) m,       a = W x,   m = exp(W log(|x| + eps)),   g = sigmoid(G x + b)
+    iNALU:  y = g a + (1 - g) m s,     a = W_a x, m = exp(min(W_m log(max(|x|, eps)), omega)),
+            s_j = prod_k (sign(x_k) |W_m[j, k]| + 1 - |W_m[j, k]|),             g = sigmoid(G x)
+
+All W are tanh(weight) * sigmoid(mask). The NALU shares W between its two paths unless asked for
+independent ones, loses all signs in m, and is known not to converge reliably.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import sympy
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from odediscovery.units.base import (
+    AbstractUnit,
+    Arrays,
+    Tensors,
+    glorot,
+    product,
+    weighted_sum,
+)
+from odediscovery.units.nac import (
+    EPSILON,
+    Array,
+    accumulator,
+    accumulator_array,
+    power_product,
+)
+
+
+class NALU(AbstractUnit):
+    """y = g (W x) + (1 - g) exp(W log(|x| + eps)),   g = sigmoid(G x + b).
+
+    Args:
+        independent: True gives the product weights of its own, as the iNALU's authors and the
+            project report on NALU propose; False (default) shares them with the sum.
+
+    Source: Trask et al., Neural Arithmetic Logic Units (2018); bias as in NeuralArithmetic.jl.
+    """
+
+    def __init__(self, inputs: int, outputs: int, *, independent: bool = False, **base: Any):
+        self.independent = independent
+        super().__init__(inputs, outputs, **base)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        names = ["weight", "mask", "gate"]
+        if self.independent:
+            names[2:2] = ["weight_mul", "mask_mul"]
+        return dict.fromkeys(names, (self.outputs, self.inputs)) | {"bias": (self.outputs,)}
+
+    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
+        values = {name: glorot(members, self.outputs, self.inputs, generator)
+                  for name in self.shapes() if name != "bias"}  # fmt: skip
+        return values | {"bias": torch.zeros(members, self.outputs, dtype=torch.float64)}
+
+    def compute(self, p: Tensors, x: Tensor) -> Tensor:
+        w = accumulator(p["weight"], p["mask"])
+        w_mul = accumulator(p["weight_mul"], p["mask_mul"]) if self.independent else w
+        z = x @ p["gate"].transpose(-1, -2) + p["bias"][..., None, :]
+        log_m = torch.log(x.abs() + EPSILON) @ w_mul.transpose(-1, -2)
+        # (1 - g) m as one exponential: a closed gate silences a product that would overflow.
+        return torch.sigmoid(z) * (x @ w.transpose(-1, -2)) + torch.exp(logsigmoid(-z) + log_m)
+
+    def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        gates = [1 / (1 + sympy.exp(-z)) for z in self._gates(p, x)]
+        sizes = [sympy.Abs(e) + sympy.Float(EPSILON, 17) for e in x]
+        paths = zip(gates, weighted_sum(self._weights(p)[0], x),
+                    power_product(self._weights(p)[1], sizes), strict=True)  # fmt: skip
+        return [g * a + (1 - g) * m for g, a, m in paths]
+
+    def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        """The sum or the product alone, whichever the gate prefers at x = 1, whole weights."""
+        a, m = (np.rint(w) for w in self._weights(p))
+        sums = weighted_sum(a, x)
+        opened = p["gate"].sum(axis=1) + p["bias"] > 0
+        return [
+            total
+            if g
+            else sympy.Mul(*[sympy.Abs(e) ** int(w) for w, e in zip(row, x, strict=True)])
+            for g, total, row in zip(opened, sums, m, strict=True)
+        ]
+
+    def _weights(self, p: Arrays) -> tuple[Array, Array]:
+        w = accumulator_array(p["weight"], p["mask"])
+        return w, accumulator_array(p["weight_mul"], p["mask_mul"]) if self.independent else w
+
+    def _gates(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        sums = weighted_sum(p["gate"], x)
+        return [z + sympy.Float(b, 17) for z, b in zip(sums, p["bias"], strict=True)]
+
+
+class iNALU(AbstractUnit):
+    """y = g (W_a x) + (1 - g) s exp(min(W_m log(max(|x|, eps)), omega)), s the recovered sign.
+
+    Args:
+        epsilon: smallest |x| whose logarithm is taken.
+        omega: cap of the product's exponent.
+        threshold: half width t of the band around 0 that the regulariser empties.
+
+    Source: Schloer, Ring, Hotho, iNALU (2020); gate of the input and names of the two paths as
+    in NeuralArithmetic.jl (the paper's own gate is a free parameter).
+    """
+
+    def __init__(
+        self, inputs: int, outputs: int, *, epsilon: float = 1e-7, omega: float = 20.0,
+        threshold: float = 20.0, **base: Any,
+    ) -> None:  # fmt: skip
+        self.epsilon, self.omega, self.threshold = epsilon, omega, threshold
+        super().__init__(inputs, outputs, **base)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        names = ("weight_add", "mask_add", "weight_mul", "mask_mul", "gate")
+        return dict.fromkeys(names, (self.outputs, self.inputs))
+
+    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
+        return {name: glorot(members, self.outputs, self.inputs, generator)
+                for name in self.shapes()}  # fmt: skip
+
+    def compute(self, p: Tensors, x: Tensor) -> Tensor:
+        a = x @ accumulator(p["weight_add"], p["mask_add"]).transpose(-1, -2)
+        w = accumulator(p["weight_mul"], p["mask_mul"])
+        log_m = torch.log(x.abs().clamp_min(self.epsilon)) @ w.transpose(-1, -2)
+        m = torch.exp(log_m.clamp_max(self.omega))
+        size = w.abs()[..., None, :, :]
+        sign = product(torch.sign(x)[..., None, :] * size + 1.0 - size)
+        g = torch.sigmoid(x @ p["gate"].transpose(-1, -2))
+        return g * a + (1.0 - g) * m * sign
+
+    def regulariser(self, p: Tensors) -> Tensor:
+        """mean over all parameters of max(min(-w, w) + t, 0) / t: pushes weights away from 0."""
+        flat = torch.cat([v.flatten(1) for v in p.values()], dim=1)
+        return (self.threshold - flat.abs()).clamp_min(0.0).mean(dim=1) / self.threshold
+
+    def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        w = accumulator_array(p["weight_mul"], p["mask_mul"])
+        sums = weighted_sum(accumulator_array(p["weight_add"], p["mask_add"]), x)
+        logs = [sympy.log(sympy.Max(sympy.Abs(e), sympy.Float(self.epsilon, 17))) for e in x]
+        rows = []
+        for row, a, z in zip(w, sums, weighted_sum(p["gate"], x), strict=True):
+            g = 1 / (1 + sympy.exp(-z))
+            log_m = sympy.Add(*[sympy.Float(v, 17) * e for v, e in zip(row, logs, strict=True)])
+            m = sympy.exp(sympy.Min(log_m, sympy.Float(self.omega, 17)))
+            sign = [sympy.sign(e) * sympy.Float(abs(v), 17) + sympy.Float(1.0 - abs(v), 17)
+                    for v, e in zip(row, x, strict=True)]  # fmt: skip
+            rows.append(g * a + (1 - g) * m * sympy.Mul(*sign))
+        return rows
+
+    def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        """The sum or the signed product, whichever the gate prefers at x = 1, whole weights."""
+        sums = weighted_sum(np.rint(accumulator_array(p["weight_add"], p["mask_add"])), x)
+        powers = np.rint(accumulator_array(p["weight_mul"], p["mask_mul"]))
+        opened = p["gate"].sum(axis=1) > 0
+        return [
+            total if g else sympy.Mul(*[e ** int(w) for w, e in zip(row, x, strict=True)])
+            for g, total, row in zip(opened, sums, powers, strict=True)
+        ]

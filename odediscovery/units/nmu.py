@@ -1,0 +1,74 @@
+"""The Neural Multiplication Unit: products of a chosen subset of the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import sympy
+import torch
+from torch import Tensor
+
+from odediscovery.units.base import AbstractUnit, Arrays, Tensors, product
+
+
+class NMU(AbstractUnit):
+    """y_j = prod_k (M[j, k] x_k + 1 - M[j, k]),   M = min(max(weight, 0), 1).
+
+    Each factor is a gate between x_k and 1. Signs are kept; division is not possible.
+
+    Args:
+        low, high: the weights begin uniform in [low, high] (0 and 1 in NeuralArithmetic.jl, 1/4
+            and 3/4 in the authors' own code).
+
+    Source: Madsen and Johansen, Neural Arithmetic Units (2020); Heim et al. (2020), Eq. 4.
+
+    >>> unit = NMU(3, 1)
+    >>> _ = unit.weight.data.copy_(torch.tensor([[[1.0, 0.0, 1.0]]]))
+    >>> unit(torch.tensor([[[-2.0, 7.0, 3.0]]], dtype=torch.float64)).item()
+    -6.0
+    """
+
+    weight: Tensor
+
+    def __init__(
+        self, inputs: int, outputs: int, *, low: float = 0.0, high: float = 1.0, **base: Any
+    ) -> None:
+        self.low, self.high = low, high
+        super().__init__(inputs, outputs, **base)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"weight": (self.outputs, self.inputs)}
+
+    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
+        draw = torch.rand(
+            members, self.outputs, self.inputs, generator=generator, dtype=torch.float64
+        )
+        return {"weight": self.low + (self.high - self.low) * draw}
+
+    def compute(self, p: Tensors, x: Tensor) -> Tensor:
+        m = p["weight"].clamp(0.0, 1.0)[..., None, :, :]
+        # M (x - 1) + 1 would lose the digits of a small x.
+        return product(m * x[..., None, :] + (1.0 - m))
+
+    def regulariser(self, p: Tensors) -> Tensor:
+        """mean min(M, 1 - M): 0 where every input is either in or out."""
+        m = p["weight"].clamp(0.0, 1.0)
+        return torch.minimum(m, 1.0 - m).mean(dim=(-1, -2))
+
+    def project_(self) -> None:
+        """Clip the weights to [0, 1]."""
+        self.weight.data.clamp_(0.0, 1.0)
+
+    def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        return [
+            sympy.Mul(*[sympy.Float(m, 17) * e + sympy.Float(1.0 - m, 17)
+                        for m, e in zip(row, x, strict=True)])
+            for row in np.clip(p["weight"], 0.0, 1.0)
+        ]  # fmt: skip
+
+    def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        """The product of the inputs whose weight is above 1/2."""
+        return [sympy.Mul(*[e for w, e in zip(row, x, strict=True) if w > 0.5])
+                for row in p["weight"]]  # fmt: skip

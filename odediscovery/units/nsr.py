@@ -1,0 +1,141 @@
+"""The Neural Status Register: comparisons of two of the inputs, learned by gradient descent.
+
+    d = sum_k D_k x_k,  D = softmax(left) - softmax(right)      difference of two chosen operands
+    B+ = tanh(lambda d),  B0 = 1 - 2 tanh(lambda d)^2           sign bit and zero bit
+    y = sigmoid(sum_r (sign_r B+_r + zero_r B0_r + bias_r))     over `redundancy` copies
+
+A processor's status register sets a sign and a zero bit after a subtraction, and every
+comparison is read off them; here the bits are differentiable. The softmax makes the weights of
+both operands add up to 1, so equal inputs differ by exactly 0 at any magnitude, and the sign of
+d is that of the true difference from two inputs on: that is why it extrapolates to 1e13.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import sympy
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from odediscovery.units.base import AbstractUnit, Arrays, Tensors, glorot
+
+Array = NDArray[np.float64]
+# What a copy says of d < 0, d = 0 and d > 0, as a relation between its two operands.
+RELATIONS = {
+    (False, False, True): sympy.Gt, (True, False, False): sympy.Lt,
+    (False, True, True): sympy.Ge, (True, True, False): sympy.Le,
+    (False, True, False): sympy.Eq, (True, False, True): sympy.Ne,
+}  # fmt: skip
+
+
+class NSR(AbstractUnit):
+    """y_j = sigmoid(sum_r sign_jr tanh(lambda d_jr) + zero_jr (1 - 2 tanh(lambda d_jr)^2) + bias).
+
+    Args:
+        scale: lambda; differences well above 1 / lambda count as not zero.
+        redundancy: copies of every comparison with operands of their own, whose evidence is
+            added: one of them that starts in the wrong valley no longer decides.
+
+    Source: Faber and Wattenhofer, Neural Status Registers (2020). Choosing the operands by a
+    softmax is ours: it is what keeps equality exact far outside the training range.
+
+    >>> unit = NSR(2, 1)
+    >>> values = {"left": [30.0, 0.0], "right": [0.0, 30.0], "sign": [9.0], "zero": [-9.0],
+    ...           "bias": [0.0]}
+    >>> for key, value in values.items():
+    ...     p = getattr(unit, key)
+    ...     _ = p.data.copy_(torch.tensor(value).reshape(p.shape))
+    >>> unit(torch.tensor([[[2e13, 1e13], [1e13, 2e13]]], dtype=torch.float64)).flatten().round()
+    tensor([1., 0.], dtype=torch.float64, grad_fn=<RoundBackward0>)
+    """
+
+    def __init__(
+        self, inputs: int, outputs: int, *, scale: float = 1.0, redundancy: int = 1, **base: Any
+    ) -> None:
+        if not (scale > 0 and redundancy >= 1):
+            raise ValueError(f"scale must be positive and redundancy at least 1, got {scale} "
+                             f"and {redundancy}")  # fmt: skip
+        self.scale, self.redundancy = scale, redundancy
+        super().__init__(inputs, outputs, **base)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        copies = (self.outputs, self.redundancy)
+        return {
+            "left": (*copies, self.inputs), "right": (*copies, self.inputs),
+            "sign": copies, "zero": copies, "bias": copies,
+        }  # fmt: skip
+
+    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
+        rows = self.outputs * self.redundancy
+        values = {}
+        for name, shape in self.shapes().items():
+            columns = shape[2] if len(shape) == 3 else 1
+            draw = glorot(members, rows, columns, generator)
+            values[name] = draw.reshape(members, *shape)
+        return values | {"bias": torch.zeros_like(values["bias"])}
+
+    def compute(self, p: Tensors, x: Tensor) -> Tensor:
+        chosen = torch.softmax(p["left"], dim=-1) - torch.softmax(p["right"], dim=-1)
+        d = torch.einsum("...ork,...bk->...bor", chosen, x)
+        positive = torch.tanh(self.scale * d)
+        zero = 1.0 - 2.0 * positive.square()
+        sign_weight, zero_weight, bias = (p[n][..., None, :, :] for n in ("sign", "zero", "bias"))
+        return torch.sigmoid((sign_weight * positive + zero_weight * zero + bias).sum(dim=-1))
+
+    def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        chosen = _softmax(p["left"]) - _softmax(p["right"])
+        rows = []
+        for j in range(self.outputs):
+            logit = sympy.S.Zero
+            for r in range(self.redundancy):
+                d = sympy.Add(
+                    *[sympy.Float(c, 17) * e for c, e in zip(chosen[j, r], x, strict=True)]
+                )
+                positive = sympy.tanh(sympy.Float(self.scale, 17) * d)
+                sign, zero, bias = (sympy.Float(p[n][j, r], 17) for n in ("sign", "zero", "bias"))
+                logit += sign * positive + zero * (1 - 2 * positive**2) + bias
+            rows.append(1 / (1 + sympy.exp(-logit)))
+        return rows
+
+    def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Basic]:
+        """The comparison that each output has learned, as a sympy relational or true or false.
+
+        The limit of `symbolic` for sharp bits (lambda to infinity), sharp operands and saturated
+        evidence; of several copies the comparison that most of them voice, the first on a draw.
+        """
+        chosen = _softmax(p["left"]) - _softmax(p["right"])
+        rows: list[sympy.Basic] = []
+        for j in range(self.outputs):
+            votes = Counter(
+                _relation(chosen[j, r], p["sign"][j, r], p["zero"][j, r], p["bias"][j, r], x)
+                for r in range(self.redundancy)
+            )
+            rows.append(votes.most_common(1)[0][0])
+        return rows
+
+
+def _softmax(values: Array) -> Array:
+    shifted = np.exp(values - values.max(axis=-1, keepdims=True))
+    result: Array = shifted / shifted.sum(axis=-1, keepdims=True)
+    return result
+
+
+def _relation(
+    chosen: Array, sign: float, zero: float, bias: float, x: Sequence[sympy.Expr]
+) -> sympy.Basic:
+    """What one copy says: its verdicts on d < 0, d = 0 and d > 0, as a relation."""
+    first, second = x[int(np.argmax(chosen))], x[int(np.argmin(chosen))]
+    verdicts = (bias - zero - sign > 0, bias + zero > 0, bias - zero + sign > 0)
+    said = tuple(bool(v) for v in verdicts)
+    if said not in RELATIONS:
+        return sympy.true if all(said) else sympy.false
+    # The operand whose symbol sorts first stands first, so that copies that say the same with
+    # their operands swapped agree.
+    if str(second) < str(first):
+        first, second, said = second, first, said[::-1]
+    return RELATIONS[said](first, second)
