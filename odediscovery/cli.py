@@ -29,6 +29,7 @@ from rich.text import Text
 
 from odediscovery.bench.command import bench
 from odediscovery.errors import FitError, InputError, OdeDiscoveryError, unknown_name
+from odediscovery.experiments.command import reproduce
 from odediscovery.settings import Settings, settings_for
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.add_typer(bench)
+app.command()(reproduce)
 
 
 def _flag(text: str, default: object = None) -> Any:

@@ -10,28 +10,41 @@ from numpy.typing import NDArray
 
 from odediscovery.field import VectorField
 from odediscovery.powersum import PowerSum
-from odediscovery.units import NAU, RealNPU
+from odediscovery.units import NAU, NPU, RealNPU
 
 # Initial weights of both layers as the fSIR study drew them.
 GAIN = 0.2
 
 
-def power_units(nonnegative: Sequence[bool], hidden: int) -> tuple[RealNPU, NAU]:
-    """The chain RealNPU -> NAU for these states.
+# Weight of the imaginary exponents of an NPU in the L1 norm: so strong that they are driven out,
+# as the closing words of the paper propose.
+IMAGINARY_L1 = 10.0
+
+
+def power_units(
+    nonnegative: Sequence[bool], hidden: int, unit: str = "RealNPU"
+) -> tuple[RealNPU | NPU, NAU]:
+    """The chain RealNPU -> NAU (or NPU -> NAU) for these states.
 
     Args:
         nonnegative: which states never change sign, one flag a state.
         hidden: number of products of powers.
+        unit: "RealNPU" or "NPU", whose imaginary exponents are penalised `IMAGINARY_L1` times.
     """
-    n = len(nonnegative)
-    return (
-        RealNPU(n, hidden, nonnegative=[bool(f) for f in nonnegative], gain=GAIN),
-        NAU(hidden, n, gain=GAIN),
+    n, flags = len(nonnegative), [bool(f) for f in nonnegative]
+    power = (
+        NPU(n, hidden, nonnegative=flags, gain=GAIN, imaginary_l1=IMAGINARY_L1)
+        if unit == "NPU"
+        else RealNPU(n, hidden, nonnegative=flags, gain=GAIN)
     )
+    return power, NAU(hidden, n, gain=GAIN)
 
 
 def laws_of(field: VectorField) -> list[PowerSum]:
-    """The sum of powers that each member of a RealNPU -> NAU chain with gates at 1 is."""
+    """The sum of powers that each member of a RealNPU -> NAU chain with gates at 1 is.
+
+    Of an NPU -> NAU chain it is what is left without the imaginary exponents.
+    """
     laws = []
     for member in range(field.members):
         power, total = field.arrays(member)

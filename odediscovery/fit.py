@@ -1,11 +1,12 @@
 """Training: first-order steps under a ramped L1 norm, gates drawn to 1, then LBFGS.
 
-    loss = mean(weighted residuals^2) + l1 * ramp * |theta|_1          (one number a member)
+    loss = mean(weighted residuals^2) + l1 * ramp * sum w |theta|      (one number a member)
 
 One-interval windows, and gates that are free at first and are then drawn to 1,
 g <- g + s (1 - g) with s rising from 0 to 1, because a gate between 0 and 1 is no power product:
 opened at once after training it would throw the fit away, opened slowly the exponents follow.
-The paper's own training is in `published`.
+The weight w is 1, for the imaginary exponents of an NPU what the unit asks for. The paper's own
+training is in `published`.
 """
 
 from __future__ import annotations
@@ -35,14 +36,22 @@ def gates(field: VectorField) -> Tensor:
     return mask
 
 
+def penalties(field: VectorField) -> Tensor:
+    """Relative weight of every parameter in the L1 norm, [P]."""
+    weights = torch.ones_like(field.theta[0])
+    for i, name, place, _ in field.slices():
+        weights[place] = field.units[i].penalties()[name]
+    return weights
+
+
 def penalised(field: VectorField, windows: Windows, l1: float) -> Loss:
     """loss(theta, progress) [members] with ramped L1 and gates drawn to 1."""
-    gate = gates(field)
+    gate, weight = gates(field), penalties(field)
 
     def loss(theta: Tensor, progress: float) -> Tensor:
         share = min(max((progress - OPENING[0]) / (OPENING[1] - OPENING[0]), 0.0), 1.0)
         opened = torch.where(gate, theta + share * (1.0 - theta), theta)
-        norm = (theta * (field.free & ~gate)).abs().sum(dim=1)
+        norm = (theta * weight * (field.free & ~gate)).abs().sum(dim=1)
         return windows.loss(field, opened) + l1 * min(progress / RAMP, 1.0) * norm
 
     return loss

@@ -153,15 +153,24 @@ def save_figures(discovery: Discovery, folder: str | os.PathLike[str]) -> None:
         "fit.png": fit_figure, "pareto.png": pareto_figure, "weights.png": weights_figure,
     }  # fmt: skip
     for name, draw in pictures.items():
-        stream = io.BytesIO()
-        # A letter that the font lacks is no reason to fail.
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-            draw(discovery).savefig(stream, format="png")
-        try:
-            write_whole(Path(folder) / name, stream.getvalue())
-        except OSError as error:
-            raise InputError(f"cannot write {Path(folder) / name}: {error.strerror}") from error
+        save_figure(draw(discovery), Path(folder) / name)
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG, whole or not at all.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    stream = io.BytesIO()
+    # A letter that the font lacks is no reason to fail.
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(stream, format="png")
+    try:
+        write_whole(path, stream.getvalue())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from error
 
 
 def empty_figure(width: float, height: float) -> Figure:

@@ -77,20 +77,24 @@ def settled(candidates: Sequence[Candidate]) -> bool:
     return min((c.mean_square for c in candidates), default=np.inf) < SETTLED
 
 
-def random_members(p: Prepared, hidden: Sequence[int], seed: int) -> VectorField:
+def random_members(
+    p: Prepared, hidden: Sequence[int], seed: int, unit: str = "RealNPU"
+) -> VectorField:
     """One RealNPU -> NAU member for each hidden size, from the study's random initialisation.
 
     Sizes differ by what is free; the equation of a state that never changes is zero.
     """
     n, h = p.data.n_states, max(hidden)
     generator = torch.Generator().manual_seed(seed)
-    units = power_units(p.nonnegative.tolist(), h)
+    units = power_units(p.nonnegative.tolist(), h, unit)
     field = VectorField.random(units, len(hidden), generator)
     rows = torch.arange(h) < torch.tensor(hidden)[:, None]
     used = (rows[:, None, :] & ~torch.as_tensor(p.constant)[None, :, None]).flatten(1)
     theta, free = field.theta.clone(), field.free.clone()
+    powers = rows[:, :, None].expand(-1, -1, n).flatten(1)
+    exponents = [name for name in units[0].shapes() if name != "gate"]
     for place, mask in (
-        (field.place(0, "real"), rows[:, :, None].expand(-1, -1, n).flatten(1)),
+        *((field.place(0, name), powers) for name in exponents),
         (field.place(1, "weight"), used),
     ):
         theta[:, place] = theta[:, place].masked_fill(~mask, 0.0)

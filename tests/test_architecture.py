@@ -14,6 +14,12 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "odediscovery"
 
+# The experiments of the papers, one file each.
+STUDIES = (
+    "fsir", "fsir_study", "gradient_surface", "simple_arithmetic", "large_arithmetic",
+    "static_arithmetic", "division", "extrapolation", "operands", "comparisons", "digits",
+)  # fmt: skip
+
 # From the bottom up. A module imports from the layers below its own, and of its own layer what
 # stands behind it.
 LAYERS: tuple[dict[str, str], ...] = (
@@ -44,10 +50,20 @@ LAYERS: tuple[dict[str, str], ...] = (
     {"search": "", "published": "", "discovery": "published search"},
     {"heatmaps": "", "plots": "heatmaps", "fronts": "plots", "progress": ""},
     {
-        "experiments": "", "experiments.fsir": "", "bench": "", "bench.scoring": "",
+        "experiments": "", "experiments.base": "", "experiments.regression": "experiments.base",
+        "experiments.study": "experiments.base",
+        **dict.fromkeys(
+            (f"experiments.{name}" for name in STUDIES),
+            "experiments.base experiments.regression experiments.fsir bench.success",
+        ),
+        "experiments.registry": " ".join(f"experiments.{n}" for n in ("base", *STUDIES)),
+        "bench": "", "bench.scoring": "",
         "bench.success": "bench.scoring", "bench.speed": "",
     },
-    {"bench.command": "", "cli": "bench.command", "__main__": "cli", "__init__": ""},
+    {
+        "bench.command": "", "experiments.command": "", "cli": "bench.command experiments.command",
+        "__main__": "cli", "__init__": "",
+    },
 )  # fmt: skip
 
 # Modules that may know no more than this, whatever lies below them.
@@ -65,13 +81,14 @@ ONLY = {
 
 # Heavy libraries and their doors.
 DOORS = {
-    "torchdiffeq": "solve", "pandas": "series", "sklearn": "", "joblib": "",
-    "matplotlib": "plots heatmaps fronts experiments.fsir",
-    "typer": "cli bench.command", "rich": "cli bench.command progress",
+    "torchdiffeq": "solve", "pandas": "series", "sklearn": "experiments.digits", "joblib": "",
+    "matplotlib": " ".join(("plots heatmaps fronts experiments.base",
+                            *(f"experiments.{name}" for name in STUDIES))),
+    "typer": "cli bench.command experiments.command", "rich": "cli bench.command progress",
 }  # fmt: skip
 
 # The commands load what they need when they run, so that help is instant.
-LAZY = {"cli", "bench.command"}
+LAZY = {"cli", "bench.command", "experiments.command"}
 STANDARD_ONLY = {"errors", "monitor", "settings", "files"}
 
 EVALUATE = {"eval", "exec", "compile", "__import__", "sympify", "parse_expr", "literal_eval"}
@@ -235,7 +252,9 @@ def documented_methods() -> Classes:
                 bases = [ast.unparse(base) for base in node.bases]
                 methods = {n.name for n in node.body
                            if isinstance(n, ast.FunctionDef) and ast.get_docstring(n)}  # fmt: skip
-                found[node.name] = bases, methods
+                # Two classes of one name in different modules are read as one.
+                before = found.get(node.name, ([], set()))
+                found[node.name] = before[0] + bases, before[1] | methods
     return found
 
 

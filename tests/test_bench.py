@@ -83,9 +83,9 @@ def test_quick_speed_says_that_it_extrapolates(
 
 def test_the_success_table_counts_by_hidden_size(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [
-        Member(6, True, 13, 0.0, []),
-        Member(6, False, 9, 1.0, []),
-        Member(9, True, 13, 0.0, []),
+        Member(6, True, 13, 0.0, 0.0, []),
+        Member(6, False, 9, 1.0, 1.0, []),
+        Member(9, True, 13, 0.0, 0.0, []),
     ]
     _print_success(rows)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]

@@ -10,12 +10,13 @@ monomials.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from odediscovery.bench.scoring import same_terms
+from odediscovery.equations import Equations
 from odediscovery.extract import laws_of
 from odediscovery.judge import Candidate, penalty
 from odediscovery.monitor import Monitor
@@ -41,22 +42,29 @@ class Member:
     exact: bool
     complexity: int
     mean_square: float
+    mse: float
     exponents: list[list[float]]
 
 
-def success_rate(each: int = 20, seed: int = 0, say: Callable[[str], None] = print) -> list[Member]:
+def success_rate(
+    each: int = 20, seed: int = 0, say: Callable[[str], None] = print, *, unit: str = "RealNPU",
+    sizes: Sequence[int] = HIDDEN, adam_steps: int = ADAM_STEPS, monitor: Monitor | None = None,
+) -> list[Member]:  # fmt: skip
     """Train and prune `each` members of every hidden size; a row a member.
 
     Args:
         each: members of each size in `HIDDEN` (20: the hundred of the paper).
         seed: of the random initialisation.
         say: hears one line a stage.
+        unit: "RealNPU", or "NPU" with its imaginary exponents driven out by a strong L1 norm.
+        sizes: hidden sizes.
+        adam_steps: Adam steps of every member.
     """
     p = prepare(simulate_system("fsir"))
-    hidden = [h for h in HIDDEN for _ in range(each)]
-    monitor = Monitor()
-    settings = Settings(seed=seed, members=len(hidden), adam_steps=ADAM_STEPS)
-    field = trained(p, random_members(p, hidden, seed), settings, monitor, keep=len(hidden))
+    hidden = [h for h in sizes for _ in range(each)]
+    monitor = monitor or Monitor()
+    settings = Settings(seed=seed, members=len(hidden), adam_steps=adam_steps)
+    field = trained(p, random_members(p, hidden, seed, unit), settings, monitor, keep=len(hidden))
     say(f"trained {len(hidden)} members in {monitor.seconds():.0f} s")
     laws = laws_of(field)
     rows: list[Member | None] = [None] * len(hidden)
@@ -76,7 +84,7 @@ def success_rate(each: int = 20, seed: int = 0, say: Callable[[str], None] = pri
 def _row(p: Prepared, hidden: int, path: list[Candidate]) -> Member:
     """The row of one member: its own criterion picks from its own path."""
     if not path:
-        return Member(hidden, False, 0, float("inf"), [])
+        return Member(hidden, False, 0, float("inf"), float("inf"), [])
     samples = int(np.isfinite(pooled(p.data)).sum())
     best = min(
         path,
@@ -87,5 +95,8 @@ def _row(p: Prepared, hidden: int, path: list[Candidate]) -> Member:
     law = best.law.unscaled(p.scale.state, p.scale.time)
     truth = get_system("fsir").equations().power_sum
     assert truth is not None  # a sum of powers by definition
-    return Member(hidden, same_terms(law, truth, 0.005), law.complexity, best.mean_square,
+    run = simulate_system("fsir").trajectories[0]
+    solution = Equations.from_power_sum(("S", "I", "R"), law).simulate(run.values[0], run.time)
+    mse = float(np.nan_to_num(np.mean((solution - run.values) ** 2), nan=np.inf))
+    return Member(hidden, same_terms(law, truth, 0.005), law.complexity, best.mean_square, mse,
                   law.exponents.round(6).tolist())  # fmt: skip

@@ -1,1 +1,1 @@
-"""The experiments of the papers, one file each: what was published beside what we get."""
+"""The experiments of the papers, one file each, run by `odediscovery reproduce NAME`."""

@@ -1,0 +1,138 @@
+"""What an experiment of the papers is: batches of runs, a table beside the published one, a figure.
+
+An experiment names its batches (one model on one task, say), and runs one of them at a time:
+the runs of a batch are members, trained side by side. `study.py` keeps the finished batches,
+so an experiment knows nothing of files, and writes its table and figure from rows alone.
+"""
+
+from __future__ import annotations
+
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from odediscovery.monitor import Monitor
+
+Value = str | int | float | bool
+Row = dict[str, Value]
+Arrays = dict[str, NDArray[np.float64]]
+
+
+class Stopped(Exception):
+    """The work was asked to stop before a batch was done: what the batch had is dropped."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be reproduced: as the paper prints it or as its code ran, quickly or in full.
+
+    Args:
+        preset: "paper" or "as-run".
+        full: True for the sizes of the paper, False for seconds instead of minutes or hours.
+        seed: of everything random.
+        device: torch device of the training.
+    """
+
+    preset: str = "as-run"
+    full: bool = False
+    seed: int = 0
+    device: str = "cpu"
+
+    def generator(self, batch: dict[str, str], purpose: str = "") -> torch.Generator:
+        """A random source of the batch's own, whatever other batches are run or resumed."""
+        name = repr((sorted(batch.items()), purpose)).encode()
+        return torch.Generator().manual_seed(self.seed * 2**32 + zlib.crc32(name))
+
+
+@dataclass(frozen=True, eq=False)
+class Ran:
+    """A finished batch: a row a run, and arrays for the figure where rows are not enough."""
+
+    batch: dict[str, str]
+    rows: list[Row]
+    arrays: Arrays = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """One figure of every run; nan where a run has none."""
+        return np.array([float(row.get(name, np.nan)) for row in self.rows])
+
+
+class Experiment(ABC):
+    """One experiment of the papers.
+
+    Attributes:
+        name: as it is typed behind `odediscovery reproduce`.
+        title: one line for the table's head.
+    """
+
+    name: str
+    title: str
+
+    @abstractmethod
+    def batches(self, plan: Plan) -> list[dict[str, str]]:
+        """The batches in the order in which they run."""
+
+    @abstractmethod
+    def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
+        """All runs of one batch.
+
+        Raises:
+            Stopped: the monitor asked to stop.
+        """
+
+    @abstractmethod
+    def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
+        """Ours beside the published figures, in Markdown."""
+
+    @abstractmethod
+    def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
+        """The paper's figure of what was run."""
+
+    def more_figures(self, plan: Plan, ran: Sequence[Ran]) -> dict[str, Figure]:
+        """Further figures by name."""
+        return {}
+
+
+def find(ran: Sequence[Ran], **batch: str) -> Ran | None:
+    """The finished batch of these settings, or None."""
+    return next((r for r in ran if batch.items() <= r.batch.items()), None)
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table, its first column flush left, the others flush right."""
+    lines = [header, ["---", *["--:"] * (len(header) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def number(value: float, digits: int = 2) -> str:
+    """A figure of a table: few digits, no exponent where it can be done without."""
+    if not np.isfinite(value):
+        return "-" if np.isnan(value) else "inf"
+    return f"{value:.{digits}g}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.1e}"
+
+
+def median_deviation(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Median and median absolute deviation, as the paper's tables give them; inf counts."""
+    values = np.where(np.isnan(values), np.inf, values)
+    middle = float(np.median(values))
+    if not np.isfinite(middle):
+        return middle, np.inf
+    return middle, float(np.median(np.abs(values - middle)))
+
+
+def wilson(successes: int, runs: int) -> tuple[float, float]:
+    """95 % interval of a success rate (Wilson's score interval, as Madsen and Johansen use)."""
+    if runs == 0:
+        return 0.0, 1.0
+    z, rate = 1.959963984540054, successes / runs
+    middle = (rate + z * z / (2 * runs)) / (1 + z * z / runs)
+    spread = rate * (1 - rate) / runs + z * z / (4 * runs**2)
+    half = z * float(np.sqrt(spread)) / (1 + z * z / runs)
+    return max(middle - half, 0.0), min(middle + half, 1.0)

@@ -1,0 +1,159 @@
+"""Chains of units trained on samples, all runs of a setting as members of one batch.
+
+The networks of the arithmetic experiments are static, y = unit_L(... unit_1(x)): they are
+`torch.nn.Sequential` chains of units with a members axis, and torch's own optimisers, which
+work element by element, train every member as if it were alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from odediscovery.experiments.base import Stopped
+from odediscovery.monitor import Monitor
+from odediscovery.units import AbstractUnit
+from odediscovery.units.base import l1_norm
+
+# Gradient steps between two looks at the monitor.
+BREATH = 100
+
+
+def _relative(prediction: Tensor, y: Tensor) -> Tensor:
+    size = y.abs()
+    return ((prediction - y) / (size + size.median(dim=1, keepdim=True).values)).square()
+
+
+DISTANCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "mse": lambda prediction, y: (prediction - y).square(),
+    "smooth-l1": lambda a, b: nn.functional.smooth_l1_loss(a, b, reduction="none"),
+    "relative": _relative,
+}
+Draw = Callable[[], tuple[Tensor, Tensor]]
+Penalty = Callable[[int], Tensor]  # step -> [members]
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a network is trained.
+
+    Args:
+        steps: gradient steps.
+        rate: constant learning rate.
+        method: "adam", "rmsprop" (decay 0.9, Julia's default) or "sgd".
+        loss: "mse", "smooth-l1" (its beta 1) or "relative", squares of (y_hat - y) / (|y| + m)
+            with m the batch's median |y|: targets of every magnitude count.
+        clip: largest absolute value of a gradient's entry, or None.
+        project: bring parameters back into the units' ranges after every step; False leaves
+            that to the formulas alone, as the Julia code does.
+        anneal: share of the steps after which the rate falls linearly to 0; 1: never.
+        watch_every: steps between two calls of `watch`.
+    """
+
+    steps: int
+    rate: float
+    method: str = "adam"
+    loss: str = "mse"
+    clip: float | None = None
+    project: bool = True
+    anneal: float = 1.0
+    watch_every: int = 0
+
+    def learning_rate(self, step: int) -> float:
+        """Rate at a step, counted from 0."""
+        falling = (1.0 - step / self.steps) / max(1.0 - self.anneal, 1e-12)
+        return self.rate * min(falling, 1.0) if self.anneal < 1.0 else self.rate
+
+
+def layers(network: nn.Sequential) -> list[AbstractUnit]:
+    """The units of a chain."""
+    return [unit for unit in network if isinstance(unit, AbstractUnit)]
+
+
+def parameters_of(unit: AbstractUnit) -> dict[str, Tensor]:
+    """A unit's own parameters by name."""
+    return dict(unit.named_parameters())
+
+
+def l1(network: nn.Sequential) -> Tensor:
+    """L1 norm of all parameters of each member, [members]."""
+    return torch.stack([l1_norm(u, parameters_of(u)) for u in layers(network)]).sum(dim=0)
+
+
+def regulariser(network: nn.Sequential) -> Tensor:
+    """Sum of the units' own regularisers, [members]."""
+    return torch.stack([u.regulariser(parameters_of(u)) for u in layers(network)]).sum(dim=0)
+
+
+def flat(network: nn.Sequential) -> Tensor:
+    """All parameters of each member, [members, P]."""
+    return torch.cat([p.detach().flatten(1) for p in network.parameters()], dim=1)
+
+
+def errors(network: nn.Sequential, x: Tensor, y: Tensor, power: int = 2) -> Tensor:
+    """mean |network(x) - y|^power over samples, [members, outputs]; inf where not finite."""
+    with torch.no_grad():
+        difference: Tensor = (network(x) - y).abs() ** power
+        return difference.mean(dim=-2).nan_to_num(torch.inf, torch.inf, torch.inf)
+
+
+def train(
+    network: nn.Sequential,
+    draw: Draw,
+    training: Training,
+    monitor: Monitor,
+    *,
+    name: str = "",
+    penalty: Penalty | None = None,
+    watch: Callable[[int, Tensor], None] | None = None,
+) -> None:
+    """Train all members of a network in place.
+
+    Args:
+        network: chain of units with a members axis.
+        draw: gives a batch (x [members, batch, inputs], y [members, batch, outputs]) a step.
+        name: of the stage, for the progress bar.
+        penalty: what is added to each member's loss at a step, [members].
+        watch: called with the step and the losses [members] every `watch_every` steps, with
+            gradients off; it may change parameters (reinitialisation).
+
+    Raises:
+        Stopped: the monitor asked to stop.
+    """  # fmt: skip
+    weights = [p for p in network.parameters() if p.requires_grad]
+    optimiser = _optimiser(weights, training)
+    distance = DISTANCES[training.loss]
+    monitor.stage(name, training.steps)
+    for step in range(training.steps):
+        x, y = draw()
+        loss = distance(network(x), y).mean(dim=(-1, -2))
+        total = loss if penalty is None else loss + penalty(step)
+        # A member that has left the finite numbers gets no step and spoils nobody else's.
+        finite = torch.where(total.isfinite(), total, 0.0).sum()
+        for weight, gradient in zip(weights, torch.autograd.grad(finite, weights), strict=True):
+            gradient = gradient.nan_to_num(0.0, 0.0, 0.0)
+            limit = training.clip
+            weight.grad = gradient if limit is None else gradient.clamp(-limit, limit)
+        for group in optimiser.param_groups:
+            group["lr"] = training.learning_rate(step)
+        optimiser.step()
+        for unit in layers(network) if training.project else ():
+            unit.project_()
+        if watch is not None and (step + 1) % training.watch_every == 0:
+            with torch.no_grad():
+                watch(step + 1, loss.detach())
+        if step % BREATH == 0:
+            monitor.step(step, float(loss.detach().nan_to_num(torch.inf).min()))
+            if monitor.stopping():
+                raise Stopped
+
+
+def _optimiser(weights: list[nn.Parameter], training: Training) -> torch.optim.Optimizer:
+    if training.method == "adam":
+        return torch.optim.Adam(weights, lr=training.rate, foreach=True)
+    if training.method == "rmsprop":
+        return torch.optim.RMSprop(weights, lr=training.rate, alpha=0.9, foreach=True)
+    return torch.optim.SGD(weights, lr=training.rate, foreach=True)

@@ -1,0 +1,160 @@
+"""A reproduction on disk: finished batches are kept, and the same command goes on from them.
+
+DIR/study.json            what was asked for, and what it took
+DIR/batches/*.json, *.npz one finished batch each
+DIR/runs.csv              a row a run: batch, seed, settings, every figure
+DIR/table.md, DIR/NAME.png
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import platform
+import re
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from odediscovery.errors import InputError
+from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Stopped
+from odediscovery.files import write_whole
+from odediscovery.monitor import Monitor
+from odediscovery.plots import save_figure
+from odediscovery.result import versions
+
+
+def reproduce(experiment: Experiment, plan: Plan, folder: Path, monitor: Monitor) -> list[Ran]:
+    """Run what is not yet in `folder`, then write the rows, the table and the figure.
+
+    Returns:
+        The finished batches, also when the monitor asked to stop before all were.
+
+    Raises:
+        InputError: `folder` holds something else.
+    """
+    asked = {"experiment": experiment.name, **asdict(plan)}
+    _claim(folder, asked)
+    batches = experiment.batches(plan)
+    ran: list[Ran] = []
+    for number, batch in enumerate(batches, start=1):
+        kept = _read(folder, batch)
+        if kept is None:
+            began = time.monotonic()
+            label = f"{number} of {len(batches)}: {' '.join(batch.values())}"
+            monitor.stage(label, 1)
+            try:
+                rows, arrays = experiment.run(plan, batch, monitor)
+            except Stopped:
+                break
+            kept = Ran(batch, rows, arrays, round(time.monotonic() - began, 2))
+            _keep(folder, kept)
+        ran.append(kept)
+        if monitor.stopping():
+            break
+    if ran:
+        _report(experiment, plan, folder, ran, len(batches))
+    return ran
+
+
+def _report(
+    experiment: Experiment, plan: Plan, folder: Path, ran: Sequence[Ran], total: int
+) -> None:
+    seconds = sum(r.seconds for r in ran)
+    mode = "full" if plan.full else "quick"
+    done = "" if len(ran) == total else f" {len(ran)} of {total} batches are done."
+    head = (
+        f"# {experiment.title}\n\n`odediscovery reproduce {experiment.name} --preset "
+        f"{plan.preset} --{mode} --seed {plan.seed}`: {sum(len(r.rows) for r in ran)} runs in "
+        f"{len(ran)} batches, {seconds:.0f} s.{done}\n\n"
+    )
+    write_whole(folder / "runs.csv", _csv(plan, ran).encode())
+    write_whole(folder / "table.md", (head + experiment.table(plan, ran)).encode())
+    save_figure(experiment.figure(plan, ran), folder / f"{experiment.name}.png")
+    for name, figure in experiment.more_figures(plan, ran).items():
+        save_figure(figure, folder / f"{name}.png")
+    document = {
+        "experiment": experiment.name, **asdict(plan),
+        "command": " ".join(["odediscovery", *sys.argv[1:]]), "batches": len(ran), "of": total,
+        "seconds": round(seconds, 1),
+        "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
+        "versions": versions(),
+    }  # fmt: skip
+    write_whole(folder / "study.json", (json.dumps(document, indent=1) + "\n").encode())
+
+
+def _csv(plan: Plan, ran: Sequence[Ran]) -> str:
+    """All rows under the union of their columns."""
+    rows = [
+        {**r.batch, "seed": plan.seed, "run": i, **row, "batch_seconds": r.seconds}
+        for r in ran for i, row in enumerate(r.rows)
+    ]  # fmt: skip
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    stream = io.StringIO()
+    table = csv.DictWriter(stream, columns, restval="", lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    return stream.getvalue()
+
+
+def _claim(folder: Path, asked: dict[str, object]) -> None:
+    """Make the folder ours, or find in it the same study begun before."""
+    about = folder / "study.json"
+    if about.is_file():
+        try:
+            before = json.loads(about.read_text(encoding="utf-8"))
+            same = all(before.get(key) == value for key, value in asked.items())
+        except (ValueError, AttributeError, OSError):
+            before, same = {}, False
+        if not same:
+            raise InputError(
+                f"--out {folder}: it holds another study ({before.get('experiment', 'unknown')} "
+                f"{before.get('preset', '')}); choose a new folder or ask for the same"
+            )
+    elif folder.is_dir() and any(folder.iterdir()):
+        raise InputError(f"--out {folder}: a folder that holds something else; choose a new one")
+    elif folder.exists() and not folder.is_dir():
+        raise InputError(f"--out {folder}: a file of that name exists; choose a folder")
+    try:
+        (folder / "batches").mkdir(parents=True, exist_ok=True)
+        if not about.is_file():
+            write_whole(about, (json.dumps(asked, indent=1) + "\n").encode())
+    except OSError as error:
+        raise InputError(f"--out {folder}: cannot be written ({error.strerror})") from error
+
+
+def _place(folder: Path, batch: dict[str, str]) -> Path:
+    name = "_".join(batch.values())
+    return folder / "batches" / re.sub(r"[^\w.-]", lambda m: f"%{ord(m[0]):x}", name)
+
+
+def _keep(folder: Path, ran: Ran) -> None:
+    place = _place(folder, ran.batch)
+    if ran.arrays:
+        stream = io.BytesIO()
+        np.savez_compressed(stream, allow_pickle=False, **ran.arrays)
+        write_whole(place.with_name(place.name + ".npz"), stream.getvalue())
+    document = {"batch": ran.batch, "rows": ran.rows, "seconds": ran.seconds}
+    write_whole(place.with_name(place.name + ".json"), (json.dumps(document) + "\n").encode())
+
+
+def _read(folder: Path, batch: dict[str, str]) -> Ran | None:
+    """A finished batch, or None: what cannot be read is run again."""
+    place = _place(folder, batch)
+    try:
+        text = place.with_name(place.name + ".json").read_text(encoding="utf-8")
+        document = json.loads(text)
+        arrays: Arrays = {}
+        packed = place.with_name(place.name + ".npz")
+        if packed.is_file():
+            with np.load(packed, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+        return Ran(batch, document["rows"], arrays, float(document["seconds"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

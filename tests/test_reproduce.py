@@ -1,0 +1,198 @@
+"""Every experiment of the papers in its quick mode: files, rows, resuming, one figure each."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.image import imread
+
+from odediscovery.cli import main
+from odediscovery.errors import InputError
+from odediscovery.experiments.base import Plan, Ran, find, median_deviation, number, wilson
+from odediscovery.experiments.command import reproduce as command
+from odediscovery.experiments.registry import EXPERIMENTS, get_experiment
+from odediscovery.experiments.study import reproduce
+from odediscovery.monitor import Monitor
+
+
+class Impatient(Monitor):
+    """Asks to stop after so many batches have begun."""
+
+    def __init__(self, batches: int) -> None:
+        super().__init__()
+        self.left = batches
+
+    def stage(self, name: str, steps: int) -> None:
+        if " of " in name:
+            self.left -= 1
+            if self.left < 0:
+                self.interrupt()
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, list[Ran]]]:
+    """Every experiment, run once and quickly."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    done = {}
+    for name, experiment in EXPERIMENTS.items():
+        folder = tmp_path_factory.mktemp(name) / "study"
+        done[name] = folder, reproduce(experiment, Plan(), folder, Monitor())
+    torch.set_num_threads(before)
+    return done
+
+
+Studies = dict[str, tuple[Path, list[Ran]]]
+
+
+def values(ran: Sequence[Ran], column: str, **batch: str) -> np.ndarray:
+    found = find(ran, **batch)
+    assert found is not None
+    return found.column(column)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_study_leaves_rows_a_table_and_a_picture(name: str, studies: Studies) -> None:
+    folder, ran = studies[name]
+    experiment, plan = EXPERIMENTS[name], Plan()
+    assert [r.batch for r in ran] == experiment.batches(plan)
+    with (folder / "runs.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == sum(len(r.rows) for r in ran) > 0
+    assert {*ran[0].batch, "seed", "run", "batch_seconds"} <= set(rows[0])
+    table = (folder / "table.md").read_text(encoding="utf-8")
+    assert f"odediscovery reproduce {name} --preset as-run --quick --seed 0" in table
+    assert table.count("| --- |") >= 1
+    picture = imread(folder / f"{name}.png")
+    assert picture.shape[0] > 300 and picture.shape[1] > 500 and picture[..., :3].std() > 0.05
+    about = json.loads((folder / "study.json").read_text(encoding="utf-8"))
+    assert about["batches"] == about["of"] == len(ran) and "torch" in about["versions"]
+
+
+@pytest.mark.parametrize("preset", ["paper", "as-run"])
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_full_batches_are_named_and_differ(name: str, preset: str) -> None:
+    batches = EXPERIMENTS[name].batches(Plan(preset, True))
+    assert len({tuple(b.values()) for b in batches}) == len(batches) > 1
+
+
+def _gradient_surface(ran: Sequence[Ran]) -> bool:
+    gated = values(ran, "spread along w2", panel="NPU, gates (1, 0)")
+    half = values(ran, "spread along w2", panel="NPU, gates 0.5")
+    exact = values(ran, "loss at solution", panel="NMU")
+    poles = values(ran, "largest", panel="NAC, eps 1e-7")
+    return bool(gated[0] < 1e-9 < half[0] and exact[0] == 0 and poles[0] > 1e6)
+
+
+def _simple(ran: Sequence[Ran]) -> bool:
+    npu = values(ran, "error ×", model="RealNPU").min()
+    return bool(npu < values(ran, "error ×", model="Dense").min())
+
+
+def _large(ran: Sequence[Ran]) -> bool:
+    sizes = values(ran, "parameters", model="NPU", task="add")
+    return bool((sizes > 9000).all() and (sizes <= 100 * 100 + 100 + 200).all())
+
+
+def _static(ran: Sequence[Ran]) -> bool:
+    limits = values(ran, "threshold", model="NAU", task="+")
+    return bool((limits < 1e-3).all() and (limits > 1e-8).all())
+
+
+def _division(ran: Sequence[Ran]) -> bool:
+    return bool(values(ran, "success", model="RealNPU, ours").mean() >= 0.8)
+
+
+def _fsir(ran: Sequence[Ran]) -> bool:
+    ours = np.concatenate(
+        [values(ran, "mse", recipe="default", model=m) for m in ("RealNPU", "NPU")]
+    )
+    return bool(np.nanmin(ours) < 1e-3 < values(ran, "mse", recipe="as-run", model="NPU").min())
+
+
+CHECKS: dict[str, Callable[[Sequence[Ran]], bool]] = {
+    "gradient-surface": _gradient_surface, "simple-arithmetic": _simple, "large-arithmetic": _large,
+    "static-arithmetic": _static, "division": _division, "fsir": _fsir,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_one_figure_that_cannot_be_right_by_accident(name: str, studies: Studies) -> None:
+    assert CHECKS[name](studies[name][1])
+
+
+def test_what_was_stopped_is_kept_and_gone_on_with(tmp_path: Path) -> None:
+    experiment, folder = EXPERIMENTS["simple-arithmetic"], tmp_path / "study"
+    first = reproduce(experiment, Plan(), folder, Impatient(2))
+    assert [r.batch["model"] for r in first] == ["NPU", "RealNPU"]
+    assert "2 of 6 batches" in (folder / "table.md").read_text(encoding="utf-8")
+    kept = {p: p.stat().st_mtime_ns for p in (folder / "batches").iterdir()}
+    again = reproduce(experiment, Plan(), folder, Monitor())
+    assert len(again) == 6 and {p: p.stat().st_mtime_ns for p in kept} == kept
+    whole = reproduce(experiment, Plan(), tmp_path / "whole", Monitor())
+    assert [r.rows for r in whole] == [r.rows for r in again]
+
+
+def test_another_study_in_the_folder_is_left_alone(tmp_path: Path) -> None:
+    experiment, folder = EXPERIMENTS["gradient-surface"], tmp_path / "study"
+    reproduce(experiment, Plan(), folder, Monitor())
+    before = (folder / "runs.csv").read_bytes()
+    with pytest.raises(InputError, match="holds another study"):
+        reproduce(experiment, Plan(seed=1), folder, Monitor())
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "thesis.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds something else"):
+        reproduce(experiment, Plan(), tmp_path / "taken", Monitor())
+    assert (folder / "runs.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gradient"], "gradient-surface"),
+        (["fsir", "--preset", "asrun"], "as-run"),
+        (["fsir", "--seed", "-1"], "--seed must be at least 0"),
+        (["fsir", "--device", "tpu"], "device"),
+    ],
+)
+def test_mistakes_end_in_one_line(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", *arguments]) == 2
+    said = capsys.readouterr().err.strip()
+    assert said.startswith("error: ") and message in said and "\n" not in said
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_command_writes_where_it_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "surfaces"
+    assert main(["reproduce", "gradient-surface", "--quick", "--quiet", "--out", str(folder)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("# Gradient and loss surfaces") and str(folder) in said
+    assert (folder / "gradient-surface.png").is_file()
+
+
+def test_help_names_every_experiment() -> None:
+    said = str(command.__annotations__["name"])
+    assert all(name in said for name in EXPERIMENTS)
+    assert all(get_experiment(name).name == name for name in EXPERIMENTS)
+
+
+def test_statistics_of_the_tables() -> None:
+    assert median_deviation(np.array([1.0, 2.0, 4.0, np.nan])) == (3.0, 1.5)
+    low, high = wilson(98, 100)
+    assert low == pytest.approx(0.930, abs=1e-3) and high == pytest.approx(0.994, abs=1e-3)
+    assert wilson(0, 0) == (0.0, 1.0) and wilson(100, 100)[1] == 1.0
+    assert [number(x) for x in (0.0, 1234.5, 5e-7, np.inf, np.nan)] == [
+        "0", "1.2e+03", "5.0e-07", "inf", "-"
+    ]  # fmt: skip
