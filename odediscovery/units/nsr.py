@@ -12,7 +12,7 @@ d is that of the true difference from two inputs on: that is why it extrapolates
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +25,7 @@ from torch import Tensor
 from odediscovery.units.base import AbstractUnit, Arrays, Tensors, glorot
 
 Array = NDArray[np.float64]
-# What a copy says of d < 0, d = 0 and d > 0, as a relation between its two operands.
+# What is said of d < 0, d = 0 and d > 0, as a relation between the two operands.
 RELATIONS = {
     (False, False, True): sympy.Gt, (True, False, False): sympy.Lt,
     (False, True, True): sympy.Ge, (True, True, False): sympy.Le,
@@ -105,17 +105,22 @@ class NSR(AbstractUnit):
     def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Basic]:
         """The comparison that each output has learned, as a sympy relational or true or false.
 
-        The limit of `symbolic` for sharp bits (lambda to infinity), sharp operands and saturated
-        evidence; of several copies the comparison that most of them voice, the first on a draw.
+        The limit of `symbolic` for sharp bits (lambda to infinity) and sharp operands. The
+        evidence of copies that compare the same two inputs adds up, in whatever order they hold
+        them; copies of another pair with less evidence are left aside.
         """
         chosen = _softmax(p["left"]) - _softmax(p["right"])
         rows: list[sympy.Basic] = []
         for j in range(self.outputs):
-            votes = Counter(
-                _relation(chosen[j, r], p["sign"][j, r], p["zero"][j, r], p["bias"][j, r], x)
-                for r in range(self.redundancy)
-            )
-            rows.append(votes.most_common(1)[0][0])
+            evidence: dict[tuple[int, int], Array] = defaultdict(lambda: np.zeros(3))
+            for r in range(self.redundancy):
+                first, second = int(np.argmax(chosen[j, r])), int(np.argmin(chosen[j, r]))
+                turn = 1.0 if first <= second else -1.0
+                pair = (min(first, second), max(first, second))
+                evidence[pair] += [abs(p["sign"][j, r]) + abs(p["zero"][j, r]),
+                                   turn * p["sign"][j, r], p["zero"][j, r]]  # fmt: skip
+            pair, (_, sign, zero) = max(evidence.items(), key=lambda item: item[1][0])
+            rows.append(_relation(x[pair[0]], x[pair[1]], sign, zero, p["bias"][j].sum()))
         return rows
 
 
@@ -126,16 +131,10 @@ def _softmax(values: Array) -> Array:
 
 
 def _relation(
-    chosen: Array, sign: float, zero: float, bias: float, x: Sequence[sympy.Expr]
+    first: sympy.Expr, second: sympy.Expr, sign: float, zero: float, bias: float
 ) -> sympy.Basic:
-    """What one copy says: its verdicts on d < 0, d = 0 and d > 0, as a relation."""
-    first, second = x[int(np.argmax(chosen))], x[int(np.argmin(chosen))]
-    verdicts = (bias - zero - sign > 0, bias + zero > 0, bias - zero + sign > 0)
-    said = tuple(bool(v) for v in verdicts)
+    """The verdicts on first - second < 0, = 0 and > 0, as a relation."""
+    said = (bool(bias - zero - sign > 0), bool(bias + zero > 0), bool(bias - zero + sign > 0))
     if said not in RELATIONS:
         return sympy.true if all(said) else sympy.false
-    # The operand whose symbol sorts first stands first, so that copies that say the same with
-    # their operands swapped agree.
-    if str(second) < str(first):
-        first, second, said = second, first, said[::-1]
     return RELATIONS[said](first, second)

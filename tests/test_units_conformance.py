@@ -1,0 +1,203 @@
+"""What every unit of the registry must be: smooth where its formula is, finite, a torch module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy
+import torch
+from test_units import INPUTS, MEMBERS, OUTPUTS, VARIANTS, label, random_inputs, unit_of
+from torch import Tensor
+
+from odediscovery.units import NAC, NALU, NAU, NMU, NPU, NSR, UNITS, MultiplicativeNAC, iNALU
+from odediscovery.units.base import l1_norm, redraw
+
+Variant = tuple[str, dict[str, Any]]
+
+
+def smooth_parameters(unit: Any, seed: int = 3) -> dict[str, Tensor]:
+    """Weights away from the edges of gates and clips, some beyond the clips."""
+    source = torch.Generator().manual_seed(seed)
+    values = {}
+    for name, shape in unit.shapes().items():
+        draw = torch.rand(MEMBERS, *shape, generator=source, dtype=torch.float64)
+        if name == "gate" and unit.name.endswith("NPU"):
+            values[name] = 0.1 + 0.8 * draw
+        elif unit.name == "NMU":
+            values[name] = torch.where(draw > 0.8, 1.3 + 0.0 * draw, 0.05 + 0.9 * draw)
+        else:
+            values[name] = (0.1 + 0.8 * draw) * torch.sign(draw - 0.5)
+            if unit.name == "NAU":
+                values[name] = torch.where(draw > 0.8, 2.0 * values[name].sign(), values[name])
+    return values
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=label)
+def test_gradients_agree_with_finite_differences(variant: Variant) -> None:
+    unit = unit_of(variant)
+    p = {k: v.requires_grad_(True) for k, v in smooth_parameters(unit).items()}
+    x = random_inputs()
+    x = torch.where(x.abs() < 0.1, 0.1 * x.sign(), x).requires_grad_(True)
+    names = list(p)
+
+    def formula(x: Tensor, *values: Tensor) -> Tensor:
+        return unit.compute(dict(zip(names, values, strict=True)), x)
+
+    assert torch.autograd.gradcheck(formula, (x, *p.values()), eps=1e-6, atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["RealNPU", "NPU"])
+def test_straight_through_gates_have_the_gradient_of_the_clamped_gate(name: str) -> None:
+    unit = UNITS[name](INPUTS, OUTPUTS)
+    p, x = smooth_parameters(unit), random_inputs()
+    beyond = torch.tensor([[-0.4, 1.7, 0.5]] * MEMBERS, dtype=torch.float64)
+    gradients, outputs = [], []
+    for gate in (beyond, beyond.clamp(0.0, 1.0)):
+        leaf = gate.clone().requires_grad_(True)
+        y = unit.compute(p | {"gate": leaf}, x)
+        outputs.append(y.detach())
+        gradients.append(torch.autograd.grad(y.sum(), leaf)[0])
+    torch.testing.assert_close(*outputs, rtol=1e-15, atol=0.0)
+    torch.testing.assert_close(*gradients, rtol=1e-12, atol=0.0)
+    assert (gradients[0] != 0).all()
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=label)
+def test_value_and_gradient_are_finite_far_out_and_at_zero(variant: Variant) -> None:
+    unit = unit_of(variant)
+    sizes = torch.tensor([0.0, *(10.0**k for k in range(-30, 31, 5))], dtype=torch.float64)
+    line = torch.cat([sizes, -sizes])  # 0 and -0 among them
+    x = torch.cartesian_prod(line, line, line)[None].expand(MEMBERS, -1, -1).clone()
+    x.requires_grad_(True)
+    p = {k: v.requires_grad_(True) for k, v in smooth_parameters(unit).items()}
+    y = unit.compute(p, x)
+    # Weights up to 0.9 and three inputs up to 1e30: no exact value is beyond 1e90.
+    assert y.isfinite().all()
+    for gradient in torch.autograd.grad(y.sum(), [x, *p.values()]):
+        assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=label)
+def test_units_are_saved_and_loaded_like_any_module(variant: Variant) -> None:
+    name, options = variant
+    generator = torch.Generator().manual_seed(5)
+    unit = UNITS[name](INPUTS, OUTPUTS, members=MEMBERS, generator=generator, **options)
+    other = UNITS[name](INPUTS, OUTPUTS, members=MEMBERS, **options)
+    x = random_inputs()
+    assert not torch.equal(unit(x), other(x))
+    other.load_state_dict(unit.state_dict())
+    assert torch.equal(unit(x), other(x))
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=label)
+def test_single_precision_stays_single_and_agrees(variant: Variant) -> None:
+    unit, x = unit_of(variant), random_inputs()
+    p = smooth_parameters(unit)
+    single = unit.compute({k: v.float() for k, v in p.items()}, x.float())
+    assert single.dtype == torch.float32
+    torch.testing.assert_close(single.double(), unit.compute(p, x), rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("unit", [NAC(3, 4), MultiplicativeNAC(3, 4), NALU(3, 4), iNALU(3, 4),
+                                  NMU(3, 4), NALU(3, 4, independent=True)],
+                         ids=lambda u: u.name)  # fmt: skip
+@pytest.mark.parametrize("seed", [0, 1])
+def test_saturated_weights_are_what_snapped_says(unit: Any, seed: int) -> None:
+    source = torch.Generator().manual_seed(seed)
+    p = {}
+    for name, shape in unit.shapes().items():
+        draw = torch.rand(1, *shape, generator=source, dtype=torch.float64)
+        p[name] = torch.where(draw > 0.5, 60.0, -60.0).to(draw)
+    x = torch.tensor([[[1.5, 2.0, 3.0], [0.7, 1.1, 2.5]]], dtype=torch.float64)
+    if unit.name in ("NAC", "NMU"):  # those that keep signs
+        x = x * torch.tensor([-1.0, 1.0, 1.0], dtype=torch.float64)
+    symbols = list(sympy.symbols("a b c"))
+    snapped = unit.snapped({k: v[0].numpy() for k, v in p.items()}, symbols)
+    y = unit.compute(p, x)[0]
+    # The limit of a gate that depends on x holds where the gate is as open as at x = 1.
+    gate = p.get("gate")
+    for k in range(4):
+        for i in range(2):
+            if gate is not None:
+                z = x[0, i] @ gate[0, k] + (p["bias"][0, k] if "bias" in p else 0.0)
+                at_one = gate[0, k].sum() + (p["bias"][0, k] if "bias" in p else 0.0)
+                if z * at_one <= 0 or z.abs() < 30:
+                    continue
+            told = float(snapped[k].subs(dict(zip(symbols, x[0, i].tolist(), strict=True))))
+            assert y[i, k].item() == pytest.approx(told, rel=1e-6, abs=1e-9)
+
+
+# (sign, zero, bias) of saturated evidence, and the relation of x0 to x1 that it means.
+COMPARISONS = {
+    "Gt": (9.0, -9.0, -9.0), "Lt": (-9.0, -9.0, -9.0), "Ge": (9.0, 9.0, 9.0),
+    "Le": (-9.0, 9.0, 9.0), "Eq": (0.0, 9.0, 0.0), "Ne": (0.0, -9.0, 0.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("redundancy", [1, 3])
+@pytest.mark.parametrize("relation", COMPARISONS)
+def test_a_status_register_is_a_relation(relation: str, redundancy: int) -> None:
+    unit = NSR(2, 1, redundancy=redundancy, scale=10.0)
+    sign, zero, bias = COMPARISONS[relation]
+    p = {name: torch.zeros(1, *shape, dtype=torch.float64) for name, shape in unit.shapes().items()}
+    for r in range(redundancy):
+        turned = r % 2 == 1  # every other copy has its operands swapped
+        p["left"][0, 0, r, int(turned)] = p["right"][0, 0, r, 1 - int(turned)] = 40.0
+        p["sign"][0, 0, r] = -sign if turned else sign
+        p["zero"][0, 0, r], p["bias"][0, 0, r] = zero, bias
+    a, b = sympy.symbols("a b")
+    snapped = unit.snapped({k: v[0].numpy() for k, v in p.items()}, [a, b])[0]
+    assert snapped == getattr(sympy, relation)(a, b)
+    values = [-1e13, -7.0, -6.0, 0.0, 1.0, 1e13, 1e13 + 1.0]
+    pairs = torch.tensor([[(u, v) for u in values for v in values]], dtype=torch.float64)
+    y = unit.compute(p, pairs)[0, :, 0] > 0.5
+    told = [bool(snapped.subs({a: sympy.Integer(int(u)), b: sympy.Integer(int(v))}))
+            for u, v in pairs[0].tolist()]  # fmt: skip
+    assert y.tolist() == told
+
+
+def test_regularisers_are_zero_at_whole_weights_only() -> None:
+    for unit, whole in (
+        (NAU(2, 2), [[-1.0, 0.0], [1.0, 1.0]]),
+        (NMU(2, 2), [[1.0, 0.0], [0.0, 1.0]]),
+    ):
+        at = {"weight": torch.tensor([whole], dtype=torch.float64)}
+        between = {"weight": torch.full((1, 2, 2), 0.25, dtype=torch.float64)}
+        assert unit.regulariser(at).tolist() == [0.0]
+        assert unit.regulariser(between).tolist() == [0.25]
+    pushed = iNALU(1, 1, members=2)
+    wide = {k: torch.full((2, *s), 25.0, dtype=torch.float64) for k, s in pushed.shapes().items()}
+    assert pushed.regulariser(wide).tolist() == [0.0, 0.0]
+    assert bool((pushed.regulariser(dict(pushed.named_parameters())) > 0.9).all())
+
+
+def test_clipping_brings_weights_back() -> None:
+    for unit, low in ((NAU(2, 2, clip=True), -1.0), (NMU(2, 2), 0.0), (NPU(2, 2, clip=1.0), -1.0)):
+        for value in unit.parameters():
+            value.data.copy_(torch.linspace(-3.0, 3.0, value.numel()).reshape(value.shape))
+        unit.project_()
+        first = next(iter(unit.parameters()))
+        assert first.min() == low and first.max() == 1.0
+    free = NAU(2, 2)
+    free.weight.data.fill_(7.0)
+    free.project_()
+    assert bool((free.weight == 7.0).all())
+
+
+def test_imaginary_exponents_have_a_weight_of_their_own() -> None:
+    p = {k: torch.ones(2, *s, dtype=torch.float64) for k, s in NPU(2, 3).shapes().items()}
+    assert l1_norm(NPU(2, 3), p).tolist() == [14.0, 14.0]
+    assert l1_norm(NPU(2, 3, imaginary_l1=10.0), p).tolist() == [68.0, 68.0]
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_redrawing_changes_the_chosen_members_alone(name: str) -> None:
+    unit = UNITS[name](2, 3, members=3)
+    before = {k: v.detach().clone() for k, v in unit.named_parameters()}
+    redraw(unit, torch.tensor([False, True, False]), torch.Generator().manual_seed(9))
+    changed = np.zeros(3, dtype=bool)
+    for key, value in unit.named_parameters():
+        changed |= (value.detach() != before[key]).flatten(1).any(dim=1).numpy()
+    assert changed.tolist() == [False, True, False]
