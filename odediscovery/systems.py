@@ -136,6 +136,12 @@ _ALL = (
         "van der Pol 1926, Phil Mag 2:978",
     ),
     System(
+        "toy", "second system of the Neural Power Units study; u1 falls to 0 at t = 1.499",
+        {"u1": "u2", "u2": "-u2 - u1**(-1)"}, {},
+        {"u1": 1.0, "u2": 0.0}, (0.0, 1.4), 40,
+        "Heim, Pevny, Smidl 2020, code of the study (there up to t = 3)",
+    ),
+    System(
         "damped-oscillator", "mass on a spring with friction",
         {"x": "v", "v": "-omega**2*x - 2*zeta*omega*v"}, {"omega": 2.0, "zeta": 0.1},
         {"x": 1.0, "v": 0.0}, (0.0, 10.0), 100,

@@ -14,7 +14,6 @@ import json
 import os
 import platform
 import re
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -69,9 +68,10 @@ def _report(
     seconds = sum(r.seconds for r in ran)
     mode = "full" if plan.full else "quick"
     done = "" if len(ran) == total else f" {len(ran)} of {total} batches are done."
+    command = f"odediscovery reproduce {experiment.name} --preset {plan.preset}"
+    command += f" --{mode} --seed {plan.seed}"
     head = (
-        f"# {experiment.title}\n\n`odediscovery reproduce {experiment.name} --preset "
-        f"{plan.preset} --{mode} --seed {plan.seed}`: {sum(len(r.rows) for r in ran)} runs in "
+        f"# {experiment.title}\n\n`{command}`: {sum(len(r.rows) for r in ran)} runs in "
         f"{len(ran)} batches, {seconds:.0f} s.{done}\n\n"
     )
     write_whole(folder / "runs.csv", _csv(plan, ran).encode())
@@ -81,7 +81,7 @@ def _report(
         save_figure(figure, folder / f"{name}.png")
     document = {
         "experiment": experiment.name, **asdict(plan),
-        "command": " ".join(["odediscovery", *sys.argv[1:]]), "batches": len(ran), "of": total,
+        "command": command, "batches": len(ran), "of": total,
         "seconds": round(seconds, 1),
         "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
         "versions": versions(),
