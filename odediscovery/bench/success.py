@@ -48,7 +48,8 @@ class Member:
 
 def success_rate(
     each: int = 20, seed: int = 0, say: Callable[[str], None] = print, *, unit: str = "RealNPU",
-    sizes: Sequence[int] = HIDDEN, adam_steps: int = ADAM_STEPS, monitor: Monitor | None = None,
+    sizes: Sequence[int] | None = None, adam_steps: int | None = None,
+    monitor: Monitor | None = None,
 ) -> list[Member]:  # fmt: skip
     """Train and prune `each` members of every hidden size; a row a member.
 
@@ -57,13 +58,13 @@ def success_rate(
         seed: of the random initialisation.
         say: hears one line a stage.
         unit: "RealNPU", or "NPU" with its imaginary exponents driven out by a strong L1 norm.
-        sizes: hidden sizes.
-        adam_steps: Adam steps of every member.
+        sizes: hidden sizes, those of the paper unless given.
+        adam_steps: Adam steps of every member, as many as in the paper unless given.
     """
     p = prepare(simulate_system("fsir"))
-    hidden = [h for h in sizes for _ in range(each)]
+    hidden = [h for h in sizes or HIDDEN for _ in range(each)]
     monitor = monitor or Monitor()
-    settings = Settings(seed=seed, members=len(hidden), adam_steps=adam_steps)
+    settings = Settings(seed=seed, members=len(hidden), adam_steps=adam_steps or ADAM_STEPS)
     field = trained(p, random_members(p, hidden, seed, unit), settings, monitor, keep=len(hidden))
     say(f"trained {len(hidden)} members in {monitor.seconds():.0f} s")
     laws = laws_of(field)

@@ -105,7 +105,8 @@ class AbstractUnit(nn.Module, ABC):
 
     def regulariser(self, p: Tensors) -> Tensor:
         """The regulariser that the unit's own paper proposes, [members]; 0 for units without."""
-        return next(iter(p.values())).new_zeros(self.members)
+        first = next(iter(p.values()))
+        return first.new_zeros(first.shape[0])
 
     def project_(self) -> None:
         """Bring the unit's own parameters back to where the formula uses them, after a step."""

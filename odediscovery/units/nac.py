@@ -14,6 +14,7 @@ import numpy as np
 import sympy
 import torch
 from numpy.typing import NDArray
+from scipy.special import expit
 from torch import Tensor
 
 from odediscovery.units.base import AbstractUnit, Arrays, Tensors, glorot, weighted_sum
@@ -30,7 +31,8 @@ def accumulator(weight: Tensor, mask: Tensor) -> Tensor:
 
 def accumulator_array(weight: Array, mask: Array) -> Array:
     """The same for the arrays of one member."""
-    return np.tanh(weight) / (1.0 + np.exp(-mask))
+    opened: Array = np.tanh(weight) * expit(mask)
+    return opened
 
 
 def power_product(weights: Array, sizes: Sequence[sympy.Expr]) -> list[sympy.Expr]:
