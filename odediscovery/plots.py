@@ -170,7 +170,7 @@ def save_figure(figure: Figure, path: Path) -> None:
     try:
         write_whole(path, stream.getvalue())
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from error
+        raise InputError(f"cannot write {path}: {error.strerror}") from error
 
 
 def empty_figure(width: float, height: float) -> Figure:
