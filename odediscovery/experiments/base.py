@@ -70,10 +70,12 @@ class Experiment(ABC):
     Attributes:
         name: as it is typed behind `odediscovery reproduce`.
         title: one line for the table's head.
+        on_gpu: whether `Plan.device` may be "cuda".
     """
 
     name: str
     title: str
+    on_gpu = False
 
     @abstractmethod
     def batches(self, plan: Plan) -> list[dict[str, str]]:

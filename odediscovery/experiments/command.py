@@ -46,6 +46,8 @@ def reproduce(
     experiment = get_experiment(name)
     if device not in ("cpu", "cuda"):
         raise unknown_name("device", device, ("cpu", "cuda"))
+    if device == "cuda" and not experiment.on_gpu:
+        raise InputError(f"--device cuda: {name} runs on the CPU only; leave --device out")
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: torch finds no GPU here; use --device cpu")
     # Faster than two at these tensor sizes.

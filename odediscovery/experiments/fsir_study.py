@@ -25,7 +25,6 @@ from odediscovery.experiments.base import (
     Ran,
     Row,
     Stopped,
-    Value,
     find,
     markdown,
     number,
@@ -236,7 +235,7 @@ def _time_table(plan: Plan, ran: Sequence[Ran]) -> str:
         if batch is None or alone is None:
             continue
         grid = FULL if plan.full else SHORT
-        single = float(_value(alone, "seconds a run"))
+        single = float(alone.rows[0]["seconds a run"])
         single *= grid.gradient_steps / FULL.gradient_steps * len(batch.rows)
         rows.append((model, f"{batch.seconds:.0f} s", f"{single:.0f} s",
                      number(single / batch.seconds)))  # fmt: skip
@@ -244,7 +243,3 @@ def _time_table(plan: Plan, ran: Sequence[Ran]) -> str:
         return ""
     return markdown(("model", "one batch", "one after the other, extrapolated", "ratio"),
                     rows)  # fmt: skip
-
-
-def _value(ran: Ran, name: str) -> Value:
-    return ran.rows[0][name]

@@ -73,6 +73,7 @@ class LargeArithmetic(Experiment):
 
     name = "large-arithmetic"
     title = "Large arithmetic (Fig. 7, Table 1): test error (MSE)"
+    on_gpu = True
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
         # The three that the paper recommends come first: they are what is compared.

@@ -15,7 +15,6 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[sympy.Expr], 
     "identity": (lambda x: x, lambda x: x),
     "tanh": (torch.tanh, sympy.tanh),
     "sigmoid": (torch.sigmoid, lambda x: 1 / (1 + sympy.exp(-x))),
-    "relu": (torch.relu, lambda x: sympy.Max(x, 0)),
 }
 
 
@@ -23,7 +22,7 @@ class Dense(AbstractUnit):
     """y = activation(W x + b).
 
     Args:
-        activation: "identity", "tanh" (the fSIR baseline), "sigmoid" or "relu".
+        activation: "identity", "tanh" (the fSIR baseline) or "sigmoid".
     """
 
     def __init__(
