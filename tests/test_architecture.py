@@ -23,7 +23,10 @@ STUDIES = (
 # From the bottom up. A module imports from the layers below its own, and of its own layer what
 # stands behind it.
 LAYERS: tuple[dict[str, str], ...] = (
-    {"errors": "", "monitor": "", "powersum": "", "settings": "errors", "files": "errors"},
+    {
+        "errors": "", "memory": "", "monitor": "", "powersum": "", "settings": "errors",
+        "files": "errors",
+    },
     {
         "table": "", "series": "table", "expressions": "", "printing": "expressions",
         "equations": "expressions printing", "terms": "equations", "cost": "",
@@ -89,7 +92,7 @@ DOORS = {
 
 # The commands load what they need when they run, so that help is instant.
 LAZY = {"cli", "bench.command", "experiments.command"}
-STANDARD_ONLY = {"errors", "monitor", "settings", "files"}
+STANDARD_ONLY = {"errors", "memory", "monitor", "settings", "files"}
 
 EVALUATE = {"eval", "exec", "compile", "__import__", "sympify", "parse_expr", "literal_eval"}
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "shelve", "marshal"}

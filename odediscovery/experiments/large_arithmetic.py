@@ -2,9 +2,18 @@
 
     a, b = sums of two overlapping subsets;    y = a + b,  a b,  1 / a  or  sqrt a
 
-All runs of a model are members of one batch and see the same Sobol points, each with subsets of
-its own. `as-run` tests on twice the training range, for the division on [-0.5, 0]; the paper
-prints [-4, 4] and [-0.5, 0.5], where 1 / a has poles.
+All runs of a model are members of one batch; they see the same endless Sobol sequence and differ
+in their initial weights alone. What the code behind Table 1 did (`as-run`): twenty runs, of which
+the ten with the least test error are reported; tests on twice the training range, for the division
+on [-0.5, 0]; and Julia's `norm(params, 1)`, which sums the Euclidean norms of the weight arrays.
+The paper prints ten runs, the L1 norm, and tests on [-4, 4] and [-0.5, 0.5], where 1 / a has poles.
+The Sobol sequence must not be scrambled: its first, strongly structured batches are what brings
+an NMU off the plateau of the product.
+
+Ours spends four tenths of the gradient steps, whatever the task: each run is the best of four
+starts (least training error with its penalty), two from the paper's weights and two from the
+units' own, 10 000 steps of Adam each at a rate that falls to 0, under the L1 norm at its final
+weight.
 """
 
 from __future__ import annotations
@@ -30,14 +39,30 @@ from odediscovery.experiments.base import (
     median_deviation,
     number,
 )
-from odediscovery.experiments.regression import Training, errors, flat, l1, layers, train
+from odediscovery.experiments.regression import (
+    Draw,
+    Training,
+    errors,
+    flat,
+    group_norm,
+    l1,
+    layers,
+    train,
+)
 from odediscovery.monitor import Monitor
 from odediscovery.plots import COLOURS, STYLE, empty_figure
 from odediscovery.units import NALU, NAU, NMU, NPU, AbstractUnit, NaiveNPU, RealNPU
 
 INPUTS, SUBSET, OVERLAP = 100, 50, 12
-RUNS, STEPS, BATCH, TEST = 10, 100_000, 128, 10_000
+STEPS, BATCH, TEST = 100_000, 128, 10_000
+# Runs of a model, and how many of them, the best on the test points, Table 1 is about.
+RUNS, REPORTED = {"as-run": 20, "paper": 10}, 10
 MODELS = ("NPU", "RealNPU", "NMU", "NALU", "NaiveNPU")
+OURS = ", ours"
+RECOMMENDED = ("NPU", "RealNPU", "NMU")
+# Ours: starts from the paper's weights and from the units' own, Adam steps, and the share of
+# them after which the rate falls.
+STARTS, OUR_STEPS, ANNEAL = (2, 2), 10_000, 0.4
 # Sobol numbers drawn at once: many more than a batch, for the engine is slow to start.
 CHUNK = 64
 
@@ -77,55 +102,45 @@ class LargeArithmetic(Experiment):
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
         # The three that the paper recommends come first: they are what is compared.
-        return [{"model": m, "task": t} for part in (MODELS[:3], MODELS[3:]) for t in TASKS
-                for m in part]  # fmt: skip
+        groups = (tuple(m + OURS for m in RECOMMENDED), RECOMMENDED, MODELS[3:])
+        return [{"model": m, "task": t} for part in groups for t in TASKS for m in part]
 
     def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
-        model, task = batch["model"], TASKS[batch["task"]]
-        runs = RUNS if plan.full else 2
-        steps = _steps(model, batch["task"]) if plan.full else 25
-        source = plan.generator(batch)
-        network = _network(model, runs, plan, source).float().to(plan.device)
-        first, second = _subsets(runs, source, plan.device)
-        points = _sobol(*task.train, plan)
-
-        def targets(x: Tensor) -> Tensor:
-            return task.operation(x @ first, x @ second)
-
-        def draw() -> tuple[Tensor, Tensor]:
-            x = next(points)
-            return x, targets(x)
-
-        training = Training(steps, task.rate, "rmsprop", project=plan.preset == "paper")
-        train(
-            network, draw, training, monitor, name=f"{model} {task.sign}",
-            penalty=lambda step: _beta(task, model, step) * l1(network),
-        )  # fmt: skip
+        task, source = TASKS[batch["task"]], plan.generator(batch)
+        model = batch["model"].removesuffix(OURS)
+        if model == batch["model"]:
+            network, steps = _train_published(model, task, plan, source, monitor)
+        else:
+            network, steps = _train_ours(model, task, plan, source, monitor)
         low, high = task.test if plan.preset == "as-run" else task.printed_test
-        inside, outside = (_points(a, b, TEST, plan) for a, b in (task.train, (low, high)))
-        trained, tested = (errors(network, x, targets(x))[:, 0] for x in (inside, outside))
+        inside, outside = (_points(a, b, TEST).to(plan.device)
+                           for a, b in (task.train, (low, high)))  # fmt: skip
+        trained, tested = (errors(network, x, _targets(task, x))[:, 0] for x in (inside, outside))
         sizes = (flat(network).abs() > 1e-3).sum(dim=1)
         return [
             {"test mse": float(tested[k]), "train mse": float(trained[k]),
              "parameters": int(sizes[k]), "steps": steps, "rate": task.rate}
-            for k in range(runs)
+            for k in range(len(tested))
         ], {}  # fmt: skip
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         rows = []
         for r in ran:
             task = TASKS[r.batch["task"]]
-            value, spread = task.published[MODELS.index(r.batch["model"])]
-            ours, deviation = median_deviation(r.column("test mse"))
+            value, spread = task.published[MODELS.index(r.batch["model"].removesuffix(OURS))]
+            best = np.sort(np.nan_to_num(r.column("test mse"), nan=np.inf))[:REPORTED]
+            ours, deviation = median_deviation(best)
             rows.append((
                 f"{r.batch['model']} {task.sign}", f"{number(value)} ± {number(spread)}",
                 f"{number(ours)} ± {number(deviation)}", number(ours / value),
+                number(float(np.median(r.column("test mse")))),
                 number(float(np.median(r.column("train mse")))),
                 number(float(np.median(r.column("parameters"))), 4), f"{r.seconds:.0f}",
             ))  # fmt: skip
         return markdown(
-            ("model and task", "published, median ± MAD", "ours, median ± MAD",
-             "ours / published", "our training MSE", "parameters above 0.001", "seconds"), rows,
+            ("model and task", "published, median ± MAD", f"ours, best {REPORTED}, median ± MAD",
+             "ours / published", "median of all runs", "of their training MSE",
+             "parameters above 0.001", "seconds"), rows,
         )  # fmt: skip
 
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
@@ -133,7 +148,8 @@ class LargeArithmetic(Experiment):
         with rc_context(STYLE):
             figure = empty_figure(11, 7)
             for axis, (key, task) in zip(figure.subplots(2, 2).flat, TASKS.items(), strict=True):
-                for colour, model in zip(COLOURS, MODELS, strict=False):
+                shown = (*MODELS, *(m + OURS for m in RECOMMENDED))
+                for colour, model in zip(COLOURS, shown, strict=False):
                     r = find(ran, model=model, task=key)
                     if r is not None:
                         mse = r.column("test mse").clip(1e-9, 1e9)
@@ -145,8 +161,49 @@ class LargeArithmetic(Experiment):
         return figure
 
 
-def _steps(model: str, task: str) -> int:
-    return {"add": 10_000, "mult": 20_000}.get(task, STEPS) if model == "NMU" else STEPS
+def _train_published(
+    model: str, task: Task, plan: Plan, source: torch.Generator, monitor: Monitor
+) -> tuple[nn.Sequential, int]:
+    """RMSProp at a constant rate under a penalty that grows; the networks and their steps."""
+    runs = RUNS[plan.preset] if plan.full else 2
+    most = {"+": 10_000, "×": 20_000}.get(task.sign, STEPS) if model == "NMU" else STEPS
+    steps = most if plan.full else 25
+    network = _network(model, runs, plan, source).to(plan.device)
+    size = group_norm if plan.preset == "as-run" else l1
+    training = Training(steps, task.rate, "rmsprop", project=plan.preset == "paper")
+    train(
+        network, _draw(task, plan), training, monitor, name=f"{model} {task.sign}",
+        penalty=lambda step: _beta(task, model, step) * size(network),
+    )  # fmt: skip
+    return network, steps
+
+
+def _train_ours(
+    model: str, task: Task, plan: Plan, source: torch.Generator, monitor: Monitor
+) -> tuple[nn.Sequential, int]:
+    """The best of several starts of every run, each trained by Adam at a falling rate."""
+    runs, steps = (REPORTED, OUR_STEPS) if plan.full else (2, 25)
+    count = sum(STARTS)
+    network = _network(model, runs * count, plan, source).to(plan.device)
+    own = _units(model, runs * count, source, plan)
+    own_start = torch.arange(runs * count) % count >= STARTS[0]
+    for value, fresh in zip(network.parameters(), own.parameters(), strict=True):
+        value.data[own_start] = fresh.data[own_start].to(value)
+
+    def penalty(_step: int) -> Tensor:
+        return task.beta[1] * l1(network)
+
+    training = Training(steps, task.rate, anneal=ANNEAL)
+    train(network, _draw(task, plan), training, monitor, name=f"{model}{OURS} {task.sign}",
+          penalty=penalty)  # fmt: skip
+    x = _points(*task.train, TEST).to(plan.device)
+    with torch.no_grad():
+        loss = errors(network, x, _targets(task, x))[:, 0] + penalty(steps)
+    best = loss.reshape(runs, count).argmin(dim=1).cpu() + count * torch.arange(runs)
+    final = _units(model, runs, source, plan).float().to(plan.device)
+    for kept, value in zip(final.parameters(), network.parameters(), strict=True):
+        kept.data.copy_(value.data[best])
+    return final, steps * count
 
 
 def _beta(task: Task, model: str, step: int) -> float:
@@ -157,8 +214,10 @@ def _beta(task: Task, model: str, step: int) -> float:
     return min(low * 10.0 ** (step // 10_000), high)
 
 
-def _network(model: str, runs: int, plan: Plan, source: torch.Generator) -> nn.Sequential:
+def _units(model: str, runs: int, source: torch.Generator, plan: Plan) -> nn.Sequential:
+    """A network of a model as its units begin by themselves."""
     gate = "zero" if plan.preset == "as-run" else "through"
+    base: dict[str, Any] = {"members": runs, "generator": source}
     make: dict[str, Callable[[], tuple[AbstractUnit, AbstractUnit]]] = {
         "NPU": lambda: (NAU(100, 100, **base), NPU(100, 1, gate_gradient=gate, **base)),
         "RealNPU": lambda: (NAU(100, 100, **base), RealNPU(100, 1, gate_gradient=gate, **base)),
@@ -166,41 +225,52 @@ def _network(model: str, runs: int, plan: Plan, source: torch.Generator) -> nn.S
         "NALU": lambda: (NALU(100, 100, **base), NALU(100, 1, **base)),
         "NaiveNPU": lambda: (NAU(100, 100, **base), NaiveNPU(100, 1, **base)),
     }
-    base: dict[str, Any] = {"members": runs, "generator": source}
-    network = nn.Sequential(*make[model]())
+    return nn.Sequential(*make[model]())
+
+
+def _network(model: str, runs: int, plan: Plan, source: torch.Generator) -> nn.Sequential:
+    """The same with the paper's weights: uniform in (0, 0.1), gates 1, imaginary parts 0."""
+    network = _units(model, runs, source, plan)
     for unit in layers(network):
         for name, value in unit.named_parameters():
             if name == "gate" and model in ("NPU", "RealNPU"):
                 value.data.fill_(1.0)
             elif name != "imaginary":
                 value.data.uniform_(0.0, 0.1, generator=source)
-    return network
+    return network.float()
 
 
-def _subsets(runs: int, source: torch.Generator, device: str) -> tuple[Tensor, Tensor]:
-    """Which inputs the two sums take, [runs, inputs, 1] of zeros and ones."""
-    first, second = torch.zeros(2, runs, INPUTS, 1)
-    room = INPUTS - 2 * SUBSET + OVERLAP
-    for k in range(runs):
-        begin = int(torch.randint(room + 1, (1,), generator=source))
-        first[k, begin : begin + SUBSET] = 1.0
-        second[k, begin + SUBSET - OVERLAP : begin + 2 * SUBSET - OVERLAP] = 1.0
-    return first.to(device), second.to(device)
+def _draw(task: Task, plan: Plan) -> Draw:
+    points = _batches(*task.train, plan)
+
+    def draw() -> tuple[Tensor, Tensor]:
+        x = next(points)
+        return x, _targets(task, x)
+
+    return draw
 
 
-def _sobol(low: float, high: float, plan: Plan) -> Iterator[Tensor]:
-    """Batches [1, batch, inputs] of one endless scrambled Sobol sequence."""
-    engine = _engine(plan.seed)
+def _targets(task: Task, x: Tensor) -> Tensor:
+    """y of inputs x [1, batch, inputs], [1, batch, 1]."""
+    second = SUBSET - OVERLAP
+    a = x[..., :SUBSET].sum(dim=-1, keepdim=True)
+    b = x[..., second : second + SUBSET].sum(dim=-1, keepdim=True)
+    return task.operation(a, b)
+
+
+def _batches(low: float, high: float, plan: Plan) -> Iterator[Tensor]:
+    """Batches [1, batch, inputs] of one endless Sobol sequence."""
+    engine = _engine()
     while True:
         chunk = (low + (high - low) * engine.draw(CHUNK * BATCH)).to(plan.device)
         yield from chunk.reshape(CHUNK, 1, BATCH, INPUTS)
 
 
-def _points(low: float, high: float, count: int, plan: Plan) -> Tensor:
-    draw: Tensor = _engine(plan.seed + 1).draw(count)
-    return (low + (high - low) * draw)[None].to(plan.device)
+def _points(low: float, high: float, count: int) -> Tensor:
+    draw: Tensor = _engine().draw(count)
+    return (low + (high - low) * draw)[None]
 
 
-def _engine(seed: int) -> Any:
+def _engine() -> Any:
     make: Any = torch.quasirandom.SobolEngine  # torch gives it no types
-    return make(INPUTS, scramble=True, seed=seed)
+    return make(INPUTS).fast_forward(1)  # the first point is 0

@@ -83,6 +83,14 @@ def l1(network: nn.Sequential) -> Tensor:
     return torch.stack([l1_norm(u, parameters_of(u)) for u in layers(network)]).sum(dim=0)
 
 
+def group_norm(network: nn.Sequential) -> Tensor:
+    """Sum of the Euclidean norms of each member's parameter arrays, [members].
+
+    Julia's `norm(params, 1)`: the 1-norm of the list of arrays, each by its own norm.
+    """
+    return torch.stack([p.flatten(1).norm(dim=1) for p in network.parameters()]).sum(dim=0)
+
+
 def regulariser(network: nn.Sequential) -> Tensor:
     """Sum of the units' own regularisers, [members]."""
     return torch.stack([u.regulariser(parameters_of(u)) for u in layers(network)]).sum(dim=0)

@@ -24,6 +24,7 @@ import numpy as np
 from odediscovery.errors import InputError
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Stopped
 from odediscovery.files import write_whole
+from odediscovery.memory import keep_freed_memory
 from odediscovery.monitor import Monitor
 from odediscovery.plots import save_figure
 from odediscovery.result import versions
@@ -38,6 +39,7 @@ def reproduce(experiment: Experiment, plan: Plan, folder: Path, monitor: Monitor
     Raises:
         InputError: `folder` holds something else.
     """
+    keep_freed_memory()
     asked = {"experiment": experiment.name, **asdict(plan)}
     _claim(folder, asked)
     batches = experiment.batches(plan)
