@@ -55,9 +55,10 @@ LAYERS: tuple[dict[str, str], ...] = (
     {
         "experiments": "", "experiments.base": "", "experiments.regression": "experiments.base",
         "experiments.study": "experiments.base",
+        "experiments.refit": "experiments.regression",
         **dict.fromkeys(
             (f"experiments.{name}" for name in STUDIES),
-            "experiments.base experiments.regression experiments.fsir bench.success",
+            "experiments.base experiments.regression experiments.refit experiments.fsir bench.success",
         ),
         "experiments.registry": " ".join(f"experiments.{n}" for n in ("base", *STUDIES)),
         "bench": "", "bench.scoring": "",

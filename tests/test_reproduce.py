@@ -104,7 +104,10 @@ def _large(ran: Sequence[Ran]) -> bool:
 
 def _static(ran: Sequence[Ran]) -> bool:
     limits = values(ran, "threshold", model="NAU", task="+")
-    return bool((limits < 1e-3).all() and (limits > 1e-8).all())
+    ours = [
+        values(ran, "success", model=f"{m}, ours", task=t) for m, t in (("NAU", "+"), ("NMU", "×"))
+    ]
+    return bool((limits < 1e-3).all() and (limits > 1e-8).all() and np.mean(ours) == 1.0)
 
 
 def _division(ran: Sequence[Ran]) -> bool:

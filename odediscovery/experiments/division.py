@@ -31,9 +31,9 @@ from odediscovery.experiments.base import (
     markdown,
     wilson,
 )
+from odediscovery.experiments.refit import refit
 from odediscovery.experiments.regression import Training, errors, l1, regulariser, train
 from odediscovery.monitor import Monitor
-from odediscovery.optimise import levenberg_marquardt
 from odediscovery.plots import COLOURS, STYLE, empty_figure
 from odediscovery.units import NALU, NPU, RealNPU, iNALU
 
@@ -191,36 +191,6 @@ def _train_published(
     return network
 
 
-class _Refit:
-    """Relative residuals (y_hat - y) / (|y| + median |y|) of members that carry their number.
-
-    Levenberg-Marquardt drops members that have converged; the last unknown, which is not free,
-    says whose data are meant.
-    """
-
-    def __init__(self, unit: RealNPU, x: Tensor, y: Tensor) -> None:
-        self.unit, self.x, self.y = unit, x, y
-        self.weight = 1.0 / (y.abs() + y.abs().median(dim=1, keepdim=True).values)
-
-    def _chosen(self, unknowns: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor, Tensor]:
-        which = unknowns[:, -1].long()
-        gate = torch.ones_like(unknowns[:, :-1])
-        p = {"real": unknowns[:, None, :-1], "gate": gate}
-        return p, self.x[which], self.y[which], self.weight[which]
-
-    def residuals(self, unknowns: Tensor) -> Tensor:
-        """[members, samples]."""
-        p, x, y, weight = self._chosen(unknowns)
-        residuals: Tensor = ((self.unit.compute(p, x) - y) * weight)[..., 0]
-        return residuals
-
-    def linearised(self, unknowns: Tensor) -> tuple[Tensor, Tensor]:
-        """Residuals and their Jacobian [members, samples, unknowns]."""
-        p, x, _, weight = self._chosen(unknowns)
-        gradient = self.unit.pull(p, x, weight[..., None])[1]["real"][:, :, 0, 0]
-        return self.residuals(unknowns), nn.functional.pad(gradient, (0, 1))
-
-
 def _train_ours(data: Data, steps: int, source: torch.Generator, monitor: Monitor) -> nn.Sequential:
     """The best of several starts, each trained by Adam and refitted; gates are 1 throughout."""
     members = len(data.chosen)
@@ -231,16 +201,13 @@ def _train_ours(data: Data, steps: int, source: torch.Generator, monitor: Monito
     unit.gate.requires_grad_(False)
     train(nn.Sequential(unit), lambda: many.draw(BATCH, source),
           Training(steps, OUR_RATE, loss="relative"), monitor, name=OURS)  # fmt: skip
-    number = torch.arange(members * STARTS, dtype=torch.float64)[:, None]
-    unknowns = torch.cat([unit.real.detach()[:, 0], number], dim=1)
-    free = torch.ones_like(unknowns, dtype=torch.bool)
-    free[:, -1] = False
     monitor.stage("Levenberg-Marquardt", 1)
-    refit = _Refit(unit, *many.draw(REFIT, source))
-    fitted = levenberg_marquardt(refit, unknowns, free, REFIT_STEPS, tolerance=1e-9)
-    best = fitted.sum_of_squares.reshape(members, STARTS).argmin(dim=1)
-    rows = torch.arange(members) * STARTS + best
+    # Relative residuals (y_hat - y) / (|y| + median |y|).
+    x, y = many.draw(REFIT, source)
+    weight = 1.0 / (y.abs() + y.abs().median(dim=1, keepdim=True).values)
+    left = refit(nn.Sequential(unit), x, y, weight, REFIT_STEPS, tolerance=1e-9)
+    best = torch.arange(members) * STARTS + left.reshape(members, STARTS).argmin(dim=1)
     final = RealNPU(INPUTS, 1, members=members)
-    final.real.data.copy_(fitted.unknowns[rows, None, :-1])
+    final.real.data.copy_(unit.real.data[best])
     final.gate.data.fill_(1.0)
     return nn.Sequential(final)
