@@ -58,7 +58,8 @@ LAYERS: tuple[dict[str, str], ...] = (
         "experiments.refit": "experiments.regression",
         **dict.fromkeys(
             (f"experiments.{name}" for name in STUDIES),
-            "experiments.base experiments.regression experiments.refit experiments.fsir bench.success",
+            "experiments.base experiments.regression experiments.refit experiments.fsir "
+            "bench.success",
         ),
         "experiments.registry": " ".join(f"experiments.{n}" for n in ("base", *STUDIES)),
         "bench": "", "bench.scoring": "",
