@@ -21,6 +21,8 @@ from odediscovery.powersum import Array
 from odediscovery.series import TimeSeries
 
 PALE = 0.33
+# Share of the axis that a label needs beside its star.
+ROOM = 0.3
 # So many models of a method are drawn large.
 FEW = 20
 # Of the states: none of the colours that methods usually have.
@@ -82,6 +84,8 @@ def fronts_figure(
         for depth, cloud in enumerate(clouds):
             _draw_cloud(left, cloud, 2 + depth)
         _frame(left, errors)
+        for cloud in clouds:
+            _label_star(left, cloud)
         _draw_curves(right, series, curves)
         left.legend(handles=_handles(clouds), loc="lower right", fontsize=8.5)
     return figure
@@ -101,9 +105,18 @@ def _draw_cloud(axes: Axes, cloud: Cloud, depth: int) -> None:
     if cloud.star is not None:
         at = x[cloud.star], y[cloud.star]
         axes.plot(*at, "*", color=cloud.colour, mec="white", ms=19, zorder=depth + 1)
-        axes.annotate(f"{at[0]:.0f} parameters\nMSE {at[1]:.1e}", at, xytext=(-12, 0), ha="right",
-                      va="center", textcoords="offset points", color=cloud.colour, fontsize=9,
-                      fontweight="bold")  # fmt: skip
+
+
+def _label_star(axes: Axes, cloud: Cloud) -> None:
+    """What the chosen model is, on the side of its star where there is room."""
+    if cloud.star is None:
+        return
+    at = cloud.parameters[cloud.star], cloud.errors[cloud.star]
+    place = axes.transAxes.inverted().transform(axes.transData.transform(at))[0]
+    shift, side = (12, "left") if place < ROOM else (-12, "right")
+    axes.annotate(f"{at[0]:.0f} parameters\nMSE {at[1]:.1e}", at, xytext=(shift, 0), ha=side,
+                  va="center", textcoords="offset points", color=cloud.colour, fontsize=9,
+                  fontweight="bold")  # fmt: skip
 
 
 def _frame(axes: Axes, errors: tuple[float, float]) -> None:
