@@ -12,6 +12,7 @@ our answer are those of the printed equations, integrated accurately.
 from __future__ import annotations
 
 import csv
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -41,6 +42,7 @@ from odediscovery.systems import simulate_system
 
 MODELS = ("Dense", "NPU", "RealNPU")
 COLOURS = {"Dense": "#E69F00", "NPU": "#56B4E9", "RealNPU": "#009E73"}
+OUR_COLOURS = {"NPU": "#F0B28A", "RealNPU": "#A03C00"}
 MARKERS = {"Dense": "s", "NPU": "^", "RealNPU": "o"}
 OURS = "#D55E00"
 # What is shown of the axis of errors: some runs diverge, ours end at integration error.
@@ -145,14 +147,32 @@ def best(trained: Sequence[Trained], model: str, most: int | None = None) -> Tra
 # Figures
 
 
-def pareto_figure(found: Discovery, trained: Sequence[Trained], recipe: str = "as-run") -> Figure:
-    """Fig. 4: fronts of the Julia runs (pale), of `trained` and of `found`; data and curves."""
+def pareto_figure(
+    found: Discovery, trained: Sequence[Trained], recipe: str = "as-run",
+    alone: Sequence[Point] = (),
+) -> Figure:  # fmt: skip
+    """Fig. 4: fronts of the Julia runs (pale), of `trained` and of `found`; data and curves.
+
+    Args:
+        found: what `discover` says.
+        trained: members by a published recipe.
+        recipe: which.
+        alone: random members of ours, each pruned by itself.
+    """
     points = julia_points()
     clouds = [_cloud(points, model, f"{model}, Julia (100 runs)", pale=True) for model in MODELS]
     again = [t.point for t in trained if np.isfinite(t.point.mse)]
     clouds += [
         _cloud(again, model, f"{model}, {recipe} ({sum(p.model == model for p in again)} members)")
         for model in MODELS if any(p.model == model for p in again)
+    ]  # fmt: skip
+    ours = [p for p in alone if np.isfinite(p.mse)]
+    clouds += [
+        dataclasses.replace(
+            _cloud(ours, model, f"{model}, ours ({sum(p.model == model for p in ours)} members)"),
+            colour=OUR_COLOURS[model], marker="v", front=False,
+        )
+        for model in MODELS if any(p.model == model for p in ours)
     ]  # fmt: skip
     rows = found.front
     clouds.append(

@@ -31,6 +31,7 @@ from odediscovery.experiments.base import (
     number,
 )
 from odediscovery.experiments.fsir import (
+    ERRORS,
     FULL,
     MODELS,
     QUICK,
@@ -56,6 +57,8 @@ from odediscovery.series import Scale
 from odediscovery.settings import settings_for
 
 DEFAULT, ALONE = "default", "one member alone"
+# Errors below it are drawn there: the axis begins at it.
+LEAST = ERRORS[0]
 # Gradient steps of the member that is timed alone; its LBFGS steps are in proportion.
 TIMED_STEPS = 100
 QUICK_ADAM, QUICK_HIDDEN = 120, (4,)
@@ -98,7 +101,9 @@ class FractionalSIR(Experiment):
 
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Fig. 4: published runs, ours by the same recipe, and the answer of `discover`."""
-        return pareto_figure(_answer(plan), _trained(plan, ran), plan.preset)
+        alone = [Point(r.batch["model"], int(row["parameters"]), max(float(row["mse"]), LEAST))
+                 for r in ran if r.batch["recipe"] == DEFAULT for row in r.rows]  # fmt: skip
+        return pareto_figure(_answer(plan), _trained(plan, ran), plan.preset, alone)
 
     def more_figures(self, plan: Plan, ran: Sequence[Ran]) -> dict[str, Figure]:
         """Fig. 5: the layers of our network, and of the best readable RealNPU."""
