@@ -62,7 +62,13 @@ LAYERS: tuple[dict[str, str], ...] = (
             "bench.success",
         ),
         "experiments.registry": " ".join(f"experiments.{n}" for n in ("base", *STUDIES)),
-        "bench": "", "bench.scoring": "",
+        "bench": "", "bench.scoring": "", "bench.suites": "", "bench.family": "",
+        "bench.workers": "", "bench.rows": "", "bench.peers": "",
+        "bench.protocol": "bench.suites",
+        "bench.scores": "bench.family bench.protocol bench.suites",
+        "bench.summary": "bench.rows",
+        "bench.run": "bench.protocol bench.rows bench.scores bench.suites bench.summary "
+                     "bench.workers",
         "bench.success": "bench.scoring", "bench.speed": "",
     },
     {
@@ -80,6 +86,9 @@ ONLY = {
     "units.nsr": "units.base", "units.nalu": "units.base units.nac",
     "field": "units", "solve": "field", "optimise": "monitor",
     "windows": "field powersum series solve", "integral": "powersum series",
+    "bench.family": "powersum", "bench.workers": "errors",
+    "bench.rows": "errors files result",
+    "bench.peers": "equations errors expressions powersum series",
     "heatmaps": "network", "plots": "errors files heatmaps result",
     "fronts": "plots powersum series", "progress": "monitor",
 }  # fmt: skip
@@ -89,6 +98,7 @@ DOORS = {
     "torchdiffeq": "solve", "pandas": "series", "sklearn": "experiments.digits", "joblib": "",
     "matplotlib": " ".join(("plots heatmaps fronts experiments.base",
                             *(f"experiments.{name}" for name in STUDIES))),
+    "pysindy": "bench.peers", "pyoperon": "bench.peers",
     "typer": "cli bench.command experiments.command", "rich": "cli bench.command progress",
 }  # fmt: skip
 

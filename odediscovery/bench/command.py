@@ -1,6 +1,8 @@
-"""`odediscovery bench SUITE`: measurements as a table and, on request, as a JSON file.
+"""`odediscovery bench SUITE`: systems with a known answer, and measurements of the project itself.
 
-The commands import what they measure when they run, so that help is instant.
+A suite (`fractional`, `odebench`, `classics`) writes a folder of rows and a summary; `speed` and
+`success` print a table and, on request, write a JSON file. The commands import what they measure
+when they run, so that help is instant.
 """
 
 # Imports inside the commands are the point: help has to come before torch could be loaded.
@@ -22,14 +24,37 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from typer.core import TyperGroup
 
-from odediscovery.errors import InputError
+from odediscovery.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
+    from odediscovery.bench.run import Method
     from odediscovery.bench.success import Member
 
+# The suites of `suites.SUITES`, with what their help says.
+SUITES = {
+    "fractional": "25 systems with fractional and negative powers.",
+    "odebench": "34 systems of ODEBench, its development half.",
+    "classics": "The known systems of `simulate`.",
+}
+METHODS = ("ours", "pysindy", "pyoperon")
+
+
+class _Suites(TyperGroup):
+    """Names what exists where a name does not."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except typer.TyperException as error:
+            known = InputError(f"{error} Known: {', '.join(self.commands)}")
+            raise known from None
+
+
 bench = typer.Typer(
-    name="bench", help="Measure the project itself: how often it is right, how fast it is."
+    name="bench", cls=_Suites,
+    help="Measure how often the found equations are the true ones, and how fast they come.",
 )  # fmt: skip
 
 
@@ -79,6 +104,73 @@ def success(
     members = success_rate(each, seed, _progress)
     _print_success(members)
     _write(out, "success", seed, [dataclasses.asdict(member) for member in members])
+
+
+def _suite(
+    context: typer.Context,
+    sigma: Annotated[float, _flag("noise: a share of each state's standard deviation, in odebench "
+                                  "of each value (default: 0)")] = 0.0,
+    drop: Annotated[float, _flag("share of the samples left out at random (default: 0)")] = 0.0,
+    trajectories: Annotated[int, _flag("how many starts to train on (default: 1)")] = 1,
+    method: Annotated[str, _flag("ours, pysindy, pyoperon or all (default: ours)")] = "ours",
+    ids: Annotated[str | None, _flag("systems, with commas between (default: all)")] = None,
+    jobs: Annotated[int, _flag("systems run side by side, one thread each (default: 1)")] = 1,
+    max_seconds: Annotated[float, _flag("time limit of a system (default: 180)")] = 180.0,
+    seed: Seed = 0,
+    out: Annotated[Path | None, _flag("folder to write; one begun before is continued "
+                                      "(default: bench-SUITE-... named by the options)")] = None,
+    quiet: Annotated[bool, _flag("no progress on standard error")] = False,
+) -> None:  # fmt: skip
+    """Run a suite: a row a system in rows.jsonl, tables in summary.md."""
+    suite = str(context.info_name)
+    if method not in (*METHODS, "all"):
+        raise unknown_name("method", method, (*METHODS, "all"))
+    chosen = None if ids is None else [id.strip() for id in ids.split(",") if id.strip()]
+    if chosen == []:
+        raise InputError("--ids expects ids with commas between, got none")
+    from odediscovery.bench.protocol import Protocol
+    from odediscovery.bench.run import Study, run_suite
+    from odediscovery.bench.suites import load_suite
+    from odediscovery.bench.summary import markdown
+    from odediscovery.files import write_whole
+    from odediscovery.progress import TerminalMonitor
+
+    study = Study(suite, Protocol(sigma, drop, trajectories, seed), max_seconds).checked()
+    methods = _methods(METHODS if method == "all" else (method,))
+    name = f"bench-{suite}-sigma{sigma:g}-drop{drop:g}-trajectories{trajectories}-seed{seed}"
+    folder = out or Path(name)
+    monitor = TerminalMonitor(quiet=quiet)
+    with monitor.shown():
+        rows = run_suite(study, methods, folder, ids=chosen, jobs=jobs, monitor=monitor,
+                         say=(lambda _: None) if quiet else _progress)  # fmt: skip
+    if not rows:
+        print("stopped before the first system was done; nothing is kept")
+        return
+    text = markdown(study.as_dict(), rows, len(load_suite(suite)))
+    write_whole(folder / "summary.md", text.encode())
+    print(text, end="")
+    more = "; stopped early, the same command goes on" if monitor.stopping() else ""
+    print(f"\nwritten to {folder}{more}")
+
+
+for _name, _help in SUITES.items():
+    bench.command(_name, help=_help)(_suite)
+
+
+def _methods(names: Sequence[str]) -> dict[str, Method]:
+    """The functions of these methods; those of peers need their packages."""
+    from odediscovery.bench.run import ours
+
+    methods: dict[str, Method] = {}
+    for name in names:
+        if name == "ours":
+            methods[name] = ours
+            continue
+        from odediscovery.bench import peers
+
+        peers.check_installed(name)
+        methods[name] = peers.sindy if name == "pysindy" else peers.operon
+    return methods
 
 
 def _print_success(members: Sequence[Member]) -> None:

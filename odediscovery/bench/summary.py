@@ -1,0 +1,129 @@
+"""Rows of a suite as tables in Markdown, and as lines for a person who watches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from odediscovery.bench.rows import Row
+from odediscovery.equations import Equations
+from odediscovery.errors import InputError
+
+# Letters of the equations in a table.
+LONGEST = 240
+
+_ABOUT = {
+    "RECON": "R2 of the found equations from the training start, against the clean whole "
+             "trajectory (the worst of several)",
+    "GEN": "the same from a start that was not trained on",
+    "EXACT": "the true terms and no others; exponents and inner constants within 0.02 on clean "
+             "and 0.1 on noisy data",
+    "COEF": "exact, and all coefficients within 5 %",
+    "nodes": "median of the nodes of the expression trees",
+    "failed": "no equations, counted as a miss everywhere",
+}  # fmt: skip
+
+
+def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: int) -> str:
+    """The tables of one study: a row a method, a row a representation, a row a system.
+
+    Args:
+        study: what the rows share.
+        rows: in the order of the suite.
+        systems: how many the whole suite has.
+    """
+    options = " ".join(
+        f"--{name.replace('_', '-')} {value:g}" for name, value in study.items() if name != "suite"
+    )
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    parts = [f"# {study['suite']}\n\n`odediscovery bench {study['suite']} {options}`"]
+    parts.append(_totals([(m, [r for r in rows if r["method"] == m]) for m in methods], "method",
+                         systems))  # fmt: skip
+    forms = list(dict.fromkeys(row["representation"] for row in rows))
+    if len(forms) > 1:
+        # Which laws are within reach of a method is seen by what it takes to write them.
+        groups = [
+            (f"{method}, {form}",
+             [r for r in rows if (r["method"], r["representation"]) == (method, form)])
+            for method in methods for form in forms
+        ]  # fmt: skip
+        parts.append(_totals([g for g in groups if g[1]], "method, representation"))
+    parts.append("\n".join(f"- {name}: {text}." for name, text in _ABOUT.items()))
+    parts.append(_systems(rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def _totals(groups: Sequence[tuple[str, Sequence[Row]]], title: str, of: int | None = None) -> str:
+    header = (
+        title, "systems", "RECON > 0.9", "RECON > 0.999", "GEN > 0.9", "GEN > 0.999", "EXACT",
+        "COEF", "failed", "nodes", "median s", "total s",
+    )  # fmt: skip
+    lines = []
+    for name, rows in groups:
+        n = len(rows)
+        seconds = [row["seconds"] for row in rows]
+        nodes = [row["complexity"] for row in rows if row["complexity"] is not None]
+        lines.append((
+            name, str(n) if of in (None, n) else f"{n} of {of}",
+            *(_share(rows, lambda row, k=key, b=bound: row[k] is not None and row[k] > b)  # type: ignore[misc]
+              for key in ("recon", "gen") for bound in (0.9, 0.999)),
+            _share(rows, lambda row: row["exact"]), _share(rows, lambda row: row["coef"]),
+            str(sum(bool(row["failed"]) for row in rows)),
+            f"{np.median(nodes):g}" if nodes else "-", f"{np.median(seconds):.1f}",
+            f"{sum(seconds):.0f}",
+        ))  # fmt: skip
+    return _table(header, lines)
+
+
+def _share(rows: Sequence[Row], hit: Callable[[Row], bool]) -> str:
+    hits = sum(bool(hit(row)) for row in rows)
+    return f"{hits} ({hits / len(rows):.0%})"
+
+
+def _systems(rows: Sequence[Row]) -> str:
+    header = (
+        "system", "method", "RECON", "GEN", "EXACT", "COEF", "nodes", "s", "ended", "equations",
+    )  # fmt: skip
+    lines = []
+    for row in rows:
+        told = row["failed"] or _short(row["equations"])
+        lines.append((
+            row["id"], row["method"], figure(row["recon"]), figure(row["gen"]),
+            "yes" if row["exact"] else "no", "yes" if row["coef"] else "no",
+            "-" if row["complexity"] is None else str(row["complexity"]), f"{row['seconds']:.1f}",
+            "failed" if row["failed"] else row["outcome"], told.replace("|", "\\|"),
+        ))  # fmt: skip
+    return _table(header, lines)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _short(texts: Mapping[str, str]) -> str:
+    """Equations that fit into one cell; rows.jsonl has all of them, with all digits."""
+    try:
+        text = "; ".join(Equations.parse(list(texts), texts).pretty(4).splitlines())
+    except InputError:
+        text = "; ".join(texts.values())
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def in_a_line(row: Row) -> str:
+    """What became of one system, for a person who watches."""
+    head = f"{row['method']} {row['id']}"
+    if row["failed"]:
+        return f"{head}: failed after {row['seconds']:.1f} s, {row['failed']}"
+    exact = "exact" if row["exact"] else "not exact"
+    r2 = f"RECON {figure(row['recon'])}, GEN {figure(row['gen'])}"
+    return f"{head}: {exact}, {r2}, {row['seconds']:.1f} s"
+
+
+def figure(r2: float | None) -> str:
+    """An R2 in a table; a dash where there are no equations or they cannot be integrated."""
+    if r2 is None:
+        return "-"
+    return f"{r2:.4f}" if r2 > -100 else f"{r2:.1e}"
