@@ -126,10 +126,16 @@ def climb(fit: Fit, path: Path, grid: Array, most: int, beam: int,
     norm = np.linalg.norm(columns, axis=1, keepdims=True)
     columns = columns / np.where(norm > 0, norm, 1.0)
     while len(levels) <= most and monitor.stopping() is None:
+        wider = (
+            (model, row) for model in levels[-1] for row in proposals(fit, model, grid, columns)
+        )
+        # One level of a long series takes minutes: a limit must hold within it.
         found = [
             extended(fit, model, row)
-            for model in levels[-1] for row in proposals(fit, model, grid, columns)
-        ]  # fmt: skip
+            for model, row in itertools.takewhile(lambda _: monitor.stopping() is None, wider)
+        ]
+        if not found:
+            break
         if len(levels) == 2 and len(fit.equations) == 1:
             found += [extended(fit, levels[0][0], pair) for pair in pairs(fit, grid, columns)]
         kept: list[Model] = []

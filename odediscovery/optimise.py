@@ -185,11 +185,13 @@ class LeastSquares:
 
 def levenberg_marquardt(
     problem: Residuals, unknowns: Tensor, free: Tensor, steps: int, *, tolerance: float = 1e-5,
+    monitor: Monitor | None = None,
 ) -> LeastSquares:  # fmt: skip
     """argmin sum_r residual_r(unknowns)^2 with damping of its own for every member.
 
     Converged members (relative gain of an accepted step below `tolerance`, or no step found)
-    leave the batch, so the last iterations cost only those that still move.
+    leave the batch, so the last iterations cost only those that still move. A monitor that asks
+    to stop ends it where it is.
 
     Source: Marquardt (1963), damping scaled by the diagonal of J^T J; Nielsen's update.
     """
@@ -199,7 +201,7 @@ def levenberg_marquardt(
     growth = torch.full_like(total, 2.0)
     active = total.isfinite().nonzero()[:, 0]
     for _ in range(steps):
-        if not len(active):
+        if not len(active) or (monitor is not None and monitor.stopping() is not None):
             break
         h, g, lam = normal[active], gradient[active], damping[active]
         step = _damped_step(h, g, lam, free[active])

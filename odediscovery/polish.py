@@ -282,7 +282,8 @@ def _least_squares(
             cache[key] = model.evaluate(v)
         return cache[key]
 
-    wall = np.full_like(now[0], 1e8)  # a law that blows up is worse than any other
+    # A law that blows up is worse than any other, also than where a poor one begins.
+    wall = np.full_like(now[0], 1e8 * max(1.0, float(np.abs(now[0]).max())))
 
     def residual(v: Array) -> Array:
         value = at(v)

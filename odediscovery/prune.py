@@ -141,7 +141,7 @@ def eliminate(
     others = unknowns.shape[1] - p
     free = torch.cat([field.free, torch.ones(field.members, others, dtype=torch.bool)], dim=1)
     member = torch.arange(field.members)
-    fit = levenberg_marquardt(problem, unknowns, free, how.first_steps)
+    fit = levenberg_marquardt(problem, unknowns, free, how.first_steps, monitor=monitor)
     near = fit.sum_of_squares <= how.hopeless * fit.sum_of_squares.min() + how.floor
     member, free, fit = member[near], free[near], _members(fit, near)
     path: list[Pruned] = []
@@ -151,7 +151,7 @@ def eliminate(
     count = problem.residuals(fit.unknowns[:1]).shape[1]
     step = 0
     while True:
-        fit, free = _merge_twins(field, problem, fit, free, how)
+        fit, free = _merge_twins(field, problem, fit, free, how, monitor)
         dead = _without_influence(fit.normal, free, p)
         fit = _with(fit, unknowns=torch.cat(
             [fit.unknowns[:, :p].masked_fill(dead, 0.0), fit.unknowns[:, p:]], dim=1))  # fmt: skip
@@ -171,7 +171,7 @@ def eliminate(
         if not alive.any() or monitor.stopping():
             return path
         member, free, fit = member[alive], free[alive], _members(fit, alive)
-        fit, free = _remove(problem, fit, free, p, how)
+        fit, free = _remove(problem, fit, free, p, how, monitor)
 
 
 def _members(fit: LeastSquares, index: Tensor) -> LeastSquares:
@@ -183,8 +183,9 @@ def _with(fit: LeastSquares, *, unknowns: Tensor) -> LeastSquares:
 
 
 def _merge_twins(
-    field: VectorField, problem: Residuals, fit: LeastSquares, free: Tensor, how: Elimination
-) -> tuple[LeastSquares, Tensor]:
+    field: VectorField, problem: Residuals, fit: LeastSquares, free: Tensor, how: Elimination,
+    monitor: Monitor,
+) -> tuple[LeastSquares, Tensor]:  # fmt: skip
     """The two most alike rows of a power unit as one, in the members where BIC approves.
 
     Elimination alone cannot see that two rows became the same monomial: each alone is needed.
@@ -212,7 +213,8 @@ def _merge_twins(
         values[members, drop] = 0
     for values in (a, a_free):
         values[members, :, drop] = 0
-    refit = levenberg_marquardt(problem, start, trial_free, how.steps, tolerance=how.tolerance)
+    refit = levenberg_marquardt(problem, start, trial_free, how.steps,
+                                tolerance=how.tolerance, monitor=monitor)  # fmt: skip
     count = problem.residuals(start[:1]).shape[1]
     saved = free[index].sum(dim=1) - trial_free.sum(dim=1)
     good = _approved(fit.sum_of_squares[index], refit.sum_of_squares, saved, count, how)
@@ -258,8 +260,9 @@ def _closest_rows(
 
 
 def _remove(
-    problem: Residuals, fit: LeastSquares, free: Tensor, p: int, how: Elimination
-) -> tuple[LeastSquares, Tensor]:
+    problem: Residuals, fit: LeastSquares, free: Tensor, p: int, how: Elimination,
+    monitor: Monitor,
+) -> tuple[LeastSquares, Tensor]:  # fmt: skip
     """Each member without one more parameter, or without many at once where BIC approves."""
     members = len(free)
     inverse = _inverse(fit.normal)
@@ -280,7 +283,8 @@ def _remove(
     better = _squares(problem, plain) < _squares(problem, start)
     start = torch.where(better[:, None], plain, start)
     trial_free = (free[:, None] & ~removed).flatten(0, 1)
-    refit = levenberg_marquardt(problem, start, trial_free, how.steps, tolerance=how.tolerance)
+    refit = levenberg_marquardt(problem, start, trial_free, how.steps,
+                                tolerance=how.tolerance, monitor=monitor)  # fmt: skip
     total = refit.sum_of_squares.reshape(members, -1)
     count = problem.residuals(fit.unknowns[:1]).shape[1]
     approved = _approved(fit.sum_of_squares, total[:, 0], bulk, count, how) & (bulk > 1)

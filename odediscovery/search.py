@@ -142,7 +142,8 @@ def prune_laws(
     # Unpenalised on short windows first: quick, and near enough to choose the step grids.
     coarse = short_windows(p).refined(field, field.theta, ACCURACY)
     first = ShortResiduals(coarse, field)
-    theta = levenberg_marquardt(first, field.theta, field.free, 32 if p.clean else 8).unknowns
+    steps = 32 if p.clean else 8
+    theta = levenberg_marquardt(first, field.theta, field.free, steps, monitor=monitor).unknowns
     problem: ShortResiduals | LongResiduals
     if p.clean:
         problem, unknowns = ShortResiduals(coarse.refined(field, theta, EXACT), field), theta

@@ -262,3 +262,11 @@ def test_levenberg_marquardt_steps_back_from_nan_and_leaves_hopeless_members_alo
     np.testing.assert_allclose(found.unknowns[0], [2.0, 0.5, 7.0], rtol=1e-6)
     assert torch.equal(found.unknowns[1], start[1])
     assert found.sum_of_squares[1] == math.inf
+
+
+def test_levenberg_marquardt_ends_where_it_is_when_asked_to_stop() -> None:
+    monitor = Monitor()
+    monitor.interrupt()
+    problem, free = Decays(decay(2.0, 0.5)[None], T), torch.ones_like(GUESS, dtype=torch.bool)
+    found = levenberg_marquardt(problem, GUESS, free, 60, monitor=monitor)
+    assert torch.equal(found.unknowns, GUESS)

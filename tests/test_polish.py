@@ -9,7 +9,7 @@ from networks import LOGISTIC, PREY, STARTS, series_of, solved
 from scipy.optimize import curve_fit
 
 from odediscovery.cost import Mask, all_free
-from odediscovery.polish import Polished, polish, residual_squares
+from odediscovery.polish import Polished, _least_squares, polish, residual_squares
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.series import TimeSeries
 
@@ -175,3 +175,17 @@ def test_a_law_without_terms_stays_where_it_starts() -> None:
     assert found.finite
     values = series.trajectories[0].values
     assert found.initial[0, 0] == pytest.approx(values.mean(), rel=1e-6)
+
+
+def test_a_law_that_blows_up_is_worse_than_the_poorest_start() -> None:
+    class Edge:
+        """Residuals of 1e10 (u - 2), none beyond u = 1."""
+
+        def evaluate(self, u: Array) -> tuple[Array, Array] | None:
+            return None if u[0] > 1.0 else (1e10 * (u - 2.0), np.full((1, 1), 1e10))
+
+    model, start = Edge(), np.array([0.5])
+    now = model.evaluate(start)
+    assert now is not None
+    u, there = _least_squares(model, start, now, 25)  # type: ignore[arg-type]
+    assert 0.5 <= u[0] <= 1.0 and np.isfinite(there[0]).all()
