@@ -34,7 +34,6 @@ from odediscovery.experiments.base import (
     Plan,
     Ran,
     Row,
-    find,
     markdown,
     median_deviation,
     number,
@@ -148,12 +147,12 @@ class LargeArithmetic(Experiment):
         with rc_context(STYLE):
             figure = empty_figure(11, 7)
             for axis, (key, task) in zip(figure.subplots(2, 2).flat, TASKS.items(), strict=True):
-                shown = (*MODELS, *(m + OURS for m in RECOMMENDED))
-                for colour, model in zip(COLOURS, shown, strict=False):
-                    r = find(ran, model=model, task=key)
-                    if r is not None:
-                        mse = r.column("test mse").clip(1e-9, 1e9)
-                        axis.scatter(r.column("parameters"), mse, color=colour, label=model, s=26)
+                for r in (r for r in ran if r.batch["task"] == key):
+                    model = r.batch["model"]
+                    colour = COLOURS[MODELS.index(model.removesuffix(OURS))]
+                    mse = r.column("test mse").clip(1e-9, 1e9)
+                    axis.scatter(r.column("parameters"), mse, color=colour, label=model, s=26,
+                                 marker="x" if model.endswith(OURS) else "o")  # fmt: skip
                 axis.set(title=task.sign, xscale="log", yscale="log", ylabel="test MSE",
                          xlabel="parameters above 0.001")  # fmt: skip
                 if axis.collections:
