@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,10 +18,12 @@ from odediscovery.errors import InputError
 from odediscovery.experiments.base import Plan, Ran, find, median_deviation, number, wilson
 from odediscovery.experiments.command import reproduce as command
 from odediscovery.experiments.digits import result, truth
+from odediscovery.experiments.refit import ChainResiduals, refit
 from odediscovery.experiments.registry import EXPERIMENTS, get_experiment
 from odediscovery.experiments.study import reproduce
+from odediscovery.memory import keep_freed_memory
 from odediscovery.monitor import Monitor
-from odediscovery.units import NAU, NMU, AbstractUnit
+from odediscovery.units import NAU, NMU, AbstractUnit, RealNPU
 
 
 class Impatient(Monitor):
@@ -165,6 +168,34 @@ def test_exact_units_add_and_multiply_any_number_of_digits(task: str, unit: Abst
     unit.weight.data.fill_(1.0)
     written = torch.randint(1, 10, (1, 7, 20), dtype=torch.float64)
     assert torch.equal(result(task, unit, written), truth(task, written))
+
+
+def test_refit_follows_the_derivatives_of_a_chain_and_finds_its_function() -> None:
+    source = torch.Generator().manual_seed(3)
+    unit = RealNPU(2, 1, members=3, generator=source)
+    unit.gate.data.fill_(1.0)
+    unit.gate.requires_grad_(False)
+    network = torch.nn.Sequential(NAU(2, 2, members=3, generator=source), unit)
+    network[0].weight.data.abs_()
+    x = 0.5 + torch.rand(3, 40, 2, generator=source, dtype=torch.float64)
+    y = (x[..., :1] + x[..., 1:]) ** 1.5
+    problem = ChainResiduals(network, x, y, 1.0 / y)
+    u = problem.gathered()
+    assert u.shape == (3, 4 + 2 + 1)  # the gates are not among them
+    jacobian, h = problem.linearised(u)[1], 1e-6
+    for k in range(6):
+        step = torch.zeros_like(u)
+        step[:, k] = h
+        slope = (problem.residuals(u + step) - problem.residuals(u - step)) / (2 * h)
+        torch.testing.assert_close(jacobian[..., k], slope, rtol=1e-6, atol=1e-8)
+    left = refit(network, x, y, 1.0 / y, 200, 1e-14)
+    assert left.min() < 1e-16
+    best = int(left.argmin())
+    torch.testing.assert_close(network(x)[best], y[best], rtol=1e-7, atol=0.0)
+
+
+def test_freed_memory_is_kept_where_glibc_is() -> None:
+    assert keep_freed_memory() is (platform.libc_ver()[0] == "glibc")
 
 
 def test_what_was_stopped_is_kept_and_gone_on_with(tmp_path: Path) -> None:
