@@ -38,6 +38,18 @@ from odediscovery.settings import Settings, settings_for
         (["bench", "success", "--each", "0"], "--each must be at least 1, got 0"),
         (["bench", "success", "--out", "."], "choose a file"),
         (["bench", "speed", "--out", "file/below.json"], "cannot be written"),
+        (["bench", "fractal"], "Known: speed, success, fractional, odebench, classics"),
+        (["bench", "odebench", "--ids", "1,2"], "unknown system of odebench '2': "),
+        (["bench", "odebench", "--ids", ","], "--ids expects ids"),
+        (["bench", "odebench", "--method", "sindy"], "did you mean 'pysindy'? Known: ours"),
+        (["bench", "odebench", "--sigma", "-1"], "--sigma must be at least 0"),
+        (["bench", "odebench", "--drop", "1"], "--drop must be at least 0 and below 1"),
+        (["bench", "odebench", "--trajectories", "2"], "have at most 1 to train on"),
+        (["bench", "odebench", "--jobs", "0"], "--jobs must be at least 1"),
+        (["bench", "odebench", "--max-seconds", "0"], "--max-seconds must be positive"),
+        (["bench", "odebench", "--seed", "-1"], "--seed must be at least 0"),
+        (["bench", "odebench", "--out", "file"], "a file of that name exists"),
+        (["bench", "odebench", "--out", "."], "holds something else"),
     ],
 )
 def test_mistakes_end_in_one_line_before_anything_is_measured(
@@ -240,32 +252,6 @@ def test_a_wish_to_stop_ends_the_processes() -> None:
     asked = iter([None] * 5 + ["interrupted"] * 100)
     assert list(in_processes(time.sleep, [60.0, 60.0], 2, 100.0, lambda: next(asked))) == []
     assert not multiprocessing.active_children()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["bench", "fractal"], "Known: speed, success, fractional, odebench, classics"),
-        (["bench", "odebench", "--ids", "1,2"], "unknown system of odebench '2': "),
-        (["bench", "odebench", "--ids", ","], "--ids expects ids"),
-        (["bench", "odebench", "--method", "sindy"], "did you mean 'pysindy'? Known: ours"),
-        (["bench", "odebench", "--sigma", "-1"], "--sigma must be at least 0"),
-        (["bench", "odebench", "--drop", "1"], "--drop must be at least 0 and below 1"),
-        (["bench", "odebench", "--trajectories", "2"], "have at most 1 to train on"),
-        (["bench", "odebench", "--jobs", "0"], "--jobs must be at least 1"),
-        (["bench", "odebench", "--max-seconds", "0"], "--max-seconds must be positive"),
-        (["bench", "odebench", "--seed", "-1"], "--seed must be at least 0"),
-        (["bench", "odebench", "--out", "file"], "a file of that name exists"),
-        (["bench", "odebench", "--out", "."], "holds something else"),
-    ],
-)
-def test_mistakes_of_a_suite_end_in_one_line(
-    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    test_mistakes_end_in_one_line_before_anything_is_measured(
-        arguments, said, tmp_path, monkeypatch, capsys
-    )
 
 
 def test_another_study_in_the_folder_is_refused(
