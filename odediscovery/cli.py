@@ -94,6 +94,7 @@ def fit(
     adam_steps: Annotated[int | None, _setting("adam_steps")] = None,
     learning_rate: Annotated[float | None, _setting("learning_rate")] = None,
     lbfgs_steps: Annotated[int | None, _setting("lbfgs_steps")] = None,
+    prune_long: Annotated[bool | None, _setting("prune_long")] = None,
     out: Annotated[Path | None, _flag("folder to write", "DATA.odediscovery")] = None,
     quiet: Annotated[bool, _flag("no progress on standard error")] = False,
 ) -> None:
@@ -101,7 +102,7 @@ def fit(
     settings = settings_for(
         recipe, seed=seed, members=members, hidden=hidden, max_seconds=max_seconds,
         threads=threads, unit=unit, grow=grow, l1=l1, adam_steps=adam_steps,
-        learning_rate=learning_rate, lbfgs_steps=lbfgs_steps,
+        learning_rate=learning_rate, lbfgs_steps=lbfgs_steps, prune_long=prune_long,
     )  # fmt: skip
     from odediscovery.series import load_csv
 

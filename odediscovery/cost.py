@@ -12,12 +12,14 @@ Source: Chen and Chen, Extended Bayesian information criteria, Biometrika 95 (20
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
-from numpy.typing import NDArray
 
-from odediscovery.powersum import PowerSum
+from odediscovery.powersum import Mask, PowerSum
 
-Mask = NDArray[np.bool_]
+# Which of `PowerSum.constants` a fit may change.
+Free: TypeAlias = tuple[Mask, Mask, Mask, Mask]
 
 # Exponents that laws of nature like, and what each kind costs.
 SIMPLE: dict[float, float] = {
@@ -38,18 +40,24 @@ def kind(value: float) -> float:
     return SIMPLE.get(value, max(SIMPLE.values()))
 
 
-def all_free(law: PowerSum) -> tuple[Mask, Mask]:
-    """Every coefficient and exponent that is not zero: what a fit may change."""
-    return law.coefficients != 0, law.exponents != 0
+def all_free(law: PowerSum) -> Free:
+    """Every constant that is not zero."""
+    a, w, b, v = law.constants
+    return a != 0, w != 0, b != 0, v != 0
 
 
-def cost(law: PowerSum, free: tuple[Mask, Mask], samples: float) -> float:
+def count(free: Free) -> int:
+    """How many constants are free."""
+    return int(sum(mask.sum() for mask in free))
+
+
+def cost(law: PowerSum, free: Free, samples: float) -> float:
     """The cost above.
 
     Args:
-        free: what was fitted, (bool like coefficients, bool like exponents).
+        free: what was fitted.
         samples: number of observed values N.
     """
-    held = law.exponents[(law.exponents != 0) & ~free[1]]
-    count = int(free[0].sum() + free[1].sum())
-    return count * price(law.n_states, samples) + sum(kind(float(v)) for v in held)
+    _, w, _, v = law.constants
+    held = [*w[(w != 0) & ~free[1]], *v[(v != 0) & ~free[3]]]
+    return count(free) * price(law.n_states, samples) + sum(kind(float(e)) for e in held)

@@ -14,17 +14,18 @@ from functools import partial
 import numpy as np
 import torch
 
-from odediscovery.cost import Mask, price
+from odediscovery.cost import Free, price
 from odediscovery.equations import Equations
 from odediscovery.errors import FitError
 from odediscovery.judge import Candidate, Judged, choose, judged, non_dominated, shortlist
+from odediscovery.ladder import SETTLED
 from odediscovery.monitor import Monitor
 from odediscovery.polish import Polished, polish
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.prepare import Prepared, pooled, prepare
 from odediscovery.published import RECIPES, published
 from odediscovery.result import Discovery, FrontRow, Layer, Network
-from odediscovery.search import SETTLED, search
+from odediscovery.search import search
 from odediscovery.series import TimeSeries
 from odediscovery.settings import Settings
 from odediscovery.snap import snapped
@@ -99,7 +100,7 @@ def _simplified(p: Prepared, rows: list[Judged], monitor: Monitor) -> list[Judge
     best = rows[choose(rows)].criterion
     monitor.stage("snap", len(rows))
 
-    def refit(law: PowerSum, free: tuple[Mask, Mask], row: Judged) -> Judged:
+    def refit(law: PowerSum, free: Free, row: Judged) -> Judged:
         before = row.polished
         sigma = np.maximum(np.sqrt(before.squares / before.counts), p.floor)
         after = polish(law, p.data, before.initial, sigma, floor=p.floor,
@@ -129,6 +130,8 @@ def _equations(p: Prepared, row: Judged, series: TimeSeries) -> Equations:
     """A polished law as equations in the user's units, with standard errors."""
     polished = row.polished
     law = polished.law.unscaled(p.scale.state, p.scale.time)
+    if law.inputs is not None:
+        return Equations.from_power_sum(series.states, law, time_name=series.time_name)
     return Equations.from_power_sum(
         series.states, law, time_name=series.time_name,
         standard_errors=_unscaled_errors(p, polished),
@@ -143,7 +146,7 @@ def _unscaled_errors(p: Prepared, polished: Polished) -> PowerSum:
     A user's coefficient is A (s_i / T) prod_k s_k^-W[j, k]: its relative error also feels the
     exponents, d ln A' = d ln A - sum_k ln(s_k) dW[j, k].
     """
-    law, (free_a, free_w) = polished.law, polished.free
+    law, (free_a, free_w, *_) = polished.law, polished.free
     a_places, w_places = np.argwhere(free_a), np.argwhere(free_w)
     user = law.unscaled(p.scale.state, p.scale.time).coefficients
     errors = np.zeros_like(law.coefficients)

@@ -20,7 +20,7 @@ from scipy.integrate import LSODA
 
 from odediscovery.errors import InputError
 from odediscovery.expressions import identifiers, number, parse, text
-from odediscovery.powersum import Array, PowerSum
+from odediscovery.powersum import Array, Inputs, PowerSum
 from odediscovery.printing import julia_source, latex_rows, pretty_text, python_source
 
 # An integration that needs more evaluations has met a singularity or a stiff wall.
@@ -82,14 +82,14 @@ class Equations:
             raise ValueError("standard errors and snapped constants should have the shapes of "
                              "the law")  # fmt: skip
         symbols = _symbols(states)
-        monomials = [
-            sympy.Mul(*(sympy.Pow(s, number(float(p))) for s, p in zip(symbols, w, strict=True)))
-            for w in power_sum.exponents
-        ]
+        inputs = symbols if power_sum.inputs is None else _inputs(power_sum.inputs, symbols)
+        monomials = [_product(inputs, w) for w in power_sum.exponents]
         sides = tuple(
             sympy.Add(*(number(float(c)) * m for c, m in zip(row, monomials, strict=True)))
             for row in power_sum.coefficients
         )
+        if power_sum.inputs is not None:
+            return cls(tuple(states), sides, time_name, units=dict(units or {}))
         return cls(tuple(states), sides, time_name, power_sum, standard_errors, snapped,
                    dict(units or {}))  # fmt: skip
 
@@ -210,6 +210,32 @@ class Equations:
 
 def _symbols(states: Sequence[str]) -> tuple[sympy.Symbol, ...]:
     return tuple(sympy.Symbol(name) for name in identifiers(states).values())
+
+
+def _product(factors: Sequence[sympy.Expr], exponents: Array) -> sympy.Expr:
+    """prod_k factor_k ** w_k; exp(r x) ** w is exp(w r x)."""
+    powers = []
+    for factor, w in zip(factors, exponents.tolist(), strict=True):
+        if w and isinstance(factor, sympy.exp):
+            rate, symbol = factor.args[0].as_coeff_Mul()
+            powers.append(sympy.exp(number(float(rate) * w) * symbol))
+        elif w:
+            powers.append(sympy.Pow(factor, number(w)))
+    return sympy.Mul(*powers)
+
+
+def _inputs(inputs: Inputs, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr]:
+    """States, functions and sums as expressions."""
+    simple: list[sympy.Expr] = list(symbols)
+    for f in inputs.functions:
+        # A rate that was scaled there and back again is 1 but for the last digit.
+        rate = 1.0 if abs(f.rate - 1.0) < 1e-12 else f.rate
+        simple.append(getattr(sympy, f.name)(number(rate) * symbols[f.state]))
+    sums = inputs.sums
+    inner = [_product(simple, v) for v in sums.exponents]
+    rows = [sympy.Add(1, *(number(float(b)) * m for b, m in zip(row, inner, strict=True)))
+            for row in sums.weights]  # fmt: skip
+    return simple + rows
 
 
 class _GivenUp(Exception):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import make_interp_spline, make_smoothing_spline
 from scipy.linalg import cholesky_banded, solve_banded
 
-from odediscovery.powersum import Array, PowerSum
+from odediscovery.powersum import Array, Inputs, Sums
 from odediscovery.series import TimeSeries
 
 Spline = Callable[[Array], Array]
@@ -55,11 +55,11 @@ NODE, WEIGHT, PARTIAL = _gauss()
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """The states at the quadrature nodes of every interval.
+    """The inputs of a power layer at the quadrature nodes of every interval.
 
     Args:
-        log: ln |x|, [intervals, nodes, states].
-        negative: where x < 0, same shape.
+        log: ln |y|, [intervals, nodes, inputs].
+        negative: where y < 0, same shape.
         coarse: the same by a lower order: what differs is the error of the interpolation.
     """
 
@@ -68,11 +68,22 @@ class Path:
     coarse: Path | None = None
 
     @classmethod
-    def of(cls, x: Array, integer: NDArray[np.bool_], smallest: Array,
+    def of(cls, y: Array, integer: NDArray[np.bool_], smallest: Array,
            coarse: Path | None = None) -> Path:  # fmt: skip
-        """From x; states without `integer` exponents are nonnegative, noise aside."""
-        magnitude = np.where(integer, np.abs(x), x)
-        return cls(np.log(np.maximum(magnitude, smallest)), (x < 0) & integer, coarse)
+        """From y; inputs without `integer` exponents are nonnegative, noise aside."""
+        magnitude = np.where(integer, np.abs(y), y)
+        return cls(np.log(np.maximum(magnitude, smallest)), (y < 0) & integer, coarse)
+
+    def with_sums(self, sums: Sums) -> Path:
+        """The same with the sums u as further inputs; they have to be positive."""
+        if not len(sums):
+            return self
+        u = 1.0 + self.monomials(sums.exponents) @ sums.weights.T
+        return Path(
+            np.concatenate([self.log, np.log(np.maximum(u, TINY))], axis=-1),
+            np.concatenate([self.negative, np.zeros(u.shape, dtype=bool)], axis=-1),
+            None if self.coarse is None else self.coarse.with_sums(sums),
+        )
 
     def monomials(self, exponents: Array) -> Array:
         """prod_k x_k ** W[j, k], [intervals, nodes, monomials]."""
@@ -97,7 +108,8 @@ class Integral:
             the sample itself where there is none.
         row: whether the sample gives a residual for a state, [states, samples].
         noise: standard deviation of the noise of every state, [states].
-        integer: states with whole exponents only, bool [states].
+        inputs: what the power layer sees, without sums.
+        integer: inputs with whole exponents only, bool [inputs].
         factors: Cholesky factor (two diagonals) of the covariance of the rows, one a state.
         counts: residuals of every state, uncertain ones counted in part, [states].
         target: observed states as `reduced` gives integrals, [states, samples].
@@ -111,14 +123,22 @@ class Integral:
     before: NDArray[np.int64]
     row: NDArray[np.bool_]
     noise: Array
+    inputs: Inputs
     integer: NDArray[np.bool_]
     factors: tuple[Array, ...]
     counts: Array
     target: Array
 
     @classmethod
-    def of(cls, series: TimeSeries, noise: Array, integer: NDArray[np.bool_]) -> Integral:
-        """From a dimensionless series; every state is observed in every trajectory."""
+    def of(cls, series: TimeSeries, noise: Array, integer: NDArray[np.bool_],
+           inputs: Inputs) -> Integral:  # fmt: skip
+        """From a dimensionless series; every state is observed in every trajectory.
+
+        Args:
+            integer: states with whole exponents only, bool [states]; of the functions all are
+                such but exp.
+        """
+        of_functions = np.array([f.name != "exp" for f in inputs.functions], dtype=bool)
         time = np.concatenate([t.time for t in series.trajectories])
         values = np.concatenate([t.values for t in series.trajectories])
         length = np.array([len(t.time) for t in series.trajectories])
@@ -133,8 +153,8 @@ class Integral:
         row = seen & (before >= first[owner])
         before = np.where(row, before, np.arange(len(time)))
         plain = cls(
-            time, values, first, left, time[left + 1] - time[left], before, row, noise, integer,
-            (), np.zeros(len(seen)), np.zeros(row.shape),
+            time, values, first, left, time[left + 1] - time[left], before, row, noise, inputs,
+            np.concatenate([integer, of_functions]), (), np.zeros(len(seen)), np.zeros(row.shape),
         )  # fmt: skip
         return plain._whitened(np.zeros(row.shape))
 
@@ -218,9 +238,12 @@ class Integral:
         """The path from the samples alone."""
         return self._path(np.zeros_like(self.values), np.zeros((len(self.left), NODES, 1)))
 
-    def refined(self, path: Path, law: PowerSum) -> Path:
-        """The path that the rates of the law along the old path give, plus what is left over."""
-        rates = path.monomials(law.exponents) @ law.coefficients.T
+    def refined(self, rates: Array) -> Path:
+        """The path that a law's rates along the old path give, plus what is left over.
+
+        Args:
+            rates: at the nodes, [intervals, nodes, states].
+        """
         at_samples = self.cumulative(rates)
         partial = np.einsum("pq,iqc->ipc", PARTIAL, rates) * self.step[:, None, None]
         return self._path(at_samples, at_samples[self.left][:, None, :] + partial)
@@ -239,8 +262,12 @@ class Integral:
                 fine, coarse = _splines(self.time[seen], left_over[seen, i], self.smoothed[i])
                 x[inside, :, i] += fine(nodes[inside])
                 rough[inside, :, i] += coarse(nodes[inside])
-        smallest = np.maximum(TINY, np.where(self.smoothed, NEAR_ZERO * self.noise, 0.0))
-        return Path.of(x, self.integer, smallest, Path.of(rough, self.integer, smallest))
+        smallest = np.full(self.inputs.size, TINY)
+        smallest[: len(self.row)] = np.maximum(
+            TINY, np.where(self.smoothed, NEAR_ZERO * self.noise, 0.0)
+        )
+        lower = Path.of(self.inputs.values(rough), self.integer, smallest)
+        return Path.of(self.inputs.values(x), self.integer, smallest, lower)
 
 
 def _splines(t: Array, y: Array, smoothed: bool) -> tuple[Spline, Spline]:

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.cost import Mask, cost
+from odediscovery.cost import Free, cost, count
 from odediscovery.polish import Polished
-from odediscovery.powersum import Array, PowerSum
+from odediscovery.powersum import Array, Mask, PowerSum
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Candidate:
         initial: start values to begin from, [trajectories, states].
         mean_square: of its weighted training residuals.
         origin: index of the pruned law it came from, for the log.
-        whole: states whose exponents are whole numbers, held and not fitted, bool [states].
+        whole: inputs whose exponents are whole numbers, held and not fitted, bool [inputs].
     """
 
     law: PowerSum
@@ -42,19 +42,21 @@ class Candidate:
     whole: Mask
 
     @property
-    def free(self) -> tuple[Mask, Mask]:
+    def free(self) -> Free:
         """What a fit may change."""
-        return self.law.coefficients != 0, (self.law.exponents != 0) & ~self.whole
+        a, w, b, v = self.law.constants
+        held = self.whole[: v.shape[1]]
+        return a != 0, (w != 0) & ~self.whole, b != 0, (v != 0) & ~held
 
 
-def penalty(law: PowerSum, free: tuple[Mask, Mask], samples: float, starts: int) -> float:
+def penalty(law: PowerSum, free: Free, samples: float, starts: int) -> float:
     """The second part of the criterion.
 
     Args:
         samples: number of observed values N.
         starts: number of fitted start values.
     """
-    fitted = int(free[0].sum() + free[1].sum()) + starts
+    fitted = count(free) + starts
     return cost(law, free, samples) * samples / max(samples - fitted - 2.0, 1.0)
 
 

@@ -18,12 +18,11 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 from scipy.optimize import least_squares
 
-from odediscovery.cost import all_free
-from odediscovery.powersum import TINY, Array, PowerSum
+from odediscovery.cost import Free, all_free, count
+from odediscovery.powersum import TINY, Array, Mask, PowerSum, power_slopes
 from odediscovery.series import TimeSeries
 
 RTOL, ATOL = 1e-9, 1e-11
@@ -47,7 +46,7 @@ class Polished:
         errors: standard errors in the same places; 0 for what was held fixed.
         initial: fitted start values [trajectories, states].
         covariance: of the free constants, in the order of `free` (no start values).
-        free: (bool like coefficients, bool like exponents), what was fitted.
+        free: what was fitted.
         squares: sum of squared residuals of every state [states], in the data's units.
         counts: observed values of every state [states].
         finite: whether the law could be integrated through all trajectories.
@@ -57,7 +56,7 @@ class Polished:
     errors: PowerSum
     initial: Array
     covariance: Array
-    free: tuple[NDArray[np.bool_], NDArray[np.bool_]]
+    free: Free
     squares: Array
     counts: Array
     finite: bool
@@ -66,13 +65,12 @@ class Polished:
 class _Model:
     """Residuals and Jacobian of one law; the unknowns are A, W, then the starts' roots."""
 
-    def __init__(self, law: PowerSum, series: TimeSeries, sigma: Array,
-                 free: tuple[NDArray[np.bool_], NDArray[np.bool_]],
-                 nonnegative: NDArray[np.bool_]) -> None:  # fmt: skip
+    def __init__(self, law: PowerSum, series: TimeSeries, sigma: Array, free: Free,
+                 nonnegative: Mask) -> None:  # fmt: skip
         self.law, self.series, self.sigma = law, series, sigma
         self.free, self.nonnegative = free, nonnegative
         self.a_places, self.w_places = np.nonzero(free[0]), np.nonzero(free[1])
-        self.n_constants = int(free[0].sum() + free[1].sum())
+        self.n_constants = count(free)
         self.n = law.n_states
         # A root of exactly 0 has no gradient and would never leave.
         self.awake = np.maximum(0.1 * sigma, LEAST_START)
@@ -81,17 +79,14 @@ class _Model:
         """Unknowns of the present law and start values."""
         least = np.maximum(initial, self.awake)
         q = np.where(self.nonnegative, np.sqrt(least), initial)
-        return np.concatenate(
-            [self.law.coefficients[self.free[0]], self.law.exponents[self.free[1]], q.ravel()]
-        )
+        constants = zip(self.law.constants, self.free, strict=True)
+        return np.concatenate([*(values[free] for values, free in constants), q.ravel()])
 
     def unpack(self, u: Array) -> tuple[PowerSum, Array]:
         """Law and start values [trajectories, states] of the unknowns."""
-        a, w = self.law.coefficients.copy(), self.law.exponents.copy()
-        n_a = int(self.free[0].sum())
-        a[self.free[0]], w[self.free[1]] = u[:n_a], u[n_a : self.n_constants]
+        law = self.law.with_constants(*filled(self.law.constants, self.free, u[: self.n_constants]))
         q = u[self.n_constants :].reshape(-1, self.n)
-        return PowerSum(a, w), np.where(self.nonnegative, np.maximum(q * q, LEAST_START), q)
+        return law, np.where(self.nonnegative, np.maximum(q * q, LEAST_START), q)
 
     def evaluate(self, u: Array) -> tuple[Array, Array] | None:
         """Weighted residuals [R] and Jacobian [R, unknowns]; None if the law blows up."""
@@ -173,15 +168,17 @@ class _Model:
         """dx/dt [B, n] and d[Phi, Theta]/dt [B, n, n + constants] for x [B, n]."""
         a, w, n = law.coefficients, law.exponents, self.n
         (ai, aj), (wj, wk) = self.a_places, self.w_places
-        base = np.where(w == np.round(w), x[:, None, :], np.maximum(x, TINY)[:, None, :])
-        powers = base**w
-        slopes = np.where(w == 0.0, 0.0, w * base ** (w - 1.0))
-        m = powers.prod(axis=2)
-        others = np.where(np.eye(n, dtype=bool), 1.0, powers[:, :, None, :]).prod(axis=3)
-        ds = a @ (slopes * others) @ s
+        y, last = x, n + len(ai) + len(wj)
+        if law.inputs is not None:
+            y, slopes, inner = law.inputs.linearised(x, self.free[2:])
+        m, dm = power_slopes(y, w)
+        to_input = a @ dm
+        ds = (to_input if law.inputs is None else to_input @ slopes) @ s
         ds[:, ai, n + np.arange(len(ai))] += m[:, aj]
-        log_x = np.log(np.maximum(np.abs(x), TINY))
-        ds[:, :, n + len(ai) :] += a[:, wj] * (m[:, wj] * log_x[:, wk])[:, None, :]
+        log_y = np.log(np.maximum(np.abs(y), TINY))
+        ds[:, :, n + len(ai) : last] += a[:, wj] * (m[:, wj] * log_y[:, wk])[:, None, :]
+        if law.inputs is not None:
+            ds[:, :, last:] += to_input @ inner
         return m @ a.T, ds
 
 
@@ -231,8 +228,7 @@ def residual_squares(
 
 def polish(
     law: PowerSum, series: TimeSeries, initial: Array, sigma: Array, *, floor: Array,
-    nonnegative: NDArray[np.bool_], free: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
-    most: int = 25,
+    nonnegative: Mask, free: Free | None = None, most: int = 25,
 ) -> Polished:  # fmt: skip
     """The law's non-zero constants and start values at the maximum of the likelihood.
 
@@ -243,7 +239,7 @@ def polish(
         floor: standard deviation that rounding and integration alone explain [states]; no
             standard error is computed from smaller residuals.
         nonnegative: states whose start value is fitted through its square root.
-        free: which coefficients and exponents are fitted (default: all that are not zero).
+        free: which constants are fitted (default: all that are not zero).
         most: most evaluations of the Jacobian.
 
     Returns:
@@ -258,16 +254,26 @@ def polish(
     law, initial = model.unpack(u)
     squares, counts, _ = residual_squares(law, series, initial)
     if now is None:
-        nothing = PowerSum(np.full_like(law.coefficients, np.nan),
-                           np.full_like(law.exponents, np.nan))  # fmt: skip
+        nothing = law.with_constants(*(np.full_like(c, np.nan) for c in law.constants))
         size = model.n_constants
         return Polished(law, nothing, initial, np.full((size, size), np.nan), free, squares,
                         counts, finite=False)  # fmt: skip
     covariance = _covariance(now[1], squares, counts, floor, model)
     errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    a, w = np.zeros_like(law.coefficients), np.zeros_like(law.exponents)
-    a[free[0]], w[free[1]] = np.split(errors, [int(free[0].sum())])
-    return Polished(law, PowerSum(a, w), initial, covariance, free, squares, counts, finite=True)
+    a, w, b, v = (np.zeros_like(c) for c in law.constants)
+    of_law = law.with_constants(*filled((a, w, b, v), free, errors))
+    return Polished(law, of_law, initial, covariance, free, squares, counts, finite=True)
+
+
+def filled(
+    constants: tuple[Array, Array, Array, Array], free: Free, values: Array
+) -> tuple[Array, Array, Array, Array]:
+    """The constants with the free ones replaced by `values`, in order."""
+    a, w, b, v = (c.copy() for c in constants)
+    parts = np.split(values, np.cumsum([mask.sum() for mask in free])[:-1])
+    for changed, mask, part in zip((a, w, b, v), free, parts, strict=True):
+        changed[mask] = part
+    return a, w, b, v
 
 
 def _least_squares(

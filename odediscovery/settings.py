@@ -31,16 +31,17 @@ class Settings:
 
     recipe: str = _option("default", "default, paper or as-run")
     seed: int = _option(0, "random seed; the same seed gives the same equations on one machine")
-    members: int = _option(16, "networks trained side by side from random starts")
+    members: int = _option(16, "networks trained side by side from random starts; 0 for none")
     hidden: int = _option(8, "hidden units of a network: an upper bound of distinct monomials")
     max_seconds: float | None = _option(None, "stop after this many seconds with the best so far")
     threads: int | None = _option(None, "processor threads (default: 1, fastest for usual sizes)")
     unit: str = _option("RealNPU", "power unit of the first layer: RealNPU, NPU or Dense")
-    grow: bool = _option(True, "start some members from monomials grown on the integral form")
+    grow: bool = _option(True, "start some members from laws found on the integral form")
     l1: float = _option(0.01, "weight of the L1 norm of all parameters")
     adam_steps: int = _option(1200, "gradient steps before LBFGS")
     learning_rate: float = _option(0.015, "largest learning rate of the gradient steps")
     lbfgs_steps: int = _option(40, "most LBFGS iterations")
+    prune_long: bool = _option(True, "prune in noise on whole trajectories, not on intervals")
 
     def checked(self) -> Settings:
         """These settings, or an `InputError` that names the option that is out of range."""
@@ -57,6 +58,9 @@ class Settings:
                              f"got {self.learning_rate}")  # fmt: skip
         if self.recipe not in RECIPES:
             raise unknown_name("recipe", self.recipe, RECIPES)
+        if self.members < 1 and not (self.recipe == "default" and self.grow):
+            raise InputError(f"--members {self.members} leaves nothing to start from but grown "
+                             "laws: it needs --grow and --recipe default")  # fmt: skip
         if self.unit not in UNITS:
             raise unknown_name("unit", self.unit, UNITS)
         if self.recipe == "default" and self.unit != "RealNPU":
@@ -79,7 +83,7 @@ UNITS = ("RealNPU", "NPU", "Dense")
 # Least and most of an option. Beyond the upper ones a slip is likelier than a wish: the memory of
 # a fit grows with members * hidden.
 LIMITS: Mapping[str, tuple[float, float]] = {
-    "members": (1, 10_000), "hidden": (1, 200), "adam_steps": (0, 10_000_000),
+    "members": (0, 10_000), "hidden": (1, 200), "adam_steps": (0, 10_000_000),
     "lbfgs_steps": (0, 1_000_000), "seed": (0, 2**63 - 1), "l1": (0.0, 1e6),
 }  # fmt: skip
 MOST_THREADS = 1024

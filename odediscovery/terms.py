@@ -70,7 +70,8 @@ def with_errors(
             row_of[int(term["monomial"])] = order.index(int(j))
     order += [j for j in range(parsed.n_monomials) if j not in order]
     law = PowerSum(parsed.coefficients[:, order], parsed.exponents[order])
-    errors = PowerSum(*(np.where(c != 0, np.nan, 0.0) for c in (law.coefficients, law.exponents)))
+    errors = PowerSum(np.where(law.coefficients != 0, np.nan, 0.0),
+                      np.where(law.exponents != 0, np.nan, 0.0))  # fmt: skip
     snapped = (np.zeros(law.coefficients.shape, bool), np.zeros(law.exponents.shape, bool))
     for entry in (*terms, *exponents):
         if int(entry["monomial"]) in row_of:

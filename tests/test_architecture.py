@@ -43,14 +43,15 @@ LAYERS: tuple[dict[str, str], ...] = (
     },
     {
         "field": "", "solve": "field", "windows": "field solve", "optimise": "",
-        "integral": "", "projection": "integral",
+        "integral": "", "projection": "integral", "candidates": "integral", "subsets": "",
+        "shrink": "projection",
     },
     # Stages: none calls another. The judge and snapping read what polish returned, its value.
     {
         "fit": "", "grow": "", "polynomials": "", "prune": "", "extract": "", "polish": "",
         "judge": "polish", "snap": "judge polish",
     },
-    {"search": "", "published": "", "discovery": "published search"},
+    {"ladder": "", "search": "ladder", "published": "", "discovery": "ladder published search"},
     {"heatmaps": "", "plots": "heatmaps", "fronts": "plots", "progress": ""},
     {
         "experiments": "", "experiments.base": "", "experiments.regression": "experiments.base",
@@ -62,13 +63,16 @@ LAYERS: tuple[dict[str, str], ...] = (
             "bench.success",
         ),
         "experiments.registry": " ".join(f"experiments.{n}" for n in ("base", *STUDIES)),
-        "bench": "", "bench.scoring": "", "bench.suites": "", "bench.family": "",
-        "bench.workers": "", "bench.rows": "", "bench.peers": "",
+        "bench": "", "bench.scoring": "bench.family", "bench.suites": "", "bench.family": "",
+        "bench.workers": "", "bench.rows": "", "bench.libraries": "",
+        "bench.peers": "bench.libraries",
         "bench.protocol": "bench.suites",
-        "bench.scores": "bench.family bench.protocol bench.suites",
+        "bench.scores": "bench.family bench.protocol bench.scoring bench.suites",
         "bench.summary": "bench.rows",
         "bench.run": "bench.protocol bench.rows bench.scores bench.suites bench.summary "
                      "bench.workers",
+        "bench.ablation": "bench.protocol bench.rows bench.run bench.summary",
+        "bench.noise": "bench.rows bench.scores bench.summary bench.workers",
         "bench.success": "bench.scoring", "bench.speed": "",
     },
     {
@@ -88,7 +92,8 @@ ONLY = {
     "windows": "field powersum series solve", "integral": "powersum series",
     "bench.family": "powersum", "bench.workers": "errors",
     "bench.rows": "errors files result",
-    "bench.peers": "equations errors expressions powersum series",
+    "bench.libraries": "equations expressions powersum series",
+    "bench.peers": "bench.libraries equations errors expressions powersum series",
     "heatmaps": "network", "plots": "errors files heatmaps result",
     "fronts": "plots powersum series", "progress": "monitor",
 }  # fmt: skip

@@ -38,7 +38,7 @@ from odediscovery.settings import Settings, settings_for
         (["bench", "success", "--each", "0"], "--each must be at least 1, got 0"),
         (["bench", "success", "--out", "."], "choose a file"),
         (["bench", "speed", "--out", "file/below.json"], "cannot be written"),
-        (["bench", "fractal"], "Known: speed, success, fractional, odebench, classics"),
+        (["bench", "fractal"], "Known: speed, success, ablation, fsir-noise, page, fr"),
         (["bench", "odebench", "--ids", "1,2"], "unknown system of odebench '2': "),
         (["bench", "odebench", "--ids", ","], "--ids expects ids"),
         (["bench", "odebench", "--method", "sindy"], "did you mean 'pysindy'? Known: ours"),
@@ -50,6 +50,14 @@ from odediscovery.settings import Settings, settings_for
         (["bench", "odebench", "--seed", "-1"], "--seed must be at least 0"),
         (["bench", "odebench", "--out", "file"], "a file of that name exists"),
         (["bench", "odebench", "--out", "."], "holds something else"),
+        (["bench", "ablation", "--ids", "sir"], "unknown system of fractional 'sir'"),
+        (["bench", "ablation", "--seed", "-1"], "--seed must be at least 0"),
+        (["bench", "fsir-noise", "--sigma", "-1"], "--sigma must be at least 0"),
+        (["bench", "fsir-noise", "--trajectories", "6"], "at least 1 and at most 5, got 6"),
+        (["bench", "fsir-noise", "--draws", "0"], "--draws must be at least 1"),
+        (["bench", "fsir-noise", "--seed", "-1"], "--seed must be at least 0"),
+        (["bench", "fsir-noise", "--max-seconds", "0"], "--max-seconds must be positive"),
+        (["bench", "fsir-noise", "--out", "."], "holds something else"),
     ],
 )
 def test_mistakes_end_in_one_line_before_anything_is_measured(

@@ -34,7 +34,7 @@ FIT: dict[str, tuple[str | bytes, list[str], str]] = {
     "unknown state": (GOOD, ["--states", "S,Infected"], "unknown state 'Infected'"),
     "unknown time": (GOOD, ["--time", "tt"], "did you mean 't'"),
     "unknown group": (GOOD, ["--group", "run"], "'run'"),
-    "no members": (GOOD, ["--members", "0"], "--members must be at least 1, got 0"),
+    "no members": (GOOD, ["--members", "0", "--no-grow"], "leaves nothing to start from"),
     "members no number": (GOOD, ["--members", "many"], "--members"),
     "negative seed": (GOOD, ["--seed", "-1"], "--seed must be at least 0, got -1"),
     "no time": (GOOD, ["--max-seconds", "0"], "--max-seconds must be positive"),

@@ -8,7 +8,7 @@ from faces import FSIR
 from networks import LOGISTIC, PREY, STARTS, series_of, solved
 from scipy.optimize import curve_fit
 
-from odediscovery.cost import Mask, all_free
+from odediscovery.cost import Free, all_free
 from odediscovery.polish import Polished, _least_squares, polish, residual_squares
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.series import TimeSeries
@@ -29,14 +29,15 @@ def growth(sigma: float, seed: int = 0) -> TimeSeries:
     return TimeSeries.from_arrays(T, logistic(T, 0.5, 0.5, 0.1) + noise)
 
 
-def polished(series: TimeSeries, sigma: float, free: tuple[Mask, Mask] | None = None) -> Polished:
+def polished(series: TimeSeries, sigma: float, free: Free | None = None) -> Polished:
     near = PowerSum(LOGISTIC.coefficients * 1.1, LOGISTIC.exponents)
     return polish(near, series, np.array([[0.15]]), np.array([sigma]), floor=NO_FLOOR,
                   nonnegative=POSITIVE, free=free, most=100)  # fmt: skip
 
 
 # Only the coefficients: then the solution is known in closed form.
-COEFFICIENTS = (np.array([[True, True]]), np.array([[False], [False]]))
+NONE = np.zeros((0, 0), dtype=bool)
+COEFFICIENTS = (np.array([[True, True]]), np.array([[False], [False]]), NONE, NONE)
 
 
 def test_clean_data_give_exact_constants() -> None:
@@ -110,10 +111,10 @@ def test_several_trajectories_with_gaps_share_the_constants() -> None:
 
 def test_only_what_is_free_moves_and_zeros_stay() -> None:
     series = series_of(PREY, STARTS[:1], [np.linspace(0, 9, 20)], noise=0.02)
-    free_a, free_w = all_free(PREY)
+    free_a, free_w, *inner = all_free(PREY)
     free_w[1, 0] = free_a[0, 0] = False
     found = polish(PREY, series, STARTS[:1], np.full(2, 0.02), floor=np.full(2, 1e-9),
-                   nonnegative=np.array([True, True]), free=(free_a, free_w))  # fmt: skip
+                   nonnegative=np.array([True, True]), free=(free_a, free_w, *inner))  # fmt: skip
     moved = found.law.coefficients != PREY.coefficients, found.law.exponents != PREY.exponents
     np.testing.assert_array_equal(moved[0], free_a)
     np.testing.assert_array_equal(moved[1], free_w)

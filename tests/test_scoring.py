@@ -60,8 +60,22 @@ def test_each_true_monomial_needs_its_own() -> None:
     assert not same_terms(one_of_them, near)
 
 
+def test_a_sign_or_a_state_too_many_is_another_term() -> None:
+    assert not same_terms(PowerSum(-FSIR.coefficients, FSIR.exponents), FSIR)
+    nearly = np.where(FSIR.exponents == 0, 0.01, FSIR.exponents)
+    assert not same_terms(PowerSum(FSIR.coefficients, nearly), FSIR)
+
+
+def test_terms_are_paired_as_well_as_they_can_be() -> None:
+    # The nearest to 1 is 1.02, but then nothing is left that is near 1.04.
+    truth = PowerSum(np.array([[1.0, 1.0]]), np.array([[1.0], [1.04]]))
+    found = PowerSum(np.array([[1.0, 1.0]]), np.array([[1.02], [0.97]]))
+    assert same_terms(found, truth, 0.035) and not same_terms(found, truth, 0.025)
+
+
 def test_worst_errors() -> None:
     exponent, coefficient = worst_errors(changed(0.03, -0.02), FSIR)
     assert exponent == pytest.approx(0.03)
     assert coefficient == pytest.approx(0.02)
     assert worst_errors(FSIR, FSIR) == (0.0, 0.0)
+    assert worst_errors(PowerSum(-FSIR.coefficients, FSIR.exponents), FSIR) == (np.inf, np.inf)

@@ -34,7 +34,9 @@ def test_plain_values_make_the_same_settings_again() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"members": 0}, "--members must be at least 1, got 0"),
+        ({"members": -1}, "--members must be at least 0, got -1"),
+        ({"members": 0, "recipe": "paper"}, "--members 0 leaves nothing to start from"),
+        ({"members": 0, "grow": False}, "it needs --grow and --recipe default"),
         ({"members": 1_000_000}, "--members must be at most 10000, got 1000000"),
         ({"hidden": 0}, "--hidden must be at least 1, got 0"),
         ({"hidden": 100_000}, "--hidden must be at most 200"),

@@ -16,6 +16,8 @@ from odediscovery.snap import merged_law, snapped
 
 DECAY = PowerSum(np.array([[-0.3]]), np.array([[1.2]]))
 POSITIVE = np.array([True])
+# There are no sums among the inputs.
+NONE = np.zeros((0, 0), dtype=bool)
 
 
 def measured(noise: float, seed: int = 0) -> TimeSeries:
@@ -56,15 +58,15 @@ def test_a_value_the_data_cannot_tell_is_simple_and_not_free() -> None:
 
 def test_monomials_made_equal_are_one() -> None:
     law = PowerSum(np.array([[0.5, -0.2]]), np.array([[1.0], [1.0]]))
-    free = (np.ones((1, 2), dtype=bool), np.zeros((2, 1), dtype=bool))
-    merged, (free_a, free_w) = merged_law(law, free)
+    free = (np.ones((1, 2), dtype=bool), np.zeros((2, 1), dtype=bool), NONE, NONE)
+    merged, (free_a, free_w, *_) = merged_law(law, free)
     assert merged.coefficients.tolist() == [[0.3]]
     assert free_a.tolist() == [[True]] and free_w.tolist() == [[False]]
 
 
 def test_held_exponents_cost_less_than_free_ones_and_exotic_values_most() -> None:
     law = PowerSum(np.array([[1.0]]), np.array([[1.0]]))
-    held = (law.coefficients != 0, np.zeros((1, 1), dtype=bool))
+    held = (law.coefficients != 0, np.zeros((1, 1), dtype=bool), NONE, NONE)
     assert cost(law, held, 100) < cost(law, all_free(law), 100)
     assert cost(law, all_free(law), 100) == pytest.approx(2 * price(1, 100))
     assert kind(1.0) < kind(2.0) < kind(3.0) < kind(1 / 3) == kind(0.123)

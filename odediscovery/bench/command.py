@@ -1,8 +1,8 @@
 """`odediscovery bench SUITE`: systems with a known answer, and measurements of the project itself.
 
-A suite (`fractional`, `odebench`, `classics`) writes a folder of rows and a summary; `speed` and
-`success` print a table and, on request, write a JSON file. The commands import what they measure
-when they run, so that help is instant.
+A suite (`fractional`, `odebench`, `classics`), `ablation` and `fsir-noise` write a folder of rows
+and a summary; `speed` and `success` print a table and, on request, write a JSON file. The
+commands import what they measure when they run, so that help is instant.
 """
 
 # Imports inside the commands are the point: help has to come before torch could be loaded.
@@ -16,7 +16,7 @@ import os
 import platform
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,6 +39,7 @@ SUITES = {
     "classics": "The known systems of `simulate`.",
 }
 METHODS = ("ours", "pysindy", "pyoperon")
+NOTHING = "stopped before the first system was done; nothing is kept"
 
 
 class _Suites(TyperGroup):
@@ -64,6 +65,12 @@ def _flag(text: str) -> Any:
 
 Seed = Annotated[int, _flag("random seed (default: 0)")]
 JsonOut = Annotated[Path | None, _flag("JSON file to write (default: none)")]
+Ids = Annotated[str | None, _flag("systems, with commas between (default: all)")]
+Jobs = Annotated[int, _flag("systems run side by side, one thread each (default: 1)")]
+MaxSeconds = Annotated[float, _flag("time limit of a system (default: 180)")]
+Folder = Annotated[Path | None, _flag("folder to write; one begun before is continued (default: "
+                                      "bench-NAME-... named by the options)")]  # fmt: skip
+Quiet = Annotated[bool, _flag("no progress on standard error")]
 
 
 @bench.command()
@@ -113,26 +120,22 @@ def _suite(
     drop: Annotated[float, _flag("share of the samples left out at random (default: 0)")] = 0.0,
     trajectories: Annotated[int, _flag("how many starts to train on (default: 1)")] = 1,
     method: Annotated[str, _flag("ours, pysindy, pyoperon or all (default: ours)")] = "ours",
-    ids: Annotated[str | None, _flag("systems, with commas between (default: all)")] = None,
-    jobs: Annotated[int, _flag("systems run side by side, one thread each (default: 1)")] = 1,
-    max_seconds: Annotated[float, _flag("time limit of a system (default: 180)")] = 180.0,
+    ids: Ids = None,
+    jobs: Jobs = 1,
+    max_seconds: MaxSeconds = 180.0,
     seed: Seed = 0,
-    out: Annotated[Path | None, _flag("folder to write; one begun before is continued "
-                                      "(default: bench-SUITE-... named by the options)")] = None,
-    quiet: Annotated[bool, _flag("no progress on standard error")] = False,
+    out: Folder = None,
+    quiet: Quiet = False,
 ) -> None:  # fmt: skip
     """Run a suite: a row a system in rows.jsonl, tables in summary.md."""
     suite = str(context.info_name)
     if method not in (*METHODS, "all"):
         raise unknown_name("method", method, (*METHODS, "all"))
-    chosen = None if ids is None else [id.strip() for id in ids.split(",") if id.strip()]
-    if chosen == []:
-        raise InputError("--ids expects ids with commas between, got none")
+    chosen = _ids(ids)
     from odediscovery.bench.protocol import Protocol
     from odediscovery.bench.run import Study, run_suite
     from odediscovery.bench.suites import load_suite
     from odediscovery.bench.summary import markdown
-    from odediscovery.files import write_whole
     from odediscovery.progress import TerminalMonitor
 
     study = Study(suite, Protocol(sigma, drop, trajectories, seed), max_seconds).checked()
@@ -142,19 +145,104 @@ def _suite(
     monitor = TerminalMonitor(quiet=quiet)
     with monitor.shown():
         rows = run_suite(study, methods, folder, ids=chosen, jobs=jobs, monitor=monitor,
-                         say=(lambda _: None) if quiet else _progress)  # fmt: skip
+                         say=_sayer(quiet))  # fmt: skip
     if not rows:
-        print("stopped before the first system was done; nothing is kept")
+        print(NOTHING)
         return
     text = markdown(study.as_dict(), rows, len(load_suite(suite)))
-    write_whole(folder / "summary.md", text.encode())
-    print(text, end="")
-    more = "; stopped early, the same command goes on" if monitor.stopping() else ""
-    print(f"\nwritten to {folder}{more}")
+    _tell(text, folder, bool(monitor.stopping()))
+
+
+@bench.command()
+def ablation(
+    ids: Ids = None,
+    jobs: Jobs = 1,
+    max_seconds: MaxSeconds = 180.0,
+    seed: Seed = 0,
+    out: Folder = None,
+    quiet: Quiet = False,
+) -> None:
+    """Show what each stage of a fit brings: the fractional suite without one at a time."""
+    chosen = _ids(ids)
+    from odediscovery.bench.ablation import markdown, run_ablation
+    from odediscovery.progress import TerminalMonitor
+
+    folder = out or Path(f"bench-ablation-seed{seed}")
+    monitor = TerminalMonitor(quiet=quiet)
+    with monitor.shown():
+        rows = run_ablation(folder, seed=seed, max_seconds=max_seconds, ids=chosen, jobs=jobs,
+                            monitor=monitor, say=_sayer(quiet))  # fmt: skip
+    if not any(rows.values()):
+        print(NOTHING)
+        return
+    _tell(markdown(rows), folder, bool(monitor.stopping()))
+
+
+@bench.command("fsir-noise")
+def fsir_noise(
+    sigma: Annotated[float, _flag("noise: a share of each state's standard deviation "
+                                  "(default: 0.05)")] = 0.05,
+    trajectories: Annotated[int, _flag("measured from different starts, 1 to 5 (default: 1)")] = 1,
+    draws: Annotated[int, _flag("draws of the noise (default: 20)")] = 20,
+    jobs: Annotated[int, _flag("draws fitted side by side, one thread each (default: 1)")] = 1,
+    max_seconds: Annotated[float, _flag("time limit of a draw (default: 180)")] = 180.0,
+    seed: Annotated[int, _flag("number of the first draw (default: 0)")] = 0,
+    out: Folder = None,
+    quiet: Quiet = False,
+) -> None:  # fmt: skip
+    """Count the draws of noise in which exactly the terms of fSIR are found."""
+    from odediscovery.bench.noise import Draws, markdown, run_draws
+    from odediscovery.progress import TerminalMonitor
+
+    about = Draws(sigma, trajectories, seed, max_seconds).checked()
+    name = f"bench-fsir-noise-sigma{sigma:g}-trajectories{trajectories}-seed{seed}"
+    folder = out or Path(name)
+    monitor = TerminalMonitor(quiet=quiet)
+    with monitor.shown():
+        rows = run_draws(about, draws, folder, jobs=jobs, monitor=monitor, say=_sayer(quiet))
+    if not rows:
+        print(NOTHING)
+        return
+    _tell(markdown(about, rows), folder, bool(monitor.stopping()))
+
+
+@bench.command()
+def page(
+    folders: Annotated[list[Path], typer.Argument(help="folders that a suite wrote")],
+) -> None:
+    """Print one table of several folders of suites, methods side by side."""
+    from odediscovery.bench.suites import load_suite
+    from odediscovery.bench.summary import side_by_side
+
+    print(side_by_side(folders, {name: len(load_suite(name)) for name in SUITES}))
 
 
 for _name, _help in SUITES.items():
     bench.command(_name, help=_help)(_suite)
+
+
+def _ids(text: str | None) -> list[str] | None:
+    """The ids that were named, None for all."""
+    if text is None:
+        return None
+    chosen = [id.strip() for id in text.split(",") if id.strip()]
+    if not chosen:
+        raise InputError("--ids expects ids with commas between, got none")
+    return chosen
+
+
+def _sayer(quiet: bool) -> Callable[[str], None]:
+    return (lambda _: None) if quiet else _progress
+
+
+def _tell(text: str, folder: Path, stopped: bool) -> None:
+    """Print a summary and keep it beside its rows."""
+    from odediscovery.files import write_whole
+
+    write_whole(folder / "summary.md", text.encode())
+    print(text, end="")
+    more = "; stopped early, the same command goes on" if stopped else ""
+    print(f"\nwritten to {folder}{more}")
 
 
 def _methods(names: Sequence[str]) -> dict[str, Method]:

@@ -26,6 +26,8 @@ from odediscovery.powersum import Array
 POINTS = 300
 # Largest residual, as a share of g, that is only rounding.
 ROUNDING = 1e-11
+# Smallest coefficient, as a share of the true one, with which a term is there.
+WEIGHT = 1e-6
 _FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "exp": np.exp, "log": np.log, "Abs": np.abs,
     "sign": np.sign, "tanh": np.tanh,
@@ -145,11 +147,12 @@ class _Family:
         except (ValueError, np.linalg.LinAlgError):
             return None
         vanishes = np.sqrt(np.mean(residual**2)) <= ROUNDING
-        # A term with the other sign, or without weight, is another term.
-        if not (vanishes and (u * self.outer > 0).all()):
+        share = u * size / self.outer
+        # A term with the other sign, or without weight but for rounding, is another term.
+        if not (vanishes and (share > WEIGHT).all()):
             return None
         inner = np.abs(theta - self.theta) / np.maximum(np.abs(self.theta), 1.0)
-        outer = np.abs(u * size / self.outer - 1.0)
+        outer = np.abs(share - 1.0)
         return Member(float(inner.max(initial=0.0)), float(outer.max()))
 
     def _terms(self, constants: _Constants) -> Array:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -41,11 +42,12 @@ class Rows:
         self._done = {(row["id"], row["method"]) for row in rows}
 
     @classmethod
-    def claim(cls, folder: Path, study: dict[str, Any]) -> Rows:
+    def claim(cls, folder: Path, study: dict[str, Any], columns: Sequence[str] = COLUMNS) -> Rows:
         """Make the folder ours, or find in it the same study begun before.
 
         Args:
             study: what all rows share.
+            columns: what a row tells; a line that tells anything else is no row.
 
         Raises:
             InputError: the folder holds another study or something else, or cannot be written.
@@ -66,7 +68,7 @@ class Rows:
             folder.mkdir(parents=True, exist_ok=True)
             if not about.is_file():
                 write_whole(about, (json.dumps(document, indent=1) + "\n").encode())
-            rows, whole = _read(folder / "rows.jsonl")
+            rows, whole = _read(folder / "rows.jsonl", columns)
             if not whole:
                 # A line that was cut short would swallow the next one.
                 text = "".join(json.dumps(row) + "\n" for row in rows)
@@ -106,7 +108,7 @@ def _check_same(folder: Path, study: dict[str, Any]) -> None:
                          "choose a new folder or ask for the same")  # fmt: skip
 
 
-def _read(file: Path) -> tuple[list[Row], bool]:
+def _read(file: Path, columns: Sequence[str]) -> tuple[list[Row], bool]:
     """The rows of a file, and whether all of it was rows."""
     if not file.is_file():
         return [], True
@@ -117,6 +119,6 @@ def _read(file: Path) -> tuple[list[Row], bool]:
             row = json.loads(line)
         except ValueError:
             continue
-        if line.endswith("\n") and isinstance(row, dict) and set(COLUMNS) == set(row):
+        if line.endswith("\n") and isinstance(row, dict) and set(columns) == set(row):
             rows.append(row)
     return rows, len(rows) == len(lines)

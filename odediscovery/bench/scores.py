@@ -16,13 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import sympy
-from scipy.optimize import linear_sum_assignment
 
 from odediscovery.bench.family import Member, member
 from odediscovery.bench.protocol import Protocol, true_trajectory
+from odediscovery.bench.scoring import distance
 from odediscovery.bench.suites import Problem
 from odediscovery.equations import Equations
-from odediscovery.powersum import Array, PowerSum
+from odediscovery.powersum import Array
 
 # Largest difference of exponents and inner constants, absolute, relative above 1.
 CLEAN_TOLERANCE, NOISY_TOLERANCE = 0.02, 0.1
@@ -31,8 +31,6 @@ COEFFICIENT_TOLERANCE = 0.05
 # Evaluations of the right-hand sides, seconds at most, after which equations count as failed; the
 # truth needs a sixth of them at most.
 _MOST_EVALUATIONS = 50_000
-# A coefficient of this share of the largest one is what rounding left of a term that cancels.
-_CANCELLED = 1e-13
 
 
 @dataclass(frozen=True)
@@ -121,46 +119,12 @@ def same_law(found: Equations, truth: Equations, box: Array) -> Member | None:
     (0.01, 0.01)
     """
     if found.power_sum is not None and truth.power_sum is not None:
-        rows = [
-            _same_terms(a, b)
-            for a, b in zip(_terms(found.power_sum), _terms(truth.power_sum), strict=True)
-        ]
-    else:
-        rows = [
-            member(side, lambda x, i=i: found.rates(x)[..., i], truth.symbols, box)  # type: ignore[misc]
-            for i, side in enumerate(truth.right_hand_sides)
-        ]
+        return distance(found.power_sum, truth.power_sum, np.abs(box).max(axis=1))
+    rows = [
+        member(side, lambda x, i=i: found.rates(x)[..., i], truth.symbols, box)  # type: ignore[misc]
+        for i, side in enumerate(truth.right_hand_sides)
+    ]
     alike = [row for row in rows if row is not None]
     if len(alike) < len(rows):
         return None
     return Member(max(row.inner for row in alike), max(row.outer for row in alike))
-
-
-# The terms of one equation: coefficients [n] and exponents [n, states].
-_Terms = tuple[Array, Array]
-
-
-def _terms(law: PowerSum) -> list[_Terms]:
-    law = law.merged()
-    rows = []
-    for a in law.coefficients:
-        there = np.abs(a) > _CANCELLED * np.abs(a).max(initial=0.0)
-        rows.append((a[there], law.exponents[there]))
-    return rows
-
-
-def _same_terms(found: _Terms, truth: _Terms) -> Member | None:
-    """Each true term paired with one found term of the same states and sign."""
-    (a, w), (b, v) = found, truth
-    if len(a) != len(b):
-        return None
-    if not len(b):
-        return Member(0.0, 0.0)
-    apart = np.abs(w[:, None] - v) / np.maximum(np.abs(v), 1.0)
-    # A factor x**0.01 is one state too many, not an exponent that is nearly right.
-    alike = ((w[:, None] != 0) == (v != 0)).all(axis=2) & (np.sign(a)[:, None] == np.sign(b))
-    cost = np.where(alike, apart.max(axis=2), 1e6)
-    k, j = linear_sum_assignment(cost)
-    if not alike[k, j].all():
-        return None
-    return Member(float(cost[k, j].max()), float(np.abs(a[k] / b[j] - 1.0).max()))

@@ -1,14 +1,48 @@
-"""Is a found law the true one?"""
+"""Is a found sum of products of powers the true one, term by term?"""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
-from odediscovery.powersum import PowerSum
+from odediscovery.bench.family import Member
+from odediscovery.powersum import Array, PowerSum
+
+# A term of this share of the largest one is what rounding left of a term that cancels.
+_CANCELLED = 1e-13
+
+# The terms of one equation: coefficients [n] and exponents [n, states].
+_Terms = tuple[Array, Array]
+
+
+def distance(found: PowerSum, truth: PowerSum, size: Array | None = None) -> Member | None:
+    """How far the constants of two laws with the same terms are apart; None for other terms.
+
+    Every true term is paired with one found term of the same equation, states and sign, so that
+    the exponents are as near as they can be, and none is left over. A monomial that stands in
+    several equations may have another exponent in each.
+
+    Args:
+        size: how large each state becomes [states], 1 if not given; a term that rounding has left
+            is told by its own size.
+
+    >>> truth = PowerSum(np.array([[-0.5]]), np.array([[1.0]]))
+    >>> near = distance(PowerSum(np.array([[-0.4]]), np.array([[0.98]])), truth)
+    >>> round(near.inner, 4), round(near.outer, 4)
+    (0.02, 0.2)
+    """
+    if found.inputs is not None or truth.inputs is not None or found.n_states != truth.n_states:
+        return None
+    size = np.ones(truth.n_states) if size is None else np.where(size > 0, size, 1.0)
+    rows = [_paired(a, b) for a, b in zip(_terms(found, size), _terms(truth, size), strict=True)]
+    alike = [row for row in rows if row is not None]
+    if len(alike) < len(rows):
+        return None
+    return Member(max(row.inner for row in alike), max(row.outer for row in alike))
 
 
 def same_terms(found: PowerSum, truth: PowerSum, tolerance: float = 0.05) -> bool:
-    """Whether both have exactly the same monomials in the same equations.
+    """Whether both have exactly the same terms.
 
     Args:
         tolerance: largest difference of exponents, absolute, relative above 1.
@@ -17,32 +51,40 @@ def same_terms(found: PowerSum, truth: PowerSum, tolerance: float = 0.05) -> boo
     >>> same_terms(PowerSum(np.array([[-0.4]]), np.array([[0.98]])), decay)
     True
     """
-    found, truth = found.merged(), truth.merged()
-    if found.coefficients.shape != truth.coefficients.shape:
-        return False
-    free = set(range(found.n_monomials))
-    for j, w in enumerate(truth.exponents):
-        near = [
-            k for k in free
-            if np.all(np.abs(found.exponents[k] - w) <= tolerance * np.maximum(np.abs(w), 1.0))
-            and np.array_equal(found.coefficients[:, k] != 0, truth.coefficients[:, j] != 0)
-        ]  # fmt: skip
-        if not near:
-            return False
-        free.remove(near[0])
-    return True
+    apart = distance(found, truth)
+    return apart is not None and apart.inner <= tolerance + 1e-9
 
 
 def worst_errors(found: PowerSum, truth: PowerSum) -> tuple[float, float]:
-    """Largest absolute error of an exponent and largest relative error of a coefficient.
+    """Largest error of an exponent, absolute, relative above 1, and largest relative error of a
+    coefficient; infinite where the terms are not the same."""
+    apart = distance(found, truth)
+    return (np.inf, np.inf) if apart is None else (apart.inner, apart.outer)
 
-    Both laws have the same terms (`same_terms`); monomials may come in another order.
-    """
-    exponent = coefficient = 0.0
-    for j, w in enumerate(truth.exponents):
-        k = int(np.argmin(np.abs(found.exponents - w).max(axis=1)))
-        exponent = max(exponent, float(np.abs(found.exponents[k] - w).max(initial=0.0)))
-        there = truth.coefficients[:, j] != 0
-        relative = found.coefficients[there, k] / truth.coefficients[there, j] - 1.0
-        coefficient = max(coefficient, float(np.abs(relative).max(initial=0.0)))
-    return exponent, coefficient
+
+def _terms(law: PowerSum, size: Array) -> list[_Terms]:
+    law = law.merged()
+    monomials = np.exp(np.clip(law.exponents @ np.log(size), -300.0, 300.0))
+    rows = []
+    for a in law.coefficients:
+        terms = np.abs(a) * monomials
+        there = (a != 0) & (terms > _CANCELLED * terms.max(initial=0.0))
+        rows.append((a[there], law.exponents[there]))
+    return rows
+
+
+def _paired(found: _Terms, truth: _Terms) -> Member | None:
+    """Each true term paired with one found term of the same states and sign."""
+    (a, w), (b, v) = found, truth
+    if len(a) != len(b):
+        return None
+    if not len(b):
+        return Member(0.0, 0.0)
+    apart = np.abs(w[:, None] - v) / np.maximum(np.abs(v), 1.0)
+    # A factor x**0.01 is one state too many, not an exponent that is nearly right.
+    alike = ((w[:, None] != 0) == (v != 0)).all(axis=2) & (np.sign(a)[:, None] == np.sign(b))
+    cost = np.where(alike, apart.max(axis=2), 1e6)
+    k, j = linear_sum_assignment(cost)
+    if not alike[k, j].all():
+        return None
+    return Member(float(cost[k, j].max()), float(np.abs(a[k] / b[j] - 1.0).max()))

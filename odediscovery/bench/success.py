@@ -19,10 +19,11 @@ from odediscovery.bench.scoring import same_terms
 from odediscovery.equations import Equations
 from odediscovery.extract import laws_of
 from odediscovery.judge import Candidate, penalty
+from odediscovery.ladder import SETTLED
 from odediscovery.monitor import Monitor
 from odediscovery.prepare import Prepared, pooled, prepare
 from odediscovery.prune import Elimination
-from odediscovery.search import SETTLED, prune_laws, random_members, trained
+from odediscovery.search import prune_laws, random_members, trained
 from odediscovery.settings import Settings
 from odediscovery.systems import get_system, simulate_system
 

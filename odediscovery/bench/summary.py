@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,7 +76,7 @@ def _totals(groups: Sequence[tuple[str, Sequence[Row]]], title: str, of: int | N
             f"{np.median(nodes):g}" if nodes else "-", f"{np.median(seconds):.1f}",
             f"{sum(seconds):.0f}",
         ))  # fmt: skip
-    return _table(header, lines)
+    return table(header, lines)
 
 
 def _share(rows: Sequence[Row], hit: Callable[[Row], bool]) -> str:
@@ -95,12 +97,76 @@ def _systems(rows: Sequence[Row]) -> str:
             "-" if row["complexity"] is None else str(row["complexity"]), f"{row['seconds']:.1f}",
             "failed" if row["failed"] else row["outcome"], told.replace("|", "\\|"),
         ))  # fmt: skip
-    return _table(header, lines)
+    return table(header, lines)
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows of text as a table in Markdown."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
+    """One table of several kept folders, conditions with all their methods side by side.
+
+    Args:
+        folders: of suites, each with study.json and rows.jsonl.
+        sizes: how many systems every suite has.
+
+    Raises:
+        InputError: a folder holds no rows of a suite.
+    """
+    header = (
+        "condition", "method", "EXACT", "RECON (R2 > 0.9)", "RECON > 0.999", "GEN", "median s",
+        "95 % s", "longest s",
+    )  # fmt: skip
+    lines = []
+    for folder in folders:
+        study, rows = _kept(folder, sizes)
+        for method in dict.fromkeys(row["method"] for row in rows):
+            of_it = [row for row in rows if row["method"] == method]
+            key = (list(sizes).index(study["suite"]), study["sigma"], study["drop"],
+                   study["trajectories"], study["seed"], method != "ours")  # fmt: skip
+            lines.append((key, (_condition(study), *_figures(of_it, sizes[study["suite"]]))))
+    return table(header, [line for _, line in sorted(lines, key=lambda pair: pair[0])])
+
+
+def _kept(folder: Path, sizes: Mapping[str, int]) -> tuple[dict[str, Any], list[Row]]:
+    """The study of a folder and its rows."""
+    try:
+        study = json.loads((folder / "study.json").read_text(encoding="utf-8"))
+        lines = (folder / "rows.jsonl").read_text(encoding="utf-8").splitlines()
+        rows = [json.loads(line) for line in lines]
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder}: expected a folder of `bench SUITE` with study.json and "
+                         f"rows.jsonl, got {type(error).__name__}") from None  # fmt: skip
+    if not isinstance(study, dict) or study.get("suite") not in sizes or not rows:
+        raise InputError(f"{folder}: holds no rows of a suite ({', '.join(sizes)})")
+    return study, rows
+
+
+def _condition(study: Mapping[str, Any]) -> str:
+    """What the training data of a study were, in words."""
+    parts = [f"`{study['suite']}`"]
+    parts.append(f"{100 * study['sigma']:g} % noise" if study["sigma"] else "clean")
+    if study["drop"]:
+        share = "half" if study["drop"] == 0.5 else f"{100 - 100 * study['drop']:g} %"
+        parts.append(f"{share} of the samples")
+    n = study["trajectories"]
+    parts.append("1 trajectory" if n == 1 else f"{n} trajectories")
+    parts += [f"seed {study['seed']}"] if study["seed"] else []
+    return ", ".join(parts)
+
+
+def _figures(rows: Sequence[Row], size: int) -> tuple[str, ...]:
+    """The cells of one method under one condition."""
+    n, seconds = len(rows), [row["seconds"] for row in rows]
+    hits = [sum(row["exact"] for row in rows)]
+    hits += [sum(row[key] is not None and row[key] > bound for row in rows)
+             for key, bound in (("recon", 0.9), ("recon", 0.999), ("gen", 0.9))]  # fmt: skip
+    times = (np.median(seconds), np.percentile(seconds, 95), max(seconds))
+    method = rows[0]["method"] if n == size else f"{rows[0]['method']}, {n} of {size} systems"
+    return (method, f"{hits[0]} of {n}", *map(str, hits[1:]), *(f"{t:.1f}" for t in times))
 
 
 def _short(texts: Mapping[str, str]) -> str:

@@ -11,6 +11,8 @@ measured as |ln(result / truth)|. A Linear layer and a NALU in the unit's place 
 A unit may scale what it reads (a weight of -1 in the sum, a pair of signs in the product), so
 single digits are judged as they reach the state: unit([s_0, r(image)]), rounded, signs dropped.
 
+What is learned from is an image with fresh noise on its pixels, what is tested on is not.
+
 Source: Madsen and Johansen, Neural Arithmetic Units (2020), Sec. 4.2, with MNIST and sequences
 of up to 1000; here the 8 x 8 images that scikit-learn ships. The product leaves out the digit 0,
 which would hide what the other images are.
@@ -50,12 +52,15 @@ from odediscovery.units import NALU, NAU, NMU, AbstractUnit, Linear
 TASKS = {"sum": ("NAU", "Linear", "NALU"), "product": ("NMU", "Linear", "NALU")}
 TRAINED = {"sum": 10, "product": 2}
 LENGTHS = {"sum": (1, 2, 5, 10, 20, 50, 100), "product": (1, 2, 4, 8, 12, 16, 20)}
-RUNS, STEPS = 5, 3000
+RUNS, STEPS = 5, 6000
 QUICK_RUNS, QUICK_STEPS = 2, 25
 # Images of a step and member: 16 sequences of 10 for the sum, 80 of 2 for the product.
 IMAGES, TEST = 160, 500
 HELD_OUT = 500
 RATE = 3e-3
+# Standard deviation of what is added to every pixel that is learned from (from -1 to 1): a thousand
+# images are few for the reader.
+NOISE = 0.3
 # The unit's own regulariser grows from 0 between these parts of the steps (the paper's ramp);
 # the squared error that it is added to is divided by the variance of the targets.
 REGULARISER, RAMP = 1.0, {"sum": (0.1, 0.5), "product": (0.4, 0.8)}
@@ -69,13 +74,15 @@ class Images(NamedTuple):
 
 
 class Reader(nn.Module):
-    """8 x 8 images -> one number each; two convolutions and a linear layer a member.
+    """8 x 8 images -> one number each; two convolutions and two dense layers a member.
 
     The members are the groups of the convolutions. The last shift begins at 4.5, the middle of
     the digits: a unit whose weights do not add up or multiply has to change them at once.
     """
 
-    def __init__(self, members: int, generator: torch.Generator, *, narrow: int, wide: int) -> None:
+    def __init__(
+        self, members: int, generator: torch.Generator, *, narrow: int, wide: int, dense: int
+    ) -> None:
         super().__init__()
         self.members = members
 
@@ -85,7 +92,9 @@ class Reader(nn.Module):
 
         self.first = he(members * narrow, 1, 3, 3, fan=9)
         self.second = he(members * wide, narrow, 3, 3, fan=9 * narrow)
-        self.last = he(members, 9 * wide, 1, fan=9 * wide)
+        self.dense = he(members, 9 * wide, dense, fan=9 * wide)
+        self.last = he(members, dense, 1, fan=dense)
+        self.dense_shift = nn.Parameter(torch.zeros(members, 1, dense))
         self.offset = nn.Parameter(torch.full((members, 1), 4.5))
         self.shifts = nn.ParameterList(
             [nn.Parameter(torch.zeros(members * n)) for n in (narrow, wide)]
@@ -97,8 +106,8 @@ class Reader(nn.Module):
         h = functional.conv2d(pixels.transpose(0, 1), self.first, shifts[0], groups=m)
         h = functional.max_pool2d(functional.relu(h), 2)
         h = functional.relu(functional.conv2d(h, self.second, shifts[1], padding=1, groups=m))
-        h = h.reshape(h.shape[0], m, -1)
-        return ((h.transpose(0, 1) @ self.last)[..., 0] + self.offset).to(torch.float64)
+        h = h.reshape(h.shape[0], m, -1).transpose(0, 1) @ self.dense + self.dense_shift
+        return ((functional.relu(h) @ self.last)[..., 0] + self.offset).to(torch.float64)
 
 
 class Digits(Experiment):
@@ -117,7 +126,7 @@ class Digits(Experiment):
         runs, steps = (RUNS, STEPS) if plan.full else (QUICK_RUNS, QUICK_STEPS)
         source = plan.generator(batch)
         unit = _unit(model, runs, source)
-        reader = Reader(runs, source, narrow=8, wide=16)
+        reader = Reader(runs, source, narrow=8, wide=16, dense=64)
         # One division into images for learning and for testing, whatever the batch.
         seen, held_out = images(task, plan.generator({"task": task}, "division"))
         _train(reader, unit, task, seen, steps, source, monitor)
@@ -203,11 +212,14 @@ def truth(task: str, digits: Tensor) -> Tensor:
 
 def _unit(model: str, runs: int, source: torch.Generator) -> AbstractUnit:
     base: dict[str, Any] = {"members": runs, "generator": source}
-    if model == "NAU":
-        return NAU(2, 1, clip=True, **base)
     if model == "NMU":
         return NMU(2, 1, low=0.25, high=0.75, **base)
-    return Linear(2, 1, **base) if model == "Linear" else NALU(2, 1, **base)
+    if model == "NALU":
+        return NALU(2, 1, **base)
+    unit = NAU(2, 1, clip=True, **base) if model == "NAU" else Linear(2, 1, **base)
+    # As the NMU's: behind a negative weight the reader has to turn its sign first.
+    parameters_of(unit)["weight"].data.abs_()
+    return unit
 
 
 def _train(
@@ -225,7 +237,9 @@ def _train(
     monitor.stage(f"{task} {unit.name}", steps)
     for step in range(steps):
         which = torch.randint(0, len(seen.digits), shape, generator=source)
-        read = reader(seen.pixels[which.flatten(1)]).reshape(shape)
+        pixels = seen.pixels[which.flatten(1)]
+        pixels = pixels + NOISE * torch.randn(pixels.shape, generator=source)
+        read = reader(pixels).reshape(shape)
         off = result(task, unit, read) - truth(task, seen.digits[which])
         loss = off.square().mean(dim=-1) / variance
         ramp = min(max((step - begin) / (end - begin), 0.0), 1.0)

@@ -1,4 +1,7 @@
-"""Levenberg-Marquardt on a chain of units: what Adam leaves off, all members at once."""
+"""Levenberg-Marquardt on a chain of units: what Adam leaves off, all members at once.
+
+A wide chain is thinned before: LM's cost grows with the cube of the unknowns.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,11 @@ from torch import Tensor, nn
 
 from odediscovery.experiments.regression import layers, parameters_of
 from odediscovery.optimise import levenberg_marquardt
+from odediscovery.units import NAU, NMU, RealNPU
+
+# Least weight of a kept NMU factor (at 0 it has no gradient), least |value| behind a logarithm,
+# ridge of the exponents' regression, largest ln of the constant that it hands to a hidden unit.
+LEAST_FACTOR, TINY, RIDGE, LARGEST_SHIFT = 0.02, 1e-12, 1e-2, 12.0
 
 
 class ChainResiduals:
@@ -90,3 +98,81 @@ def refit(
         for name, value in parameters_of(unit).items():
             value.data.copy_(p[name])
     return fitted.sum_of_squares
+
+
+@torch.no_grad()
+def thinned(network: nn.Sequential, x: Tensor, y: Tensor, kept: int) -> nn.Sequential:
+    """The `kept` hidden units of every member whose factors vary most, as a chain of its own.
+
+    Args:
+        network: NAU, then an NMU, an NPU or a RealNPU with one output.
+        x, y: samples that all members share, [1, samples, inputs] and [1, samples, 1].
+
+    Returns:
+        NAU, then an NMU or a RealNPU: gates are 1 and fixed, imaginary parts are left out, and
+        exponents begin where they fit ln |y| best.
+    """
+    sums, products = layers(network)
+    h = sums(x)
+    if isinstance(products, NMU):
+        weight = products.weight[:, None, 0].clamp(0.0, 1.0)
+        size = (weight * h + 1.0 - weight).abs().clamp_min(TINY).log()
+    else:
+        p = parameters_of(products)
+        gate = p["gate"][:, None].clamp(0.0, 1.0)
+        size = (gate * h.abs() + 1.0 - gate).clamp_min(TINY).log() * p["real"]
+    best = size.std(dim=1).nan_to_num(0.0).argsort(dim=1, descending=True)[:, :kept]
+    members, inputs = len(best), x.shape[-1]
+    first = NAU(inputs, kept, members=members)
+    chosen = best[:, :, None].expand(-1, -1, inputs)
+    first.weight.data.copy_(parameters_of(sums)["weight"].gather(1, chosen))
+    if isinstance(products, NMU):
+        factors = NMU(kept, 1, members=members)
+        own = products.weight.gather(2, best[:, None]).clamp(LEAST_FACTOR, 1.0)
+        factors.weight.data.copy_(own)
+        return nn.Sequential(first, factors)
+    powers = RealNPU(kept, 1, members=members)
+    powers.gate.data.fill_(1.0)
+    powers.gate.requires_grad_(False)
+    _regress(first, powers, x, y)
+    return nn.Sequential(first, powers)
+
+
+def _regress(first: NAU, powers: RealNPU, x: Tensor, y: Tensor) -> None:
+    """Exponents from ln |y| = sum p_k ln |h_k| + c; c becomes the scale of the strongest h_k."""
+    h = first(x).abs().clamp_min(TINY).log()
+    target = y.abs().clamp_min(TINY).log()
+    centred = h - h.mean(dim=1, keepdim=True)
+    normal = centred.mT @ centred
+    ridge = RIDGE * normal.diagonal(dim1=1, dim2=2) + TINY * h.shape[1]
+    p = torch.linalg.solve(
+        normal + torch.diag_embed(ridge), centred.mT @ (target - target.mean(dim=1, keepdim=True))
+    )
+    constant = (target.mean(dim=1) - (h.mean(dim=1, keepdim=True) @ p)[:, 0])[:, 0]
+    members, strongest = torch.arange(len(p)), p[..., 0].abs().argmax(dim=1)
+    shift = (constant / p[members, strongest, 0]).nan_to_num(0.0)
+    powers.real.data.copy_(p.mT)
+    first.weight.data[members, strongest] *= shift.clamp(-LARGEST_SHIFT, LARGEST_SHIFT).exp()[
+        :, None
+    ]
+
+
+@torch.no_grad()
+def embed(thin: nn.Sequential, chosen: Tensor, network: nn.Sequential, into: Tensor) -> None:
+    """Write members `chosen` of a thinned chain into members `into` of a wide one.
+
+    The thin chain's hidden units come first; the others get weight, gate and exponent 0.
+    """
+    for small, large in zip(layers(thin), layers(network), strict=True):
+        values = parameters_of(small)
+        for name, value in parameters_of(large).items():
+            value.data[into] = 0.0
+            if name in values:
+                _write(value, values[name][chosen], into)
+
+
+def _write(value: Tensor, part: Tensor, into: Tensor) -> None:
+    corner = tuple(slice(size) for size in part.shape[1:])
+    whole = value.data[into]
+    whole[(slice(None), *corner)] = part.to(whole)
+    value.data[into] = whole
