@@ -17,23 +17,30 @@ import torch
 from odediscovery.cost import Free, price
 from odediscovery.equations import Equations
 from odediscovery.errors import FitError
+from odediscovery.extract import network_of
 from odediscovery.judge import Candidate, Judged, choose, judged, non_dominated, shortlist
 from odediscovery.ladder import SETTLED
 from odediscovery.monitor import Monitor
 from odediscovery.polish import Polished, polish
 from odediscovery.powersum import Array, PowerSum
-from odediscovery.prepare import Prepared, pooled, prepare
+from odediscovery.prepare import Prepared, linear_relation, pooled, prepare
 from odediscovery.published import RECIPES, published
-from odediscovery.result import Discovery, FrontRow, Layer, Network
-from odediscovery.search import search
+from odediscovery.result import Discovery, FrontRow, Network
+from odediscovery.search import confirmed, search, window_length
 from odediscovery.series import TimeSeries
 from odediscovery.settings import Settings
-from odediscovery.snap import snapped
+from odediscovery.snap import merged_law, snapped
 
 # A candidate whose mean square is this many times the best one's is polished only roughly.
 FAR = 10.0
 # Members times windows are small tensors: a second thread waits longer than it works.
 THREADS = 1
+# Difference of the criterion below which another row is about as good.
+CLOSE = 4.0
+# Share of the variance that the best law leaves where it has lost the trajectories.
+LOST = 0.3
+# Share of an equation's largest term below which another one is no evidence.
+NEGLIGIBLE = 1e-6
 # Share of the variance that has to be explained before a law is claimed.
 POOR = 0.5
 
@@ -58,8 +65,14 @@ def discover(
     prepared = prepare(series)
     if settings.recipe in RECIPES:
         return _published(prepared, series, settings, monitor)
+    if settings.grow:
+        prepared = confirmed(prepared, monitor)
     candidates = search(prepared, settings, monitor)
     rows = _polished_front(prepared, candidates, monitor)
+    if lost(prepared, rows) and not monitor.stopping():
+        # From one start nobody can follow chaos, or a fast oscillation in noise, to its end.
+        prepared = prepared.pieces(2 * window_length(prepared))
+        rows = _polished_front(prepared, candidates, monitor)
     if not rows:
         raise FitError(
             "no equations could be integrated through the data; more samples, or fewer states "
@@ -68,6 +81,16 @@ def discover(
     monitor.note(event="chosen", **_constants(prepared, rows[choose(rows)]))
     rows = _simplified(prepared, rows, monitor)
     return _result(prepared, rows, choose(rows), series, settings, monitor)
+
+
+def lost(p: Prepared, rows: list[Judged]) -> bool:
+    """Whether even the best law loses trajectories that are longer than the search looked."""
+    longest = max(len(t.time) for t in p.data.trajectories)
+    if longest <= 2 * window_length(p):
+        return False
+    values = pooled(p.data)
+    spread = np.nansum((values - np.nanmean(values, axis=0)) ** 2)
+    return not rows or rows[choose(rows)].polished.plain_squares.sum() > LOST * spread
 
 
 def _polished_front(p: Prepared, candidates: list[Candidate], monitor: Monitor) -> list[Judged]:
@@ -84,8 +107,15 @@ def _polished_front(p: Prepared, candidates: list[Candidate], monitor: Monitor) 
         # A row that is far from the data is there for the front, not for its constants.
         far = c.mean_square > FAR * least
         most = 3 if monitor.stopping() else 8 if far else 25
-        polished = polish(c.law, p.data, c.initial, sigma, floor=p.floor,
-                          nonnegative=p.nonnegative, free=c.free, most=most)  # fmt: skip
+        initial = c.initial if p.heads is None else p.initial
+        polished = polish(c.law, p.data, initial, sigma, floor=p.floor,
+                          nonnegative=p.nonnegative, free=c.free, most=most,
+                          shape=p.shape)  # fmt: skip
+        law, free = without_negligible(polished.law, polished.free, pooled(p.smooth))
+        if law is not polished.law and polished.finite:
+            polished = polish(law, p.data, polished.initial, sigma, floor=p.floor,
+                              nonnegative=p.nonnegative, free=free, most=most,
+                              shape=p.shape)  # fmt: skip
         if polished.finite:
             rows.append(judged(polished, sigma, c.origin))
         monitor.step(i + 1)
@@ -93,6 +123,23 @@ def _polished_front(p: Prepared, candidates: list[Candidate], monitor: Monitor) 
                      mean_square=c.mean_square, finite=polished.finite,
                      criterion=rows[-1].criterion if polished.finite else None)  # fmt: skip
     return rows
+
+
+def without_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free]:
+    """The law without terms smaller than what the solvers that judge leave uncertain.
+
+    Over a long or chaotic trajectory such a term can fit the error of the integration.
+
+    Args:
+        x: states at which terms are compared, [samples, states].
+    """
+    size = np.sqrt(np.mean(law.monomials(x) ** 2, axis=0)) * np.abs(law.coefficients)
+    small = (law.coefficients != 0) & (size < NEGLIGIBLE * size.max(axis=1, keepdims=True))
+    if not small.any():
+        return law, free
+    _, w, b, v = law.constants
+    kept = law.with_constants(np.where(small, 0.0, law.coefficients), w, b, v)
+    return merged_law(kept, free)
 
 
 def _simplified(p: Prepared, rows: list[Judged], monitor: Monitor) -> list[Judged]:
@@ -104,7 +151,7 @@ def _simplified(p: Prepared, rows: list[Judged], monitor: Monitor) -> list[Judge
         before = row.polished
         sigma = np.maximum(np.sqrt(before.squares / before.counts), p.floor)
         after = polish(law, p.data, before.initial, sigma, floor=p.floor,
-                       nonnegative=p.nonnegative, free=free)  # fmt: skip
+                       nonnegative=p.nonnegative, free=free, shape=p.shape)  # fmt: skip
         return judged(after, np.maximum(p.noise, p.floor), row.origin)
 
     simple = []
@@ -162,13 +209,27 @@ def _unscaled_errors(p: Prepared, polished: Polished) -> PowerSum:
 
 
 def _front_row(p: Prepared, row: Judged, series: TimeSeries, selected: bool) -> FrontRow:
-    squares = row.polished.squares * p.scale.state**2
+    squares = row.polished.plain_squares * p.scale.state**2
     values = pooled(series)
     spread = np.nansum((values - np.nanmean(values, axis=0)) ** 2)
+    equations = _equations(p, row, series)
     return FrontRow(
-        _equations(p, row, series), row.polished.law.complexity,
+        equations, equations.complexity,
         float(squares.sum() / row.polished.counts.sum()),
         float(1.0 - squares.sum() / spread) if spread > 0 else 1.0, row.criterion, selected,
+    )  # fmt: skip
+
+
+def _front(
+    p: Prepared, rows: list[Judged], chosen: int, series: TimeSeries
+) -> tuple[FrontRow, ...]:
+    """Rows better than every simpler one, by the complexity of the printed equations."""
+    best = non_dominated(rows, chosen, p.scale.state)
+    listed = sorted((_front_row(p, rows[i], series, i == chosen) for i in best),
+                    key=lambda row: (row.complexity, row.mse))  # fmt: skip
+    return tuple(
+        row for i, row in enumerate(listed)
+        if row.selected or all(row.mse < simpler.mse for simpler in listed[:i])
     )  # fmt: skip
 
 
@@ -177,15 +238,45 @@ def _result(
     monitor: Monitor,
 ) -> Discovery:  # fmt: skip
     best = rows[chosen].polished
-    front = tuple(
-        _front_row(p, rows[i], series, i == chosen)
-        for i in non_dominated(rows, chosen, p.scale.state)
-    )
+    front = _front(p, rows, chosen, series)
     notes = [f"{series.states[i]} never changes: its equation is zero"
              for i in np.flatnonzero(p.constant)]  # fmt: skip
-    noise = np.sqrt(best.squares / best.counts.clip(1)) * p.scale.state
-    return _finished(series, settings, monitor, front, best.initial * p.scale.state, noise,
-                     _network(p, best.law), notes)  # fmt: skip
+    notes += _undecided(p, front, series)
+    if any(row.equations.power_sum is None for row in front):
+        notes.append("complexity counts constants and states of sums of monomials, and nodes of "
+                     "the expression trees of other equations")  # fmt: skip
+    if best.law.inputs is not None:
+        notes.append("standard errors are printed for sums of monomials only")
+    initial = best.initial if p.heads is None else best.initial[list(p.heads)]
+    if p.heads is not None:
+        size = len(p.data.trajectories[0].time)
+        notes.append("whole trajectories cannot be followed from one start: laws were judged, and "
+                     f"mse and r2 are, on pieces of {size} samples")  # fmt: skip
+    noise = np.sqrt(best.plain_squares / best.counts.clip(1)) * p.scale.state
+    return _finished(series, settings, monitor, front, initial * p.scale.state, noise,
+                     network_of(best.law, p.scale), notes)  # fmt: skip
+
+
+def _undecided(p: Prepared, front: tuple[FrontRow, ...], series: TimeSeries) -> list[str]:
+    """What the data cannot tell apart, one sentence each."""
+    notes = []
+    chosen = next(row for row in front if row.selected)
+    close = [str(row.complexity) for row in front
+             if not row.selected and row.criterion < chosen.criterion + CLOSE]  # fmt: skip
+    if close:
+        notes.append("the data hardly prefer these equations to those of complexity "
+                     f"{', '.join(close)}")  # fmt: skip
+    relation = linear_relation(p)
+    if relation is not None:
+        weights, value = relation
+        terms = [("" if abs(c) == 1.0 else f"{abs(c):.4g}*") + state
+                 for state, c in zip(series.states, weights, strict=True) if c]  # fmt: skip
+        signs = ["-" if c < 0 else "+" for c in weights if c]
+        text = " ".join(f"{sign} {term}" for sign, term in zip(signs, terms, strict=True))
+        text = text.removeprefix("+ ")
+        notes.append(f"{text} = {value:.4g} in all samples: equations that differ by this relation "
+                     "cannot be told apart; a trajectory with another value of it can")  # fmt: skip
+    return notes
 
 
 def _published(p: Prepared, series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
@@ -197,7 +288,7 @@ def _published(p: Prepared, series: TimeSeries, settings: Settings, monitor: Mon
 
 def _finished(
     series: TimeSeries, settings: Settings, monitor: Monitor, front: tuple[FrontRow, ...],
-    initial: Array, noise: Array, network: Network, notes: Sequence[str],
+    initial: Array, noise: Array, network: Network | None, notes: Sequence[str],
 ) -> Discovery:  # fmt: skip
     """The result with what its reader should know."""
     top = next(row for row in front if row.selected)
@@ -215,15 +306,4 @@ def _finished(
         r2=top.r2, r2_heldout=None, noise=noise, outcome=outcome,
         messages=(*messages, *notes), settings=settings, seconds=round(monitor.seconds(), 3),
         network=network, log=tuple(monitor.log),
-    )  # fmt: skip
-
-
-def _network(p: Prepared, law: PowerSum) -> Network:
-    """The pruned RealNPU -> NAU network that the law is."""
-    n, m = law.n_states, law.n_monomials
-    gate: Array = np.ones(n)
-    return Network(
-        (Layer("RealNPU", m, n, {"real": law.exponents, "gate": gate}),
-         Layer("NAU", n, m, {"weight": law.coefficients})),
-        p.scale,
     )  # fmt: skip

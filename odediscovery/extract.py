@@ -9,7 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from odediscovery.field import VectorField
+from odediscovery.network import Layer, Network
 from odediscovery.powersum import PowerSum
+from odediscovery.series import Scale
 from odediscovery.units import NAU, NPU, RealNPU
 
 # Initial weights of both layers as the fSIR study drew them.
@@ -79,3 +81,31 @@ def members_of(
     free_real = (real != 0) & torch.as_tensor(fitted)
     free = torch.cat([free_real.flatten(1), gate == 0, (weight != 0).flatten(1)], dim=1)
     return VectorField(units, theta, free)
+
+
+def network_of(law: PowerSum, scale: Scale) -> Network | None:
+    """The pruned chain of units that a law is: RealNPU -> NAU, twice where it has sums.
+
+    The first pair then passes the states on beside the sums. None for functions of states, which
+    are no arithmetic units.
+    """
+    n, m = law.n_states, law.n_monomials
+    layers: tuple[Layer, ...] = ()
+    inputs = n
+    if law.inputs is not None:
+        if law.inputs.functions:
+            return None
+        sums = law.inputs.sums
+        real = np.vstack([np.eye(n), np.zeros((1, n)), sums.exponents])
+        weight = np.zeros((n + len(sums), len(real)))
+        weight[:n, :n], weight[n:, n], weight[n:, n + 1 :] = np.eye(n), 1.0, sums.weights
+        inputs = len(weight)
+        layers = (
+            Layer("RealNPU", len(real), n, {"real": real, "gate": np.ones(n)}),
+            Layer("NAU", inputs, len(real), {"weight": weight}),
+        )
+    return Network(
+        (*layers, Layer("RealNPU", m, inputs, {"real": law.exponents, "gate": np.ones(inputs)}),
+         Layer("NAU", n, m, {"weight": law.coefficients})),
+        scale,
+    )  # fmt: skip

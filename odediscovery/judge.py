@@ -84,6 +84,20 @@ def judged(polished: Polished, floor: Array, origin: int) -> Judged:
     return Judged(polished, float(misfit.sum() + charged), origin)
 
 
+def ranked(candidates: Sequence[Candidate], samples: int) -> list[Candidate]:
+    """The candidates by their misfit and penalty, the best first.
+
+    Args:
+        samples: number of observed values.
+    """
+
+    def score(c: Candidate) -> float:
+        charged = penalty(c.law, c.free, samples, c.initial.size)
+        return float(samples * np.log(max(c.mean_square, 1e-300)) + charged)
+
+    return sorted(candidates, key=score)
+
+
 def shortlist(
     candidates: Sequence[Candidate], samples: int, floor: float, *, around: int = 4
 ) -> list[Candidate]:
@@ -135,7 +149,7 @@ def non_dominated(rows: Sequence[Judged], chosen: int, scale: Array) -> list[int
     """
 
     def mean_square(i: int) -> float:
-        return float((rows[i].polished.squares * scale**2).sum())
+        return float((rows[i].polished.plain_squares * scale**2).sum())
 
     order = sorted(
         range(len(rows)), key=lambda i: (rows[i].polished.law.complexity, mean_square(i))

@@ -15,6 +15,7 @@ of the constants is (J^T J)^-1 at the minimum.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,7 +48,9 @@ class Polished:
         initial: fitted start values [trajectories, states].
         covariance: of the free constants, in the order of `free` (no start values).
         free: what was fitted.
-        squares: sum of squared residuals of every state [states], in the data's units.
+        squares: sum of squared residuals of every state [states], in the data's units; noisier
+            samples weigh less.
+        plain_squares: the same with all samples alike.
         counts: observed values of every state [states].
         finite: whether the law could be integrated through all trajectories.
     """
@@ -60,14 +63,16 @@ class Polished:
     squares: Array
     counts: Array
     finite: bool
+    plain_squares: Array
 
 
 class _Model:
     """Residuals and Jacobian of one law; the unknowns are A, W, then the starts' roots."""
 
     def __init__(self, law: PowerSum, series: TimeSeries, sigma: Array, free: Free,
-                 nonnegative: Mask) -> None:  # fmt: skip
-        self.law, self.series, self.sigma = law, series, sigma
+                 nonnegative: Mask, shape: Sequence[Array]) -> None:  # fmt: skip
+        self.law, self.series, self.shape = law, series, shape
+        self.sigma = sigma
         self.free, self.nonnegative = free, nonnegative
         self.a_places, self.w_places = np.nonzero(free[0]), np.nonzero(free[1])
         self.n_constants = count(free)
@@ -103,10 +108,11 @@ class _Model:
             if blocks is None:
                 return None
             seen = np.isfinite(t.values)
-            r = np.where(seen, (x - np.nan_to_num(t.values)) / self.sigma, 0.0)
+            sigma = self.sigma * self.shape[i]
+            r = np.where(seen, (x - np.nan_to_num(t.values)) / sigma, 0.0)
             jac = np.zeros((len(t.time), n, len(u)))
             jac[..., :k], jac[..., place] = blocks[..., :k], blocks[..., k:]
-            jac *= (seen / self.sigma)[..., None]
+            jac *= (seen / sigma)[..., None]
             residuals.append(r.ravel())
             jacobians.append(jac.reshape(-1, len(u)))
         return np.concatenate(residuals), np.concatenate(jacobians)
@@ -209,26 +215,31 @@ def _integrate(law: PowerSum, start: Array, times: Array) -> Array | None:
 
 
 def residual_squares(
-    law: PowerSum, series: TimeSeries, initial: Array
-) -> tuple[Array, Array, bool]:
-    """Sum of squared residuals and number of observed values of every state, and finiteness."""
-    squares, counts = np.zeros(law.n_states), np.zeros(law.n_states)
-    finite = True
-    for t, x0 in zip(series.trajectories, initial, strict=True):
+    law: PowerSum, series: TimeSeries, initial: Array, shape: Sequence[Array] | None = None
+) -> tuple[Array, Array, Array]:
+    """Sums of squared residuals, weighted and plain, and number of values of every state.
+
+    Args:
+        shape: noise of each sample relative to the others (default: all alike).
+    """
+    squares, plain, counts = (np.zeros(law.n_states) for _ in range(3))
+    shape = shape or [np.ones_like(t.values) for t in series.trajectories]
+    for t, x0, s in zip(series.trajectories, initial, shape, strict=True):
         y = _integrate(law, x0, t.time)
         seen = np.isfinite(t.values)
         counts += seen.sum(axis=0)
         if y is None:
-            finite = False
-            squares += np.inf
+            squares, plain = squares + np.inf, plain + np.inf
             continue
-        squares += np.where(seen, (y - np.nan_to_num(t.values)) ** 2, 0.0).sum(axis=0)
-    return squares, counts, finite
+        residual = np.where(seen, (y - np.nan_to_num(t.values)) ** 2, 0.0)
+        squares, plain = squares + (residual / s**2).sum(axis=0), plain + residual.sum(axis=0)
+    return squares, plain, counts
 
 
 def polish(
     law: PowerSum, series: TimeSeries, initial: Array, sigma: Array, *, floor: Array,
     nonnegative: Mask, free: Free | None = None, most: int = 25,
+    shape: Sequence[Array] | None = None,
 ) -> Polished:  # fmt: skip
     """The law's non-zero constants and start values at the maximum of the likelihood.
 
@@ -241,28 +252,32 @@ def polish(
         nonnegative: states whose start value is fitted through its square root.
         free: which constants are fitted (default: all that are not zero).
         most: most evaluations of the Jacobian.
+        shape: noise of each sample relative to the others, [samples, states] a trajectory
+            (default: all alike).
 
     Returns:
         The refined law; the given one with `finite=False` if it cannot be integrated.
     """
     free = free or all_free(law)
-    model = _Model(law, series, sigma, free, nonnegative)
+    shape = shape or [np.ones_like(t.values) for t in series.trajectories]
+    model = _Model(law, series, sigma, free, nonnegative, shape)
     u = model.pack(initial)
     now = model.evaluate(u)
     if now is not None and len(u):
         u, now = _least_squares(model, u, now, most)
     law, initial = model.unpack(u)
-    squares, counts, _ = residual_squares(law, series, initial)
+    squares, plain, counts = residual_squares(law, series, initial, shape)
     if now is None:
         nothing = law.with_constants(*(np.full_like(c, np.nan) for c in law.constants))
         size = model.n_constants
         return Polished(law, nothing, initial, np.full((size, size), np.nan), free, squares,
-                        counts, finite=False)  # fmt: skip
+                        counts, finite=False, plain_squares=plain)  # fmt: skip
     covariance = _covariance(now[1], squares, counts, floor, model)
     errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     a, w, b, v = (np.zeros_like(c) for c in law.constants)
     of_law = law.with_constants(*filled((a, w, b, v), free, errors))
-    return Polished(law, of_law, initial, covariance, free, squares, counts, finite=True)
+    return Polished(law, of_law, initial, covariance, free, squares, counts, finite=True,
+                    plain_squares=plain)  # fmt: skip
 
 
 def filled(

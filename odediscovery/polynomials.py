@@ -22,29 +22,47 @@ from odediscovery.cost import price
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.prepare import Prepared
 
-# Highest degree of the products, and most coefficients over all equations.
-DEGREE, LIBRARY = 2, 150
+# Highest degrees of the products, each a library of its own, since what few products explain is
+# lost among many; and most coefficients over all equations.
+DEGREES, LIBRARY = (1, 2, 3), 150
+# Most coefficients of a law with a whole library in every equation.
+LARGEST = 60
 # Multiples of the price of a constant that a term has to gain.
 PENALTIES = (2.0, 1.0, 0.3)
 
 
 def polynomials(p: Prepared) -> list[PowerSum]:
-    """A law for each penalty, dimensionless; equal ones once."""
+    """A law for each library and penalty, dimensionless; equal ones once."""
     n = p.data.n_states
-    powers = [w for w in itertools.product(range(DEGREE + 1), repeat=n) if sum(w) <= DEGREE]
-    if n * len(powers) > LIBRARY:
-        powers = [w for w in powers if sum(w) <= 1]
+    laws: dict[bytes, PowerSum] = {}
+    for degree in DEGREES:
+        powers = [w for w in itertools.product(range(degree + 1), repeat=n) if sum(w) <= degree]
+        if degree > 1 and n * len(powers) > LIBRARY:
+            continue
+        exponents = np.array(powers, dtype=float)
+        columns, increments = _integral_form(p, exponents)
+        for factor in PENALTIES:
+            worth = factor * price(n, increments.size)
+            a = np.stack([
+                np.zeros(len(exponents)) if p.constant[i] else _selected(columns, y, worth)
+                for i, y in enumerate(increments.T)
+            ])  # fmt: skip
+            law = PowerSum(a, exponents).merged()
+            laws.setdefault(law.exponents.tobytes() + (law.coefficients != 0).tobytes(), law)
+    return [law for law in laws.values() if law.n_monomials]
+
+
+def library_law(p: Prepared, degree: int) -> PowerSum | None:
+    """All products up to a degree in every equation, by least squares; None if there are many."""
+    n = p.data.n_states
+    powers = [w for w in itertools.product(range(degree + 1), repeat=n) if sum(w) <= degree]
+    if n * len(powers) > LARGEST:
+        return None
     exponents = np.array(powers, dtype=float)
     columns, increments = _integral_form(p, exponents)
-    laws: dict[bytes, PowerSum] = {}
-    for factor in PENALTIES:
-        worth = factor * price(n, increments.size)
-        a = np.stack([
-            np.zeros(len(exponents)) if p.constant[i] else _selected(columns, y, worth)
-            for i, y in enumerate(increments.T)
-        ])  # fmt: skip
-        laws.setdefault((a != 0).tobytes(), PowerSum(a, exponents).merged())
-    return [law for law in laws.values() if law.n_monomials]
+    scale = np.linalg.norm(columns, axis=0)
+    solution = np.linalg.lstsq(columns / scale, increments, rcond=1e-10)[0].T / scale
+    return PowerSum(np.where(p.constant[:, None], 0.0, solution), exponents)
 
 
 def _integral_form(p: Prepared, exponents: Array) -> tuple[Array, Array]:

@@ -6,17 +6,22 @@ other state is nonnegative with noise. A state that never changes gets a zero ri
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from odediscovery.powersum import Array
-from odediscovery.series import Scale, TimeSeries
-from odediscovery.smoothing import estimate_noise, smooth
+from odediscovery.powersum import Array, PowerSum
+from odediscovery.series import Scale, TimeSeries, Trajectory
+from odediscovery.smoothing import estimate_noise, relative_noise, smooth
 
 # Below this share of a state's spread its noise is no concern of the search.
 CLEAN = 1e-4
+# Multiples of the noise by which samples spread along a linear relation at most, and across it at
+# least.
+ALONG, ACROSS = 1.2, 20.0
 # Relative accuracy of the solvers that judge; nothing below it is evidence.
 INTEGRATION = 1e-8
 
@@ -33,6 +38,9 @@ class Prepared:
         floor: residuals below this are rounding or integration error [states].
         nonnegative: bool [states].
         constant: bool [states], states that never change.
+        shape: noise of every sample relative to `noise`, [samples, states] a trajectory.
+        exact: a law that leaves nothing, if that is how it is known that there is no noise.
+        heads: index of the first piece of each trajectory, if they were cut.
     """
 
     data: TimeSeries
@@ -42,6 +50,9 @@ class Prepared:
     floor: Array
     nonnegative: NDArray[np.bool_]
     constant: NDArray[np.bool_]
+    shape: tuple[Array, ...]
+    exact: PowerSum | None = None
+    heads: tuple[int, ...] | None = None
 
     @property
     def initial(self) -> Array:
@@ -60,10 +71,61 @@ class Prepared:
         moving = ~self.constant
         return float(np.max(self.noise[moving] / spread[moving], initial=0.0))
 
+    def without_noise(self, exact: PowerSum | None) -> Prepared:
+        """The same series, taken as it is: coarse sampling looked like noise."""
+        none = np.zeros_like(self.noise)
+        return dataclasses.replace(
+            self, smooth=self.data, noise=none, exact=exact,
+            shape=tuple(np.ones_like(s) for s in self.shape),
+            nonnegative=np.nanmin(pooled(self.data), axis=0) >= -self.floor,
+        )  # fmt: skip
+
+    @property
+    def turns(self) -> float:
+        """Extrema of the fastest state for each sample interval of the smoothed paths."""
+        signs = [np.sign(np.diff(t.values, axis=0)) for t in self.smooth.trajectories]
+        extrema = sum((s[1:] * s[:-1] < 0).sum(axis=0) for s in signs)
+        return float(np.max(extrema) / sum(len(s) for s in signs))
+
+    def pieces(self, length: int) -> Prepared:
+        """The same with every trajectory cut into runs of about `length` samples."""
+
+        def cut(series: TimeSeries) -> TimeSeries:
+            parts = [
+                Trajectory(t.time[rows], t.values[rows], t.label)
+                for t in series.trajectories for rows in _runs(len(t.time), length)
+            ]  # fmt: skip
+            return dataclasses.replace(series, trajectories=tuple(parts))
+
+        shape = tuple(s[rows] for s in self.shape for rows in _runs(len(s), length))
+        return dataclasses.replace(
+            self, data=cut(self.data), smooth=cut(self.smooth), shape=shape,
+            heads=tuple(np.cumsum([0, *(len(_runs(len(s), length)) for s in self.shape[:-1])])),
+        )  # fmt: skip
+
+    @property
+    def samples(self) -> int:
+        """Number of observed values."""
+        return int(np.isfinite(pooled(self.data)).sum())
+
+    @property
+    def unexplained(self) -> float:
+        """Mean square of what smoothing leaves of the changing states, in units of the noise."""
+        sigma = np.maximum(self.noise, self.floor) * np.concatenate(self.shape)
+        residual = (pooled(self.data) - pooled(self.smooth)) / sigma
+        return float(np.nanmean(residual[:, ~self.constant] ** 2))
+
     @property
     def clean(self) -> bool:
         """Whether measured states can serve as exact starts of windows."""
         return self.complete and self.noisiness <= CLEAN
+
+
+def _runs(samples: int, length: int) -> list[slice]:
+    """Slices of about `length` samples, one behind the other."""
+    count = max(samples // length, 1)
+    edges = np.linspace(0, samples, count + 1).astype(int)
+    return [slice(int(a), int(b)) for a, b in itertools.pairwise(edges)]
 
 
 def pooled(series: TimeSeries) -> Array:
@@ -89,13 +151,43 @@ def prepare(series: TimeSeries) -> Prepared:
     """The series made dimensionless, with its noise, signs and resolution."""
     scale = Scale.of(series)
     data = scale.apply(series)
-    noise = estimate_noise(data)
     values = pooled(data)
+    # Where there is no noise, what is left of polynomials is curvature.
+    measurable = estimate_noise(data) > CLEAN * np.nanstd(values, axis=0)
+    shape = tuple(np.where(measurable, s, 1.0) for s in relative_noise(data))
+    noise = estimate_noise(data, shape)
     rounding = np.array([resolution(column) for column in pooled(series).T]) / scale.state
     spread = np.nanmax(values, axis=0) - np.nanmin(values, axis=0)
     constant = spread <= np.maximum(1e-12, rounding * 1e-6)
     floor = np.maximum(rounding / np.sqrt(12.0), INTEGRATION)
-    nonnegative = np.nanmin(values, axis=0) >= -np.maximum(4.0 * noise, floor)
-    return Prepared(
-        data, smooth(data, noise, nonnegative), scale, noise, floor, nonnegative, constant
-    )
+    explained = np.maximum(4.0 * noise * np.concatenate(shape), floor)
+    nonnegative = np.nanmin(values + explained, axis=0) >= 0.0
+    smoothed = smooth(data, noise, nonnegative, shape)
+    return Prepared(data, smoothed, scale, noise, floor, nonnegative, constant, shape)
+
+
+def linear_relation(p: Prepared) -> tuple[Array, float] | None:
+    """c and d with sum_k c_k x_k = d in all samples, up to noise, in the user's units.
+
+    The direction in which the samples spread least; None where they spread by more than noise
+    and rounding, or do not clearly spread in all others.
+    """
+    x = pooled(p.data)
+    x = x[np.isfinite(x).all(axis=1)]
+    moving = np.flatnonzero(~p.constant)
+    if len(moving) < 2 or len(x) <= len(moving) + 1:
+        return None
+    center = x[:, moving].mean(axis=0)
+    _, spread, axes = np.linalg.svd(x[:, moving] - center, full_matrices=False)
+    least, next_to = spread[-1] / np.sqrt(len(x)), spread[-2] / np.sqrt(len(x))
+    sigma = np.sqrt(np.mean(np.concatenate(p.shape) ** 2, axis=0)) * p.noise
+    noise = float(np.linalg.norm(axes[-1] * np.maximum(sigma, 10.0 * p.floor)[moving]))
+    if least > ALONG * noise or next_to < ACROSS * noise:
+        return None
+    c = np.zeros(p.data.n_states)
+    c[moving] = axes[-1] / p.scale.state[moving]
+    d = float(axes[-1] @ center)
+    largest = c[np.argmax(np.abs(c))]
+    # What is smaller than this is noise of the direction itself.
+    c = np.where(np.abs(c / largest) > 1e-3, c / largest, 0.0)
+    return c, d / float(largest)

@@ -112,9 +112,11 @@ def pretty_text(equations: Printable, digits: int) -> str:
     rows = _rows(equations, digits, str, lambda power: f"^{power}", "*", lambda c: c)
     names = dict(zip((s.name for s in equations.symbols), equations.states, strict=True))
     if rows is None:
-        rows = [render(side, name=names.__getitem__, power="^",
-                       number=lambda value: constant(value, digits=digits))
-                for side in equations.right_hand_sides]  # fmt: skip
+        plain = [render(side, name=names.__getitem__, power="^",
+                        number=lambda value: constant(value, digits=digits))
+                 for side in equations.right_hand_sides]  # fmt: skip
+        # A fitted 0.9999999 is a factor that rounds to 1.
+        rows = [re.sub(r"(?<![\w.^])1\*(?=[^\d])", "", row) for row in plain]
     return "\n".join(f"{s}' = {row}" for s, row in zip(equations.states, rows, strict=True))
 
 

@@ -10,23 +10,24 @@ those of whole trajectories with fitted starts, where noise of a start cannot pa
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 
+from odediscovery.exchange import exchanged
 from odediscovery.extract import laws_of, members_of, power_units
 from odediscovery.field import VectorField
 from odediscovery.fit import train
 from odediscovery.grow import QUICK, grow
-from odediscovery.judge import Candidate, penalty
+from odediscovery.judge import Candidate, ranked
 from odediscovery.ladder import SETTLED, climb, interval_squares
 from odediscovery.monitor import Monitor
 from odediscovery.optimise import levenberg_marquardt
-from odediscovery.polynomials import polynomials
+from odediscovery.polish import residual_squares
+from odediscovery.polynomials import library_law, polynomials
 from odediscovery.powersum import Mask, PowerSum
-from odediscovery.prepare import Prepared, pooled
+from odediscovery.prepare import Prepared
 from odediscovery.prune import Elimination, Pruned, binarised, eliminate, thresholded
 from odediscovery.settings import Settings
 from odediscovery.windows import LongResiduals, ShortResiduals, Windows, cut
@@ -37,13 +38,18 @@ KEPT, GROWN = 12, 8
 NEAR = 1e-3
 # Noise (share of a state's spread) above which growing on the integral form leads astray.
 GROWABLE = 0.003
-# Intervals of a window whose start is fitted; longer trajectories are cut.
-LONGEST = 150
+# Intervals of a window whose start is fitted, and extrema that it may hold; longer trajectories
+# are cut.
+SHORTEST, LONGEST, TURNS = 10, 50, 5.0
 # Members whose first refit is this many times worse than the best one's are not pruned.
 HOPELESS = 100.0
-# Candidates whose monomials are exchanged, laws that come of it at most, and how many times the
-# best one's sum of squares a law may have after a few steps to be pruned.
-EXCHANGED, MOST_EXCHANGED, PROMISING = 4, 80, 1.3
+# Families that are tried in noise.
+RICH = ("functions", "sums")
+# The same for laws that came of an exchange, after a few steps.
+PROMISING = 1.3
+# Residuals of a law, in units of what smoothing leaves: below the first it is not to be improved,
+# up to the second it leaves noise only.
+ALL, ENOUGH = 1.05, 1.25
 # Share of a residual's standard deviation that integration may add while pruning, in noise and
 # on clean data.
 ACCURACY, EXACT = 0.02, 1e-5
@@ -52,69 +58,118 @@ ACCURACY, EXACT = 0.02, 1e-5
 def search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]:
     """Candidate laws from every step of every member's pruning path."""
     candidates: list[Candidate] = []
+    if p.exact is not None:
+        candidates = prune_laws(p, [p.exact], Elimination(), monitor, whole=True)
+        if settled(candidates):
+            return candidates
     if settings.grow and p.complete and p.noisiness <= GROWABLE:
         # The estimate of small noise is no more than that: exact laws tell that there is none.
         candidates = clean_search(p, settings, monitor)
         if settled(candidates) or (p.clean and candidates and monitor.stopping()):
             return candidates
-        candidates = candidates if p.clean else []
+    if not p.clean:
+        return noisy_search(p, settings, monitor)
     grown = _grown(p, settings, monitor, settings.hidden)
-    long = not p.clean and settings.prune_long
-    if not p.clean and settings.grow:
-        # Noise hides which power it was; a law of whole powers may be all that can be told.
+    candidates += prune_laws(p, grown, Elimination(), monitor)
+    if settled(candidates) or monitor.stopping() or not settings.members:
+        return candidates
+    laws = trained_laws(p, settings, monitor)
+    return candidates + prune_laws(p, laws, Elimination(hopeless=HOPELESS), monitor)
+
+
+def confirmed(p: Prepared, monitor: Monitor) -> Prepared:
+    """The series without noise if some law of whole powers leaves nothing between samples.
+
+    The noise of fast changes that are sampled coarsely cannot be estimated before a law is known.
+    """
+    if p.clean or not p.complete:
+        return p
+    for degree in (1, 2):
+        taken = p.without_noise(
+            PowerSum(np.zeros((p.data.n_states, 0)), np.zeros((0, p.data.n_states)))
+        )
+        law = library_law(taken, degree)
+        if law is None or monitor.stopping():
+            break
+        field = members_of([law], taken.nonnegative, whole=True)
+        for accuracy in (ACCURACY, EXACT):
+            windows = short_windows(taken).refined(field, field.theta, accuracy)
+            fit = levenberg_marquardt(ShortResiduals(windows, field), field.theta, field.free, 20,
+                                      monitor=monitor)  # fmt: skip
+            field = field.replace(fit.unknowns)
+        (law,) = laws_of(field)
+        if interval_squares(law, taken)[~p.constant].max() < SETTLED:
+            return p.without_noise(law)
+    return p
+
+
+def noisy_search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]:
+    """Laws of whole powers first, which may be all that noise lets tell; then trained members."""
+    long, candidates = settings.prune_long, list[Candidate]()
+    if settings.grow:
         candidates += prune_laws(p, polynomials(p), Elimination(), monitor, whole=True, long=long)
-    if grown and (p.clean or monitor.stopping()):
-        candidates += prune_laws(p, grown, Elimination(), monitor, long=long)
-        if settled(candidates) or monitor.stopping():
+        candidates += improved(p, candidates, monitor, long=long, whole=True)
+        if whole_is_enough(p, candidates, monitor):
             return candidates
-        grown = []
+    if settings.grow:
+        candidates += rich_candidates(p, monitor)
+    grown = _grown(p, settings, monitor, settings.hidden)
+    if grown and monitor.stopping():
+        return candidates + prune_laws(p, grown, Elimination(), monitor, long=long)
     if settings.members:
-        field = random_members(p, [settings.hidden] * settings.members, settings.seed)
-        grown = laws_of(trained(p, field, settings, monitor)) + grown
+        grown = trained_laws(p, settings, monitor) + grown
     how = Elimination(hopeless=HOPELESS)
     candidates += prune_laws(p, grown, how, monitor, long=long)
-    if not p.clean and not monitor.stopping():
-        how = Elimination(hopeless=PROMISING, first_steps=12)
-        candidates += prune_laws(p, exchanged(p, candidates), how, monitor, long=long)
-    return candidates
+    return candidates + improved(p, candidates, monitor, long=long)
 
 
-def exchanged(p: Prepared, candidates: Sequence[Candidate]) -> list[PowerSum]:
-    """The best candidates with one monomial replaced by a simple one, in all its equations.
+def improved(
+    p: Prepared, candidates: list[Candidate], monitor: Monitor, *, long: bool, whole: bool = False
+) -> list[Candidate]:
+    """What an exchange of monomials leads to, unless the best law leaves noise only."""
+    least = min((c.mean_square for c in candidates), default=np.inf)
+    if least < ALL * p.unexplained or monitor.stopping():
+        return []
+    how = Elimination(hopeless=PROMISING, first_steps=12)
+    return prune_laws(p, exchanged(p, candidates), how, monitor, whole=whole, long=long)
 
-    Backward elimination never brings back what training or a removal lost: where 1 / sqrt(S)
-    stands for R, removing it is always worse, only R in its place is better.
-    """
-    samples = int(np.isfinite(pooled(p.data)).sum())
-    scores = [samples * np.log(c.mean_square) + penalty(c.law, c.free, samples, c.initial.size)
-              for c in candidates]  # fmt: skip
-    pool = [np.array(w) for w in itertools.product((0.0, 1.0), repeat=p.data.n_states)
-            if sum(w) <= 2]  # fmt: skip
-    laws: list[PowerSum] = []
-    seen: set[bytes] = set()
-    bases = 0
-    for i in np.argsort(scores):
-        law = candidates[i].law.merged()
-        if _form(law) in seen:
-            continue
-        seen.add(_form(law))
-        for j, w in itertools.product(range(law.n_monomials), pool):
-            exponents = law.exponents.copy()
-            exponents[j] = w
-            new = PowerSum(law.coefficients, exponents)
-            if _form(new) not in seen:
-                seen.add(_form(new))
-                laws.append(new)
-        bases += 1
-        if bases == EXCHANGED:
+
+def rich_candidates(p: Prepared, monitor: Monitor) -> list[Candidate]:
+    """Laws of rich families on the smoothed path, with what they leave of the trajectories."""
+    found = []
+    sigma = np.maximum(p.noise, p.floor)
+    for family in RICH:
+        if monitor.stopping():
             break
-    return laws[:MOST_EXCHANGED]
+        monitor.stage(f"grow {family}", 1)
+        for law in grow(p.data, p.noise, integer=~p.nonnegative, family=family,
+                        size=p.scale.state, monitor=monitor):  # fmt: skip
+            squares, _, counts = residual_squares(law, p.data, p.initial, p.shape)
+            mean_square = float((squares / sigma**2)[~p.constant].sum() / counts.sum())
+            if np.isfinite(mean_square):
+                found.append(dataclasses.replace(grown_candidate(law, p), mean_square=mean_square))
+    return found
 
 
-def _form(law: PowerSum) -> bytes:
-    """Which states stand in which monomials of which equations, whatever the order."""
-    rows = zip(law.exponents != 0, (law.coefficients != 0).T, strict=True)
-    return b"".join(sorted(w.tobytes() + a.tobytes() for w, a in rows))
+def whole_is_enough(p: Prepared, candidates: list[Candidate], monitor: Monitor) -> bool:
+    """Whether the best law of whole powers leaves noise only, and real powers gain nothing.
+
+    Adds to `candidates` what its powers became when they were free.
+    """
+    if not candidates or monitor.stopping():
+        return False
+    best = ranked(candidates, p.samples)[0]
+    if best.mean_square > ENOUGH * p.unexplained:
+        return False
+    freed = prune_laws(p, [best.law], Elimination(), monitor)
+    candidates += freed
+    return ranked(candidates, p.samples)[0] not in freed
+
+
+def trained_laws(p: Prepared, settings: Settings, monitor: Monitor) -> list[PowerSum]:
+    """Laws of random members after training."""
+    field = random_members(p, [settings.hidden] * settings.members, settings.seed)
+    return laws_of(trained(p, field, settings, monitor))
 
 
 def clean_search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]:
@@ -182,7 +237,7 @@ def short_windows(p: Prepared) -> Windows:
     increments = np.concatenate([np.diff(t.values, axis=0) for t in p.smooth.trajectories])
     spread = np.sqrt(np.mean(increments**2, axis=0))
     weight = np.where(p.constant, 0.0, 1.0 / np.maximum(spread, 1e-12))
-    return cut(p.data, p.smooth, weight, 1)
+    return cut(p.data, p.smooth, weight, 1, shape=p.shape)
 
 
 def trained(
@@ -197,6 +252,14 @@ def trained(
         lbfgs_steps=settings.lbfgs_steps, l1=settings.l1, keep=keep, monitor=monitor,
     )  # fmt: skip
     return thresholded(binarised(field))
+
+
+def window_length(p: Prepared) -> int:
+    """Intervals of a window whose start is fitted: a few oscillations.
+
+    Over many, a law that is nearly right is out of phase, and its residuals say nothing.
+    """
+    return int(np.clip(TURNS / max(p.turns, 1e-9), SHORTEST, LONGEST))
 
 
 def prune_laws(
@@ -226,7 +289,8 @@ def prune_laws(
         problem, unknowns = ShortResiduals(coarse.refined(field, theta, accuracy), field), theta
     else:
         weight = np.where(p.constant, 0.0, 1.0 / np.maximum(p.noise, p.floor))
-        windows = cut(p.data, p.smooth, weight, LONGEST).refined(field, theta, ACCURACY)
+        windows = cut(p.data, p.smooth, weight, window_length(p), shape=p.shape)
+        windows = windows.refined(field, theta, ACCURACY)
         problem = LongResiduals(windows, field, torch.as_tensor(p.nonnegative))
         unknowns = problem.pack(theta)
     samples = int((problem.windows.weight > 0).sum())

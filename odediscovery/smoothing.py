@@ -8,6 +8,8 @@ over the degrees is taken, and its median over the samples survives a few steep 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.interpolate import make_smoothing_spline
 
@@ -18,6 +20,10 @@ from odediscovery.series import TimeSeries, Trajectory
 NORMAL_MEDIAN = 0.6744897501960817
 # Noise below this share of a state's rms is taken as none: the data are used as they are.
 CLEAN = 1e-5
+# Shares q of noise that grows with the state, how much likelier the residuals have to be with it
+# (logarithm), and how many of them are needed to tell.
+SHARES = (0.5, 0.8, 0.9, 0.97, 0.99, 0.999, 0.9999, 0.999999)
+CLEARLY, FEW = 6.0, 30
 
 
 def _pseudo_residuals(t: Array, y: Array, degree: int) -> Array:
@@ -34,18 +40,73 @@ def _pseudo_residuals(t: Array, y: Array, degree: int) -> Array:
     return result
 
 
-def estimate_noise(series: TimeSeries) -> Array:
+def local_size(y: Array) -> Array:
+    """|y| without noise: the median of five neighbours that are observed, [samples]."""
+    seen = np.flatnonzero(np.isfinite(y))
+    if not len(seen):
+        return np.zeros(len(y))
+    padded = np.pad(y[seen], 2, mode="edge")
+    medians = np.abs(np.median(np.lib.stride_tricks.sliding_window_view(padded, 5), axis=1))
+    size: Array = np.interp(np.arange(len(y)), seen, medians)
+    return size
+
+
+def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
+    """How the noise varies: its standard deviation over its rms, [samples, states] a trajectory.
+
+        sigma(x)^2 = sigma^2 ((1 - q) + q x^2 / mean(x^2)),    0 <= q < 1
+
+    q is 0 (the same noise everywhere) unless pseudo-residuals are clearly larger where the state
+    is: their logarithms are compared with those of sigma(x), by absolute deviations from the
+    median, which a few steep places cannot sway.
+    """
+    shapes = [np.ones_like(t.values) for t in series.trajectories]
+    for i in range(series.n_states):
+        columns = [t.values[:, i] for t in series.trajectories]
+        sizes = [local_size(y) for y in columns]
+        mean = float(np.mean(np.concatenate(sizes) ** 2))
+        logs, at = [], []
+        for t, y, size in zip(series.trajectories, columns, sizes, strict=True):
+            seen = np.isfinite(y)
+            if seen.sum() >= 5:
+                e = _pseudo_residuals(t.time[seen], y[seen], 3)
+                middle = size[seen][2 : 2 + len(e)]
+                logs.append(np.log(np.maximum(e**2, 1e-300)))
+                at.append(middle**2)
+        if not logs or mean == 0.0 or sum(map(len, logs)) < FEW:
+            continue
+        log_e, square = np.concatenate(logs), np.concatenate(at) / mean
+        best, least = 0.0, _spread(log_e, 0.0, square) * np.exp(-CLEARLY / len(log_e))
+        for q in SHARES:
+            spread = _spread(log_e, q, square)
+            best, least = (q, spread) if spread < least else (best, least)
+        for shape, size in zip(shapes, sizes, strict=True):
+            shape[:, i] = np.sqrt((1.0 - best) + best * size**2 / mean)
+    return tuple(shapes)
+
+
+def _spread(log_squares: Array, q: float, square: Array) -> float:
+    off = log_squares - np.log((1.0 - q) + q * square)
+    return float(np.mean(np.abs(off - np.median(off))))
+
+
+def estimate_noise(series: TimeSeries, shape: Sequence[Array] | None = None) -> Array:
     """Standard deviation of the measurement noise of every state [states], in its own unit.
 
     Zero where the samples are too few to tell.
+
+    Args:
+        shape: what the noise of a sample is relative to that, from `relative_noise`.
     """
+    shape = shape or [np.ones_like(t.values) for t in series.trajectories]
     noise = np.zeros(series.n_states)
     for i in range(series.n_states):
         estimates = []
         for degree in (1, 2, 3, 4, 5, 6):
             residuals = [
                 _pseudo_residuals(t.time[seen], t.values[seen, i], degree)
-                for t in series.trajectories
+                / s[seen, i][degree // 2 + 1 : degree // 2 + seen.sum() - degree]
+                for t, s in zip(series.trajectories, shape, strict=True)
                 if (seen := np.isfinite(t.values[:, i])).sum() >= degree + 2
             ]
             pooled = np.concatenate(residuals) if residuals else np.empty(0)
@@ -55,31 +116,35 @@ def estimate_noise(series: TimeSeries) -> Array:
     return noise
 
 
-def _smooth_state(t: Array, y: Array, noise: float, nonnegative: bool) -> Array:
+def _smooth_state(t: Array, y: Array, noise: float, nonnegative: bool, shape: Array) -> Array:
     seen = np.isfinite(y)
     if seen.sum() < 5 or noise <= 0.0:
         filled: Array = np.interp(t, t[seen], y[seen]) if seen.any() else np.zeros_like(t)
         return filled
-    smooth: Array = make_smoothing_spline(t[seen], y[seen])(t)
+    smooth: Array = make_smoothing_spline(t[seen], y[seen], shape[seen] ** -2.0)(t)
     return np.maximum(smooth, 0.0) if nonnegative else smooth
 
 
-def smooth(series: TimeSeries, noise: Array, nonnegative: Array) -> TimeSeries:
+def smooth(
+    series: TimeSeries, noise: Array, nonnegative: Array, shape: Sequence[Array] | None = None
+) -> TimeSeries:
     """The series without noise and gaps: cubic smoothing splines by generalised cross-validation.
 
     Args:
         noise: from `estimate_noise`, [states]; states with noise below `CLEAN` of their rms
             keep their samples, and only gaps are filled.
         nonnegative: bool [states]; these states are bounded at 0.
+        shape: from `relative_noise`; noisier samples weigh less.
     """
+    shape = shape or [np.ones_like(t.values) for t in series.trajectories]
     values = np.concatenate([t.values for t in series.trajectories])
     rms = np.sqrt(np.nanmean(values**2, axis=0))
     trajectories = []
-    for t in series.trajectories:
+    for t, s in zip(series.trajectories, shape, strict=True):
         columns = [
             _smooth_state(
                 t.time, t.values[:, i], noise[i] if noise[i] > CLEAN * rms[i] else 0.0,
-                bool(nonnegative[i]),
+                bool(nonnegative[i]), s[:, i],
             )
             for i in range(series.n_states)
         ]  # fmt: skip

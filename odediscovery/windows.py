@@ -11,6 +11,7 @@ interval's duration, and missing values weigh nothing.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -223,19 +224,21 @@ class LongResiduals:
 
 
 def cut(series: TimeSeries, starts: TimeSeries, weight: Array, length: int | None,
-        method: str = "rk4") -> Windows:  # fmt: skip
+        method: str = "rk4", shape: Sequence[Array] | None = None) -> Windows:  # fmt: skip
     """Windows of `length` intervals, one behind the other; None for whole trajectories.
 
     Args:
         series: measured, dimensionless; nan where missing.
         starts: the same times without gaps and noise, from `smoothing.smooth`.
         weight: 1 / standard deviation a residual of each state is given, [states].
+        shape: noise of each sample relative to that, [samples, states] a trajectory.
     """
+    shape = shape or [np.ones_like(t.values) for t in series.trajectories]
     longest = max(len(t.time) for t in series.trajectories) - 1
     length = longest if length is None else min(length, longest)
     rows: list[tuple[Array, ...]] = []
     heads = []
-    for t, s in zip(series.trajectories, starts.trajectories, strict=True):
+    for t, s, of_noise in zip(series.trajectories, starts.trajectories, shape, strict=True):
         heads.append(len(rows))
         for first in range(0, len(t.time) - 1, length):
             stop = min(first + length, len(t.time) - 1)
@@ -245,8 +248,9 @@ def cut(series: TimeSeries, starts: TimeSeries, weight: Array, length: int | Non
             duration = np.pad(np.diff(t.time[first : stop + 1]), (0, short))
             seen, here = np.isfinite(target), t.values[first]
             filled = np.pad(s.values[first + 1 : stop + 1], ((0, short), (0, 0)))
-            row = (s.values[first], duration, np.where(seen, target, filled), seen * weight,
-                   np.nan_to_num(here), np.isfinite(here) * weight)  # fmt: skip
+            noise = np.pad(of_noise[first + 1 : stop + 1], ((0, short), (0, 0)), constant_values=1)
+            row = (s.values[first], duration, np.where(seen, target, filled), seen * weight / noise,
+                   np.nan_to_num(here), np.isfinite(here) * weight / of_noise[first])  # fmt: skip
             rows.append(row)
     columns = [
         torch.as_tensor(np.stack(column), dtype=torch.float64) for column in zip(*rows, strict=True)

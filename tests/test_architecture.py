@@ -51,7 +51,10 @@ LAYERS: tuple[dict[str, str], ...] = (
         "fit": "", "grow": "", "polynomials": "", "prune": "", "extract": "", "polish": "",
         "judge": "polish", "snap": "judge polish",
     },
-    {"ladder": "", "search": "ladder", "published": "", "discovery": "ladder published search"},
+    {
+        "ladder": "", "exchange": "", "search": "exchange ladder", "published": "",
+        "discovery": "ladder published search",
+    },
     {"heatmaps": "", "plots": "heatmaps", "fronts": "plots", "progress": ""},
     {
         "experiments": "", "experiments.base": "", "experiments.regression": "experiments.base",
