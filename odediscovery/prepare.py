@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.signal import find_peaks
 
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.series import Scale, TimeSeries, Trajectory
@@ -19,6 +20,8 @@ from odediscovery.smoothing import estimate_noise, relative_noise, smooth
 
 # Below this share of a state's spread its noise is no concern of the search.
 CLEAN = 1e-4
+# Height of an extremum that counts, as a share of the state's standard deviation.
+PROMINENT = 0.2
 # Multiples of the noise by which samples spread along a linear relation at most, and across it at
 # least.
 ALONG, ACROSS = 1.2, 20.0
@@ -82,10 +85,14 @@ class Prepared:
 
     @property
     def turns(self) -> float:
-        """Extrema of the fastest state for each sample interval of the smoothed paths."""
-        signs = [np.sign(np.diff(t.values, axis=0)) for t in self.smooth.trajectories]
-        extrema = sum((s[1:] * s[:-1] < 0).sum(axis=0) for s in signs)
-        return float(np.max(extrema) / sum(len(s) for s in signs))
+        """Clear extrema of the fastest state for each sample interval of the smoothed paths."""
+        clear = PROMINENT * np.std(pooled(self.smooth), axis=0)
+        count = np.zeros(len(clear))
+        for t in self.smooth.trajectories:
+            for i in np.flatnonzero(~self.constant):
+                for side in (t.values[:, i], -t.values[:, i]):
+                    count[i] += len(find_peaks(side, prominence=clear[i])[0])
+        return float(count.max() / sum(len(t.time) - 1 for t in self.smooth.trajectories))
 
     def pieces(self, length: int) -> Prepared:
         """The same with every trajectory cut into runs of about `length` samples."""

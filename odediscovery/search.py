@@ -21,7 +21,7 @@ from odediscovery.field import VectorField
 from odediscovery.fit import train
 from odediscovery.grow import QUICK, grow
 from odediscovery.judge import Candidate, ranked
-from odediscovery.ladder import SETTLED, climb, interval_squares
+from odediscovery.ladder import SETTLED, TERMS, climb, interval_squares
 from odediscovery.monitor import Monitor
 from odediscovery.optimise import levenberg_marquardt
 from odediscovery.polish import residual_squares
@@ -108,7 +108,6 @@ def noisy_search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Cand
     long, candidates = settings.prune_long, list[Candidate]()
     if settings.grow:
         candidates += prune_laws(p, polynomials(p), Elimination(), monitor, whole=True, long=long)
-        candidates += improved(p, candidates, monitor, long=long, whole=True)
         if whole_is_enough(p, candidates, monitor):
             return candidates
     if settings.grow:
@@ -124,14 +123,14 @@ def noisy_search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Cand
 
 
 def improved(
-    p: Prepared, candidates: list[Candidate], monitor: Monitor, *, long: bool, whole: bool = False
+    p: Prepared, candidates: list[Candidate], monitor: Monitor, *, long: bool
 ) -> list[Candidate]:
     """What an exchange of monomials leads to, unless the best law leaves noise only."""
     least = min((c.mean_square for c in candidates), default=np.inf)
     if least < ALL * p.unexplained or monitor.stopping():
         return []
     how = Elimination(hopeless=PROMISING, first_steps=12)
-    return prune_laws(p, exchanged(p, candidates), how, monitor, whole=whole, long=long)
+    return prune_laws(p, exchanged(p, candidates), how, monitor, long=long)
 
 
 def rich_candidates(p: Prepared, monitor: Monitor) -> list[Candidate]:
@@ -152,14 +151,17 @@ def rich_candidates(p: Prepared, monitor: Monitor) -> list[Candidate]:
 
 
 def whole_is_enough(p: Prepared, candidates: list[Candidate], monitor: Monitor) -> bool:
-    """Whether the best law of whole powers leaves noise only, and real powers gain nothing.
+    """Whether the best law of whole powers is short, leaves noise, and real powers gain nothing.
 
-    Adds to `candidates` what its powers became when they were free.
+    Adds to `candidates` what its powers became when they were free. How large noise is that grows
+    with the state is too uncertain to ask whether it is all that is left.
     """
     if not candidates or monitor.stopping():
         return False
     best = ranked(candidates, p.samples)[0]
-    if best.mean_square > ENOUGH * p.unexplained:
+    same = all(bool((s == 1.0).all()) for s in p.shape)
+    left = same and best.mean_square > ENOUGH * max(p.unexplained, 1.0)
+    if left or (best.law.coefficients != 0).sum(axis=1).max() > TERMS:
         return False
     freed = prune_laws(p, [best.law], Elimination(), monitor)
     candidates += freed
