@@ -71,7 +71,8 @@ def search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]
         return noisy_search(p, settings, monitor)
     grown = _grown(p, settings, monitor, settings.hidden)
     candidates += prune_laws(p, grown, Elimination(), monitor)
-    if settled(candidates) or monitor.stopping() or not settings.members:
+    stopped = bool(candidates) and monitor.stopping() is not None
+    if settled(candidates) or stopped or not settings.members:
         return candidates
     laws = trained_laws(p, settings, monitor)
     return candidates + prune_laws(p, laws, Elimination(hopeless=HOPELESS), monitor)
@@ -108,7 +109,7 @@ def noisy_search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Cand
     long, candidates = settings.prune_long, list[Candidate]()
     if settings.grow:
         candidates += prune_laws(p, polynomials(p), Elimination(), monitor, whole=True, long=long)
-        if whole_is_enough(p, candidates, monitor):
+        if whole_is_enough(p, candidates, monitor, long=long):
             return candidates
     if settings.grow:
         candidates += rich_candidates(p, monitor)
@@ -150,7 +151,9 @@ def rich_candidates(p: Prepared, monitor: Monitor) -> list[Candidate]:
     return found
 
 
-def whole_is_enough(p: Prepared, candidates: list[Candidate], monitor: Monitor) -> bool:
+def whole_is_enough(
+    p: Prepared, candidates: list[Candidate], monitor: Monitor, *, long: bool
+) -> bool:
     """Whether the best law of whole powers is short, leaves noise, and real powers gain nothing.
 
     Adds to `candidates` what its powers became when they were free. How large noise is that grows
@@ -163,7 +166,7 @@ def whole_is_enough(p: Prepared, candidates: list[Candidate], monitor: Monitor) 
     left = same and best.mean_square > ENOUGH * max(p.unexplained, 1.0)
     if left or (best.law.coefficients != 0).sum(axis=1).max() > TERMS:
         return False
-    freed = prune_laws(p, [best.law], Elimination(), monitor)
+    freed = prune_laws(p, [best.law], Elimination(), monitor, long=long)
     candidates += freed
     return ranked(candidates, p.samples)[0] not in freed
 

@@ -35,6 +35,7 @@ def polished(terms: int, mean_square: float, samples: int = 100, finite: bool = 
     return Polished(
         law, law, np.ones((1, 1)), np.eye(size), all_free(law),
         np.array([mean_square * samples]), np.array([float(samples)]), finite,
+        np.array([mean_square * samples]),
     )  # fmt: skip
 
 
@@ -74,7 +75,7 @@ def test_a_law_that_blows_up_is_the_worst() -> None:
 def test_states_without_data_do_not_count() -> None:
     law = PowerSum(np.eye(2), np.eye(2))
     two = Polished(law, law, np.ones((1, 2)), np.eye(4), all_free(law), np.array([1.0, 0.0]),
-                   np.array([50.0, 0.0]), True)  # fmt: skip
+                   np.array([50.0, 0.0]), True, np.array([1.0, 0.0]))  # fmt: skip
     row = judged(two, np.array([1e-3, 1e-3]), 0)
     misfit = row.criterion - penalty(law, all_free(law), 50.0, 2)
     assert misfit == pytest.approx(50 * math.log(1 / 50 + 1e-6))

@@ -159,13 +159,17 @@ def test_residual_squares_are_those_of_the_integrated_law() -> None:
     times = np.linspace(0.0, 9.0, 20)
     series = series_of(PREY, STARTS, [times, times], noise=0.1)
     series.trajectories[0].values[4, 0] = np.nan
-    squares, counts, finite = residual_squares(PREY, series, STARTS)
+    squares, plain, counts = residual_squares(PREY, series, STARTS)
     expected = sum(
         np.nansum((solved(PREY, start, times) - run.values) ** 2, axis=0)
         for start, run in zip(STARTS, series.trajectories, strict=True)
     )
     np.testing.assert_allclose(squares, expected, rtol=1e-6)
-    assert counts.tolist() == [39.0, 40.0] and finite
+    assert counts.tolist() == [39.0, 40.0] and plain.tolist() == squares.tolist()
+    twice = [np.full((20, 2), 2.0)] * 2
+    weighted, again, _ = residual_squares(PREY, series, STARTS, twice)
+    np.testing.assert_allclose(weighted, squares / 4.0)
+    np.testing.assert_allclose(again, squares)
 
 
 def test_a_law_without_terms_stays_where_it_starts() -> None:
