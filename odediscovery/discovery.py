@@ -269,7 +269,7 @@ def _undecided(p: Prepared, front: tuple[FrontRow, ...], series: TimeSeries) -> 
     relation = linear_relation(p)
     if relation is not None:
         weights, value = relation
-        terms = [("" if abs(c) == 1.0 else f"{abs(c):.4g}*") + state
+        terms = [f"{abs(c):.4g}*{state}".removeprefix("1*")
                  for state, c in zip(series.states, weights, strict=True) if c]  # fmt: skip
         signs = ["-" if c < 0 else "+" for c in weights if c]
         text = " ".join(f"{sign} {term}" for sign, term in zip(signs, terms, strict=True))
