@@ -20,6 +20,8 @@ from odediscovery.smoothing import estimate_noise, relative_noise, smooth
 
 # Below this share of a state's spread its noise is no concern of the search.
 CLEAN = 1e-4
+# Least noise of a sample, relative to the rms of all, by which it is weighed.
+LEAST_SHAPE = 0.1
 # Height of an extremum that counts, as a share of the state's standard deviation.
 PROMINENT = 0.2
 # Multiples of the noise by which samples spread along a linear relation at most, and across it at
@@ -163,6 +165,8 @@ def prepare(series: TimeSeries) -> Prepared:
     measurable = estimate_noise(data) > CLEAN * np.nanstd(values, axis=0)
     shape = tuple(np.where(measurable, s, 1.0) for s in relative_noise(data))
     noise = estimate_noise(data, shape)
+    # No sample weighs so much that a solver's error would be evidence.
+    shape = tuple(np.maximum(s, LEAST_SHAPE) for s in shape)
     rounding = np.array([resolution(column) for column in pooled(series).T]) / scale.state
     spread = np.nanmax(values, axis=0) - np.nanmin(values, axis=0)
     constant = spread <= np.maximum(1e-12, rounding * 1e-6)

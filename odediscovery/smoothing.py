@@ -24,8 +24,6 @@ CLEAN = 1e-5
 # (logarithm), and how many of them are needed to tell.
 SHARES = (0.5, 0.8, 0.9, 0.97, 0.99, 0.999, 0.9999, 0.999999)
 CLEARLY, FEW = 6.0, 30
-# Least relative noise of a sample.
-LEAST_SHAPE = 0.1
 
 
 def _pseudo_residuals(t: Array, y: Array, degree: int) -> Array:
@@ -83,8 +81,7 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
             spread = _spread(log_e, q, square)
             best, least = (q, spread) if spread < least else (best, least)
         for shape, size in zip(shapes, sizes, strict=True):
-            # No sample weighs so much that a solver's error would be evidence.
-            shape[:, i] = np.maximum(np.sqrt((1.0 - best) + best * size**2 / mean), LEAST_SHAPE)
+            shape[:, i] = np.sqrt((1.0 - best) + best * size**2 / mean)
     return tuple(shapes)
 
 
