@@ -32,10 +32,9 @@ OF_FUNCTION = {
 }  # fmt: skip
 # Products of three factors are left out where there would be more.
 MOST_TRIPLES = 2500
-# Constants b of a sum 1 + b m in units of 1 / max(m). A negative one brings the sum near zero,
-# where other exponents than -1 make candidates of their own.
+# Constants b of a sum 1 + b m in units of 1 / max(m); a negative one brings the sum near zero.
 CONSTANTS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 1000.0)
-NEGATIVE_CONSTANTS, NEGATIVE_EXPONENTS = (-0.99, -0.8, -0.5), (-1.0, 0.5, 1.5)
+NEGATIVE_CONSTANTS = (-0.99, -0.8, -0.5)
 # Rates of exponential functions inside sums, 1 / rms of their state.
 RATES = (-6.0, -4.0, -3.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
 
@@ -164,7 +163,7 @@ def products_of(inputs: Inputs, integer: Mask, changing: Mask) -> Array:
 
 
 def with_sums(inputs: Inputs, changing: Mask, path: Path) -> Terms:
-    """Products of two states at most, times a power of 1 + b m, m a product or an exponential.
+    """Products of two states at most over 1 + b m, m a product of states or an exponential.
 
     Args:
         path: where the sums have to be positive.
@@ -193,9 +192,9 @@ def with_sums(inputs: Inputs, changing: Mask, path: Path) -> Terms:
     found: list[tuple[Array, float, Array, float]] = []
     for inner, high, low in zip(inside, highest, lowest, strict=True):
         size = max(abs(high), abs(low))
-        choices = [(b / size, -1.0) for b in (*CONSTANTS, *NEGATIVE_CONSTANTS)]
-        for constant, power in choices:
+        for b in (*CONSTANTS, *NEGATIVE_CONSTANTS):
+            constant = b / size
             if 1.0 + min(constant * high, constant * low) > 1e-3:
-                found += [(row, constant, inner, power) for row in outer]
+                found += [(row, constant, inner, -1.0) for row in outer]
     rows, constants, inners, exponents = zip(*found, strict=True)
     return Terms(np.stack(rows), np.array(constants), np.stack(inners), np.array(exponents))

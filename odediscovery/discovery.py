@@ -95,10 +95,9 @@ def lost(p: Prepared, rows: list[Judged]) -> bool:
 
 def _polished_front(p: Prepared, candidates: list[Candidate], monitor: Monitor) -> list[Judged]:
     """The shortlist with constants refined on whole trajectories, those that integrate."""
-    samples = int(np.isfinite(pooled(p.data)).sum())
     floor = SETTLED if p.clean else 0.0
     around = 1 if monitor.stopping() else 4
-    listed = shortlist(candidates, samples, floor, around=around)
+    listed = shortlist(candidates, p.samples, floor, around=around)
     least = min((c.mean_square for c in listed), default=0.0) + floor
     monitor.stage("polish", len(listed))
     sigma = np.maximum(p.noise, p.floor)

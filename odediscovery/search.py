@@ -4,7 +4,8 @@ Members come from two sides. Grown ones start from laws that were built monomial
 the integral form, exact on clean data; random ones are trained by Adam and LBFGS under L1,
 robust in noise. Both are networks of one batch, pruned in the same way. On clean data the
 residuals are those of one-interval windows, each from a measured state; in noise they are
-those of whole trajectories with fitted starts, where noise of a start cannot pass for physics.
+those of long windows with fitted starts, where noise of a start cannot pass for physics. Laws of
+richer families are grown only: they are no chains of units yet.
 """
 
 from __future__ import annotations
@@ -86,9 +87,7 @@ def confirmed(p: Prepared, monitor: Monitor) -> Prepared:
     if p.clean or not p.complete:
         return p
     for degree in (1, 2):
-        taken = p.without_noise(
-            PowerSum(np.zeros((p.data.n_states, 0)), np.zeros((0, p.data.n_states)))
-        )
+        taken = p.without_noise(None)
         law = library_law(taken, degree)
         if law is None or monitor.stopping():
             break
@@ -111,7 +110,6 @@ def noisy_search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Cand
         candidates += prune_laws(p, polynomials(p), Elimination(), monitor, whole=True, long=long)
         if whole_is_enough(p, candidates, monitor, long=long):
             return candidates
-    if settings.grow:
         candidates += rich_candidates(p, monitor)
     grown = _grown(p, settings, monitor, settings.hidden)
     if grown and monitor.stopping():
@@ -275,7 +273,7 @@ def prune_laws(
 
     Args:
         whole: exponents are whole numbers and stay.
-        long: on whole trajectories, else on one-interval windows (default: in noise only).
+        long: on windows of a few oscillations, else of one interval (default: in noise only).
 
     Returns:
         A candidate's `origin` is the index of the law it was pruned from.
