@@ -132,6 +132,8 @@ def without_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, F
     Args:
         x: states at which terms are compared, [samples, states].
     """
+    if not law.n_monomials:
+        return law, free
     size = np.sqrt(np.mean(law.monomials(x) ** 2, axis=0)) * np.abs(law.coefficients)
     small = (law.coefficients != 0) & (size < NEGLIGIBLE * size.max(axis=1, keepdims=True))
     if not small.any():

@@ -18,11 +18,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.polynomial import polynomial as poly
 from numpy.typing import NDArray
-from scipy.interpolate import make_interp_spline, make_smoothing_spline
+from scipy.interpolate import make_interp_spline
 from scipy.linalg import cholesky_banded, solve_banded
 
 from odediscovery.powersum import Array, Inputs, Sums
 from odediscovery.series import TimeSeries
+from odediscovery.smoothing import smoothing_spline
 
 Spline = Callable[[Array], Array]
 
@@ -273,7 +274,7 @@ class Integral:
 def _splines(t: Array, y: Array, smoothed: bool) -> tuple[Spline, Spline]:
     """A spline and one of lower order: the same if smoothing, which has errors of its own."""
     if smoothed and len(t) >= 5:
-        spline = make_smoothing_spline(t, y)
+        spline = smoothing_spline(t, y)
         return spline, spline
     degree = 5 if len(t) >= 6 else 3 if len(t) >= 4 else min(1, len(t) - 1)
     fine = make_interp_spline(t, y, k=degree)

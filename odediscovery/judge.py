@@ -23,6 +23,10 @@ from odediscovery.polish import Polished
 from odediscovery.powersum import Array, Mask, PowerSum
 
 
+# Candidates of one complexity whose scores differ by less are all judged, so many at most.
+CLOSE, ALIKE = 6.0, 3
+
+
 @dataclass(frozen=True, eq=False)
 class Candidate:
     """A law on the way to the judge, dimensionless.
@@ -40,6 +44,13 @@ class Candidate:
     mean_square: float
     origin: int
     whole: Mask
+
+    @property
+    def form(self) -> frozenset[tuple[bytes, bytes]]:
+        """Its terms, with their exponents where these are not fitted."""
+        w = np.where(self.whole, self.law.exponents, self.law.exponents != 0)
+        a = self.law.coefficients != 0
+        return frozenset((a[:, j].tobytes(), w[j].tobytes()) for j in range(self.law.n_monomials))
 
     @property
     def free(self) -> Free:
@@ -84,18 +95,20 @@ def judged(polished: Polished, floor: Array, origin: int) -> Judged:
     return Judged(polished, float(misfit.sum() + charged), origin)
 
 
-def ranked(candidates: Sequence[Candidate], samples: int) -> list[Candidate]:
-    """The candidates by their misfit and penalty, the best first.
+def score(c: Candidate, samples: int, floor: float = 1e-300) -> float:
+    """Misfit on training windows and penalty of a candidate, lower is better.
 
     Args:
         samples: number of observed values.
+        floor: mean square that integration error alone explains.
     """
+    charged = penalty(c.law, c.free, samples, c.initial.size)
+    return float(samples * np.log(c.mean_square + floor) + charged)
 
-    def score(c: Candidate) -> float:
-        charged = penalty(c.law, c.free, samples, c.initial.size)
-        return float(samples * np.log(max(c.mean_square, 1e-300)) + charged)
 
-    return sorted(candidates, key=score)
+def ranked(candidates: Sequence[Candidate], samples: int) -> list[Candidate]:
+    """The candidates by `score`, the best first."""
+    return sorted(candidates, key=lambda c: score(c, samples))
 
 
 def shortlist(
@@ -103,7 +116,7 @@ def shortlist(
 ) -> list[Candidate]:
     """The best candidates of each complexity near the best of all, simplest first.
 
-    Laws with whole powers and laws with real ones are listed apart: the same complexity costs
+    Of one complexity more than one is listed where windows hardly tell them apart. Laws with whole powers and laws with real ones are listed apart: the same complexity costs
     them differently.
 
     Args:
@@ -113,26 +126,32 @@ def shortlist(
     """
     listed: list[Candidate] = []
     for whole in (False, True):
-        best: dict[int, Candidate] = {}
-        for c in candidates:
-            size = c.law.complexity
-            if bool(c.whole.all()) is whole and (
-                size not in best or c.mean_square < best[size].mean_square
-            ):
-                best[size] = c
+        of_size: dict[int, list[Candidate]] = {}
+        for c in sorted(candidates, key=lambda c: c.mean_square):
+            if bool(c.whole.all()) is whole:
+                of_size.setdefault(c.law.complexity, []).append(c)
         # Only rows that beat everything simpler belong to the front.
         front: list[Candidate] = []
-        for size in sorted(best):
-            if not front or best[size].mean_square < front[-1].mean_square:
-                front.append(best[size])
-        scores = [
-            samples * np.log(c.mean_square + floor)
-            + penalty(c.law, c.free, samples, c.initial.size)
-            for c in front
-        ]
+        for size in sorted(of_size):
+            if not front or of_size[size][0].mean_square < front[-1].mean_square:
+                front.append(of_size[size][0])
+        scores = [score(c, samples, floor) for c in front]
         middle = int(np.argmin(scores)) if front else 0
-        listed += front[max(middle - around, 0) : middle + around + 1]
+        for c in front[max(middle - around, 0) : middle + around + 1]:
+            listed += _as_good(of_size[c.law.complexity], samples, floor)
     return sorted(listed, key=lambda c: c.law.complexity)
+
+
+def _as_good(candidates: Sequence[Candidate], samples: int, floor: float) -> list[Candidate]:
+    """The first candidate, and others of its complexity with other monomials and a like score."""
+    kept = [candidates[0]]
+    most = score(candidates[0], samples, floor) + CLOSE
+    for c in candidates[1:]:
+        if score(c, samples, floor) > most or len(kept) == ALIKE:
+            break
+        if all(c.form != k.form for k in kept):
+            kept.append(c)
+    return kept
 
 
 def choose(rows: Sequence[Judged]) -> int:

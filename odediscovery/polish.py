@@ -19,14 +19,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.integrate import solve_ivp
+from scipy.integrate import odeint
 from scipy.optimize import least_squares
 
 from odediscovery.cost import Free, all_free, count
 from odediscovery.powersum import TINY, Array, Mask, PowerSum, power_slopes
 from odediscovery.series import TimeSeries
 
-RTOL, ATOL = 1e-9, 1e-11
+# of clean data; in noise the share of its standard deviation that the solver may add.
+RTOL, LOOSEST, OF_NOISE = 1e-9, 1e-6, 1e-5
+# Relative tolerance over the absolute one (states have an rms of 1).
+RELATIVE = 100.0
+# What scipy's odeint says of a solve that went well.
+DONE = "Integration successful."
 # A solve that needs more evaluations than this has met a singularity or a stiff wall.
 MOST_EVALUATIONS, EVALUATIONS_EACH = 5_000, 100
 # Beyond this a sensitivity cannot be squared any more, and no step follows from it.
@@ -72,7 +77,7 @@ class _Model:
     def __init__(self, law: PowerSum, series: TimeSeries, sigma: Array, free: Free,
                  nonnegative: Mask, shape: Sequence[Array]) -> None:  # fmt: skip
         self.law, self.series, self.shape = law, series, shape
-        self.sigma = sigma
+        self.sigma, self.rtol = sigma, tolerance(sigma)
         self.free, self.nonnegative = free, nonnegative
         self.a_places, self.w_places = np.nonzero(free[0]), np.nonzero(free[1])
         self.n_constants = count(free)
@@ -99,7 +104,7 @@ class _Model:
         n, k = self.n, self.n_constants
         residuals, jacobians = [], []
         for i, t in enumerate(self.series.trajectories):
-            x = _integrate(law, initial[i], t.time)
+            x = _integrate(law, initial[i], t.time, self.rtol)
             if x is None:
                 return None
             place = slice(k + i * n, k + (i + 1) * n)
@@ -188,44 +193,51 @@ class _Model:
         return m @ a.T, ds
 
 
+def tolerance(sigma: Array) -> float:
+    """Relative tolerance of solves that are compared with residuals of size sigma [states]."""
+    return float(np.clip(OF_NOISE * np.min(sigma), RTOL, LOOSEST))
+
+
 class _TooLong(Exception):
     """The solver was given up."""
 
 
-def _integrate(law: PowerSum, start: Array, times: Array) -> Array | None:
+def _integrate(law: PowerSum, start: Array, times: Array, rtol: float = RTOL) -> Array | None:
     """States at `times` [n, states], None where the law blows up or the solver is lost."""
-    count, most = 0, MOST_EVALUATIONS + EVALUATIONS_EACH * len(times)
+    count, most, dx_dt = 0, MOST_EVALUATIONS + EVALUATIONS_EACH * len(times), law.vector_field()
 
     def rates(t: float, x: Array) -> Array:
         nonlocal count
         count += 1
         if count > most:
             raise _TooLong
-        return law.rates(x)
+        return dx_dt(t, x)
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # LSODA reports trouble by warnings; None says it better
         try:
-            solution = solve_ivp(rates, (times[0], times[-1]), start, method="LSODA", t_eval=times,
-                                 rtol=RTOL, atol=ATOL)  # fmt: skip
+            y, how = odeint(rates, start, times, tfirst=True, full_output=True, rtol=rtol,
+                            atol=rtol / RELATIVE, mxstep=most)  # fmt: skip
         except (_TooLong, ValueError, FloatingPointError):
             return None
-    y: Array = solution.y.T
-    return y if solution.success and len(y) == len(times) and np.isfinite(y).all() else None
+    found: Array = y
+    return found if how["message"] == DONE and np.isfinite(found).all() else None
 
 
 def residual_squares(
-    law: PowerSum, series: TimeSeries, initial: Array, shape: Sequence[Array] | None = None
-) -> tuple[Array, Array, Array]:
+    law: PowerSum, series: TimeSeries, initial: Array, shape: Sequence[Array] | None = None,
+    rtol: float = RTOL,
+) -> tuple[Array, Array, Array]:  # fmt: skip
     """Sums of squared residuals, weighted and plain, and number of values of every state.
 
     Args:
         shape: noise of each sample relative to the others (default: all alike).
+        rtol: relative tolerance of the solver.
     """
     squares, plain, counts = (np.zeros(law.n_states) for _ in range(3))
     shape = shape or [np.ones_like(t.values) for t in series.trajectories]
     for t, x0, s in zip(series.trajectories, initial, shape, strict=True):
-        y = _integrate(law, x0, t.time)
+        y = _integrate(law, x0, t.time, rtol)
         seen = np.isfinite(t.values)
         counts += seen.sum(axis=0)
         if y is None:
@@ -266,7 +278,7 @@ def polish(
     if now is not None and len(u):
         u, now = _least_squares(model, u, now, most)
     law, initial = model.unpack(u)
-    squares, plain, counts = residual_squares(law, series, initial, shape)
+    squares, plain, counts = residual_squares(law, series, initial, shape, model.rtol)
     if now is None:
         nothing = law.with_constants(*(np.full_like(c, np.nan) for c in law.constants))
         size = model.n_constants

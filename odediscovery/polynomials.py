@@ -28,7 +28,7 @@ DEGREES, LIBRARY = (1, 2, 3), 150
 # Most coefficients of a law with a whole library in every equation.
 LARGEST = 60
 # Multiples of the price of a constant that a term has to gain.
-PENALTIES = (1.5, 0.3)
+PENALTIES = (1.5, 0.3, 0.0)
 
 
 def polynomials(p: Prepared) -> list[PowerSum]:

@@ -120,6 +120,23 @@ class PowerSum:
         dx_dt: Array = self.monomials(x) @ self.coefficients.T
         return dx_dt
 
+    def vector_field(self) -> Callable[[float, Array], Array]:
+        """The function (t, x) -> dx/dt of one state [states] for solvers that call it often.
+
+        What depends on the constants alone is computed once; floating point warnings are the
+        caller's concern.
+        """
+        if self.inputs is not None:
+            return lambda t, x: self.rates(x)
+        w, a, least = self.exponents, self.coefficients, _least_bases(self.exponents)
+        times, maximum = np.multiply.reduce, np.maximum
+
+        def dx_dt(t: float, x: Array) -> Array:
+            rates: Array = a @ times(maximum(x, least) ** w, axis=1)
+            return rates
+
+        return dx_dt
+
     def rescaled(self, scale: Array, time_scale: float) -> PowerSum:
         """The same law for x' = x / scale and t' = t / time_scale: no exponent changes.
 
@@ -327,16 +344,21 @@ class Inputs:
 
 def powers(y: Array, exponents: Array) -> Array:
     """prod_k y_k ** W[j, k] for y [..., inputs] -> [..., monomials]."""
-    whole = exponents == np.round(exponents)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        base = np.where(whole, y[..., None, :], np.maximum(y, TINY)[..., None, :])
+        base = np.maximum(y[..., None, :], _least_bases(exponents))
         products: Array = np.prod(np.power(base, exponents), axis=-1)
     return products
 
 
+def _least_bases(exponents: Array) -> Array:
+    """What bases are raised to at least: fractional powers see nothing below `TINY`."""
+    least: Array = np.where(exponents == np.round(exponents), -np.inf, TINY)
+    return least
+
+
 def power_slopes(y: Array, w: Array) -> tuple[Array, Array]:
     """The same products [B, monomials] and their slopes [B, monomials, inputs]."""
-    base = np.where(w == np.round(w), y[:, None, :], np.maximum(y, TINY)[:, None, :])
+    base = np.maximum(y[:, None, :], _least_bases(w))
     factors = base**w
     slopes = np.where(w == 0.0, 0.0, w * base ** (w - 1.0))
     others = np.where(np.eye(w.shape[1], dtype=bool), 1.0, factors[:, :, None, :]).prod(axis=3)

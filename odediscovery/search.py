@@ -21,7 +21,7 @@ from odediscovery.extract import laws_of, members_of, power_units
 from odediscovery.field import VectorField
 from odediscovery.fit import train
 from odediscovery.grow import QUICK, grow
-from odediscovery.judge import Candidate, ranked
+from odediscovery.judge import Candidate, ranked, score
 from odediscovery.ladder import SETTLED, TERMS, climb, interval_squares
 from odediscovery.monitor import Monitor
 from odediscovery.optimise import levenberg_marquardt
@@ -51,6 +51,8 @@ PROMISING = 1.3
 # Residuals of a law, in units of what smoothing leaves: below the first it is not to be improved,
 # up to the second it leaves noise only.
 ALL, ENOUGH = 1.05, 1.25
+# Difference of two laws' scores below which neither is better.
+GAIN = 1e-3
 # Share of a residual's standard deviation that integration may add while pruning, in noise and
 # on clean data.
 ACCURACY, EXACT = 0.02, 1e-5
@@ -164,9 +166,13 @@ def whole_is_enough(
     left = same and best.mean_square > ENOUGH * max(p.unexplained, 1.0)
     if left or (best.law.coefficients != 0).sum(axis=1).max() > TERMS:
         return False
+    if not (best.law.exponents[:, p.nonnegative] != 0).any():
+        return True
     freed = prune_laws(p, [best.law], Elimination(), monitor, long=long)
     candidates += freed
-    return ranked(candidates, p.samples)[0] not in freed
+    # A law that came back as it was is no gain.
+    least = score(best, p.samples) - GAIN
+    return all(score(c, p.samples) > least for c in freed)
 
 
 def trained_laws(p: Prepared, settings: Settings, monitor: Monitor) -> list[PowerSum]:

@@ -8,10 +8,11 @@ over the degrees is taken, and its median over the samples survives a few steep 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.interpolate import make_smoothing_spline
+from scipy.interpolate import BSpline, make_smoothing_spline
 
 from odediscovery.powersum import Array
 from odediscovery.series import TimeSeries, Trajectory
@@ -24,6 +25,11 @@ CLEAN = 1e-5
 # (logarithm), and how many of them are needed to tell.
 SHARES = (0.5, 0.8, 0.9, 0.97, 0.99, 0.999, 0.9999, 0.999999)
 CLEARLY, FEW = 6.0, 30
+# Penalties lambda that are compared, in units of the cube of the mean sample interval.
+PENALTIES = 10.0 ** np.arange(-4.0, 12.0, 0.125)
+# Samples up to which all penalties are compared at once; beyond, a trace is estimated by random
+# vectors for every fourth of them.
+FACTORED, PROBES = 500, 12
 
 
 def _pseudo_residuals(t: Array, y: Array, degree: int) -> Array:
@@ -116,12 +122,71 @@ def estimate_noise(series: TimeSeries, shape: Sequence[Array] | None = None) -> 
     return noise
 
 
+def smoothing_spline(t: Array, y: Array, weights: Array | None = None) -> BSpline:
+    """The cubic smoothing spline f whose penalty generalised cross-validation chooses.
+
+        minimise  sum_i w_i (y_i - f(t_i))^2 + lambda * integral f''^2
+        lambda:   argmin  n sum_i w_i (y_i - f(t_i))^2 / (n - trace S(lambda))^2,    S y = f(t)
+
+    SciPy looks for lambda between 0 and n only, too little for a slow curve sampled densely.
+
+    Args:
+        t: increasing times, [n], n >= 5.
+        y: observed values, [n].
+        weights: w, [n] (default: all 1).
+
+    Source: Craven and Wahba, Numerische Mathematik 31 (1979); trace by random vectors: Girard,
+    Numerische Mathematik 56 (1989).
+
+    >>> t = np.linspace(0.0, 1.0, 9)
+    >>> smoothing_spline(t, 2 * t + 1)(np.array([0.5])).round(6).tolist()
+    [2.0]
+    """
+    weights = np.ones_like(t) if weights is None else weights
+    unit = float((t[-1] - t[0]) / (len(t) - 1)) ** 3
+    if len(t) <= FACTORED:
+        slopes, modes = _modes(t.tobytes(), weights.tobytes())
+        shrunk = 1.0 - 1.0 / (1.0 + PENALTIES[:, None] * slopes)
+        criterion = shrunk**2 @ (modes.T @ y) ** 2 / shrunk.sum(axis=1) ** 2
+        penalty = PENALTIES[np.argmin(criterion)]
+    else:
+        probes = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(t), PROBES))
+        columns = np.column_stack([y, probes])
+
+        def criterion_at(penalty: float) -> float:
+            left = columns - make_smoothing_spline(t, columns, weights, lam=penalty * unit)(t)
+            trace = float(np.mean(np.sum(probes * left[:, 1:], axis=0)))
+            return float(weights @ left[:, 0] ** 2) / trace**2
+
+        penalty = min(PENALTIES[::4], key=criterion_at)
+    spline: BSpline = make_smoothing_spline(t, y, weights, lam=float(penalty) * unit)
+    return spline
+
+
+@functools.lru_cache(maxsize=32)
+def _modes(times: bytes, weighted: bytes) -> tuple[Array, Array]:
+    """Demmler and Reinsch's basis: S(lambda) = W^-1/2 U diag(1 / (1 + lambda d)) U^T W^1/2.
+
+    Returns:
+        d for penalties in units of `PENALTIES` [n], and W^1/2 U [n, n]. Cached: all states of a
+        trajectory, and all that laws leave of them, share their times.
+    """
+    t, weights = np.frombuffer(times), np.frombuffer(weighted)
+    unit = float((t[-1] - t[0]) / (len(t) - 1)) ** 3
+    root = np.sqrt(weights)[:, None]
+    smoother = root * make_smoothing_spline(t, np.eye(len(t)), weights, lam=unit)(t) / root.T
+    shares, modes = np.linalg.eigh((smoother + smoother.T) / 2.0)
+    slopes = np.maximum(1.0 / np.clip(shares, 1e-12, 1.0) - 1.0, 0.0)
+    slopes[np.argsort(slopes)[:2]] = 0.0  # straight lines are not penalised
+    return slopes, root * modes
+
+
 def _smooth_state(t: Array, y: Array, noise: float, nonnegative: bool, shape: Array) -> Array:
     seen = np.isfinite(y)
     if seen.sum() < 5 or noise <= 0.0:
         filled: Array = np.interp(t, t[seen], y[seen]) if seen.any() else np.zeros_like(t)
         return filled
-    smooth: Array = make_smoothing_spline(t[seen], y[seen], shape[seen] ** -2.0)(t)
+    smooth: Array = smoothing_spline(t[seen], y[seen], shape[seen] ** -2.0)(t)
     return np.maximum(smooth, 0.0) if nonnegative else smooth
 
 

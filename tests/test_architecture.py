@@ -92,7 +92,7 @@ ONLY = {
     "units.dense": "units.base", "units.nac": "units.base", "units.nmu": "units.base",
     "units.nsr": "units.base", "units.nalu": "units.base units.nac",
     "field": "units", "solve": "field", "optimise": "monitor",
-    "windows": "field powersum series solve", "integral": "powersum series",
+    "windows": "field powersum series solve", "integral": "powersum series smoothing",
     "bench.family": "powersum", "bench.workers": "errors",
     "bench.rows": "errors files result",
     "bench.libraries": "equations expressions powersum series",
