@@ -18,7 +18,15 @@ from odediscovery.cost import Free, price
 from odediscovery.equations import Equations
 from odediscovery.errors import FitError
 from odediscovery.extract import network_of
-from odediscovery.judge import Candidate, Judged, choose, judged, non_dominated, shortlist
+from odediscovery.judge import (
+    Candidate,
+    Judged,
+    choose,
+    judged,
+    non_dominated,
+    score,
+    shortlist,
+)
 from odediscovery.ladder import SETTLED
 from odediscovery.monitor import Monitor
 from odediscovery.polish import Polished, polish
@@ -39,6 +47,8 @@ THREADS = 1
 CLOSE = 4.0
 # Share of the variance that the best law leaves where it has lost the trajectories.
 LOST = 0.3
+# Multiple of what a law leaves of the windows that it may leave of trajectories it follows.
+FOLLOWED = 2.0
 # Share of an equation's largest term below which another one is no evidence.
 NEGLIGIBLE = 1e-6
 # Share of the variance that has to be explained before a law is claimed.
@@ -68,11 +78,11 @@ def discover(
     if settings.grow:
         prepared = confirmed(prepared, monitor)
     candidates = search(prepared, settings, monitor)
-    rows = _polished_front(prepared, candidates, monitor)
-    if lost(prepared, rows) and not monitor.stopping():
+    rows, excess = _polished_front(prepared, candidates, monitor)
+    if lost(prepared, rows, excess) and not monitor.stopping():
         # From one start nobody can follow chaos, or a fast oscillation in noise, to its end.
-        prepared = prepared.pieces(2 * window_length(prepared))
-        rows = _polished_front(prepared, candidates, monitor)
+        prepared = prepared.pieces(window_length(prepared))
+        rows, _ = _polished_front(prepared, candidates, monitor)
     if not rows:
         raise FitError(
             "no equations could be integrated through the data; more samples, or fewer states "
@@ -83,25 +93,40 @@ def discover(
     return _result(prepared, rows, choose(rows), series, settings, monitor)
 
 
-def lost(p: Prepared, rows: list[Judged]) -> bool:
-    """Whether even the best law loses trajectories that are longer than the search looked."""
+def lost(p: Prepared, rows: list[Judged], excess: float) -> bool:
+    """Whether trajectories that are longer than the search looked cannot be followed to the end.
+
+    Either no law follows them, or in noise the law that is best on windows leaves much more of
+    them than of the windows: which law happens to follow chaos is luck.
+    """
     longest = max(len(t.time) for t in p.data.trajectories)
     if longest <= 2 * window_length(p):
         return False
+    if not rows or (not p.clean and excess > FOLLOWED):
+        return True
     values = pooled(p.data)
     spread = np.nansum((values - np.nanmean(values, axis=0)) ** 2)
-    return not rows or rows[choose(rows)].polished.plain_squares.sum() > LOST * spread
+    return bool(rows[choose(rows)].polished.plain_squares.sum() > LOST * spread)
 
 
-def _polished_front(p: Prepared, candidates: list[Candidate], monitor: Monitor) -> list[Judged]:
-    """The shortlist with constants refined on whole trajectories, those that integrate."""
+def _polished_front(
+    p: Prepared, candidates: list[Candidate], monitor: Monitor
+) -> tuple[list[Judged], float]:
+    """The shortlist with constants refined on whole trajectories, those that integrate.
+
+    Returns:
+        The rows, and the mean square that the law that is best on windows leaves of the
+        trajectories, as a multiple of what it leaves of the windows.
+    """
     floor = SETTLED if p.clean else 0.0
     around = 1 if monitor.stopping() else 4
     listed = shortlist(candidates, p.samples, floor, around=around)
     least = min((c.mean_square for c in listed), default=0.0) + floor
     monitor.stage("polish", len(listed))
     sigma = np.maximum(p.noise, p.floor)
-    rows = []
+    rows, excess = [], np.inf
+    best = min(listed, key=lambda c: score(c, p.samples, floor), default=None)
+    moving = ~p.constant
     for i, c in enumerate(listed):
         # A row that is far from the data is there for the front, not for its constants.
         far = c.mean_square > FAR * least
@@ -117,11 +142,14 @@ def _polished_front(p: Prepared, candidates: list[Candidate], monitor: Monitor) 
                               shape=p.shape)  # fmt: skip
         if polished.finite:
             rows.append(judged(polished, sigma, c.origin))
+            if c is best:
+                left = float((polished.squares / sigma**2)[moving].sum())
+                excess = left / float(polished.counts[moving].sum()) / max(c.mean_square, 1e-300)
         monitor.step(i + 1)
         monitor.note(event="candidate", origin=c.origin, complexity=c.law.complexity,
                      mean_square=c.mean_square, finite=polished.finite,
                      criterion=rows[-1].criterion if polished.finite else None)  # fmt: skip
-    return rows
+    return rows, excess
 
 
 def without_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free]:

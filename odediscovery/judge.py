@@ -22,7 +22,6 @@ from odediscovery.cost import Free, cost, count
 from odediscovery.polish import Polished
 from odediscovery.powersum import Array, Mask, PowerSum
 
-
 # Candidates of one complexity whose scores differ by less are all judged, so many at most.
 CLOSE, ALIKE = 6.0, 3
 
@@ -116,8 +115,9 @@ def shortlist(
 ) -> list[Candidate]:
     """The best candidates of each complexity near the best of all, simplest first.
 
-    Of one complexity more than one is listed where windows hardly tell them apart. Laws with whole powers and laws with real ones are listed apart: the same complexity costs
-    them differently.
+    Of one complexity more than one is listed where windows hardly tell them apart. Laws with
+    whole powers and laws with real ones are listed apart: the same complexity costs them
+    differently.
 
     Args:
         samples: number of observed values.

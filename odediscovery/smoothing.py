@@ -142,25 +142,29 @@ def smoothing_spline(t: Array, y: Array, weights: Array | None = None) -> BSplin
     >>> smoothing_spline(t, 2 * t + 1)(np.array([0.5])).round(6).tolist()
     [2.0]
     """
-    weights = np.ones_like(t) if weights is None else weights
+    return _chosen(t, y, np.ones_like(t) if weights is None else weights)[0]
+
+
+def _chosen(t: Array, y: Array, weights: Array) -> tuple[BSpline, float]:
+    """The spline above and n - trace S(lambda), its degrees of freedom for error."""
     unit = float((t[-1] - t[0]) / (len(t) - 1)) ** 3
     if len(t) <= FACTORED:
         slopes, modes = _modes(t.tobytes(), weights.tobytes())
         shrunk = 1.0 - 1.0 / (1.0 + PENALTIES[:, None] * slopes)
-        criterion = shrunk**2 @ (modes.T @ y) ** 2 / shrunk.sum(axis=1) ** 2
-        penalty = PENALTIES[np.argmin(criterion)]
-    else:
-        probes = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(t), PROBES))
-        columns = np.column_stack([y, probes])
+        free = shrunk.sum(axis=1)
+        best = int(np.argmin(shrunk**2 @ (modes.T @ y) ** 2 / free**2))
+        spline = make_smoothing_spline(t, y, weights, lam=float(PENALTIES[best]) * unit)
+        return spline, float(free[best])
+    probes = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(t), PROBES))
+    columns = np.column_stack([y, probes])
 
-        def criterion_at(penalty: float) -> float:
-            left = columns - make_smoothing_spline(t, columns, weights, lam=penalty * unit)(t)
-            trace = float(np.mean(np.sum(probes * left[:, 1:], axis=0)))
-            return float(weights @ left[:, 0] ** 2) / trace**2
+    def tried(penalty: float) -> tuple[float, float, float]:
+        left = columns - make_smoothing_spline(t, columns, weights, lam=penalty * unit)(t)
+        free = float(np.mean(np.sum(probes * left[:, 1:], axis=0)))
+        return float(weights @ left[:, 0] ** 2) / free**2, penalty, free
 
-        penalty = min(PENALTIES[::4], key=criterion_at)
-    spline: BSpline = make_smoothing_spline(t, y, weights, lam=float(penalty) * unit)
-    return spline
+    _, penalty, free_then = min(tried(float(penalty)) for penalty in PENALTIES[::4])
+    return make_smoothing_spline(t, y, weights, lam=penalty * unit), free_then
 
 
 @functools.lru_cache(maxsize=32)
@@ -186,7 +190,18 @@ def _smooth_state(t: Array, y: Array, noise: float, nonnegative: bool, shape: Ar
     if seen.sum() < 5 or noise <= 0.0:
         filled: Array = np.interp(t, t[seen], y[seen]) if seen.any() else np.zeros_like(t)
         return filled
-    smooth: Array = smoothing_spline(t[seen], y[seen], shape[seen] ** -2.0)(t)
+    t_seen, y_seen, weights = t[seen], y[seen], shape[seen] ** -2.0
+
+    def criterion(at_samples: Array, free: float) -> float:
+        return float(weights @ (y_seen - at_samples) ** 2) / free**2
+
+    spline, free = _chosen(t_seen, y_seen, weights)
+    smooth: Array = spline(t)
+    if nonnegative and y_seen.min() > 0.0:
+        # Spikes of a state whose noise grows with it are no spikes on a logarithmic scale.
+        of_log, free_of_log = _chosen(t_seen, np.log(y_seen), np.ones_like(t_seen))
+        if criterion(np.exp(of_log(t_seen)), free_of_log) < criterion(spline(t_seen), free):
+            smooth = np.exp(of_log(t))
     return np.maximum(smooth, 0.0) if nonnegative else smooth
 
 
