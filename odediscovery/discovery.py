@@ -49,6 +49,8 @@ CLOSE = 4.0
 LOST = 0.3
 # Multiple of what a law leaves of the windows that it may leave of trajectories it follows.
 FOLLOWED = 2.0
+# Laws that are looked at for that, and most evaluations of a polish.
+LOOKED, MOST = 3, 25
 # Share of an equation's largest term below which another one is no evidence.
 NEGLIGIBLE = 1e-6
 # Share of the variance that has to be explained before a law is claimed.
@@ -78,11 +80,10 @@ def discover(
     if settings.grow:
         prepared = confirmed(prepared, monitor)
     candidates = search(prepared, settings, monitor)
-    rows, excess = _polished_front(prepared, candidates, monitor)
-    if lost(prepared, rows, excess) and not monitor.stopping():
+    if lost(prepared, candidates) and not monitor.stopping():
         # From one start nobody can follow chaos, or a fast oscillation in noise, to its end.
         prepared = prepared.pieces(window_length(prepared))
-        rows, _ = _polished_front(prepared, candidates, monitor)
+    rows = _polished_front(prepared, candidates, monitor)
     if not rows:
         raise FitError(
             "no equations could be integrated through the data; more samples, or fewer states "
@@ -93,63 +94,62 @@ def discover(
     return _result(prepared, rows, choose(rows), series, settings, monitor)
 
 
-def lost(p: Prepared, rows: list[Judged], excess: float) -> bool:
+def lost(p: Prepared, candidates: list[Candidate]) -> bool:
     """Whether trajectories that are longer than the search looked cannot be followed to the end.
 
-    Either no law follows them, or in noise the law that is best on windows leaves much more of
-    them than of the windows: which law happens to follow chaos is luck.
+    None of the laws that are best on windows follows them: it explains too little of them, or in
+    noise much less than of the windows. Which law happens to follow chaos would be luck.
     """
     longest = max(len(t.time) for t in p.data.trajectories)
     if longest <= 2 * window_length(p):
         return False
-    if not rows or (not p.clean and excess > FOLLOWED):
-        return True
-    values = pooled(p.data)
+    floor = SETTLED if p.clean else 0.0
+    listed = shortlist(candidates, p.samples, floor, around=1)
+    values, moving = pooled(p.data), ~p.constant
     spread = np.nansum((values - np.nanmean(values, axis=0)) ** 2)
-    return bool(rows[choose(rows)].polished.plain_squares.sum() > LOST * spread)
+    for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[:LOOKED]:
+        found = _polished(p, c, c.law, c.free, MOST)
+        left = float((found.squares / _sigma(p) ** 2)[moving].sum() / found.counts[moving].sum())
+        explains = found.finite and found.plain_squares.sum() <= LOST * spread
+        if explains and (p.clean or left <= FOLLOWED * c.mean_square):
+            return False
+    return True
 
 
-def _polished_front(
-    p: Prepared, candidates: list[Candidate], monitor: Monitor
-) -> tuple[list[Judged], float]:
-    """The shortlist with constants refined on whole trajectories, those that integrate.
+def _sigma(p: Prepared) -> Array:
+    """Standard deviation that residuals are divided by [states]."""
+    return np.maximum(p.noise, p.floor)
 
-    Returns:
-        The rows, and the mean square that the law that is best on windows leaves of the
-        trajectories, as a multiple of what it leaves of the windows.
-    """
+
+def _polished(p: Prepared, c: Candidate, law: PowerSum, free: Free, most: int) -> Polished:
+    initial = c.initial if p.heads is None else p.initial
+    return polish(law, p.data, initial, _sigma(p), floor=p.floor, nonnegative=p.nonnegative,
+                  free=free, most=most, shape=p.shape)  # fmt: skip
+
+
+def _polished_front(p: Prepared, candidates: list[Candidate], monitor: Monitor) -> list[Judged]:
+    """The shortlist with constants refined on whole trajectories, those that integrate."""
     floor = SETTLED if p.clean else 0.0
     around = 1 if monitor.stopping() else 4
     listed = shortlist(candidates, p.samples, floor, around=around)
     least = min((c.mean_square for c in listed), default=0.0) + floor
     monitor.stage("polish", len(listed))
-    sigma = np.maximum(p.noise, p.floor)
-    rows, excess = [], np.inf
-    best = min(listed, key=lambda c: score(c, p.samples, floor), default=None)
-    moving = ~p.constant
+    rows = []
     for i, c in enumerate(listed):
         # A row that is far from the data is there for the front, not for its constants.
         far = c.mean_square > FAR * least
-        most = 3 if monitor.stopping() else 8 if far else 25
-        initial = c.initial if p.heads is None else p.initial
-        polished = polish(c.law, p.data, initial, sigma, floor=p.floor,
-                          nonnegative=p.nonnegative, free=c.free, most=most,
-                          shape=p.shape)  # fmt: skip
+        most = 3 if monitor.stopping() else 8 if far else MOST
+        polished = _polished(p, c, c.law, c.free, most)
         law, free = without_negligible(polished.law, polished.free, pooled(p.smooth))
         if law is not polished.law and polished.finite:
-            polished = polish(law, p.data, polished.initial, sigma, floor=p.floor,
-                              nonnegative=p.nonnegative, free=free, most=most,
-                              shape=p.shape)  # fmt: skip
+            polished = _polished(p, c, law, free, most)
         if polished.finite:
-            rows.append(judged(polished, sigma, c.origin))
-            if c is best:
-                left = float((polished.squares / sigma**2)[moving].sum())
-                excess = left / float(polished.counts[moving].sum()) / max(c.mean_square, 1e-300)
+            rows.append(judged(polished, _sigma(p), c.origin))
         monitor.step(i + 1)
         monitor.note(event="candidate", origin=c.origin, complexity=c.law.complexity,
                      mean_square=c.mean_square, finite=polished.finite,
                      criterion=rows[-1].criterion if polished.finite else None)  # fmt: skip
-    return rows, excess
+    return rows
 
 
 def without_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free]:
@@ -181,7 +181,7 @@ def _simplified(p: Prepared, rows: list[Judged], monitor: Monitor) -> list[Judge
         sigma = np.maximum(np.sqrt(before.squares / before.counts), p.floor)
         after = polish(law, p.data, before.initial, sigma, floor=p.floor,
                        nonnegative=p.nonnegative, free=free, shape=p.shape)  # fmt: skip
-        return judged(after, np.maximum(p.noise, p.floor), row.origin)
+        return judged(after, _sigma(p), row.origin)
 
     simple = []
     for i, row in enumerate(rows):

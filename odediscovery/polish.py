@@ -23,7 +23,7 @@ from scipy.integrate import odeint
 from scipy.optimize import least_squares
 
 from odediscovery.cost import Free, all_free, count
-from odediscovery.powersum import TINY, Array, Mask, PowerSum, power_slopes
+from odediscovery.powersum import TINY, Array, Mask, PowerSum, power_slopes, vector_field
 from odediscovery.series import TimeSeries
 
 # of clean data; in noise the share of its standard deviation that the solver may add.
@@ -38,6 +38,8 @@ MOST_EVALUATIONS, EVALUATIONS_EACH = 5_000, 100
 WILD = 1e100
 # Relative error of an interval's end up to which its sensitivities are good enough to step by.
 ACCURACY = 1e-6
+# The same as a multiple of the solver's tolerance, where that is loose.
+LOOSER = 100.0
 # Least start of a nonnegative state, in units of its rms: from exactly 0 a law with sqrt(x) may
 # leave or stay, and its sensitivity is infinite.
 LEAST_START = 1e-8
@@ -102,14 +104,18 @@ class _Model:
         """Weighted residuals [R] and Jacobian [R, unknowns]; None if the law blows up."""
         law, initial = self.unpack(u)
         n, k = self.n, self.n_constants
-        residuals, jacobians = [], []
-        for i, t in enumerate(self.series.trajectories):
-            x = _integrate(law, initial[i], t.time, self.rtol)
+        paths = []
+        for start, t in zip(initial, self.series.trajectories, strict=True):
+            x = _integrate(law, start, t.time, self.rtol)
             if x is None:
                 return None
+            paths.append(x)
+        own = self._sensitivities(law, paths)
+        residuals, jacobians = [], []
+        for i, (t, x, steps) in enumerate(zip(self.series.trajectories, paths, own, strict=True)):
             place = slice(k + i * n, k + (i + 1) * n)
             chain = np.diag(np.where(self.nonnegative, 2.0 * u[place], 1.0))
-            blocks = self._chained(law, x, t.time, np.hstack([np.zeros((n, k)), chain]))
+            blocks = self._chained(steps, np.hstack([np.zeros((n, k)), chain]))
             if blocks is None:
                 return None
             seen = np.isfinite(t.values)
@@ -122,14 +128,13 @@ class _Model:
             jacobians.append(jac.reshape(-1, len(u)))
         return np.concatenate(residuals), np.concatenate(jacobians)
 
-    def _chained(self, law: PowerSum, x: Array, times: Array, first: Array) -> Array | None:
+    def _chained(self, own: Array, first: Array) -> Array | None:
         """d x / d (constants, own start) at every sample, [samples, n, constants + n].
 
-        The sensitivities of all intervals are integrated side by side from the accurate states
-        and multiplied up: D_{j+1} = Phi_j D_j + [Theta_j, 0].
+        The sensitivities of all intervals, integrated side by side from the accurate states, are
+        multiplied up: D_{j+1} = Phi_j D_j + [Theta_j, 0].
         """
         k = self.n_constants
-        own = self._sensitivities(law, x, np.diff(times))
         blocks = [first]
         with np.errstate(all="ignore"):
             for s in own:
@@ -139,22 +144,26 @@ class _Model:
         stacked = np.stack(blocks)
         return stacked if np.abs(stacked).max() < WILD else None
 
-    def _sensitivities(self, law: PowerSum, x: Array, duration: Array) -> Array:
-        """[Phi, Theta] of every interval, [intervals, n, n + constants].
+    def _sensitivities(self, law: PowerSum, paths: Sequence[Array]) -> list[Array]:
+        """[Phi, Theta] of every interval, [intervals, n, n + constants] a trajectory.
 
         Runge-Kutta 4 on graded steps, more of them where its own end state is off.
         """
-        width = self.n + self.n_constants
-        s = np.zeros((len(duration), self.n, width))
+        times = [t.time for t in self.series.trajectories]
+        duration = np.concatenate([np.diff(t) for t in times])
+        start = np.concatenate([x[:-1] for x in paths])
+        target = np.concatenate([x[1:] for x in paths])
+        s = np.zeros((len(duration), self.n, self.n + self.n_constants))
         todo = np.arange(len(duration))
-        scale = np.abs(x).max(axis=0) + 1e-12
+        scale = np.concatenate([np.tile(np.abs(x).max(axis=0), (len(x) - 1, 1)) for x in paths])
+        accuracy = max(ACCURACY, self.rtol * LOOSER)
         for steps, spread in ((2, 0.0), (8, 0.0), (32, 4.0), (128, 6.0)):
-            end, s[todo] = self._runge_kutta(law, x[todo], duration[todo], steps, spread)
-            off = (np.abs(end - x[todo + 1]) / scale).max(axis=1)
-            todo = todo[~(off < ACCURACY)]
+            end, s[todo] = self._runge_kutta(law, start[todo], duration[todo], steps, spread)
+            off = (np.abs(end - target[todo]) / (scale[todo] + 1e-12)).max(axis=1)
+            todo = todo[~(off < accuracy)]
             if not len(todo):
                 break
-        return s
+        return np.split(s, np.cumsum([len(t) - 1 for t in times])[:-1])
 
     def _runge_kutta(
         self, law: PowerSum, x: Array, duration: Array, steps: int, spread: float
@@ -204,7 +213,7 @@ class _TooLong(Exception):
 
 def _integrate(law: PowerSum, start: Array, times: Array, rtol: float = RTOL) -> Array | None:
     """States at `times` [n, states], None where the law blows up or the solver is lost."""
-    count, most, dx_dt = 0, MOST_EVALUATIONS + EVALUATIONS_EACH * len(times), law.vector_field()
+    count, most, dx_dt = 0, MOST_EVALUATIONS + EVALUATIONS_EACH * len(times), vector_field(law)
 
     def rates(t: float, x: Array) -> Array:
         nonlocal count

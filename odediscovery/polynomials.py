@@ -6,7 +6,7 @@ With the exponents given, the coefficients are linear. In noise the data often c
 which power it was, and a law of whole powers is all that can be claimed; regression finds such
 laws in a moment, and pruning on whole trajectories makes them good. Each equation loses its
 weakest term, by t statistic, until an information criterion no longer falls; a strict and a
-loose penalty give smaller and larger laws to prune from.
+loose penalty give smaller and larger laws to prune from, none the whole of a small library.
 
 Source: weak-form SINDy; Schaeffer and McCalla, Sparse model selection via integral terms (2017).
 """
@@ -27,8 +27,9 @@ from odediscovery.prepare import Prepared
 DEGREES, LIBRARY = (1, 2, 3), 150
 # Most coefficients of a law with a whole library in every equation.
 LARGEST = 60
-# Multiples of the price of a constant that a term has to gain.
-PENALTIES = (1.5, 0.3, 0.0)
+# Multiples of the price of a constant that a term has to gain; and most coefficients of a library
+# that is pruned as a whole.
+PENALTIES, WHOLE = (1.5, 0.3, 0.0), 30
 
 
 def polynomials(p: Prepared) -> list[PowerSum]:
@@ -42,6 +43,8 @@ def polynomials(p: Prepared) -> list[PowerSum]:
         exponents = np.array(powers, dtype=float)
         columns, increments = _integral_form(p, exponents)
         for factor in PENALTIES:
+            if factor == 0.0 and n * len(powers) > WHOLE:
+                continue
             worth = factor * price(n, increments.size)
             a = np.stack([
                 np.zeros(len(exponents)) if p.constant[i] else _selected(columns, y, worth)

@@ -120,23 +120,6 @@ class PowerSum:
         dx_dt: Array = self.monomials(x) @ self.coefficients.T
         return dx_dt
 
-    def vector_field(self) -> Callable[[float, Array], Array]:
-        """The function (t, x) -> dx/dt of one state [states] for solvers that call it often.
-
-        What depends on the constants alone is computed once; floating point warnings are the
-        caller's concern.
-        """
-        if self.inputs is not None:
-            return lambda t, x: self.rates(x)
-        w, a, least = self.exponents, self.coefficients, _least_bases(self.exponents)
-        times, maximum = np.multiply.reduce, np.maximum
-
-        def dx_dt(t: float, x: Array) -> Array:
-            rates: Array = a @ times(maximum(x, least) ** w, axis=1)
-            return rates
-
-        return dx_dt
-
     def rescaled(self, scale: Array, time_scale: float) -> PowerSum:
         """The same law for x' = x / scale and t' = t / time_scale: no exponent changes.
 
@@ -354,6 +337,24 @@ def _least_bases(exponents: Array) -> Array:
     """What bases are raised to at least: fractional powers see nothing below `TINY`."""
     least: Array = np.where(exponents == np.round(exponents), -np.inf, TINY)
     return least
+
+
+def vector_field(law: PowerSum) -> Callable[[float, Array], Array]:
+    """The function (t, x) -> dx/dt of one state [states] for solvers that call it often.
+
+    What depends on the constants alone is computed once; floating point warnings are the
+    caller's concern.
+    """
+    if law.inputs is not None:
+        return lambda t, x: law.rates(x)
+    w, a, least = law.exponents, law.coefficients, _least_bases(law.exponents)
+    times, maximum = np.multiply.reduce, np.maximum
+
+    def dx_dt(t: float, x: Array) -> Array:
+        rates: Array = a @ times(maximum(x, least) ** w, axis=1)
+        return rates
+
+    return dx_dt
 
 
 def power_slopes(y: Array, w: Array) -> tuple[Array, Array]:
