@@ -37,8 +37,9 @@ LAYERS: tuple[dict[str, str], ...] = (
     {
         "units.base": "", "units.nau": "units.base", "units.npu": "units.base",
         "units.dense": "units.base", "units.nac": "units.base", "units.nmu": "units.base",
+        "units.functions": "units.base",
         "units.nsr": "units.base", "units.nalu": "units.base units.nac",
-        "units": "units.base units.dense units.nac units.nalu units.nau units.nmu units.npu "
+        "units": "units.base units.dense units.functions units.nac units.nalu units.nau units.nmu units.npu "
                  "units.nsr",
     },
     {

@@ -34,6 +34,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("NAC", {}), ("MultiplicativeNAC", {}), ("NALU", {}), ("NALU", {"independent": True}),
     ("iNALU", {}), ("iNALU", {"omega": 0.5}), ("NMU", {}), ("Linear", {}), ("NSR", {}),
     ("NSR", {"scale": 0.3, "redundancy": 3}),
+    ("Functions", {}), *(("Functions", {"functions": [(f, 1)]}) for f in ("cos", "exp", "log")),
 ]  # fmt: skip
 INPUTS, OUTPUTS, MEMBERS, BATCH = 3, 4, 2, 5
 

@@ -6,6 +6,7 @@ registry then finds it.
 
 from odediscovery.units.base import AbstractUnit
 from odediscovery.units.dense import Dense, Linear
+from odediscovery.units.functions import Functions
 from odediscovery.units.nac import NAC, MultiplicativeNAC
 from odediscovery.units.nalu import NALU, iNALU
 from odediscovery.units.nau import NAU
@@ -16,10 +17,10 @@ from odediscovery.units.nsr import NSR
 UNITS: dict[str, type[AbstractUnit]] = {
     unit.__name__: unit
     for unit in (NAC, MultiplicativeNAC, NALU, iNALU, NAU, NMU, NPU, RealNPU, NaiveNPU,
-                 RealNaiveNPU, NSR, Linear, Dense)
+                 RealNaiveNPU, NSR, Linear, Dense, Functions)
 }  # fmt: skip
 
 __all__ = [
-    "NAC", "NALU", "NAU", "NMU", "NPU", "NSR", "UNITS", "AbstractUnit", "Dense", "Linear",
-    "MultiplicativeNAC", "NaiveNPU", "RealNPU", "RealNaiveNPU", "iNALU",
+    "NAC", "NALU", "NAU", "NMU", "NPU", "NSR", "UNITS", "AbstractUnit", "Dense", "Functions",
+    "Linear", "MultiplicativeNAC", "NaiveNPU", "RealNPU", "RealNaiveNPU", "iNALU",
 ]  # fmt: skip

@@ -1,0 +1,109 @@
+"""Functions of single inputs beside the inputs themselves: sin, cos, exp, log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch import Tensor
+
+from odediscovery.units.base import AbstractUnit, Arrays, Tensors
+
+# A logarithm sees no smaller argument, and an exponential no larger one: both stay finite.
+TINY, LARGEST = 1e-30, 200.0
+
+
+def _log(z: Tensor) -> Tensor:
+    return torch.log(z.clamp_min(TINY))
+
+
+def _exp(z: Tensor) -> Tensor:
+    return torch.exp(z.clamp_max(LARGEST))
+
+
+# f and f' of every function.
+TENSORS: Mapping[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
+    "sin": (torch.sin, torch.cos),
+    "cos": (torch.cos, lambda z: -torch.sin(z)),
+    "exp": (_exp, lambda z: (z < LARGEST).to(z) * _exp(z)),
+    "log": (_log, lambda z: (z > TINY).to(z) / z.clamp_min(TINY)),
+}
+SYMBOLS: Mapping[str, Callable[[sympy.Expr], sympy.Expr]] = {
+    "sin": sympy.sin,
+    "cos": sympy.cos,
+    "exp": lambda z: sympy.exp(sympy.Min(z, sympy.Float(LARGEST))),
+    "log": lambda z: sympy.log(sympy.Max(z, sympy.Float(TINY))),
+}
+
+
+class Functions(AbstractUnit):
+    """y = (x_1, ..., x_n, f_1(r_1 x_s1), ..., f_F(r_F x_sF)): inputs for a power unit behind it.
+
+    Args:
+        functions: name (sin, cos, exp or log) and input of each function; as many as there are
+            outputs beyond the inputs (default: all four of the first input, then of the second,
+            and so on).
+
+    Raises:
+        ValueError: outputs and functions do not fit, or a name is unknown.
+
+    Source: the function inputs of equation learners (Martius and Lampert, 2016; Sahoo, Lampert
+    and Martius, 2018), here before power units.
+
+    >>> unit = Functions(1, 2, functions=[("exp", 0)])
+    >>> _ = unit.rate.data.fill_(2.0)
+    >>> unit(torch.tensor([[[0.5]]], dtype=torch.float64)).flatten().round(decimals=4).tolist()
+    [0.5, 2.7183]
+    """
+
+    rate: Tensor
+
+    def __init__(
+        self, inputs: int, outputs: int, *,
+        functions: Sequence[tuple[str, int]] | None = None, **base: Any,
+    ) -> None:  # fmt: skip
+        count = outputs - inputs
+        if count < 0:
+            raise ValueError(f"at least {inputs} outputs expected, the inputs first; got {outputs}")
+        if functions is None:
+            usual = [(name, k) for k in range(inputs) for name in TENSORS]
+            functions = [usual[i % len(usual)] for i in range(count)]
+        bad = [f for f in functions if f[0] not in TENSORS or not 0 <= f[1] < inputs]
+        if bad or len(functions) != count:
+            raise ValueError(f"{count} functions of the {inputs} inputs expected, each one of "
+                             f"{', '.join(TENSORS)}; got {list(functions)}")  # fmt: skip
+        self.functions = tuple((str(name), int(k)) for name, k in functions)
+        super().__init__(inputs, outputs, **base)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"rate": (len(self.functions),)}
+
+    def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
+        spread = torch.randn(members, len(self.functions), generator=generator, dtype=torch.float64)
+        return {"rate": 1.0 + 0.1 * spread}
+
+    def compute(self, p: Tensors, x: Tensor) -> Tensor:
+        found = [
+            TENSORS[name][0](p["rate"][:, None, i] * x[..., k])
+            for i, (name, k) in enumerate(self.functions)
+        ]
+        return torch.cat([x, *(f[..., None] for f in found)], dim=-1)
+
+    def pull(self, p: Tensors, x: Tensor, cotangents: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        to_x = cotangents[..., : self.inputs].clone()
+        to_rate = cotangents[..., self.inputs :].clone()
+        for i, (name, k) in enumerate(self.functions):
+            rate, argument = p["rate"][:, None, i], x[..., k]
+            slope = TENSORS[name][1](rate * argument)[:, :, None]
+            to_x[..., k] += to_rate[..., i] * slope * rate[:, :, None]
+            to_rate[..., i] *= slope * argument[:, :, None]
+        return to_x, {"rate": to_rate}
+
+    def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
+        found = [
+            SYMBOLS[name](sympy.Float(rate, 17) * x[k])
+            for (name, k), rate in zip(self.functions, p["rate"], strict=True)
+        ]
+        return [*x, *found]
