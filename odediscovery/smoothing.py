@@ -9,7 +9,7 @@ over the degrees is taken, and its median over the samples survives a few steep 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.interpolate import BSpline, make_smoothing_spline
@@ -21,12 +21,20 @@ from odediscovery.series import TimeSeries, Trajectory
 NORMAL_MEDIAN = 0.6744897501960817
 # Noise below this share of a state's rms is taken as none: the data are used as they are.
 CLEAN = 1e-5
+# Above this share of a state's spread there is noise; and inflations of its spline estimates.
+NOISY, INFLATIONS = 0.003, (1.0, 1.2)
+# Multiple of the pseudo-residuals' estimate, which outliers do not sway, that is believed.
+MOST_OFF = 1.8
+# Standard deviations from which on a residual is an outlier.
+OUTLYING = 3.0
 # Shares q of noise that grows with the state, how much likelier the residuals have to be with it
 # (logarithm), and how many of them are needed to tell.
 SHARES = (0.5, 0.8, 0.9, 0.97, 0.99, 0.999, 0.9999, 0.999999)
 CLEARLY, FEW = 6.0, 30
 # Penalties lambda that are compared, in units of the cube of the mean sample interval.
-PENALTIES = 10.0 ** np.arange(-4.0, 12.0, 0.125)
+PENALTIES = 10.0 ** np.arange(-4.0, 8.0, 0.125)
+# Least share of the samples that is left as degrees of freedom.
+LEAST_FREE = 0.02
 # Samples up to which all penalties are compared at once; beyond, a trace is estimated by random
 # vectors for every fourth of them.
 FACTORED, PROBES = 500, 12
@@ -64,7 +72,8 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
 
     q is 0 (the same noise everywhere) unless pseudo-residuals are clearly larger where the state
     is: their logarithms are compared with those of sigma(x), by absolute deviations from the
-    median, which a few steep places cannot sway.
+    median, which a few steep places cannot sway. In the same way each trajectory may have noise
+    of its own size instead.
     """
     shapes = [np.ones_like(t.values) for t in series.trajectories]
     for i in range(series.n_states):
@@ -82,10 +91,19 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
         if not logs or mean == 0.0 or sum(map(len, logs)) < FEW:
             continue
         log_e, square = np.concatenate(logs), np.concatenate(at) / mean
-        best, least = 0.0, _spread(log_e, 0.0, square) * np.exp(-CLEARLY / len(log_e))
+        clearly = np.exp(-CLEARLY / len(log_e))
+        best, least = 0.0, _spread(log_e, 0.0, square) * clearly
         for q in SHARES:
             spread = _spread(log_e, q, square)
             best, least = (q, spread) if spread < least else (best, least)
+        level = np.array([float(np.median(e)) for e in logs])
+        own = np.concatenate([e - m for e, m in zip(logs, level, strict=True)])
+        if len(logs) == len(shapes) > 1 and np.mean(np.abs(own)) < least * clearly:
+            weights = np.array([len(y) for y in columns]) * np.exp(level)
+            relative = np.exp(level) * sum(map(len, columns)) / weights.sum()
+            for shape, variance in zip(shapes, relative, strict=True):
+                shape[:, i] = np.sqrt(variance)
+            continue
         for shape, size in zip(shapes, sizes, strict=True):
             shape[:, i] = np.sqrt((1.0 - best) + best * size**2 / mean)
     return tuple(shapes)
@@ -99,27 +117,55 @@ def _spread(log_squares: Array, q: float, square: Array) -> float:
 def estimate_noise(series: TimeSeries, shape: Sequence[Array] | None = None) -> Array:
     """Standard deviation of the measurement noise of every state [states], in its own unit.
 
-    Zero where the samples are too few to tell.
+    The middle one of three estimates: the pseudo-residuals' and, where these tell that there is
+    noise at all, those of two smoothing splines, sqrt(sum r^2 / (n - trace S)), one of which may
+    smooth too little and the other one too much. Zero where the samples are too few to tell.
 
     Args:
         shape: what the noise of a sample is relative to that, from `relative_noise`.
     """
     shape = shape or [np.ones_like(t.values) for t in series.trajectories]
     noise = np.zeros(series.n_states)
+    spread = np.nanstd(np.concatenate([t.values for t in series.trajectories]), axis=0)
     for i in range(series.n_states):
-        estimates = []
-        for degree in (1, 2, 3, 4, 5, 6):
-            residuals = [
-                _pseudo_residuals(t.time[seen], t.values[seen, i], degree)
-                / s[seen, i][degree // 2 + 1 : degree // 2 + seen.sum() - degree]
-                for t, s in zip(series.trajectories, shape, strict=True)
-                if (seen := np.isfinite(t.values[:, i])).sum() >= degree + 2
-            ]
-            pooled = np.concatenate(residuals) if residuals else np.empty(0)
-            if len(pooled) >= 6:
-                estimates.append(float(np.median(np.abs(pooled))) / NORMAL_MEDIAN)
-        noise[i] = min(estimates, default=0.0)
+        seen = [np.isfinite(t.values[:, i]) for t in series.trajectories]
+        runs = [(t.time[k], t.values[k, i], s[k, i])
+                for t, s, k in zip(series.trajectories, shape, seen, strict=True)]  # fmt: skip
+        noise[i] = _pseudo_noise(runs)
+        if noise[i] > NOISY * spread[i] and all(len(t) >= 5 for t, _, _ in runs):
+            others = [_spline_noise(runs, inflation) for inflation in INFLATIONS]
+            noise[i] = min(float(np.median([noise[i], *others])), MOST_OFF * noise[i])
     return noise
+
+
+def _pseudo_noise(runs: Sequence[tuple[Array, Array, Array]]) -> float:
+    """The least over several degrees of the median of pseudo-residuals.
+
+    Args:
+        runs: times, values and shape of the noise of each trajectory.
+    """
+    estimates = []
+    for degree in (1, 2, 3, 4, 5, 6):
+        residuals = [
+            _pseudo_residuals(t, y, degree) / s[degree // 2 + 1 : degree // 2 + len(t) - degree]
+            for t, y, s in runs if len(t) >= degree + 2
+        ]  # fmt: skip
+        pooled = np.concatenate(residuals) if residuals else np.empty(0)
+        if len(pooled) >= 6:
+            estimates.append(float(np.median(np.abs(pooled))) / NORMAL_MEDIAN)
+    return min(estimates, default=0.0)
+
+
+def _spline_noise(runs: Sequence[tuple[Array, Array, Array]], inflation: float) -> float:
+    residuals, free = [], 0.0
+    for t, y, s in runs:
+        spline, own = _smoother(t, y, s, inflation)
+        residuals.append((y - spline(t)) / s)
+        free += own
+    size = np.abs(np.concatenate(residuals))
+    # Outliers are no noise: they count as much as the largest usual residual.
+    usual = np.minimum(size, OUTLYING * np.median(size) / NORMAL_MEDIAN)
+    return float(np.sqrt(np.sum(usual**2) / max(free, 1.0)))
 
 
 def smoothing_spline(t: Array, y: Array, weights: Array | None = None) -> BSpline:
@@ -145,14 +191,24 @@ def smoothing_spline(t: Array, y: Array, weights: Array | None = None) -> BSplin
     return _chosen(t, y, np.ones_like(t) if weights is None else weights)[0]
 
 
-def _chosen(t: Array, y: Array, weights: Array) -> tuple[BSpline, float]:
-    """The spline above and n - trace S(lambda), its degrees of freedom for error."""
+def _chosen(t: Array, y: Array, weights: Array, inflation: float = 1.0) -> tuple[BSpline, float]:
+    """The spline above and n - trace S(lambda), its degrees of freedom for error.
+
+    Args:
+        inflation: factor of the trace in the criterion; above 1 it guards against too little
+            smoothing (Kim and Gu, J. R. Statist. Soc. B 66, 2004).
+    """
+
+    def divisor(free: Array | float) -> Array:
+        left = len(t) - inflation * (len(t) - np.asarray(free))
+        return np.where(left > LEAST_FREE * len(t), left, 1e-9)
+
     unit = float((t[-1] - t[0]) / (len(t) - 1)) ** 3
     if len(t) <= FACTORED:
         slopes, modes = _modes(t.tobytes(), weights.tobytes())
         shrunk = 1.0 - 1.0 / (1.0 + PENALTIES[:, None] * slopes)
         free = shrunk.sum(axis=1)
-        best = int(np.argmin(shrunk**2 @ (modes.T @ y) ** 2 / free**2))
+        best = int(np.argmin(shrunk**2 @ (modes.T @ y) ** 2 / divisor(free) ** 2))
         spline = make_smoothing_spline(t, y, weights, lam=float(PENALTIES[best]) * unit)
         return spline, float(free[best])
     probes = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(t), PROBES))
@@ -161,7 +217,7 @@ def _chosen(t: Array, y: Array, weights: Array) -> tuple[BSpline, float]:
     def tried(penalty: float) -> tuple[float, float, float]:
         left = columns - make_smoothing_spline(t, columns, weights, lam=penalty * unit)(t)
         free = float(np.mean(np.sum(probes * left[:, 1:], axis=0)))
-        return float(weights @ left[:, 0] ** 2) / free**2, penalty, free
+        return float(weights @ left[:, 0] ** 2 / divisor(free) ** 2), penalty, free
 
     _, penalty, free_then = min(tried(float(penalty)) for penalty in PENALTIES[::4])
     return make_smoothing_spline(t, y, weights, lam=penalty * unit), free_then
@@ -190,19 +246,25 @@ def _smooth_state(t: Array, y: Array, noise: float, nonnegative: bool, shape: Ar
     if seen.sum() < 5 or noise <= 0.0:
         filled: Array = np.interp(t, t[seen], y[seen]) if seen.any() else np.zeros_like(t)
         return filled
-    t_seen, y_seen, weights = t[seen], y[seen], shape[seen] ** -2.0
-
-    def criterion(at_samples: Array, free: float) -> float:
-        return float(weights @ (y_seen - at_samples) ** 2) / free**2
-
-    spline, free = _chosen(t_seen, y_seen, weights)
-    smooth: Array = spline(t)
-    if nonnegative and y_seen.min() > 0.0:
-        # Spikes of a state whose noise grows with it are no spikes on a logarithmic scale.
-        of_log, free_of_log = _chosen(t_seen, np.log(y_seen), np.ones_like(t_seen))
-        if criterion(np.exp(of_log(t_seen)), free_of_log) < criterion(spline(t_seen), free):
-            smooth = np.exp(of_log(t))
+    smooth = _smoother(t[seen], y[seen], shape[seen])[0](t)
     return np.maximum(smooth, 0.0) if nonnegative else smooth
+
+
+def _smoother(
+    t: Array, y: Array, shape: Array, inflation: float = 1.0
+) -> tuple[Callable[[Array], Array], float]:
+    """The spline through a state, of its logarithm where that is likelier, and free degrees.
+
+    Spikes of a positive state whose noise grows with it are no spikes on a logarithmic scale.
+    """
+    weights = shape**-2.0
+    spline, free = _chosen(t, y, weights, inflation)
+    if y.min() > 0.0:
+        of_log, free_of_log = _chosen(t, np.log(y), np.ones_like(t), inflation)
+        plain = np.sum(weights * (y - spline(t)) ** 2) / free**2
+        if np.sum(weights * (y - np.exp(of_log(t))) ** 2) / free_of_log**2 < plain:
+            return lambda at: np.exp(of_log(at)), free_of_log
+    return spline, free
 
 
 def smooth(
