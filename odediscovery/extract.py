@@ -1,18 +1,25 @@
-"""Networks as laws and laws as networks: RealNPU -> NAU with gates at 1 is a sum of powers."""
+"""Networks as laws and laws as networks: RealNPU -> NAU with gates at 1 is a sum of powers.
+
+A law with functions and sums among its inputs is a longer chain of the same units:
+
+    Functions -> RealNPU -> NAU -> RealNPU -> NAU
+    x -> z = (x, f(x)) -> (z, 1, m) -> (z, u = 1 + B m) -> monomials -> rates
+
+whose first pair passes z on beside the sums u.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from odediscovery.field import VectorField
 from odediscovery.network import Layer, Network
-from odediscovery.powersum import PowerSum
+from odediscovery.powersum import NO_SUMS, Array, Function, Inputs, Mask, PowerSum, Sums
 from odediscovery.series import Scale
-from odediscovery.units import NAU, NPU, RealNPU
+from odediscovery.units import NAU, NPU, AbstractUnit, Functions, RealNPU
 
 # Initial weights of both layers as the fSIR study drew them.
 GAIN = 0.2
@@ -24,14 +31,15 @@ IMAGINARY_L1 = 10.0
 
 
 def power_units(
-    nonnegative: Sequence[bool], hidden: int, unit: str = "RealNPU"
+    nonnegative: Sequence[bool], hidden: int, unit: str = "RealNPU", *, outputs: int | None = None
 ) -> tuple[RealNPU | NPU, NAU]:
-    """The chain RealNPU -> NAU (or NPU -> NAU) for these states.
+    """The chain RealNPU -> NAU (or NPU -> NAU) for these inputs.
 
     Args:
-        nonnegative: which states never change sign, one flag a state.
+        nonnegative: which inputs never change sign, one flag an input.
         hidden: number of products of powers.
         unit: "RealNPU" or "NPU", whose imaginary exponents are penalised `IMAGINARY_L1` times.
+        outputs: number of sums (default: as many as inputs).
     """
     n, flags = len(nonnegative), [bool(f) for f in nonnegative]
     power = (
@@ -39,48 +47,121 @@ def power_units(
         if unit == "NPU"
         else RealNPU(n, hidden, nonnegative=flags, gain=GAIN)
     )
-    return power, NAU(hidden, n, gain=GAIN)
+    return power, NAU(hidden, n if outputs is None else outputs, gain=GAIN)
 
 
 def laws_of(field: VectorField) -> list[PowerSum]:
-    """The sum of powers that each member of a RealNPU -> NAU chain with gates at 1 is.
+    """The law that each member of a chain with gates at 1 is, equal monomials summed.
 
     Of an NPU -> NAU chain it is what is left without the imaginary exponents.
     """
     laws = []
     for member in range(field.members):
-        power, total = field.arrays(member)
-        laws.append(PowerSum(total["weight"], power["real"]).merged())
+        *before, power, total = field.arrays(member)
+        inputs = _inputs_of(field, before) if before else None
+        exponents = power["real"]
+        if inputs is not None and len(inputs.sums):
+            # A sum without weights is 1, whatever its power.
+            used = np.any(inputs.sums.weights != 0, axis=1)
+            exponents = exponents.copy()
+            exponents[:, inputs.simple :][:, ~used] = 0.0
+        laws.append(PowerSum(total["weight"], exponents, inputs).merged().compact())
     return laws
 
 
-def members_of(
-    laws: Sequence[PowerSum], nonnegative: NDArray[np.bool_], *, whole: bool = False
-) -> VectorField:
-    """Members of a RealNPU -> NAU chain, as small as the laws allow, that compute the laws.
+def _inputs_of(field: VectorField, layers: Sequence[Mapping[str, Array]]) -> Inputs:
+    """What the last power unit of a member sees."""
+    first, functions = field.units[0], tuple[Function, ...]()
+    if isinstance(first, Functions):
+        functions = tuple(
+            Function(name, state, float(rate))
+            for (name, state), rate in zip(first.functions, layers[0]["rate"], strict=True)
+        )
+        layers = layers[1:]
+    sums, simple = NO_SUMS, field.n_states + len(functions)
+    if layers:
+        inner, adding = layers
+        sums = Sums(adding["weight"][simple:, simple + 1 :], inner["real"][simple + 1 :])
+    return Inputs(field.n_states, functions, sums)
 
-    What a law lacks is not free; exponents of states that change sign are rounded and not free
+
+def members_of(laws: Sequence[PowerSum], nonnegative: Mask, *, whole: bool = False) -> VectorField:
+    """Members of one chain, as small as the laws allow, that compute the laws.
+
+    What a law lacks is not free; exponents of inputs that change sign are rounded and not free
     either, since only whole powers of them are real.
 
     Args:
         nonnegative: which states never change sign, [states].
-        whole: round and hold the exponents of all states.
+        whole: round and hold the exponents of all inputs but exponentials, whose exponents are
+            their rates.
     """
-    fitted = nonnegative & (not whole)
-    hidden = max(1, *(law.n_monomials for law in laws))
-    units = power_units(nonnegative.tolist(), hidden)
-    n = len(nonnegative)
-    real = torch.zeros(len(laws), hidden, n, dtype=torch.float64)
-    weight = torch.zeros(len(laws), n, hidden, dtype=torch.float64)
-    for i, law in enumerate(laws):
-        exponents = np.where(fitted, law.exponents, np.round(law.exponents))
-        real[i, : law.n_monomials] = torch.as_tensor(exponents)
-        weight[i, :, : law.n_monomials] = torch.as_tensor(law.coefficients)
-    gate = torch.ones(len(laws), n, dtype=torch.float64)
-    theta = torch.cat([real.flatten(1), gate, weight.flatten(1)], dim=1)
-    free_real = (real != 0) & torch.as_tensor(fitted)
-    free = torch.cat([free_real.flatten(1), gate == 0, (weight != 0).flatten(1)], dim=1)
-    return VectorField(units, theta, free)
+    n, hidden = len(nonnegative), max(1, *(law.n_monomials for law in laws))
+    inputs = [law.inputs or Inputs(n) for law in laws]
+    functions = tuple(dict.fromkeys(f for own in inputs for f in own.functions))
+    of_functions = [f.name == "exp" for f in functions]
+    positive = np.concatenate([nonnegative, np.array(of_functions, dtype=bool)])
+    fitted = np.concatenate([nonnegative & (not whole), np.array(of_functions, dtype=bool)])
+    sums = max(len(own.sums) for own in inputs)
+    inner = max(own.sums.exponents.shape[0] for own in inputs)
+    simple = n + len(functions)
+    units: list[AbstractUnit] = []
+    if functions:
+        units.append(Functions(n, simple, functions=[(f.name, f.state) for f in functions]))
+    if sums:
+        units += power_units(positive.tolist(), simple + 1 + inner, outputs=simple + sums)
+    units += power_units([*positive.tolist(), *[True] * sums], hidden, outputs=n)
+    theta, free = [], []
+    for law, own in zip(laws, inputs, strict=True):
+        layers = _layers(law, own, functions, fitted, (sums, inner, hidden), whole)
+        theta.append(np.concatenate([values.ravel() for values, _ in layers]))
+        free.append(np.concatenate([mask.ravel() for _, mask in layers]))
+    return VectorField(tuple(units), torch.as_tensor(np.stack(theta)),
+                       torch.as_tensor(np.stack(free)))  # fmt: skip
+
+
+def _layers(
+    law: PowerSum, own: Inputs, functions: tuple[Function, ...], fitted: Mask,
+    sizes: tuple[int, int, int], whole: bool,
+) -> list[tuple[Array, Mask]]:  # fmt: skip
+    """Parameters of one law in the order in which a chain keeps them, and which are free."""
+    sums, inner, hidden = sizes
+    n, simple = own.states, own.states + len(functions)
+    places = np.array([*range(n), *(n + functions.index(f) for f in own.functions)], dtype=int)
+    layers: list[tuple[Array, Mask]] = []
+
+    def powers(real: Array, free: Mask) -> None:
+        rounded = np.where(free, real, np.round(real))
+        layers.append((rounded, free & (real != 0)))
+        layers.append((np.ones(real.shape[1]), np.zeros(real.shape[1], dtype=bool)))
+
+    if functions:
+        layers.append((np.array([f.rate for f in functions]), np.zeros(len(functions), bool)))
+    if sums:
+        real = np.zeros((simple + 1 + inner, simple))
+        real[:simple] = np.eye(simple)
+        rows = np.arange(len(own.sums.exponents))
+        if len(rows):
+            real[np.ix_(simple + 1 + rows, places)] = own.sums.exponents
+        own_rows = np.arange(len(real))[:, None] > simple
+        powers(real, own_rows & fitted)
+        weight = np.zeros((simple + sums, len(real)))
+        weight[:simple, :simple], weight[simple:, simple] = np.eye(simple), 1.0
+        b = np.zeros((sums, inner))
+        b[: len(own.sums), : len(rows)] = own.sums.weights
+        weight[simple:, simple + 1 :] = b
+        free = np.zeros(weight.shape, dtype=bool)
+        free[simple:, simple + 1 :] = b != 0
+        layers.append((weight, free))
+    real = np.zeros((hidden, simple + sums))
+    columns = np.append(places, simple + np.arange(len(own.sums)))
+    real[np.ix_(np.arange(law.n_monomials), columns)] = law.exponents
+    of_sums = np.full(sums, not whole)
+    powers(real, np.broadcast_to(np.concatenate([fitted, of_sums]), real.shape))
+    weight = np.zeros((n, hidden))
+    weight[:, : law.n_monomials] = law.coefficients
+    layers.append((weight, weight != 0))
+    return layers
 
 
 def network_of(law: PowerSum, scale: Scale) -> Network | None:

@@ -25,7 +25,6 @@ from odediscovery.judge import Candidate, ranked, score
 from odediscovery.ladder import SETTLED, TERMS, climb, interval_squares
 from odediscovery.monitor import Monitor
 from odediscovery.optimise import levenberg_marquardt
-from odediscovery.polish import residual_squares
 from odediscovery.polynomials import library_law, polynomials
 from odediscovery.powersum import Mask, PowerSum
 from odediscovery.prepare import Prepared
@@ -112,7 +111,7 @@ def noisy_search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Cand
         candidates += prune_laws(p, polynomials(p), Elimination(), monitor, whole=True, long=long)
         if whole_is_enough(p, candidates, monitor, long=long):
             return candidates
-        candidates += rich_candidates(p, monitor)
+        candidates += rich_candidates(p, monitor, long=long)
     grown = _grown(p, settings, monitor, settings.hidden)
     if grown and monitor.stopping():
         return candidates + prune_laws(p, grown, Elimination(), monitor, long=long)
@@ -134,21 +133,17 @@ def improved(
     return prune_laws(p, exchanged(p, candidates), how, monitor, long=long)
 
 
-def rich_candidates(p: Prepared, monitor: Monitor) -> list[Candidate]:
-    """Laws of rich families on the smoothed path, with what they leave of the trajectories."""
-    found = []
-    sigma = np.maximum(p.noise, p.floor)
+def rich_candidates(p: Prepared, monitor: Monitor, *, long: bool) -> list[Candidate]:
+    """Laws of rich families grown on the smoothed path, and what pruning makes of them."""
+    found: list[PowerSum] = []
     for family in RICH:
         if monitor.stopping():
             break
         monitor.stage(f"grow {family}", 1)
-        for law in grow(p.data, p.noise, integer=~p.nonnegative, family=family,
-                        size=p.scale.state, monitor=monitor):  # fmt: skip
-            squares, _, counts = residual_squares(law, p.data, p.initial, p.shape)
-            mean_square = float((squares / sigma**2)[~p.constant].sum() / counts.sum())
-            if np.isfinite(mean_square):
-                found.append(dataclasses.replace(grown_candidate(law, p), mean_square=mean_square))
-    return found
+        found += grow(p.data, p.noise, integer=~p.nonnegative, family=family, size=p.scale.state,
+                      monitor=monitor)[:GROWN]  # fmt: skip
+    how = Elimination(hopeless=HOPELESS)
+    return prune_laws(p, found, how, monitor, whole=True, long=long)
 
 
 def whole_is_enough(
@@ -194,11 +189,8 @@ def clean_search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Cand
 
 def grown_candidate(law: PowerSum, p: Prepared) -> Candidate:
     """A law of a rich family as it was grown; only rates of exponentials are no whole numbers."""
-    whole = np.ones(law.exponents.shape[1], dtype=bool)
-    for k, f in enumerate(law.inputs.functions if law.inputs else (), start=law.n_states):
-        whole[k] = f.name != "exp"
     squares = interval_squares(law, p)[~p.constant]
-    return Candidate(law, p.initial, float(squares.mean()), 0, whole)
+    return Candidate(law, p.initial, float(squares.mean()), 0, _held(law, p, whole=True))
 
 
 def _grown(p: Prepared, settings: Settings, monitor: Monitor, most: int) -> list[PowerSum]:
@@ -306,13 +298,12 @@ def prune_laws(
     if p.clean:
         how = dataclasses.replace(how, floor=0.1 * SETTLED * samples)
     path = eliminate(field, problem, unknowns, monitor, how)
-    held = ~p.nonnegative | whole
-    return [_candidate(field, problem, pruned, p, samples, held) for pruned in path]
+    return [_candidate(field, problem, pruned, p, samples, whole) for pruned in path]
 
 
 def _candidate(
     field: VectorField, problem: ShortResiduals | LongResiduals, pruned: Pruned, p: Prepared,
-    samples: int, held: Mask,
+    samples: int, whole: bool,
 ) -> Candidate:  # fmt: skip
     theta = pruned.unknowns[None, : field.theta.shape[1]]
     (law,) = laws_of(field.replace(theta, pruned.free[None]))
@@ -321,4 +312,13 @@ def _candidate(
         starts = problem.starts(pruned.unknowns[None])[0]
         initial = starts[problem.windows.heads].numpy()
     mean_square = pruned.sum_of_squares / samples
-    return Candidate(law, initial, mean_square, pruned.member, held)
+    return Candidate(law, initial, mean_square, pruned.member, _held(law, p, whole))
+
+
+def _held(law: PowerSum, p: Prepared, whole: bool) -> Mask:
+    """Inputs whose exponents are whole numbers and not fitted; of exponentials they are rates."""
+    held: Mask = ~p.nonnegative | whole
+    if law.inputs is None:
+        return held
+    functions = [f.name != "exp" for f in law.inputs.functions]
+    return np.concatenate([held, np.array(functions + [whole] * len(law.inputs.sums), dtype=bool)])
