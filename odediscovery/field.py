@@ -12,6 +12,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import sympy
@@ -19,7 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from odediscovery.units import AbstractUnit
+from odediscovery.units import NAU, AbstractUnit, RealNPU
+
+Linearisation: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +103,55 @@ class VectorField:
             cotangents, grads = unit.pull(p, z, cotangents)
             pulled.insert(0, [grads[name].flatten(3) for name in unit.shapes()])
         return x, cotangents, torch.cat([g for unit in pulled for g in unit], dim=-1)
+
+    def linearisation(self, theta: Tensor, columns: Tensor) -> Linearisation:
+        """The function x -> (f, df/dx, df/dtheta in some columns) for these parameters.
+
+        Args:
+            columns: which parameters of each member, [members, F].
+
+        Returns:
+            f [members, batch, states], df/dx [..., states, states] and df/dtheta [..., states, F].
+        """
+        power, total = self.units[0], self.units[-1]
+        plain = len(self.units) == 2 and isinstance(total, NAU) and not total.clip
+        gates = self.place(0, "gate") if plain and isinstance(power, RealNPU) else slice(0)
+        asked = (columns >= gates.start) & (columns < gates.stop)
+        if plain and isinstance(power, RealNPU) and not asked.any():
+            return self._sum_of_powers(power, theta, columns)
+
+        def by_chain(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            f, f_x, f_theta = self.linearised(theta, x)
+            at = columns[:, None, None, :].expand(*f_theta.shape[:-1], -1)
+            return f, f_x, f_theta.gather(-1, at)
+
+        return by_chain
+
+    def _sum_of_powers(self, power: RealNPU, theta: Tensor, columns: Tensor) -> Linearisation:
+        """The same for RealNPU -> NAU: dA[i, j] of f_i is y_j, dW[j, k] is A[i, j] dy_j/dW[j, k].
+
+        Each column is a number a member and state times one a sample: no full gradient is made.
+        """
+        parts, (h, n) = self.unpack(theta), power.shapes()["real"]
+        a, first, last = parts[1]["weight"], self.place(0, "real"), self.place(1, "weight")
+        of_power = (columns >= first.start) & (columns < first.stop)
+        of_sum = (columns >= last.start) & (columns < last.stop)
+        row = torch.where(of_power, (columns - first.start) // n, (columns - last.start) % h)
+        row = row.clamp(0, h - 1)
+        equation = ((columns - last.start) // h).clamp(0, a.shape[1] - 1)
+        one = torch.nn.functional.one_hot(equation, a.shape[1]).transpose(1, 2).to(a)
+        through = a.gather(2, row[:, None].expand(-1, a.shape[1], -1))
+        factor = torch.where(of_power[:, None], through, one * of_sum[:, None])[:, None]
+        state = torch.where(of_power, (columns - first.start) % n, 0)
+        slopes = power.slopes(parts[0])
+
+        def by_columns(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            y, y_x, y_w = slopes(x)
+            rows = row[:, None].expand(-1, x.shape[1], -1)
+            own = torch.where(of_power[:, None], y_w(rows, state), y.gather(2, rows))
+            return y @ a.transpose(1, 2), a[:, None] @ y_x, factor * own[:, :, None]
+
+        return by_columns
 
     def select(self, index: Tensor | Sequence[int]) -> VectorField:
         """The members at `index`, in that order (repeats allowed)."""

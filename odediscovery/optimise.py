@@ -170,8 +170,11 @@ class Residuals(Protocol):
     def residuals(self, unknowns: Tensor) -> Tensor:
         """Weighted residuals [members, R]."""
 
-    def linearised(self, unknowns: Tensor) -> tuple[Tensor, Tensor]:
-        """Residuals [members, R] and their Jacobian [members, R, unknowns]."""
+    def linearised(self, unknowns: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
+        """Residuals [members, R] and their Jacobian [members, R, unknowns].
+
+        Columns of unknowns that are not `free` [members, unknowns] may hold any number.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,10 +236,10 @@ def _normal_equations(
     problem: Residuals, unknowns: Tensor, free: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Sum of squares, J^T J and J^T r over the free unknowns (unit rows for the others)."""
-    r, jac = problem.linearised(unknowns)
+    r, jac = problem.linearised(unknowns, free)
+    jac = jac.masked_fill(~free[:, None, :], 0.0)
     bad = ~(r.isfinite().all(dim=1) & jac.isfinite().all(dim=(1, 2)))
     r, jac = r.masked_fill(bad[:, None], 0.0), jac.masked_fill(bad[:, None, None], 0.0)
-    jac = jac * free[:, None, :]
     normal = jac.transpose(1, 2) @ jac + torch.diag_embed((~free).to(jac))
     total = r.square().sum(dim=1).masked_fill(bad, torch.inf)
     return total, normal, (jac.transpose(1, 2) @ r[..., None])[..., 0]

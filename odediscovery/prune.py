@@ -32,6 +32,8 @@ from odediscovery.optimise import LeastSquares, Residuals, levenberg_marquardt
 CLOSED_GATE = 0.02
 # Trained parameters below this are removed before the first refit.
 THRESHOLD = 0.02
+# Relative difference of two sums of squares below which members are the same law.
+SAME = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +106,7 @@ class Elimination:
         first_steps: most Levenberg-Marquardt steps before the first removal.
         hopeless: members whose first refit is this many times worse than the best are dropped.
         steps: most Levenberg-Marquardt steps of a refit.
+        glance: the same for a trial: the best one is told from the others sooner.
         beyond: removals that are still made, for the front's simple rows, after BIC says that
             even a model without constants could not win back what this one has lost.
         bulk_above: larger networks may lose a sixth of their parameters in one step.
@@ -116,6 +119,7 @@ class Elimination:
     first_steps: int = 80
     hopeless: float = math.inf
     steps: int = 12
+    glance: int = 3
     beyond: int = 3
     bulk_above: int = 16
     tolerance: float = 1e-4
@@ -166,12 +170,19 @@ def eliminate(
         best[member] = torch.minimum(best[member], misfit + left * math.log(count))
         patience[member] -= (misfit > best[member]).long()
         alive = (patience[member] > 0) & (left > 1) & misfit.isfinite()
+        alive &= ~_repeated(left, fit.sum_of_squares + how.floor)
         step += 1
         monitor.step(step, float(fit.sum_of_squares.min()))
         if not alive.any() or monitor.stopping():
             return path
         member, free, fit = member[alive], free[alive], _members(fit, alive)
         fit, free = _remove(problem, fit, free, p, how, monitor)
+
+
+def _repeated(left: Tensor, squares: Tensor) -> Tensor:
+    """Members that became what one before them is: as many parameters, the same misfit."""
+    same = (left[:, None] == left) & ((squares[:, None] / squares).log().abs() < SAME)
+    return same.tril(diagonal=-1).any(dim=1)
 
 
 def _members(fit: LeastSquares, index: Tensor) -> LeastSquares:
@@ -283,17 +294,16 @@ def _remove(
     better = _squares(problem, plain) < _squares(problem, start)
     start = torch.where(better[:, None], plain, start)
     trial_free = (free[:, None] & ~removed).flatten(0, 1)
-    refit = levenberg_marquardt(problem, start, trial_free, how.steps,
+    refit = levenberg_marquardt(problem, start, trial_free, how.glance,
                                 tolerance=how.tolerance, monitor=monitor)  # fmt: skip
     total = refit.sum_of_squares.reshape(members, -1)
     count = problem.residuals(fit.unknowns[:1]).shape[1]
     approved = _approved(fit.sum_of_squares, total[:, 0], bulk, count, how) & (bulk > 1)
     pick = torch.where(approved, 0, 1 + total[:, 1:].argmin(dim=1))
     pick = torch.arange(members) * (1 + how.trials) + pick
-    return (
-        _members(refit, pick),
-        trial_free[pick],
-    )
+    fit = levenberg_marquardt(problem, refit.unknowns[pick], trial_free[pick], how.steps,
+                              tolerance=how.tolerance, monitor=monitor)  # fmt: skip
+    return fit, trial_free[pick]
 
 
 def _surgeon(unknowns: Tensor, inverse: Tensor, removed: Tensor, free: Tensor) -> Tensor:

@@ -47,9 +47,9 @@ HOPELESS = 100.0
 RICH = ("functions", "sums")
 # The same for laws that came of an exchange, after a few steps.
 PROMISING = 1.3
-# Residuals of a law, in units of what smoothing leaves: below the first it is not to be improved,
-# up to the second it leaves noise only.
-ALL, ENOUGH = 1.05, 1.25
+# Residuals of a law, in units of what smoothing leaves, below which it is not to be improved; and
+# standard deviations that the mean square of mere noise may be above its expected value.
+ALL, LIKELY = 1.05, 3.0
 # Difference of two laws' scores below which neither is better.
 GAIN = 1e-3
 # Share of a residual's standard deviation that integration may add while pruning, in noise and
@@ -105,21 +105,35 @@ def confirmed(p: Prepared, monitor: Monitor) -> Prepared:
 
 
 def noisy_search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]:
-    """Laws of whole powers first, which may be all that noise lets tell; then trained members."""
+    """From simple to rich until a short law leaves noise only.
+
+    Laws of whole powers first, which may be all that noise lets tell; then trained members with
+    real powers; laws of rich families last.
+    """
     long, candidates = settings.prune_long, list[Candidate]()
     if settings.grow:
         candidates += prune_laws(p, polynomials(p), Elimination(), monitor, whole=True, long=long)
         if whole_is_enough(p, candidates, monitor, long=long):
             return candidates
-        candidates += rich_candidates(p, monitor, long=long)
     grown = _grown(p, settings, monitor, settings.hidden)
-    if grown and monitor.stopping():
-        return candidates + prune_laws(p, grown, Elimination(), monitor, long=long)
-    if settings.members:
+    if settings.members and not (grown and monitor.stopping()):
         grown = trained_laws(p, settings, monitor) + grown
     how = Elimination(hopeless=HOPELESS)
     candidates += prune_laws(p, grown, how, monitor, long=long)
-    return candidates + improved(p, candidates, monitor, long=long)
+    candidates += improved(p, candidates, monitor, long=long)
+    if settings.grow and not enough(p, candidates) and not monitor.stopping():
+        candidates += rich_candidates(p, monitor, long=long)
+    return candidates
+
+
+def enough(p: Prepared, candidates: Sequence[Candidate]) -> bool:
+    """Whether the best law is short and leaves no more than noise."""
+    if not candidates:
+        return False
+    best = ranked(candidates, p.samples)[0]
+    most = 1.0 + LIKELY * np.sqrt(2.0 / p.samples)
+    left = best.mean_square > most * max(p.unexplained, 1.0)
+    return not left and bool((best.law.coefficients != 0).sum(axis=1).max() <= TERMS)
 
 
 def improved(
@@ -149,18 +163,13 @@ def rich_candidates(p: Prepared, monitor: Monitor, *, long: bool) -> list[Candid
 def whole_is_enough(
     p: Prepared, candidates: list[Candidate], monitor: Monitor, *, long: bool
 ) -> bool:
-    """Whether the best law of whole powers is short, leaves noise, and real powers gain nothing.
+    """Whether a law of whole powers is enough, and real powers gain nothing.
 
-    Adds to `candidates` what its powers became when they were free. How large noise is that grows
-    with the state is too uncertain to ask whether it is all that is left.
+    Adds to `candidates` what its powers became when they were free.
     """
-    if not candidates or monitor.stopping():
+    if not enough(p, candidates) or monitor.stopping():
         return False
     best = ranked(candidates, p.samples)[0]
-    same = all(bool((s == 1.0).all()) for s in p.shape)
-    left = same and best.mean_square > ENOUGH * max(p.unexplained, 1.0)
-    if left or (best.law.coefficients != 0).sum(axis=1).max() > TERMS:
-        return False
     if not (best.law.exponents[:, p.nonnegative] != 0).any():
         return True
     freed = prune_laws(p, [best.law], Elimination(), monitor, long=long)

@@ -122,25 +122,31 @@ def advance_by_grid(
 
 
 def sensitivities(
-    field: VectorField, theta: Tensor, start: Tensor, duration: Tensor, grid_index: Tensor
-) -> tuple[Tensor, Tensor]:
+    field: VectorField, theta: Tensor, start: Tensor, duration: Tensor, grid_index: Tensor,
+    columns: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """End states and their derivatives by start state and parameters, by forward sensitivities.
 
         dX/dt = f,    d(S)/dt = df/dx S + [0, df/dtheta],    S(0) = [1, 0]
 
+    Args:
+        columns: parameters that are asked for, [members, F] (default: all P).
+
     Returns:
-        end [members, windows, states] and S [members, windows, states, states + P].
+        end [members, windows, states] and S [members, windows, states, states + F].
     """
     members, windows, n = start.shape
-    p = theta.shape[1]
+    if columns is None:
+        columns = torch.arange(theta.shape[1]).expand(members, -1)
+    at = field.linearisation(theta, columns)
 
     def rates(y: Tensor) -> Tensor:
-        f, f_x, f_theta = field.linearised(theta, y[..., 0])
+        f, f_x, f_theta = at(y[..., 0])
         s = f_x @ y[..., 1:]
         s[..., n:] += f_theta
         return torch.cat([f[..., None], s], dim=-1)
 
-    y = torch.zeros(members, windows, n, 1 + n + p, dtype=start.dtype)
+    y = torch.zeros(members, windows, n, 1 + n + columns.shape[1], dtype=start.dtype)
     y[..., 0] = start
     y[..., 1 : n + 1] = torch.eye(n, dtype=start.dtype)
     with torch.no_grad():

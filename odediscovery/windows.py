@@ -135,14 +135,16 @@ class ShortResiduals:
             predicted = self.windows.predict(self.field, unknowns)
             return ((predicted - self.windows.target) * self.windows.weight).flatten(1)
 
-    def linearised(self, unknowns: Tensor) -> tuple[Tensor, Tensor]:
-        """Residuals [members, R] and Jacobian [members, R, P]."""
+    def linearised(self, unknowns: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
+        """Residuals [members, R] and Jacobian [members, R, P], 0 in columns that are not free."""
         w, n = self.windows, self.field.n_states
         start = w.start.expand(unknowns.shape[0], *w.start.shape)
-        end, s = sensitivities(self.field, unknowns, start, w.duration[:, 0], w.grid[:, 0])
+        columns = compact(free)
+        end, s = sensitivities(self.field, unknowns, start, w.duration[:, 0], w.grid[:, 0],
+                               columns)  # fmt: skip
         residual = (end - w.target[:, 0]) * w.weight[:, 0]
-        jacobian = s[..., n:] * w.weight[:, 0, :, None]
-        return residual.flatten(1), jacobian.flatten(1, 2)
+        jacobian = (s[..., n:] * w.weight[:, 0, :, None]).flatten(1, 2)
+        return residual.flatten(1), spread(jacobian, columns, free.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,15 +210,17 @@ class LongResiduals:
         self._solved[:] = [(unknowns, ends)]
         return ends
 
-    def linearised(self, unknowns: Tensor) -> tuple[Tensor, Tensor]:
-        """Residuals [members, R] and Jacobian [members, R, P + starts]."""
+    def linearised(self, unknowns: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
+        """Residuals [members, R] and Jacobian [members, R, P + starts], 0 where not free."""
         w, field = self.windows, self.field
         b, length, n = w.size
         theta, start = unknowns[:, : -self.n_starts], self.starts(unknowns)
-        members, p = theta.shape
+        columns = compact(free[:, : -self.n_starts])
+        members, p = columns.shape
         ends = self._ends(unknowns)
         begin = torch.cat([start[:, :, None], ends[:, :, :-1]], dim=2).reshape(members, -1, n)
-        _, s = sensitivities(field, theta, begin, w.duration.reshape(-1), w.grid.reshape(-1))
+        _, s = sensitivities(field, theta, begin, w.duration.reshape(-1), w.grid.reshape(-1),
+                             columns)  # fmt: skip
         s = s.reshape(members, b, length, n, n + p)
         # Columns of a window: parameters, then its own n start unknowns.
         q = unknowns[:, -self.n_starts :].reshape(members, b, n)
@@ -235,7 +239,20 @@ class LongResiduals:
         for i in range(b):
             full[:, i, :, :, p + i * n : p + (i + 1) * n] = jac[:, i, :, :, p:]
         ordered = torch.cat([full[:, :, 0].flatten(1, 2), full[:, :, 1:].flatten(1, 3)], dim=1)
-        return self._residuals(start, ends), ordered
+        of_theta = spread(ordered[..., :p], columns, theta.shape[1])
+        return self._residuals(start, ends), torch.cat([of_theta, ordered[..., p:]], dim=2)
+
+
+def compact(free: Tensor) -> Tensor:
+    """Places of the free parameters of each member, [members, F]; F is the most of any."""
+    most = max(int(free.sum(dim=1).max()), 1) if len(free) else 1
+    return (~free).to(torch.uint8).argsort(dim=1, stable=True)[:, :most]
+
+
+def spread(jacobian: Tensor, columns: Tensor, count: int) -> Tensor:
+    """Columns [members, R, F] at their places among `count` parameters, 0 elsewhere."""
+    full = jacobian.new_zeros(*jacobian.shape[:2], count)
+    return full.scatter(2, columns[:, None].expand_as(jacobian), jacobian)
 
 
 def cut(series: TimeSeries, starts: TimeSeries, weight: Array, length: int | None,

@@ -39,8 +39,8 @@ LAYERS: tuple[dict[str, str], ...] = (
         "units.dense": "units.base", "units.nac": "units.base", "units.nmu": "units.base",
         "units.functions": "units.base",
         "units.nsr": "units.base", "units.nalu": "units.base units.nac",
-        "units": "units.base units.dense units.functions units.nac units.nalu units.nau units.nmu units.npu "
-                 "units.nsr",
+        "units": "units.base units.dense units.functions units.nac units.nalu units.nau "
+                 "units.nmu units.npu units.nsr",
     },
     {
         "field": "", "solve": "field", "windows": "field solve", "optimise": "",

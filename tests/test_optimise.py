@@ -211,7 +211,7 @@ class Decays:
         r = u[:, :1] * torch.exp(-u[:, 1:2] * self.t) - self.y[:members]
         return torch.where(u[:, 1:2] > self.cliff, torch.nan, r)
 
-    def linearised(self, u: Tensor) -> tuple[Tensor, Tensor]:
+    def linearised(self, u: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
         decay = torch.exp(-u[:, 1:2] * self.t)
         columns = [decay, -u[:, :1] * self.t * decay, torch.zeros_like(decay)]
         return self.residuals(u), torch.stack(columns, dim=-1)
@@ -232,7 +232,7 @@ def test_levenberg_marquardt_finds_exact_constants(a: float, b: float) -> None:
     found = levenberg_marquardt(problem, GUESS, free, 60, tolerance=1e-12)
     np.testing.assert_allclose(found.unknowns[0], [a, b, 7.0], rtol=1e-6)
     assert found.sum_of_squares.item() < 1e-12
-    jacobian = problem.linearised(found.unknowns)[1][0]
+    jacobian = problem.linearised(found.unknowns, free)[1][0]
     np.testing.assert_allclose(found.normal[0], jacobian.T @ jacobian, rtol=1e-8, atol=1e-12)
 
 

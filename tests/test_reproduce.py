@@ -182,7 +182,7 @@ def test_refit_follows_the_derivatives_of_a_chain_and_finds_its_function() -> No
     problem = ChainResiduals(network, x, y, 1.0 / y)
     u = problem.gathered()
     assert u.shape == (3, 4 + 2 + 1)  # the gates are not among them
-    jacobian, h = problem.linearised(u)[1], 1e-6
+    jacobian, h = problem.linearised(u, torch.ones_like(u, dtype=torch.bool))[1], 1e-6
     for k in range(6):
         step = torch.zeros_like(u)
         step[:, k] = h

@@ -137,7 +137,9 @@ def test_short_residuals_and_their_jacobian() -> None:
     series = with_gaps(both(), (0, 3, 0), (1, 5, 1))
     field = random_field()
     problem = ShortResiduals(cut(series, both(), np.array([2.0, 3.0]), 1), field)
-    residual, jacobian = problem.linearised(field.theta)
+    residual, jacobian = problem.linearised(
+        field.theta, torch.ones_like(field.theta, dtype=torch.bool)
+    )
     np.testing.assert_allclose(residual, problem.residuals(field.theta), rtol=1e-12, atol=1e-14)
     numeric = numeric_jacobian(problem.residuals, field.theta, 1e-6)
     np.testing.assert_allclose(jacobian, numeric, rtol=1e-5, atol=1e-7)
@@ -160,7 +162,7 @@ def test_long_residuals_and_their_jacobian(runs: int, length: int | None) -> Non
     b, intervals, n = problem.windows.size
     assert problem.n_starts == b * n
     assert unknowns.shape == (2, field.theta.shape[1] + b * n)
-    residual, jacobian = problem.linearised(unknowns)
+    residual, jacobian = problem.linearised(unknowns, torch.ones_like(unknowns, dtype=torch.bool))
     assert residual.shape == (2, b * (intervals + 1) * n)
     np.testing.assert_allclose(residual, problem.residuals(unknowns), rtol=1e-12, atol=1e-14)
     numeric = numeric_jacobian(problem.residuals, unknowns, 1e-6)

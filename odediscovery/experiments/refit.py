@@ -52,7 +52,7 @@ class ChainResiduals:
         """[members, samples x outputs]."""
         return self._forward(unknowns)[0]
 
-    def linearised(self, unknowns: Tensor) -> tuple[Tensor, Tensor]:
+    def linearised(self, unknowns: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
         """Residuals and their Jacobian [members, residuals, unknowns]."""
         residuals, inputs = self._forward(unknowns)
         chain = self.parameters(unknowns)
