@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torchdiffeq import odeint
 
-from odediscovery.field import VectorField
+from odediscovery.field import Linearisation, VectorField
 
 
 def _uniform(steps: int) -> Tensor:
@@ -34,6 +34,9 @@ GRIDS: tuple[Tensor, ...] = (
 )  # fmt: skip
 REFERENCE = _graded(64)
 DEFAULT_GRID = 1
+# Sensitivities of intervals with more points than these two steps have are computed for all steps
+# side by side, unless that were more than so many at once.
+PAIR, SIDE_BY_SIDE = 3, 20_000
 
 Rates = Callable[[Tensor], Tensor]
 
@@ -74,35 +77,32 @@ def advance_together(
     return solution[1:].movedim(0, 2)
 
 
-def march(rates: Rates, start: Tensor, duration: Tensor, grid: Tensor) -> Tensor:
-    """States at the end of every interval of long windows, without gradients.
+def march(rates: Rates, start: Tensor, steps: Tensor) -> Tensor:
+    """States after every step, without gradients.
 
     torchdiffeq's fourth-order method (Kutta's 3/8 rule) as a plain loop: refits solve so many
     small problems one interval after the other that the bookkeeping of a general solver takes
-    longer than they. An interval is stepped on the finest grid that any window chose for it.
+    longer than they.
 
     Args:
         rates: x [members, windows, states] -> dx/dt.
         start: [members, windows, states].
-        duration: length of every interval [windows, L]; 0 beyond the end of a trajectory.
-        grid: index into `GRIDS` for every interval [windows, L].
+        steps: lengths of the K steps of every window, [windows, K]; 0 beyond its end.
 
     Returns:
-        [members, windows, L, states]
+        [members, windows, 1 + K, states], the start first.
     """
-    x, ends = start, []
-    finest = grid.amax(dim=0).tolist()
+    x, nodes = start, [start]
     with torch.no_grad():
-        for j, g in enumerate(finest):
-            for h in GRIDS[g].diff()[:, None, None] * duration[:, j, None]:
-                k1 = rates(x)
-                third = h / 3.0
-                k2 = rates(torch.addcmul(x, third, k1))
-                k3 = rates(torch.addcmul(torch.addcmul(x, h, k2), third, k1, value=-1.0))
-                k4 = rates(torch.addcmul(x, h, k1 - k2 + k3))
-                x = torch.addcmul(x, h / 8.0, k1 + 3.0 * (k2 + k3) + k4)
-            ends.append(x)
-    return torch.stack(ends, dim=2)
+        for h in steps.T[:, :, None]:
+            k1 = rates(x)
+            third = h / 3.0
+            k2 = rates(torch.addcmul(x, third, k1))
+            k3 = rates(torch.addcmul(torch.addcmul(x, h, k2), third, k1, value=-1.0))
+            k4 = rates(torch.addcmul(x, h, k1 - k2 + k3))
+            x = torch.addcmul(x, h / 8.0, k1 + 3.0 * (k2 + k3) + k4)
+            nodes.append(x)
+    return torch.stack(nodes, dim=2)
 
 
 def advance_by_grid(
@@ -135,23 +135,63 @@ def sensitivities(
     Returns:
         end [members, windows, states] and S [members, windows, states, states + F].
     """
-    members, windows, n = start.shape
+    members = start.shape[0]
     if columns is None:
         columns = torch.arange(theta.shape[1]).expand(members, -1)
-    at = field.linearisation(theta, columns)
+    linear, rates = field.linearisation(theta, columns), field.rates(theta)
+    ends, slopes, order = [], [], []
+    for g in torch.unique(grid_index).tolist():
+        part = (grid_index == g).nonzero()[:, 0]
+        x, h, grid = start[:, part], duration[part], GRIDS[g]
+        if len(grid) > PAIR and members * len(part) * len(grid) <= SIDE_BY_SIDE:
+            end, s = _step_by_step(linear, rates, x, h, grid, columns.shape[1])
+        else:
+            end, s = _variational(linear, x, h, grid, columns.shape[1])
+        ends.append(end)
+        slopes.append(s)
+        order.append(part)
+    back = torch.argsort(torch.cat(order))
+    return torch.cat(ends, dim=1)[:, back], torch.cat(slopes, dim=1)[:, back]
+
+
+def _variational(
+    linear: Linearisation, start: Tensor, duration: Tensor, grid: Tensor, count: int
+) -> tuple[Tensor, Tensor]:
+    members, windows, n = start.shape
 
     def rates(y: Tensor) -> Tensor:
-        f, f_x, f_theta = at(y[..., 0])
+        f, f_x, f_theta = linear(y[..., 0])
         s = f_x @ y[..., 1:]
         s[..., n:] += f_theta
         return torch.cat([f[..., None], s], dim=-1)
 
-    y = torch.zeros(members, windows, n, 1 + n + columns.shape[1], dtype=start.dtype)
+    y = torch.zeros(members, windows, n, 1 + n + count, dtype=start.dtype)
     y[..., 0] = start
     y[..., 1 : n + 1] = torch.eye(n, dtype=start.dtype)
     with torch.no_grad():
-        end = advance_by_grid(rates, y, duration, grid_index)
+        end = advance(rates, y, duration, grid)
     return end[..., 0], end[..., 1:]
+
+
+def _step_by_step(
+    linear: Linearisation, rates: Rates, start: Tensor, duration: Tensor, grid: Tensor, count: int
+) -> tuple[Tensor, Tensor]:
+    """The same with all steps side by side, from a solve without sensitivities, then multiplied.
+
+    S_{k+1} = Phi_k S_k + [0, Theta_k]
+    """
+    members, windows, n = start.shape
+    steps = duration[:, None] * grid.diff()
+    nodes = march(rates, start, steps)
+    begin = nodes[:, :, :-1].reshape(members, -1, n)
+    _, each = _variational(linear, begin, steps.reshape(-1), GRIDS[0], count)
+    each = each.reshape(members, windows, -1, n, n + count)
+    total = each[:, :, 0]
+    for k in range(1, each.shape[2]):
+        later = each[:, :, k, :, :n] @ total
+        later[..., n:] += each[:, :, k, :, n:]
+        total = later
+    return nodes[:, :, -1], total
 
 
 def choose_grids(

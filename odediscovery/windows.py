@@ -194,6 +194,17 @@ class LongResiduals:
         """Weighted residuals [members, R], those of the starts first."""
         return self._residuals(self.starts(unknowns), self._ends(unknowns))
 
+    @cached_property
+    def _steps(self) -> tuple[Tensor, Tensor]:
+        """Lengths of all steps [windows, K], and how many lead to the end of each interval [L].
+
+        An interval is stepped on the finest grid that any window chose for it.
+        """
+        w = self.windows
+        grids = [GRIDS[g].diff() for g in w.grid.amax(dim=0).tolist()]
+        lengths = [w.duration[:, j, None] * grid for j, grid in enumerate(grids)]
+        return torch.cat(lengths, dim=1), torch.tensor([len(g) for g in grids]).cumsum(0)
+
     def _ends(self, unknowns: Tensor) -> Tensor:
         """States at the ends of all intervals [members, windows, intervals, states].
 
@@ -205,8 +216,8 @@ class LongResiduals:
             if same.any(dim=0).all():
                 return ends[same.to(torch.uint8).argmax(dim=0)]
         rates = self.field.rates(unknowns[:, : -self.n_starts])
-        w = self.windows
-        ends = march(rates, self.starts(unknowns), w.duration, w.grid)
+        steps, last = self._steps
+        ends = march(rates, self.starts(unknowns), steps)[:, :, last]
         self._solved[:] = [(unknowns, ends)]
         return ends
 
