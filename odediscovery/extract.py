@@ -164,29 +164,14 @@ def _layers(
     return layers
 
 
-def network_of(law: PowerSum, scale: Scale) -> Network | None:
-    """The pruned chain of units that a law is: RealNPU -> NAU, twice where it has sums.
-
-    The first pair then passes the states on beside the sums. None for functions of states, which
-    are no arithmetic units.
-    """
-    n, m = law.n_states, law.n_monomials
-    layers: tuple[Layer, ...] = ()
-    inputs = n
-    if law.inputs is not None:
-        if law.inputs.functions:
-            return None
-        sums = law.inputs.sums
-        real = np.vstack([np.eye(n), np.zeros((1, n)), sums.exponents])
-        weight = np.zeros((n + len(sums), len(real)))
-        weight[:n, :n], weight[n:, n], weight[n:, n + 1 :] = np.eye(n), 1.0, sums.weights
-        inputs = len(weight)
-        layers = (
-            Layer("RealNPU", len(real), n, {"real": real, "gate": np.ones(n)}),
-            Layer("NAU", inputs, len(real), {"weight": weight}),
-        )
-    return Network(
-        (*layers, Layer("RealNPU", m, inputs, {"real": law.exponents, "gate": np.ones(inputs)}),
-         Layer("NAU", n, m, {"weight": law.coefficients})),
-        scale,
-    )  # fmt: skip
+def network_of(law: PowerSum, scale: Scale) -> Network:
+    """The pruned chain of units that a law is."""
+    field = members_of([law], np.ones(law.n_states, dtype=bool))
+    layers = []
+    for unit, arrays in zip(field.units, field.arrays(0), strict=True):
+        functions = unit.functions if isinstance(unit, Functions) else ()
+        if functions:
+            # The inputs pass as they are: one rate for every output.
+            arrays = {"rate": np.concatenate([np.ones(unit.inputs), arrays["rate"]])}
+        layers.append(Layer(unit.name, unit.outputs, unit.inputs, arrays, functions))
+    return Network(tuple(layers), scale)

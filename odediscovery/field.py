@@ -90,7 +90,7 @@ class VectorField:
 
         return dx_dt
 
-    def linearised(self, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _by_chain(self, theta: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """f, df/dx [members, batch, states, states] and df/dtheta [..., states, P] at x."""
         parts, inputs = self.unpack(theta), []
         for unit, p in zip(self.units, parts, strict=True):
@@ -104,24 +104,26 @@ class VectorField:
             pulled.insert(0, [grads[name].flatten(3) for name in unit.shapes()])
         return x, cotangents, torch.cat([g for unit in pulled for g in unit], dim=-1)
 
-    def linearisation(self, theta: Tensor, columns: Tensor) -> Linearisation:
+    def linearisation(self, theta: Tensor, columns: Tensor | None = None) -> Linearisation:
         """The function x -> (f, df/dx, df/dtheta in some columns) for these parameters.
 
         Args:
-            columns: which parameters of each member, [members, F].
+            columns: which parameters of each member, [members, F] (default: all P).
 
         Returns:
             f [members, batch, states], df/dx [..., states, states] and df/dtheta [..., states, F].
         """
+        if columns is None:
+            columns = torch.arange(theta.shape[1]).expand(len(theta), -1)
         power, total = self.units[0], self.units[-1]
         plain = len(self.units) == 2 and isinstance(total, NAU) and not total.clip
-        gates = self.place(0, "gate") if plain and isinstance(power, RealNPU) else slice(0)
-        asked = (columns >= gates.start) & (columns < gates.stop)
-        if plain and isinstance(power, RealNPU) and not asked.any():
-            return self._sum_of_powers(power, theta, columns)
+        if plain and isinstance(power, RealNPU):
+            gates = self.place(0, "gate")
+            if not ((columns >= gates.start) & (columns < gates.stop)).any():
+                return self._sum_of_powers(power, theta, columns)
 
         def by_chain(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            f, f_x, f_theta = self.linearised(theta, x)
+            f, f_x, f_theta = self._by_chain(theta, x)
             at = columns[:, None, None, :].expand(*f_theta.shape[:-1], -1)
             return f, f_x, f_theta.gather(-1, at)
 

@@ -8,6 +8,7 @@ are computed in inches, since every cell has to be large enough for its number.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -129,6 +130,9 @@ def _panels(network: Network, states: Sequence[str], time_name: str) -> list[_Pa
             used = _used_inputs(layers[i + 1])
             keep = used if layer.outputs > HIDDEN_MOST and used.any() else np.full(used.shape, True)
             outputs = [f"h{j + 1}" for j in np.flatnonzero(keep)]
+            if layer.functions:
+                of = [*names, *(f"{name}({names[k]})" for name, k in layer.functions)]
+                outputs = [of[j] for j in np.flatnonzero(keep)]
         else:
             used = keep = np.ones(layer.outputs, dtype=bool)
             outputs = [f"d{_one(s)}/d{_one(time_name)}" for s in states]
@@ -148,7 +152,8 @@ def _part(layer: Layer, inputs: NDArray[np.bool_], outputs: NDArray[np.bool_]) -
         else:
             of_inputs = len(a) == layer.inputs and name != "bias"
             arrays[name] = a[inputs] if of_inputs else a[outputs]
-    return Layer(layer.unit, int(outputs.sum()), int(inputs.sum()), arrays)
+    return dataclasses.replace(layer, outputs=int(outputs.sum()), inputs=int(inputs.sum()),
+                               arrays=arrays)  # fmt: skip
 
 
 def _used_inputs(layer: Layer) -> NDArray[np.bool_]:
@@ -207,7 +212,7 @@ def _draw_panel(figure: Figure, panel: _Panel, x: float, top: float) -> None:
     for name, column in panel.columns.items():
         axes = _axes(figure, x0, y, 1, len(column))
         _heat(axes, column[:, None])
-        _label(axes, None, None)
+        _label(axes, None, None if panel.matrices else panel.outputs, panel.used)
         axes.set_xlabel(name, fontsize=8.5, color=MUTED, labelpad=3)
         x0 += CELL_WIDTH + GAP
     for j, (reading, used) in enumerate(zip(panel.readings, panel.used, strict=False)):

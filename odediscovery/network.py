@@ -36,12 +36,14 @@ class Layer:
         unit: name in the registry of units, e.g. "RealNPU".
         outputs, inputs: number of features.
         arrays: the weights by name, e.g. {"real": [outputs, inputs], "gate": [inputs]}.
+        functions: of a layer of functions: name and input of each output behind the inputs.
     """
 
     unit: str
     outputs: int
     inputs: int
     arrays: Mapping[str, NDArray[np.float64]]
+    functions: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +64,8 @@ class Network:
         arrays: dict[str, NDArray[np.float64]] = {}
         chain = []
         for i, layer in enumerate(network.layers if network else ()):
-            chain.append({"unit": layer.unit, "outputs": layer.outputs, "inputs": layer.inputs})
+            chain.append({"unit": layer.unit, "outputs": layer.outputs, "inputs": layer.inputs,
+                          "functions": layer.functions})  # fmt: skip
             arrays |= {f"{i}.{name}": np.asarray(a, float) for name, a in layer.arrays.items()}
         if network:
             arrays["scale.state"] = np.asarray(network.scale.state, float)
@@ -98,7 +101,10 @@ def _assembled(arrays: Mapping[str, NDArray[np.float64]]) -> Network | None:
             for name, array in arrays.items()
             if name.partition(".")[0] == str(i)
         }
-        layers.append(Layer(str(entry["unit"]), int(entry["outputs"]), int(entry["inputs"]), own))
+        functions = tuple((str(name), int(k)) for name, k in entry.get("functions", ()))
+        layers.append(
+            Layer(str(entry["unit"]), int(entry["outputs"]), int(entry["inputs"]), own, functions)
+        )
     if not layers:
         return None
     return Network(

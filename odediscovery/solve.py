@@ -136,17 +136,16 @@ def sensitivities(
         end [members, windows, states] and S [members, windows, states, states + F].
     """
     members = start.shape[0]
-    if columns is None:
-        columns = torch.arange(theta.shape[1]).expand(members, -1)
     linear, rates = field.linearisation(theta, columns), field.rates(theta)
+    count = theta.shape[1] if columns is None else columns.shape[1]
     ends, slopes, order = [], [], []
     for g in torch.unique(grid_index).tolist():
         part = (grid_index == g).nonzero()[:, 0]
         x, h, grid = start[:, part], duration[part], GRIDS[g]
         if len(grid) > PAIR and members * len(part) * len(grid) <= SIDE_BY_SIDE:
-            end, s = _step_by_step(linear, rates, x, h, grid, columns.shape[1])
+            end, s = _step_by_step(linear, rates, x, h, grid, count)
         else:
-            end, s = _variational(linear, x, h, grid, columns.shape[1])
+            end, s = _variational(linear, x, h, grid, count)
         ends.append(end)
         slopes.append(s)
         order.append(part)

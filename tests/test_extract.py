@@ -8,7 +8,7 @@ from faces import FSIR
 from networks import PREY, random_field
 
 from odediscovery.extract import laws_of, members_of, power_units
-from odediscovery.powersum import PowerSum
+from odediscovery.powersum import Function, Inputs, PowerSum, Sums
 
 THREE = np.ones(3, dtype=bool)
 DECAY = PowerSum(np.diag([-0.1, -0.2, 0.0])[:, :2], np.eye(3)[:2])
@@ -74,3 +74,44 @@ def test_the_chain_has_the_flags_of_its_states() -> None:
     power, total = power_units([True, False], 5)
     assert power.nonnegative == (True, False)
     assert (power.inputs, power.outputs, total.inputs, total.outputs) == (2, 5, 5, 2)
+
+
+# x' = 2 x sin(2 x) - x^2 / (1 + 4 x^2 y),  y' = 0.5 y exp(-1.5 y);  and one with two sums
+RICH = PowerSum(
+    np.array([[2.0, -1.0, 0.0], [0.0, 0.0, 0.5]]),
+    np.array([[1.0, 0, 1, 0, 0], [2.0, 0, 0, 0, -1], [0, 1.0, 0, -1.5, 0]]),
+    Inputs(2, (Function("sin", 0, 2.0), Function("exp", 1)),
+           Sums(np.array([[4.0]]), np.array([[2.0, 1.0, 0.0, 0.0]]))),
+)  # fmt: skip
+TWO_SUMS = PowerSum(
+    np.array([[1.0], [2.0]]), np.array([[1.0, 0.0, -1.0, -1.0]]),
+    Inputs(2, (), Sums(np.array([[2.0, 0.0], [0.0, 3.0]]), np.array([[1.0, 0.0], [1.0, 1.0]]))),
+)  # fmt: skip
+TWO = np.ones(2, dtype=bool)
+
+
+def test_laws_of_all_families_are_members_of_one_chain() -> None:
+    laws = [RICH, PREY, TWO_SUMS]
+    field = members_of(laws, TWO, whole=True)
+    assert [unit.name for unit in field.units] == ["Functions", *["RealNPU", "NAU"] * 2]
+    x = np.random.default_rng(0).uniform(0.2, 2.0, (3, 5, 2))
+    rates = field.rates(field.theta)(torch.as_tensor(x))
+    for member, (law, again) in enumerate(zip(laws, laws_of(field), strict=True)):
+        np.testing.assert_allclose(rates[member], law.rates(x[member]), rtol=1e-12)
+        np.testing.assert_allclose(again.rates(x[member]), law.rates(x[member]), rtol=1e-12)
+        assert again.complexity == law.complexity
+    # Coefficients, weights of sums and rates of exponentials; whole powers are held.
+    assert field.free.sum(dim=1).tolist() == [3 + 1 + 1, 4, 2 + 2]
+    # Without `whole` the powers of states and of sums are fitted too.
+    assert members_of([TWO_SUMS], TWO).free.sum().item() == 2 + 2 + 3 + 3
+
+
+def test_a_sum_that_lost_its_weight_is_no_input_any_more() -> None:
+    field = members_of([TWO_SUMS], TWO, whole=True)
+    theta = field.theta.clone()
+    weights = field.unpack(theta)[1]["weight"]
+    weights[0, 2, 3] = 0.0
+    (law,) = laws_of(field.replace(theta))
+    assert law.inputs is not None and law.inputs.sums.weights.tolist() == [[3.0]]
+    x = np.array([[0.5, 2.0]])
+    np.testing.assert_allclose(law.rates(x), [[0.5 / 4.0, 1.0 / 4.0]], rtol=1e-12)

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 import sympy
+import torch
 
 from odediscovery import discover, settings_for
 from odediscovery.candidates import Terms, powers_of, with_sums
 from odediscovery.equations import Equations
 from odediscovery.extract import network_of
+from odediscovery.heatmaps import network_figure
 from odediscovery.integral import Integral
 from odediscovery.ladder import doubtful, interval_squares
+from odediscovery.network import Network
 from odediscovery.polish import polish
 from odediscovery.powersum import Array, Function, Inputs, PowerSum, Sums
 from odediscovery.prepare import linear_relation, prepare
 from odediscovery.series import Scale, TimeSeries
 from odediscovery.smoothing import relative_noise
 from odediscovery.subsets import best_subsets
+from odediscovery.units import UNITS
 
 T = np.linspace(0.0, 10.0, 150)
 # x' = 2 - 0.5 sin(x) x^2 / (1 + 0.25 x^2), y' = y exp(-0.3 x) - y^1.5
@@ -43,6 +49,18 @@ def series_of(texts: dict[str, str], start: list[float], noise: float = 0.0) -> 
     clean = law.simulate(start, T)
     seen = clean * (1.0 + noise * np.random.default_rng(0).standard_normal(clean.shape))
     return TimeSeries.from_arrays(T, seen, list(texts))
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Callable[[Network], Path]:
+    """Writes a network as a file."""
+
+    def write(network: Network) -> Path:
+        path = tmp_path / "model.npz"
+        path.write_bytes(Network.to_bytes(network))
+        return path
+
+    return write
 
 
 def test_a_law_over_functions_and_sums_is_its_formula() -> None:
@@ -160,19 +178,28 @@ def test_only_equations_that_look_wrong_are_doubtful() -> None:
     assert doubtful(PowerSum(true.coefficients, exponents), p).tolist() == [False, True]
 
 
-def test_the_network_of_a_law_with_sums_computes_it() -> None:
-    law = PowerSum(np.array([[1.0, -2.0]]), np.array([[0.0, 0.0], [1.0, -1.0]]),
-                   Inputs(1, (), Sums(np.array([[0.5]]), np.array([[2.0]]))))  # fmt: skip
-    network = network_of(law, Scale(np.ones(1), 1.0))
+def test_the_network_of_a_law_with_functions_and_sums_computes_it(
+    stored: Callable[[Network], Path],
+) -> None:
+    network = Network.from_file(stored(network_of(RICH, Scale(np.ones(2), 1.0))))
     assert network is not None
-    x = np.array([[0.7], [1.9]])
+    assert [layer.unit for layer in network.layers] == ["Functions", *["RealNPU", "NAU"] * 2]
+    x = torch.as_tensor(X)[None]
     for layer in network.layers:
-        if layer.unit == "RealNPU":
-            x = np.prod(x[:, None, :] ** layer.arrays["real"], axis=2)
-        else:
-            x = x @ layer.arrays["weight"].T
-    np.testing.assert_allclose(x, law.rates(np.array([[0.7], [1.9]])), rtol=1e-14)
-    assert network_of(RICH, Scale(np.ones(2), 1.0)) is None
+        own = {"functions": layer.functions} if layer.functions else {}
+        unit = UNITS[layer.unit](layer.inputs, layer.outputs, **own)
+        arrays = dict(layer.arrays)
+        if layer.functions:
+            assert arrays["rate"][: layer.inputs].tolist() == [1.0, 1.0]
+            arrays["rate"] = arrays["rate"][layer.inputs :]
+        x = unit.compute({name: torch.as_tensor(a)[None] for name, a in arrays.items()}, x)
+    np.testing.assert_allclose(x[0], formula(X), rtol=1e-9)
+
+
+def test_the_network_of_a_law_with_functions_is_drawn() -> None:
+    figure = network_figure(network_of(RICH, Scale(np.ones(2), 1.0)), ["x", "y"], "t")
+    texts = [t.get_text() for axes in figure.axes for t in axes.get_yticklabels()]
+    assert {"x", "y", "sin(x)", "exp(x)", "dx/dt"} <= set(texts)
 
 
 def test_noise_that_grows_with_the_state_is_told_from_noise_that_does_not() -> None:

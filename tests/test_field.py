@@ -10,6 +10,7 @@ import sympy
 import torch
 from networks import PREY, field_of, numeric_jacobian, random_field
 
+from odediscovery.extract import power_units
 from odediscovery.field import VectorField
 from odediscovery.units import NAU, Dense, RealNPU
 
@@ -55,7 +56,7 @@ def test_linearised_is_the_derivative(dense: bool) -> None:
         units = (Dense(2, 5, activation="tanh"), Dense(5, 2))
         field = VectorField.random(units, 2, torch.Generator().manual_seed(1))
     x = random_states(2)
-    f, f_x, f_theta = field.linearised(field.theta, x)
+    f, f_x, f_theta = field.linearisation(field.theta)(x)
     assert torch.allclose(f, field.rates(field.theta)(x), rtol=1e-14)
 
     def by_theta(theta: torch.Tensor) -> torch.Tensor:
@@ -112,3 +113,20 @@ def test_the_same_generator_makes_the_same_members() -> None:
     one, two = (VectorField.random(units, 3, torch.Generator().manual_seed(4)) for _ in range(2))
     assert torch.equal(one.theta, two.theta)
     assert not torch.equal(one.theta[0], one.theta[1])
+
+
+@pytest.mark.parametrize("flags", [[True, True, True], [True, False, False]])
+@pytest.mark.parametrize("gates", [False, True])
+def test_columns_of_a_linearisation_are_those_of_the_whole(flags: list[bool], gates: bool) -> None:
+    source = torch.Generator().manual_seed(0)
+    field = VectorField.random(power_units(flags, 4), 2, source)
+    x = torch.randn(2, 5, 3, generator=source, dtype=torch.float64)
+    x = x.abs() if all(flags) else x
+    first = [0, 5, 11, 13] if gates else [0, 5, 11, 7]
+    columns = torch.tensor([first, [15, 26, 3, 20]])
+    f, f_x, f_theta = field.linearisation(field.theta)(x)
+    told = field.linearisation(field.theta, columns)(x)
+    torch.testing.assert_close(told[0], f)
+    torch.testing.assert_close(told[1], f_x)
+    for member in range(2):
+        torch.testing.assert_close(told[2][member], f_theta[member][..., columns[member]])

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy.interpolate import make_smoothing_spline
 
 from odediscovery.powersum import Array
 from odediscovery.series import TimeSeries, Trajectory
-from odediscovery.smoothing import estimate_noise, smooth
+from odediscovery.smoothing import estimate_noise, relative_noise, smooth, smoothing_spline
 
 SIGNALS: dict[str, Callable[[Array], Array]] = {
     "straight": lambda t: 2.0 - 0.3 * t,
@@ -114,3 +115,45 @@ def test_names_labels_and_times_stay() -> None:
     for before, now in zip(series.trajectories, after.trajectories, strict=True):
         assert isinstance(now, Trajectory)
         np.testing.assert_array_equal(now.time, before.time)
+
+
+@pytest.mark.parametrize("count", [200, 700])
+def test_a_slow_curve_is_smoothed_as_much_as_it_bears(count: int) -> None:
+    t = np.linspace(0.0, 10.0, count)
+    clean = np.exp(-0.2 * t)
+    y = clean + 0.05 * np.random.default_rng(0).standard_normal(count)
+    unit = t * (count - 1) / 10.0  # samples one apart, as discovery has them
+    error = np.sqrt(np.mean((smoothing_spline(unit, y)(unit) - clean) ** 2))
+    usual = np.sqrt(np.mean((make_smoothing_spline(unit, y)(unit) - clean) ** 2))
+    assert error < 0.012 and error < 0.8 * usual
+
+
+def test_weights_are_those_of_the_sum_of_squares() -> None:
+    t = np.arange(40.0)
+    y = np.sin(0.3 * t)
+    y[10] += 3.0
+    weights = np.ones(40)
+    weights[10] = 1e-6
+    assert abs(smoothing_spline(t, y, weights)(10.0) - np.sin(3.0)) < 0.01
+
+
+def test_spikes_of_a_positive_state_are_smoothed_on_a_logarithmic_scale() -> None:
+    t = np.linspace(0.0, 10.0, 150)
+    clean = np.exp(4.0 * np.cos(2.5 * t))[:, None]
+    seen = TimeSeries.from_arrays(
+        t, clean * (1.0 + 0.05 * np.random.default_rng(0).standard_normal(clean.shape))
+    )
+    shape = relative_noise(seen)
+    noise = estimate_noise(seen, shape)
+    smoothed = smooth(seen, noise, np.array([True]), shape).trajectories[0].values
+    assert np.sqrt(np.mean((smoothed / clean - 1.0) ** 2)) < 0.04
+
+
+def test_trajectories_may_have_noise_of_their_own_size() -> None:
+    random = np.random.default_rng(0)
+    values = [np.sin(EVEN) + s * random.standard_normal(200) for s in (0.02, 0.2)]
+    seen = TimeSeries.from_arrays([EVEN, EVEN], values)
+    shape = relative_noise(seen)
+    assert all(np.ptp(s) == 0.0 for s in shape)
+    found = estimate_noise(seen, shape)[0] * np.array([s[0, 0] for s in shape])
+    np.testing.assert_allclose(found, [0.02, 0.2], rtol=0.25)

@@ -16,6 +16,7 @@ from odediscovery.solve import (
     advance_by_grid,
     advance_together,
     choose_grids,
+    march,
     sensitivities,
 )
 
@@ -142,3 +143,25 @@ def test_members_without_a_solution_do_not_choose_the_grid() -> None:
     theta[:] = torch.nan
     hopeless = choose_grids(field, theta, start, duration, tolerance)
     assert hopeless.tolist() == [len(GRIDS) - 1]
+
+
+def test_steps_side_by_side_give_the_same_sensitivities(monkeypatch: pytest.MonkeyPatch) -> None:
+    field, duration = random_field(), tensor([0.7, 1.2, 0.3])
+    start, index = tensor([[*STARTS, STARTS[0]]] * 2), torch.tensor([5, 1, 7])
+    columns = torch.tensor([[0, 4, 9], [1, 2, 13]])
+    args = (field, field.theta, start, duration, index, columns)
+    end, s = sensitivities(*args)
+    monkeypatch.setattr("odediscovery.solve.SIDE_BY_SIDE", 0)
+    one_by_one, expected = sensitivities(*args)
+    torch.testing.assert_close(end, one_by_one, rtol=1e-13, atol=0.0)
+    torch.testing.assert_close(s, expected, rtol=1e-11, atol=1e-13)
+
+
+def test_a_march_takes_the_steps_of_the_solver() -> None:
+    field, duration = random_field(), tensor([0.7, 1.2])
+    rates, start = field.rates(field.theta), tensor([STARTS, STARTS + 0.1])
+    nodes = march(rates, start, duration[:, None] * GRIDS[3].diff())
+    assert nodes.shape == (2, 2, len(GRIDS[3]), 2)
+    torch.testing.assert_close(nodes[:, :, 0], start)
+    torch.testing.assert_close(nodes[:, :, -1], advance(rates, start, duration, GRIDS[3]),
+                               rtol=1e-13, atol=0.0)  # fmt: skip
