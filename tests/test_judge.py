@@ -109,6 +109,15 @@ def test_laws_with_whole_powers_are_listed_apart() -> None:
     assert sizes == sorted(sizes)
 
 
+def test_others_of_one_complexity_are_listed_where_windows_hardly_tell() -> None:
+    one = candidate(2, 0.1, True)
+    twin, other, worse = (dataclasses.replace(one, mean_square=ms) for ms in (0.101, 0.102, 0.2))
+    form = PowerSum(one.law.coefficients, np.array([[1.0], [3.0]]))
+    other, worse = (dataclasses.replace(c, law=form) for c in (other, worse))
+    listed = shortlist([candidate(1, 1.0, True), worse, other, twin, one], 100, 1e-9)
+    assert [c.mean_square for c in listed] == [1.0, 0.1, 0.102]
+
+
 def test_an_empty_list_is_short() -> None:
     assert shortlist([], 100, 1e-9) == []
 
