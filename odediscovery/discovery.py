@@ -162,7 +162,8 @@ def without_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, F
     """
     if not law.n_monomials:
         return law, free
-    size = np.sqrt(np.mean(law.monomials(x) ** 2, axis=0)) * np.abs(law.coefficients)
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = np.sqrt(np.mean(law.monomials(x) ** 2, axis=0)) * np.abs(law.coefficients)
     small = (law.coefficients != 0) & (size < NEGLIGIBLE * size.max(axis=1, keepdims=True))
     if not small.any():
         return law, free

@@ -61,8 +61,8 @@ def doubtful(law: PowerSum, p: Prepared) -> Mask:
     off = np.abs(w - np.round(w))
     nearly = ((off > AT) & (off < NEARLY)).any(axis=1)
     values = np.concatenate([t.values for t in p.smooth.trajectories])
-    terms = law.monomials(values)[:, None, :] * law.coefficients
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        terms = law.monomials(values)[:, None, :] * law.coefficients
         ratio = np.sqrt((terms**2).sum(axis=2).mean(axis=0) / (terms.sum(axis=2) ** 2).mean(axis=0))
     used = law.coefficients != 0
     found |= (used & nearly).any(axis=1) | (ratio > CANCEL) | (used.sum(axis=1) > TERMS)
