@@ -78,7 +78,7 @@ CsvOut = Annotated[Path | None, _flag("CSV file to write", "standard output")]
 
 @app.command()
 def fit(
-    data: Annotated[Path, _argument("DATA.csv", "CSV file, one row a sample")],
+    data: Annotated[Path, _argument("DATA.csv", "table, one row a sample: .csv, .tsv, .xlsx or .parquet")],
     time: Annotated[str | None, _flag("column of times", "t, time or the first")] = None,
     states: Annotated[str | None, _flag("columns to model: S,I,R", "all other numbers")] = None,
     group: Annotated[str | None, _flag("column that tells trajectories apart")] = None,
@@ -98,7 +98,7 @@ def fit(
     out: Annotated[Path | None, _flag("folder to write", "DATA.odediscovery")] = None,
     quiet: Annotated[bool, _flag("no progress on standard error")] = False,
 ) -> None:
-    """Find equations for the series in a CSV file and write a folder of results."""
+    """Find equations for the series in a table (CSV, Excel, Parquet) and write a folder."""
     settings = settings_for(
         recipe, seed=seed, members=members, hidden=hidden, max_seconds=max_seconds,
         threads=threads, unit=unit, grow=grow, l1=l1, adam_steps=adam_steps,

@@ -1,9 +1,10 @@
 """Measured time series: the one door through which data come in.
 
 A `TimeSeries` holds trajectories: values of some states at strictly increasing times, nan where
-nothing was measured. It is made by `load_csv` or `TimeSeries.from_arrays`, which check
-everything once; the rest of the package trusts it. Tables are read as text and turned into
-numbers cell by cell, so that every complaint can name the line and the column.
+nothing was measured. It is made by `load_csv`, `TimeSeries.from_frame` or
+`TimeSeries.from_arrays`, which check everything once; the rest of the package trusts it. Tables,
+from a file or a frame, are text turned into numbers cell by cell, so that every complaint can
+name the line and the column.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import csv
 import io
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from odediscovery.errors import InputError
 from odediscovery.files import write_whole
-from odediscovery.table import Table, clean_name, read_text, separator, table_of
+from odediscovery.sheets import frame_table, read_table
+from odediscovery.table import Table, clean_name
 
 Array = NDArray[np.float64]
 
@@ -127,6 +128,30 @@ class TimeSeries:
         _check_enough(trajectories, names)
         return cls(tuple(names), tuple(trajectories), time_name, dict(units or {}))
 
+    @classmethod
+    def from_frame(
+        cls, frame: pd.DataFrame, time: str | None = None, states: Sequence[str] | None = None,
+        group: str | Sequence[str] | None = None,
+    ) -> TimeSeries:  # fmt: skip
+        """A checked series from a pandas DataFrame, by the rules of `load_csv`.
+
+        Args:
+            frame: a column of times (numbers or dates) and columns of states; a named index
+                counts as a column in front. None, NaN, NA and NaT are missing values.
+            time: column of the times; by default the one called t or time, else the first.
+            states: columns of the states; by default all other columns of numbers.
+            group: column, or several, whose values tell the trajectories apart.
+
+        Raises:
+            InputError: the frame or a name is wrong; the message names the line (the header is
+                line 1, the first row line 2) and the column.
+
+        >>> frame = pd.DataFrame({"t": [0, 1, 2, 3], "mass": [1.0, 0.5, 0.25, 0.125]})
+        >>> TimeSeries.from_frame(frame).states
+        ('mass',)
+        """
+        return _series_of(frame_table(frame, "the frame"), "the frame", time, states, group)
+
     def to_frame(self) -> pd.DataFrame:
         """The series as one table: (group column,) time, states; one line a sample."""
         group = group_column(self)
@@ -191,48 +216,18 @@ def load_csv(
 
     Args:
         path: text in UTF-8, columns parted by comma, semicolon or tab (with the last two,
-            numbers may have a decimal comma). Empty cells, NA, NaN, null and none are missing
-            values.
-        time: column of the times; by default the one called t or time, else the first.
+            numbers may have a decimal comma), or by its ending the first sheet of a .xlsx or
+            .xls file, or a .parquet file. Empty cells, NA, NaN, null and none are missing values.
+        time: column of the times, numbers or ISO dates (2020-03-01, 2020-03-01 12:00), which
+            become days since the first; by default the one called t or time, else the first.
         states: columns of the states; by default all other columns of numbers.
         group: column, or several, whose values tell the trajectories apart.
 
     Raises:
-        InputError: the file or a name is wrong; the message names the line (the header is
-            line 1) and the column.
+        InputError: the file or a name is wrong, or a library that reads it is missing; the
+            message names the line (the header is line 1) and the column.
     """
-    table = _read_table(Path(path))
-    if not table.lines:
-        raise InputError(f"{path} holds a header but no data; add one line a sample")
-    groups = table.chosen(group, "group column")
-    time_name = _time_column(time, table, groups)
-    chosen = table.chosen(states, "state")
-    for name in chosen:
-        if name == time_name or name in groups:
-            use = "the time" if name == time_name else "a group column"
-            raise InputError(f"column {name!r} is {use}, so it cannot be a state")
-    messages = [*table.messages]
-    if states is None:
-        rest = [name for name in table.columns if name != time_name and name not in groups]
-        chosen = [name for name in rest if not table.is_text(name)]
-        messages += [f"Column {name!r} holds text and was left out."
-                     for name in rest if name not in chosen]  # fmt: skip
-    if not chosen:
-        raise InputError(f"{path}: no column of numbers besides the time {time_name!r}; expected "
-                         "at least one state")  # fmt: skip
-    times = table.numbers(time_name, "time")
-    values = np.stack([table.numbers(name, "state") for name in chosen], axis=1)
-    trajectories = []
-    for label, rows in table.groups(groups).items():
-        lines = [f"line {table.lines[k]}" for k in rows]
-        hint = "" if groups else "; if the file holds several trajectories, name the column that " \
-            "tells them apart as group"  # fmt: skip
-        trajectories.append(_trajectory(times[rows], values[rows], label, lines, time_name, hint))
-    _check_enough(trajectories, chosen)
-    for name, column in zip(chosen, values.T, strict=True):
-        if missing := int(np.isnan(column).sum()):
-            messages.append(f"Column {name!r} lacks {missing} of {len(column)} values.")
-    return TimeSeries(tuple(chosen), tuple(trajectories), time_name, {}, tuple(messages))
+    return _series_of(read_table(Path(path)), path, time, states, group)
 
 
 def write_csv(series: TimeSeries, path: str | os.PathLike[str]) -> None:
@@ -266,30 +261,55 @@ def group_column(series: TimeSeries) -> str | None:
     return name
 
 
-def _read_table(path: Path) -> Table:
-    text, first = read_text(path)
-    sep = separator(text)
-    try:
-        # No header for pandas: it would rename repeated columns and take a column too many as
-        # an index. So a row that is too long fails; one that is too short lacks values.
-        frame = pd.read_csv(
-            io.StringIO(text), sep=sep, header=None, dtype=str, keep_default_na=False,
-            na_values=[], skip_blank_lines=False, skipinitialspace=True, low_memory=False,
-        )  # fmt: skip
-    except (ValueError, pd.errors.ParserError) as error:
-        reason = _reason(str(error), first)
-        raise InputError(f"{path} cannot be read as a table: {reason}") from None
-    return table_of(frame.to_numpy(dtype=object).tolist(), first, sep, path)
+def _series_of(
+    table: Table, source: object, time: str | None, states: Sequence[str] | None,
+    group: str | Sequence[str] | None,
+) -> TimeSeries:  # fmt: skip
+    """The series in a table; `source` names it in messages."""
+    if not table.lines:
+        raise InputError(f"{source} holds a header but no data; add one line a sample")
+    groups = table.chosen(group, "group column")
+    time_name = _time_column(time, table, groups)
+    chosen, messages = _state_columns(states, table, time_name, groups)
+    if not chosen:
+        raise InputError(f"{source}: no column of numbers besides the time {time_name!r}; "
+                         "expected at least one state")  # fmt: skip
+    times, since = table.times(time_name)
+    if since:
+        messages.append(f"Column {time_name!r} holds dates: time is counted in days since {since}.")
+    values = np.stack([table.numbers(name, "state") for name in chosen], axis=1)
+    hint = f", in days since {since}" if since else ""
+    if not groups:
+        hint += "; if the file holds several trajectories, name the column that tells them apart " \
+            "as group"  # fmt: skip
+    trajectories = []
+    for label, rows in table.groups(groups).items():
+        lines = [f"line {table.lines[k]}" for k in rows]
+        trajectories.append(_trajectory(times[rows], values[rows], label, lines, time_name, hint))
+    _check_enough(trajectories, chosen)
+    for name, column in zip(chosen, values.T, strict=True):
+        if missing := int(np.isnan(column).sum()):
+            messages.append(f"Column {name!r} lacks {missing} of {len(column)} values.")
+    units = {time_name: "days"} if since else {}
+    return TimeSeries(tuple(chosen), tuple(trajectories), time_name, units, tuple(messages))
 
 
-def _reason(message: str, first: int) -> str:
-    """What pandas' parser says, in our words; it was given the file from line `first` on."""
-    if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", message):
-        expected, line, seen = found.groups()
-        return f"line {int(line) + first - 1} has {seen} cells, but the header has {expected}"
-    if found := re.search(r"EOF inside string starting at row (\d+)", message):
-        return f"a quotation mark is opened in line {int(found[1]) + first} and never closed"
-    return message.strip().replace("\n", " ")
+def _state_columns(
+    states: Sequence[str] | None, table: Table, time_name: str, groups: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """The states, by default every column of numbers, and what was left out so far."""
+    chosen = table.chosen(states, "state")
+    for name in chosen:
+        if name == time_name or name in groups:
+            use = "the time" if name == time_name else "a group column"
+            raise InputError(f"column {name!r} is {use}, so it cannot be a state")
+    messages = [*table.messages]
+    if states is None:
+        rest = [name for name in table.columns if name != time_name and name not in groups]
+        chosen = [name for name in rest if not table.is_text(name)]
+        messages += [f"Column {name!r} holds text and was left out."
+                     for name in rest if name not in chosen]  # fmt: skip
+    return chosen, messages
 
 
 def _time_column(time: str | None, table: Table, groups: Sequence[str]) -> str:
