@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from odediscovery.discovery import discover
     from odediscovery.equations import Equations
     from odediscovery.errors import FitError, InputError, OdeDiscoveryError
+    from odediscovery.estimator import ODEDiscovery
     from odediscovery.monitor import Monitor
     from odediscovery.result import Discovery
     from odediscovery.series import TimeSeries, Trajectory, load_csv, write_csv
@@ -28,14 +29,15 @@ __version__ = "0.1.0"
 
 __all__ = [
     "SYSTEMS", "Discovery", "Equations", "FitError", "InputError", "Monitor",
-    "OdeDiscoveryError", "Settings", "TimeSeries", "Trajectory", "discover", "get_system",
-    "load_csv", "settings_for", "simulate_system", "write_csv",
+    "ODEDiscovery", "OdeDiscoveryError", "Settings", "TimeSeries", "Trajectory", "discover",
+    "get_system", "load_csv", "settings_for", "simulate_system", "write_csv",
 ]  # fmt: skip
 
 _HOME = {
     "discovery": ("discover",),
     "equations": ("Equations",),
     "errors": ("FitError", "InputError", "OdeDiscoveryError"),
+    "estimator": ("ODEDiscovery",),
     "monitor": ("Monitor",),
     "result": ("Discovery",),
     "series": ("TimeSeries", "Trajectory", "load_csv", "write_csv"),

@@ -28,7 +28,8 @@ LAYERS: tuple[dict[str, str], ...] = (
         "files": "errors",
     },
     {
-        "table": "", "series": "table", "expressions": "", "printing": "expressions",
+        "table": "", "sheets": "table", "series": "sheets table",
+        "expressions": "", "printing": "expressions",
         "equations": "expressions printing", "terms": "equations", "cost": "",
         "systems": "equations series", "network": "series",
         "result": "equations expressions network series terms",
@@ -56,7 +57,7 @@ LAYERS: tuple[dict[str, str], ...] = (
         "ladder": "", "exchange": "", "search": "exchange ladder", "published": "",
         "discovery": "ladder published search",
     },
-    {"heatmaps": "", "plots": "heatmaps", "fronts": "plots", "progress": ""},
+    {"heatmaps": "", "plots": "heatmaps", "fronts": "plots", "progress": "", "estimator": ""},
     {
         "experiments": "", "experiments.base": "", "experiments.regression": "experiments.base",
         "experiments.study": "experiments.base",
@@ -87,7 +88,8 @@ LAYERS: tuple[dict[str, str], ...] = (
 
 # Modules that may know no more than this, whatever lies below them.
 ONLY = {
-    "table": "errors", "series": "errors files table", "expressions": "errors",
+    "table": "errors", "sheets": "errors table", "series": "errors files sheets table",
+    "expressions": "errors",
     "cost": "powersum", "smoothing": "powersum series", "prepare": "powersum series smoothing",
     "units.base": "", "units.nau": "units.base", "units.npu": "units.base",
     "units.dense": "units.base", "units.nac": "units.base", "units.nmu": "units.base",
@@ -100,11 +102,13 @@ ONLY = {
     "bench.peers": "bench.libraries equations errors expressions powersum series",
     "heatmaps": "network", "plots": "errors files heatmaps result",
     "fronts": "plots powersum series", "progress": "monitor",
+    "estimator": "discovery errors result series settings",
 }  # fmt: skip
 
 # Heavy libraries and their doors.
 DOORS = {
-    "torchdiffeq": "solve", "pandas": "series", "sklearn": "experiments.digits", "joblib": "",
+    "torchdiffeq": "solve", "pandas": "sheets series", "sklearn": "estimator experiments.digits",
+    "joblib": "",
     "matplotlib": " ".join(("plots heatmaps fronts experiments.base",
                             *(f"experiments.{name}" for name in STUDIES))),
     "pysindy": "bench.peers", "pyoperon": "bench.peers",

@@ -1,0 +1,400 @@
+"""Equations from data behind scikit-learn's interface, for grid search, cross-validation, joblib.
+
+An `ODEDiscovery` keeps its parameters as they were given and checks them in `fit`, which makes
+the `TimeSeries` that `discover` asks for. Pickled, it carries the files of `Discovery.save`,
+which `Discovery.load` reads. DataFrames are known by their columns: this needs no pandas.
+
+Source: scikit-learn, "Developing scikit-learn estimators"; methods are called as in pysindy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
+
+from odediscovery.discovery import discover
+from odediscovery.errors import InputError, unknown_name
+from odediscovery.result import Discovery
+from odediscovery.series import TimeSeries
+from odediscovery.settings import RECIPES, Settings
+
+Array = NDArray[np.float64]
+
+# Score of a solution that blows up; no score is lower. Finite, because with -inf or nan a grid
+# search cannot rank means over folds; so low that one such fold decides against a candidate.
+LOWEST_SCORE = -1e6
+
+_DEFAULTS = {f.name: f.default for f in dataclasses.fields(Settings)}
+
+
+class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
+    """dx/dt = f(x) found from samples of x(t), as a scikit-learn estimator.
+
+    Nothing is checked before `fit`; the other methods raise scikit-learn's NotFittedError before
+    it. A parameter that equals its default takes the value of the recipe.
+
+    Args:
+        states: names of the states; of a DataFrame the columns to use. Default: the column
+            names, or x0, x1, ...
+        recipe, seed, members, hidden, max_seconds, threads, unit, grow, l1, adam_steps,
+            learning_rate, lbfgs_steps, prune_long: as in `Settings`.
+
+    Attributes:
+        discovery_: the `Discovery`, with the Pareto front, messages and outcome.
+        equations_: its `Equations`.
+        feature_names_in_: names of the states [states].
+        n_features_in_: number of states.
+        interval_: sample interval, which `score` takes too; None if `fit` was given times.
+
+    Source: scikit-learn's estimator API.
+
+    >>> import numpy as np
+    >>> t = np.linspace(0, 5, 30)
+    >>> model = ODEDiscovery(states=["mass"], members=0).fit(3 * np.exp(-0.5 * t)[:, None], t=t)
+    >>> model.predict([[2.0]]).round(4).tolist()
+    [[-1.0]]
+    """
+
+    def __init__(
+        self, *, states: Sequence[str] | None = None, recipe: str = "default", seed: int = 0,
+        members: int = 16, hidden: int = 8, max_seconds: float | None = None,
+        threads: int | None = None, unit: str = "RealNPU", grow: bool = True, l1: float = 0.01,
+        adam_steps: int = 1200, learning_rate: float = 0.015, lbfgs_steps: int = 40,
+        prune_long: bool = True,
+    ) -> None:  # fmt: skip
+        self.states, self.recipe, self.seed, self.members = states, recipe, seed, members
+        self.hidden, self.max_seconds, self.threads, self.unit = hidden, max_seconds, threads, unit
+        self.grow, self.l1, self.adam_steps = grow, l1, adam_steps
+        self.learning_rate, self.lbfgs_steps = learning_rate, lbfgs_steps
+        self.prune_long = prune_long
+
+    def fit(self, X: Any, y: object = None, t: Any = None) -> ODEDiscovery:
+        """The equations dx/dt = f(x) behind X; sets the attributes that end in "_", returns self.
+
+        Args:
+            X: values of the states, nan where missing: [samples, states], a DataFrame (a column
+                called t or time holds the times), or a list of such trajectories.
+            y: ignored; scikit-learn passes it.
+            t: times of the samples [samples], increasing, or the interval between samples;
+                for a list of trajectories one interval for all or a list with one entry each.
+                None: the DataFrame's column of times, otherwise samples one apart.
+
+        Raises:
+            InputError: a parameter is out of range, or X or t is not as said above.
+            FitError: no law could be integrated through the data.
+
+        >>> X = 3 * np.exp(-0.05 * np.arange(30))[:, None]
+        >>> ODEDiscovery(states=["mass"], members=0).fit(X, t=0.1).equations_.states
+        ('mass',)
+        """
+        settings, names = self._settings(), self.states
+        if names is not None:
+            if isinstance(names, str) or not np.iterable(names):
+                raise InputError(f"states: expected a list of names, got {names!r}; give a list")
+            names = list(names)
+        blocks, given = _paired(X, t)
+        if _is_frame(blocks[0]):
+            names, _ = _columns(blocks[0], names)
+        runs = [_run(b, at, names, 1.0) for b, at in zip(blocks, given, strict=True)]
+        times: list[Any] = [run.time for run in runs]
+        values: list[Any] = [run.values for run in runs]
+        if not _is_list(X):
+            times, values = times[0], values[0]
+        column = next((run.column for run in runs if run.column), None)
+        series = TimeSeries.from_arrays(times, values, names, time_name=column or "t")
+        self._keep(discover(series, settings))
+        self.interval_ = None
+        if not isinstance(t, list | tuple) and np.ndim(t) == 0 and column is None:
+            self.interval_ = 1.0 if t is None else float(t)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """dx/dt = f(x) at given states, [samples, states], in units of the state per time; nan or
+        infinite where f is not defined.
+
+        Args:
+            X: states [samples, states]; of a DataFrame the columns are taken by name.
+
+        Raises:
+            InputError: X is not as said above.
+
+        >>> model = ODEDiscovery(members=0).fit(np.exp(-0.1 * np.arange(30))[:, None])
+        >>> model.predict([[1.0], [2.0]]).round(4).tolist()
+        [[-0.1], [-0.2]]
+        """
+        check_is_fitted(self)
+        run = _run(X, None, list(self.feature_names_in_), 1.0)
+        return self.equations_.rates(self._checked(run.values))
+
+    def simulate(self, u0: ArrayLike, t: ArrayLike) -> Array:
+        """x(t) with x(t_0) = u0 and dx/dt = f(x), [times, states]; nan from a blow-up on.
+
+        Args:
+            u0: the states at the first time [states], in the data's units.
+            t: increasing times [times], in the data's unit.
+
+        Raises:
+            InputError: u0 or t is not as said above.
+
+        >>> model = ODEDiscovery(members=0).fit(np.exp(-0.1 * np.arange(30))[:, None])
+        >>> model.simulate([2.0], [0.0, 10.0]).round(4).tolist()
+        [[2.0], [0.7358]]
+        """
+        check_is_fitted(self)
+        start = _numbers(u0, "u0")
+        if start.shape != (self.n_features_in_,) or not np.isfinite(start).all():
+            raise InputError(f"u0: expected {self.n_features_in_} finite numbers, one a state, "
+                             f"got {start.tolist()}; give these")  # fmt: skip
+        return self.discovery_.simulate(start, _numbers(t, "t"))
+
+    def score(self, X: Any, y: object = None, t: Any = None) -> float:
+        """R2 = 1 - sum |x - x_sim|^2 / sum |x - mean x|^2 of X simulated from its first sample.
+
+        `sklearn.metrics.r2_score`, variance weighted, over all samples of all trajectories but
+        missing values; a trajectory starts at its first sample in which no state is missing. A
+        solution that blows up scores -1e6, and none scores less: a finite number, so that a grid
+        search can rank means over folds.
+
+        Args:
+            X: one trajectory or a list of them, as in `fit`.
+            y: ignored; scikit-learn passes it.
+            t: as in `fit`. None: the DataFrame's column of times, otherwise the interval that
+                `fit` used.
+
+        Raises:
+            InputError: X or t is not as said above, or arrays come without times after a fit with
+                times (in a grid search give DataFrames with a column t, or route t by
+                `set_fit_request` and `set_score_request`).
+
+        >>> X = np.exp(-0.1 * np.arange(30))[:, None]
+        >>> round(ODEDiscovery(members=0).fit(X).score(3 * X), 6)
+        1.0
+        """
+        check_is_fitted(self)
+        observed, simulated = [], []
+        for block, at in zip(*_paired(X, t), strict=True):
+            run = _run(block, at, list(self.feature_names_in_), self.interval_)
+            complete = np.flatnonzero(np.isfinite(self._checked(run.values)).all(axis=1))
+            if not complete.size:
+                raise InputError("X: expected a sample with all states to start from, every one "
+                                 "lacks a value; fill some in")  # fmt: skip
+            first = complete[0]
+            observed.append(run.values[first:])
+            simulated.append(self.discovery_.simulate(run.values[first], run.time[first:]))
+        return _r2(np.concatenate(observed), np.concatenate(simulated))
+
+    def equations(self, digits: int = 4) -> list[str]:
+        """x' = f(x) as text, one line a state, standard errors in parentheses.
+
+        Args:
+            digits: significant digits of a constant whose error is unknown.
+
+        >>> model = ODEDiscovery(members=0).fit(np.exp(-0.1 * np.arange(30))[:, None])
+        >>> [line.startswith("x0' = -0.") for line in model.equations()]
+        [True]
+        """
+        check_is_fitted(self)
+        return self.equations_.pretty(digits).splitlines()
+
+    def print(self, digits: int = 4) -> None:
+        """x' = f(x), printed: the lines of `equations`.
+
+        >>> ODEDiscovery(members=0).fit(np.exp(-0.1 * np.arange(30))[:, None]).print()
+        ... # doctest: +ELLIPSIS
+        x0' = -0...*x0
+        """
+        print("\n".join(self.equations(digits)))
+
+    def latex(self) -> str:
+        """x' = f(x) as a LaTeX `align` environment.
+
+        >>> ODEDiscovery(members=0).fit(np.exp(-0.1 * np.arange(30))[:, None]).latex()[1:13]
+        'begin{align}'
+        """
+        check_is_fitted(self)
+        return self.discovery_.latex()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if state.pop("equations_", None) is not None:
+            with tempfile.TemporaryDirectory() as folder:
+                state["discovery_"].save(folder)
+                files = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+            state["discovery_"] = files
+        return state
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        super().__setstate__({name: v for name, v in state.items() if name != "discovery_"})
+        if "discovery_" in state:
+            with tempfile.TemporaryDirectory() as folder:
+                for name, content in state["discovery_"].items():
+                    (Path(folder) / Path(name).name).write_bytes(content)
+                self._keep(Discovery.load(folder))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _keep(self, found: Discovery) -> None:
+        self.discovery_ = found
+        self.equations_ = found.equations
+        self.feature_names_in_ = np.array(found.equations.states, dtype=object)
+        self.n_features_in_ = len(found.equations.states)
+
+    def _settings(self) -> Settings:
+        """The parameters, also numpy's scalars of a grid, as settings; messages name them so."""
+        given = {name: getattr(self, name) for name in _DEFAULTS}
+        try:
+            plain = {n: v.item() if isinstance(v, np.generic) else v for n, v in given.items()}
+            changed = {n: v for n, v in plain.items() if v != _DEFAULTS[n]}
+            recipe = RECIPES.get(plain["recipe"], {})
+            return Settings(**{**recipe, **changed}).checked()
+        except InputError as error:
+            text = re.sub(r"--([a-z][a-z0-9-]*)", lambda m: m[1].replace("-", "_"), str(error))
+            raise InputError(text) from None
+        except (TypeError, ValueError) as error:
+            raise InputError("expected parameters of the types that Settings documents, got one "
+                             f"that is not ({error}); mend it") from None  # fmt: skip
+
+    def _checked(self, values: Array) -> Array:
+        if values.shape[1] != self.n_features_in_:
+            raise InputError(f"X has {values.shape[1]} features, but ODEDiscovery is expecting "
+                             f"{self.n_features_in_} features as input; give those")  # fmt: skip
+        return values
+
+
+class _Run(NamedTuple):
+    """A trajectory: times [n], values [n, states], and the column that the times are from."""
+
+    time: Array
+    values: Array
+    column: str | None
+
+
+def _run(block: Any, t: Any, states: list[str] | None, interval: float | None) -> _Run:
+    """A trajectory from an array or a DataFrame; `interval` counts where neither has times."""
+    column = None
+    if _is_frame(block):
+        names, column = _columns(block, states)
+        block, frame = np.empty((len(block), len(names))), block
+        for k, name in enumerate(names):
+            block[:, k] = _numbers(frame[name], f"column {name!r}")
+        if column is not None and t is not None:
+            raise InputError(f"expected times once, got t and column {column!r}; drop one of them")
+        t = t if column is None else _numbers(frame[column], f"column {column!r}")
+    values = _matrix(block)
+    return _Run(_times(t, len(values), interval), values, column)
+
+
+def _is_list(x: Any) -> bool:
+    """Whether this is a list of trajectories, and not one array written as a list of rows."""
+    return isinstance(x, list | tuple) and (not x or _is_frame(x[0]) or np.ndim(x[0]) == 2)
+
+
+def _is_frame(x: Any) -> bool:
+    return hasattr(x, "columns") and hasattr(x, "__getitem__")
+
+
+def _paired(x: Any, t: Any) -> tuple[list[Any], list[Any]]:
+    """The trajectories, and for each its times, its sample interval, or None."""
+    if not _is_list(x):
+        return [x], [t]
+    blocks = list(x)
+    if not blocks:
+        raise InputError("X: expected at least one trajectory, got an empty list")
+    if not isinstance(t, list | tuple) and np.ndim(t) == 0:
+        return blocks, [t] * len(blocks)
+    if not isinstance(t, list | tuple) or len(t) != len(blocks):
+        got = len(t) if isinstance(t, list | tuple) else type(t).__name__
+        raise InputError("t: expected one sample interval, or a list with one entry for each of "
+                         f"{len(blocks)} trajectories, got {got}; give that")  # fmt: skip
+    return blocks, list(t)
+
+
+def _times(t: Any, count: int, interval: float | None) -> Array:
+    """Times of `count` samples from times or from the interval between them."""
+    step = interval if t is None else t
+    if step is None:
+        raise InputError("t: expected the times of X, as fit was given times, got None; give t or "
+                         "DataFrames with a column t")  # fmt: skip
+    times = _numbers(step, "t")
+    if times.ndim == 0:
+        if not 0.0 < times < math.inf:
+            raise InputError(f"t: expected a positive sample interval, got {step!r}; give that or "
+                             "all times")  # fmt: skip
+        return times * np.arange(count, dtype=np.float64)
+    if times.shape != (count,):
+        raise InputError(f"t: expected {count} times, one a sample, got shape {times.shape}; give "
+                         "those or the sample interval")  # fmt: skip
+    return times
+
+
+def _columns(frame: Any, states: list[str] | None) -> tuple[list[str], str | None]:
+    """Columns of the states, the given ones or all others, and that of the times if any."""
+    columns = list(frame.columns)
+    if not all(isinstance(name, str) for name in columns) or len(set(columns)) < len(columns):
+        raise InputError("X: expected columns with different names that are text, got "
+                         f"{columns}; rename them or give X.to_numpy()")  # fmt: skip
+    for name in states or ():
+        if name not in columns:
+            raise unknown_name("column", name, columns)
+    time = next((n for n in ("t", "time") if n in columns and n not in (states or ())), None)
+    return states if states is not None else [name for name in columns if name != time], time
+
+
+def _matrix(x: Any) -> Array:
+    """Values [samples, states], finite or nan."""
+    values = _numbers(x, "X")
+    if values.ndim != 2:
+        raise InputError(f"X: expected an array [samples, states], got shape {values.shape}. "
+                         "Reshape your data, X.reshape(-1, 1) for one state; give trajectories "
+                         "as a list")  # fmt: skip
+    if not values.shape[1]:
+        raise InputError(f"X has 0 feature(s) (shape={values.shape}) while a minimum of 1 is "
+                         "required: give a column for every state")  # fmt: skip
+    if np.isinf(values).any():
+        raise InputError("X: expected finite values, got infinity; use nan if missing")
+    return values
+
+
+def _numbers(x: Any, name: str) -> Array:
+    """Anything that holds real numbers as an array of floats, missing ones as nan."""
+    if issparse(x):
+        raise InputError(f"{name}: expected a dense array, got a sparse one; use {name}.toarray()")
+    try:
+        kind = np.asarray(x).dtype
+        if kind.kind in "biufO":
+            return np.asarray(x, dtype=np.float64)
+        reason = "complex numbers: Complex data not supported" if kind.kind == "c" else str(kind)
+    except (TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+    raise InputError(f"{name}: expected an array of real numbers, got {reason}; convert it")
+
+
+def _r2(observed: Array, simulated: Array) -> float:
+    """Variance-weighted R2 over all values that were observed; see `ODEDiscovery.score`."""
+    if len(observed) < 2:
+        raise InputError(f"X: expected at least 2 samples to score, got {len(observed)}")
+    if not np.isfinite(simulated).all():
+        return LOWEST_SCORE
+    # A missing value that is the mean, and simulated so, adds nothing to either sum.
+    missing, mean = np.isnan(observed), np.nanmean(observed, axis=0)
+    truth, law = np.where(missing, mean, observed), np.where(missing, mean, simulated)
+    size = np.abs(truth).max() or 1.0  # without it squares leave the range of floats
+    with np.errstate(over="ignore"):
+        law = np.clip(law / size, -1e99, 1e99)
+    r2 = r2_score(truth / size, law, multioutput="variance_weighted")
+    return max(float(r2), LOWEST_SCORE)
