@@ -95,7 +95,7 @@ def _selected(columns: Array, y: Array, worth: float) -> Array:
         inverse = np.linalg.pinv(x.T @ x + 1e-10 * np.eye(len(kept)), hermitian=True)
         solution = inverse @ (x.T @ y)
         misfit = float(np.sum((y - x @ solution) ** 2)) + 1e-16 * float(y @ y)
-        score = len(y) * np.log(misfit / len(y)) + worth * len(kept)
+        score = len(y) * np.log(max(misfit, 1e-300) / len(y)) + worth * len(kept)
         if score < best_score:
             best, best_score = np.zeros(columns.shape[1]), score
             best[kept] = solution / scale[kept]
