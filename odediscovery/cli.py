@@ -78,7 +78,9 @@ CsvOut = Annotated[Path | None, _flag("CSV file to write", "standard output")]
 
 @app.command()
 def fit(
-    data: Annotated[Path, _argument("DATA.csv", "table, one row a sample: .csv, .tsv, .xlsx or .parquet")],
+    data: Annotated[
+        Path, _argument("DATA.csv", "table, one row a sample: .csv, .tsv, .xlsx or .parquet")
+    ],
     time: Annotated[str | None, _flag("column of times", "t, time or the first")] = None,
     states: Annotated[str | None, _flag("columns to model: S,I,R", "all other numbers")] = None,
     group: Annotated[str | None, _flag("column that tells trajectories apart")] = None,

@@ -18,6 +18,7 @@ from odediscovery.cost import Free, price
 from odediscovery.equations import Equations
 from odediscovery.errors import FitError
 from odediscovery.extract import network_of
+from odediscovery.honesty import structured
 from odediscovery.judge import (
     Candidate,
     Judged,
@@ -29,7 +30,7 @@ from odediscovery.judge import (
 )
 from odediscovery.ladder import SETTLED
 from odediscovery.monitor import Monitor
-from odediscovery.polish import Polished, polish
+from odediscovery.polish import Polished, polish, residuals
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.prepare import Prepared, linear_relation, pooled, prepare
 from odediscovery.published import RECIPES, published
@@ -53,8 +54,9 @@ FOLLOWED = 2.0
 LOOKED, MOST = 3, 25
 # Share of an equation's largest term below which another one is no evidence.
 NEGLIGIBLE = 1e-6
-# Share of the variance that has to be explained before a law is claimed.
-POOR = 0.5
+# Share of the variance that has to be explained before a law is claimed, and the same where what
+# is left is clearly no noise.
+POOR, DOUBTFUL = 0.5, 0.9
 
 
 def discover(
@@ -283,8 +285,13 @@ def _result(
         notes.append("whole trajectories cannot be followed from one start: laws were judged, and "
                      f"mse and r2 are, on pieces of {size} samples")  # fmt: skip
     noise = np.sqrt(best.plain_squares / best.counts.clip(1)) * p.scale.state
+    left = [] if p.clean else structured(residuals(best.law, p.data, best.initial))
+    notes += [f"what the equations leave of {series.states[i]} is no noise: {found} runs of one "
+              f"sign where about {expected} are expected"
+              for i, found, expected in left]  # fmt: skip
     return _finished(series, settings, monitor, front, initial * p.scale.state, noise,
-                     network_of(best.law, p.scale), notes)  # fmt: skip
+                     network_of(best.law, p.scale), notes,
+                     least=DOUBTFUL if left else POOR)  # fmt: skip
 
 
 def _undecided(p: Prepared, front: tuple[FrontRow, ...], series: TimeSeries) -> list[str]:
@@ -319,11 +326,16 @@ def _published(p: Prepared, series: TimeSeries, settings: Settings, monitor: Mon
 def _finished(
     series: TimeSeries, settings: Settings, monitor: Monitor, front: tuple[FrontRow, ...],
     initial: Array, noise: Array, network: Network | None, notes: Sequence[str],
+    least: float = POOR,
 ) -> Discovery:  # fmt: skip
-    """The result with what its reader should know."""
+    """The result with what its reader should know.
+
+    Args:
+        least: share of the variance that the equations have to explain.
+    """
     top = next(row for row in front if row.selected)
     messages, outcome = list(series.messages), "converged"
-    if top.r2 < POOR:
+    if top.r2 < least:
         outcome = "poor-fit"
         messages.append(f"the best equations explain only {top.r2:.0%} of the variance: they are "
                         f"no law of these data")  # fmt: skip

@@ -245,16 +245,23 @@ def residual_squares(
     """
     squares, plain, counts = (np.zeros(law.n_states) for _ in range(3))
     shape = shape or [np.ones_like(t.values) for t in series.trajectories]
-    for t, x0, s in zip(series.trajectories, initial, shape, strict=True):
-        y = _integrate(law, x0, t.time, rtol)
-        seen = np.isfinite(t.values)
-        counts += seen.sum(axis=0)
-        if y is None:
-            squares, plain = squares + np.inf, plain + np.inf
-            continue
-        residual = np.where(seen, (y - np.nan_to_num(t.values)) ** 2, 0.0)
-        squares, plain = squares + (residual / s**2).sum(axis=0), plain + residual.sum(axis=0)
+    for r, t, s in zip(residuals(law, series, initial, rtol), series.trajectories, shape,
+                       strict=True):  # fmt: skip
+        counts += np.isfinite(t.values).sum(axis=0)
+        of_noise = np.nansum((r / s) ** 2, axis=0)
+        lost = np.isinf(r).any()
+        squares += np.inf if lost else of_noise
+        plain += np.inf if lost else np.nansum(r**2, axis=0)
     return squares, plain, counts
+
+
+def residuals(law: PowerSum, series: TimeSeries, initial: Array, rtol: float = RTOL) -> list[Array]:
+    """Law minus data [samples, states] a trajectory: nan where missing, inf where it blows up."""
+    found = []
+    for t, x0 in zip(series.trajectories, initial, strict=True):
+        y = _integrate(law, x0, t.time, rtol)
+        found.append(np.full_like(t.values, np.inf) if y is None else y - t.values)
+    return found
 
 
 def polish(

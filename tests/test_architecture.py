@@ -51,7 +51,7 @@ LAYERS: tuple[dict[str, str], ...] = (
     # Stages: none calls another. The judge and snapping read what polish returned, its value.
     {
         "fit": "", "grow": "", "polynomials": "", "prune": "", "extract": "", "polish": "",
-        "judge": "polish", "snap": "judge polish",
+        "judge": "polish", "snap": "judge polish", "honesty": "",
     },
     {
         "ladder": "", "exchange": "", "search": "exchange ladder", "published": "",

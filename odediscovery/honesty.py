@@ -1,0 +1,57 @@
+"""What should keep a reader from believing equations: residuals that are no noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from odediscovery.powersum import Array
+
+# Residuals of a state from which on their signs tell something.
+FEW = 20
+# Standard deviations that the number of runs may be below its expected value.
+CLEARLY = 4.0
+
+
+def runs(residuals: Sequence[Array]) -> tuple[Array, Array, Array]:
+    """How many runs of one sign the residuals of every state have, and should have.
+
+        expected  1 + 2 a b / n,    variance  (m - 1) (m - 2) / (n - 1)  with  m = expected
+
+    for a residuals above 0, b below and n = a + b; summed over trajectories.
+
+    Args:
+        residuals: [samples, states] a trajectory, nan where nothing was measured.
+
+    Returns:
+        Number of runs, expected number and its standard deviation, all [states].
+
+    Source: Wald and Wolfowitz, Annals of Mathematical Statistics 11 (1940).
+
+    >>> slow = np.sin(np.linspace(0.0, 6.0, 50))[:, None]
+    >>> found, expected, spread = runs([slow])
+    >>> int(found[0]), round(float(expected[0]), 1)
+    (2, 25.5)
+    """
+    states = residuals[0].shape[1]
+    found, expected, variance = np.zeros(states), np.zeros(states), np.zeros(states)
+    for r in residuals:
+        for i in range(states):
+            above = r[np.isfinite(r[:, i]) & (r[:, i] != 0), i] > 0
+            n, a = len(above), int(above.sum())
+            if n < 2:
+                continue
+            m = 1.0 + 2.0 * a * (n - a) / n
+            found[i] += 1 + np.count_nonzero(above[1:] != above[:-1])
+            expected[i] += m
+            variance[i] += (m - 1.0) * (m - 2.0) / (n - 1.0)
+    return found, expected, np.sqrt(np.maximum(variance, 0.0))
+
+
+def structured(residuals: Sequence[Array]) -> list[tuple[int, int, int]]:
+    """States whose residuals are clearly no noise: index, runs of one sign, expected runs."""
+    counts = sum(np.isfinite(r).sum(axis=0) for r in residuals)
+    found, expected, spread = runs(residuals)
+    clear = (counts >= FEW) & (found < expected - CLEARLY * spread) & (spread > 0)
+    return [(int(i), int(found[i]), round(expected[i])) for i in np.flatnonzero(clear)]

@@ -1,0 +1,44 @@
+"""What is left of the data is told from noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from odediscovery import TimeSeries, discover, settings_for
+from odediscovery.honesty import runs, structured
+
+
+def test_noise_has_as_many_runs_as_expected() -> None:
+    random = np.random.default_rng(0)
+    many = [random.standard_normal((60, 2)) for _ in range(200)]
+    far = sum(bool(structured([r])) for r in many)
+    assert far <= 1  # four standard deviations
+    found, expected, spread = runs(many)
+    np.testing.assert_allclose(found, expected, atol=4.0 * spread.max())
+
+
+def test_runs_end_with_their_trajectory_and_gaps_are_none() -> None:
+    column = np.array([1.0, 2.0, np.nan, 3.0, -1.0, 0.0, -2.0])[:, None]
+    found, expected, _ = runs([column, column])
+    assert found.tolist() == [4.0]
+    assert expected[0] == pytest.approx(2 * (1 + 2 * 3 * 2 / 5))
+
+
+def test_waves_are_no_noise_and_few_samples_tell_nothing() -> None:
+    t = np.linspace(0.0, 20.0, 100)
+    waves = np.stack([np.sin(t), np.random.default_rng(1).standard_normal(100)], axis=1)
+    ((state, found, expected),) = structured([waves])
+    assert state == 0 and found < 10 < 45 < expected
+    assert structured([waves[:15]]) == []
+
+
+def test_a_law_that_leaves_more_than_noise_says_so() -> None:
+    t = np.linspace(0.0, 30.0, 120)
+    noise = 0.05 * np.random.default_rng(2).standard_normal(120)
+    # Driven from outside: no law of x alone can follow.
+    driven = 2.0 + np.exp(-0.1 * t) + 0.5 * np.sin(1.7 * t) + 0.3 * np.sin(4.1 * t) + noise
+    found = discover(TimeSeries.from_arrays(t, driven[:, None], ["x"]),
+                     settings_for(members=2, max_seconds=20))  # fmt: skip
+    assert any(m.startswith("what the equations leave of x is no noise") for m in found.messages)
+    assert found.outcome in ("poor-fit", "stopped")
