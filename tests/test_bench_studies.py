@@ -21,6 +21,7 @@ from odediscovery.discovery import discover
 from odediscovery.equations import Equations
 from odediscovery.monitor import Monitor
 from odediscovery.powersum import PowerSum
+from odediscovery.series import TimeSeries
 from odediscovery.settings import Settings
 from odediscovery.systems import get_system, simulate_system
 
@@ -67,7 +68,13 @@ class Stages(Monitor):
     ],
 )
 def test_a_variant_leaves_out_its_stage(variant: str, data: str, warm: bool, trained: bool) -> None:
-    series = simulate_system("logistic", noise=0.0 if data == "clean" else 0.02, seed=1)
+    series = simulate_system("logistic")
+    if data == "noisy":
+        # No short law of whole powers explains the beginning.
+        t = np.linspace(0.0, 6.0, 80)
+        x = (1.0 - 0.98 * np.exp(-0.5 * t)) ** 4  # x' = 2 x^(3/4) - 2 x
+        noise = 0.01 * np.random.default_rng(1).standard_normal(80)
+        series = TimeSeries.from_arrays(t, np.maximum(x + noise, 0.0))
     small = {"members": 2, "hidden": 2, "adam_steps": 10, "lbfgs_steps": 2}
     seen = Stages()
     discover(series, Settings(**(small | dict(VARIANTS[variant]))), seen)
