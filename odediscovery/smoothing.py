@@ -36,7 +36,7 @@ PENALTIES = 10.0 ** np.arange(-4.0, 8.0, 0.125)
 # Least share of the samples that is left as degrees of freedom.
 LEAST_FREE = 0.02
 # Samples up to which all penalties are compared at once; beyond, a trace is estimated by random
-# vectors for every fourth of them.
+# vectors for every eighth of them.
 FACTORED, PROBES = 500, 12
 
 
@@ -132,7 +132,8 @@ def estimate_noise(series: TimeSeries, shape: Sequence[Array] | None = None) -> 
         runs = [(t.time[k], t.values[k, i], s[k, i])
                 for t, s, k in zip(series.trajectories, shape, seen, strict=True)]  # fmt: skip
         noise[i] = _pseudo_noise(runs)
-        if noise[i] > NOISY * spread[i] and all(len(t) >= 5 for t, _, _ in runs):
+        # Of many samples the pseudo-residuals tell enough.
+        if noise[i] > NOISY * spread[i] and all(5 <= len(t) <= FACTORED for t, _, _ in runs):
             others = [_spline_noise(runs, inflation) for inflation in INFLATIONS]
             noise[i] = min(float(np.median([noise[i], *others])), MOST_OFF * noise[i])
     return noise
@@ -219,7 +220,7 @@ def _chosen(t: Array, y: Array, weights: Array, inflation: float = 1.0) -> tuple
         free = float(np.mean(np.sum(probes * left[:, 1:], axis=0)))
         return float(weights @ left[:, 0] ** 2 / divisor(free) ** 2), penalty, free
 
-    _, penalty, free_then = min(tried(float(penalty)) for penalty in PENALTIES[::4])
+    _, penalty, free_then = min(tried(float(penalty)) for penalty in PENALTIES[::8])
     return make_smoothing_spline(t, y, weights, lam=penalty * unit), free_then
 
 
