@@ -15,7 +15,10 @@ from odediscovery import (
     simulate_system,
 )
 from odediscovery.bench.scoring import same_terms
+from odediscovery.discovery import lost
+from odediscovery.judge import Candidate
 from odediscovery.powersum import PowerSum
+from odediscovery.prepare import prepare
 
 QUICK = Settings(members=3, hidden=4, adam_steps=200, lbfgs_steps=10)
 
@@ -114,3 +117,17 @@ def test_white_noise_is_no_law() -> None:
     found = discover(series, QUICK)
     assert found.outcome == "poor-fit"
     assert any("no law" in message for message in found.messages)
+
+
+def test_chaos_in_noise_is_lost_and_an_oscillation_is_not() -> None:
+    """The true law leaves noise only on windows; from one start nobody follows it to the end."""
+    told = {}
+    for system, noise in (("lorenz", 0.05), ("lotka-volterra", 0.05)):
+        series = simulate_system(system, noise=noise, seed=0)
+        prepared = prepare(series)
+        law = get_system(system).equations().power_sum
+        assert law is not None
+        scaled = law.rescaled(prepared.scale.state, prepared.scale.time)
+        whole = np.ones(law.n_states, dtype=bool)
+        told[system] = lost(prepared, [Candidate(scaled, prepared.initial, 1.0, 0, whole)])
+    assert told == {"lorenz": True, "lotka-volterra": False}
