@@ -26,7 +26,6 @@ from odediscovery.solve import (
     DEFAULT_GRID,
     GRIDS,
     advance_by_grid,
-    advance_together,
     choose_grids,
     march,
     sensitivities,
@@ -69,32 +68,14 @@ class Windows:
         b, length, n = self.target.shape
         return b, length, n
 
-    def predict(self, field: VectorField, theta: Tensor, start: Tensor | None = None) -> Tensor:
+    def predict(self, field: VectorField, theta: Tensor) -> Tensor:
         """States at the end of every interval, [members, B, L, n]."""
-        members = theta.shape[0]
-        x = self.start.expand(members, *self.start.shape) if start is None else start
-        rates = field.rates(theta)
-        if self._shared is not None:
-            return advance_together(rates, x, *self._shared, self.method)
-        ends = []
+        rates, ends = field.rates(theta), []
+        x = self.start.expand(theta.shape[0], *self.start.shape)
         for j in range(self.size[1]):
             x = advance_by_grid(rates, x, self.duration[:, j], self.grid[:, j], self.method)
             ends.append(x)
         return torch.stack(ends, dim=2)
-
-    @cached_property
-    def _shared(self) -> tuple[Tensor, Tensor] | None:
-        """Times and steps of long windows that all have the same intervals, else None.
-
-        One solve then does all intervals; the overhead of many short ones is larger than they.
-        """
-        same = bool((self.duration == self.duration[:1]).all()) and bool((self.duration > 0).all())
-        if self.size[1] == 1 or not same:
-            return None
-        times = torch.cat([torch.zeros(1), self.duration[0].cumsum(0)]).to(self.duration)
-        grids = [GRIDS[int(g)] for g in self.grid.amax(dim=0)]
-        steps = [times[j] + grids[j][:-1] * self.duration[0, j] for j in range(self.size[1])]
-        return times, torch.cat([*steps, times[-1:]])
 
     def loss(self, field: VectorField, theta: Tensor) -> Tensor:
         """Mean squared weighted residual of every member, [members]."""

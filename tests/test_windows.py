@@ -110,18 +110,6 @@ def test_the_loss_is_the_mean_square_of_what_was_measured() -> None:
     assert windows.loss(field, field.theta).item() == pytest.approx(expected, rel=1e-12)
 
 
-def test_windows_with_shared_times_are_solved_as_those_without() -> None:
-    series = series_of(PREY, STARTS, [UNEVEN, UNEVEN])
-    windows = cut(series, series, ONES, None)
-    field = random_field()
-    nearly = torch.tensor([[0.0], [1e-9]], dtype=torch.float64)
-    apart = Windows(**{**vars_of(windows), "duration": windows.duration + nearly})
-    assert windows._shared is not None and apart._shared is None
-    np.testing.assert_allclose(
-        windows.predict(field, field.theta), apart.predict(field, field.theta), rtol=1e-6
-    )
-
-
 def test_refined_windows_are_as_accurate_as_asked() -> None:
     long = series_of(LOGISTIC, np.array([[0.02]]), [np.linspace(0.0, 20.0, 6)])
     windows = cut(long, long, np.ones(1), 1)
