@@ -255,13 +255,15 @@ def _front_row(p: Prepared, row: Judged, series: TimeSeries, selected: bool) -> 
 def _front(
     p: Prepared, rows: list[Judged], chosen: int, series: TimeSeries
 ) -> tuple[FrontRow, ...]:
-    """Rows better than every simpler one, by the complexity of the printed equations."""
+    """Rows better than every simpler one, one a complexity: that of the chosen row is its own."""
     best = non_dominated(rows, chosen, p.scale.state)
     listed = sorted((_front_row(p, rows[i], series, i == chosen) for i in best),
                     key=lambda row: (row.complexity, row.mse))  # fmt: skip
+    taken = next(row.complexity for row in listed if row.selected)
     return tuple(
         row for i, row in enumerate(listed)
-        if row.selected or all(row.mse < simpler.mse for simpler in listed[:i])
+        if row.selected
+        or (row.complexity != taken and all(row.mse < other.mse for other in listed[:i]))
     )  # fmt: skip
 
 

@@ -117,7 +117,7 @@ class ShortResiduals:
             return ((predicted - self.windows.target) * self.windows.weight).flatten(1)
 
     def linearised(self, unknowns: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
-        """Residuals [members, R] and Jacobian [members, R, P], 0 in columns that are not free."""
+        """Residuals [members, R] and Jacobian [members, R, P], right in the free columns."""
         w, n = self.windows, self.field.n_states
         start = w.start.expand(unknowns.shape[0], *w.start.shape)
         columns = compact(free)
@@ -203,7 +203,7 @@ class LongResiduals:
         return ends
 
     def linearised(self, unknowns: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
-        """Residuals [members, R] and Jacobian [members, R, P + starts], 0 where not free."""
+        """Residuals [members, R] and Jacobian [members, R, P + starts], right in free columns."""
         w, field = self.windows, self.field
         b, length, n = w.size
         theta, start = unknowns[:, : -self.n_starts], self.starts(unknowns)
