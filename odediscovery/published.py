@@ -25,8 +25,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from odediscovery.equations import Equations
-from odediscovery.errors import FitError, InputError
+from odediscovery.errors import FitError
 from odediscovery.field import VectorField
+from odediscovery.hager_zhang import lbfgs_to_first_rise
 from odediscovery.monitor import Monitor
 from odediscovery.optimise import FirstOrder, lbfgs
 from odediscovery.powersum import Array, PowerSum
@@ -34,34 +35,31 @@ from odediscovery.prepare import Prepared, pooled
 from odediscovery.result import FrontRow, Layer, Network
 from odediscovery.series import Scale, TimeSeries
 from odediscovery.settings import Settings
-from odediscovery.solve import GRIDS, advance_together
+from odediscovery.trajectories import Trajectories
 from odediscovery.units import NAU, NPU, AbstractUnit, Dense, RealNPU
 
 # Parameters up to this size count as zero, in the study's figures and in what is printed.
 ZERO = 1e-3
 # Initial weights of power units and sums as the study drew them; dense layers have gain 1.
 GAIN = 0.2
-# Time unit of an Euler step of the Julia code.
-EULER_STEP = 1.0
-# All of them stay in memory for the gradient.
-MOST_STEPS = 10_000
-# Runge-Kutta steps of an interval, and of the first one, where a state may start near 0: with
-# them the true law has an error of 7e-7 on the study's data.
-INTERVAL, FIRST = GRIDS[1], GRIDS[5]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How members are trained: first-order method, solver, gradient of a gate outside [0, 1]."""
+    """How members are trained: first-order method, solver, gradient of a gate outside [0, 1].
+
+    `adjoint`: gradients by the continuous adjoint, and Optim.jl's LBFGS, as in the Julia code.
+    """
 
     method: str
     solver: str
     gate_gradient: str
+    adjoint: bool
 
 
 RECIPES = {
-    "paper": Recipe("adam", "rk4", "through"),
-    "as-run": Recipe("rmsprop", "euler", "zero"),
+    "paper": Recipe("adam", "rk4", "through", False),
+    "as-run": Recipe("rmsprop", "euler", "zero", True),
 }
 
 
@@ -97,7 +95,7 @@ def published(
     n, hidden = series.n_states, [settings.hidden] * settings.members
     field = random_members(settings.unit, n, hidden, settings.seed, recipe)
     start = prepared.initial * prepared.scale.state
-    field = train(field, Trajectories.of(series, start, recipe), recipe, settings, monitor)
+    field = train(field, Trajectories.of(series, start, recipe.solver), recipe, settings, monitor)
     members = [read(field, i, series, start, prepared.nonnegative) for i in range(field.members)]
     front = non_dominated([m for m in members if np.isfinite(m.mse)])
     if not front:
@@ -175,67 +173,6 @@ def parameters(field: VectorField) -> NDArray[np.int_]:
 # Training
 
 
-@dataclass(frozen=True, eq=False)
-class Trajectories:
-    """Whole trajectories as the training sees them: one initial value problem each.
-
-    Args:
-        parts: (times [n], steps, start [1, 1, states], values [n, states] with nan where
-            missing) of each trajectory; the grid of `steps` need not hold the times, between
-            which the solution is interpolated linearly, as Julia's solver does for Euler.
-        solver: fixed-grid method of torchdiffeq.
-        count: number of measured values, those at the starts included.
-    """
-
-    parts: tuple[tuple[Tensor, Tensor, Tensor, Tensor], ...]
-    solver: str
-    count: int
-
-    @classmethod
-    def of(cls, series: TimeSeries, start: Array, recipe: Recipe) -> Trajectories:
-        """The trajectories of a series from given starts [trajectories, states]."""
-        parts = []
-        for run, x in zip(series.trajectories, start, strict=True):
-            times = torch.as_tensor(run.time - run.time[0])
-            parts.append((times, _steps(times, recipe.solver), torch.as_tensor(x)[None, None],
-                          torch.as_tensor(run.values)))  # fmt: skip
-        return cls(tuple(parts), recipe.solver, int(np.isfinite(pooled(series)).sum()))
-
-    def solutions(self, field: VectorField, theta: Tensor) -> list[Tensor]:
-        """States at all times of each trajectory, [members, n, states]."""
-        rates, found = field.rates(theta), []
-        for times, steps, start, _ in self.parts:
-            start = start.expand(theta.shape[0], -1, -1)
-            later = advance_together(rates, start, times, steps, self.solver)[:, 0]
-            found.append(torch.cat([start, later], dim=1))
-        return found
-
-    def mse(self, field: VectorField, theta: Tensor) -> Tensor:
-        """Mean squared error over all values of all trajectories, [members]."""
-        total = torch.zeros(theta.shape[0], dtype=theta.dtype)
-        solutions = self.solutions(field, theta)
-        for (_, _, _, values), solution in zip(self.parts, solutions, strict=True):
-            error = (solution - values.nan_to_num()) * values.isfinite()
-            total = total + error.square().sum(dim=(1, 2))
-        return total / self.count
-
-
-def _steps(times: Tensor, solver: str) -> Tensor:
-    """Where the steps of a fixed-step solver begin and end."""
-    if solver == "euler":
-        count = math.ceil(float(times[-1]) / EULER_STEP)
-        if count > MOST_STEPS:
-            raise InputError(
-                f"recipe as-run takes Euler steps of one unit of time, {count} for these data, at "
-                f"most {MOST_STEPS}: give the times in a larger unit, or use --recipe paper"
-            )
-        whole = torch.arange(count, dtype=times.dtype)
-        return torch.cat([whole * EULER_STEP, times[-1:]])
-    gaps = times.diff()
-    inner = [times[j] + (FIRST if j == 0 else INTERVAL)[:-1] * gap for j, gap in enumerate(gaps)]
-    return torch.cat([*inner, times[-1:]])
-
-
 def train(
     field: VectorField, data: Trajectories, recipe: Recipe, settings: Settings, monitor: Monitor,
     l1: Tensor | None = None,
@@ -248,14 +185,16 @@ def train(
     weight = settings.l1 if l1 is None else l1
 
     def loss(theta: Tensor, progress: float) -> Tensor:
-        return data.mse(field, theta) + weight * (theta * field.free).abs().sum(dim=1)
+        mse = data.adjoint_mse(field, theta) if recipe.adjoint else data.mse(field, theta)
+        return mse + weight * (theta * field.free).abs().sum(dim=1)
 
     monitor.stage({"adam": "Adam", "rmsprop": "RMSProp"}[recipe.method], settings.adam_steps)
     first = FirstOrder(settings.adam_steps, settings.learning_rate, recipe.method, "constant")
     theta = first.run(loss, field.theta, field.free, monitor)
     if not monitor.stopping():
         monitor.stage("LBFGS", settings.lbfgs_steps)
-        theta = lbfgs(loss, theta, field.free, settings.lbfgs_steps, monitor)
+        second = lbfgs_to_first_rise if recipe.adjoint else lbfgs
+        theta = second(loss, theta, field.free, settings.lbfgs_steps, monitor)
     return field.replace(theta.masked_fill(theta.abs() <= ZERO, 0.0))
 
 

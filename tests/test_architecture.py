@@ -44,14 +44,15 @@ LAYERS: tuple[dict[str, str], ...] = (
                  "units.nmu units.npu units.nsr",
     },
     {
-        "field": "", "solve": "field", "windows": "field solve", "optimise": "",
+        "field": "", "solve": "field", "windows": "field solve", "trajectories": "field solve",
+        "optimise": "", "hager_zhang": "optimise",
         "integral": "", "projection": "integral", "candidates": "integral", "subsets": "",
         "shrink": "projection",
     },
     # Stages: none calls another. The judge and snapping read what polish returned, its value.
     {
         "fit": "", "grow": "", "polynomials": "", "prune": "", "extract": "", "polish": "",
-        "judge": "polish", "snap": "judge polish", "honesty": "",
+        "judge": "polish", "snap": "judge polish", "honesty": "", "stability": "polish",
     },
     {
         "ladder": "", "exchange": "", "search": "exchange ladder", "published": "",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from odediscovery import published as module
 from odediscovery.discovery import discover
@@ -20,7 +22,6 @@ from odediscovery.monitor import Monitor
 from odediscovery.prepare import prepare
 from odediscovery.published import (
     RECIPES,
-    Trajectories,
     equations,
     non_dominated,
     parameters,
@@ -32,6 +33,7 @@ from odediscovery.result import Discovery
 from odediscovery.series import TimeSeries
 from odediscovery.settings import Settings, settings_for
 from odediscovery.systems import get_system, simulate_system
+from odediscovery.trajectories import Trajectories
 
 PAPER, AS_RUN = RECIPES["paper"], RECIPES["as-run"]
 START = np.array([[100.0, 0.01, 0.0]])
@@ -66,7 +68,7 @@ def test_the_true_law_fails_under_the_solver_of_the_code_and_not_under_the_other
 ) -> None:
     field = truth()
     errors = [
-        float(Trajectories.of(fsir, START, recipe).mse(field, field.theta))
+        float(Trajectories.of(fsir, START, recipe.solver).mse(field, field.theta))
         for recipe in (AS_RUN, PAPER)
     ]
     # What the original Julia code gets for the true parameters with Euler(dt = 1).
@@ -81,14 +83,14 @@ def test_the_error_is_the_mean_over_all_values_seen_in_all_trajectories() -> Non
     field = random_members("RealNPU", 1, [2], 0, PAPER)
     still = torch.zeros_like(field.theta)
     for recipe in (PAPER, AS_RUN):
-        data = Trajectories.of(series, np.array([[2.0], [1.0]]), recipe)
+        data = Trajectories.of(series, np.array([[2.0], [1.0]]), recipe.solver)
         # Nothing moves: (4 + ... ) over 5 values of 3 against 2, and 0, 1 of the second.
         assert float(data.mse(field, still)) == pytest.approx((5 * 1.0 + 0.0 + 1.0) / 7)
 
 
 def test_euler_takes_whole_units_of_time_and_ends_at_the_last_sample() -> None:
     series = TimeSeries.from_arrays(np.array([3.0, 4.5, 5.0, 6.3]), np.ones((4, 1)), ["x"])
-    ((times, steps, _, _),) = Trajectories.of(series, np.ones((1, 1)), AS_RUN).parts
+    ((times, steps, _, _),) = Trajectories.of(series, np.ones((1, 1)), AS_RUN.solver).parts
     assert times.tolist() == pytest.approx([0.0, 1.5, 2.0, 3.3])
     assert steps.tolist() == pytest.approx([0.0, 1.0, 2.0, 3.0, 3.3])
 
@@ -96,8 +98,8 @@ def test_euler_takes_whole_units_of_time_and_ends_at_the_last_sample() -> None:
 def test_a_unit_of_time_that_needs_endless_steps_is_refused() -> None:
     series = TimeSeries.from_arrays(np.arange(5.0) * 1e6, np.ones((5, 1)), ["x"])
     with pytest.raises(InputError, match=r"4000000 for these data.* larger unit"):
-        Trajectories.of(series, np.ones((1, 1)), AS_RUN)
-    assert len(Trajectories.of(series, np.ones((1, 1)), PAPER).parts[0][1]) == 12 + 3 * 2 + 1
+        Trajectories.of(series, np.ones((1, 1)), AS_RUN.solver)
+    assert len(Trajectories.of(series, np.ones((1, 1)), PAPER.solver).parts[0][1]) == 12 + 3 * 2 + 1
 
 
 def test_the_default_recipe_says_that_other_units_are_not_its_own() -> None:
@@ -138,7 +140,7 @@ def test_the_count_is_that_of_the_study() -> None:
 
 def test_a_member_that_diverges_never_spoils_the_others(fsir: TimeSeries) -> None:
     settings = quick("as-run")
-    data = Trajectories.of(fsir, START, AS_RUN)
+    data = Trajectories.of(fsir, START, AS_RUN.solver)
     good = random_members("RealNPU", 3, [3], 1, AS_RUN)
     bad = wild(good)
     assert not data.mse(bad, bad.theta).isfinite().any()
@@ -153,7 +155,7 @@ def test_a_member_that_diverges_never_spoils_the_others(fsir: TimeSeries) -> Non
 def test_the_penalty_is_on_all_parameters_and_each_member_has_its_own(fsir: TimeSeries) -> None:
     field = random_members("RealNPU", 3, [3, 3], 0, PAPER)
     field = field.replace(field.theta[:1].repeat(2, 1))
-    data = Trajectories.of(fsir, START, AS_RUN)
+    data = Trajectories.of(fsir, START, AS_RUN.solver)
     settings = quick("as-run", adam_steps=60, lbfgs_steps=0)
     l1 = torch.tensor([0.0, 1e6], dtype=torch.float64)
     after = train(field, data, AS_RUN, settings, Monitor(), l1)
@@ -228,3 +230,42 @@ def test_only_members_that_beat_all_smaller_ones_are_in_front(fsir: TimeSeries) 
     pairs = [(9, 1.0), (5, 2.0), (5, 3.0), (7, 2.5), (12, 0.5), (12, 0.7)]
     rows = [dataclasses.replace(member, parameters=p, mse=e) for p, e in pairs]
     assert [(m.parameters, m.mse) for m in non_dominated(rows)] == [(5, 2.0), (9, 1.0), (12, 0.5)]
+
+
+@pytest.mark.parametrize("unit", ["Dense", "NPU", "RealNPU"])
+def test_the_gradient_of_the_code_is_near_that_of_its_value_and_not_the_same(
+    unit: str, fsir: TimeSeries
+) -> None:
+    field = random_members(unit, 3, [4, 2], 0, AS_RUN)
+    data = Trajectories.of(fsir, START, AS_RUN.solver)
+
+    def gradients(of: Callable[[VectorField, Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+        theta = field.theta.clone().requires_grad_()
+        value = of(field, theta)
+        (gradient,) = torch.autograd.grad(value.sum(), theta)
+        return value.detach(), gradient * field.free
+
+    value, exact = gradients(data.mse)
+    same, adjoint = gradients(data.adjoint_mse)
+    np.testing.assert_allclose(same, value, rtol=1e-12)
+    cosine = torch.nn.functional.cosine_similarity(exact, adjoint)
+    assert (cosine > 0.99).all()
+    off = (exact - adjoint).norm(dim=1) / exact.norm(dim=1)
+    assert 1e-4 < off.max() < 0.15
+
+
+def test_the_adjoint_becomes_exact_as_its_steps_become_short() -> None:
+    # x' = w x: with all times in a unit a hundred times smaller Euler's steps are that much finer.
+    errors = []
+    for unit in (1.0, 10.0):
+        t = np.linspace(0.0, 5.0 * unit, 6)
+        series = TimeSeries.from_arrays(t, 3.0 * np.exp(-0.2 * t / unit)[:, None], ["x"])
+        field = random_members("Dense", 1, [3], 3, AS_RUN)
+        field = field.replace(field.theta / unit)
+        data = Trajectories.of(series, np.array([[2.0]]), AS_RUN.solver)
+        found = []
+        for of in (data.mse, data.adjoint_mse):
+            theta = field.theta.clone().requires_grad_()
+            found.append(torch.autograd.grad(of(field, theta).sum(), theta)[0])
+        errors.append(float((found[0] - found[1]).norm() / found[0].norm()))
+    assert errors[1] < 0.2 * errors[0]

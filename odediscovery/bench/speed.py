@@ -18,10 +18,11 @@ import torch
 from odediscovery.discovery import THREADS, discover
 from odediscovery.monitor import Monitor
 from odediscovery.prepare import prepare
-from odediscovery.published import RECIPES, Trajectories, random_members, train
+from odediscovery.published import RECIPES, random_members, train
 from odediscovery.series import TimeSeries
 from odediscovery.settings import Settings, settings_for
 from odediscovery.systems import simulate_system
+from odediscovery.trajectories import Trajectories
 
 # The quick mode runs this share of the as-run steps.
 QUICK = 0.1
@@ -102,7 +103,7 @@ def _train_as_run(series: TimeSeries, settings: Settings) -> tuple[float, float]
     recipe, p = RECIPES["as-run"], prepare(series)
     hidden = [settings.hidden] * settings.members
     field = random_members("RealNPU", series.n_states, hidden, settings.seed, recipe)
-    data = Trajectories.of(series, p.initial * p.scale.state, recipe)
+    data = Trajectories.of(series, p.initial * p.scale.state, recipe.solver)
     clock = _Clock()
     train(field, data, recipe, settings, clock)
     return clock.began["LBFGS"] - clock.began["RMSProp"], clock.seconds()

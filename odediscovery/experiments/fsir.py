@@ -29,7 +29,6 @@ from odediscovery.plots import weights_figure
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.published import (
     RECIPES,
-    Trajectories,
     network,
     parameters,
     random_members,
@@ -39,6 +38,7 @@ from odediscovery.result import Discovery
 from odediscovery.series import TimeSeries
 from odediscovery.settings import settings_for
 from odediscovery.systems import simulate_system
+from odediscovery.trajectories import Trajectories
 
 MODELS = ("Dense", "NPU", "RealNPU")
 COLOURS = {"Dense": "#E69F00", "NPU": "#56B4E9", "RealNPU": "#009E73"}
@@ -121,7 +121,7 @@ def train_grid(
         lbfgs_steps=grid.lbfgs_steps,
     )  # fmt: skip
     series, how = fsir_series(), RECIPES[recipe]
-    data = Trajectories.of(series, series.trajectories[0].values[:1], how)
+    data = Trajectories.of(series, series.trajectories[0].values[:1], how.solver)
     hidden = [h for h, _ in grid.members]
     l1 = torch.tensor([weight for _, weight in grid.members], dtype=torch.float64)
     field = random_members(model, series.n_states, hidden, seed, how)

@@ -48,13 +48,13 @@ from odediscovery.monitor import Monitor
 from odediscovery.network import Layer, Network
 from odediscovery.published import (
     RECIPES,
-    Trajectories,
     random_members,
     train,
 )
 from odediscovery.result import Discovery
 from odediscovery.series import Scale
 from odediscovery.settings import settings_for
+from odediscovery.trajectories import Trajectories
 
 DEFAULT, ALONE = "default", "one member alone"
 # Errors below it are drawn there: the axis begins at it.
@@ -140,7 +140,7 @@ def _timed(plan: Plan, model: str, monitor: Monitor) -> Row:
     """Seconds that one run of the study's length takes alone, from some of its steps."""
     how, steps = RECIPES[plan.preset], TIMED_STEPS if plan.full else TIMED_STEPS // 50
     series, seconds = fsir_series(), 0.0
-    data = Trajectories.of(series, series.trajectories[0].values[:1], how)
+    data = Trajectories.of(series, series.trajectories[0].values[:1], how.solver)
     for hidden in HIDDEN:
         settings = settings_for(
             plan.preset, seed=plan.seed, unit=model, members=1, adam_steps=steps,
