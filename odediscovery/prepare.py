@@ -16,7 +16,7 @@ from scipy.signal import find_peaks
 
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.series import Scale, TimeSeries, Trajectory
-from odediscovery.smoothing import estimate_noise, relative_noise, smooth
+from odediscovery.smoothing import NOISY, estimate_noise, relative_noise, smooth
 
 # Below this share of a state's spread its noise is no concern of the search.
 CLEAN = 1e-4
@@ -63,6 +63,11 @@ class Prepared:
     def initial(self) -> Array:
         """Smoothed first states [trajectories, states]."""
         return np.stack([t.values[0] for t in self.smooth.trajectories])
+
+    @property
+    def start_errors(self) -> Array:
+        """Standard deviation of the noise of the first samples [trajectories, states]."""
+        return np.stack([self.noise * s[0] for s in self.shape])
 
     @property
     def complete(self) -> bool:
@@ -161,9 +166,12 @@ def prepare(series: TimeSeries) -> Prepared:
     scale = Scale.of(series)
     data = scale.apply(series)
     values = pooled(data)
-    # Where there is no noise, what is left of polynomials is curvature.
-    measurable = estimate_noise(data) > CLEAN * np.nanstd(values, axis=0)
-    shape = tuple(np.where(measurable, s, 1.0) for s in relative_noise(data))
+    # Where there is no noise, what is left of polynomials is curvature. Noise that grows with a
+    # state that is near 0 in most samples is seen on the scale of its own shape only.
+    spread, shape = np.nanstd(values, axis=0), relative_noise(data)
+    measurable = estimate_noise(data) > CLEAN * spread
+    measurable |= estimate_noise(data, shape) > NOISY * spread
+    shape = tuple(np.where(measurable, s, 1.0) for s in shape)
     noise = estimate_noise(data, shape)
     # No sample weighs so much that a solver's error would be evidence.
     shape = tuple(np.maximum(s, LEAST_SHAPE) for s in shape)

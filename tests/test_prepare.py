@@ -103,3 +103,15 @@ def test_several_trajectories_are_one_pool() -> None:
     series = TimeSeries.from_arrays(times, [np.exp(-t) for t in times])
     p = prepare(series)
     assert pooled(p.data).shape == (65, 1) and p.initial.shape == (2, 1)
+
+
+def test_noise_that_grows_with_a_state_is_seen_where_most_samples_are_near_zero() -> None:
+    t = np.linspace(0.0, 10.0, 80)
+    x = 7.0 * np.exp(-1.5 * t) + 1e-3
+    noisy = x * (1.0 + 0.05 * np.random.default_rng(0).standard_normal(len(t)))
+    prepared = prepare(TimeSeries.from_arrays(t, noisy[:, None]))
+    relative = prepared.noise * prepared.shape[0][:, 0] * prepared.scale.state / x
+    assert relative[:10] == pytest.approx(0.05, rel=0.6)
+    assert prepared.unexplained < 2.0
+    without = prepare(TimeSeries.from_arrays(t, x[:, None]))
+    assert without.clean and (without.shape[0] == 1.0).all()
