@@ -39,6 +39,7 @@ from odediscovery.search import confirmed, search, window_length
 from odediscovery.series import TimeSeries
 from odediscovery.settings import Settings
 from odediscovery.snap import merged_law, snapped
+from odediscovery.stability import runs_away
 
 # A candidate whose mean square is this many times the best one's is polished only roughly.
 FAR = 10.0
@@ -146,12 +147,17 @@ def _polished_front(p: Prepared, candidates: list[Candidate], monitor: Monitor) 
         if law is not polished.law and polished.finite:
             polished = _polished(p, c, law, free, most)
         if polished.finite:
-            rows.append(judged(polished, _sigma(p), c.origin))
+            rows.append(judged(polished, _sigma(p), c.origin, fragile=_fragile(p, polished)))
         monitor.step(i + 1)
         monitor.note(event="candidate", origin=c.origin, complexity=c.law.complexity,
                      mean_square=c.mean_square, finite=polished.finite,
                      criterion=rows[-1].criterion if polished.finite else None)  # fmt: skip
     return rows
+
+
+def _fragile(p: Prepared, found: Polished) -> bool:
+    return not p.clean and runs_away(found.law, p.data, found.initial, p.start_errors,
+                                     p.nonnegative)  # fmt: skip
 
 
 def without_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free]:
@@ -184,7 +190,7 @@ def _simplified(p: Prepared, rows: list[Judged], monitor: Monitor) -> list[Judge
         sigma = np.maximum(np.sqrt(before.squares / before.counts), p.floor)
         after = polish(law, p.data, before.initial, sigma, floor=p.floor,
                        nonnegative=p.nonnegative, free=free, shape=p.shape)  # fmt: skip
-        return judged(after, _sigma(p), row.origin)
+        return judged(after, _sigma(p), row.origin, fragile=row.fragile)
 
     simple = []
     for i, row in enumerate(rows):
@@ -279,6 +285,8 @@ def _result(
     if any(row.equations.power_sum is None for row in front):
         notes.append("complexity counts constants and states of sums of monomials, and nodes of "
                      "the expression trees of other equations")  # fmt: skip
+    if rows[chosen].fragile:
+        notes.append("the equations run away from starts that are as likely as the fitted one")
     if best.law.inputs is not None:
         notes.append("standard errors are printed for sums of monomials only")
     initial = best.initial if p.heads is None else best.initial[list(p.heads)]

@@ -18,12 +18,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.cost import Free, cost, count
+from odediscovery.cost import Free, cost, count, price
 from odediscovery.polish import Polished
 from odediscovery.powersum import Array, Mask, PowerSum
 
 # Candidates of one complexity whose scores differ by less are all judged, so many at most.
 CLOSE, ALIKE = 6.0, 3
+# What it costs a law to run away from starts that the data allow, in free constants.
+FRAGILE = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,18 +74,23 @@ def penalty(law: PowerSum, free: Free, samples: float, starts: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """A polished law with its criterion (lower is better; inf for a law that blows up)."""
+    """A polished law with its criterion (lower is better; inf for a law that blows up).
+
+    `fragile`: it runs away from starts that the data allow, which the criterion charges.
+    """
 
     polished: Polished
     criterion: float
     origin: int
+    fragile: bool = False
 
 
-def judged(polished: Polished, floor: Array, origin: int) -> Judged:
+def judged(polished: Polished, floor: Array, origin: int, *, fragile: bool = False) -> Judged:
     """The polished law with its criterion.
 
     Args:
         floor: standard deviation that noise, rounding and integration explain [states].
+        fragile: whether it runs away from starts that the data allow.
     """
     squares, counts = polished.squares, polished.counts
     if not polished.finite or not np.isfinite(squares).all():
@@ -91,7 +98,8 @@ def judged(polished: Polished, floor: Array, origin: int) -> Judged:
     seen = counts > 0
     misfit = counts[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)
     charged = penalty(polished.law, polished.free, counts.sum(), polished.initial.size)
-    return Judged(polished, float(misfit.sum() + charged), origin)
+    charged += fragile * FRAGILE * price(polished.law.n_states, counts.sum())
+    return Judged(polished, float(misfit.sum() + charged), origin, fragile)
 
 
 def score(c: Candidate, samples: int, floor: float = 1e-300) -> float:

@@ -27,6 +27,8 @@ from odediscovery.prepare import Prepared
 DEGREES, LIBRARY = (1, 2, 3), 150
 # Most coefficients of a law with a whole library in every equation.
 LARGEST = 60
+# Power of a gap by which it weighs less where samples are interpolated.
+GAPS = 3.0
 # Multiples of the price of a constant that a term has to gain; and most coefficients of a library
 # that is pruned as a whole.
 PENALTIES, WHOLE = (1.5, 0.3, 0.0), 30
@@ -63,6 +65,10 @@ def library_law(p: Prepared, degree: int) -> PowerSum | None:
         return None
     exponents = np.array(powers, dtype=float)
     columns, increments = _integral_form(p, exponents)
+    # Over a long gap interpolation tells little.
+    gaps = np.concatenate([np.diff(t.time) for t in p.smooth.trajectories if len(t.time) >= 3])
+    weights = (gaps.min() / gaps)[:, None] ** GAPS
+    columns, increments = columns * weights, increments * weights
     scale = np.linalg.norm(columns, axis=0)
     solution = np.linalg.lstsq(columns / scale, increments, rcond=1e-10)[0].T / scale
     return PowerSum(np.where(p.constant[:, None], 0.0, solution), exponents)

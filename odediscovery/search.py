@@ -30,6 +30,7 @@ from odediscovery.powersum import Mask, PowerSum
 from odediscovery.prepare import Prepared
 from odediscovery.prune import Elimination, Pruned, binarised, eliminate, thresholded
 from odediscovery.settings import Settings
+from odediscovery.stability import runs_away
 from odediscovery.windows import LongResiduals, ShortResiduals, Windows, cut
 
 # Trained members and grown laws that are pruned: the best of each.
@@ -41,6 +42,10 @@ GROWABLE = 0.003
 # Intervals of a window whose start is fitted, and extrema that it may hold; longer trajectories
 # are cut.
 SHORTEST, LONGEST, TURNS = 10, 50, 5.0
+# Clear extrema for each sample interval above which smoothing is not believed.
+COARSE = 0.1
+# Extrema in a window on which laws fitted to such samples are pruned.
+BRIEF = 2.0
 # Members whose first refit is this many times worse than the best one's are not pruned.
 HOPELESS = 100.0
 # Families that are tried in noise.
@@ -88,20 +93,28 @@ def confirmed(p: Prepared, monitor: Monitor) -> Prepared:
     if p.clean or not p.complete:
         return p
     for degree in (1, 2):
-        taken = p.without_noise(None)
-        law = library_law(taken, degree)
+        law = library_fit(p, degree, monitor)
         if law is None or monitor.stopping():
             break
-        field = members_of([law], taken.nonnegative, whole=True)
-        for accuracy in (ACCURACY, EXACT):
-            windows = short_windows(taken).refined(field, field.theta, accuracy)
-            fit = levenberg_marquardt(ShortResiduals(windows, field), field.theta, field.free, 20,
-                                      monitor=monitor)  # fmt: skip
-            field = field.replace(fit.unknowns)
-        (law,) = laws_of(field)
+        taken = p.without_noise(None)
         if interval_squares(law, taken)[~p.constant].max() < SETTLED:
             return p.without_noise(law)
     return p
+
+
+def library_fit(p: Prepared, degree: int, monitor: Monitor) -> PowerSum | None:
+    """All products up to a degree, fitted to the samples as they are, without smoothing."""
+    taken = p.without_noise(None)
+    law = library_law(taken, degree)
+    if law is None:
+        return None
+    field = members_of([law], taken.nonnegative, whole=True)
+    for accuracy in (ACCURACY, EXACT):
+        windows = short_windows(taken).refined(field, field.theta, accuracy)
+        fit = levenberg_marquardt(ShortResiduals(windows, field), field.theta, field.free, 20,
+                                  monitor=monitor)  # fmt: skip
+        field = field.replace(fit.unknowns)
+    return laws_of(field)[0]
 
 
 def noisy_search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]:
@@ -112,7 +125,11 @@ def noisy_search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Cand
     """
     long, candidates = settings.prune_long, list[Candidate]()
     if settings.grow:
-        candidates += prune_laws(p, polynomials(p), Elimination(), monitor, whole=True, long=long)
+        coarse = coarse_laws(p, monitor, long=long)
+        if whole_is_enough(p, coarse, monitor, long=long, turns=BRIEF):
+            return coarse
+        laws = polynomials(p) + [c.law for c in ranked(coarse, p.samples)[:1]]
+        candidates += prune_laws(p, laws, Elimination(), monitor, whole=True, long=long)
         if whole_is_enough(p, candidates, monitor, long=long):
             return candidates
     grown = _grown(p, settings, monitor, settings.hidden)
@@ -126,6 +143,18 @@ def noisy_search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Cand
     return candidates
 
 
+def coarse_laws(p: Prepared, monitor: Monitor, *, long: bool) -> list[Candidate]:
+    """What pruning makes of a whole library fitted to samples that are few a turn.
+
+    Smoothing flattens such samples, so they are taken as they are; brief windows forgive that the
+    law which is pruned is still far from the true one, longer ones would be out of phase.
+    """
+    law = library_fit(p, 2, monitor) if p.turns > COARSE and p.complete else None
+    if law is None:
+        return []
+    return prune_laws(p, [law], Elimination(), monitor, whole=True, long=long, turns=BRIEF)
+
+
 def enough(p: Prepared, candidates: Sequence[Candidate]) -> bool:
     """Whether the best law is short and leaves no more than noise."""
     if not candidates:
@@ -133,6 +162,8 @@ def enough(p: Prepared, candidates: Sequence[Candidate]) -> bool:
     best = ranked(candidates, p.samples)[0]
     most = 1.0 + LIKELY * np.sqrt(2.0 / p.samples)
     left = best.mean_square > most * max(p.unexplained, 1.0)
+    if not left and runs_away(best.law, p.data, best.initial, p.start_errors, p.nonnegative):
+        return False
     return not left and bool((best.law.coefficients != 0).sum(axis=1).max() <= TERMS)
 
 
@@ -162,8 +193,9 @@ def rich_candidates(p: Prepared, monitor: Monitor, *, long: bool) -> list[Candid
 
 
 def whole_is_enough(
-    p: Prepared, candidates: list[Candidate], monitor: Monitor, *, long: bool
-) -> bool:
+    p: Prepared, candidates: list[Candidate], monitor: Monitor, *, long: bool,
+    turns: float = TURNS,
+) -> bool:  # fmt: skip
     """Whether a law of whole powers is enough, and real powers gain nothing.
 
     Adds to `candidates` what its powers became when they were free.
@@ -173,7 +205,7 @@ def whole_is_enough(
     best = ranked(candidates, p.samples)[0]
     if not (best.law.exponents[:, p.nonnegative] != 0).any():
         return True
-    freed = prune_laws(p, [best.law], Elimination(), monitor, long=long)
+    freed = prune_laws(p, [best.law], Elimination(), monitor, long=long, turns=turns)
     candidates += freed
     # A law that came back as it was is no gain.
     least = score(best, p.samples) - GAIN
@@ -265,23 +297,24 @@ def trained(
     return thresholded(binarised(field))
 
 
-def window_length(p: Prepared) -> int:
+def window_length(p: Prepared, turns: float = TURNS) -> int:
     """Intervals of a window whose start is fitted: a few oscillations.
 
     Over many, a law that is nearly right is out of phase, and its residuals say nothing.
     """
-    return int(np.clip(TURNS / max(p.turns, 1e-9), SHORTEST, LONGEST))
+    return int(np.clip(turns / max(p.turns, 1e-9), SHORTEST * turns / TURNS, LONGEST))
 
 
 def prune_laws(
     p: Prepared, laws: Sequence[PowerSum], how: Elimination, monitor: Monitor, *,
-    whole: bool = False, long: bool | None = None,
+    whole: bool = False, long: bool | None = None, turns: float = TURNS,
 ) -> list[Candidate]:  # fmt: skip
     """The laws on the elimination paths of all given ones, with their mean square residuals.
 
     Args:
         whole: exponents are whole numbers and stay.
-        long: on windows of a few oscillations, else of one interval (default: in noise only).
+        long: on windows of several intervals, else of one (default: in noise only).
+        turns: clear extrema in a long window.
 
     Returns:
         A candidate's `origin` is the index of the law it was pruned from.
@@ -300,7 +333,7 @@ def prune_laws(
         problem, unknowns = ShortResiduals(coarse.refined(field, theta, accuracy), field), theta
     else:
         weight = np.where(p.constant, 0.0, 1.0 / np.maximum(p.noise, p.floor))
-        windows = cut(p.data, p.smooth, weight, window_length(p), shape=p.shape)
+        windows = cut(p.data, p.smooth, weight, window_length(p, turns), shape=p.shape)
         windows = windows.refined(field, theta, ACCURACY)
         problem = LongResiduals(windows, field, torch.as_tensor(p.nonnegative))
         unknowns = problem.pack(theta)

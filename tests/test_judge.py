@@ -72,6 +72,12 @@ def test_a_law_that_blows_up_is_the_worst() -> None:
     assert judged(polished(1, math.inf), FLOOR, 0).criterion == math.inf
 
 
+def test_a_law_that_runs_away_costs_some_constants_more() -> None:
+    steady, fragile = (judged(polished(2, 0.04), FLOOR, 0, fragile=f) for f in (False, True))
+    more = fragile.criterion - steady.criterion
+    assert 3 * price(1, 100) < more < 10 * price(1, 100)
+
+
 def test_states_without_data_do_not_count() -> None:
     law = PowerSum(np.eye(2), np.eye(2))
     two = Polished(law, law, np.ones((1, 2)), np.eye(4), all_free(law), np.array([1.0, 0.0]),

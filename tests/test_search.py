@@ -1,0 +1,50 @@
+"""The search where smoothing fails: oscillations and chaos sampled a few times a turn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from odediscovery.judge import ranked
+from odediscovery.monitor import Monitor
+from odediscovery.prepare import prepare
+from odediscovery.search import COARSE, coarse_laws, enough, library_fit, window_length
+from odediscovery.systems import simulate_system
+
+LORENZ = {((1, 0, 0), 0), ((0, 1, 0), 0), ((1, 0, 0), 1), ((0, 1, 0), 1), ((1, 0, 1), 1),
+          ((1, 1, 0), 2), ((0, 0, 1), 2)}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_chaos_that_is_sampled_coarsely_is_found_in_noise(seed: int) -> None:
+    prepared = prepare(simulate_system("lorenz", samples=120, until=15.0, noise=0.02, seed=seed))
+    assert prepared.turns > COARSE and not prepared.clean
+    found = coarse_laws(prepared, Monitor(), long=True)
+    assert enough(prepared, found)
+    law = ranked(found, prepared.samples)[0].law
+    terms = {
+        (tuple(int(w) for w in law.exponents[j]), int(i))
+        for i, j in np.argwhere(law.coefficients != 0)
+    }
+    assert terms == LORENZ
+
+
+def test_slow_curves_are_smoothed() -> None:
+    prepared = prepare(simulate_system("fsir", noise=0.02))
+    assert prepared.turns < COARSE
+    assert coarse_laws(prepared, Monitor(), long=True) == []
+
+
+def test_a_library_is_fitted_to_what_was_measured() -> None:
+    prepared = prepare(simulate_system("lorenz", samples=200, until=10.0))
+    law = library_fit(prepared, 2, Monitor())
+    assert law is not None
+    found = law.unscaled(prepared.scale.state, prepared.scale.time)
+    place = found.exponents.tolist().index([1.0, 0.0, 1.0])
+    assert found.coefficients[1, place] == pytest.approx(-1.0, abs=1e-3)
+
+
+def test_windows_are_brief_where_turns_are_many() -> None:
+    prepared = prepare(simulate_system("lorenz", samples=120, until=15.0, noise=0.02))
+    lengths = [window_length(prepared, turns) for turns in (1.0, 2.0, 5.0)]
+    assert lengths == sorted(lengths) and lengths[0] < lengths[-1]
