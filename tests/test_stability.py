@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-
 from networks import LOGISTIC, series_of
+
 from odediscovery import discover
 from odediscovery.powersum import PowerSum
 from odediscovery.stability import runs_away
