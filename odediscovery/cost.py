@@ -46,6 +46,12 @@ def all_free(law: PowerSum) -> Free:
     return a != 0, w != 0, b != 0, v != 0
 
 
+def none_free(law: PowerSum) -> Free:
+    """Nothing is fitted."""
+    a, w, b, v = (np.zeros(c.shape, dtype=bool) for c in law.constants)
+    return a, w, b, v
+
+
 def count(free: Free) -> int:
     """How many constants are free."""
     return int(sum(mask.sum() for mask in free))

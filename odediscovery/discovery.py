@@ -1,6 +1,6 @@
 """discover(): measured series in, readable equations out. The stages in their order.
 
-    prepare -> search (grow, train, prune) -> shortlist -> polish -> judge -> snap -> Discovery
+    prepare -> search (grow, train, prune) -> shortlist -> polish -> judge -> snap -> conclude
 
 Every stage takes one finished value and returns a new one; this is the only file that knows
 the order.
@@ -8,36 +8,27 @@ the order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
 from functools import partial
 
 import numpy as np
 import torch
 
-from odediscovery.cost import Free, price
-from odediscovery.equations import Equations
+from odediscovery.conclusion import conclude, constants, finished
+from odediscovery.cost import Free, none_free, price
 from odediscovery.errors import FitError
-from odediscovery.extract import network_of
-from odediscovery.honesty import structured
-from odediscovery.judge import (
-    Candidate,
-    Judged,
-    choose,
-    judged,
-    non_dominated,
-    score,
-    shortlist,
-)
+from odediscovery.judge import Candidate, Judged, choose, judged, score, shortlist
 from odediscovery.ladder import SETTLED
 from odediscovery.monitor import Monitor
-from odediscovery.polish import Polished, polish, residuals
+from odediscovery.polish import Polished, polish
 from odediscovery.powersum import Array, PowerSum
-from odediscovery.prepare import Prepared, linear_relation, pooled, prepare
+from odediscovery.prepare import Prepared, pooled, prepare
 from odediscovery.published import RECIPES, published
-from odediscovery.result import Discovery, FrontRow, Network
-from odediscovery.search import confirmed, search, window_length
+from odediscovery.result import Discovery
+from odediscovery.search import BRIEF, TURNS, confirmed, search, window_length
 from odediscovery.series import TimeSeries
 from odediscovery.settings import Settings
+from odediscovery.shooting import joined
 from odediscovery.snap import merged_law, snapped
 from odediscovery.stability import runs_away
 
@@ -45,8 +36,6 @@ from odediscovery.stability import runs_away
 FAR = 10.0
 # Members times windows are small tensors: a second thread waits longer than it works.
 THREADS = 1
-# Difference of the criterion below which another row is about as good.
-CLOSE = 4.0
 # Share of the variance that the best law leaves where it has lost the trajectories.
 LOST = 0.3
 # Multiple of what a law leaves of the windows that it may leave of trajectories it follows.
@@ -55,9 +44,6 @@ FOLLOWED = 2.0
 LOOKED, MOST = 3, 25
 # Share of an equation's largest term below which another one is no evidence.
 NEGLIGIBLE = 1e-6
-# Share of the variance that has to be explained before a law is claimed, and the same where what
-# is left is clearly no noise.
-POOR, DOUBTFUL = 0.5, 0.9
 
 
 def discover(
@@ -83,28 +69,43 @@ def discover(
     if settings.grow:
         prepared = confirmed(prepared, monitor)
     candidates = search(prepared, settings, monitor)
-    if lost(prepared, candidates) and not monitor.stopping():
-        # From one start nobody can follow chaos, or a fast oscillation in noise, to its end.
-        prepared = prepared.pieces(window_length(prepared))
+    whole, prepared = prepared, followed(prepared, candidates, monitor)
     rows = _polished_front(prepared, candidates, monitor)
     if not rows:
         raise FitError(
             "no equations could be integrated through the data; more samples, or fewer states "
             "(--states), may help"
         )
-    monitor.note(event="chosen", **_constants(prepared, rows[choose(rows)]))
+    monitor.note(event="chosen", **constants(prepared, rows[choose(rows)]))
     rows = _simplified(prepared, rows, monitor)
-    return _result(prepared, rows, choose(rows), series, settings, monitor)
+    chosen = choose(rows)
+    if prepared is not whole and not monitor.stopping():
+        rows[chosen] = _lengthened(whole, prepared, rows[chosen], monitor)
+    return conclude(prepared, rows, chosen, series, settings, monitor)
 
 
-def lost(p: Prepared, candidates: list[Candidate]) -> bool:
-    """Whether trajectories that are longer than the search looked cannot be followed to the end.
+def followed(whole: Prepared, candidates: list[Candidate], monitor: Monitor) -> Prepared:
+    """The series in pieces that the laws which are best on windows can follow.
+
+    From one start nobody can follow chaos, or a fast oscillation in noise, to its end.
+    """
+    p = whole
+    for turns in (TURNS, BRIEF):
+        length = window_length(whole, turns)
+        if monitor.stopping() or not lost(p, candidates, length):
+            break
+        p = whole.pieces(length)
+    return p
+
+
+def lost(p: Prepared, candidates: list[Candidate], length: int) -> bool:
+    """Whether trajectories much longer than `length` intervals cannot be followed to the end.
 
     None of the laws that are best on windows follows them: it explains too little of them, or in
     noise much less than of the windows. Which law happens to follow chaos would be luck.
     """
     longest = max(len(t.time) for t in p.data.trajectories)
-    if longest <= 2 * window_length(p):
+    if longest <= 2 * length:
         return False
     floor = SETTLED if p.clean else 0.0
     listed = shortlist(candidates, p.samples, floor, around=1)
@@ -146,13 +147,19 @@ def _polished_front(p: Prepared, candidates: list[Candidate], monitor: Monitor) 
         law, free = without_negligible(polished.law, polished.free, pooled(p.smooth))
         if law is not polished.law and polished.finite:
             polished = _polished(p, c, law, free, most)
-        if polished.finite:
+        kept = polished.finite and _printable(p, polished.law)
+        if kept:
             rows.append(judged(polished, _sigma(p), c.origin, fragile=_fragile(p, polished)))
         monitor.step(i + 1)
         monitor.note(event="candidate", origin=c.origin, complexity=c.law.complexity,
                      mean_square=c.mean_square, finite=polished.finite,
-                     criterion=rows[-1].criterion if polished.finite else None)  # fmt: skip
+                     criterion=rows[-1].criterion if kept else None)  # fmt: skip
     return rows
+
+
+def _printable(p: Prepared, law: PowerSum) -> bool:
+    """Whether numbers are large enough for its coefficients in the user's units."""
+    return bool(np.isfinite(law.unscaled(p.scale.state, p.scale.time).coefficients).all())
 
 
 def _fragile(p: Prepared, found: Polished) -> bool:
@@ -204,158 +211,28 @@ def _simplified(p: Prepared, rows: list[Judged], monitor: Monitor) -> list[Judge
     return simple
 
 
-def _constants(p: Prepared, row: Judged) -> dict[str, object]:
-    """The constants of a law in the user's units before snapping, for the log."""
-    law = row.polished.law.unscaled(p.scale.state, p.scale.time)
-    return {"coefficients": law.coefficients.tolist(), "exponents": law.exponents.tolist(),
-            "exponent_errors": row.polished.errors.exponents.tolist()}  # fmt: skip
+def _lengthened(whole: Prepared, p: Prepared, row: Judged, monitor: Monitor) -> Judged:
+    """The row with constants refined on longer pieces, judged on the same ones as before."""
+    monitor.stage("join pieces", 1)
 
+    def refit(q: Prepared, found: Polished) -> Polished:
+        return polish(found.law, q.data, found.initial, _sigma(q), floor=q.floor, free=found.free,
+                      nonnegative=q.nonnegative, shape=q.shape)  # fmt: skip
 
-def _equations(p: Prepared, row: Judged, series: TimeSeries) -> Equations:
-    """A polished law as equations in the user's units, with standard errors."""
-    polished = row.polished
-    law = polished.law.unscaled(p.scale.state, p.scale.time)
-    if law.inputs is not None:
-        return Equations.from_power_sum(series.states, law, time_name=series.time_name)
-    return Equations.from_power_sum(
-        series.states, law, time_name=series.time_name,
-        standard_errors=_unscaled_errors(p, polished),
-        snapped=(np.zeros(law.coefficients.shape, dtype=bool),
-                 (polished.law.exponents != 0) & ~polished.free[1]),
-    )  # fmt: skip
-
-
-def _unscaled_errors(p: Prepared, polished: Polished) -> PowerSum:
-    """Standard errors in the user's units.
-
-    A user's coefficient is A (s_i / T) prod_k s_k^-W[j, k]: its relative error also feels the
-    exponents, d ln A' = d ln A - sum_k ln(s_k) dW[j, k].
-    """
-    law, (free_a, free_w, *_) = polished.law, polished.free
-    a_places, w_places = np.argwhere(free_a), np.argwhere(free_w)
-    user = law.unscaled(p.scale.state, p.scale.time).coefficients
-    errors = np.zeros_like(law.coefficients)
-    log_scale = np.log(p.scale.state)
-    for row, (i, j) in enumerate(a_places):
-        gradient = np.zeros(len(polished.covariance))
-        gradient[row] = user[i, j] / law.coefficients[i, j]
-        for column, (monomial, k) in enumerate(w_places, start=len(a_places)):
-            if monomial == j:
-                gradient[column] = -user[i, j] * log_scale[k]
-        errors[i, j] = np.sqrt(max(float(gradient @ polished.covariance @ gradient), 0.0))
-    return PowerSum(errors, polished.errors.exponents)
-
-
-def _front_row(p: Prepared, row: Judged, series: TimeSeries, selected: bool) -> FrontRow:
-    squares = row.polished.plain_squares * p.scale.state**2
-    values = pooled(series)
-    spread = np.nansum((values - np.nanmean(values, axis=0)) ** 2)
-    equations = _equations(p, row, series)
-    return FrontRow(
-        equations, equations.complexity,
-        float(squares.sum() / row.polished.counts.sum()),
-        float(1.0 - squares.sum() / spread) if spread > 0 else 1.0, row.criterion, selected,
-    )  # fmt: skip
-
-
-def _front(
-    p: Prepared, rows: list[Judged], chosen: int, series: TimeSeries
-) -> tuple[FrontRow, ...]:
-    """Rows better than every simpler one, one a complexity: that of the chosen row is its own."""
-    best = non_dominated(rows, chosen, p.scale.state)
-    listed = sorted((_front_row(p, rows[i], series, i == chosen) for i in best),
-                    key=lambda row: (row.complexity, row.mse))  # fmt: skip
-    taken = next(row.complexity for row in listed if row.selected)
-    return tuple(
-        row for i, row in enumerate(listed)
-        if row.selected
-        or (row.complexity != taken and all(row.mse < other.mse for other in listed[:i]))
-    )  # fmt: skip
-
-
-def _result(
-    p: Prepared, rows: list[Judged], chosen: int, series: TimeSeries, settings: Settings,
-    monitor: Monitor,
-) -> Discovery:  # fmt: skip
-    best = rows[chosen].polished
-    front = _front(p, rows, chosen, series)
-    notes = [f"{series.states[i]} never changes: its equation is zero"
-             for i in np.flatnonzero(p.constant)]  # fmt: skip
-    notes += _undecided(p, front, series)
-    if any(row.equations.power_sum is None for row in front):
-        notes.append("complexity counts constants and states of sums of monomials, and nodes of "
-                     "the expression trees of other equations")  # fmt: skip
-    if rows[chosen].fragile:
-        notes.append("the equations run away from starts that are as likely as the fitted one")
-    if best.law.inputs is not None:
-        notes.append("standard errors are printed for sums of monomials only")
-    initial = best.initial if p.heads is None else best.initial[list(p.heads)]
-    if p.heads is not None:
-        size = len(p.data.trajectories[0].time)
-        notes.append("whole trajectories cannot be followed from one start: laws were judged, and "
-                     f"mse and r2 are, on pieces of {size} samples")  # fmt: skip
-    noise = np.sqrt(best.plain_squares / best.counts.clip(1)) * p.scale.state
-    left = [] if p.clean else structured(residuals(best.law, p.data, best.initial))
-    notes += [f"what the equations leave of {series.states[i]} is no noise: {found} runs of one "
-              f"sign where about {expected} are expected"
-              for i, found, expected in left]  # fmt: skip
-    return _finished(series, settings, monitor, front, initial * p.scale.state, noise,
-                     network_of(best.law, p.scale), notes,
-                     least=DOUBTFUL if left else POOR)  # fmt: skip
-
-
-def _undecided(p: Prepared, front: tuple[FrontRow, ...], series: TimeSeries) -> list[str]:
-    """What the data cannot tell apart, one sentence each."""
-    notes = []
-    chosen = next(row for row in front if row.selected)
-    close = [str(row.complexity) for row in front
-             if not row.selected and row.criterion < chosen.criterion + CLOSE]  # fmt: skip
-    if close:
-        notes.append("the data hardly prefer these equations to those of complexity "
-                     f"{', '.join(close)}")  # fmt: skip
-    relation = linear_relation(p)
-    if relation is not None:
-        weights, value = relation
-        terms = [f"{abs(c):.4g}*{state}".removeprefix("1*")
-                 for state, c in zip(series.states, weights, strict=True) if c]  # fmt: skip
-        signs = ["-" if c < 0 else "+" for c in weights if c]
-        text = " ".join(f"{sign} {term}" for sign, term in zip(signs, terms, strict=True))
-        text = text.removeprefix("+ ")
-        notes.append(f"{text} = {value:.4g} in all samples: equations that differ by this relation "
-                     "cannot be told apart; a trajectory with another value of it can")  # fmt: skip
-    return notes
+    longest = joined(whole, p, row.polished, refit)
+    if longest is row.polished:
+        return row
+    fixed = none_free(row.polished.law)
+    here = refit(p, dataclasses.replace(row.polished, law=longest.law, free=fixed))
+    if not here.finite:
+        return row
+    polished = dataclasses.replace(here, free=longest.free, errors=longest.errors,
+                                   covariance=longest.covariance)  # fmt: skip
+    return judged(polished, _sigma(p), row.origin, fragile=row.fragile)
 
 
 def _published(p: Prepared, series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
     """Members as a published recipe trains and reads them."""
     ended = published(series, p, settings, monitor)
-    return _finished(series, settings, monitor, ended.front, ended.initial, ended.noise,
+    return finished(series, settings, monitor, ended.front, ended.initial, ended.noise,
                      ended.network, ended.messages)  # fmt: skip
-
-
-def _finished(
-    series: TimeSeries, settings: Settings, monitor: Monitor, front: tuple[FrontRow, ...],
-    initial: Array, noise: Array, network: Network | None, notes: Sequence[str],
-    least: float = POOR,
-) -> Discovery:  # fmt: skip
-    """The result with what its reader should know.
-
-    Args:
-        least: share of the variance that the equations have to explain.
-    """
-    top = next(row for row in front if row.selected)
-    messages, outcome = list(series.messages), "converged"
-    if top.r2 < least:
-        outcome = "poor-fit"
-        messages.append(f"the best equations explain only {top.r2:.0%} of the variance: they are "
-                        f"no law of these data")  # fmt: skip
-    if reason := monitor.stopping():
-        outcome = "stopped"
-        messages.append(f"stopped ({reason}) after {monitor.seconds():.1f} s: this is the best so "
-                        f"far, not all members were finished")  # fmt: skip
-    return Discovery(
-        series=series, equations=top.equations, initial_values=initial, front=front, mse=top.mse,
-        r2=top.r2, r2_heldout=None, noise=noise, outcome=outcome,
-        messages=(*messages, *notes), settings=settings, seconds=round(monitor.seconds(), 3),
-        network=network, log=tuple(monitor.log),
-    )  # fmt: skip

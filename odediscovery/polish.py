@@ -255,13 +255,19 @@ def residual_squares(
     return squares, plain, counts
 
 
-def residuals(law: PowerSum, series: TimeSeries, initial: Array, rtol: float = RTOL) -> list[Array]:
-    """Law minus data [samples, states] a trajectory: nan where missing, inf where it blows up."""
+def solutions(law: PowerSum, series: TimeSeries, initial: Array, rtol: float = RTOL) -> list[Array]:
+    """The law's states at all times [samples, states] a trajectory, inf where it blows up."""
     found = []
     for t, x0 in zip(series.trajectories, initial, strict=True):
         y = _integrate(law, x0, t.time, rtol)
-        found.append(np.full_like(t.values, np.inf) if y is None else y - t.values)
+        found.append(np.full_like(t.values, np.inf) if y is None else y)
     return found
+
+
+def residuals(law: PowerSum, series: TimeSeries, initial: Array, rtol: float = RTOL) -> list[Array]:
+    """Law minus data [samples, states] a trajectory: nan where missing, inf where it blows up."""
+    found = solutions(law, series, initial, rtol)
+    return [y - t.values for y, t in zip(found, series.trajectories, strict=True)]
 
 
 def polish(

@@ -126,8 +126,9 @@ class PowerSum:
         With x_k = s_k x'_k:  A'[i, j] = A[i, j] * (T / s_i) * prod_k s_k ** W[j, k].
         """
         n = self.n_states
-        factor = np.exp(self.exponents[:, :n] @ np.log(scale))
-        a = self.coefficients * factor[None, :] * time_scale / scale[:, None]
+        with np.errstate(over="ignore", invalid="ignore"):  # inf where no number is large enough
+            factor = np.exp(self.exponents[:, :n] @ np.log(scale))
+            a = self.coefficients * factor[None, :] * time_scale / scale[:, None]
         inputs = None if self.inputs is None else self.inputs.rescaled(scale)
         return PowerSum(a, self.exponents.copy(), inputs)
 

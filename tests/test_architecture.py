@@ -53,10 +53,11 @@ LAYERS: tuple[dict[str, str], ...] = (
     {
         "fit": "", "grow": "", "polynomials": "", "prune": "", "extract": "", "polish": "",
         "judge": "polish", "snap": "judge polish", "honesty": "", "stability": "polish",
+        "shooting": "polish",
     },
     {
         "ladder": "", "exchange": "", "search": "exchange ladder", "published": "",
-        "discovery": "ladder published search",
+        "conclusion": "", "discovery": "conclusion ladder published search",
     },
     {"heatmaps": "", "plots": "heatmaps", "fronts": "plots", "progress": "", "estimator": ""},
     {

@@ -19,6 +19,7 @@ from odediscovery.discovery import lost
 from odediscovery.judge import Candidate
 from odediscovery.powersum import PowerSum
 from odediscovery.prepare import prepare
+from odediscovery.search import window_length
 
 QUICK = Settings(members=3, hidden=4, adam_steps=200, lbfgs_steps=10)
 
@@ -129,5 +130,7 @@ def test_chaos_in_noise_is_lost_and_an_oscillation_is_not() -> None:
         assert law is not None
         scaled = law.rescaled(prepared.scale.state, prepared.scale.time)
         whole = np.ones(law.n_states, dtype=bool)
-        told[system] = lost(prepared, [Candidate(scaled, prepared.initial, 1.0, 0, whole)])
+        told[system] = lost(
+            prepared, [Candidate(scaled, prepared.initial, 1.0, 0, whole)], window_length(prepared)
+        )
     assert told == {"lorenz": True, "lotka-volterra": False}
