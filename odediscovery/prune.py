@@ -113,6 +113,7 @@ class Elimination:
         tolerance: relative gain below which a refit counts as converged.
         near: two monomials whose exponents differ by less than this are tried as one.
         floor: sum of squares that integration and rounding errors alone explain.
+        alone: every member goes its own way to the end, also one that became what another is.
     """
 
     trials: int = 3
@@ -125,6 +126,7 @@ class Elimination:
     tolerance: float = 1e-4
     near: float = 0.5
     floor: float = 0.0
+    alone: bool = False
 
 
 def eliminate(
@@ -170,7 +172,8 @@ def eliminate(
         best[member] = torch.minimum(best[member], misfit + left * math.log(count))
         patience[member] -= (misfit > best[member]).long()
         alive = (patience[member] > 0) & (left > 1) & misfit.isfinite()
-        alive &= ~_repeated(left, fit.sum_of_squares + how.floor)
+        if not how.alone:
+            alive &= ~_repeated(left, fit.sum_of_squares + how.floor)
         step += 1
         monitor.step(step, float(fit.sum_of_squares.min()))
         if not alive.any() or monitor.stopping():

@@ -127,6 +127,15 @@ def test_hopeless_members_are_dropped() -> None:
     assert {p.member for p in paths(field, GROWTH, strict)} == {0}
 
 
+def test_members_that_became_what_another_one_is_leave_or_go_on_alone() -> None:
+    field = members_of([TOO_MUCH, TOO_MUCH], np.array([True]))
+    together = paths(field, GROWTH)
+    alone = paths(field, GROWTH, dataclasses.replace(HOW, alone=True))
+    sizes = {m: [p.size for p in alone if p.member == m] for m in (0, 1)}
+    assert sizes[0] == sizes[1] == [p.size for p in together if p.member == 0]
+    assert len([p for p in together if p.member == 1]) < len(sizes[1])
+
+
 def test_members_that_blow_up_leave_no_trace() -> None:
     wild = PowerSum(np.array([[1e6, -0.5]]), np.array([[9.0], [2.0]]))
     field = members_of([LOGISTIC, wild], np.array([True]))

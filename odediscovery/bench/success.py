@@ -74,7 +74,7 @@ def success_rate(
     for first in range(0, len(order), CHUNK):
         part = order[first : first + CHUNK]
         paths: dict[int, list[Candidate]] = defaultdict(list)
-        for candidate in prune_laws(p, [laws[i] for i in part], Elimination(), monitor):
+        for candidate in prune_laws(p, [laws[i] for i in part], Elimination(alone=True), monitor):
             paths[candidate.origin].append(candidate)
         for place, i in enumerate(part):
             rows[i] = _row(p, hidden[i], paths[place])
