@@ -2,6 +2,7 @@
 
 A state counts as sign-changing only when its negative part is more than noise explains; every
 other state is nonnegative with noise. A state that never changes gets a zero right-hand side.
+Where the user knows standard deviations of a state they are taken, and nothing is estimated.
 """
 
 from __future__ import annotations
@@ -14,14 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import find_peaks
 
+from odediscovery.knowledge import Knowledge
 from odediscovery.powersum import Array, PowerSum
-from odediscovery.series import Scale, TimeSeries, Trajectory
+from odediscovery.series import Scale, TimeSeries
 from odediscovery.smoothing import NOISY, estimate_noise, relative_noise, smooth
 
 # Below this share of a state's spread its noise is no concern of the search.
 CLEAN = 1e-4
 # Least noise of a sample, relative to the rms of all, by which it is weighed.
 LEAST_SHAPE = 0.1
+# Given standard deviations above this multiple of their median do not raise the state's noise, and
+# the second number is the most by which a sample's may differ from it: beyond, splines break down.
+UNUSUAL, MOST_SHAPE = 10.0, 1000.0
+# Ratio of the noise that is estimated to what is given from which on they contradict each other.
+CONTRADICTED = 3.0
 # Height of an extremum that counts, as a share of the state's standard deviation.
 PROMINENT = 0.2
 # Multiples of the noise by which samples spread along a linear relation at most, and across it at
@@ -39,13 +46,15 @@ class Prepared:
         data: states divided by their rms, time by the median sample interval.
         smooth: the same without noise and gaps.
         scale: what undoes the division.
-        noise: estimated standard deviation of the noise [states], dimensionless.
+        noise: standard deviation of the noise [states], estimated or as given, dimensionless.
         floor: residuals below this are rounding or integration error [states].
         nonnegative: bool [states].
         constant: bool [states], states that never change.
         shape: noise of every sample relative to `noise`, [samples, states] a trajectory.
         exact: a law that leaves nothing, if that is how it is known that there is no noise.
         heads: index of the first piece of each trajectory, if they were cut.
+        knowledge: what the user knows of the law, dimensionless, if anything.
+        messages: what the reader of a result should know of its noise, one each.
     """
 
     data: TimeSeries
@@ -58,11 +67,18 @@ class Prepared:
     shape: tuple[Array, ...]
     exact: PowerSum | None = None
     heads: tuple[int, ...] | None = None
+    knowledge: Knowledge | None = None
+    messages: tuple[str, ...] = ()
 
     @property
     def initial(self) -> Array:
         """Smoothed first states [trajectories, states]."""
         return np.stack([t.values[0] for t in self.smooth.trajectories])
+
+    @property
+    def whole(self) -> bool:
+        """Whether exponents are known to be whole numbers."""
+        return self.knowledge is not None and self.knowledge.integer
 
     @property
     def start_errors(self) -> Array:
@@ -106,9 +122,8 @@ class Prepared:
 
         def cut(series: TimeSeries) -> TimeSeries:
             parts = [
-                Trajectory(t.time[rows], t.values[rows], t.label)
-                for t in series.trajectories for rows in _runs(len(t.time), length)
-            ]  # fmt: skip
+                t.part(rows) for t in series.trajectories for rows in _runs(len(t.time), length)
+            ]
             return dataclasses.replace(series, trajectories=tuple(parts))
 
         shape = tuple(s[rows] for s in self.shape for rows in _runs(len(s), length))
@@ -161,6 +176,56 @@ def resolution(values: Array) -> float:
     return 0.0
 
 
+def given_noise(series: TimeSeries) -> tuple[Array, tuple[Array, ...]]:
+    """The standard deviations that the user knows: of each state, and how its samples vary.
+
+        noise = sqrt(mean(sigma^2)),    shape = sigma / noise
+
+    over all observed samples, where sigma counts as ten times its median at most in the mean: a
+    few samples that are hardly known at all do not make the others noisy.
+
+    Returns:
+        noise [states], nan where unknown, and shape, [samples, states] a trajectory, 1 where
+        unknown or missing.
+
+    >>> series = TimeSeries.from_arrays([0, 1, 2, 3], [8.0, 4.0, 2.0, 1.0], noise={"x0": 0.5})
+    >>> given_noise(series)[0].tolist()
+    [0.5]
+    """
+    known = [np.full(t.values.shape, np.nan) if t.sigma is None else t.sigma
+             for t in series.trajectories]  # fmt: skip
+    noise = np.full(series.n_states, np.nan)
+    for i, column in enumerate(np.concatenate(known).T):
+        sigma = column[np.isfinite(column)]
+        if len(sigma):
+            noise[i] = np.sqrt(np.mean(np.minimum(sigma, UNUSUAL * np.median(sigma)) ** 2))
+    shape = tuple(np.clip(np.nan_to_num(s / noise, nan=1.0), 1.0 / MOST_SHAPE, MOST_SHAPE)
+                  for s in known)  # fmt: skip
+    return noise, shape
+
+
+def _contradictions(series: TimeSeries, given: Array, looks: Array) -> tuple[str, ...]:
+    """What the data say against the noise that was given, one sentence a state.
+
+    Args:
+        given: standard deviation of the noise [states], nan where it was not given.
+        looks: what is estimated; 0 where the samples are too few to tell.
+    """
+    messages = []
+    for i in np.flatnonzero((given > 0) & (looks > 0)):
+        ratio = float(looks[i] / given[i])
+        off = max(ratio, 1.0 / ratio)
+        if off > CONTRADICTED:
+            times = f"{off:.0f}" if off < 1000 else "over 1000"
+            # Changes between samples only add to the estimate: a smaller one is no effect of them.
+            which, unless = ("larger", ", unless it changes too fast between samples to tell")
+            if ratio < 1:
+                which, unless = "smaller", ""
+            messages.append(f"the noise of {series.states[i]} looks {times} times {which} than its "
+                            f"standard deviations say{unless}")  # fmt: skip
+    return tuple(messages)
+
+
 def prepare(series: TimeSeries) -> Prepared:
     """The series made dimensionless, with its noise, signs and resolution."""
     scale = Scale.of(series)
@@ -171,8 +236,12 @@ def prepare(series: TimeSeries) -> Prepared:
     spread, shape = np.nanstd(values, axis=0), relative_noise(data)
     measurable = estimate_noise(data) > CLEAN * spread
     measurable |= estimate_noise(data, shape) > NOISY * spread
-    shape = tuple(np.where(measurable, s, 1.0) for s in shape)
-    noise = estimate_noise(data, shape)
+    given, own = given_noise(data)
+    known = np.isfinite(given)
+    shape = tuple(np.where(known, g, np.where(measurable, s, 1.0))
+                  for g, s in zip(own, shape, strict=True))  # fmt: skip
+    looks = estimate_noise(data, shape)
+    noise = np.where(known, given, looks)
     # No sample weighs so much that a solver's error would be evidence.
     shape = tuple(np.maximum(s, LEAST_SHAPE) for s in shape)
     rounding = np.array([resolution(column) for column in pooled(series).T]) / scale.state
@@ -182,7 +251,8 @@ def prepare(series: TimeSeries) -> Prepared:
     explained = np.maximum(4.0 * noise * np.concatenate(shape), floor)
     nonnegative = np.nanmin(values + explained, axis=0) >= 0.0
     smoothed = smooth(data, noise, nonnegative, shape)
-    return Prepared(data, smoothed, scale, noise, floor, nonnegative, constant, shape)
+    return Prepared(data, smoothed, scale, noise, floor, nonnegative, constant, shape,
+                    messages=_contradictions(series, given, looks))  # fmt: skip
 
 
 def linear_relation(p: Prepared) -> tuple[Array, float] | None:

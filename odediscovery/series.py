@@ -9,11 +9,9 @@ name the line and the column.
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from odediscovery.errors import InputError
 from odediscovery.files import write_whole
-from odediscovery.sheets import frame_table, read_table
-from odediscovery.table import Table, clean_name
+from odediscovery.sheets import array_deviations, csv_text, float_arrays, frame_table, read_table
+from odediscovery.table import Table, assigned, check_names, with_levels
 
 Array = NDArray[np.float64]
 
@@ -40,11 +38,23 @@ class Trajectory:
         time: sample times [n], strictly increasing.
         values: states at these times [n, states], nan where missing.
         label: what tells it from the others, empty if there are no others.
+        sigma: standard deviations of the values [n, states], nan where unknown or missing; None
+            if nothing is known of them.
     """
 
     time: Array
     values: Array
     label: str = ""
+    sigma: Array | None = None
+
+    def part(self, samples: slice) -> Trajectory:
+        """Some of its samples, under the same label.
+
+        >>> Trajectory(np.arange(3.0), np.ones((3, 1))).part(slice(2)).time.tolist()
+        [0.0, 1.0]
+        """
+        sigma = None if self.sigma is None else self.sigma[samples]
+        return Trajectory(self.time[samples], self.values[samples], self.label, sigma)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +90,8 @@ class TimeSeries:
         cls, time: ArrayLike | list[ArrayLike], values: ArrayLike | list[ArrayLike],
         states: Sequence[str] | None = None, *, labels: Sequence[str] | None = None,
         time_name: str = "t", units: Mapping[str, str] | None = None,
+        sigma: ArrayLike | Sequence[ArrayLike | None] | None = None,
+        noise: Mapping[str, float] | None = None,
     ) -> TimeSeries:  # fmt: skip
         """A checked series from arrays.
 
@@ -90,10 +102,14 @@ class TimeSeries:
             labels: one a trajectory; by default 1, 2, ... when there are several.
             time_name: name of the time.
             units: unit of a state or of the time, by name.
+            sigma: standard deviations of the values, shaped like these, in their units; a state
+                of which all are nan has unknown noise.
+            noise: standard deviation of all values of a state, by its name.
 
         Raises:
             InputError: shapes that do not fit, bad names, times that do not increase, infinite
-                values, or fewer samples than can be fitted.
+                values, standard deviations that are not positive, or fewer samples than can be
+                fitted.
 
         >>> series = TimeSeries.from_arrays([0, 1, 2, 3], [1.0, 0.5, 0.25, 0.125], ["mass"])
         >>> series.states, series.n_samples
@@ -111,12 +127,12 @@ class TimeSeries:
             labels = [str(k + 1) for k in range(len(times))] if several else [""]
         if len(labels) != len(times) or len(set(labels)) != len(labels):
             raise InputError(f"give {len(times)} distinct labels, one a trajectory")
-        pairs = [_float_arrays(t, v) for t, v in zip(times, blocks, strict=True)]
+        pairs = [float_arrays(t, v) for t, v in zip(times, blocks, strict=True)]
         width = pairs[0][1].shape[1]
         if any(v.shape[1] != width for _, v in pairs):
             raise InputError("every trajectory needs the same number of states")
         names = [f"x{k}" for k in range(width)] if states is None else list(states)
-        _check_names([time_name, *names], width + 1)
+        check_names([time_name, *names], width + 1)
         trajectories = []
         for (t, v), label in zip(pairs, labels, strict=True):
             rows = [f"sample {k}" for k in range(len(t))]
@@ -126,12 +142,16 @@ class TimeSeries:
                 )
             trajectories.append(_trajectory(t, v, label, rows, time_name))
         _check_enough(trajectories, names)
-        return cls(tuple(names), tuple(trajectories), time_name, dict(units or {}))
+        given: Any = sigma if several and sigma is not None else [sigma] * len(times)
+        deviations = array_deviations(given, [v for _, v in pairs], labels, names)
+        known = _with_sigma(trajectories, names, deviations, noise)
+        return cls(tuple(names), known, time_name, dict(units or {}))
 
     @classmethod
     def from_frame(
         cls, frame: pd.DataFrame, time: str | None = None, states: Sequence[str] | None = None,
-        group: str | Sequence[str] | None = None,
+        group: str | Sequence[str] | None = None, *,
+        sigma: Mapping[str, str] | str | None = None, noise: Mapping[str, float] | None = None,
     ) -> TimeSeries:  # fmt: skip
         """A checked series from a pandas DataFrame, by the rules of `load_csv`.
 
@@ -141,6 +161,9 @@ class TimeSeries:
             time: column of the times; by default the one called t or time, else the first.
             states: columns of the states; by default all other columns of numbers.
             group: column, or several, whose values tell the trajectories apart.
+            sigma: column of standard deviations by state, {"S": "S_sd"} or "S=S_sd,I=I_sd", in the
+                unit of the state; these columns are no states by default.
+            noise: standard deviation of all values of a state, by its name.
 
         Raises:
             InputError: the frame or a name is wrong; the message names the line (the header is
@@ -150,17 +173,21 @@ class TimeSeries:
         >>> TimeSeries.from_frame(frame).states
         ('mass',)
         """
-        return _series_of(frame_table(frame, "the frame"), "the frame", time, states, group)
+        table = frame_table(frame, "the frame")
+        return _series_of(table, "the frame", time, states, group, sigma, noise)
 
     def to_frame(self) -> pd.DataFrame:
-        """The series as one table: (group column,) time, states; one line a sample."""
-        group = group_column(self)
+        """The series as one table: (group column,) time, states (, standard deviations); one
+        line a sample."""
+        group, deviations = group_column(self), sigma_columns(self)
         labels = [trajectory.label for trajectory in self.trajectories]
         if not all(labels) or len(set(labels)) < len(labels):
             labels = [str(k + 1) for k in range(len(labels))]
         blocks = []
         for trajectory, label in zip(self.trajectories, labels, strict=True):
             block = pd.DataFrame(trajectory.values, columns=list(self.states))
+            for state, name in deviations.items():
+                block[name] = _sigma(trajectory)[:, self.states.index(state)]
             block.insert(0, self.time_name, trajectory.time)
             if group is not None:
                 block.insert(0, group, label)
@@ -202,15 +229,17 @@ class Scale:
     def apply(self, series: TimeSeries) -> TimeSeries:
         """The dimensionless series."""
         trajectories = tuple(
-            Trajectory(t.time / self.time, t.values / self.state, t.label)
+            Trajectory(t.time / self.time, t.values / self.state, t.label,
+                       None if t.sigma is None else t.sigma / self.state)
             for t in series.trajectories
-        )
+        )  # fmt: skip
         return TimeSeries(series.states, trajectories, series.time_name, {}, series.messages)
 
 
 def load_csv(
     path: str | os.PathLike[str], time: str | None = None, states: Sequence[str] | None = None,
-    group: str | Sequence[str] | None = None,
+    group: str | Sequence[str] | None = None, *, sigma: Mapping[str, str] | str | None = None,
+    noise: Mapping[str, float] | None = None,
 ) -> TimeSeries:  # fmt: skip
     """Read a table of measurements: a header with column names, then one line a sample.
 
@@ -222,30 +251,27 @@ def load_csv(
             become days since the first; by default the one called t or time, else the first.
         states: columns of the states; by default all other columns of numbers.
         group: column, or several, whose values tell the trajectories apart.
+        sigma: column of standard deviations by state, {"S": "S_sd"} or "S=S_sd,I=I_sd", in the
+            unit of the state; these columns are no states by default.
+        noise: standard deviation of all values of a state, by its name.
 
     Raises:
         InputError: the file or a name is wrong, or a library that reads it is missing; the
             message names the line (the header is line 1) and the column.
     """
-    return _series_of(read_table(Path(path)), path, time, states, group)
+    return _series_of(read_table(Path(path)), path, time, states, group, sigma, noise)
 
 
 def write_csv(series: TimeSeries, path: str | os.PathLike[str]) -> None:
     """Write the series as a table that `load_csv` reads back to the same numbers.
 
-    Several trajectories get a column of labels in front (see `group_column`). The file appears
-    whole or not at all.
+    Several trajectories get a column of labels in front (see `group_column`), known standard
+    deviations columns behind (see `sigma_columns`). The file appears whole or not at all.
 
     Raises:
         OSError: the file cannot be written.
     """
-    frame = series.to_frame()
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(frame.columns)
-    for row in frame.itertuples(index=False, name=None):
-        writer.writerow([_cell(value) for value in row])
-    write_whole(Path(path), buffer.getvalue().encode())
+    write_whole(Path(path), csv_text(series.to_frame()).encode())
 
 
 def group_column(series: TimeSeries) -> str | None:
@@ -261,16 +287,46 @@ def group_column(series: TimeSeries) -> str | None:
     return name
 
 
+def sigma_columns(series: TimeSeries) -> dict[str, str]:
+    """The columns of standard deviations that `write_csv` and `to_frame` append, by state.
+
+    They are what `load_csv` takes as `sigma`. For S it is called "S_sd", with underscores appended
+    if another column has that name.
+
+    >>> sigma_columns(TimeSeries.from_arrays([0, 1, 2, 3], [1, 2, 3, 4], ["S"], noise={"S": 0.1}))
+    {'S': 'S_sd'}
+    """
+    known = np.any([np.isfinite(_sigma(t)).any(axis=0) for t in series.trajectories], axis=0)
+    taken = {*series.states, series.time_name, group_column(series)}
+    columns: dict[str, str] = {}
+    for i in map(int, np.flatnonzero(known)):
+        name = f"{series.states[i]}_sd"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        columns[series.states[i]] = name
+    return columns
+
+
 def _series_of(
     table: Table, source: object, time: str | None, states: Sequence[str] | None,
-    group: str | Sequence[str] | None,
+    group: str | Sequence[str] | None, sigma: Mapping[str, str] | str | None,
+    noise: Mapping[str, float] | None,
 ) -> TimeSeries:  # fmt: skip
     """The series in a table; `source` names it in messages."""
     if not table.lines:
         raise InputError(f"{source} holds a header but no data; add one line a sample")
     groups = table.chosen(group, "group column")
-    time_name = _time_column(time, table, groups)
-    chosen, messages = _state_columns(states, table, time_name, groups)
+    time_name = table.time_column(time, groups)
+    deviations = assigned(sigma, "column of standard deviations")
+    taken = {**dict.fromkeys(groups, "a group column"), time_name: "the time"}
+    for state, name in deviations.items():
+        name = deviations[state] = table.chosen([name], "column of standard deviations")[0]
+        if name in groups or name == time_name:
+            raise InputError(f"column {name!r} is {taken[name]}, so it cannot hold the standard "
+                             f"deviations of {state!r}")  # fmt: skip
+    taken |= {name: f"the standard deviation of {state!r}" for state, name in deviations.items()}
+    chosen, messages = table.state_columns(states, taken)
     if not chosen:
         raise InputError(f"{source}: no column of numbers besides the time {time_name!r}; "
                          "expected at least one state")  # fmt: skip
@@ -278,86 +334,41 @@ def _series_of(
     if since:
         messages.append(f"Column {time_name!r} holds dates: time is counted in days since {since}.")
     values = np.stack([table.numbers(name, "state") for name in chosen], axis=1)
+    errors = table.deviations(deviations, chosen, values)
     hint = f", in days since {since}" if since else ""
     if not groups:
         hint += "; if the file holds several trajectories, name the column that tells them apart " \
             "as group"  # fmt: skip
-    trajectories = []
+    trajectories, sigma_of_runs = [], []
     for label, rows in table.groups(groups).items():
         lines = [f"line {table.lines[k]}" for k in rows]
         trajectories.append(_trajectory(times[rows], values[rows], label, lines, time_name, hint))
+        sigma_of_runs.append(errors[rows])
     _check_enough(trajectories, chosen)
     for name, column in zip(chosen, values.T, strict=True):
         if missing := int(np.isnan(column).sum()):
             messages.append(f"Column {name!r} lacks {missing} of {len(column)} values.")
     units = {time_name: "days"} if since else {}
-    return TimeSeries(tuple(chosen), tuple(trajectories), time_name, units, tuple(messages))
+    known = _with_sigma(trajectories, chosen, sigma_of_runs, noise)
+    return TimeSeries(tuple(chosen), known, time_name, units, tuple(messages))
 
 
-def _state_columns(
-    states: Sequence[str] | None, table: Table, time_name: str, groups: Sequence[str]
-) -> tuple[list[str], list[str]]:
-    """The states, by default every column of numbers, and what was left out so far."""
-    chosen = table.chosen(states, "state")
-    for name in chosen:
-        if name == time_name or name in groups:
-            use = "the time" if name == time_name else "a group column"
-            raise InputError(f"column {name!r} is {use}, so it cannot be a state")
-    messages = [*table.messages]
-    if states is None:
-        rest = [name for name in table.columns if name != time_name and name not in groups]
-        chosen = [name for name in rest if not table.is_text(name)]
-        messages += [f"Column {name!r} holds text and was left out."
-                     for name in rest if name not in chosen]  # fmt: skip
-    return chosen, messages
+def _sigma(trajectory: Trajectory) -> Array:
+    """Standard deviations [n, states], nan where unknown."""
+    known = trajectory.sigma
+    return np.full(trajectory.values.shape, np.nan) if known is None else known
 
 
-def _time_column(time: str | None, table: Table, groups: Sequence[str]) -> str:
-    if time is not None:
-        return table.chosen([time], "time column")[0]
-    names = [name for name in table.columns if name not in groups]
-    for wanted in ("t", "time"):
-        for name in names:
-            if name == wanted:
-                return name
-    for name in names:
-        if name.lower() in ("t", "time"):
-            return name
-    if not names:
-        raise InputError("no column is left for the time besides the group columns")
-    return names[0]
-
-
-def _cell(value: float | str) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if np.isnan(value) else repr(float(value))
-
-
-def _float_arrays(time: ArrayLike, values: ArrayLike) -> tuple[Array, Array]:
-    try:
-        t, v = np.array(time, dtype=np.float64), np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"times and values should be arrays of numbers: {error}") from None
-    if v.ndim == 1:
-        v = v[:, None]
-    if t.ndim != 1 or v.ndim != 2 or len(t) != len(v) or v.shape[1] == 0:
-        raise InputError(
-            f"expected times [n] and values [n, states], got shapes {t.shape} and {v.shape}"
-        )
-    return t, v
-
-
-def _check_names(names: Sequence[str], expected: int) -> None:
-    if len(names) != expected:
-        raise InputError(f"expected {expected - 1} names of states, got {len(names) - 1}")
-    for name in names:
-        if not isinstance(name, str) or not name or name != clean_name(name):
-            raise InputError(
-                f"a name should be text on one line without outer blanks, got {name!r}"
-            )
-        if names.count(name) > 1:
-            raise InputError(f"the name {name!r} is given twice; every column needs its own")
+def _with_sigma(
+    trajectories: Sequence[Trajectory], names: Sequence[str], sigma: Sequence[Array],
+    noise: Mapping[str, float] | None,
+) -> tuple[Trajectory, ...]:  # fmt: skip
+    """Trajectories with their standard deviations, None where nothing is known of them."""
+    known = with_levels(sigma, [run.values for run in trajectories], names, noise)
+    return tuple(
+        replace(run, sigma=None if np.isnan(block).all() else block)
+        for run, block in zip(trajectories, known, strict=True)
+    )
 
 
 def _trajectory(

@@ -9,10 +9,10 @@ January no program can know. What a table means as a time series is decided in `
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +21,14 @@ from odediscovery.errors import InputError, unknown_name
 
 Array = NDArray[np.float64]
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII)
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII)
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _MISSING = frozenset(["", "na", "n/a", "nan", "null", "none"])
 _DATE = re.compile(
     r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?", re.ASCII
 )
 _OTHER_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?", re.ASCII)
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,19 +54,24 @@ class Table:
             self._number(cell) is not None or _INFINITE.fullmatch(cell) for cell in cells
         )
 
-    def numbers(self, name: str, use: str) -> Array:
+    def numbers(self, name: str, use: str, gaps: bool = True) -> Array:
         """A column as numbers [rows], nan where missing; `use` is its role in messages.
+
+        Args:
+            gaps: whether to advise an empty cell in place of a wrong one, and to refuse a column
+                that has no value at all.
 
         Raises:
             InputError: a cell that is no number, an infinite one, or no value at all.
         """
+        mend = "correct it or leave the cell empty" if gaps else "correct it"
         values = np.full(len(self.lines), np.nan)
         cells = self.columns[name]
         if self.is_text(name):
             k = next(k for k, cell in enumerate(cells) if not is_missing(cell))
             raise InputError(
                 f"line {self.lines[k]}, column {name!r}: expected numbers for the {use}, but the "
-                f"column holds text such as {_short(cells[k])}"
+                f"column holds text such as {shortened(cells[k])}"
             )
         for k, cell in enumerate(cells):
             if is_missing(cell):
@@ -76,13 +80,13 @@ class Table:
             where = f"line {self.lines[k]}, column {name!r}"
             if value is None and not _INFINITE.fullmatch(cell):
                 comma = " with a decimal comma" if self.decimal == "," else ""
-                raise InputError(f"{where}: expected a number{comma}, got {_short(cell)}; correct "
-                                 "it or leave the cell empty")  # fmt: skip
+                raise InputError(
+                    f"{where}: expected a number{comma}, got {shortened(cell)}; {mend}"
+                )
             if value is None or np.isinf(value):
-                raise InputError(f"{where}: {_short(cell)} is infinite; correct it or leave the "
-                                 "cell empty")  # fmt: skip
+                raise InputError(f"{where}: {shortened(cell)} is infinite; {mend}")
             values[k] = value
-        if np.isnan(values).all():
+        if gaps and np.isnan(values).all():
             raise InputError(f"column {name!r} has no values; fill it, or leave it out by naming "
                              "the states to use")  # fmt: skip
         return values
@@ -107,7 +111,7 @@ class Table:
         if filled and _OTHER_DATE.fullmatch(cells[filled[0]]):
             raise InputError(
                 f"line {self.lines[filled[0]]}, column {name!r}: expected numbers or ISO dates for "
-                f"the time, got {_short(cells[filled[0]])}; write dates as 2020-03-01 or "
+                f"the time, got {shortened(cells[filled[0]])}; write dates as 2020-03-01 or "
                 "2020-03-01 12:00"
             )
         return self.numbers(name, "time"), ""
@@ -145,6 +149,71 @@ class Table:
                 raise InputError(f"{kind} {name!r} is named twice; name every column once")
         return picked
 
+    def time_column(self, wanted: str | None, groups: Sequence[str]) -> str:
+        """The column of times: the wanted one, else the one called t or time, else the first.
+
+        Raises:
+            InputError: an unknown name, or no column besides the groups.
+        """
+        if wanted is not None:
+            return self.chosen([wanted], "time column")[0]
+        names = [name for name in self.columns if name not in groups]
+        for usual in ("t", "time"):
+            for name in names:
+                if name == usual:
+                    return name
+        for name in names:
+            if name.lower() in ("t", "time"):
+                return name
+        if not names:
+            raise InputError("no column is left for the time besides the group columns")
+        return names[0]
+
+    def state_columns(
+        self, wanted: str | Sequence[str] | None, taken: Mapping[str, str]
+    ) -> tuple[list[str], list[str]]:
+        """The states, by default every column of numbers, and what was left out so far.
+
+        Args:
+            taken: what other columns are, such as "the time", by name.
+
+        Raises:
+            InputError: an unknown, repeated or taken name.
+        """
+        chosen = self.chosen(wanted, "state")
+        for name in chosen:
+            if name in taken:
+                raise InputError(f"column {name!r} is {taken[name]}, so it cannot be a state")
+        messages = [*self.messages]
+        if wanted is None:
+            rest = [name for name in self.columns if name not in taken]
+            chosen = [name for name in rest if not self.is_text(name)]
+            messages += [f"Column {name!r} holds text and was left out."
+                         for name in rest if name not in chosen]  # fmt: skip
+        return chosen, messages
+
+    def deviations(self, columns: Mapping[str, str], states: Sequence[str], values: Array) -> Array:
+        """Standard deviations of measured states [rows, states], nan where unknown.
+
+        Args:
+            columns: the column of standard deviations, by state.
+            states: names of the states.
+            values: what was measured, [rows, states], nan where missing.
+
+        Raises:
+            InputError: a state that is not among them, or an observed value whose standard
+                deviation is missing or not positive.
+        """
+        sigma = np.full(values.shape, np.nan)
+        for state, column in columns.items():
+            if state not in states:
+                raise unknown_name("state with a column of standard deviations", state, states)
+            i = list(states).index(state)
+            read = self.numbers(column, "standard deviations", gaps=False)
+            places = [f"line {line}, column {column!r}" for line in self.lines]
+            sigma[:, i] = known_deviations(read, values[:, i], places, state)
+        return sigma
+
     def _dates(self, name: str, rows: Sequence[int]) -> dict[int, datetime]:
         """The dates in some rows of a column, all of the kind that stands in the first of them."""
         cells, found = self.columns[name], {}
@@ -156,12 +225,12 @@ class Table:
             except ValueError:
                 raise InputError(
                     f"{where}: expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
-                    f"{_short(cell)}; correct it"
+                    f"{shortened(cell)}; correct it"
                 ) from None
             if _kind_of_date(cell) != kind:
                 raise InputError(
                     f"{where}: expected {kind} as in line {self.lines[rows[0]]}, got "
-                    f"{_kind_of_date(cell)}, {_short(cell)}; write all times alike"
+                    f"{_kind_of_date(cell)}, {shortened(cell)}; write all times alike"
                 )
         return found
 
@@ -170,7 +239,97 @@ class Table:
             if "." in cell:
                 return None
             cell = cell.replace(",", ".")
-        return float(cell) if _NUMBER.fullmatch(cell) else None
+        return float(cell) if NUMBER.fullmatch(cell) else None
+
+
+def known_deviations(sigma: Array, values: Array, places: Sequence[str], state: str) -> Array:
+    """Standard deviations of the values of a state [samples], nan where it has no value.
+
+    Args:
+        sigma: as given, in the unit of the state.
+        values: what was measured, nan where missing.
+        places: what names every sample in messages.
+        state: its name.
+
+    Raises:
+        InputError: not positive and finite where there is a value.
+
+    >>> sigma, values = np.array([0.1, 0.2]), np.array([5.0, np.nan])
+    >>> known_deviations(sigma, values, ["line 2", "line 3"], "S").tolist()
+    [0.1, nan]
+    """
+    seen = np.isfinite(values)
+    for k in map(int, np.flatnonzero(seen & ~((sigma > 0) & np.isfinite(sigma)))):
+        got = "none" if np.isnan(sigma[k]) else f"{sigma[k]:.10g}"
+        raise InputError(
+            f"{places[k]}: expected a positive standard deviation of the {state!r} measured there, "
+            f"got {got}; give one, or leave that value of {state!r} out"
+        )
+    known: Array = np.where(seen, sigma, np.nan)
+    return known
+
+
+def with_levels(
+    sigma: Sequence[Array], values: Sequence[Array], names: Sequence[str],
+    noise: Mapping[str, float] | None,
+) -> list[Array]:  # fmt: skip
+    """Standard deviations [samples, states] a trajectory, those of some states the same everywhere.
+
+    Args:
+        sigma: the standard deviations, nan where unknown.
+        values: what was measured, nan where missing.
+        names: of the states.
+        noise: standard deviation by state.
+
+    Raises:
+        InputError: an unknown state, one whose deviations are known, or no positive number.
+
+    >>> with_levels([np.full((1, 1), np.nan)], [np.ones((1, 1))], ["S"], {"S": 2.0})[0].tolist()
+    [[2.0]]
+    """
+    blocks = list(sigma)
+    for name, level in (noise or {}).items():
+        if name not in names:
+            raise unknown_name("state with a noise level", name, names)
+        if not isinstance(level, Real) or not 0.0 < float(level) < np.inf:
+            raise InputError(
+                f"noise level of {name!r}: expected a positive number in its unit, got {level!r}; "
+                "give its standard deviation"
+            )
+        i = list(names).index(name)
+        if any(np.isfinite(block[:, i]).any() for block in blocks):
+            raise InputError(
+                f"state {name!r} has both standard deviations and a noise level; give one of them"
+            )
+        here = np.arange(len(names)) == i
+        blocks = [np.where(here & np.isfinite(value), float(level), block)
+                  for block, value in zip(blocks, values, strict=True)]  # fmt: skip
+    return blocks
+
+
+def assigned(texts: Mapping[str, str] | str | None, kind: str) -> dict[str, str]:
+    """Names given by the user (or one text such as "S=S_sd,I=I_sd") as pairs.
+
+    Raises:
+        InputError: text that is no such list, or a name given twice.
+
+    >>> assigned("S=S_sd, I = I_sd", "column of standard deviations")
+    {'S': 'S_sd', 'I': 'I_sd'}
+    """
+    if not isinstance(texts, str):
+        return dict(texts or {})
+    pairs: dict[str, str] = {}
+    for part in texts.split(","):
+        state, sign, column = (piece.strip() for piece in part.partition("="))
+        if not sign or not state or not column:
+            raise InputError(
+                f"{kind}: expected STATE=COLUMN, parted by commas, got {part.strip()!r}; write "
+                "S=S_sd,I=I_sd"
+            )
+        if state in pairs:
+            raise InputError(f"{kind}: state {state!r} is named twice; name every state once")
+        pairs[state] = column
+    return pairs
 
 
 def is_missing(cell: str) -> bool:
@@ -197,103 +356,27 @@ def clean_name(cell: str) -> str:
     return re.sub(r"\s*[\r\n]+\s*", " ", cell.strip())
 
 
-def read_content(path: Path) -> bytes:
-    """The content of a file.
+def check_names(names: Sequence[str], expected: int) -> None:
+    """Whether there are as many names, of the time and of states, as expected, all different.
 
     Raises:
-        InputError: missing, a folder or unreadable.
+        InputError: too many or few, repeated, or no text on one line.
     """
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give the path of a CSV file")
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot read {path}: {reason}") from None
-
-
-def read_text(path: Path) -> tuple[str, int]:
-    """The content of a text file in UTF-8 from its first line that is not blank, and its number.
-
-    Raises:
-        InputError: missing, a folder, unreadable, empty, binary or in another encoding.
-    """
-    content = read_content(path)
-    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise InputError(f"{path} is text in UTF-16; save it as CSV in UTF-8")
-    if b"\x00" in content:
-        raise InputError(f"{path} is no text file; save the table as CSV in UTF-8")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{path} is not UTF-8: byte 0x{content[error.start]:02x} in line {line}; save it as "
-            "CSV in UTF-8"
-        ) from None
-    if _CONTROL.search(text):
-        raise InputError(f"{path} is no text file; save the table as CSV in UTF-8")
-    if not text.strip():
-        raise InputError(f"{path} is empty; expected a header and one line a sample")
-    blank = re.match(r"([ \t]*(\r\n|\n|\r))*", text)
-    start = blank.end() if blank else 0
-    return text[start:], len(text[:start].splitlines()) + 1
-
-
-def separator(text: str) -> str:
-    """The character that parts the columns of the first line: the most frequent outside quotes."""
-    header = re.sub(r'"[^"]*"', "", text.splitlines()[0])
-    return max(",;\t", key=header.count)
-
-
-def table_of(
-    rows: Sequence[Sequence[str]], lines: Sequence[int], source: object, sep: str = ""
-) -> Table:
-    """The table in rows of cells, the header first.
-
-    Args:
-        rows: cells of text, as many in every row.
-        lines: line of every row.
-        source: where the rows come from, for messages: a path or "the frame".
-        sep: what parted the cells, if text did.
-
-    Raises:
-        InputError: repeated, missing or numeric column names.
-    """
-    kept = [k for k, row in enumerate(rows) if k and any(cell.strip() for cell in row)]
-    header = [clean_name(cell) for cell in rows[0]]
-    _check_header(header, lines[0], source, sep)
-    body = [[cell.strip() for cell in rows[k]] for k in kept]
-    columns = {name: [row[i] for row in body] for i, name in enumerate(header) if name}
-    messages = [
-        f"Column {i + 1} has no name and was left out."
-        for i, name in enumerate(header)
-        if not name and any(row[i] for row in body)
-    ]
-    comma = sep in (";", "\t") and any(
-        _DECIMAL_COMMA.fullmatch(cell) for row in body for cell in row
-    )
-    return Table(columns, [lines[k] for k in kept], "," if comma else ".", messages)
-
-
-def _check_header(header: Sequence[str], line: int, source: object, sep: str) -> None:
-    named = [name for name in header if name]
-    if len(named) < 2:
-        what = f"one column, {_short(named[0])}" if named else "no named column"
-        parted = ", parted by comma, semicolon or tab" if sep else ""
-        raise InputError(f"{source} has {what}; expected a time and at least one state{parted}")
-    if all(_NUMBER.fullmatch(name.replace(",", ".")) for name in named):
-        raise InputError(f"{source} begins with numbers; the first line should name the columns")
-    for i, name in enumerate(header):
-        if name and name in header[:i]:
-            places = f"columns {header.index(name) + 1} and {i + 1}"
+    if len(names) != expected:
+        raise InputError(f"expected {expected - 1} names of states, got {len(names) - 1}")
+    for name in names:
+        if not isinstance(name, str) or not name or name != clean_name(name):
             raise InputError(
-                f"line {line}: the column {name!r} stands twice ({places}); give every column its "
-                "own name"
+                f"a name should be text on one line without outer blanks, got {name!r}"
             )
+        if names.count(name) > 1:
+            raise InputError(f"the name {name!r} is given twice; every column needs its own")
 
 
-def _short(cell: str) -> str:
+def shortened(cell: str) -> str:
+    """A cell in quotes, cut if it is long.
+
+    >>> shortened("a")
+    "'a'"
+    """
     return repr(cell if len(cell) <= 40 else f"{cell[:37]}...")
