@@ -9,16 +9,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from odediscovery.cost import SIMPLE, Free, count
 from odediscovery.equations import Equations
 from odediscovery.extract import network_of
 from odediscovery.honesty import structured
 from odediscovery.judge import Judged, non_dominated
 from odediscovery.monitor import Monitor
-from odediscovery.polish import Polished, residuals
-from odediscovery.powersum import Array, PowerSum
+from odediscovery.polish import Polished, filled, residuals
+from odediscovery.powersum import Array, Mask, PowerSum, expanded
 from odediscovery.prepare import Prepared, linear_relation, pooled
 from odediscovery.result import Discovery, FrontRow, Network
-from odediscovery.series import TimeSeries
+from odediscovery.series import Scale, TimeSeries
 from odediscovery.settings import Settings
 
 # Difference of the criterion below which another row is about as good.
@@ -38,36 +39,85 @@ def constants(p: Prepared, row: Judged) -> dict[str, object]:
 def _equations(p: Prepared, row: Judged, series: TimeSeries) -> Equations:
     """A polished law as equations in the user's units, with standard errors."""
     polished = row.polished
-    law = polished.law.unscaled(p.scale.state, p.scale.time)
-    if law.inputs is not None:
-        return Equations.from_power_sum(series.states, law, time_name=series.time_name)
+    law = expanded(polished.law.unscaled(p.scale.state, p.scale.time))
+    errors = unscaled_errors(polished, p.scale)
     return Equations.from_power_sum(
         series.states, law, time_name=series.time_name,
-        standard_errors=_unscaled_errors(p, polished),
-        snapped=(np.zeros(law.coefficients.shape, dtype=bool),
-                 (polished.law.exponents != 0) & ~polished.free[1]),
+        standard_errors=errors,
+        snapped=((law.coefficients != 0) & (errors.coefficients == 0),
+                 (law.exponents != 0) & (errors.exponents == 0)),
     )  # fmt: skip
 
 
-def _unscaled_errors(p: Prepared, polished: Polished) -> PowerSum:
-    """Standard errors in the user's units.
+def unscaled_errors(polished: Polished, scale: Scale) -> PowerSum:
+    """Standard errors in the user's units, by the delta method with the full covariance.
 
-    A user's coefficient is A (s_i / T) prod_k s_k^-W[j, k]: its relative error also feels the
-    exponents, d ln A' = d ln A - sum_k ln(s_k) dW[j, k].
+    A user's coefficient is A (s_i / T) prod_k s_k^-W[j, k], and a weight of an inner sum
+    B prod_k s_k^-V[j, k]: their relative errors also feel the exponents of the states,
+    d ln A' = d ln A - sum_k ln(s_k) dW[j, k].
+
+    Args:
+        polished: a law in units of `scale`.
+        scale: of n states.
+
+    Returns:
+        Errors in the places of the law's constants: 0 for what was held at a round number, nan
+        where unknown.
     """
-    law, (free_a, free_w, *_) = polished.law, polished.free
-    a_places, w_places = np.argwhere(free_a), np.argwhere(free_w)
-    user = law.unscaled(p.scale.state, p.scale.time).coefficients
-    errors = np.zeros_like(law.coefficients)
-    log_scale = np.log(p.scale.state)
-    for row, (i, j) in enumerate(a_places):
-        gradient = np.zeros(len(polished.covariance))
-        gradient[row] = user[i, j] / law.coefficients[i, j]
-        for column, (monomial, k) in enumerate(w_places, start=len(a_places)):
-            if monomial == j:
-                gradient[column] = -user[i, j] * log_scale[k]
-        errors[i, j] = np.sqrt(max(float(gradient @ polished.covariance @ gradient), 0.0))
-    return PowerSum(errors, polished.errors.exponents)
+    law, free = polished.law, polished.free
+    user = law.unscaled(scale.state, scale.time)
+    places, jacobian = [np.argwhere(mask) for mask in free], _to_user(law, free, scale)
+    n_a = len(places[0])
+    of_a = np.zeros((*law.coefficients.shape, len(jacobian)))
+    of_a[tuple(places[0].T)] = jacobian[:n_a]
+    if user.mix is not None:
+        of_a = np.einsum("ir,rjp->ijp", user.mix, of_a)
+    a, w, b, v = (np.zeros_like(values) for values in law.constants)
+    _, w, b, v = filled((a, w, b, v), free, _deviations(jacobian, polished.covariance))
+    w, v = (np.where((e == 0.0) & ~_round(values), np.nan, e)
+            for e, values in zip((w, v), law.constants[1::2], strict=True))  # fmt: skip
+    touched = np.any(of_a != 0.0, axis=2)
+    a[touched] = _deviations(of_a[touched], polished.covariance)
+    return expanded(user).with_constants(a, w, b, v)
+
+
+def _round(exponents: Array) -> Mask:
+    """Round values, to which exponents are set; others were held where an earlier fit left them."""
+    round_ones: Mask = (np.round(exponents, 6) == exponents) | np.isin(exponents, list(SIMPLE))
+    return round_ones
+
+
+def _to_user(law: PowerSum, free: Free, scale: Scale) -> Array:
+    """d (constants in the user's units) / d (those of the law), [constants, constants]."""
+    user = law.unscaled(scale.state, scale.time)
+    a, w, b, v = law.constants
+    unit = law.with_constants(np.ones_like(a), w, np.ones_like(b), v)
+    unit = unit.unscaled(scale.state, scale.time)
+    places, log_scale = [np.argwhere(mask) for mask in free], np.log(scale.state)
+    starts = np.cumsum([0, *map(len, places)])
+    jacobian = np.eye(starts[-1])
+    for linear, power in ((0, 1), (2, 3)):
+        for row, (i, j) in enumerate(places[linear], start=starts[linear]):
+            jacobian[row, row] = unit.constants[linear][i, j]
+            for column, (monomial, k) in enumerate(places[power], start=starts[power]):
+                # Functions and sums have no units.
+                if monomial == j and k < law.n_states:
+                    jacobian[row, column] = -user.constants[linear][i, j] * log_scale[k]
+    return jacobian
+
+
+def _deviations(gradients: Array, covariance: Array) -> Array:
+    """Standard errors of numbers with these gradients [numbers, constants]."""
+    variances = np.einsum("ij,jk,ik->i", gradients, covariance, gradients)
+    # Fitted, yet without any effect on the data: nothing is known of such a constant.
+    errors: Array = np.sqrt(np.where(variances > 0.0, variances, np.nan))
+    return errors
+
+
+def freedom(polished: Polished) -> int:
+    """Observed values - fitted constants - fitted start values, at least 1."""
+    fitted = count(polished.free) + polished.initial.size
+    return max(int(polished.counts.sum()) - fitted, 1)
 
 
 def _front_row(p: Prepared, row: Judged, series: TimeSeries, selected: bool) -> FrontRow:
@@ -112,14 +162,13 @@ def conclude(
     front = _front(p, rows, chosen, series)
     notes = [f"{series.states[i]} never changes: its equation is zero"
              for i in np.flatnonzero(p.constant)]  # fmt: skip
+    notes += p.messages
     notes += _undecided(p, front, series)
     if any(row.equations.power_sum is None for row in front):
         notes.append("complexity counts constants and states of sums of monomials, and nodes of "
                      "the expression trees of other equations")  # fmt: skip
     if rows[chosen].fragile:
         notes.append("the equations run away from starts that are as likely as the fitted one")
-    if best.law.inputs is not None:
-        notes.append("standard errors are printed for sums of monomials only")
     initial = best.initial if p.heads is None else best.initial[list(p.heads)]
     if p.heads is not None:
         size = len(p.data.trajectories[0].time)
@@ -132,7 +181,7 @@ def conclude(
               for i, found, expected in left]  # fmt: skip
     return finished(series, settings, monitor, front, initial * p.scale.state, noise,
                      network_of(best.law, p.scale), notes,
-                     least=DOUBTFUL if left else POOR)  # fmt: skip
+                     least=DOUBTFUL if left else POOR, freedom=freedom(best))  # fmt: skip
 
 
 def _undecided(p: Prepared, front: tuple[FrontRow, ...], series: TimeSeries) -> list[str]:
@@ -160,12 +209,13 @@ def _undecided(p: Prepared, front: tuple[FrontRow, ...], series: TimeSeries) -> 
 def finished(
     series: TimeSeries, settings: Settings, monitor: Monitor, front: tuple[FrontRow, ...],
     initial: Array, noise: Array, network: Network | None, notes: Sequence[str],
-    least: float = POOR,
+    least: float = POOR, freedom: int | None = None,
 ) -> Discovery:  # fmt: skip
     """The result with what its reader should know.
 
     Args:
         least: share of the variance that the equations have to explain.
+        freedom: residual degrees of freedom, if standard errors are known.
     """
     top = next(row for row in front if row.selected)
     messages, outcome = list(series.messages), "converged"
@@ -181,5 +231,5 @@ def finished(
         series=series, equations=top.equations, initial_values=initial, front=front, mse=top.mse,
         r2=top.r2, r2_heldout=None, noise=noise, outcome=outcome,
         messages=(*messages, *notes), settings=settings, seconds=round(monitor.seconds(), 3),
-        network=network, log=tuple(monitor.log),
+        network=network, log=tuple(monitor.log), degrees_of_freedom=freedom,
     )  # fmt: skip

@@ -2,8 +2,9 @@
 
 Where every right-hand side is a sum of products of powers, the same law is also kept as numbers
 (`PowerSum`), in which a monomial that stands in several equations is one: its exponents are
-single constants with single standard errors. Anything else (a sine, a logarithm) is kept as
-sympy expressions alone. Column names may be anything; inside, states are symbols with safe names.
+single constants with single standard errors. So is a fitted law with functions and inner sums.
+Anything else is kept as sympy expressions alone. Column names may be anything; inside, states are
+symbols with safe names.
 """
 
 from __future__ import annotations
@@ -38,11 +39,13 @@ class Equations:
         right_hand_sides: f_i over `symbols`, one a state.
         time_name: name of the time.
         power_sum: the same law as numbers, or None where some f_i is no sum of monomials.
-        standard_errors: of the constants of `power_sum`, in the same places; 0 for those held
-            fixed (snapped), nan where unknown.
+        standard_errors: of the constants of `law`, in the same places; 0 for those held fixed
+            (snapped), nan where unknown.
         snapped: (coefficients, exponents) of `power_sum`, True for constants set to a round
             number instead of a fitted one.
         units: unit of a state or of the time, by name, where known.
+        extended: the law as numbers where it has functions of states or inner sums, and
+            `power_sum` is None for that reason; None where nothing but expressions is known.
 
     >>> decay = Equations.parse(["mass"], {"mass": "-0.5*mass"})
     >>> print(decay.pretty())
@@ -56,6 +59,12 @@ class Equations:
     standard_errors: PowerSum | None = None
     snapped: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None
     units: Mapping[str, str] = field(default_factory=dict)
+    extended: PowerSum | None = None
+
+    @property
+    def law(self) -> PowerSum | None:
+        """The law as numbers, a sum of monomials or an extended one; None where neither is."""
+        return self.extended if self.power_sum is None else self.power_sum
 
     @property
     def symbols(self) -> tuple[sympy.Symbol, ...]:
@@ -71,14 +80,18 @@ class Equations:
     ) -> Equations:  # fmt: skip
         """The equations of a law given as numbers; equal monomials should be merged before.
 
+        Args:
+            snapped: of sums of monomials; in other laws the constants with error 0.
+
         Raises:
             ValueError: the number of states or the shapes do not fit.
         """
         if len(states) != power_sum.n_states:
             raise ValueError(f"{len(states)} names for a law of {power_sum.n_states} states")
-        shapes = [] if standard_errors is None else [standard_errors.coefficients.shape]
-        shapes += [] if snapped is None else [snapped[0].shape, snapped[1].T.shape]
-        if any(shape != power_sum.coefficients.shape for shape in shapes):
+        own = [values.shape for values in power_sum.constants]
+        given = [] if standard_errors is None else [v.shape for v in standard_errors.constants]
+        held = [] if snapped is None else [values.shape for values in snapped]
+        if given != own[: len(given)] or held != own[: len(held)]:
             raise ValueError("standard errors and snapped constants should have the shapes of "
                              "the law")  # fmt: skip
         symbols = _symbols(states)
@@ -89,7 +102,8 @@ class Equations:
             for row in power_sum.coefficients
         )
         if power_sum.inputs is not None:
-            return cls(tuple(states), sides, time_name, units=dict(units or {}))
+            return cls(tuple(states), sides, time_name, standard_errors=standard_errors,
+                       units=dict(units or {}), extended=power_sum)  # fmt: skip
         return cls(tuple(states), sides, time_name, power_sum, standard_errors, snapped,
                    dict(units or {}))  # fmt: skip
 

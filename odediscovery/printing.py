@@ -2,9 +2,9 @@ r"""Equations for people and for other programs: plain text, LaTeX, Python, Juli
 
 A fitted constant is printed as 0.06003(12): the value to the place of the second digit of its
 standard error, and these two digits in parentheses, the notation of metrology (JCGM 100:2008,
-7.2.2). Constants that were set to a round number carry no error and stand bare; an exponent of 1
-and a coefficient of 1 are left out. Terms come in a fixed order: gains before losses, then by the
-sum of their exponents, then in the order of the states.
+7.2.2), also within functions and inner sums. Constants that were set to a round number carry no
+error and stand bare; an exponent of 1 and a coefficient of 1 are left out. Terms come in a fixed
+order: gains before losses, then by the sum of their exponents, then in the order of the states.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -20,7 +21,7 @@ import sympy
 from numpy.typing import NDArray
 
 from odediscovery.expressions import identifiers, join_terms, render
-from odediscovery.powersum import PowerSum
+from odediscovery.powersum import Array, Function, Inputs, PowerSum
 
 # More digits than this say nothing: no solver here is that accurate.
 _MOST_DIGITS = 12
@@ -61,6 +62,8 @@ class Printable(Protocol):
     def standard_errors(self) -> PowerSum | None: ...
     @property
     def snapped(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None: ...
+    @property
+    def extended(self) -> PowerSum | None: ...
 
 
 def constant(value: float, error: float = math.nan, digits: int = 4) -> str:
@@ -111,6 +114,10 @@ def pretty_text(equations: Printable, digits: int) -> str:
     """See `Equations.pretty`."""
     rows = _rows(equations, digits, str, lambda power: f"^{power}", "*", lambda c: c)
     names = dict(zip((s.name for s in equations.symbols), equations.states, strict=True))
+    if rows is None and equations.extended is not None and equations.standard_errors is not None:
+        rows = _extended_rows(
+            equations.extended, equations.standard_errors, equations.states, digits
+        )
     if rows is None:
         plain = [render(side, name=names.__getitem__, power="^",
                         number=lambda value: constant(value, digits=digits))
@@ -179,6 +186,69 @@ def _powers(
         if power != 0:
             written = constant(float(power), float(error), digits)
             factors.append(name if written == "1" else f"{name}{raised(written)}")
+    return factors
+
+
+def _extended_rows(
+    law: PowerSum, errors: PowerSum, states: Sequence[str], digits: int
+) -> list[str]:
+    """Right-hand sides of a law with functions and inner sums, with their standard errors."""
+    inputs, (a, w, b, v), (da, dw, db, dv) = law.inputs, law.constants, errors.constants
+    assert inputs is not None  # that is what makes a law an extended one
+    simple = [*states, *map(partial(_function_name, states), inputs.functions)]
+
+    def sums(values: Array, error: Array, powers: Array, products: list[list[str]],
+             first: list[tuple[bool, str]]) -> str:  # fmt: skip
+        terms = []
+        for j in sorted(np.flatnonzero(values), key=lambda j: _order(float(values[j]), powers[j])):
+            written = constant(abs(float(values[j])), float(error[j]), digits)
+            above = [f for f in products[j] if not f.startswith("/")]
+            above = above if written == "1" and above else [written, *above]
+            below = [f for f in products[j] if f.startswith("/")]
+            terms.append((bool(values[j] < 0), "*".join(above) + "".join(below)))
+        return join_terms([*first, *terms])
+
+    inner = [_factors(inputs, simple, row, error, digits)
+             for row, error in zip(v, dv, strict=True)]  # fmt: skip
+    names = simple + [f"({sums(row, error, v, inner, [(False, '1')])})"
+                      for row, error in zip(b, db, strict=True)]  # fmt: skip
+    outer = [_factors(inputs, names, row, error, digits)
+             for row, error in zip(w, dw, strict=True)]  # fmt: skip
+    return [sums(row, error, w, outer, []) for row, error in zip(a, da, strict=True)]
+
+
+def _function_name(states: Sequence[str], function: Function) -> str:
+    """f(x), or f(r*x) where the rate is another than 1."""
+    state = states[function.state]
+    rate = function.rate
+    # A rate that was scaled there and back again is 1 but for the last digit.
+    return f"{function.name}({state if abs(rate - 1.0) < 1e-12 else f'{rate:.6g}*{state}'})"
+
+
+def _factors(
+    inputs: Inputs, names: Sequence[str], row: Iterable[float], errors: Iterable[float],
+    digits: int,
+) -> list[str]:  # fmt: skip
+    """The factors of a product of powers of inputs; what the product is divided by starts with /.
+
+    exp(r x) ** w is written exp(w r x), and a sum to a whole negative power stands below.
+    """
+    factors, n = [], inputs.states
+    for k, (name, power, error) in enumerate(zip(names, row, errors, strict=True)):
+        if power == 0:
+            continue
+        function = inputs.functions[k - n] if n <= k < inputs.simple else None
+        if function is not None and function.name == "exp":
+            rate = float(power) * function.rate
+            written = constant(abs(rate), float(error) * abs(function.rate), digits)
+            state = names[function.state]
+            argument = state if written == "1" else f"{written}*{state}"
+            factors.append(f"exp({'-' if rate < 0 else ''}{argument})")
+            continue
+        below = k >= inputs.simple and power < 0 and error == 0
+        written = constant(abs(power) if below else float(power), float(error), digits)
+        raised = name if written == "1" else f"{name}^{written}"
+        factors.append(f"/{raised}" if below else raised)
     return factors
 
 

@@ -28,9 +28,19 @@ from odediscovery.errors import InputError
 from odediscovery.expressions import identifiers
 from odediscovery.files import write_whole
 from odediscovery.network import Layer, Network
-from odediscovery.series import TimeSeries, group_column, load_csv, write_csv
+from odediscovery.series import TimeSeries, group_column, load_csv, sigma_columns, write_csv
 from odediscovery.settings import Settings
-from odediscovery.terms import exponents, number, plain, terms, with_errors
+from odediscovery.terms import (
+    LEVEL,
+    constants,
+    exponents,
+    extended,
+    number,
+    plain,
+    terms,
+    with_errors,
+    with_law,
+)  # fmt: skip
 
 __all__ = ["Discovery", "FrontRow", "Layer", "Network", "read_document", "versions"]
 
@@ -83,6 +93,8 @@ class Discovery:
         seconds: wall-clock time of the fit.
         network: the pruned network that the equations were read from, or None.
         log: what the stages noted, in order.
+        degrees_of_freedom: observed values - fitted numbers, of Student's t for the intervals
+            of the constants; None where their standard errors are unknown.
     """
 
     series: TimeSeries
@@ -99,6 +111,7 @@ class Discovery:
     seconds: float
     network: Network | None = None
     log: tuple[Mapping[str, Any], ...] = ()
+    degrees_of_freedom: int | None = None
 
     def equations_text(self, digits: int = 4) -> str:
         """The equations as lines of text with column names and error bars."""
@@ -145,10 +158,15 @@ class Discovery:
             "format": FORMAT, "version": VERSION, "outcome": self.outcome,
             "messages": list(self.messages), "time": self.series.time_name,
             "group": group_column(self.series), "states": list(equations.states),
+            "sigma_columns": sigma_columns(self.series),
             "units": dict(self.series.units),
             "symbols": {safe: name for name, safe in names.items() if safe != name},
             "equations": equations.texts(), "latex": equations.latex(),
             "terms": terms(equations), "exponents": exponents(equations),
+            "constants": constants(equations, self.degrees_of_freedom),
+            "intervals": {"level": LEVEL, "distribution": "Student t",
+                          "degrees_of_freedom": self.degrees_of_freedom},
+            "law": extended(equations),
             "initial_values": [_by_state(equations.states, row) for row in self.initial_values],
             "scores": {"mse": plain(self.mse), "r2": plain(self.r2), "r2_heldout": heldout},
             "noise": _by_state(equations.states, self.noise),
@@ -232,13 +250,21 @@ def read_document(path: Path) -> dict[str, Any]:
 def _from_document(document: Mapping[str, Any], folder: Path) -> Discovery:
     states, time_name = _names(document["states"]), str(document["time"])
     series = dataclasses.replace(
-        load_csv(folder / "data.csv", time_name, states, document["group"]),
+        load_csv(
+            folder / "data.csv",
+            time_name,
+            states,
+            document["group"],
+            sigma=document.get("sigma_columns"),
+        ),
         units={str(name): str(unit) for name, unit in document["units"].items()},
     )
     parsed = dataclasses.replace(
         _equations(document["equations"], states, time_name), units=series.units
     )
     scores, heldout = document["scores"], document["scores"]["r2_heldout"]
+    # Results of earlier versions have no intervals and no law of this kind.
+    freedom = document.get("intervals", {}).get("degrees_of_freedom")
     if document["outcome"] not in OUTCOMES:
         raise InputError(f"outcome should be one of {', '.join(OUTCOMES)}")
     front = tuple(
@@ -249,7 +275,8 @@ def _from_document(document: Mapping[str, Any], folder: Path) -> Discovery:
     )  # fmt: skip
     return Discovery(
         series=series,
-        equations=with_errors(parsed, document["terms"], document["exponents"]),
+        equations=with_law(with_errors(parsed, document["terms"], document["exponents"]),
+                           document.get("law")),
         initial_values=np.array(
             [[number(row[state]) for state in states] for row in document["initial_values"]]
         ).reshape(len(series.trajectories), len(states)),
@@ -264,7 +291,8 @@ def _from_document(document: Mapping[str, Any], folder: Path) -> Discovery:
         seconds=number(document["seconds"]),
         network=Network.from_file(folder / "model.npz"),
         log=_read_log(folder / "log.jsonl"),
-    )
+        degrees_of_freedom=None if freedom is None else int(freedom),
+    )  # fmt: skip
 
 
 def _equations(texts: Mapping[str, Any], states: Sequence[str], time_name: str) -> Equations:

@@ -1,19 +1,32 @@
 """The constants of equations as plain records, and back.
 
 `result.json` lists every coefficient and every exponent of a sum of monomials with its standard
-error, for readers that have no use for expressions. The list is derived: on the way back the
-equations are the truth, and only the errors and the order of the monomials are taken from it.
+error, for readers that have no use for expressions, and for every equation all its constants with
+their intervals
+
+    value +- t standard error,  t the 97.5 % point of Student's t.
+
+The lists are derived: on the way back the equations are the truth, and only the errors and the
+order of the monomials are taken from them. Laws with functions and inner sums are kept as numbers
+besides, which are taken back where they spell the same equations.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from odediscovery.equations import Equations
-from odediscovery.powersum import PowerSum
+from odediscovery.powersum import FUNCTIONS, Array, Function, Inputs, PowerSum, Sums
+
+# Share of the draws of the noise in which an interval holds the true constant.
+LEVEL = 0.95
+# The names of `PowerSum.constants` in the records.
+_KINDS = ("coefficient", "exponent", "inner_weight", "inner_exponent")
 
 
 def terms(equations: Equations) -> list[dict[str, Any]]:
@@ -44,6 +57,134 @@ def exponents(equations: Equations) -> list[dict[str, Any]]:
          "snapped": bool(equations.snapped[1][j, k]) if equations.snapped else False}
         for j, k in zip(*np.nonzero(law.exponents), strict=True)
     ]  # fmt: skip
+
+
+def interval(value: float, error: float, freedom: float | None) -> list[float] | None:
+    """value +- t error with the 97.5 % point t of Student's t.
+
+    Args:
+        error: standard error of the value.
+        freedom: residual degrees of freedom.
+
+    Returns:
+        Both ends; None where the constant was held or its error is unknown.
+
+    >>> [round(end, 3) for end in interval(2.0, 0.1, 10)], interval(0.5, 0.0, 10)
+    ([1.777, 2.223], None)
+    """
+    if freedom is None or not np.isfinite(error) or error <= 0.0:
+        return None
+    half = float(stdtrit(freedom, 0.5 + LEVEL / 2.0)) * error
+    return [value - half, value + half] if np.isfinite(half) else None
+
+
+def constants(equations: Equations, freedom: float | None) -> dict[str, list[dict[str, Any]]]:
+    """By state, one entry a constant of its equation; a shared exponent is in each of them.
+
+    An entry has "kind" (`coefficient` and `exponent` of the terms, `inner_weight` and
+    `inner_exponent` of the sums 1 + sum_j b_j m_j), the index of its "monomial" or inner monomial,
+    for a weight the index of its "sum", for exponents the input that they are "of" (a column, a
+    function of one, an inner sum), and "value", "standard_error", "interval" and "snapped". The
+    exponent of exp(x) is what x is multiplied with.
+
+    Args:
+        freedom: residual degrees of freedom of the fit, None where unknown.
+    """
+    law, errors = equations.law, equations.standard_errors
+    if law is None:
+        return {state: [] for state in equations.states}
+    names, rates = _input_names(equations.states, law.inputs)
+
+    def entry(kind: int, at: tuple[int, int], **place: Any) -> dict[str, Any]:
+        rate = rates[at[1]] if kind in (1, 3) else 1.0
+        value = float(law.constants[kind][at]) * rate
+        error = float(errors.constants[kind][at]) * abs(rate) if errors else float("nan")
+        held = error == 0.0
+        if equations.snapped is not None:
+            held = bool(equations.snapped[kind][at])
+        return {"kind": _KINDS[kind], **place, "value": value, "standard_error": plain(error),
+                "interval": None if held else interval(value, error, freedom),
+                "snapped": held}  # fmt: skip
+
+    def of_state(i: int) -> list[dict[str, Any]]:
+        _, w, b, v = law.constants
+        own = [int(j) for j in np.flatnonzero(law.coefficients[i])]
+        found = [entry(0, (i, j), monomial=j) for j in own]
+        found += [entry(1, (j, int(k)), monomial=j, of=names[k])
+                  for j in own for k in np.flatnonzero(w[j])]  # fmt: skip
+        sums = np.flatnonzero(np.any(w[own][:, len(names) - len(b) :] != 0, axis=0))
+        inner = [(int(u), int(j)) for u in sums for j in np.flatnonzero(b[u])]
+        found += [entry(2, (u, j), sum=u, monomial=j) for u, j in inner]
+        return found + [entry(3, (j, int(k)), monomial=j, of=names[k])
+                        for j in sorted({j for _, j in inner})
+                        for k in np.flatnonzero(v[j])]  # fmt: skip
+
+    return {state: of_state(i) for i, state in enumerate(equations.states)}
+
+
+def _input_names(states: Sequence[str], inputs: Inputs | None) -> tuple[list[str], list[float]]:
+    """What inputs are called, and what their exponents are multiplied with to be told."""
+    if inputs is None:
+        return list(states), [1.0] * len(states)
+    names, rates = list(states), [1.0] * inputs.size
+    for k, f in enumerate(inputs.functions, start=len(states)):
+        # exp(r x) ** w is exp(x) ** (w r); rates scaled there and back are 1 but for a digit.
+        inside = f.name != "exp" and abs(f.rate - 1.0) > 1e-12
+        rates[k] = f.rate if f.name == "exp" else 1.0
+        names.append(f"{f.name}({f'{f.rate:.6g}*' if inside else ''}{states[f.state]})")
+    return names + [f"sum {u}" for u in range(len(inputs.sums))], rates
+
+
+def extended(equations: Equations) -> dict[str, Any] | None:
+    """A law with functions or inner sums as numbers; None for other equations."""
+    law, errors = equations.extended, equations.standard_errors
+    if law is None or law.inputs is None:
+        return None
+    functions = [{"name": f.name, "state": equations.states[f.state], "rate": f.rate}
+                 for f in law.inputs.functions]  # fmt: skip
+    return {"functions": functions, **_arrays(law),
+            "standard_errors": None if errors is None else _arrays(errors)}  # fmt: skip
+
+
+def _arrays(law: PowerSum) -> dict[str, Any]:
+    return {f"{kind}s": [[plain(x) for x in row] for row in values.tolist()]
+            for kind, values in zip(_KINDS, law.constants, strict=True)}  # fmt: skip
+
+
+def with_law(equations: Equations, record: Mapping[str, Any] | None) -> Equations:
+    """The equations with the numbers and standard errors that `extended` kept of them.
+
+    The equations are the truth: numbers that spell other ones are passed over.
+
+    Raises:
+        KeyError, TypeError, ValueError: a record that `extended` did not write.
+    """
+    if record is None or equations.power_sum is not None:
+        return equations
+    states, functions = equations.states, []
+    for f in record["functions"]:
+        if f["name"] not in FUNCTIONS:
+            raise ValueError(f"unknown function {f['name']!r}")
+        functions.append(Function(f["name"], states.index(f["state"]), number(f["rate"])))
+    inputs = Inputs(len(states), tuple(functions))
+    held = record["standard_errors"]
+    read = Equations.from_power_sum(
+        states, _law(inputs, record), time_name=equations.time_name, units=equations.units,
+        standard_errors=None if held is None else _law(inputs, held),
+    )  # fmt: skip
+    return read if read.texts() == equations.texts() else equations
+
+
+def _law(inputs: Inputs, record: Mapping[str, Any]) -> PowerSum:
+    def array(kind: str) -> Array:
+        return np.array([[number(x) for x in row] for row in record[f"{kind}s"]], dtype=np.float64)
+
+    a, w, b, v = map(array, _KINDS)
+    if not b.size:
+        return PowerSum(a, w, inputs)
+    if v.shape != (b.shape[1], inputs.simple):
+        raise ValueError(f"inner exponents of shape {v.shape} do not fit")
+    return PowerSum(a, w, dataclasses.replace(inputs, sums=Sums(b, v)))
 
 
 def with_errors(
