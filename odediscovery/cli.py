@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from odediscovery.result import Discovery
+    from odediscovery.series import TimeSeries
 
 FORMATS = ("text", "latex", "python", "julia", "json")
 # What a shell expects of a program that Ctrl-C ended; typer turns the exception into it.
@@ -72,18 +73,21 @@ def _argument(name: str, text: str) -> Any:
     return typer.Argument(metavar=name, help=text, show_default=False)
 
 
+DataFile = Annotated[
+    Path, _argument("DATA.csv", "table, one row a sample: .csv, .tsv, .xlsx or .parquet")
+]
 Folder = Annotated[Path, _argument("DIR", "folder that `fit` wrote")]
 CsvOut = Annotated[Path | None, _flag("CSV file to write", "standard output")]
 
 
 @app.command()
 def fit(
-    data: Annotated[
-        Path, _argument("DATA.csv", "table, one row a sample: .csv, .tsv, .xlsx or .parquet")
-    ],
+    data: DataFile,
     time: Annotated[str | None, _flag("column of times", "t, time or the first")] = None,
     states: Annotated[str | None, _flag("columns to model: S,I,R", "all other numbers")] = None,
     group: Annotated[str | None, _flag("column that tells trajectories apart")] = None,
+    sigma_columns: Annotated[str | None, _flag("columns of error bars: S=S_sd,I=I_sd")] = None,
+    noise_level: Annotated[str | None, _flag("known noise, in the states' units: S=2")] = None,
     recipe: Annotated[str, _setting("recipe")] = "default",
     seed: Annotated[int | None, _setting("seed")] = None,
     members: Annotated[int | None, _setting("members")] = None,
@@ -97,6 +101,11 @@ def fit(
     learning_rate: Annotated[float | None, _setting("learning_rate")] = None,
     lbfgs_steps: Annotated[int | None, _setting("lbfgs_steps")] = None,
     prune_long: Annotated[bool | None, _setting("prune_long")] = None,
+    known: Annotated[list[str] | None, _setting("known")] = None,
+    conserve: Annotated[list[str] | None, _setting("conserve")] = None,
+    forbid: Annotated[list[str] | None, _setting("forbid")] = None,
+    bounds: Annotated[str | None, _setting("bounds")] = None,
+    integer_exponents: Annotated[bool | None, _setting("integer_exponents")] = None,
     out: Annotated[Path | None, _flag("folder to write", "DATA.odediscovery")] = None,
     quiet: Annotated[bool, _flag("no progress on standard error")] = False,
 ) -> None:
@@ -104,12 +113,10 @@ def fit(
     settings = settings_for(
         recipe, seed=seed, members=members, hidden=hidden, max_seconds=max_seconds,
         threads=threads, unit=unit, grow=grow, l1=l1, adam_steps=adam_steps,
-        learning_rate=learning_rate, lbfgs_steps=lbfgs_steps, prune_long=prune_long,
+        learning_rate=learning_rate, lbfgs_steps=lbfgs_steps, prune_long=prune_long, known=known,
+        conserve=conserve, forbid=forbid, bounds=bounds, integer_exponents=integer_exponents,
     )  # fmt: skip
-    from odediscovery.series import load_csv
-
-    chosen = None if states is None else [name.strip() for name in states.split(",")]
-    series = load_csv(data, time=time, states=chosen, group=group)
+    series = _measured(data, time, states, group, sigma_columns, noise_level)
     folder = _new_folder(out or Path(f"{data.stem}.odediscovery"))
 
     from odediscovery.discovery import discover
@@ -124,6 +131,18 @@ def fit(
     _print_discovery(found)
     what = "the best so far is written" if found.outcome == "stopped" else "written"
     print(f"{what} to {folder} ({found.seconds:.1f} s)")
+
+
+def _measured(
+    data: Path, time: str | None, states: str | None, group: str | None,
+    sigma_columns: str | None, noise_level: str | None,
+) -> TimeSeries:  # fmt: skip
+    """The series in the table, with the standard deviations that are known."""
+    from odediscovery.series import load_csv
+
+    chosen = None if states is None else [name.strip() for name in states.split(",")]
+    noise = _assignments(noise_level.split(",") if noise_level else [], "--noise-level")
+    return load_csv(data, time, chosen, group, sigma=sigma_columns, noise=noise)
 
 
 @app.command()

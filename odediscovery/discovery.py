@@ -14,10 +14,12 @@ from functools import partial
 import numpy as np
 import torch
 
+from odediscovery.agreement import agreed_with
 from odediscovery.conclusion import conclude, constants, finished
 from odediscovery.cost import Free, none_free, price
 from odediscovery.errors import FitError
 from odediscovery.judge import Candidate, Judged, choose, judged, score, shortlist
+from odediscovery.knowledge import knowledge
 from odediscovery.ladder import SETTLED
 from odediscovery.monitor import Monitor
 from odediscovery.polish import Polished, polish
@@ -42,6 +44,8 @@ LOST = 0.3
 FOLLOWED = 2.0
 # Laws that are looked at for that, and most evaluations of a polish.
 LOOKED, MOST = 3, 25
+# Share of the estimated noise's variance below which what a law leaves shows that it is smaller.
+QUIET = 0.5
 # Share of an equation's largest term below which another one is no evidence.
 NEGLIGIBLE = 1e-6
 
@@ -64,6 +68,13 @@ def discover(
     monitor = monitor or Monitor(settings.max_seconds)
     torch.set_num_threads(settings.threads or THREADS)
     prepared = prepare(series)
+    known = knowledge(
+        series.states, known=settings.known, conserve=settings.conserve, forbid=settings.forbid,
+        bounds=settings.bounds, integer_exponents=settings.integer_exponents,
+    )  # fmt: skip
+    if not known.empty:
+        scaled = known.rescaled(prepared.scale.state, prepared.scale.time)
+        prepared = dataclasses.replace(prepared, knowledge=scaled)
     if settings.recipe in RECIPES:
         return _published(prepared, series, settings, monitor)
     if settings.grow:
@@ -76,12 +87,14 @@ def discover(
             "no equations could be integrated through the data; more samples, or fewer states "
             "(--states), may help"
         )
+    prepared, rows = quieter(prepared, rows)
     monitor.note(event="chosen", **constants(prepared, rows[choose(rows)]))
     rows = _simplified(prepared, rows, monitor)
     chosen = choose(rows)
     if prepared is not whole and not monitor.stopping():
         rows[chosen] = _lengthened(whole, prepared, rows[chosen], monitor)
-    return conclude(prepared, rows, chosen, series, settings, monitor)
+    found = conclude(prepared, rows, chosen, series, settings, monitor)
+    return dataclasses.replace(found, messages=(*found.messages, *known.sentences()))
 
 
 def followed(whole: Prepared, candidates: list[Candidate], monitor: Monitor) -> Prepared:
@@ -127,7 +140,19 @@ def _sigma(p: Prepared) -> Array:
 
 def _polished(p: Prepared, c: Candidate, law: PowerSum, free: Free, most: int) -> Polished:
     initial = c.initial if p.heads is None else p.initial
-    return polish(law, p.data, initial, _sigma(p), floor=p.floor, nonnegative=p.nonnegative,
+    found = _refined(p, law, free, initial, _sigma(p), most)
+    if p.knowledge is not None and found.finite and not p.knowledge.allows(found.law):
+        # Exponents have left their bounds: they are held there.
+        found = _refined(p, found.law, found.free, found.initial, _sigma(p), most)
+    return found
+
+
+def _refined(
+    p: Prepared, law: PowerSum, free: Free, initial: Array, sigma: Array, most: int = MOST
+) -> Polished:
+    """The law, as what is known wants it, with constants at the maximum of the likelihood."""
+    law, free = agreed_with(p, law, free)
+    return polish(law, p.data, initial, sigma, floor=p.floor, nonnegative=p.nonnegative,
                   free=free, most=most, shape=p.shape)  # fmt: skip
 
 
@@ -155,6 +180,20 @@ def _polished_front(p: Prepared, candidates: list[Candidate], monitor: Monitor) 
                      mean_square=c.mean_square, finite=polished.finite,
                      criterion=rows[-1].criterion if kept else None)  # fmt: skip
     return rows
+
+
+def quieter(p: Prepared, rows: list[Judged]) -> tuple[Prepared, list[Judged]]:
+    """The rows judged anew where a law leaves far less than what was taken for noise.
+
+    What is sampled a few times a turn looks noisier than it is, until a law is known.
+    """
+    left = np.stack([r.polished.squares / r.polished.counts.clip(1) for r in rows])
+    share = (left / _sigma(p) ** 2).min(axis=0)
+    if p.clean or not (share < QUIET).any():
+        return p, rows
+    noise = np.where(share < QUIET, np.sqrt(share) * p.noise, p.noise)
+    p = dataclasses.replace(p, noise=noise)
+    return p, [judged(r.polished, _sigma(p), r.origin, fragile=r.fragile) for r in rows]
 
 
 def _printable(p: Prepared, law: PowerSum) -> bool:
@@ -195,8 +234,7 @@ def _simplified(p: Prepared, rows: list[Judged], monitor: Monitor) -> list[Judge
     def refit(law: PowerSum, free: Free, row: Judged) -> Judged:
         before = row.polished
         sigma = np.maximum(np.sqrt(before.squares / before.counts), p.floor)
-        after = polish(law, p.data, before.initial, sigma, floor=p.floor,
-                       nonnegative=p.nonnegative, free=free, shape=p.shape)  # fmt: skip
+        after = _refined(p, law, free, before.initial, sigma)
         return judged(after, _sigma(p), row.origin, fragile=row.fragile)
 
     simple = []
@@ -216,8 +254,7 @@ def _lengthened(whole: Prepared, p: Prepared, row: Judged, monitor: Monitor) -> 
     monitor.stage("join pieces", 1)
 
     def refit(q: Prepared, found: Polished) -> Polished:
-        return polish(found.law, q.data, found.initial, _sigma(q), floor=q.floor, free=found.free,
-                      nonnegative=q.nonnegative, shape=q.shape)  # fmt: skip
+        return _refined(q, found.law, found.free, found.initial, _sigma(q))
 
     longest = joined(whole, p, row.polished, refit)
     if longest is row.polished:

@@ -2,7 +2,7 @@
 
 An `ODEDiscovery` keeps its parameters as they were given and checks them in `fit`, which makes
 the `TimeSeries` that `discover` asks for. Pickled, it carries the files of `Discovery.save`,
-which `Discovery.load` reads. DataFrames are known by their columns: this needs no pandas.
+which `Discovery.load` reads.
 
 Source: scikit-learn, "Developing scikit-learn estimators"; methods are called as in pysindy.
 """
@@ -10,22 +10,21 @@ Source: scikit-learn, "Developing scikit-learn estimators"; methods are called a
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
+from odediscovery.blocks import columns_of, is_frame, is_list, numbers, paired, read_run
 from odediscovery.discovery import discover
-from odediscovery.errors import InputError, unknown_name
+from odediscovery.errors import InputError
 from odediscovery.result import Discovery
 from odediscovery.series import TimeSeries
 from odediscovery.settings import RECIPES, Settings
@@ -49,7 +48,8 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         states: names of the states; of a DataFrame the columns to use. Default: the column
             names, or x0, x1, ...
         recipe, seed, members, hidden, max_seconds, threads, unit, grow, l1, adam_steps,
-            learning_rate, lbfgs_steps, prune_long: as in `Settings`.
+            learning_rate, lbfgs_steps, prune_long, known, conserve, forbid, bounds,
+            integer_exponents: as in `Settings`.
 
     Attributes:
         discovery_: the `Discovery`, with the Pareto front, messages and outcome.
@@ -72,15 +72,22 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         members: int = 16, hidden: int = 8, max_seconds: float | None = None,
         threads: int | None = None, unit: str = "RealNPU", grow: bool = True, l1: float = 0.01,
         adam_steps: int = 1200, learning_rate: float = 0.015, lbfgs_steps: int = 40,
-        prune_long: bool = True,
+        prune_long: bool = True, known: Sequence[str] = (), conserve: Sequence[str] = (),
+        forbid: Sequence[str] = (), bounds: str | None = None, integer_exponents: bool = False,
     ) -> None:  # fmt: skip
         self.states, self.recipe, self.seed, self.members = states, recipe, seed, members
         self.hidden, self.max_seconds, self.threads, self.unit = hidden, max_seconds, threads, unit
         self.grow, self.l1, self.adam_steps = grow, l1, adam_steps
         self.learning_rate, self.lbfgs_steps = learning_rate, lbfgs_steps
-        self.prune_long = prune_long
+        self.prune_long, self.known, self.conserve, self.forbid = (
+            prune_long,
+            known,
+            conserve,
+            forbid,
+        )
+        self.bounds, self.integer_exponents = bounds, integer_exponents
 
-    def fit(self, X: Any, y: object = None, t: Any = None) -> ODEDiscovery:
+    def fit(self, X: Any, y: object = None, t: Any = None, sigma: Any = None) -> ODEDiscovery:
         """The equations dx/dt = f(x) behind X; sets the attributes that end in "_", returns self.
 
         Args:
@@ -90,6 +97,8 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
             t: times of the samples [samples], increasing, or the interval between samples;
                 for a list of trajectories one interval for all or a list with one entry each.
                 None: the DataFrame's column of times, otherwise samples one apart.
+            sigma: standard deviations of the values, shaped like X (a list for a list; columns in
+                the order of the states), nan for a state without; None: they are estimated.
 
         Raises:
             InputError: a parameter is out of range, or X or t is not as said above.
@@ -104,16 +113,16 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
             if isinstance(names, str) or not np.iterable(names):
                 raise InputError(f"states: expected a list of names, got {names!r}; give a list")
             names = list(names)
-        blocks, given = _paired(X, t)
-        if _is_frame(blocks[0]):
-            names, _ = _columns(blocks[0], names)
-        runs = [_run(b, at, names, 1.0) for b, at in zip(blocks, given, strict=True)]
+        blocks, given = paired(X, t)
+        if is_frame(blocks[0]):
+            names, _ = columns_of(blocks[0], names)
+        runs = [read_run(b, at, names, 1.0) for b, at in zip(blocks, given, strict=True)]
         times: list[Any] = [run.time for run in runs]
         values: list[Any] = [run.values for run in runs]
-        if not _is_list(X):
+        if not is_list(X):
             times, values = times[0], values[0]
         column = next((run.column for run in runs if run.column), None)
-        series = TimeSeries.from_arrays(times, values, names, time_name=column or "t")
+        series = TimeSeries.from_arrays(times, values, names, time_name=column or "t", sigma=sigma)
         self._keep(discover(series, settings))
         self.interval_ = None
         if not isinstance(t, list | tuple) and np.ndim(t) == 0 and column is None:
@@ -135,7 +144,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         [[-0.1], [-0.2]]
         """
         check_is_fitted(self)
-        run = _run(X, None, list(self.feature_names_in_), 1.0)
+        run = read_run(X, None, list(self.feature_names_in_), 1.0)
         return self.equations_.rates(self._checked(run.values))
 
     def simulate(self, u0: ArrayLike, t: ArrayLike) -> Array:
@@ -153,11 +162,11 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         [[2.0], [0.7358]]
         """
         check_is_fitted(self)
-        start = _numbers(u0, "u0")
+        start = numbers(u0, "u0")
         if start.shape != (self.n_features_in_,) or not np.isfinite(start).all():
             raise InputError(f"u0: expected {self.n_features_in_} finite numbers, one a state, "
                              f"got {start.tolist()}; give these")  # fmt: skip
-        return self.discovery_.simulate(start, _numbers(t, "t"))
+        return self.discovery_.simulate(start, numbers(t, "t"))
 
     def score(self, X: Any, y: object = None, t: Any = None) -> float:
         """R2 = 1 - sum |x - x_sim|^2 / sum |x - mean x|^2 of X simulated from its first sample.
@@ -184,8 +193,8 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         observed, simulated = [], []
-        for block, at in zip(*_paired(X, t), strict=True):
-            run = _run(block, at, list(self.feature_names_in_), self.interval_)
+        for block, at in zip(*paired(X, t), strict=True):
+            run = read_run(block, at, list(self.feature_names_in_), self.interval_)
             complete = np.flatnonzero(np.isfinite(self._checked(run.values)).all(axis=1))
             if not complete.size:
                 raise InputError("X: expected a sample with all states to start from, every one "
@@ -259,6 +268,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         given = {name: getattr(self, name) for name in _DEFAULTS}
         try:
             plain = {n: v.item() if isinstance(v, np.generic) else v for n, v in given.items()}
+            plain |= {n: tuple(plain[n]) for n in ("known", "conserve", "forbid")}
             changed = {n: v for n, v in plain.items() if v != _DEFAULTS[n]}
             recipe = RECIPES.get(plain["recipe"], {})
             return Settings(**{**recipe, **changed}).checked()
@@ -274,114 +284,6 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"X has {values.shape[1]} features, but ODEDiscovery is expecting "
                              f"{self.n_features_in_} features as input; give those")  # fmt: skip
         return values
-
-
-class _Run(NamedTuple):
-    """A trajectory: times [n], values [n, states], and the column that the times are from."""
-
-    time: Array
-    values: Array
-    column: str | None
-
-
-def _run(block: Any, t: Any, states: list[str] | None, interval: float | None) -> _Run:
-    """A trajectory from an array or a DataFrame; `interval` counts where neither has times."""
-    column = None
-    if _is_frame(block):
-        names, column = _columns(block, states)
-        block, frame = np.empty((len(block), len(names))), block
-        for k, name in enumerate(names):
-            block[:, k] = _numbers(frame[name], f"column {name!r}")
-        if column is not None and t is not None:
-            raise InputError(f"expected times once, got t and column {column!r}; drop one of them")
-        t = t if column is None else _numbers(frame[column], f"column {column!r}")
-    values = _matrix(block)
-    return _Run(_times(t, len(values), interval), values, column)
-
-
-def _is_list(x: Any) -> bool:
-    """Whether this is a list of trajectories, and not one array written as a list of rows."""
-    return isinstance(x, list | tuple) and (not x or _is_frame(x[0]) or np.ndim(x[0]) == 2)
-
-
-def _is_frame(x: Any) -> bool:
-    return hasattr(x, "columns") and hasattr(x, "__getitem__")
-
-
-def _paired(x: Any, t: Any) -> tuple[list[Any], list[Any]]:
-    """The trajectories, and for each its times, its sample interval, or None."""
-    if not _is_list(x):
-        return [x], [t]
-    blocks = list(x)
-    if not blocks:
-        raise InputError("X: expected at least one trajectory, got an empty list")
-    if not isinstance(t, list | tuple) and np.ndim(t) == 0:
-        return blocks, [t] * len(blocks)
-    if not isinstance(t, list | tuple) or len(t) != len(blocks):
-        got = len(t) if isinstance(t, list | tuple) else type(t).__name__
-        raise InputError("t: expected one sample interval, or a list with one entry for each of "
-                         f"{len(blocks)} trajectories, got {got}; give that")  # fmt: skip
-    return blocks, list(t)
-
-
-def _times(t: Any, count: int, interval: float | None) -> Array:
-    """Times of `count` samples from times or from the interval between them."""
-    step = interval if t is None else t
-    if step is None:
-        raise InputError("t: expected the times of X, as fit was given times, got None; give t or "
-                         "DataFrames with a column t")  # fmt: skip
-    times = _numbers(step, "t")
-    if times.ndim == 0:
-        if not 0.0 < times < math.inf:
-            raise InputError(f"t: expected a positive sample interval, got {step!r}; give that or "
-                             "all times")  # fmt: skip
-        return times * np.arange(count, dtype=np.float64)
-    if times.shape != (count,):
-        raise InputError(f"t: expected {count} times, one a sample, got shape {times.shape}; give "
-                         "those or the sample interval")  # fmt: skip
-    return times
-
-
-def _columns(frame: Any, states: list[str] | None) -> tuple[list[str], str | None]:
-    """Columns of the states, the given ones or all others, and that of the times if any."""
-    columns = list(frame.columns)
-    if not all(isinstance(name, str) for name in columns) or len(set(columns)) < len(columns):
-        raise InputError("X: expected columns with different names that are text, got "
-                         f"{columns}; rename them or give X.to_numpy()")  # fmt: skip
-    for name in states or ():
-        if name not in columns:
-            raise unknown_name("column", name, columns)
-    time = next((n for n in ("t", "time") if n in columns and n not in (states or ())), None)
-    return states if states is not None else [name for name in columns if name != time], time
-
-
-def _matrix(x: Any) -> Array:
-    """Values [samples, states], finite or nan."""
-    values = _numbers(x, "X")
-    if values.ndim != 2:
-        raise InputError(f"X: expected an array [samples, states], got shape {values.shape}. "
-                         "Reshape your data, X.reshape(-1, 1) for one state; give trajectories "
-                         "as a list")  # fmt: skip
-    if not values.shape[1]:
-        raise InputError(f"X has 0 feature(s) (shape={values.shape}) while a minimum of 1 is "
-                         "required: give a column for every state")  # fmt: skip
-    if np.isinf(values).any():
-        raise InputError("X: expected finite values, got infinity; use nan if missing")
-    return values
-
-
-def _numbers(x: Any, name: str) -> Array:
-    """Anything that holds real numbers as an array of floats, missing ones as nan."""
-    if issparse(x):
-        raise InputError(f"{name}: expected a dense array, got a sparse one; use {name}.toarray()")
-    try:
-        kind = np.asarray(x).dtype
-        if kind.kind in "biufO":
-            return np.asarray(x, dtype=np.float64)
-        reason = "complex numbers: Complex data not supported" if kind.kind == "c" else str(kind)
-    except (TypeError, ValueError) as error:
-        reason = " ".join(str(error).split())
-    raise InputError(f"{name}: expected an array of real numbers, got {reason}; convert it")
 
 
 def _r2(observed: Array, simulated: Array) -> float:

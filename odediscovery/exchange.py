@@ -7,6 +7,7 @@ like all others.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 
@@ -35,7 +36,7 @@ def exchanged(p: Prepared, candidates: Sequence[Candidate]) -> list[PowerSum]:
         for j, w in itertools.product(range(law.n_monomials), pool):
             exponents = law.exponents.copy()
             exponents[j] = w
-            new = PowerSum(law.coefficients, exponents)
+            new = dataclasses.replace(law, exponents=exponents)
             if _form(new) not in seen:
                 seen.add(_form(new))
                 laws.append(new)

@@ -17,7 +17,7 @@ import torch
 
 from odediscovery.field import VectorField
 from odediscovery.network import Layer, Network
-from odediscovery.powersum import NO_SUMS, Array, Function, Inputs, Mask, PowerSum, Sums
+from odediscovery.powersum import NO_SUMS, Array, Function, Inputs, Mask, PowerSum, Sums, expanded
 from odediscovery.series import Scale
 from odediscovery.units import NAU, NPU, AbstractUnit, Functions, RealNPU
 
@@ -65,7 +65,8 @@ def laws_of(field: VectorField) -> list[PowerSum]:
             used = np.any(inputs.sums.weights != 0, axis=1)
             exponents = exponents.copy()
             exponents[:, inputs.simple :][:, ~used] = 0.0
-        laws.append(PowerSum(total["weight"], exponents, inputs).merged().compact())
+        mix = None if field.mix is None else field.mix.numpy()
+        laws.append(PowerSum(total["weight"], exponents, inputs, mix).merged().compact())
     return laws
 
 
@@ -85,7 +86,10 @@ def _inputs_of(field: VectorField, layers: Sequence[Mapping[str, Array]]) -> Inp
     return Inputs(field.n_states, functions, sums)
 
 
-def members_of(laws: Sequence[PowerSum], nonnegative: Mask, *, whole: bool = False) -> VectorField:
+def members_of(
+    laws: Sequence[PowerSum], nonnegative: Mask, *, whole: bool = False,
+    held: Sequence[tuple[Mask, Mask]] | None = None,
+) -> VectorField:  # fmt: skip
     """Members of one chain, as small as the laws allow, that compute the laws.
 
     What a law lacks is not free; exponents of inputs that change sign are rounded and not free
@@ -95,6 +99,8 @@ def members_of(laws: Sequence[PowerSum], nonnegative: Mask, *, whole: bool = Fal
         nonnegative: which states never change sign, [states].
         whole: round and hold the exponents of all inputs but exponentials, whose exponents are
             their rates.
+        held: coefficients [states, monomials] and exponents [monomials, inputs] of each law that
+            are known and not free.
     """
     n, hidden = len(nonnegative), max(1, *(law.n_monomials for law in laws))
     inputs = [law.inputs or Inputs(n) for law in laws]
@@ -112,12 +118,26 @@ def members_of(laws: Sequence[PowerSum], nonnegative: Mask, *, whole: bool = Fal
         units += power_units(positive.tolist(), simple + 1 + inner, outputs=simple + sums)
     units += power_units([*positive.tolist(), *[True] * sums], hidden, outputs=n)
     theta, free = [], []
-    for law, own in zip(laws, inputs, strict=True):
+    for i, (law, own) in enumerate(zip(laws, inputs, strict=True)):
         layers = _layers(law, own, functions, fitted, (sums, inner, hidden), whole)
+        if held is not None:
+            _hold(layers, *held[i])
         theta.append(np.concatenate([values.ravel() for values, _ in layers]))
         free.append(np.concatenate([mask.ravel() for _, mask in layers]))
+    mix = laws[0].mix
     return VectorField(tuple(units), torch.as_tensor(np.stack(theta)),
-                       torch.as_tensor(np.stack(free)))  # fmt: skip
+                       torch.as_tensor(np.stack(free)),
+                       None if mix is None else torch.as_tensor(mix))  # fmt: skip
+
+
+def _hold(layers: list[tuple[Array, Mask]], coefficients: Mask, exponents: Mask) -> None:
+    """Constants of the last pair of units are no longer free, in the order of the law's terms.
+
+    Inputs are states: known terms have no others.
+    """
+    rows, states = len(exponents), len(coefficients)
+    layers[-1][1][:, :rows] &= ~coefficients
+    layers[-3][1][:rows, :states] &= ~exponents[:, :states]
 
 
 def _layers(
@@ -166,7 +186,7 @@ def _layers(
 
 def network_of(law: PowerSum, scale: Scale) -> Network:
     """The pruned chain of units that a law is."""
-    field = members_of([law], np.ones(law.n_states, dtype=bool))
+    field = members_of([expanded(law)], np.ones(law.n_states, dtype=bool))
     layers = []
     for unit, arrays in zip(field.units, field.arrays(0), strict=True):
         functions = unit.functions if isinstance(unit, Functions) else ()

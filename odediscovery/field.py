@@ -33,11 +33,14 @@ class VectorField:
         units: the chain, input first.
         theta: parameters [members, P], laid out unit by unit in the order of `unit.shapes()`.
         free: bool [members, P]; an entry that is not free keeps its value in theta.
+        mix: [states, states], what the chain's outputs are multiplied by where equations follow
+            from others (default: nothing).
     """
 
     units: tuple[AbstractUnit, ...]
     theta: Tensor
     free: Tensor
+    mix: Tensor | None = None
 
     @classmethod
     def random(
@@ -86,7 +89,7 @@ class VectorField:
         def dx_dt(x: Tensor) -> Tensor:
             for unit in chain:
                 x = unit(x)
-            return x
+            return x if self.mix is None else x @ self.mix.T
 
         return dx_dt
 
@@ -116,6 +119,8 @@ class VectorField:
         if columns is None:
             columns = torch.arange(theta.shape[1]).expand(len(theta), -1)
         power, total = self.units[0], self.units[-1]
+        if self.mix is not None:
+            return self._mixed(self.mix, dataclasses.replace(self, mix=None), theta, columns)
         plain = len(self.units) == 2 and isinstance(total, NAU) and not total.clip
         if plain and isinstance(power, RealNPU):
             gates = self.place(0, "gate")
@@ -128,6 +133,17 @@ class VectorField:
             return f, f_x, f_theta.gather(-1, at)
 
         return by_chain
+
+    @staticmethod
+    def _mixed(mix: Tensor, field: VectorField, theta: Tensor, columns: Tensor) -> Linearisation:
+        """The linearisation of a chain whose outputs are mixed afterwards."""
+        inner = field.linearisation(theta, columns)
+
+        def mixed(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            f, f_x, f_theta = inner(x)
+            return f @ mix.T, mix @ f_x, mix @ f_theta
+
+        return mixed
 
     def _sum_of_powers(self, power: RealNPU, theta: Tensor, columns: Tensor) -> Linearisation:
         """The same for RealNPU -> NAU: dA[i, j] of f_i is y_j, dW[j, k] is A[i, j] dy_j/dW[j, k].
@@ -174,4 +190,7 @@ class VectorField:
         x: list[sympy.Expr] = list(symbols)
         for unit, p in zip(self.units, self.arrays(member), strict=True):
             x = unit.symbolic(p, x)
-        return x
+        if self.mix is None:
+            return x
+        return [sum((m * y for m, y in zip(row, x, strict=True) if m), sympy.S.Zero)
+                for row in self.mix.tolist()]  # fmt: skip

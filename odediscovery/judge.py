@@ -38,6 +38,7 @@ class Candidate:
         mean_square: of its weighted training residuals.
         origin: index of the pruned law it came from, for the log.
         whole: inputs whose exponents are whole numbers, held and not fitted, bool [inputs].
+        held: coefficients and exponents that are known and not fitted.
     """
 
     law: PowerSum
@@ -45,6 +46,7 @@ class Candidate:
     mean_square: float
     origin: int
     whole: Mask
+    held: tuple[Mask, Mask] | None = None
 
     @property
     def form(self) -> frozenset[tuple[bytes, bytes]]:
@@ -57,8 +59,12 @@ class Candidate:
     def free(self) -> Free:
         """What a fit may change."""
         a, w, b, v = self.law.constants
-        held = self.whole[: v.shape[1]]
-        return a != 0, (w != 0) & ~self.whole, b != 0, (v != 0) & ~held
+        whole = self.whole[: v.shape[1]]
+        fitted = a != 0, (w != 0) & ~self.whole, b != 0, (v != 0) & ~whole
+        if self.held is None:
+            return fitted
+        known_a, known_w = self.held
+        return fitted[0] & ~known_a, fitted[1] & ~known_w, *fitted[2:]
 
 
 def penalty(law: PowerSum, free: Free, samples: float, starts: int) -> float:

@@ -23,7 +23,7 @@ from scipy.integrate import odeint
 from scipy.optimize import least_squares
 
 from odediscovery.cost import Free, all_free, count
-from odediscovery.powersum import TINY, Array, Mask, PowerSum, power_slopes, vector_field
+from odediscovery.powersum import TINY, Array, Mask, PowerSum, expanded, power_slopes, vector_field
 from odediscovery.series import TimeSeries
 
 # of clean data; in noise the share of its standard deviation that the solver may add.
@@ -186,7 +186,7 @@ class _Model:
 
     def _variational(self, law: PowerSum, x: Array, s: Array) -> tuple[Array, Array]:
         """dx/dt [B, n] and d[Phi, Theta]/dt [B, n, n + constants] for x [B, n]."""
-        a, w, n = law.coefficients, law.exponents, self.n
+        a, w, n = expanded(law).coefficients, law.exponents, self.n
         (ai, aj), (wj, wk) = self.a_places, self.w_places
         y, last = x, n + len(ai) + len(wj)
         if law.inputs is not None:
@@ -194,7 +194,10 @@ class _Model:
         m, dm = power_slopes(y, w)
         to_input = a @ dm
         ds = (to_input if law.inputs is None else to_input @ slopes) @ s
-        ds[:, ai, n + np.arange(len(ai))] += m[:, aj]
+        if law.mix is None:
+            ds[:, ai, n + np.arange(len(ai))] += m[:, aj]
+        else:
+            ds[:, :, n : n + len(ai)] += law.mix[:, ai] * m[:, None, aj]
         log_y = np.log(np.maximum(np.abs(y), TINY))
         ds[:, :, n + len(ai) : last] += a[:, wj] * (m[:, wj] * log_y[:, wk])[:, None, :]
         if law.inputs is not None:

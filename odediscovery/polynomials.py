@@ -19,7 +19,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from odediscovery.cost import price
-from odediscovery.powersum import Array, PowerSum
+from odediscovery.powersum import Array, Mask, PowerSum
 from odediscovery.prepare import Prepared
 
 # Highest degrees of the products, each a library of its own, since what few products explain is
@@ -44,17 +44,42 @@ def polynomials(p: Prepared) -> list[PowerSum]:
             continue
         exponents = np.array(powers, dtype=float)
         columns, increments = _integral_form(p, exponents)
+        increments = increments - _of_known(p)
+        allowed = _allowed(p, exponents)
         for factor in PENALTIES:
             if factor == 0.0 and n * len(powers) > WHOLE:
                 continue
             worth = factor * price(n, increments.size)
-            a = np.stack([
-                np.zeros(len(exponents)) if p.constant[i] else _selected(columns, y, worth)
-                for i, y in enumerate(increments.T)
-            ])  # fmt: skip
+            a = np.zeros((n, len(exponents)))
+            for i, y in enumerate(increments.T):
+                a[i, allowed[i]] = _selected(columns[:, allowed[i]], y, worth)
             law = PowerSum(a, exponents).merged()
             laws.setdefault(law.exponents.tobytes() + (law.coefficients != 0).tobytes(), law)
     return [law for law in laws.values() if law.n_monomials]
+
+
+def _allowed(p: Prepared, exponents: Array) -> Mask:
+    """Which products each equation may have, [states, products]."""
+    found: Mask = np.repeat(~p.constant[:, None], len(exponents), axis=1)
+    known = p.knowledge
+    if known is not None:
+        forbidden = known.forbidden.astype(float) @ (exponents != 0).T > 0
+        found &= ~forbidden & ~(known.fixed | known.tied)[:, None]
+    return found
+
+
+def _of_known(p: Prepared) -> Array:
+    """Integrals of the known parts of the right-hand sides, [intervals, states] (0 if none)."""
+    n = p.data.n_states
+    if p.knowledge is None:
+        return np.zeros(n)
+    nothing = PowerSum(np.zeros((n, 0)), np.zeros((0, n)))
+    law = p.knowledge.impose(nothing)
+    if not law.n_monomials:
+        return np.zeros(n)
+    columns, _ = _integral_form(p, law.exponents)
+    integrals: Array = columns @ law.coefficients.T
+    return integrals
 
 
 def library_law(p: Prepared, degree: int) -> PowerSum | None:

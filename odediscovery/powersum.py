@@ -56,6 +56,8 @@ class PowerSum:
         coefficients: A, [states, monomials].
         exponents: W, [monomials, inputs]; a row of zeros is the constant term.
         inputs: what y is; the states themselves if not given.
+        mix: M, [states, states], where equations follow from others (a conserved sum): then
+            dx/dt = M (A y^W), and rows of A whose equation follows are 0.
 
     >>> decay = PowerSum(np.array([[-0.5]]), np.array([[1.0]]))
     >>> decay.rates(np.array([[2.0], [4.0]])).tolist()
@@ -65,6 +67,7 @@ class PowerSum:
     coefficients: Array
     exponents: Array
     inputs: Inputs | None = None
+    mix: Array | None = None
 
     def __post_init__(self) -> None:
         a, w = self.coefficients, self.exponents
@@ -93,9 +96,8 @@ class PowerSum:
 
     def with_constants(self, a: Array, w: Array, b: Array, v: Array) -> PowerSum:
         """The same law with other values in `constants`."""
-        if self.inputs is None:
-            return PowerSum(a, w)
-        return PowerSum(a, w, dataclasses.replace(self.inputs, sums=Sums(b, v)))
+        inputs = self.inputs and dataclasses.replace(self.inputs, sums=Sums(b, v))
+        return PowerSum(a, w, inputs, self.mix)
 
     @property
     def complexity(self) -> int:
@@ -117,7 +119,7 @@ class PowerSum:
 
     def rates(self, x: Array) -> Array:
         """dx/dt for x [..., states] -> [..., states]."""
-        dx_dt: Array = self.monomials(x) @ self.coefficients.T
+        dx_dt: Array = self.monomials(x) @ expanded(self).coefficients.T
         return dx_dt
 
     def rescaled(self, scale: Array, time_scale: float) -> PowerSum:
@@ -130,7 +132,8 @@ class PowerSum:
             factor = np.exp(self.exponents[:, :n] @ np.log(scale))
             a = self.coefficients * factor[None, :] * time_scale / scale[:, None]
         inputs = None if self.inputs is None else self.inputs.rescaled(scale)
-        return PowerSum(a, self.exponents.copy(), inputs)
+        mix = None if self.mix is None else self.mix * scale / scale[:, None]
+        return PowerSum(a, self.exponents.copy(), inputs, mix)
 
     def unscaled(self, scale: Array, time_scale: float) -> PowerSum:
         """Inverse of `rescaled`."""
@@ -156,10 +159,10 @@ class PowerSum:
         keep = [k for k, column in enumerate(columns) if np.any(column != 0)]
         if not keep:
             nothing = np.zeros((self.n_states, 0)), np.zeros((0, self.exponents.shape[1]))
-            return PowerSum(*nothing, self.inputs)
+            return PowerSum(*nothing, self.inputs, self.mix)
         return PowerSum(
             np.stack([columns[k] for k in keep], axis=1), np.stack([rows[k] for k in keep]),
-            self.inputs,
+            self.inputs, self.mix,
         )  # fmt: skip
 
     def compact(self) -> PowerSum:
@@ -172,13 +175,13 @@ class PowerSum:
         kept = np.concatenate([np.ones(n, bool), inputs.used(w)[n:]])
         functions = tuple(f for f, k in zip(inputs.functions, kept[n:], strict=True) if k)
         if not functions and not len(sums):
-            return PowerSum(self.coefficients, w[:, :n])
+            return PowerSum(self.coefficients, w[:, :n], None, self.mix)
         inner = NO_SUMS
         if len(sums):
             inner = inputs.sums.select(sums)
             inner = Sums(inner.weights, inner.exponents[:, kept])
         columns = np.concatenate([np.flatnonzero(kept), simple + sums])
-        return PowerSum(self.coefficients, w[:, columns], Inputs(n, functions, inner))
+        return PowerSum(self.coefficients, w[:, columns], Inputs(n, functions, inner), self.mix)
 
     def structure(self) -> frozenset[tuple[bytes, bytes]]:
         """What has which constant, not their values: equal for the same terms in any order.
@@ -189,6 +192,13 @@ class PowerSum:
             ((self.coefficients[:, j] != 0).tobytes(), (self.exponents[j] != 0).tobytes())
             for j in range(self.n_monomials)
         )
+
+
+def expanded(law: PowerSum) -> PowerSum:
+    """The same law with every equation written out: coefficients M A."""
+    if law.mix is None:
+        return law
+    return PowerSum(law.mix @ law.coefficients, law.exponents, law.inputs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,7 +358,7 @@ def vector_field(law: PowerSum) -> Callable[[float, Array], Array]:
     """
     if law.inputs is not None:
         return lambda t, x: law.rates(x)
-    w, a, least = law.exponents, law.coefficients, _least_bases(law.exponents)
+    w, a, least = law.exponents, expanded(law).coefficients, _least_bases(law.exponents)
     times, maximum = np.multiply.reduce, np.maximum
 
     def dx_dt(t: float, x: Array) -> Array:

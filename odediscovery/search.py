@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from odediscovery.agreement import agreed, held
 from odediscovery.exchange import exchanged
 from odediscovery.extract import laws_of, members_of, power_units
 from odediscovery.field import VectorField
@@ -79,7 +80,7 @@ def search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]
     grown = _grown(p, settings, monitor, settings.hidden)
     candidates += prune_laws(p, grown, Elimination(), monitor)
     stopped = bool(candidates) and monitor.stopping() is not None
-    if settled(candidates) or stopped or not settings.members:
+    if settled(candidates) or stopped or not settings.members or p.whole:
         return candidates
     laws = trained_laws(p, settings, monitor)
     return candidates + prune_laws(p, laws, Elimination(hopeless=HOPELESS), monitor)
@@ -133,7 +134,7 @@ def noisy_search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Cand
         if whole_is_enough(p, candidates, monitor, long=long):
             return candidates
     grown = _grown(p, settings, monitor, settings.hidden)
-    if settings.members and not (grown and monitor.stopping()):
+    if settings.members and not p.whole and not (grown and monitor.stopping()):
         grown = trained_laws(p, settings, monitor) + grown
     how = Elimination(hopeless=HOPELESS)
     candidates += prune_laws(p, grown, how, monitor, long=long)
@@ -186,8 +187,8 @@ def rich_candidates(p: Prepared, monitor: Monitor, *, long: bool) -> list[Candid
         if monitor.stopping():
             break
         monitor.stage(f"grow {family}", 1)
-        laws = grow(p.data, p.noise, integer=~p.nonnegative, family=family, size=p.scale.state,
-                    monitor=monitor)[:GROWN]  # fmt: skip
+        laws = grow(p.data, p.noise, integer=~p.nonnegative | p.whole, family=family,
+                    size=p.scale.state, monitor=monitor)[:GROWN]  # fmt: skip
         found += prune_laws(p, laws, how, monitor, whole=True, long=long)
     return found
 
@@ -202,6 +203,8 @@ def whole_is_enough(
     """
     if not enough(p, candidates) or monitor.stopping():
         return False
+    if p.whole:
+        return True
     best = ranked(candidates, p.samples)[0]
     if not (best.law.exponents[:, p.nonnegative] != 0).any():
         return True
@@ -231,8 +234,9 @@ def clean_search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Cand
 
 def grown_candidate(law: PowerSum, p: Prepared) -> Candidate:
     """A law of a rich family as it was grown; only rates of exponentials are no whole numbers."""
+    law = agreed(p, law)
     squares = interval_squares(law, p)[~p.constant]
-    return Candidate(law, p.initial, float(squares.mean()), 0, _held(law, p, whole=True))
+    return Candidate(law, p.initial, float(squares.mean()), 0, _whole(law, p, True), held(p, law))
 
 
 def _grown(p: Prepared, settings: Settings, monitor: Monitor, most: int) -> list[PowerSum]:
@@ -240,7 +244,7 @@ def _grown(p: Prepared, settings: Settings, monitor: Monitor, most: int) -> list
     if not settings.grow or p.noisiness > GROWABLE:
         return []
     monitor.stage("grow", 1)
-    laws = grow(p.data, p.noise, integer=~p.nonnegative, max_monomials=most,
+    laws = grow(p.data, p.noise, integer=~p.nonnegative | p.whole, max_monomials=most,
                 monitor=monitor)  # fmt: skip
     return [law for law in laws if law.n_monomials][:GROWN]
 
@@ -262,7 +266,8 @@ def random_members(
     units = power_units(p.nonnegative.tolist(), h, unit)
     field = VectorField.random(units, len(hidden), generator)
     rows = torch.arange(h) < torch.tensor(hidden)[:, None]
-    used = (rows[:, None, :] & ~torch.as_tensor(p.constant)[None, :, None]).flatten(1)
+    follows = p.constant if p.knowledge is None else p.constant | p.knowledge.tied
+    used = (rows[:, None, :] & ~torch.as_tensor(follows)[None, :, None]).flatten(1)
     theta, free = field.theta.clone(), field.free.clone()
     powers = rows[:, :, None].expand(-1, -1, n).flatten(1)
     exponents = [name for name in units[0].shapes() if name != "gate"]
@@ -272,7 +277,8 @@ def random_members(
     ):
         theta[:, place] = theta[:, place].masked_fill(~mask, 0.0)
         free[:, place] &= mask
-    return field.replace(theta, free)
+    mix = None if p.knowledge is None else torch.as_tensor(p.knowledge.mix)
+    return dataclasses.replace(field, theta=theta, free=free, mix=mix)
 
 
 def short_windows(p: Prepared) -> Windows:
@@ -321,7 +327,9 @@ def prune_laws(
     """
     if not laws:
         return []
-    field = members_of(laws, p.nonnegative, whole=whole)
+    laws, whole = [agreed(p, law) for law in laws], whole or p.whole
+    known = None if p.knowledge is None else [p.knowledge.held(law) for law in laws]
+    field = members_of(laws, p.nonnegative, whole=whole, held=known)
     # Unpenalised on short windows first: quick, and near enough to choose the step grids.
     coarse = short_windows(p).refined(field, field.theta, ACCURACY)
     first = ShortResiduals(coarse, field)
@@ -349,19 +357,21 @@ def _candidate(
     samples: int, whole: bool,
 ) -> Candidate:  # fmt: skip
     theta = pruned.unknowns[None, : field.theta.shape[1]]
-    (law,) = laws_of(field.replace(theta, pruned.free[None]))
+    law = agreed(p, laws_of(field.replace(theta, pruned.free[None]))[0])
     initial = p.initial
     if isinstance(problem, LongResiduals):
         starts = problem.starts(pruned.unknowns[None])[0]
         initial = starts[problem.windows.heads].numpy()
     mean_square = pruned.sum_of_squares / samples
-    return Candidate(law, initial, mean_square, pruned.member, _held(law, p, whole))
+    return Candidate(law, initial, mean_square, pruned.member, _whole(law, p, whole), held(p, law))
 
 
-def _held(law: PowerSum, p: Prepared, whole: bool) -> Mask:
+def _whole(law: PowerSum, p: Prepared, whole: bool) -> Mask:
     """Inputs whose exponents are whole numbers and not fitted; of exponentials they are rates."""
-    held: Mask = ~p.nonnegative | whole
+    whole_states: Mask = ~p.nonnegative | whole | p.whole
     if law.inputs is None:
-        return held
+        return whole_states
     functions = [f.name != "exp" for f in law.inputs.functions]
-    return np.concatenate([held, np.array(functions + [whole] * len(law.inputs.sums), dtype=bool)])
+    return np.concatenate(
+        [whole_states, np.array(functions + [whole] * len(law.inputs.sums), dtype=bool)]
+    )

@@ -43,6 +43,16 @@ class Settings:
     lbfgs_steps: int = _option(40, "most LBFGS iterations")
     prune_long: bool = _option(True, "prune in noise on whole trajectories, not on intervals")
 
+    known: tuple[str, ...] = _option((), 'known right-hand side: "h\' = -v", or "v\' = 9.81 + ?"')
+    conserve: tuple[str, ...] = _option((), 'sum that stays constant: "S + I + R = 763"')
+    forbid: tuple[str, ...] = _option((), 'states that an equation may not have: "S: R"')
+    bounds: str | None = _option(None, 'range of exponents: "exponents 0..2"')
+    integer_exponents: bool = _option(False, "all exponents are whole numbers")
+
+    def __post_init__(self) -> None:
+        for name in ("known", "conserve", "forbid"):  # lists, as JSON and users write them
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+
     def checked(self) -> Settings:
         """These settings, or an `InputError` that names the option that is out of range."""
         for name, (least, most) in LIMITS.items():
@@ -66,6 +76,9 @@ class Settings:
         if self.recipe == "default" and self.unit != "RealNPU":
             raise InputError(f"--unit {self.unit} needs --recipe paper or as-run; recipe default "
                              "reads its equations from RealNPUs")  # fmt: skip
+        if self.recipe != "default" and any(getattr(self, name) for name in KNOWLEDGE):
+            names = ", ".join("--" + name.replace("_", "-") for name in KNOWLEDGE)
+            raise InputError(f"{names} need --recipe default: the published recipes know nothing")
         if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
             raise InputError(f"--threads must be at least 1 and at most {MOST_THREADS}, "
                              f"got {self.threads}")  # fmt: skip
@@ -78,6 +91,7 @@ class Settings:
         return dataclasses.asdict(self)
 
 
+KNOWLEDGE = ("known", "conserve", "forbid", "bounds", "integer_exponents")
 UNITS = ("RealNPU", "NPU", "Dense")
 
 # Least and most of an option. Beyond the upper ones a slip is likelier than a wish: the memory of
@@ -116,5 +130,6 @@ def settings_for(recipe: str = "default", **options: Any) -> Settings:
     for name in options:
         if name not in names:
             raise unknown_name("option", name, names)
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {name: tuple(value) if isinstance(value, list) else value
+             for name, value in options.items() if value is not None}  # fmt: skip
     return Settings(**{"recipe": recipe, **RECIPES[recipe], **given}).checked()

@@ -58,7 +58,8 @@ def joined(whole: Prepared, pieces: Prepared, found: Polished, refit: Refit) -> 
 
 
 def _mean_square(found: Polished) -> float:
-    return float(found.squares.sum() / found.counts.sum())
+    # Every start that is fitted takes away residual.
+    return float(found.squares.sum() / max(found.counts.sum() - found.initial.size, 1.0))
 
 
 def _heads(p: Prepared) -> Array:

@@ -33,7 +33,9 @@ LAYERS: tuple[dict[str, str], ...] = (
         "equations": "expressions printing", "terms": "equations", "cost": "",
         "systems": "equations series", "network": "series",
         "result": "equations expressions network series terms",
-        "smoothing": "series", "prepare": "series smoothing",
+        "smoothing": "series", "statements": "equations expressions",
+        "knowledge": "equations expressions statements",
+        "prepare": "knowledge series smoothing", "agreement": "cost prepare",
     },
     {
         "units.base": "", "units.nau": "units.base", "units.npu": "units.base",
@@ -59,7 +61,8 @@ LAYERS: tuple[dict[str, str], ...] = (
         "ladder": "", "exchange": "", "search": "exchange ladder", "published": "",
         "conclusion": "", "discovery": "conclusion ladder published search",
     },
-    {"heatmaps": "", "plots": "heatmaps", "fronts": "plots", "progress": "", "estimator": ""},
+    {"heatmaps": "", "plots": "heatmaps", "fronts": "plots", "progress": "", "blocks": "",
+     "estimator": "blocks"},
     {
         "experiments": "", "experiments.base": "", "experiments.regression": "experiments.base",
         "experiments.study": "experiments.base",
@@ -92,7 +95,9 @@ LAYERS: tuple[dict[str, str], ...] = (
 ONLY = {
     "table": "errors", "sheets": "errors table", "series": "errors files sheets table",
     "expressions": "errors",
-    "cost": "powersum", "smoothing": "powersum series", "prepare": "powersum series smoothing",
+    "cost": "powersum", "smoothing": "powersum series",
+    "knowledge": "equations errors expressions powersum statements",
+    "prepare": "knowledge powersum series smoothing",
     "units.base": "", "units.nau": "units.base", "units.npu": "units.base",
     "units.dense": "units.base", "units.nac": "units.base", "units.nmu": "units.base",
     "units.nsr": "units.base", "units.nalu": "units.base units.nac",
@@ -104,7 +109,7 @@ ONLY = {
     "bench.peers": "bench.libraries equations errors expressions powersum series",
     "heatmaps": "network", "plots": "errors files heatmaps result",
     "fronts": "plots powersum series", "progress": "monitor",
-    "estimator": "discovery errors result series settings",
+    "estimator": "blocks discovery errors result series settings", "blocks": "errors powersum",
 }  # fmt: skip
 
 # Heavy libraries and their doors.
