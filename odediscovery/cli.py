@@ -103,6 +103,7 @@ def fit(
     prune_long: Annotated[bool | None, _setting("prune_long")] = None,
     known: Annotated[list[str] | None, _setting("known")] = None,
     conserve: Annotated[list[str] | None, _setting("conserve")] = None,
+    hidden_states: Annotated[str | None, _flag("states without a column: R,D")] = None,
     forbid: Annotated[list[str] | None, _setting("forbid")] = None,
     bounds: Annotated[str | None, _setting("bounds")] = None,
     integer_exponents: Annotated[bool | None, _setting("integer_exponents")] = None,
@@ -114,7 +115,8 @@ def fit(
         recipe, seed=seed, members=members, hidden=hidden, max_seconds=max_seconds,
         threads=threads, unit=unit, grow=grow, l1=l1, adam_steps=adam_steps,
         learning_rate=learning_rate, lbfgs_steps=lbfgs_steps, prune_long=prune_long, known=known,
-        conserve=conserve, forbid=forbid, bounds=bounds, integer_exponents=integer_exponents,
+        conserve=conserve, hidden_states=_names(hidden_states), forbid=forbid, bounds=bounds,
+        integer_exponents=integer_exponents,
     )  # fmt: skip
     series = _measured(data, time, states, group, sigma_columns, noise_level)
     folder = _new_folder(out or Path(f"{data.stem}.odediscovery"))
@@ -129,8 +131,16 @@ def fit(
     found.save(folder)
     save_figures(found, folder)
     _print_discovery(found)
+    _print_place(found, folder)
+
+
+def _print_place(found: Discovery, folder: Path) -> None:
     what = "the best so far is written" if found.outcome == "stopped" else "written"
     print(f"{what} to {folder} ({found.seconds:.1f} s)")
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",")]
 
 
 def _measured(
@@ -140,7 +150,7 @@ def _measured(
     """The series in the table, with the standard deviations that are known."""
     from odediscovery.series import load_csv
 
-    chosen = None if states is None else [name.strip() for name in states.split(",")]
+    chosen = _names(states)
     noise = _assignments(noise_level.split(",") if noise_level else [], "--noise-level")
     return load_csv(data, time, chosen, group, sigma=sigma_columns, noise=noise)
 

@@ -15,9 +15,11 @@ import numpy as np
 import torch
 
 from odediscovery.agreement import agreed_with
+from odediscovery.balance import balanced
 from odediscovery.conclusion import conclude, constants, finished
 from odediscovery.cost import Free, none_free, price
 from odediscovery.errors import FitError
+from odediscovery.hidden import revealed, with_hidden
 from odediscovery.judge import Candidate, Judged, choose, judged, score, shortlist
 from odediscovery.knowledge import knowledge
 from odediscovery.ladder import SETTLED
@@ -67,11 +69,13 @@ def discover(
     settings = (settings or Settings()).checked()
     monitor = monitor or Monitor(settings.max_seconds)
     torch.set_num_threads(settings.threads or THREADS)
-    prepared = prepare(series)
+    series = with_hidden(series, settings.hidden_states)
     known = knowledge(
         series.states, known=settings.known, conserve=settings.conserve, forbid=settings.forbid,
         bounds=settings.bounds, integer_exponents=settings.integer_exponents,
     )  # fmt: skip
+    series = revealed(series, settings.hidden_states, known)
+    prepared = prepare(series)
     if not known.empty:
         scaled = known.rescaled(prepared.scale.state, prepared.scale.time)
         prepared = dataclasses.replace(prepared, knowledge=scaled)
@@ -93,6 +97,7 @@ def discover(
     chosen = choose(rows)
     if prepared is not whole and not monitor.stopping():
         rows[chosen] = _lengthened(whole, prepared, rows[chosen], monitor)
+    rows = [_balanced(prepared, row) for row in rows]
     found = conclude(prepared, rows, chosen, series, settings, monitor)
     return dataclasses.replace(found, messages=(*found.messages, *known.sentences()))
 
@@ -256,15 +261,25 @@ def _lengthened(whole: Prepared, p: Prepared, row: Judged, monitor: Monitor) -> 
     def refit(q: Prepared, found: Polished) -> Polished:
         return _refined(q, found.law, found.free, found.initial, _sigma(q))
 
-    longest = joined(whole, p, row.polished, refit)
-    if longest is row.polished:
+    return _with_constants(p, row, joined(whole, p, row.polished, refit))
+
+
+def _balanced(p: Prepared, row: Judged) -> Judged:
+    """The row without terms that a conserved sum does not need."""
+    return row if p.knowledge is None else _with_constants(p, row, balanced(row.polished))
+
+
+def _with_constants(p: Prepared, row: Judged, better: Polished) -> Judged:
+    """The row with constants that were found elsewhere, judged on the same data as before."""
+    if better is row.polished:
         return row
-    fixed = none_free(row.polished.law)
-    here = refit(p, dataclasses.replace(row.polished, law=longest.law, free=fixed))
+    law, found = better.law, row.polished
+    here = polish(law, p.data, found.initial, _sigma(p), floor=p.floor, shape=p.shape,
+                  nonnegative=p.nonnegative, free=none_free(law))  # fmt: skip
     if not here.finite:
         return row
-    polished = dataclasses.replace(here, free=longest.free, errors=longest.errors,
-                                   covariance=longest.covariance)  # fmt: skip
+    polished = dataclasses.replace(here, free=better.free, errors=better.errors,
+                                   covariance=better.covariance)  # fmt: skip
     return judged(polished, _sigma(p), row.origin, fragile=row.fragile)
 
 

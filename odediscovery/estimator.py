@@ -35,7 +35,8 @@ Array = NDArray[np.float64]
 # search cannot rank means over folds; so low that one such fold decides against a candidate.
 LOWEST_SCORE = -1e6
 
-_DEFAULTS = {f.name: f.default for f in dataclasses.fields(Settings)}
+# An estimator knows as many states as X has columns.
+_DEFAULTS = {f.name: f.default for f in dataclasses.fields(Settings) if f.name != "hidden_states"}
 
 
 class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
@@ -79,12 +80,8 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         self.hidden, self.max_seconds, self.threads, self.unit = hidden, max_seconds, threads, unit
         self.grow, self.l1, self.adam_steps = grow, l1, adam_steps
         self.learning_rate, self.lbfgs_steps = learning_rate, lbfgs_steps
-        self.prune_long, self.known, self.conserve, self.forbid = (
-            prune_long,
-            known,
-            conserve,
-            forbid,
-        )
+        self.prune_long, self.known = prune_long, known
+        self.conserve, self.forbid = conserve, forbid
         self.bounds, self.integer_exponents = bounds, integer_exponents
 
     def fit(self, X: Any, y: object = None, t: Any = None, sigma: Any = None) -> ODEDiscovery:

@@ -23,6 +23,8 @@ Mask = NDArray[np.bool_]
 
 # Below this a base of a fractional power counts as zero: log(0) would turn 0 * log(0) to nan.
 TINY = 1e-300
+# Share of the terms of a sum below which it is rounding.
+ROUNDING = 1e-12
 
 # f(z) and f'(z) of the functions of a state.
 FUNCTIONS: Mapping[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
@@ -198,7 +200,9 @@ def expanded(law: PowerSum) -> PowerSum:
     """The same law with every equation written out: coefficients M A."""
     if law.mix is None:
         return law
-    return PowerSum(law.mix @ law.coefficients, law.exponents, law.inputs)
+    a, size = law.mix @ law.coefficients, np.abs(law.mix) @ np.abs(law.coefficients)
+    # What cancels but for rounding is no term.
+    return PowerSum(np.where(np.abs(a) > ROUNDING * size, a, 0.0), law.exponents, law.inputs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,12 +45,18 @@ class Settings:
 
     known: tuple[str, ...] = _option((), 'known right-hand side: "h\' = -v", or "v\' = 9.81 + ?"')
     conserve: tuple[str, ...] = _option((), 'sum that stays constant: "S + I + R = 763"')
+    hidden_states: tuple[str, ...] = _option((), "states without a column, told by --conserve")
     forbid: tuple[str, ...] = _option((), 'states that an equation may not have: "S: R"')
     bounds: str | None = _option(None, 'range of exponents: "exponents 0..2"')
     integer_exponents: bool = _option(False, "all exponents are whole numbers")
 
     def __post_init__(self) -> None:
-        for name in ("known", "conserve", "forbid"):  # lists, as JSON and users write them
+        for name in (
+            "known",
+            "conserve",
+            "forbid",
+            "hidden_states",
+        ):  # lists, as JSON and users write them
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def checked(self) -> Settings:
@@ -91,7 +97,7 @@ class Settings:
         return dataclasses.asdict(self)
 
 
-KNOWLEDGE = ("known", "conserve", "forbid", "bounds", "integer_exponents")
+KNOWLEDGE = ("known", "conserve", "hidden_states", "forbid", "bounds", "integer_exponents")
 UNITS = ("RealNPU", "NPU", "Dense")
 
 # Least and most of an option. Beyond the upper ones a slip is likelier than a wish: the memory of

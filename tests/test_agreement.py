@@ -57,7 +57,7 @@ def test_a_conserved_sum_is_kept_exactly() -> None:
 def test_forbidden_states_do_not_appear() -> None:
     series = simulate_system("lotka-volterra", noise=0.02, seed=0)
     prey, predator = series.states
-    found = discover(series, settings_for(forbid=[f"{predator}: {prey}"], members=2))
+    found = discover(series, settings_for(forbid=[f"{predator}: {prey}"], members=2, max_seconds=4))
     side = found.equations.right_hand_sides[1]
     assert found.equations.symbols[0] not in side.free_symbols
     for row in found.front:
@@ -67,7 +67,7 @@ def test_forbidden_states_do_not_appear() -> None:
 @pytest.mark.parametrize(("given", "low", "high"), [("exponents 0..1", 0, 1), ("0..0.8", 0, 0.8)])
 def test_exponents_stay_within_bounds(given: str, low: float, high: float) -> None:
     found = discover(simulate_system("fsir", noise=0.01, seed=1),
-                     settings_for(bounds=given, members=2))  # fmt: skip
+                     settings_for(bounds=given, members=2, max_seconds=4))  # fmt: skip
     for row in found.front:
         law = row.equations.power_sum
         assert law is not None
@@ -76,7 +76,7 @@ def test_exponents_stay_within_bounds(given: str, low: float, high: float) -> No
 
 def test_whole_exponents() -> None:
     found = discover(simulate_system("fsir", noise=0.02, seed=1),
-                     settings_for(integer_exponents=True, members=2))  # fmt: skip
+                     settings_for(integer_exponents=True, members=2, max_seconds=4))  # fmt: skip
     for row in found.front:
         law = row.equations.power_sum
         assert law is None or (law.exponents == np.round(law.exponents)).all()

@@ -36,6 +36,7 @@ LAYERS: tuple[dict[str, str], ...] = (
         "smoothing": "series", "statements": "equations expressions",
         "knowledge": "equations expressions statements",
         "prepare": "knowledge series smoothing", "agreement": "cost prepare",
+        "hidden": "knowledge series statements table",
     },
     {
         "units.base": "", "units.nau": "units.base", "units.npu": "units.base",
@@ -55,7 +56,7 @@ LAYERS: tuple[dict[str, str], ...] = (
     {
         "fit": "", "grow": "", "polynomials": "", "prune": "", "extract": "", "polish": "",
         "judge": "polish", "snap": "judge polish", "honesty": "", "stability": "polish",
-        "shooting": "polish",
+        "shooting": "polish", "balance": "polish",
     },
     {
         "ladder": "", "exchange": "", "search": "exchange ladder", "published": "",
