@@ -328,6 +328,7 @@ class Fit:
         for values, at in ((model.exponents, places), (model.sums.weights, of_b)):
             own, spread = np.split(spread, [len(at)])
             statistic = np.full(values.shape, np.inf)
-            statistic[tuple(at.T)] = values[tuple(at.T)] ** 2 / np.maximum(own, TINY)
+            with np.errstate(over="ignore"):  # inf where there is no variance at all
+                statistic[tuple(at.T)] = values[tuple(at.T)] ** 2 / np.maximum(own, TINY)
             found.append(statistic)
         return found[0], found[1], found[2]
