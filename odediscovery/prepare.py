@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import find_peaks
 
+from odediscovery.errors import InputError
 from odediscovery.knowledge import Knowledge
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.series import Scale, TimeSeries
 from odediscovery.smoothing import NOISY, estimate_noise, relative_noise, smooth
 
+# Size of numbers that can still be multiplied a few times.
+LARGEST = 1e60
 # Below this share of a state's spread its noise is no concern of the search.
 CLEAN = 1e-4
 # Least noise of a sample, relative to the rms of all, by which it is weighed.
@@ -228,6 +231,7 @@ def _contradictions(series: TimeSeries, given: Array, looks: Array) -> tuple[str
 
 def prepare(series: TimeSeries) -> Prepared:
     """The series made dimensionless, with its noise, signs and resolution."""
+    _check_sizes(series)
     scale = Scale.of(series)
     data = scale.apply(series)
     values = pooled(data)
@@ -253,6 +257,16 @@ def prepare(series: TimeSeries) -> Prepared:
     smoothed = smooth(data, noise, nonnegative, shape)
     return Prepared(data, smoothed, scale, noise, floor, nonnegative, constant, shape,
                     messages=_contradictions(series, given, looks))  # fmt: skip
+
+
+def _check_sizes(series: TimeSeries) -> None:
+    """No state so large or small that products of a few of them leave the range of numbers."""
+    sizes = np.nanmax(np.abs(pooled(series)), axis=0)
+    for state, size in zip(series.states, sizes, strict=True):
+        if size > LARGEST or 0.0 < size < 1.0 / LARGEST:
+            raise InputError(f"the values of {state!r} reach {size:.3g}: expected less than "
+                             f"{LARGEST:g} and more than {1 / LARGEST:g}; change its unit, or "
+                             "correct them")  # fmt: skip
 
 
 def linear_relation(p: Prepared) -> tuple[Array, float] | None:

@@ -98,7 +98,7 @@ ONLY = {
     "expressions": "errors",
     "cost": "powersum", "smoothing": "powersum series",
     "knowledge": "equations errors expressions powersum statements",
-    "prepare": "knowledge powersum series smoothing",
+    "prepare": "errors knowledge powersum series smoothing",
     "units.base": "", "units.nau": "units.base", "units.npu": "units.base",
     "units.dense": "units.base", "units.nac": "units.base", "units.nmu": "units.base",
     "units.nsr": "units.base", "units.nalu": "units.base units.nac",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from odediscovery.errors import InputError
 from odediscovery.powersum import Array
 from odediscovery.prepare import INTEGRATION, Prepared, pooled, prepare, resolution
 from odediscovery.series import TimeSeries
@@ -115,3 +116,10 @@ def test_noise_that_grows_with_a_state_is_seen_where_most_samples_are_near_zero(
     assert prepared.unexplained < 2.0
     without = prepare(TimeSeries.from_arrays(t, x[:, None]))
     assert without.clean and (without.shape[0] == 1.0).all()
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_numbers_that_cannot_be_multiplied_are_refused(size: float) -> None:
+    values = size * np.exp(-np.arange(8.0))[:, None]
+    with pytest.raises(InputError, match="change its unit"):
+        prepare(TimeSeries.from_arrays(np.arange(8.0), values, ["x"]))
