@@ -23,6 +23,16 @@ def agreed(p: Prepared, law: PowerSum) -> PowerSum:
     return dataclasses.replace(p.knowledge.impose(law), mix=mix)
 
 
+def in_units(p: Prepared, law: PowerSum) -> PowerSum:
+    """The dimensionless law in the user's units, known constants just as they were given."""
+    user = law.unscaled(p.scale.state, p.scale.time)
+    if p.given is None:
+        return user
+    exact = p.given.impose(user)
+    same = exact.coefficients.shape == user.coefficients.shape
+    return dataclasses.replace(exact, mix=user.mix) if same else user
+
+
 def held(p: Prepared, law: PowerSum) -> tuple[Mask, Mask] | None:
     """Coefficients [states, monomials] and exponents [monomials, inputs] that are known."""
     return None if p.knowledge is None else p.knowledge.held(law)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from odediscovery.agreement import in_units
 from odediscovery.cost import SIMPLE, Free, count
 from odediscovery.equations import Equations
 from odediscovery.extract import network_of
@@ -39,7 +40,7 @@ def constants(p: Prepared, row: Judged) -> dict[str, object]:
 def _equations(p: Prepared, row: Judged, series: TimeSeries) -> Equations:
     """A polished law as equations in the user's units, with standard errors."""
     polished = row.polished
-    law = expanded(polished.law.unscaled(p.scale.state, p.scale.time))
+    law = expanded(in_units(p, polished.law))
     errors = unscaled_errors(polished, p.scale)
     return Equations.from_power_sum(
         series.states, law, time_name=series.time_name,

@@ -78,7 +78,7 @@ def discover(
     prepared = prepare(series)
     if not known.empty:
         scaled = known.rescaled(prepared.scale.state, prepared.scale.time)
-        prepared = dataclasses.replace(prepared, knowledge=scaled)
+        prepared = dataclasses.replace(prepared, knowledge=scaled, given=known)
     if settings.recipe in RECIPES:
         return _published(prepared, series, settings, monitor)
     if settings.grow:

@@ -57,6 +57,7 @@ class Prepared:
         exact: a law that leaves nothing, if that is how it is known that there is no noise.
         heads: index of the first piece of each trajectory, if they were cut.
         knowledge: what the user knows of the law, dimensionless, if anything.
+        given: the same in the user's units.
         messages: what the reader of a result should know of its noise, one each.
     """
 
@@ -71,6 +72,7 @@ class Prepared:
     exact: PowerSum | None = None
     heads: tuple[int, ...] | None = None
     knowledge: Knowledge | None = None
+    given: Knowledge | None = None
     messages: tuple[str, ...] = ()
 
     @property

@@ -36,6 +36,8 @@ from odediscovery.windows import LongResiduals, ShortResiduals, Windows, cut
 
 # Trained members and grown laws that are pruned: the best of each.
 KEPT, GROWN = 12, 8
+# Laws found without noise that are looked at as if there were some.
+FEW = 3
 # Relative mean square of one-interval windows below which a grown law is worth pruning.
 NEAR = 1e-3
 # Noise (share of a state's spread) above which growing on the integral form leads astray.
@@ -76,7 +78,7 @@ def search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]
         if settled(candidates) or (p.clean and candidates and monitor.stopping()):
             return candidates
     if not p.clean:
-        return noisy_search(p, settings, monitor)
+        return noisy_search(p, settings, monitor, candidates)
     grown = _grown(p, settings, monitor, settings.hidden)
     candidates += prune_laws(p, grown, Elimination(), monitor)
     stopped = bool(candidates) and monitor.stopping() is not None
@@ -118,13 +120,25 @@ def library_fit(p: Prepared, degree: int, monitor: Monitor) -> PowerSum | None:
     return laws_of(field)[0]
 
 
-def noisy_search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]:
+def noisy_search(
+    p: Prepared, settings: Settings, monitor: Monitor, grown_clean: Sequence[Candidate] = ()
+) -> list[Candidate]:
     """From simple to rich until a short law leaves noise only.
 
     Laws of whole powers first, which may be all that noise lets tell; then trained members with
     real powers; laws of rich families last.
+
+    Args:
+        grown_clean: what was found as if there were no noise, where there is hardly any.
     """
     long, candidates = settings.prune_long, list[Candidate]()
+    if grown_clean:
+        first = ranked(grown_clean, p.samples)[0]
+        whole = bool(first.whole.all())
+        alike = [c.law for c in ranked(grown_clean, p.samples) if bool(c.whole.all()) is whole]
+        candidates += prune_laws(p, alike[:FEW], Elimination(), monitor, whole=whole, long=long)
+        if enough(p, candidates):
+            return candidates
     if settings.grow:
         coarse = coarse_laws(p, monitor, long=long)
         if whole_is_enough(p, coarse, monitor, long=long, turns=BRIEF):

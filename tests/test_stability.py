@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from networks import LOGISTIC, series_of
 
-from odediscovery import discover
+from odediscovery import discover, settings_for
 from odediscovery.powersum import PowerSum
 from odediscovery.stability import runs_away
 
@@ -43,5 +43,5 @@ def test_an_unstable_start_is_no_reason_to_give_up_the_law() -> None:
     # Bistable x' = x - x^3 from beside its unstable point 0.
     law = PowerSum(np.array([[1.0, -1.0]]), np.array([[1.0], [3.0]]))
     series = series_of(law, np.array([[0.05]]), [TIMES], noise=0.02)
-    found = discover(series)
+    found = discover(series, settings_for(members=2))
     assert found.outcome == "converged" and found.r2 > 0.99
