@@ -216,7 +216,9 @@ def test_conserved_sums_hold_exactly(rows: list[list[float]], found: PowerSum) -
         return
     rates = keeps.mix @ keeps.impose(found).coefficients
     size = np.abs(rows) @ np.abs(keeps.mix) @ np.abs(found.coefficients).sum(axis=1) + 1
-    assert (np.abs(rows @ rates).max(axis=1, initial=0.0) <= 1e-12 * size).all()
+    # Weights of very different size make the tied rows as uncertain as their ratio is large.
+    rounding = 1e-15 * np.abs(rows).max() * (1.0 + np.abs(rates).max(initial=0.0))
+    assert (np.abs(rows @ rates).max(axis=1, initial=0.0) <= 1e-12 * size + rounding).all()
     assert keeps.tied.sum() == len(rows)
 
 
