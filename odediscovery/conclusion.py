@@ -13,7 +13,7 @@ from odediscovery.agreement import in_units
 from odediscovery.cost import SIMPLE, Free, count
 from odediscovery.equations import Equations
 from odediscovery.extract import network_of
-from odediscovery.honesty import structured
+from odediscovery.honesty import alike, structured
 from odediscovery.judge import Judged, non_dominated
 from odediscovery.monitor import Monitor
 from odediscovery.polish import Polished, filled, residuals
@@ -27,7 +27,7 @@ from odediscovery.settings import Settings
 CLOSE = 4.0
 # Share of the variance that has to be explained before a law is claimed, and the same where what
 # is left is clearly no noise.
-POOR, DOUBTFUL = 0.5, 0.9
+POOR, DOUBTFUL = 0.5, 0.95
 
 
 def constants(p: Prepared, row: Judged) -> dict[str, object]:
@@ -176,13 +176,19 @@ def conclude(
         notes.append("whole trajectories cannot be followed from one start: laws were judged, and "
                      f"mse and r2 are, on pieces of {size} samples")  # fmt: skip
     noise = np.sqrt(best.plain_squares / best.counts.clip(1)) * p.scale.state
-    left = [] if p.clean else structured(residuals(best.law, p.data, best.initial))
+    unexplained = residuals(best.law, p.data, best.initial)
+    left = [] if p.clean else structured(unexplained)
+    near = [] if p.clean else alike(unexplained)
     notes += [f"what the equations leave of {series.states[i]} is no noise: {found} runs of one "
               f"sign where about {expected} are expected"
               for i, found, expected in left]  # fmt: skip
+    notes += [f"what the equations leave of {series.states[i]} is no noise: neighbouring residuals "
+              f"correlate by {r:.2f}"
+              for i, r in near if i not in [state for state, *_ in left]]  # fmt: skip
     return finished(series, settings, monitor, front, initial * p.scale.state, noise,
                      network_of(best.law, p.scale), notes,
-                     least=DOUBTFUL if left else POOR, freedom=freedom(best))  # fmt: skip
+                     least=DOUBTFUL if left or near else POOR, freedom=freedom(best),
+                     explained=_explained(p, best) if p.heads is not None else None)  # fmt: skip
 
 
 def _undecided(p: Prepared, front: tuple[FrontRow, ...], series: TimeSeries) -> list[str]:
@@ -207,23 +213,32 @@ def _undecided(p: Prepared, front: tuple[FrontRow, ...], series: TimeSeries) -> 
     return notes
 
 
+def _explained(p: Prepared, found: Polished) -> float:
+    """Share of the variance within pieces: their starts, which are fitted, explain the rest."""
+    within = sum(np.nansum((t.values - np.nanmean(t.values, axis=0)) ** 2)
+                 for t in p.data.trajectories)  # fmt: skip
+    return float(1.0 - found.plain_squares.sum() / within) if within > 0 else 1.0
+
+
 def finished(
     series: TimeSeries, settings: Settings, monitor: Monitor, front: tuple[FrontRow, ...],
     initial: Array, noise: Array, network: Network | None, notes: Sequence[str],
-    least: float = POOR, freedom: int | None = None,
+    least: float = POOR, freedom: int | None = None, explained: float | None = None,
 ) -> Discovery:  # fmt: skip
     """The result with what its reader should know.
 
     Args:
         least: share of the variance that the equations have to explain.
         freedom: residual degrees of freedom, if standard errors are known.
+        explained: the share that they do explain (default: R2 of the chosen row).
     """
     top = next(row for row in front if row.selected)
     messages, outcome = list(series.messages), "converged"
-    if top.r2 < least:
+    explained = top.r2 if explained is None else explained
+    if explained < least:
         outcome = "poor-fit"
-        messages.append(f"the best equations explain only {top.r2:.0%} of the variance: they are "
-                        f"no law of these data")  # fmt: skip
+        messages.append(f"the best equations explain only {explained:.0%} of the variance: they "
+                        f"are no law of these data")  # fmt: skip
     if reason := monitor.stopping():
         outcome = "stopped"
         messages.append(f"stopped ({reason}) after {monitor.seconds():.1f} s: this is the best so "

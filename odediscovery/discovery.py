@@ -21,7 +21,7 @@ from odediscovery.cost import Free, none_free, price
 from odediscovery.errors import FitError
 from odediscovery.hidden import revealed, with_hidden
 from odediscovery.judge import Candidate, Judged, choose, judged, score, shortlist
-from odediscovery.knowledge import knowledge
+from odediscovery.knowledge import Knowledge, knowledge
 from odediscovery.ladder import SETTLED
 from odediscovery.monitor import Monitor
 from odediscovery.polish import Polished, polish
@@ -69,16 +69,7 @@ def discover(
     settings = (settings or Settings()).checked()
     monitor = monitor or Monitor(settings.max_seconds)
     torch.set_num_threads(settings.threads or THREADS)
-    series = with_hidden(series, settings.hidden_states)
-    known = knowledge(
-        series.states, known=settings.known, conserve=settings.conserve, forbid=settings.forbid,
-        bounds=settings.bounds, integer_exponents=settings.integer_exponents,
-    )  # fmt: skip
-    series = revealed(series, settings.hidden_states, known)
-    prepared = prepare(series)
-    if not known.empty:
-        scaled = known.rescaled(prepared.scale.state, prepared.scale.time)
-        prepared = dataclasses.replace(prepared, knowledge=scaled, given=known)
+    series, prepared, known = informed(series, settings)
     if settings.recipe in RECIPES:
         return _published(prepared, series, settings, monitor)
     if settings.grow:
@@ -100,6 +91,25 @@ def discover(
     rows = [_balanced(prepared, row) for row in rows]
     found = conclude(prepared, rows, chosen, series, settings, monitor)
     return dataclasses.replace(found, messages=(*found.messages, *known.sentences()))
+
+
+def informed(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Prepared, Knowledge]:
+    """The series with the states that knowledge tells, made dimensionless, and that knowledge.
+
+    Raises:
+        InputError: what is said to be known cannot be read, or does not fit the series.
+    """
+    series = with_hidden(series, settings.hidden_states)
+    known = knowledge(
+        series.states, known=settings.known, conserve=settings.conserve, forbid=settings.forbid,
+        bounds=settings.bounds, integer_exponents=settings.integer_exponents,
+    )  # fmt: skip
+    series = revealed(series, settings.hidden_states, known)
+    prepared = prepare(series)
+    if not known.empty:
+        scaled = known.rescaled(prepared.scale.state, prepared.scale.time)
+        prepared = dataclasses.replace(prepared, knowledge=scaled, given=known)
+    return series, prepared, known
 
 
 def followed(whole: Prepared, candidates: list[Candidate], monitor: Monitor) -> Prepared:

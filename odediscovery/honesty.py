@@ -49,6 +49,33 @@ def runs(residuals: Sequence[Array]) -> tuple[Array, Array, Array]:
     return found, expected, np.sqrt(np.maximum(variance, 0.0))
 
 
+def correlations(residuals: Sequence[Array]) -> tuple[Array, Array]:
+    """Correlation of neighbouring residuals of every state, and how many pairs it is from.
+
+        r = sum e_t e_{t+1} / sum e_t^2,    standard deviation 1 / sqrt(pairs) for noise
+
+    Args:
+        residuals: [samples, states] a trajectory, nan where nothing was measured.
+
+    Source: Durbin and Watson, Biometrika 37 (1950).
+
+    >>> slow = np.sin(np.linspace(0.0, 6.0, 50))[:, None]
+    >>> bool(correlations([slow])[0][0] > 0.9)
+    True
+    """
+    products = sum(np.nansum(r[1:] * r[:-1], axis=0) for r in residuals)
+    pairs = sum(np.isfinite(r[1:] * r[:-1]).sum(axis=0) for r in residuals)
+    squares = sum(np.nansum(r**2, axis=0) for r in residuals)
+    return products / np.maximum(squares, 1e-300), np.asarray(pairs)
+
+
+def alike(residuals: Sequence[Array]) -> list[tuple[int, float]]:
+    """States whose neighbouring residuals are clearly alike: index and correlation."""
+    r, pairs = correlations(residuals)
+    clear = (pairs >= FEW) & (r > CLEARLY / np.sqrt(np.maximum(pairs, 1)))
+    return [(int(i), float(r[i])) for i in np.flatnonzero(clear)]
+
+
 def structured(residuals: Sequence[Array]) -> list[tuple[int, int, int]]:
     """States whose residuals are clearly no noise: index, runs of one sign, expected runs."""
     counts = sum(np.isfinite(r).sum(axis=0) for r in residuals)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from odediscovery import TimeSeries, discover, settings_for
-from odediscovery.honesty import runs, structured
+from odediscovery.honesty import alike, correlations, runs, structured
 
 
 def test_noise_has_as_many_runs_as_expected() -> None:
@@ -42,3 +42,27 @@ def test_a_law_that_leaves_more_than_noise_says_so() -> None:
                      settings_for(members=2, max_seconds=20))  # fmt: skip
     assert any(m.startswith("what the equations leave of x is no noise") for m in found.messages)
     assert found.outcome in ("poor-fit", "stopped")
+
+
+def test_noise_has_no_memory_and_a_random_walk_has() -> None:
+    random = np.random.default_rng(3)
+    many = [random.standard_normal((60, 2)) for _ in range(200)]
+    assert sum(bool(alike([r])) for r in many) <= 2  # four standard deviations
+    r, pairs = correlations(many)
+    np.testing.assert_allclose(r, 0.0, atol=4.0 / np.sqrt(pairs.max()))
+    walk = np.cumsum(random.standard_normal((60, 1)), axis=0)
+    ((state, found),) = alike([walk - walk.mean(axis=0)])
+    assert state == 0 and found > 0.6
+    gap = walk.copy()
+    gap[::2] = np.nan
+    assert correlations([gap])[1].tolist() == [0]
+
+
+def test_a_random_walk_is_no_law() -> None:
+    claimed = 0
+    for seed in range(4):
+        walk = np.cumsum(np.random.default_rng(seed).standard_normal((60, 1)), axis=0)
+        series = TimeSeries.from_arrays(np.arange(60.0), walk, ["x"])
+        found = discover(series, settings_for(members=0))
+        claimed += found.outcome == "converged"
+    assert claimed <= 1
