@@ -237,6 +237,12 @@ def test_what_was_stopped_is_kept_and_gone_on_with(tmp_path: Path) -> None:
     assert len(again) == 6 and {p: p.stat().st_mtime_ns for p in kept} == kept
     whole = reproduce(experiment, Plan(), tmp_path / "whole", Monitor())
     assert [r.rows for r in whole] == [r.rows for r in again]
+    # A stop before the first batch that is missing leaves the later ones in the table.
+    next((folder / "batches").glob("NPU*.json")).unlink()
+    stopped = Monitor()
+    stopped.interrupt()
+    left = reproduce(experiment, Plan(), folder, stopped)
+    assert [r.batch["model"] for r in left] == [r.batch["model"] for r in whole[1:]]
 
 
 def test_another_study_in_the_folder_is_left_alone(tmp_path: Path) -> None:

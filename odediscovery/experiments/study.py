@@ -46,19 +46,19 @@ def reproduce(experiment: Experiment, plan: Plan, folder: Path, monitor: Monitor
     ran: list[Ran] = []
     for number, batch in enumerate(batches, start=1):
         kept = _read(folder, batch)
-        if kept is None:
+        # What was asked to stop runs nothing more; batches kept from before still count.
+        if kept is None and not monitor.stopping():
             began = time.monotonic()
             label = f"{number} of {len(batches)}: {' '.join(batch.values())}"
             monitor.stage(label, 1)
             try:
                 rows, arrays = experiment.run(plan, batch, monitor)
             except Stopped:
-                break
+                continue
             kept = Ran(batch, rows, arrays, round(time.monotonic() - began, 2))
             _keep(folder, kept)
-        ran.append(kept)
-        if monitor.stopping():
-            break
+        if kept is not None:
+            ran.append(kept)
     if ran:
         _report(experiment, plan, folder, ran, len(batches))
     return ran
