@@ -6,8 +6,6 @@ known ones put in, and what is known is marked as not free.
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 from odediscovery.cost import Free
@@ -17,10 +15,7 @@ from odediscovery.prepare import Prepared
 
 def agreed(p: Prepared, law: PowerSum) -> PowerSum:
     """The law that agrees with what is known and is nearest to a given one, dimensionless."""
-    if p.knowledge is None:
-        return law
-    mix = p.knowledge.mix if p.knowledge.conserved else None
-    return dataclasses.replace(p.knowledge.impose(law), mix=mix)
+    return law if p.knowledge is None else p.knowledge.impose(law)
 
 
 def in_units(p: Prepared, law: PowerSum) -> PowerSum:
@@ -29,8 +24,8 @@ def in_units(p: Prepared, law: PowerSum) -> PowerSum:
     if p.given is None:
         return user
     exact = p.given.impose(user)
-    same = exact.coefficients.shape == user.coefficients.shape
-    return dataclasses.replace(exact, mix=user.mix) if same else user
+    # Rounding may bring two monomials so near that they merge: then errors would have no place.
+    return exact if exact.coefficients.shape == user.coefficients.shape else user
 
 
 def held(p: Prepared, law: PowerSum) -> tuple[Mask, Mask] | None:

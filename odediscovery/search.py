@@ -280,7 +280,8 @@ def random_members(
     units = power_units(p.nonnegative.tolist(), h, unit)
     field = VectorField.random(units, len(hidden), generator)
     rows = torch.arange(h) < torch.tensor(hidden)[:, None]
-    follows = p.constant if p.knowledge is None else p.constant | p.knowledge.tied
+    tied = np.zeros(n, dtype=bool) if p.knowledge is None else p.knowledge.tied
+    follows = p.constant | tied
     used = (rows[:, None, :] & ~torch.as_tensor(follows)[None, :, None]).flatten(1)
     theta, free = field.theta.clone(), field.free.clone()
     powers = rows[:, :, None].expand(-1, -1, n).flatten(1)
@@ -291,7 +292,7 @@ def random_members(
     ):
         theta[:, place] = theta[:, place].masked_fill(~mask, 0.0)
         free[:, place] &= mask
-    mix = None if p.knowledge is None else torch.as_tensor(p.knowledge.mix)
+    mix = torch.as_tensor(p.knowledge.mix) if p.knowledge is not None and tied.any() else None
     return dataclasses.replace(field, theta=theta, free=free, mix=mix)
 
 

@@ -49,7 +49,6 @@ class Windows:
         first, first_weight: the measured states at the starts [B, n] and their weights, which
             count as residuals when starts are fitted.
         heads: index of each trajectory's first window, [trajectories].
-        method: fixed-grid method of torchdiffeq.
     """
 
     start: Tensor
@@ -60,7 +59,6 @@ class Windows:
     first: Tensor
     first_weight: Tensor
     heads: Tensor
-    method: str = "rk4"
 
     @property
     def size(self) -> tuple[int, int, int]:
@@ -73,7 +71,7 @@ class Windows:
         rates, ends = field.rates(theta), []
         x = self.start.expand(theta.shape[0], *self.start.shape)
         for j in range(self.size[1]):
-            x = advance_by_grid(rates, x, self.duration[:, j], self.grid[:, j], self.method)
+            x = advance_by_grid(rates, x, self.duration[:, j], self.grid[:, j])
             ends.append(x)
         return torch.stack(ends, dim=2)
 
@@ -248,7 +246,7 @@ def spread(jacobian: Tensor, columns: Tensor, count: int) -> Tensor:
 
 
 def cut(series: TimeSeries, starts: TimeSeries, weight: Array, length: int | None,
-        method: str = "rk4", shape: Sequence[Array] | None = None) -> Windows:  # fmt: skip
+        shape: Sequence[Array] | None = None) -> Windows:  # fmt: skip
     """Windows of `length` intervals, one behind the other; None for whole trajectories.
 
     Args:
@@ -282,4 +280,4 @@ def cut(series: TimeSeries, starts: TimeSeries, weight: Array, length: int | Non
     start, lengths, targets, weights, measured, first_weight = columns
     return Windows(start, lengths, targets, weights,
                    torch.full(lengths.shape, DEFAULT_GRID), measured, first_weight,
-                   torch.tensor(heads), method)  # fmt: skip
+                   torch.tensor(heads))  # fmt: skip
