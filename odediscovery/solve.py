@@ -41,8 +41,7 @@ PAIR, SIDE_BY_SIDE = 3, 20_000
 Rates = Callable[[Tensor], Tensor]
 
 
-def advance(rates: Rates, start: Tensor, duration: Tensor, grid: Tensor,
-            method: str = "rk4") -> Tensor:  # fmt: skip
+def advance(rates: Rates, start: Tensor, duration: Tensor, grid: Tensor) -> Tensor:
     """State at the end of one interval for every member and window.
 
     Args:
@@ -50,12 +49,11 @@ def advance(rates: Rates, start: Tensor, duration: Tensor, grid: Tensor,
         start: [members, windows, ...].
         duration: length of each window's interval, [windows], in the unit of time of `rates`.
         grid: increasing points of tau from 0 to 1; one Runge-Kutta step between neighbours.
-        method: a fixed-grid method of torchdiffeq.
     """
     factor = duration.reshape(1, -1, *[1] * (start.dim() - 2))
     ends = grid[[0, -1]]
     options = {"grid_constructor": lambda func, y0, t: grid}
-    solution: Tensor = odeint(lambda t, x: factor * rates(x), start, ends, method=method,
+    solution: Tensor = odeint(lambda t, x: factor * rates(x), start, ends, method="rk4",
                               options=options)  # fmt: skip
     return solution[-1]
 
@@ -105,16 +103,14 @@ def march(rates: Rates, start: Tensor, steps: Tensor) -> Tensor:
     return torch.stack(nodes, dim=2)
 
 
-def advance_by_grid(
-    rates: Rates, start: Tensor, duration: Tensor, grid_index: Tensor, method: str = "rk4"
-) -> Tensor:
+def advance_by_grid(rates: Rates, start: Tensor, duration: Tensor, grid_index: Tensor) -> Tensor:
     """`advance` with every window on its own grid: one batched solve for each grid in use."""
     used = torch.unique(grid_index).tolist()
     if len(used) == 1:
-        return advance(rates, start, duration, GRIDS[used[0]], method)
+        return advance(rates, start, duration, GRIDS[used[0]])
     parts = [(grid_index == g).nonzero()[:, 0] for g in used]
     ends = [
-        advance(rates, start[:, part], duration[part], GRIDS[g], method)
+        advance(rates, start[:, part], duration[part], GRIDS[g])
         for g, part in zip(used, parts, strict=True)
     ]
     order = torch.argsort(torch.cat(parts))
