@@ -83,11 +83,17 @@ LAYERS: tuple[dict[str, str], ...] = (
         "bench.run": "bench.protocol bench.rows bench.scores bench.suites bench.summary "
                      "bench.workers",
         "bench.ablation": "bench.protocol bench.rows bench.run bench.summary",
-        "bench.noise": "bench.rows bench.scores bench.summary bench.workers",
+        "bench.draws": "bench.rows bench.workers",
+        "bench.noise": "bench.draws bench.rows bench.scores bench.summary",
+        "bench.gaps": "bench.draws bench.noise bench.rows bench.scoring bench.summary",
+        "bench.coverage": "bench.draws bench.noise bench.rows bench.summary",
+        "bench.lawless": "bench.draws bench.rows bench.summary",
         "bench.success": "bench.scoring", "bench.speed": "",
     },
     {
-        "bench.command": "", "experiments.command": "", "cli": "bench.command experiments.command",
+        "bench.flags": "", "bench.draw_commands": "bench.flags",
+        "bench.command": "bench.draw_commands bench.flags", "experiments.command": "",
+        "cli": "bench.command experiments.command",
         "__main__": "cli", "__init__": "",
     },
 )  # fmt: skip
@@ -120,11 +126,12 @@ DOORS = {
     "matplotlib": " ".join(("plots heatmaps fronts experiments.base",
                             *(f"experiments.{name}" for name in STUDIES))),
     "pysindy": "bench.peers", "pyoperon": "bench.peers",
-    "typer": "cli bench.command experiments.command", "rich": "cli bench.command progress",
+    "typer": "cli bench.command bench.draw_commands bench.flags experiments.command",
+    "rich": "cli bench.command progress",
 }  # fmt: skip
 
 # The commands load what they need when they run, so that help is instant.
-LAZY = {"cli", "bench.command", "experiments.command"}
+LAZY = {"cli", "bench.command", "bench.draw_commands", "bench.flags", "experiments.command"}
 STANDARD_ONLY = {"errors", "memory", "monitor", "settings", "files"}
 
 EVALUATE = {"eval", "exec", "compile", "__import__", "sympify", "parse_expr", "literal_eval"}

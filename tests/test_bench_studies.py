@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from odediscovery import search
-from odediscovery.bench import ablation, noise, run
+from odediscovery.bench import ablation, draws, run
 from odediscovery.bench.ablation import CONDITIONS, VARIANTS, changed
-from odediscovery.bench.noise import Draws, exponents_alone, true_terms
+from odediscovery.bench.noise import FsirNoise, exponents_alone, true_terms
 from odediscovery.cli import main
 from odediscovery.discovery import discover
 from odediscovery.equations import Equations
@@ -41,7 +41,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
                 yield number, function(task)
 
     monkeypatch.setattr(run, "in_processes", one_by_one)
-    monkeypatch.setattr(noise, "in_processes", one_by_one)
+    monkeypatch.setattr(draws, "in_processes", one_by_one)
     return seen
 
 
@@ -142,7 +142,7 @@ def test_the_ablation_has_a_line_a_variant_and_condition_and_goes_on(
 
 
 def test_draws_differ_by_their_noise_and_trajectories_by_their_start() -> None:
-    about = Draws(0.05, 5)
+    about = FsirNoise(trajectories=5)
     first, second = about.data(0), about.data(1)
     assert [len(t.time) for t in first.trajectories] == [40] * 5
     clean = simulate_system("fsir").trajectories[0].values
@@ -150,7 +150,7 @@ def test_draws_differ_by_their_noise_and_trajectories_by_their_start() -> None:
     assert off.std(axis=1) == pytest.approx(np.tile(0.05 * clean.std(axis=0), (2, 1)), rel=0.4)
     assert abs(np.corrcoef(off[0].ravel(), off[1].ravel())[0, 1]) < 0.3
     assert len({round(float(t.values[0, 0])) for t in first.trajectories}) == 5
-    one = Draws(0.05, 1).data(0)
+    one = FsirNoise().data(0)
     assert np.array_equal(one.trajectories[0].values, first.trajectories[0].values)
 
 
@@ -167,7 +167,7 @@ def test_draws_differ_by_their_noise_and_trajectories_by_their_start() -> None:
 def test_a_draw_needs_exactly_the_true_monomials(right: str, hit: bool) -> None:
     texts = {"S": right, "I": "0.06*S**0.5*I**0.5 - 0.05*I", "R": "0.05*I - 0.01*R"}
     series = simulate_system("fsir")
-    assert true_terms(Equations.parse(["S", "I", "R"], texts), series) is hit
+    assert true_terms(Equations.parse(["S", "I", "R"], texts), "fsir", series) is hit
 
 
 @pytest.mark.parametrize(
@@ -189,10 +189,11 @@ def test_the_exponent_of_the_returning_may_be_three_errors_off(
     assert exponents_alone(found, "R") == [(power, error)]
 
     class Found:
+        outcome = "converged"
         equations = found
 
-    monkeypatch.setattr(noise, "discover", lambda _series, _settings: Found)
-    row = noise.fitted((Draws(), 0))
+    monkeypatch.setattr(draws, "discover", lambda _series, _settings: Found)
+    row = draws.fitted((FsirNoise(), 0))
     assert row["terms"] and row["hit"] is hit and row["returning"] == [(power, error)]
 
 
@@ -201,6 +202,7 @@ def test_draws_are_kept_counted_and_not_done_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     class Found:
+        outcome = "converged"
         equations = get_system("fsir").equations()
 
     def found(_series: object, settings: Settings) -> type[Found]:
@@ -208,7 +210,7 @@ def test_draws_are_kept_counted_and_not_done_again(
             raise ZeroDivisionError("nothing\nat all")
         return Found
 
-    monkeypatch.setattr(noise, "discover", found)
+    monkeypatch.setattr(draws, "discover", found)
     out = tmp_path / "draws"
     command = ["bench", "fsir-noise", "--out", str(out), "--seed", "3"]
     assert main([*command, "--draws", "1"]) == 0
@@ -219,7 +221,7 @@ def test_draws_are_kept_counted_and_not_done_again(
     assert "draw 4: ZeroDivisionError: nothing at all" in shown.err
     assert "| 0.05 | 1 | 1 of 2 | 1 |" in shown.out and "| 4 | failed |" in shown.out
     rows = [json.loads(line) for line in (out / "rows.jsonl").read_text().splitlines()]
-    assert [tuple(row) for row in rows] == [noise.COLUMNS] * 2
+    assert [tuple(row) for row in rows] == [FsirNoise().columns] * 2
     assert (out / "summary.md").read_text() in shown.out
     assert main([*command, "--sigma", "0.1"]) == 2
     assert "holds another study (sigma 0.05" in capsys.readouterr().err

@@ -1,8 +1,8 @@
 """`odediscovery bench SUITE`: systems with a known answer, and measurements of the project itself.
 
-A suite (`fractional`, `odebench`, `classics`), `ablation` and `fsir-noise` write a folder of rows
-and a summary; `speed` and `success` print a table and, on request, write a JSON file. The
-commands import what they measure when they run, so that help is instant.
+A suite (`fractional`, `odebench`, `classics`), `ablation` and the draws of `draw_commands` write a
+folder of rows and a summary; `speed` and `success` print a table and, on request, write a JSON
+file. The commands import what they measure when they run, so that help is instant.
 """
 
 # Imports inside the commands are the point: help has to come before torch could be loaded.
@@ -16,7 +16,7 @@ import os
 import platform
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +26,21 @@ from rich.console import Console
 from rich.table import Table
 from typer.core import TyperGroup
 
+from odediscovery.bench.draw_commands import COMMANDS
+from odediscovery.bench.flags import (
+    NOTHING,
+    Folder,
+    Ids,
+    Jobs,
+    JsonOut,
+    MaxSeconds,
+    Quiet,
+    Seed,
+    flag,
+    progress,
+    sayer,
+    tell,
+)
 from odediscovery.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -39,7 +54,6 @@ SUITES = {
     "classics": "The known systems of `simulate`.",
 }
 METHODS = ("ours", "pysindy", "pyoperon")
-NOTHING = "stopped before the first system was done; nothing is kept"
 
 
 class _Suites(TyperGroup):
@@ -59,23 +73,9 @@ bench = typer.Typer(
 )  # fmt: skip
 
 
-def _flag(text: str) -> Any:
-    return typer.Option(help=text, show_default=False)
-
-
-Seed = Annotated[int, _flag("random seed (default: 0)")]
-JsonOut = Annotated[Path | None, _flag("JSON file to write (default: none)")]
-Ids = Annotated[str | None, _flag("systems, with commas between (default: all)")]
-Jobs = Annotated[int, _flag("systems run side by side, one thread each (default: 1)")]
-MaxSeconds = Annotated[float, _flag("time limit of a system (default: 180)")]
-Folder = Annotated[Path | None, _flag("folder to write; one begun before is continued (default: "
-                                      "bench-NAME-... named by the options)")]  # fmt: skip
-Quiet = Annotated[bool, _flag("no progress on standard error")]
-
-
 @bench.command()
 def speed(
-    quick: Annotated[bool, _flag("a tenth of the as-run steps, extrapolated")] = False,
+    quick: Annotated[bool, flag("a tenth of the as-run steps, extrapolated")] = False,
     seed: Seed = 0,
     out: JsonOut = None,
 ) -> None:
@@ -83,7 +83,7 @@ def speed(
     _check(seed, out)
     from odediscovery.bench.speed import measure_speed
 
-    measured = measure_speed(seed, quick, _progress)
+    measured = measure_speed(seed, quick, progress)
     about = "extrapolated from a tenth of its steps" if quick else "3000 RMSProp steps, then LBFGS"
     _print_table(
         ("measure", "value", ""),
@@ -98,7 +98,7 @@ def speed(
 
 @bench.command()
 def success(
-    each: Annotated[int, _flag("members of each hidden size 6, 9, 12, 15, 20 (default: 20)")] = 20,
+    each: Annotated[int, flag("members of each hidden size 6, 9, 12, 15, 20 (default: 20)")] = 20,
     seed: Seed = 0,
     out: JsonOut = None,
 ) -> None:
@@ -108,18 +108,18 @@ def success(
         raise InputError(f"--each must be at least 1, got {each}")
     from odediscovery.bench.success import success_rate
 
-    members = success_rate(each, seed, _progress)
+    members = success_rate(each, seed, progress)
     _print_success(members)
     _write(out, "success", seed, [dataclasses.asdict(member) for member in members])
 
 
 def _suite(
     context: typer.Context,
-    sigma: Annotated[float, _flag("noise: a share of each state's standard deviation, in odebench "
+    sigma: Annotated[float, flag("noise: a share of each state's standard deviation, in odebench "
                                   "of each value (default: 0)")] = 0.0,
-    drop: Annotated[float, _flag("share of the samples left out at random (default: 0)")] = 0.0,
-    trajectories: Annotated[int, _flag("how many starts to train on (default: 1)")] = 1,
-    method: Annotated[str, _flag("ours, pysindy, pyoperon or all (default: ours)")] = "ours",
+    drop: Annotated[float, flag("share of the samples left out at random (default: 0)")] = 0.0,
+    trajectories: Annotated[int, flag("how many starts to train on (default: 1)")] = 1,
+    method: Annotated[str, flag("ours, pysindy, pyoperon or all (default: ours)")] = "ours",
     ids: Ids = None,
     jobs: Jobs = 1,
     max_seconds: MaxSeconds = 180.0,
@@ -145,12 +145,12 @@ def _suite(
     monitor = TerminalMonitor(quiet=quiet)
     with monitor.shown():
         rows = run_suite(study, methods, folder, ids=chosen, jobs=jobs, monitor=monitor,
-                         say=_sayer(quiet))  # fmt: skip
+                         say=sayer(quiet))  # fmt: skip
     if not rows:
         print(NOTHING)
         return
     text = markdown(study.as_dict(), rows, len(load_suite(suite)))
-    _tell(text, folder, bool(monitor.stopping()))
+    tell(text, folder, bool(monitor.stopping()))
 
 
 @bench.command()
@@ -171,39 +171,11 @@ def ablation(
     monitor = TerminalMonitor(quiet=quiet)
     with monitor.shown():
         rows = run_ablation(folder, seed=seed, max_seconds=max_seconds, ids=chosen, jobs=jobs,
-                            monitor=monitor, say=_sayer(quiet))  # fmt: skip
+                            monitor=monitor, say=sayer(quiet))  # fmt: skip
     if not any(rows.values()):
         print(NOTHING)
         return
-    _tell(markdown(rows), folder, bool(monitor.stopping()))
-
-
-@bench.command("fsir-noise")
-def fsir_noise(
-    sigma: Annotated[float, _flag("noise: a share of each state's standard deviation "
-                                  "(default: 0.05)")] = 0.05,
-    trajectories: Annotated[int, _flag("measured from different starts, 1 to 5 (default: 1)")] = 1,
-    draws: Annotated[int, _flag("draws of the noise (default: 20)")] = 20,
-    jobs: Annotated[int, _flag("draws fitted side by side, one thread each (default: 1)")] = 1,
-    max_seconds: Annotated[float, _flag("time limit of a draw (default: 180)")] = 180.0,
-    seed: Annotated[int, _flag("number of the first draw (default: 0)")] = 0,
-    out: Folder = None,
-    quiet: Quiet = False,
-) -> None:  # fmt: skip
-    """Count the draws of noise in which exactly the terms of fSIR are found."""
-    from odediscovery.bench.noise import Draws, markdown, run_draws
-    from odediscovery.progress import TerminalMonitor
-
-    about = Draws(sigma, trajectories, seed, max_seconds).checked()
-    name = f"bench-fsir-noise-sigma{sigma:g}-trajectories{trajectories}-seed{seed}"
-    folder = out or Path(name)
-    monitor = TerminalMonitor(quiet=quiet)
-    with monitor.shown():
-        rows = run_draws(about, draws, folder, jobs=jobs, monitor=monitor, say=_sayer(quiet))
-    if not rows:
-        print(NOTHING)
-        return
-    _tell(markdown(about, rows), folder, bool(monitor.stopping()))
+    tell(markdown(rows), folder, bool(monitor.stopping()))
 
 
 @bench.command()
@@ -219,6 +191,8 @@ def page(
 
 for _name, _help in SUITES.items():
     bench.command(_name, help=_help)(_suite)
+for _name, _command in COMMANDS.items():
+    bench.command(_name)(_command)
 
 
 def _ids(text: str | None) -> list[str] | None:
@@ -229,20 +203,6 @@ def _ids(text: str | None) -> list[str] | None:
     if not chosen:
         raise InputError("--ids expects ids with commas between, got none")
     return chosen
-
-
-def _sayer(quiet: bool) -> Callable[[str], None]:
-    return (lambda _: None) if quiet else _progress
-
-
-def _tell(text: str, folder: Path, stopped: bool) -> None:
-    """Print a summary and keep it beside its rows."""
-    from odediscovery.files import write_whole
-
-    write_whole(folder / "summary.md", text.encode())
-    print(text, end="")
-    more = "; stopped early, the same command goes on" if stopped else ""
-    print(f"\nwritten to {folder}{more}")
 
 
 def _methods(names: Sequence[str]) -> dict[str, Method]:
@@ -280,10 +240,6 @@ def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     with console.capture() as captured:
         console.print(table)
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))
-
-
-def _progress(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def _check(seed: int, out: Path | None) -> None:

@@ -172,7 +172,7 @@ def _figures(rows: Sequence[Row], size: int) -> tuple[str, ...]:
 def _short(texts: Mapping[str, str]) -> str:
     """Equations that fit into one cell; rows.jsonl has all of them, with all digits."""
     try:
-        text = "; ".join(Equations.parse(list(texts), texts).pretty(4).splitlines())
+        text = in_short(texts)
     except InputError:
         text = "; ".join(texts.values())
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
@@ -186,6 +186,16 @@ def in_a_line(row: Row) -> str:
     exact = "exact" if row["exact"] else "not exact"
     r2 = f"RECON {figure(row['recon'])}, GEN {figure(row['gen'])}"
     return f"{head}: {exact}, {r2}, {row['seconds']:.1f} s"
+
+
+def in_short(texts: Mapping[str, str], digits: int = 4) -> str:
+    """Equations in one line."""
+    return "; ".join(Equations.parse(list(texts), texts).pretty(digits).splitlines())
+
+
+def median_seconds(rows: Sequence[Row]) -> str:
+    """The median time of a row."""
+    return f"{float(np.median([row['seconds'] for row in rows])):.1f}"
 
 
 def figure(r2: float | None) -> str:
