@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from odediscovery.agreement import in_units
-from odediscovery.cost import SIMPLE, Free, count
+from odediscovery.cost import SIMPLE, Free, count, price
 from odediscovery.equations import Equations
 from odediscovery.extract import network_of
-from odediscovery.honesty import alike, structured
-from odediscovery.judge import Judged, non_dominated
+from odediscovery.honesty import alike, structured, walk_misfit
+from odediscovery.judge import Judged, non_dominated, penalty
 from odediscovery.monitor import Monitor
 from odediscovery.polish import Polished, filled, residuals
 from odediscovery.powersum import Array, Mask, PowerSum, expanded
@@ -188,7 +188,22 @@ def conclude(
     return finished(series, settings, monitor, front, initial * p.scale.state, noise,
                      network_of(best.law, p.scale), notes,
                      least=DOUBTFUL if left or near else POOR, freedom=freedom(best),
-                     explained=_explained(p, best) if p.heads is not None else None)  # fmt: skip
+                     explained=_explained(p, best) if p.heads is not None else None,
+                     walk=not p.clean and walks(p, best))  # fmt: skip
+
+
+def walks(p: Prepared, found: Polished) -> bool:
+    """Whether a random walk, which knows no law, explains the data as well as the law does."""
+    seen = (found.counts > 0) & ~p.constant
+    n, starts, states = found.counts[seen], found.initial.size, found.law.n_states
+    samples = float(found.counts.sum())
+    with np.errstate(divide="ignore"):
+        law = np.sum(n * np.log(found.squares[seen] / n))
+    law += penalty(found.law, found.free, samples, starts)
+    walk = walk_misfit(p.data, p.shape)[seen].sum()
+    fitted = int(seen.sum())
+    walk += fitted * price(states, samples) * samples / max(samples - fitted - starts - 2.0, 1.0)
+    return bool(walk < law)
 
 
 def _undecided(p: Prepared, front: tuple[FrontRow, ...], series: TimeSeries) -> list[str]:
@@ -224,6 +239,7 @@ def finished(
     series: TimeSeries, settings: Settings, monitor: Monitor, front: tuple[FrontRow, ...],
     initial: Array, noise: Array, network: Network | None, notes: Sequence[str],
     least: float = POOR, freedom: int | None = None, explained: float | None = None,
+    walk: bool = False,
 ) -> Discovery:  # fmt: skip
     """The result with what its reader should know.
 
@@ -231,6 +247,7 @@ def finished(
         least: share of the variance that the equations have to explain.
         freedom: residual degrees of freedom, if standard errors are known.
         explained: the share that they do explain (default: R2 of the chosen row).
+        walk: whether a random walk explains the data as well.
     """
     top = next(row for row in front if row.selected)
     messages, outcome = list(series.messages), "converged"
@@ -239,6 +256,10 @@ def finished(
         outcome = "poor-fit"
         messages.append(f"the best equations explain only {explained:.0%} of the variance: they "
                         f"are no law of these data")  # fmt: skip
+    elif walk:
+        outcome = "poor-fit"
+        messages.append("a random walk, which knows no law, explains the data as well as the best "
+                        "equations do")  # fmt: skip
     if reason := monitor.stopping():
         outcome = "stopped"
         messages.append(f"stopped ({reason}) after {monitor.seconds():.1f} s: this is the best so "

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from odediscovery.powersum import Array
+from odediscovery.series import TimeSeries
 
 # Residuals of a state from which on their signs tell something.
 FEW = 20
 # Standard deviations that the number of runs may be below its expected value.
 CLEARLY = 4.0
+# Logarithms of the variances of a step, relative to that of the noise, that a walk may have.
+WALKS = np.linspace(-12.0, 16.0, 57)
 
 
 def runs(residuals: Sequence[Array]) -> tuple[Array, Array, Array]:
@@ -82,3 +85,58 @@ def structured(residuals: Sequence[Array]) -> list[tuple[int, int, int]]:
     found, expected, spread = runs(residuals)
     clear = (counts >= FEW) & (found < expected - CLEARLY * spread) & (spread > 0)
     return [(int(i), int(found[i]), round(expected[i])) for i in np.flatnonzero(clear)]
+
+
+def walk_misfit(series: TimeSeries, shape: Sequence[Array] | None = None) -> Array:
+    """How badly a random walk seen through noise explains every state, as a law's misfit is told.
+
+        x_{k+1} = x_k + sqrt(q dt) s u_k,    y_k = x_k + s shape_k e_k,    u, e ~ N(0, 1)
+        misfit  = min over q of  n ln(mean v_k^2 / F_k) + n mean ln(F_k / shape_k^2)
+
+    with the errors v_k of a Kalman filter's forecasts and their variances s^2 F_k; the first value
+    of each trajectory, which nothing forecasts, counts like the mean of the others. It is the
+    counterpart of n ln(SSR / n): a walk knows no law, so a law whose misfit is larger is none.
+
+    Args:
+        shape: noise of each sample relative to the others, [samples, states] a trajectory
+            (default: all alike).
+
+    Returns:
+        [states], nan where nothing was measured.
+
+    Source: Harvey, Forecasting, Structural Time Series Models and the Kalman Filter (1989), ch. 4.
+
+    >>> t, random = np.arange(50.0), np.random.default_rng(0)
+    >>> noise = TimeSeries.from_arrays(t, random.standard_normal(50))
+    >>> walk = TimeSeries.from_arrays(t, np.cumsum(random.standard_normal(50)))
+    >>> noise_variance = np.exp(walk_misfit(noise) / 50)  # a walk that hardly moves
+    >>> bool(0.5 < noise_variance[0] < 1.5), bool(walk_misfit(walk)[0] < 30.0)
+    (True, True)
+    """
+    q = np.exp(WALKS)
+    step = float(np.median(np.concatenate([np.diff(t.time) for t in series.trajectories])))
+    states = len(series.states)
+    squares, logs = np.zeros((states, len(q))), np.zeros((states, len(q)))
+    counts, forecasts = np.zeros(states), np.zeros(states)
+    for i, t in enumerate(series.trajectories):
+        own = np.ones_like(t.values) if shape is None else shape[i]
+        seen, variance = np.isfinite(t.values), own**2
+        gaps = np.diff(t.time, prepend=t.time[0]) / step
+        mean, spread = np.full((states, 1), np.nan), np.zeros((states, len(q)))
+        for y, there, r, gap in zip(np.nan_to_num(t.values), seen, variance, gaps, strict=True):
+            spread = spread + q * gap
+            first = there & np.isnan(mean[:, 0])
+            f = spread + r[:, None]
+            judged = (there & ~first)[:, None]
+            error = np.where(judged, y[:, None] - mean, 0.0)
+            squares += error**2 / f
+            logs += np.where(judged, np.log(f / r[:, None]), 0.0)
+            forecasts += judged[:, 0]
+            gain = np.where(there[:, None], spread / f, 0.0)
+            mean = np.where(first[:, None], y[:, None], mean + gain * error)
+            spread = np.where(first[:, None], r[:, None], spread * (1.0 - gain))
+        counts += seen.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = np.log(squares / forecasts[:, None]) + logs / forecasts[:, None]
+    best: Array = np.where(forecasts > 0, counts * each.min(axis=1), np.nan)
+    return best

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 from odediscovery import TimeSeries, discover, settings_for
-from odediscovery.honesty import alike, correlations, runs, structured
+from odediscovery.conclusion import walks
+from odediscovery.honesty import alike, correlations, runs, structured, walk_misfit
+from odediscovery.polish import polish
+from odediscovery.powersum import PowerSum
+from odediscovery.prepare import prepare
 
 
 def test_noise_has_as_many_runs_as_expected() -> None:
@@ -66,3 +70,41 @@ def test_a_random_walk_is_no_law() -> None:
         found = discover(series, settings_for(members=0))
         claimed += found.outcome == "converged"
     assert claimed <= 1
+
+
+def test_a_walk_explains_walks_and_no_law() -> None:
+    random, t = np.random.default_rng(6), np.arange(60.0)
+    path = np.cumsum(random.standard_normal(60))
+    grown = 10.0 / (1.0 + 9.0 * np.exp(-0.2 * t))
+    noisy = grown + 0.5 * random.standard_normal(60)
+    misfit = [float(walk_misfit(TimeSeries.from_arrays(t, x))[0]) for x in (path, noisy)]
+    fits = [np.polynomial.Polynomial.fit(t, path, 3)(t) - path, grown - noisy]
+    laws = [60 * np.log(np.mean(r**2)) for r in fits]
+    assert misfit[0] < laws[0] - 20 and misfit[1] > laws[1] + 10
+
+
+def test_a_walk_is_worth_the_same_in_pieces_gaps_and_other_units() -> None:
+    random = np.random.default_rng(6)
+    t, x = np.arange(400.0), np.cumsum(random.standard_normal(400))
+    whole = walk_misfit(TimeSeries.from_arrays(t, x))[0] / 400
+    pieces = TimeSeries.from_arrays([t[:200], t[200:]], [x[:200], x[200:]])
+    assert walk_misfit(pieces)[0] / 400 == pytest.approx(whole, abs=0.02)
+    # Every other value: steps of two intervals, twice the variance.
+    kept = TimeSeries.from_arrays(t, np.where(t % 2 == 0, x, np.nan))
+    assert walk_misfit(kept)[0] / 200 == pytest.approx(whole + np.log(2), abs=0.2)
+    scaled = walk_misfit(TimeSeries.from_arrays(60 * t, 1e3 * x))[0] / 400
+    assert scaled == pytest.approx(whole + np.log(1e6), abs=1e-6)
+
+
+def test_a_law_is_claimed_where_no_walk_does_as_well() -> None:
+    random, t = np.random.default_rng(4), np.arange(60.0)
+    grown = 10.0 / (1.0 + 9.0 * np.exp(-0.2 * t)) + 0.5 * random.standard_normal(60)
+    wandered = 5.0 + np.cumsum(random.standard_normal(60))
+    law = PowerSum(np.array([[0.2, -0.2]]), np.array([[1.0], [2.0]]))
+    claimed = []
+    for x in (grown, wandered):
+        p = prepare(TimeSeries.from_arrays(t, x))
+        found = polish(law, p.data, p.initial, np.maximum(p.noise, p.floor), floor=p.floor,
+                       nonnegative=p.nonnegative, shape=p.shape)  # fmt: skip
+        claimed.append(found.finite and not walks(p, found))
+    assert claimed == [True, False]
