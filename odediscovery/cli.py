@@ -353,6 +353,8 @@ def _write_table(
 def _print_discovery(found: Discovery) -> None:
     """Equations with error bars, messages, then the Pareto table with the chosen row marked."""
     print(found.equations_text())
+    if starts := found.starts_text():
+        print(starts)
     for message in found.messages:
         print(f"note: {message}")
     print()

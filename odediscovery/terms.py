@@ -22,9 +22,13 @@ from scipy.special import stdtrit
 
 from odediscovery.equations import Equations
 from odediscovery.powersum import FUNCTIONS, Array, Function, Inputs, PowerSum, Sums
+from odediscovery.printing import constant
+from odediscovery.series import TimeSeries
 
 # Share of the draws of the noise in which an interval holds the true constant.
 LEVEL = 0.95
+# Trajectories whose start values are printed.
+SHOWN = 4
 # The names of `PowerSum.constants` in the records.
 _KINDS = ("coefficient", "exponent", "inner_weight", "inner_exponent")
 
@@ -76,6 +80,39 @@ def interval(value: float, error: float, freedom: float | None) -> list[float] |
         return None
     half = float(stdtrit(freedom, 0.5 + LEVEL / 2.0)) * error
     return [value - half, value + half] if np.isfinite(half) else None
+
+
+def start_intervals(
+    states: Sequence[str], values: Array, errors: Array | None, freedom: float | None
+) -> dict[str, list[dict[str, Any]] | None]:
+    """Standard errors and intervals of start values [trajectories, states], by trajectory."""
+    if errors is None:
+        return {"initial_value_errors": None, "initial_value_intervals": None}
+    rows = [list(zip(states, v.tolist(), e.tolist(), strict=True))
+            for v, e in zip(values, errors, strict=True)]  # fmt: skip
+    return {
+        "initial_value_errors": [{s: plain(e) for s, _, e in row} for row in rows],
+        "initial_value_intervals": [{s: interval(v, e, freedom) for s, v, e in row}
+                                    for row in rows],
+    }  # fmt: skip
+
+
+def starts_text(series: TimeSeries, values: Array, errors: Array | None) -> str:
+    """Start values with error bars, a line a trajectory: `at t = 0: S = 99.8(3), I = 0.0102(4)`.
+
+    Nothing where no errors are known; of many trajectories the first few.
+    """
+    if errors is None:
+        return ""
+    lines = []
+    for run, row, error in zip(series.trajectories[:SHOWN], values, errors, strict=False):
+        told = ", ".join(f"{s} = {constant(float(x), float(e))}"
+                         for s, x, e in zip(series.states, row, error, strict=True))  # fmt: skip
+        name = f"{run.label}, " if len(values) > 1 and run.label else ""
+        lines.append(f"{name}at {series.time_name} = {run.time[0]:g}: {told}")
+    if len(values) > SHOWN:
+        lines.append(f"(start values of {len(values) - SHOWN} more trajectories in result.json)")
+    return "\n".join(lines)
 
 
 def constants(equations: Equations, freedom: float | None) -> dict[str, list[dict[str, Any]]]:

@@ -30,9 +30,10 @@ LAYERS: tuple[dict[str, str], ...] = (
     {
         "table": "", "sheets": "table", "series": "sheets table",
         "expressions": "", "printing": "expressions",
-        "equations": "expressions printing", "terms": "equations", "cost": "",
+        "equations": "expressions printing", "terms": "equations printing series", "cost": "",
+        "covariance": "", "estimates": "cost covariance series",
         "systems": "equations series", "network": "series",
-        "result": "equations expressions network series terms",
+        "result": "equations estimates expressions network series terms",
         "smoothing": "series", "statements": "equations expressions",
         "knowledge": "equations expressions statements",
         "prepare": "knowledge series smoothing", "agreement": "cost prepare",
@@ -96,7 +97,8 @@ LAYERS: tuple[dict[str, str], ...] = (
 ONLY = {
     "table": "errors", "sheets": "errors table", "series": "errors files sheets table",
     "expressions": "errors",
-    "cost": "powersum", "smoothing": "powersum series",
+    "cost": "powersum", "covariance": "powersum",
+    "estimates": "cost covariance errors powersum series", "smoothing": "powersum series",
     "knowledge": "equations errors expressions powersum statements",
     "prepare": "errors knowledge powersum series smoothing",
     "units.base": "", "units.nau": "units.base", "units.npu": "units.base",
