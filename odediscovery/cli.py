@@ -182,6 +182,7 @@ def predict(
     initial: Annotated[str | None, _flag("initial values: S=100,I=0.01", "the fitted ones")] = None,
     until: Annotated[float | None, _flag("last time, from the start of the data")] = None,
     times: Annotated[Path | None, _flag("CSV file with the times", "those of the data")] = None,
+    intervals: Annotated[bool, _flag("95 % intervals of new measurements: S_low, S_high")] = False,
     out: CsvOut = None,
 ) -> None:
     """Integrate the equations of a result: a CSV of states over time."""
@@ -199,9 +200,14 @@ def predict(
             raise unknown_name("state", name, names)
     fitted = dict(zip(names, found.initial_values[0].tolist(), strict=True))
     when = _times(found, until, times)
-    values = found.simulate(np.array([*(fitted | given).values()]) if given else None, when)
+    start = np.array([*(fitted | given).values()]) if given else None
+    values = found.simulate(start, when)
     if not np.isfinite(values).all():
         print("note: the solution grows without bound; later rows are empty", file=sys.stderr)
+    if intervals:
+        from odediscovery.uncertainty import with_intervals
+
+        names, values = with_intervals(found, values, when, start)
     _write_table((found.series.time_name, *names), when, values, out)
 
 

@@ -61,7 +61,7 @@ LAYERS: tuple[dict[str, str], ...] = (
     },
     {
         "ladder": "", "exchange": "", "search": "exchange ladder", "published": "",
-        "conclusion": "", "discovery": "conclusion ladder published search",
+        "conclusion": "", "discovery": "conclusion ladder published search", "uncertainty": "",
     },
     {"heatmaps": "", "plots": "heatmaps", "fronts": "plots", "progress": "", "blocks": "",
      "estimator": "blocks"},
@@ -110,7 +110,7 @@ ONLY = {
     "bench.rows": "errors files result",
     "bench.libraries": "equations expressions powersum series",
     "bench.peers": "bench.libraries equations errors expressions powersum series",
-    "heatmaps": "network", "plots": "errors files heatmaps result",
+    "heatmaps": "network", "plots": "errors files heatmaps result series uncertainty",
     "fronts": "plots powersum series", "progress": "monitor",
     "estimator": "blocks discovery errors result series settings", "blocks": "errors powersum",
 }  # fmt: skip
