@@ -31,11 +31,13 @@ from odediscovery.files import write_whole
 from odediscovery.network import Layer, Network
 from odediscovery.series import TimeSeries, group_column, load_csv, sigma_columns, write_csv
 from odediscovery.settings import Settings
+from odediscovery.survival import Survival
 from odediscovery.terms import (
     LEVEL,
     constants,
     exponents,
     extended,
+    monomial_names,
     number,
     plain,
     start_intervals,
@@ -102,6 +104,7 @@ class Discovery:
             the data do not tell; None where nothing is known of them.
         estimates: fitted constants and start values with their covariance, dimensionless, for
             bands and prediction intervals; None where it is not known.
+        survival: how often each term came back in bootstrap fits, if they were asked for.
     """
 
     series: TimeSeries
@@ -121,6 +124,7 @@ class Discovery:
     degrees_of_freedom: int | None = None
     initial_value_errors: Array | None = None
     estimates: Estimates | None = None
+    survival: Survival | None = None
 
     def equations_text(self, digits: int = 4) -> str:
         """The equations as lines of text with column names and error bars."""
@@ -129,6 +133,12 @@ class Discovery:
     def starts_text(self) -> str:
         """The fitted start values with their error bars, a line for each of a few trajectories."""
         return starts_text(self.series, self.initial_values, self.initial_value_errors)
+
+    def stability_text(self) -> str:
+        """How often each term came back in bootstrap fits; nothing where none were done."""
+        if self.survival is None:
+            return ""
+        return self.survival.text(self.equations.states, monomial_names(self.equations))
 
     def latex(self) -> str:
         """The equations as a LaTeX `align` environment."""
@@ -175,7 +185,9 @@ class Discovery:
             "units": dict(self.series.units),
             "symbols": {safe: name for name, safe in names.items() if safe != name},
             "equations": equations.texts(), "latex": equations.latex(),
-            "terms": terms(equations), "exponents": exponents(equations),
+            "terms": terms(equations, None if self.survival is None else self.survival.shares),
+            "bootstrap": None if self.survival is None else self.survival.record(),
+            "exponents": exponents(equations),
             "constants": constants(equations, self.degrees_of_freedom),
             "intervals": {"level": LEVEL, "distribution": "Student t",
                           "degrees_of_freedom": self.degrees_of_freedom},
@@ -309,6 +321,7 @@ def _from_document(document: Mapping[str, Any], folder: Path) -> Discovery:
         log=_read_log(folder / "log.jsonl"),
         initial_value_errors=_start_errors(document.get("initial_value_errors"), states),
         estimates=Estimates.from_file(folder / "covariance.npz"),
+        survival=Survival.from_record(document.get("bootstrap")),
         degrees_of_freedom=None if freedom is None else int(freedom),
     )  # fmt: skip
 

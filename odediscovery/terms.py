@@ -33,8 +33,12 @@ SHOWN = 4
 _KINDS = ("coefficient", "exponent", "inner_weight", "inner_exponent")
 
 
-def terms(equations: Equations) -> list[dict[str, Any]]:
-    """One entry a coefficient: c * prod_k x_k ** w_k in the equation of one state."""
+def terms(equations: Equations, stability: Array | None = None) -> list[dict[str, Any]]:
+    """One entry a coefficient: c * prod_k x_k ** w_k in the equation of one state.
+
+    Args:
+        stability: share of bootstrap fits in which a term survives, [states, monomials].
+    """
     law, errors = equations.power_sum, equations.standard_errors
     if law is None:
         return []
@@ -44,7 +48,8 @@ def terms(equations: Equations) -> list[dict[str, Any]]:
          "snapped": bool(equations.snapped[0][i, j]) if equations.snapped else False,
          "monomial": j,
          "powers": {s: float(w) for s, w in zip(equations.states, law.exponents[j], strict=True)
-                    if w != 0}}
+                    if w != 0},
+         **({} if stability is None else {"stability": plain(stability[i, j])})}
         for i, j in zip(*np.nonzero(law.coefficients), strict=True)
         for j in (int(j),)
     ]  # fmt: skip
@@ -157,6 +162,20 @@ def constants(equations: Equations, freedom: float | None) -> dict[str, list[dic
                         for k in np.flatnonzero(v[j])]  # fmt: skip
 
     return {state: of_state(i) for i, state in enumerate(equations.states)}
+
+
+def monomial_names(equations: Equations) -> list[str]:
+    """What the monomials of the law are called: "S^0.5*I^0.5", "1" for the constant term."""
+    law = equations.law
+    if law is None:
+        return []
+    names, rates = _input_names(equations.states, law.inputs)
+    rows = []
+    for w in law.exponents * rates:
+        powers = [(name, constant(float(p), digits=3)) for name, p in zip(names, w, strict=True)
+                  if p]  # fmt: skip
+        rows.append("*".join(n if p == "1" else f"{n}^{p}" for n, p in powers) or "1")
+    return rows
 
 
 def _input_names(states: Sequence[str], inputs: Inputs | None) -> tuple[list[str], list[float]]:

@@ -31,9 +31,9 @@ LAYERS: tuple[dict[str, str], ...] = (
         "table": "", "sheets": "table", "series": "sheets table",
         "expressions": "", "printing": "expressions",
         "equations": "expressions printing", "terms": "equations printing series", "cost": "",
-        "covariance": "", "estimates": "cost covariance series",
+        "covariance": "", "survival": "", "estimates": "cost covariance series",
         "systems": "equations series", "network": "series",
-        "result": "equations estimates expressions network series terms",
+        "result": "equations estimates expressions network series survival terms",
         "smoothing": "series", "statements": "equations expressions",
         "knowledge": "equations expressions statements",
         "prepare": "knowledge series smoothing", "agreement": "cost prepare",
@@ -51,7 +51,7 @@ LAYERS: tuple[dict[str, str], ...] = (
         "field": "", "solve": "field", "windows": "field solve", "trajectories": "field solve",
         "optimise": "", "hager_zhang": "optimise",
         "integral": "", "projection": "integral", "candidates": "integral", "subsets": "",
-        "shrink": "projection",
+        "shrink": "projection", "drawn": "windows",
     },
     # Stages: none calls another. The judge and snapping read what polish returned, its value.
     {
@@ -62,6 +62,7 @@ LAYERS: tuple[dict[str, str], ...] = (
     {
         "ladder": "", "exchange": "", "search": "exchange ladder", "published": "",
         "conclusion": "", "discovery": "conclusion ladder published search", "uncertainty": "",
+        "bootstrap": "conclusion discovery search uncertainty",
     },
     {"heatmaps": "", "plots": "heatmaps", "fronts": "plots", "progress": "", "blocks": "",
      "estimator": "blocks"},
@@ -97,7 +98,7 @@ LAYERS: tuple[dict[str, str], ...] = (
 ONLY = {
     "table": "errors", "sheets": "errors table", "series": "errors files sheets table",
     "expressions": "errors",
-    "cost": "powersum", "covariance": "powersum",
+    "cost": "powersum", "covariance": "powersum", "survival": "powersum",
     "estimates": "cost covariance errors powersum series", "smoothing": "powersum series",
     "knowledge": "equations errors expressions powersum statements",
     "prepare": "errors knowledge powersum series smoothing",
