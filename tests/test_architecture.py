@@ -63,6 +63,7 @@ LAYERS: tuple[dict[str, str], ...] = (
         "ladder": "", "exchange": "", "search": "exchange ladder", "published": "",
         "conclusion": "", "discovery": "conclusion ladder published search", "uncertainty": "",
         "bootstrap": "conclusion discovery search uncertainty",
+        "profile": "conclusion discovery uncertainty",
     },
     {"heatmaps": "", "plots": "heatmaps", "fronts": "plots", "progress": "", "blocks": "",
      "estimator": "blocks"},
