@@ -37,7 +37,7 @@ def balanced(found: Polished) -> Polished:
     if law.mix is None:
         return found
     theta = np.concatenate([c[mask] for c, mask in zip(law.constants, free, strict=True)])
-    covariance = found.covariance.copy()
+    joint = found.joint
     index = {(int(r), int(j)): k for k, (r, j) in enumerate(np.argwhere(free[0]))}
     balance: list[tuple[int, int]] = []
     for tied in np.flatnonzero(np.diag(law.mix) == 0.0):
@@ -47,24 +47,24 @@ def balanced(found: Polished) -> Polished:
             for r in rows:
                 g[index[int(r), j]] = law.mix[tied, r]
             held = law.mix[tied] @ np.where(free[0][:, j], 0.0, law.coefficients[:, j])
-            left, variance = float(g @ theta + held), float(g @ covariance @ g)
+            covariance = joint.part(slice(len(g)))
+            left, variance = float(g @ theta + held), float(g @ covariance.matrix @ g)
             largest = np.abs(law.mix[tied] * law.coefficients[:, j]).max()
             nothing = left**2 < TELL**2 * variance or abs(left) < NEGLIGIBLE * largest
             if len(rows) < 2 or not nothing or not variance > 0.0:
                 continue
-            gain = covariance @ g / variance
-            theta = theta - gain * left
-            covariance = covariance - np.outer(gain, covariance @ g)
+            theta = theta - covariance.matrix @ g / variance * left
+            joint = joint.given(np.append(g, np.zeros(len(joint.matrix) - len(g))))
             balance.append((int(tied), j))
     if not balance:
         return found
     a, w, b, v = filled(law.constants, free, theta)
     for row, j in balance:
         _close(a, law.mix[row], j)
-    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    errors = np.sqrt(np.maximum(np.diag(joint.matrix)[: len(theta)], 0.0))
     nothing_known = tuple(np.zeros_like(c) for c in law.constants)
     e = filled(nothing_known, free, errors)  # type: ignore[arg-type]
-    return dataclasses.replace(found, law=law.with_constants(a, w, b, v), covariance=covariance,
+    return dataclasses.replace(found, law=law.with_constants(a, w, b, v), joint=joint,
                                errors=law.with_constants(*e))  # fmt: skip
 
 

@@ -107,6 +107,7 @@ def fit(
     forbid: Annotated[list[str] | None, _setting("forbid")] = None,
     bounds: Annotated[str | None, _setting("bounds")] = None,
     integer_exponents: Annotated[bool | None, _setting("integer_exponents")] = None,
+    bootstrap: Annotated[int | None, _flag("drawn data sets, for stability of terms")] = None,
     out: Annotated[Path | None, _flag("folder to write", "DATA.odediscovery")] = None,
     quiet: Annotated[bool, _flag("no progress on standard error")] = False,
 ) -> None:
@@ -120,18 +121,29 @@ def fit(
     )  # fmt: skip
     series = _measured(data, time, states, group, sigma_columns, noise_level)
     folder = _new_folder(out or Path(f"{data.stem}.odediscovery"))
+    found = _discovered(series, settings, bootstrap, quiet=quiet)
 
-    from odediscovery.discovery import discover
     from odediscovery.plots import save_figures
+
+    found.save(folder)
+    save_figures(found, folder)
+    _print_discovery(found)
+    _print_place(found, folder)
+
+
+def _discovered(
+    series: TimeSeries, settings: Settings, draws: int | None, *, quiet: bool
+) -> Discovery:
+    if draws is not None and draws < 1:
+        raise InputError(f"--bootstrap must be at least 1, got {draws}")
+    from odediscovery.bootstrap import with_survival
+    from odediscovery.discovery import discover
     from odediscovery.progress import TerminalMonitor
 
     monitor = TerminalMonitor(settings.max_seconds, quiet=quiet)
     with monitor.shown():
         found = discover(series, settings, monitor)
-    found.save(folder)
-    save_figures(found, folder)
-    _print_discovery(found)
-    _print_place(found, folder)
+        return found if draws is None else with_survival(found, draws, monitor)
 
 
 def _print_place(found: Discovery, folder: Path) -> None:
@@ -182,6 +194,7 @@ def predict(
     initial: Annotated[str | None, _flag("initial values: S=100,I=0.01", "the fitted ones")] = None,
     until: Annotated[float | None, _flag("last time, from the start of the data")] = None,
     times: Annotated[Path | None, _flag("CSV file with the times", "those of the data")] = None,
+    intervals: Annotated[bool, _flag("95 % intervals of new measurements: S_low, S_high")] = False,
     out: CsvOut = None,
 ) -> None:
     """Integrate the equations of a result: a CSV of states over time."""
@@ -199,9 +212,14 @@ def predict(
             raise unknown_name("state", name, names)
     fitted = dict(zip(names, found.initial_values[0].tolist(), strict=True))
     when = _times(found, until, times)
-    values = found.simulate(np.array([*(fitted | given).values()]) if given else None, when)
+    start = np.array([*(fitted | given).values()]) if given else None
+    values = found.simulate(start, when)
     if not np.isfinite(values).all():
         print("note: the solution grows without bound; later rows are empty", file=sys.stderr)
+    if intervals:
+        from odediscovery.uncertainty import with_intervals
+
+        names, values = with_intervals(found, values, when, start)
     _write_table((found.series.time_name, *names), when, values, out)
 
 
@@ -353,6 +371,8 @@ def _write_table(
 def _print_discovery(found: Discovery) -> None:
     """Equations with error bars, messages, then the Pareto table with the chosen row marked."""
     print(found.equations_text())
+    for text in (found.starts_text(), found.stability_text()):
+        print(text, end="\n" if text else "")
     for message in found.messages:
         print(f"note: {message}")
     print()

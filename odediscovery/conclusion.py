@@ -12,6 +12,7 @@ import numpy as np
 from odediscovery.agreement import in_units
 from odediscovery.cost import SIMPLE, Free, count, price
 from odediscovery.equations import Equations
+from odediscovery.estimates import Estimates
 from odediscovery.extract import network_of
 from odediscovery.honesty import alike, structured, walk_misfit
 from odediscovery.judge import Judged, non_dominated, penalty
@@ -67,6 +68,7 @@ def unscaled_errors(polished: Polished, scale: Scale) -> PowerSum:
     """
     law, free = polished.law, polished.free
     user = law.unscaled(scale.state, scale.time)
+    known = polished.joint.part(slice(count(free)))
     places, jacobian = [np.argwhere(mask) for mask in free], _to_user(law, free, scale)
     n_a = len(places[0])
     of_a = np.zeros((*law.coefficients.shape, len(jacobian)))
@@ -74,11 +76,11 @@ def unscaled_errors(polished: Polished, scale: Scale) -> PowerSum:
     if user.mix is not None:
         of_a = np.einsum("ir,rjp->ijp", user.mix, of_a)
     a, w, b, v = (np.zeros_like(values) for values in law.constants)
-    _, w, b, v = filled((a, w, b, v), free, _deviations(jacobian, polished.covariance))
+    _, w, b, v = filled((a, w, b, v), free, known.transformed(jacobian).deviations())
     w, v = (np.where((e == 0.0) & ~_round(values), np.nan, e)
             for e, values in zip((w, v), law.constants[1::2], strict=True))  # fmt: skip
     touched = np.any(of_a != 0.0, axis=2)
-    a[touched] = _deviations(of_a[touched], polished.covariance)
+    a[touched] = known.transformed(of_a[touched]).deviations()
     return expanded(user).with_constants(a, w, b, v)
 
 
@@ -107,12 +109,14 @@ def _to_user(law: PowerSum, free: Free, scale: Scale) -> Array:
     return jacobian
 
 
-def _deviations(gradients: Array, covariance: Array) -> Array:
-    """Standard errors of numbers with these gradients [numbers, constants]."""
-    variances = np.einsum("ij,jk,ik->i", gradients, covariance, gradients)
-    # Fitted, yet without any effect on the data: nothing is known of such a constant.
-    errors: Array = np.sqrt(np.where(variances > 0.0, variances, np.nan))
-    return errors
+def estimates(p: Prepared, polished: Polished) -> Estimates:
+    """The fitted constants and the start values of the trajectories, not of pieces of them."""
+    heads = np.arange(len(polished.initial)) if p.heads is None else np.array(p.heads)
+    k, n = count(polished.free), polished.law.n_states
+    starts = k + heads[:, None] * n + np.arange(n)
+    kept = np.concatenate([np.arange(k), starts.ravel()])
+    return Estimates(polished.law, polished.free, polished.initial[heads],
+                     polished.joint.part(kept), p.nonnegative, p.scale)  # fmt: skip
 
 
 def freedom(polished: Polished) -> int:
@@ -170,7 +174,7 @@ def conclude(
                      "the expression trees of other equations")  # fmt: skip
     if rows[chosen].fragile:
         notes.append("the equations run away from starts that are as likely as the fitted one")
-    initial = best.initial if p.heads is None else best.initial[list(p.heads)]
+    fitted = estimates(p, best)
     if p.heads is not None:
         size = len(p.data.trajectories[0].time)
         notes.append("whole trajectories cannot be followed from one start: laws were judged, and "
@@ -185,11 +189,11 @@ def conclude(
     notes += [f"what the equations leave of {series.states[i]} is no noise: neighbouring residuals "
               f"correlate by {r:.2f}"
               for i, r in near if i not in [state for state, *_ in left]]  # fmt: skip
-    return finished(series, settings, monitor, front, initial * p.scale.state, noise,
+    return finished(series, settings, monitor, front, fitted.initial * p.scale.state, noise,
                      network_of(best.law, p.scale), notes,
                      least=DOUBTFUL if left or near else POOR, freedom=freedom(best),
                      explained=_explained(p, best) if p.heads is not None else None,
-                     walk=not p.clean and walks(p, best))  # fmt: skip
+                     fitted=fitted, walk=not p.clean and walks(p, best))  # fmt: skip
 
 
 def walks(p: Prepared, found: Polished) -> bool:
@@ -240,6 +244,7 @@ def finished(
     initial: Array, noise: Array, network: Network | None, notes: Sequence[str],
     least: float = POOR, freedom: int | None = None, explained: float | None = None,
     walk: bool = False,
+    fitted: Estimates | None = None,
 ) -> Discovery:  # fmt: skip
     """The result with what its reader should know.
 
@@ -248,6 +253,7 @@ def finished(
         freedom: residual degrees of freedom, if standard errors are known.
         explained: the share that they do explain (default: R2 of the chosen row).
         walk: whether a random walk explains the data as well.
+        fitted: constants and starts with their covariance, if it is known.
     """
     top = next(row for row in front if row.selected)
     messages, outcome = list(series.messages), "converged"
@@ -269,4 +275,6 @@ def finished(
         r2=top.r2, r2_heldout=None, noise=noise, outcome=outcome,
         messages=(*messages, *notes), settings=settings, seconds=round(monitor.seconds(), 3),
         network=network, log=tuple(monitor.log), degrees_of_freedom=freedom,
+        estimates=fitted,
+        initial_value_errors=None if fitted is None else fitted.start_errors(),
     )  # fmt: skip

@@ -288,8 +288,13 @@ def _with_constants(p: Prepared, row: Judged, better: Polished) -> Judged:
                   nonnegative=p.nonnegative, free=none_free(law))  # fmt: skip
     if not here.finite:
         return row
-    polished = dataclasses.replace(here, free=better.free, errors=better.errors,
-                                   covariance=better.covariance)  # fmt: skip
+    joint = better.joint
+    if better.initial.shape != here.initial.shape:
+        # Starts of other pieces: they depend on the constants as they do here.
+        there = polish(law, p.data, here.initial, _sigma(p), floor=p.floor, shape=p.shape,
+                       nonnegative=p.nonnegative, free=better.free, most=0)  # fmt: skip
+        joint = there.joint.with_first(better.joint.part(slice(len(better.covariance))))
+    polished = dataclasses.replace(here, free=better.free, errors=better.errors, joint=joint)
     return judged(polished, _sigma(p), row.origin, fragile=row.fragile)
 
 

@@ -254,4 +254,5 @@ def _damped_step(normal: Tensor, gradient: Tensor, damping: Tensor, free: Tensor
     h = h + torch.diag_embed(damping[:, None] + 1e-14 + torch.zeros_like(diagonal))
     factor, info = torch.linalg.cholesky_ex(h)
     step = -torch.cholesky_solve((gradient * scale)[..., None], factor)[..., 0] * scale
-    return torch.where((info == 0)[:, None], step, -gradient * scale * scale) * free
+    step = torch.where((info == 0)[:, None], step, -gradient * scale * scale)
+    return step.masked_fill(~free, 0.0)

@@ -21,11 +21,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
 from odediscovery.errors import InputError
 from odediscovery.files import write_whole
 from odediscovery.heatmaps import network_figure
 from odediscovery.result import Discovery
+from odediscovery.series import Trajectory
+from odediscovery.uncertainty import Band, band
 
 INK, MUTED, GRID = "#222222", "#707070", "#e6e6e6"
 # Okabe and Ito (2008): blue, vermilion, green, orange, sky blue, purple, black.
@@ -39,6 +42,8 @@ STYLE: dict[Any, Any] = {
     "axes.formatter.limits": (-3, 4), "axes.formatter.useoffset": False,
 }  # fmt: skip
 CURVE_POINTS = 400
+# How far beyond data and curves a band is shown, as a share of their range.
+BEYOND = 0.4
 LEGEND_MOST = 7
 COLUMNS_MOST = 3
 
@@ -52,27 +57,40 @@ def fit_figure(discovery: Discovery) -> Figure:
     with rc_context(STYLE):
         figure = empty_figure(max(6.0, 4.2 * columns), 4.3 * rows + 0.7)
         grid = figure.add_gridspec(rows, columns)
+        curves = [_curve(discovery, j, run) for j, run in enumerate(series.trajectories)]
         for k, state in enumerate(series.states):
             cell = grid[k // columns, k % columns].subgridspec(2, 1, height_ratios=(3, 1))
             top = figure.add_subplot(cell[0])
             below = figure.add_subplot(cell[1], sharex=top)
-            _draw_state(top, below, discovery, k)
+            _draw_state(top, below, discovery, curves, k)
             top.set_title(_with_unit(state, series.units))
             below.set_xlabel(_with_unit(series.time_name, series.units))
         figure.suptitle(_headline(discovery), x=0.01, ha="left", fontsize=10.5, color=MUTED)
         handles, labels = figure.axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower left", ncols=min(len(labels), 6))
+        figure.legend(
+            handles, labels, loc="outside lower left", ncols=min(len(labels), 2 * columns)
+        )
     return figure
 
 
-def _draw_state(top: Axes, below: Axes, discovery: Discovery, k: int) -> None:
-    series = discovery.series
-    runs = list(zip(series.trajectories, discovery.initial_values, strict=True))
+def _curve(discovery: Discovery, j: int, run: Trajectory) -> tuple[NDArray[np.float64], Band]:
+    """Times of a smooth curve through a trajectory's start, the samples' among them, and it."""
+    dense = np.union1d(np.linspace(run.time[0], run.time[-1], CURVE_POINTS), run.time)
+    if discovery.estimates is not None:
+        return dense, band(discovery, dense, trajectory=j)
+    curve = discovery.equations.simulate(discovery.initial_values[j], dense)
+    unknown = np.full_like(curve, np.nan)
+    return dense, Band(curve, unknown, unknown)
+
+
+def _draw_state(
+    top: Axes, below: Axes, discovery: Discovery, curves: list[tuple[NDArray[np.float64], Band]],
+    k: int,
+) -> None:  # fmt: skip
+    runs = discovery.series.trajectories
     named = 1 < len(runs) <= LEGEND_MOST
-    for j, (run, initial) in enumerate(runs):
-        colour = _colour(j, len(runs))
-        dense = np.union1d(np.linspace(run.time[0], run.time[-1], CURVE_POINTS), run.time)
-        curve = discovery.equations.simulate(initial, dense)[:, k]
+    for j, (run, (dense, found)) in enumerate(zip(runs, curves, strict=True)):
+        colour, curve = _colour(j, len(runs)), found.curve[:, k]
         at_samples = curve[np.searchsorted(dense, run.time)]
         name = (run.label or f"trajectory {j + 1}") if named else "equations"
         dots: dict[str, Any] = {
@@ -83,14 +101,33 @@ def _draw_state(top: Axes, below: Axes, discovery: Discovery, k: int) -> None:
         top.plot(run.time, run.values[:, k], **dots, label="data" if first else None)
         top.plot(dense, curve, color=colour, lw=1.8, label=name if named or first else None)
         below.plot(run.time, run.values[:, k] - at_samples, **dots)
+    top.margins(x=0.03, y=0.08)
+    _draw_bands(top, curves, k)
     below.axhline(0.0, color=COLOURS[0] if len(runs) == 1 else MUTED, lw=1.2, zorder=1)
     top.tick_params(labelbottom=False)
-    top.margins(x=0.03, y=0.08)
     residuals = np.concatenate([line.get_ydata() for line in below.lines])
     largest = float(np.nanmax(np.abs(residuals), initial=0.0)) or 1.0
     below.set_ylim(-1.3 * largest, 1.3 * largest)
     below.yaxis.set_major_locator(MaxNLocator(3, symmetric=True))
     below.set_ylabel("data \N{MINUS SIGN} fit", color=MUTED, fontsize=9)
+
+
+def _draw_bands(top: Axes, curves: list[tuple[NDArray[np.float64], Band]], k: int) -> None:
+    """95 % bands of the curves, dark, and of new measurements, light, behind what is drawn."""
+    low, high = top.get_ylim()
+    for j, (dense, found) in enumerate(curves):
+        curve, colour = found.curve[:, k], _colour(j, len(curves))
+        for half, alpha, meaning in (
+            (found.prediction[:, k], 0.13, "95 % of new measurements"),
+            (found.confidence[:, k], 0.30, "95 % band of the curve"),
+        ):
+            if np.isfinite(half).any():
+                top.fill_between(dense, curve - half, curve + half, color=colour, alpha=alpha, lw=0,
+                                 zorder=1, label=meaning if j == 0 else None)  # fmt: skip
+    # A band that says no more than that nothing is known must not flatten the data.
+    beyond = BEYOND * (high - low)
+    wide = top.get_ylim()
+    top.set_ylim(max(wide[0], low - beyond), min(wide[1], high + beyond))
 
 
 def pareto_figure(discovery: Discovery) -> Figure:

@@ -9,7 +9,7 @@ does not reach the printed constants. The Jacobian comes from the variational eq
     dS/dt = (df/dx) S + df/dtheta,
 
 integrated over all sample intervals side by side from the accurate states, and the covariance
-of the constants is (J^T J)^-1 at the minimum.
+of constants and start values is (J^T J)^-1 at the minimum.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from scipy.integrate import odeint
 from scipy.optimize import least_squares
 
 from odediscovery.cost import Free, all_free, count
+from odediscovery.covariance import Covariance
 from odediscovery.powersum import TINY, Array, Mask, PowerSum, expanded, power_slopes, vector_field
-from odediscovery.series import TimeSeries
+from odediscovery.series import TimeSeries, Trajectory
 
 # of clean data; in noise the share of its standard deviation that the solver may add.
 RTOL, LOOSEST, OF_NOISE = 1e-9, 1e-6, 1e-5
@@ -53,7 +54,8 @@ class Polished:
         law: the refined constants, in the units of the data given.
         errors: standard errors in the same places; 0 for what was held fixed.
         initial: fitted start values [trajectories, states].
-        covariance: of the free constants, in the order of `free` (no start values).
+        joint: how well the free constants, in the order of `free`, and behind them the start
+            values, trajectory by trajectory, are known together.
         free: what was fitted.
         squares: sum of squared residuals of every state [states], in the data's units; noisier
             samples weigh less.
@@ -65,12 +67,18 @@ class Polished:
     law: PowerSum
     errors: PowerSum
     initial: Array
-    covariance: Array
+    joint: Covariance
     free: Free
     squares: Array
     counts: Array
     finite: bool
     plain_squares: Array
+
+    @property
+    def covariance(self) -> Array:
+        """Of the free constants, [constants, constants]; huge where the data do not tell."""
+        k = count(self.free)
+        return self.joint.matrix[:k, :k]
 
 
 class _Model:
@@ -205,6 +213,29 @@ class _Model:
         return m @ a.T, ds
 
 
+def sensitivities(
+    law: PowerSum, free: Free, start: Array, times: Array
+) -> tuple[Array, Array] | None:
+    """x(t) [times, states] and d x / d (free constants, start) [times, states, constants + states].
+
+    Args:
+        start: the states at the first of `times`, dimensionless as the law.
+
+    Returns:
+        None where the law blows up.
+    """
+    n = law.n_states
+    one = TimeSeries(tuple(map(str, range(n))), (Trajectory(times, np.zeros((len(times), n))),))
+    model = _Model(law, one, np.ones(n), free, np.zeros(n, dtype=bool), ())
+    x = _integrate(law, start, times)
+    if x is None:
+        return None
+    model.rtol = RTOL
+    first = np.hstack([np.zeros((n, model.n_constants)), np.eye(n)])
+    blocks = model._chained(model._sensitivities(law, [x])[0], first)
+    return None if blocks is None else (x, blocks)
+
+
 def tolerance(sigma: Array) -> float:
     """Relative tolerance of solves that are compared with residuals of size sigma [states]."""
     return float(np.clip(OF_NOISE * np.min(sigma), RTOL, LOOSEST))
@@ -288,7 +319,7 @@ def polish(
             standard error is computed from smaller residuals.
         nonnegative: states whose start value is fitted through its square root.
         free: which constants are fitted (default: all that are not zero).
-        most: most evaluations of the Jacobian.
+        most: most evaluations of the Jacobian; 0 takes constants and starts as they are.
         shape: noise of each sample relative to the others, [samples, states] a trajectory
             (default: all alike).
 
@@ -300,20 +331,26 @@ def polish(
     model = _Model(law, series, sigma, free, nonnegative, shape)
     u = model.pack(initial)
     now = model.evaluate(u)
-    if now is not None and len(u):
+    if now is not None and len(u) and most:
         u, now = _least_squares(model, u, now, most)
     law, initial = model.unpack(u)
     squares, plain, counts = residual_squares(law, series, initial, shape, model.rtol)
     if now is None:
         nothing = law.with_constants(*(np.full_like(c, np.nan) for c in law.constants))
-        size = model.n_constants
-        return Polished(law, nothing, initial, np.full((size, size), np.nan), free, squares,
+        return Polished(law, nothing, initial, Covariance.nothing_known(len(u)), free, squares,
                         counts, finite=False, plain_squares=plain)  # fmt: skip
-    covariance = _covariance(now[1], squares, counts, floor, model)
-    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    # Each state's sigma anew from its residuals, and starts from their roots.
+    left = np.sqrt(squares / np.maximum(counts - len(u) / model.n, 1.0))
+    own = sigma / np.maximum(left, floor)
+    rows = [np.broadcast_to(own, t.values.shape).ravel() for t in series.trajectories]
+    slopes = np.where(np.tile(nonnegative, len(initial)), 2.0 * u[model.n_constants :], 1.0)
+    joint = Covariance.of(now[1] * np.concatenate(rows)[:, None]).transformed(
+        np.diag(np.append(np.ones(model.n_constants), slopes))
+    )
+    errors = np.sqrt(np.maximum(np.diag(joint.matrix)[: model.n_constants], 0.0))
     a, w, b, v = (np.zeros_like(c) for c in law.constants)
     of_law = law.with_constants(*filled((a, w, b, v), free, errors))
-    return Polished(law, of_law, initial, covariance, free, squares, counts, finite=True,
+    return Polished(law, of_law, initial, joint, free, squares, counts, finite=True,
                     plain_squares=plain)  # fmt: skip
 
 
@@ -358,20 +395,3 @@ def _least_squares(
     if best is None or np.sum(best[0] ** 2) > np.sum(now[0] ** 2):
         return u, now
     return found.x, best
-
-
-def _covariance(jac: Array, squares: Array, counts: Array, floor: Array, model: _Model) -> Array:
-    """Covariance of the constants with each state's sigma re-estimated from its residuals."""
-    dof = np.maximum(counts - jac.shape[1] / len(counts), 1.0)
-    found = np.maximum(np.sqrt(squares / dof), floor)
-    per_row = np.concatenate(
-        [np.broadcast_to(model.sigma / found, t.values.shape).ravel()
-         for t in model.series.trajectories]
-    )  # fmt: skip
-    jac = jac * per_row[:, None]
-    norms = np.linalg.norm(jac, axis=0)
-    norms[norms == 0] = 1.0
-    jac = jac / norms
-    inverse = np.linalg.pinv(jac.T @ jac, rcond=1e-13, hermitian=True)
-    covariance: Array = inverse / norms[:, None] / norms[None, :]
-    return covariance[: model.n_constants, : model.n_constants]

@@ -114,6 +114,7 @@ class Elimination:
         near: two monomials whose exponents differ by less than this are tried as one.
         floor: sum of squares that integration and rounding errors alone explain.
         alone: every member goes its own way to the end, also one that became what another is.
+        labels: how many unknowns at the end only tell members apart and are never changed.
     """
 
     trials: int = 3
@@ -127,6 +128,7 @@ class Elimination:
     near: float = 0.5
     floor: float = 0.0
     alone: bool = False
+    labels: int = 0
 
 
 def eliminate(
@@ -146,6 +148,7 @@ def eliminate(
     p = field.theta.shape[1]
     others = unknowns.shape[1] - p
     free = torch.cat([field.free, torch.ones(field.members, others, dtype=torch.bool)], dim=1)
+    free[:, unknowns.shape[1] - how.labels :] = False
     member = torch.arange(field.members)
     fit = levenberg_marquardt(problem, unknowns, free, how.first_steps, monitor=monitor)
     near = fit.sum_of_squares <= how.hopeless * fit.sum_of_squares.min() + how.floor
@@ -322,7 +325,7 @@ def _surgeon(unknowns: Tensor, inverse: Tensor, removed: Tensor, free: Tensor) -
     inside = inside + 1e-12 * torch.eye(inside.shape[-1], dtype=inside.dtype)
     target = (unknowns[:, None] * mask * scale)[..., None]
     solved = torch.linalg.solve(inside, target)[..., 0] * scale * mask
-    change: Tensor = (solved @ inverse) * free[:, None]
+    change: Tensor = (solved @ inverse).masked_fill(~free[:, None], 0.0)
     return (unknowns[:, None] - change).masked_fill(removed, 0.0)
 
 

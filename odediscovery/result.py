@@ -25,18 +25,23 @@ from numpy.typing import NDArray
 from odediscovery import __version__
 from odediscovery.equations import Equations
 from odediscovery.errors import InputError
+from odediscovery.estimates import Estimates
 from odediscovery.expressions import identifiers
 from odediscovery.files import write_whole
 from odediscovery.network import Layer, Network
 from odediscovery.series import TimeSeries, group_column, load_csv, sigma_columns, write_csv
 from odediscovery.settings import Settings
+from odediscovery.survival import Survival
 from odediscovery.terms import (
     LEVEL,
     constants,
     exponents,
     extended,
+    monomial_names,
     number,
     plain,
+    start_intervals,
+    starts_text,
     terms,
     with_errors,
     with_law,
@@ -95,6 +100,11 @@ class Discovery:
         log: what the stages noted, in order.
         degrees_of_freedom: observed values - fitted numbers, of Student's t for the intervals
             of the constants; None where their standard errors are unknown.
+        initial_value_errors: standard errors of `initial_values` in the same places, nan where
+            the data do not tell; None where nothing is known of them.
+        estimates: fitted constants and start values with their covariance, dimensionless, for
+            bands and prediction intervals; None where it is not known.
+        survival: how often each term came back in bootstrap fits, if they were asked for.
     """
 
     series: TimeSeries
@@ -112,10 +122,23 @@ class Discovery:
     network: Network | None = None
     log: tuple[Mapping[str, Any], ...] = ()
     degrees_of_freedom: int | None = None
+    initial_value_errors: Array | None = None
+    estimates: Estimates | None = None
+    survival: Survival | None = None
 
     def equations_text(self, digits: int = 4) -> str:
         """The equations as lines of text with column names and error bars."""
         return self.equations.pretty(digits)
+
+    def starts_text(self) -> str:
+        """The fitted start values with their error bars, a line for each of a few trajectories."""
+        return starts_text(self.series, self.initial_values, self.initial_value_errors)
+
+    def stability_text(self) -> str:
+        """How often each term came back in bootstrap fits; nothing where none were done."""
+        if self.survival is None:
+            return ""
+        return self.survival.text(self.equations.states, monomial_names(self.equations))
 
     def latex(self) -> str:
         """The equations as a LaTeX `align` environment."""
@@ -162,12 +185,16 @@ class Discovery:
             "units": dict(self.series.units),
             "symbols": {safe: name for name, safe in names.items() if safe != name},
             "equations": equations.texts(), "latex": equations.latex(),
-            "terms": terms(equations), "exponents": exponents(equations),
+            "terms": terms(equations, None if self.survival is None else self.survival.shares),
+            "bootstrap": None if self.survival is None else self.survival.record(),
+            "exponents": exponents(equations),
             "constants": constants(equations, self.degrees_of_freedom),
             "intervals": {"level": LEVEL, "distribution": "Student t",
                           "degrees_of_freedom": self.degrees_of_freedom},
             "law": extended(equations),
             "initial_values": [_by_state(equations.states, row) for row in self.initial_values],
+            **start_intervals(equations.states, self.initial_values, self.initial_value_errors,
+                              self.degrees_of_freedom),
             "scores": {"mse": plain(self.mse), "r2": plain(self.r2), "r2_heldout": heldout},
             "noise": _by_state(equations.states, self.noise),
             "pareto": [
@@ -181,7 +208,7 @@ class Discovery:
         }  # fmt: skip
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write result.json, equations.tex, model.npz, data.csv and log.jsonl into `folder`.
+        """Write result.json, equations.tex, model.npz, covariance.npz, data.csv and log.jsonl.
 
         `result.json` is written last: a folder that has one is complete.
 
@@ -195,6 +222,7 @@ class Discovery:
             path.mkdir(parents=True, exist_ok=True)
             write_csv(self.series, path / "data.csv")
             write_whole(path / "model.npz", Network.to_bytes(self.network))
+            write_whole(path / "covariance.npz", Estimates.to_bytes(self.estimates))
             write_whole(path / "equations.tex", self.latex().encode())
             write_whole(path / "log.jsonl", log.encode())
             write_whole(path / "result.json", text.encode())
@@ -291,6 +319,9 @@ def _from_document(document: Mapping[str, Any], folder: Path) -> Discovery:
         seconds=number(document["seconds"]),
         network=Network.from_file(folder / "model.npz"),
         log=_read_log(folder / "log.jsonl"),
+        initial_value_errors=_start_errors(document.get("initial_value_errors"), states),
+        estimates=Estimates.from_file(folder / "covariance.npz"),
+        survival=Survival.from_record(document.get("bootstrap")),
         degrees_of_freedom=None if freedom is None else int(freedom),
     )  # fmt: skip
 
@@ -300,6 +331,12 @@ def _equations(texts: Mapping[str, Any], states: Sequence[str], time_name: str) 
         if not isinstance(texts[state], str):
             raise InputError(f"the equation of {state!r} should be text")
     return Equations.parse(states, {state: texts[state] for state in states}, time_name=time_name)
+
+
+def _start_errors(rows: Any, states: Sequence[str]) -> Array | None:
+    if rows is None:
+        return None
+    return np.array([[number(row[state]) for state in states] for row in rows])
 
 
 def _names(value: Any) -> tuple[str, ...]:

@@ -22,15 +22,23 @@ from scipy.special import stdtrit
 
 from odediscovery.equations import Equations
 from odediscovery.powersum import FUNCTIONS, Array, Function, Inputs, PowerSum, Sums
+from odediscovery.printing import constant
+from odediscovery.series import TimeSeries
 
 # Share of the draws of the noise in which an interval holds the true constant.
 LEVEL = 0.95
+# Trajectories whose start values are printed.
+SHOWN = 4
 # The names of `PowerSum.constants` in the records.
 _KINDS = ("coefficient", "exponent", "inner_weight", "inner_exponent")
 
 
-def terms(equations: Equations) -> list[dict[str, Any]]:
-    """One entry a coefficient: c * prod_k x_k ** w_k in the equation of one state."""
+def terms(equations: Equations, stability: Array | None = None) -> list[dict[str, Any]]:
+    """One entry a coefficient: c * prod_k x_k ** w_k in the equation of one state.
+
+    Args:
+        stability: share of bootstrap fits in which a term survives, [states, monomials].
+    """
     law, errors = equations.power_sum, equations.standard_errors
     if law is None:
         return []
@@ -40,7 +48,8 @@ def terms(equations: Equations) -> list[dict[str, Any]]:
          "snapped": bool(equations.snapped[0][i, j]) if equations.snapped else False,
          "monomial": j,
          "powers": {s: float(w) for s, w in zip(equations.states, law.exponents[j], strict=True)
-                    if w != 0}}
+                    if w != 0},
+         **({} if stability is None else {"stability": plain(stability[i, j])})}
         for i, j in zip(*np.nonzero(law.coefficients), strict=True)
         for j in (int(j),)
     ]  # fmt: skip
@@ -76,6 +85,39 @@ def interval(value: float, error: float, freedom: float | None) -> list[float] |
         return None
     half = float(stdtrit(freedom, 0.5 + LEVEL / 2.0)) * error
     return [value - half, value + half] if np.isfinite(half) else None
+
+
+def start_intervals(
+    states: Sequence[str], values: Array, errors: Array | None, freedom: float | None
+) -> dict[str, list[dict[str, Any]] | None]:
+    """Standard errors and intervals of start values [trajectories, states], by trajectory."""
+    if errors is None:
+        return {"initial_value_errors": None, "initial_value_intervals": None}
+    rows = [list(zip(states, v.tolist(), e.tolist(), strict=True))
+            for v, e in zip(values, errors, strict=True)]  # fmt: skip
+    return {
+        "initial_value_errors": [{s: plain(e) for s, _, e in row} for row in rows],
+        "initial_value_intervals": [{s: interval(v, e, freedom) for s, v, e in row}
+                                    for row in rows],
+    }  # fmt: skip
+
+
+def starts_text(series: TimeSeries, values: Array, errors: Array | None) -> str:
+    """Start values with error bars, a line a trajectory: `at t = 0: S = 99.8(3), I = 0.0102(4)`.
+
+    Nothing where no errors are known; of many trajectories the first few.
+    """
+    if errors is None:
+        return ""
+    lines = []
+    for run, row, error in zip(series.trajectories[:SHOWN], values, errors, strict=False):
+        told = ", ".join(f"{s} = {constant(float(x), float(e))}"
+                         for s, x, e in zip(series.states, row, error, strict=True))  # fmt: skip
+        name = f"{run.label}, " if len(values) > 1 and run.label else ""
+        lines.append(f"{name}at {series.time_name} = {run.time[0]:g}: {told}")
+    if len(values) > SHOWN:
+        lines.append(f"(start values of {len(values) - SHOWN} more trajectories in result.json)")
+    return "\n".join(lines)
 
 
 def constants(equations: Equations, freedom: float | None) -> dict[str, list[dict[str, Any]]]:
@@ -120,6 +162,20 @@ def constants(equations: Equations, freedom: float | None) -> dict[str, list[dic
                         for k in np.flatnonzero(v[j])]  # fmt: skip
 
     return {state: of_state(i) for i, state in enumerate(equations.states)}
+
+
+def monomial_names(equations: Equations) -> list[str]:
+    """What the monomials of the law are called: "S^0.5*I^0.5", "1" for the constant term."""
+    law = equations.law
+    if law is None:
+        return []
+    names, rates = _input_names(equations.states, law.inputs)
+    rows = []
+    for w in law.exponents * rates:
+        powers = [(name, constant(float(p), digits=3)) for name, p in zip(names, w, strict=True)
+                  if p]  # fmt: skip
+        rows.append("*".join(n if p == "1" else f"{n}^{p}" for n, p in powers) or "1")
+    return rows
 
 
 def _input_names(states: Sequence[str], inputs: Inputs | None) -> tuple[list[str], list[float]]:

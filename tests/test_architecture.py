@@ -30,9 +30,10 @@ LAYERS: tuple[dict[str, str], ...] = (
     {
         "table": "", "sheets": "table", "series": "sheets table",
         "expressions": "", "printing": "expressions",
-        "equations": "expressions printing", "terms": "equations", "cost": "",
+        "equations": "expressions printing", "terms": "equations printing series", "cost": "",
+        "covariance": "", "survival": "", "estimates": "cost covariance series",
         "systems": "equations series", "network": "series",
-        "result": "equations expressions network series terms",
+        "result": "equations estimates expressions network series survival terms",
         "smoothing": "series", "statements": "equations expressions",
         "knowledge": "equations expressions statements",
         "prepare": "knowledge series smoothing", "agreement": "cost prepare",
@@ -50,7 +51,7 @@ LAYERS: tuple[dict[str, str], ...] = (
         "field": "", "solve": "field", "windows": "field solve", "trajectories": "field solve",
         "optimise": "", "hager_zhang": "optimise",
         "integral": "", "projection": "integral", "candidates": "integral", "subsets": "",
-        "shrink": "projection",
+        "shrink": "projection", "drawn": "windows",
     },
     # Stages: none calls another. The judge and snapping read what polish returned, its value.
     {
@@ -60,7 +61,9 @@ LAYERS: tuple[dict[str, str], ...] = (
     },
     {
         "ladder": "", "exchange": "", "search": "exchange ladder", "published": "",
-        "conclusion": "", "discovery": "conclusion ladder published search",
+        "conclusion": "", "discovery": "conclusion ladder published search", "uncertainty": "",
+        "bootstrap": "conclusion discovery search uncertainty",
+        "profile": "conclusion discovery uncertainty",
     },
     {"heatmaps": "", "plots": "heatmaps", "fronts": "plots", "progress": "", "blocks": "",
      "estimator": "blocks"},
@@ -102,7 +105,8 @@ LAYERS: tuple[dict[str, str], ...] = (
 ONLY = {
     "table": "errors", "sheets": "errors table", "series": "errors files sheets table",
     "expressions": "errors",
-    "cost": "powersum", "smoothing": "powersum series",
+    "cost": "powersum", "covariance": "powersum", "survival": "powersum",
+    "estimates": "cost covariance errors powersum series", "smoothing": "powersum series",
     "knowledge": "equations errors expressions powersum statements",
     "prepare": "errors knowledge powersum series smoothing",
     "units.base": "", "units.nau": "units.base", "units.npu": "units.base",
@@ -114,7 +118,7 @@ ONLY = {
     "bench.rows": "errors files result",
     "bench.libraries": "equations expressions powersum series",
     "bench.peers": "bench.libraries equations errors expressions powersum series",
-    "heatmaps": "network", "plots": "errors files heatmaps result",
+    "heatmaps": "network", "plots": "errors files heatmaps result series uncertainty",
     "fronts": "plots powersum series", "progress": "monitor",
     "estimator": "blocks discovery errors result series settings", "blocks": "errors powersum",
 }  # fmt: skip

@@ -26,8 +26,8 @@ from odediscovery.series import TimeSeries, write_csv
 from odediscovery.settings import Settings
 
 RESULT_FILES = {
-    "result.json", "equations.tex", "model.npz", "data.csv", "log.jsonl", "fit.png",
-    "pareto.png", "weights.png",
+    "result.json", "equations.tex", "model.npz", "covariance.npz", "data.csv", "log.jsonl",
+    "fit.png", "pareto.png", "weights.png",
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from odediscovery.cost import all_free, cost, price
+from odediscovery.covariance import Covariance
 from odediscovery.judge import (
     Candidate,
     Judged,
@@ -31,9 +32,8 @@ def law_of(terms: int) -> PowerSum:
 
 def polished(terms: int, mean_square: float, samples: int = 100, finite: bool = True) -> Polished:
     law = law_of(terms)
-    size = 2 * terms
     return Polished(
-        law, law, np.ones((1, 1)), np.eye(size), all_free(law),
+        law, law, np.ones((1, 1)), Covariance.nothing_known(2 * terms), all_free(law),
         np.array([mean_square * samples]), np.array([float(samples)]), finite,
         np.array([mean_square * samples]),
     )  # fmt: skip
@@ -80,8 +80,9 @@ def test_a_law_that_runs_away_costs_some_constants_more() -> None:
 
 def test_states_without_data_do_not_count() -> None:
     law = PowerSum(np.eye(2), np.eye(2))
-    two = Polished(law, law, np.ones((1, 2)), np.eye(4), all_free(law), np.array([1.0, 0.0]),
-                   np.array([50.0, 0.0]), True, np.array([1.0, 0.0]))  # fmt: skip
+    squares = np.array([1.0, 0.0])
+    two = Polished(law, law, np.ones((1, 2)), Covariance.nothing_known(4), all_free(law), squares,
+                   np.array([50.0, 0.0]), True, squares)  # fmt: skip
     row = judged(two, np.array([1e-3, 1e-3]), 0)
     misfit = row.criterion - penalty(law, all_free(law), 50.0, 2)
     assert misfit == pytest.approx(50 * math.log(1 / 50 + 1e-6))

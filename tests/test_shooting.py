@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from networks import PREY, STARTS, series_of
 
+from odediscovery.covariance import Covariance
 from odediscovery.polish import Polished, polish
 from odediscovery.powersum import PowerSum
 from odediscovery.prepare import Prepared, prepare
@@ -23,7 +24,7 @@ def refit(p: Prepared, found: Polished) -> Polished:
 def on_pieces(whole: Prepared, law: PowerSum, length: int) -> tuple[Prepared, Polished]:
     pieces = whole.pieces(length)
     scaled = law.rescaled(whole.scale.state, whole.scale.time)
-    start = Polished(scaled, scaled, pieces.initial, np.empty((0, 0)),
+    start = Polished(scaled, scaled, pieces.initial, Covariance.nothing_known(0),
                      tuple(c != 0 for c in scaled.constants), np.ones(1), np.ones(1), True,
                      np.ones(1))  # fmt: skip
     start = dataclasses.replace(start, free=(scaled.coefficients != 0, *(
