@@ -88,6 +88,8 @@ def fit(
     group: Annotated[str | None, _flag("column that tells trajectories apart")] = None,
     sigma_columns: Annotated[str | None, _flag("columns of error bars: S=S_sd,I=I_sd")] = None,
     noise_level: Annotated[str | None, _flag("known noise, in the states' units: S=2")] = None,
+    inputs: Annotated[str | None, _flag("columns that act on the states: T,force; or t")] = None,
+    held_inputs: Annotated[str | None, _flag("inputs that jump at samples: feed")] = None,
     recipe: Annotated[str, _setting("recipe")] = "default",
     seed: Annotated[int | None, _setting("seed")] = None,
     members: Annotated[int | None, _setting("members")] = None,
@@ -118,23 +120,26 @@ def fit(
         conserve=conserve, hidden_states=_names(hidden_states), forbid=forbid, bounds=bounds,
         integer_exponents=integer_exponents,
     )  # fmt: skip
-    series = _measured(data, time, states, group, sigma_columns, noise_level)
+    acting = _names(inputs), _names(held_inputs)
+    series = _measured(data, time, states, group, sigma_columns, noise_level, acting)
     folder = _new_folder(out or Path(f"{data.stem}.odediscovery"))
 
     from odediscovery.discovery import discover
-    from odediscovery.plots import save_figures
     from odediscovery.progress import TerminalMonitor
 
     monitor = TerminalMonitor(settings.max_seconds, quiet=quiet)
     with monitor.shown():
         found = discover(series, settings, monitor)
+    _keep(found, folder)
+
+
+def _keep(found: Discovery, folder: Path) -> None:
+    """Write the folder and say what was found."""
+    from odediscovery.plots import save_figures
+
     found.save(folder)
     save_figures(found, folder)
     _print_discovery(found)
-    _print_place(found, folder)
-
-
-def _print_place(found: Discovery, folder: Path) -> None:
     what = "the best so far is written" if found.outcome == "stopped" else "written"
     print(f"{what} to {folder} ({found.seconds:.1f} s)")
 
@@ -145,14 +150,15 @@ def _names(text: str | None) -> list[str] | None:
 
 def _measured(
     data: Path, time: str | None, states: str | None, group: str | None,
-    sigma_columns: str | None, noise_level: str | None,
+    sigma_columns: str | None, noise_level: str | None, inputs: Sequence[list[str] | None],
 ) -> TimeSeries:  # fmt: skip
-    """The series in the table, with the standard deviations that are known."""
-    from odediscovery.series import load_csv
+    """The series in the table, with its inputs and the standard deviations that are known."""
+    from odediscovery.inputs import load_driven
 
-    chosen = _names(states)
     noise = _assignments(noise_level.split(",") if noise_level else [], "--noise-level")
-    return load_csv(data, time, chosen, group, sigma=sigma_columns, noise=noise)
+    linear, held = ([] if names is None else names for names in inputs)
+    return load_driven(data, linear, held, time=time, states=_names(states), group=group,
+                       sigma=sigma_columns, noise=noise)  # fmt: skip
 
 
 @app.command()
@@ -182,6 +188,7 @@ def predict(
     initial: Annotated[str | None, _flag("initial values: S=100,I=0.01", "the fitted ones")] = None,
     until: Annotated[float | None, _flag("last time, from the start of the data")] = None,
     times: Annotated[Path | None, _flag("CSV file with the times", "those of the data")] = None,
+    inputs: Annotated[Path | None, _flag("table of time and inputs", "the data's")] = None,
     out: CsvOut = None,
 ) -> None:
     """Integrate the equations of a result: a CSV of states over time."""
@@ -189,6 +196,7 @@ def predict(
         raise InputError("--until and --times cannot be given together; choose one")
     import numpy as np
 
+    from odediscovery.inputs import read_signal
     from odediscovery.result import Discovery
 
     found = Discovery.load(folder)
@@ -198,8 +206,17 @@ def predict(
         if name not in names:
             raise unknown_name("state", name, names)
     fitted = dict(zip(names, found.initial_values[0].tolist(), strict=True))
-    when = _times(found, until, times)
-    values = found.simulate(np.array([*(fitted | given).values()]) if given else None, when)
+    acting = found.series.trajectories[0].inputs
+    if inputs is not None:
+        acting = read_signal(inputs, found.series)
+    alone = inputs is not None and until is None and times is None
+    when = acting.times if alone and acting is not None else _times(found, until, times)
+    start = np.array([*(fitted | given).values()]) if given else None
+    values = found.simulate(start, when, None if inputs is None else acting)
+    others = set(found.series.inputs) - {found.series.time_name}
+    if acting is not None and others and acting.times[-1] < when[-1]:
+        print(f"note: inputs are known up to {acting.times[-1]:g}; later their last values are "
+              "held", file=sys.stderr)  # fmt: skip
     if not np.isfinite(values).all():
         print("note: the solution grows without bound; later rows are empty", file=sys.stderr)
     _write_table((found.series.time_name, *names), when, values, out)

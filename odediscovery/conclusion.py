@@ -14,6 +14,7 @@ from odediscovery.cost import SIMPLE, Free, count
 from odediscovery.equations import Equations
 from odediscovery.extract import network_of
 from odediscovery.honesty import alike, structured
+from odediscovery.inputs import two_valued
 from odediscovery.judge import Judged, non_dominated
 from odediscovery.monitor import Monitor
 from odediscovery.polish import Polished, filled, residuals
@@ -44,7 +45,7 @@ def _equations(p: Prepared, row: Judged, series: TimeSeries) -> Equations:
     errors = unscaled_errors(polished, p.scale)
     return Equations.from_power_sum(
         series.states, law, time_name=series.time_name,
-        standard_errors=errors,
+        standard_errors=errors, inputs=series.inputs,
         snapped=((law.coefficients != 0) & (errors.coefficients == 0),
                  (law.exponents != 0) & (errors.exponents == 0)),
     )  # fmt: skip
@@ -161,10 +162,11 @@ def conclude(
     """
     best = rows[chosen].polished
     front = _front(p, rows, chosen, series)
-    notes = [f"{series.states[i]} never changes: its equation is zero"
-             for i in np.flatnonzero(p.constant)]  # fmt: skip
-    notes += p.messages
-    notes += _undecided(p, front, series)
+    own = ~p.data.driven
+    notes = [f"{p.data.states[i]} never changes: its equation is zero"
+             for i in np.flatnonzero(p.constant & own)]  # fmt: skip
+    notes += [*p.messages, *two_valued(p.data)]
+    notes += _undecided(p, front)
     if any(row.equations.power_sum is None for row in front):
         notes.append("complexity counts constants and states of sums of monomials, and nodes of "
                      "the expression trees of other equations")  # fmt: skip
@@ -185,13 +187,13 @@ def conclude(
     notes += [f"what the equations leave of {series.states[i]} is no noise: neighbouring residuals "
               f"correlate by {r:.2f}"
               for i, r in near if i not in [state for state, *_ in left]]  # fmt: skip
-    return finished(series, settings, monitor, front, initial * p.scale.state, noise,
-                     network_of(best.law, p.scale), notes,
+    return finished(series, settings, monitor, front, initial * p.scale.state[own], noise[own],
+                     network_of(best.law, p.scale, series.n_states), notes,
                      least=DOUBTFUL if left or near else POOR, freedom=freedom(best),
                      explained=_explained(p, best) if p.heads is not None else None)  # fmt: skip
 
 
-def _undecided(p: Prepared, front: tuple[FrontRow, ...], series: TimeSeries) -> list[str]:
+def _undecided(p: Prepared, front: tuple[FrontRow, ...]) -> list[str]:
     """What the data cannot tell apart, one sentence each."""
     notes = []
     chosen = next(row for row in front if row.selected)
@@ -204,7 +206,7 @@ def _undecided(p: Prepared, front: tuple[FrontRow, ...], series: TimeSeries) -> 
     if relation is not None:
         weights, value = relation
         terms = [f"{abs(c):.4g}*{state}".removeprefix("1*")
-                 for state, c in zip(series.states, weights, strict=True) if c]  # fmt: skip
+                 for state, c in zip(p.data.states, weights, strict=True) if c]  # fmt: skip
         signs = ["-" if c < 0 else "+" for c in weights if c]
         text = " ".join(f"{sign} {term}" for sign, term in zip(signs, terms, strict=True))
         text = text.removeprefix("+ ")
@@ -215,7 +217,8 @@ def _undecided(p: Prepared, front: tuple[FrontRow, ...], series: TimeSeries) -> 
 
 def _explained(p: Prepared, found: Polished) -> float:
     """Share of the variance within pieces: their starts, which are fitted, explain the rest."""
-    within = sum(np.nansum((t.values - np.nanmean(t.values, axis=0)) ** 2)
+    own = ~p.data.driven
+    within = sum(np.nansum((t.values - np.nanmean(t.values, axis=0))[:, own] ** 2)
                  for t in p.data.trajectories)  # fmt: skip
     return float(1.0 - found.plain_squares.sum() / within) if within > 0 else 1.0
 

@@ -72,7 +72,7 @@ def _draw_state(top: Axes, below: Axes, discovery: Discovery, k: int) -> None:
     for j, (run, initial) in enumerate(runs):
         colour = _colour(j, len(runs))
         dense = np.union1d(np.linspace(run.time[0], run.time[-1], CURVE_POINTS), run.time)
-        curve = discovery.equations.simulate(initial, dense)[:, k]
+        curve = discovery.equations.simulate(initial, dense, inputs=run.inputs)[:, k]
         at_samples = curve[np.searchsorted(dense, run.time)]
         name = (run.label or f"trajectory {j + 1}") if named else "equations"
         dots: dict[str, Any] = {
@@ -139,7 +139,7 @@ def weights_figure(discovery: Discovery) -> Figure:
             figure.text(0.5, 0.5, "These equations were read from no network.", ha="center")
             return figure
         return network_figure(
-            discovery.network, discovery.equations.states, discovery.series.time_name
+            discovery.network, discovery.equations.variables, discovery.series.time_name
         )
 
 

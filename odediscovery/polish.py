@@ -15,7 +15,7 @@ of the constants is (J^T J)^-1 at the minimum.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,8 @@ from scipy.optimize import least_squares
 
 from odediscovery.cost import Free, all_free, count
 from odediscovery.powersum import TINY, Array, Mask, PowerSum, expanded, power_slopes, vector_field
-from odediscovery.series import TimeSeries
+from odediscovery.series import TimeSeries, Trajectory
+from odediscovery.signals import drifts
 
 # of clean data; in noise the share of its standard deviation that the solver may add.
 RTOL, LOOSEST, OF_NOISE = 1e-9, 1e-6, 1e-5
@@ -52,7 +53,7 @@ class Polished:
     Args:
         law: the refined constants, in the units of the data given.
         errors: standard errors in the same places; 0 for what was held fixed.
-        initial: fitted start values [trajectories, states].
+        initial: fitted start values [trajectories, states], without inputs.
         covariance: of the free constants, in the order of `free` (no start values).
         free: what was fitted.
         squares: sum of squared residuals of every state [states], in the data's units; noisier
@@ -79,13 +80,14 @@ class _Model:
     def __init__(self, law: PowerSum, series: TimeSeries, sigma: Array, free: Free,
                  nonnegative: Mask, shape: Sequence[Array]) -> None:  # fmt: skip
         self.law, self.series, self.shape = law, series, shape
-        self.sigma, self.rtol = sigma, tolerance(sigma)
-        self.free, self.nonnegative = free, nonnegative
+        self.sigma, self.rtol, self.free = sigma, tolerance(sigma[~series.driven]), free
         self.a_places, self.w_places = np.nonzero(free[0]), np.nonzero(free[1])
         self.n_constants = count(free)
         self.n = law.n_states
+        self.own, self.drift = ~series.driven, drifts(series.trajectories)
+        self.nonnegative = nonnegative[self.own]
         # A root of exactly 0 has no gradient and would never leave.
-        self.awake = np.maximum(0.1 * sigma, LEAST_START)
+        self.awake = np.maximum(0.1 * sigma, LEAST_START)[self.own]
 
     def pack(self, initial: Array) -> Array:
         """Unknowns of the present law and start values."""
@@ -97,28 +99,28 @@ class _Model:
     def unpack(self, u: Array) -> tuple[PowerSum, Array]:
         """Law and start values [trajectories, states] of the unknowns."""
         law = self.law.with_constants(*filled(self.law.constants, self.free, u[: self.n_constants]))
-        q = u[self.n_constants :].reshape(-1, self.n)
+        q = u[self.n_constants :].reshape(-1, self.own.sum())
         return law, np.where(self.nonnegative, np.maximum(q * q, LEAST_START), q)
 
     def evaluate(self, u: Array) -> tuple[Array, Array] | None:
         """Weighted residuals [R] and Jacobian [R, unknowns]; None if the law blows up."""
         law, initial = self.unpack(u)
-        n, k = self.n, self.n_constants
+        n, k, starts = self.n, self.n_constants, int(self.own.sum())
         paths = []
         for start, t in zip(initial, self.series.trajectories, strict=True):
-            x = _integrate(law, start, t.time, self.rtol)
+            x = _integrate(law, start, t, self.rtol)
             if x is None:
                 return None
             paths.append(x)
         own = self._sensitivities(law, paths)
         residuals, jacobians = [], []
         for i, (t, x, steps) in enumerate(zip(self.series.trajectories, paths, own, strict=True)):
-            place = slice(k + i * n, k + (i + 1) * n)
-            chain = np.diag(np.where(self.nonnegative, 2.0 * u[place], 1.0))
+            place = slice(k + i * starts, k + (i + 1) * starts)
+            chain = np.where(self.nonnegative, 2.0 * u[place], 1.0) * np.eye(n)[:, self.own]
             blocks = self._chained(steps, np.hstack([np.zeros((n, k)), chain]))
             if blocks is None:
                 return None
-            seen = np.isfinite(t.values)
+            seen = np.isfinite(t.values) & self.own
             sigma = self.sigma * self.shape[i]
             r = np.where(seen, (x - np.nan_to_num(t.values)) / sigma, 0.0)
             jac = np.zeros((len(t.time), n, len(u)))
@@ -129,7 +131,7 @@ class _Model:
         return np.concatenate(residuals), np.concatenate(jacobians)
 
     def _chained(self, own: Array, first: Array) -> Array | None:
-        """d x / d (constants, own start) at every sample, [samples, n, constants + n].
+        """d x / d (constants, own start) at every sample, [samples, n, constants + starts].
 
         The sensitivities of all intervals, integrated side by side from the accurate states, are
         multiplied up: D_{j+1} = Phi_j D_j + [Theta_j, 0].
@@ -158,33 +160,35 @@ class _Model:
         scale = np.concatenate([np.tile(np.abs(x).max(axis=0), (len(x) - 1, 1)) for x in paths])
         accuracy = max(ACCURACY, self.rtol * LOOSER)
         for steps, spread in ((2, 0.0), (8, 0.0), (32, 4.0), (128, 6.0)):
-            end, s[todo] = self._runge_kutta(law, start[todo], duration[todo], steps, spread)
-            off = (np.abs(end - target[todo]) / (scale[todo] + 1e-12)).max(axis=1)
+            end, s[todo] = self._runge_kutta(law, start[todo], duration[todo], self.drift[todo],
+                                             steps, spread)  # fmt: skip
+            off = (np.abs(end - target[todo]) / (scale[todo] + 1e-12))[:, self.own].max(axis=1)
             todo = todo[~(off < accuracy)]
             if not len(todo):
                 break
         return np.split(s, np.cumsum([len(t) - 1 for t in times])[:-1])
 
     def _runge_kutta(
-        self, law: PowerSum, x: Array, duration: Array, steps: int, spread: float
+        self, law: PowerSum, x: Array, duration: Array, drift: Array, steps: int, spread: float
     ) -> tuple[Array, Array]:
         tau = np.linspace(0.0, 1.0, steps + 1)
         grid = tau if spread == 0.0 else np.expm1(spread * tau) / np.expm1(spread)
         s = np.zeros((len(x), self.n, self.n + self.n_constants))
-        s[:, :, : self.n] = np.eye(self.n)
+        s[:, :, : self.n] = np.diag(self.own)
         with np.errstate(all="ignore"):
             for step in np.diff(grid):
                 h = step * duration
                 hx, hs = h[:, None], h[:, None, None]
-                k1, l1 = self._variational(law, x, s)
-                k2, l2 = self._variational(law, x + hx * k1 / 2, s + hs * l1 / 2)
-                k3, l3 = self._variational(law, x + hx * k2 / 2, s + hs * l2 / 2)
-                k4, l4 = self._variational(law, x + hx * k3, s + hs * l3)
+                k1, l1 = self._variational(law, x, s, drift)
+                k2, l2 = self._variational(law, x + hx * k1 / 2, s + hs * l1 / 2, drift)
+                k3, l3 = self._variational(law, x + hx * k2 / 2, s + hs * l2 / 2, drift)
+                k4, l4 = self._variational(law, x + hx * k3, s + hs * l3, drift)
                 x = x + hx * (k1 + 2 * k2 + 2 * k3 + k4) / 6
                 s = s + hs * (l1 + 2 * l2 + 2 * l3 + l4) / 6
         return x, s
 
-    def _variational(self, law: PowerSum, x: Array, s: Array) -> tuple[Array, Array]:
+    def _variational(self, law: PowerSum, x: Array, s: Array,
+                     drift: Array) -> tuple[Array, Array]:  # fmt: skip
         """dx/dt [B, n] and d[Phi, Theta]/dt [B, n, n + constants] for x [B, n]."""
         a, w, n = expanded(law).coefficients, law.exponents, self.n
         (ai, aj), (wj, wk) = self.a_places, self.w_places
@@ -202,7 +206,7 @@ class _Model:
         ds[:, :, n + len(ai) : last] += a[:, wj] * (m[:, wj] * log_y[:, wk])[:, None, :]
         if law.inputs is not None:
             ds[:, :, last:] += to_input @ inner
-        return m @ a.T, ds
+        return m @ a.T + drift, ds
 
 
 def tolerance(sigma: Array) -> float:
@@ -214,16 +218,34 @@ class _TooLong(Exception):
     """The solver was given up."""
 
 
-def _integrate(law: PowerSum, start: Array, times: Array, rtol: float = RTOL) -> Array | None:
-    """States at `times` [n, states], None where the law blows up or the solver is lost."""
-    count, most, dx_dt = 0, MOST_EVALUATIONS + EVALUATIONS_EACH * len(times), vector_field(law)
+def _integrate(law: PowerSum, start: Array, run: Trajectory, rtol: float) -> Array | None:
+    """States at the run's times [n, states], None where the law blows up or the solver is lost.
+    It begins anew where a line of the inputs ends."""
+    dx_dt, u, slopes = vector_field(law), run.inputs, drifts([run])
+    if u is None:
+        return _solved(dx_dt, start, run.time, rtol)
+    found = np.hstack([np.tile(start, (len(run.time), 1)), u.values])
+    for first, last in u.lines():
+        part = _solved(dx_dt, found[first], run.time[first : last + 1], rtol, slopes[first])
+        if part is None:
+            return None
+        found[first : last + 1, : len(start)] = part[:, : len(start)]
+    return found
+
+
+def _solved(
+    law: Callable[[float, Array], Array], start: Array, times: Array, rtol: float,
+    drift: Array | None = None,
+) -> Array | None:  # fmt: skip
+    """The same along one line, on which the inputs have the rates `drift` [states]."""
+    count, most = 0, MOST_EVALUATIONS + EVALUATIONS_EACH * len(times)
 
     def rates(t: float, x: Array) -> Array:
         nonlocal count
         count += 1
         if count > most:
             raise _TooLong
-        return dx_dt(t, x)
+        return law(t, x) if drift is None else law(t, x) + drift
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # LSODA reports trouble by warnings; None says it better
@@ -250,7 +272,8 @@ def residual_squares(
     shape = shape or [np.ones_like(t.values) for t in series.trajectories]
     for r, t, s in zip(residuals(law, series, initial, rtol), series.trajectories, shape,
                        strict=True):  # fmt: skip
-        counts += np.isfinite(t.values).sum(axis=0)
+        r[:, series.driven] = np.nan
+        counts += np.isfinite(t.values).sum(axis=0) * ~series.driven
         of_noise = np.nansum((r / s) ** 2, axis=0)
         lost = np.isinf(r).any()
         squares += np.inf if lost else of_noise
@@ -262,7 +285,7 @@ def solutions(law: PowerSum, series: TimeSeries, initial: Array, rtol: float = R
     """The law's states at all times [samples, states] a trajectory, inf where it blows up."""
     found = []
     for t, x0 in zip(series.trajectories, initial, strict=True):
-        y = _integrate(law, x0, t.time, rtol)
+        y = _integrate(law, x0, t, rtol)
         found.append(np.full_like(t.values, np.inf) if y is None else y)
     return found
 
@@ -282,7 +305,7 @@ def polish(
 
     Args:
         law: dimensionless, in the units of `series`.
-        initial: start values to begin from [trajectories, states].
+        initial: start values to begin from [trajectories, states], without inputs.
         sigma: standard deviation of the residuals of every state [states].
         floor: standard deviation that rounding and integration alone explain [states]; no
             standard error is computed from smaller residuals.
@@ -304,15 +327,14 @@ def polish(
         u, now = _least_squares(model, u, now, most)
     law, initial = model.unpack(u)
     squares, plain, counts = residual_squares(law, series, initial, shape, model.rtol)
+    unknown = np.nan if now is None else 0.0
+    nothing = law.with_constants(*(np.full_like(c, unknown) for c in law.constants))
     if now is None:
-        nothing = law.with_constants(*(np.full_like(c, np.nan) for c in law.constants))
-        size = model.n_constants
-        return Polished(law, nothing, initial, np.full((size, size), np.nan), free, squares,
-                        counts, finite=False, plain_squares=plain)  # fmt: skip
+        return Polished(law, nothing, initial, np.full((model.n_constants,) * 2, np.nan), free,
+                        squares, counts, finite=False, plain_squares=plain)  # fmt: skip
     covariance = _covariance(now[1], squares, counts, floor, model)
     errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    a, w, b, v = (np.zeros_like(c) for c in law.constants)
-    of_law = law.with_constants(*filled((a, w, b, v), free, errors))
+    of_law = law.with_constants(*filled(nothing.constants, free, errors))
     return Polished(law, of_law, initial, covariance, free, squares, counts, finite=True,
                     plain_squares=plain)  # fmt: skip
 
@@ -362,7 +384,7 @@ def _least_squares(
 
 def _covariance(jac: Array, squares: Array, counts: Array, floor: Array, model: _Model) -> Array:
     """Covariance of the constants with each state's sigma re-estimated from its residuals."""
-    dof = np.maximum(counts - jac.shape[1] / len(counts), 1.0)
+    dof = np.maximum(counts - jac.shape[1] / model.own.sum(), 1.0)
     found = np.maximum(np.sqrt(squares / dof), floor)
     per_row = np.concatenate(
         [np.broadcast_to(model.sigma / found, t.values.shape).ravel()

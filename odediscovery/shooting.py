@@ -50,6 +50,7 @@ def joined(whole: Prepared, pieces: Prepared, found: Polished, refit: Refit) -> 
         if len(longer.data.trajectories) >= count:
             longer = whole
         start = np.concatenate(solutions(best.law, now.data, best.initial))[_heads(longer)]
+        start = start[:, ~longer.data.driven]
         tried = refit(longer, dataclasses.replace(best, initial=start))
         if not tried.finite or _mean_square(tried) > WORSE * _mean_square(best):
             break

@@ -25,18 +25,19 @@ STUDIES = (
 LAYERS: tuple[dict[str, str], ...] = (
     {
         "errors": "", "memory": "", "monitor": "", "powersum": "", "settings": "errors",
-        "files": "errors",
+        "files": "errors", "signals": "powersum",
     },
     {
         "table": "", "sheets": "table", "series": "sheets table",
         "expressions": "", "printing": "expressions",
         "equations": "expressions printing", "terms": "equations", "cost": "",
         "systems": "equations series", "network": "series",
-        "result": "equations expressions network series terms",
+        "result": "equations expressions inputs network series terms",
         "smoothing": "series", "statements": "equations expressions",
         "knowledge": "equations expressions statements",
         "prepare": "knowledge series smoothing", "agreement": "cost prepare",
         "hidden": "knowledge series statements table",
+        "inputs": "knowledge series sheets table",
     },
     {
         "units.base": "", "units.nau": "units.base", "units.npu": "units.base",
@@ -94,7 +95,7 @@ LAYERS: tuple[dict[str, str], ...] = (
 
 # Modules that may know no more than this, whatever lies below them.
 ONLY = {
-    "table": "errors", "sheets": "errors table", "series": "errors files sheets table",
+    "table": "errors", "sheets": "errors table", "series": "errors files sheets signals table",
     "expressions": "errors",
     "cost": "powersum", "smoothing": "powersum series",
     "knowledge": "equations errors expressions powersum statements",
