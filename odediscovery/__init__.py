@@ -19,18 +19,21 @@ if TYPE_CHECKING:
     from odediscovery.equations import Equations
     from odediscovery.errors import FitError, InputError, OdeDiscoveryError
     from odediscovery.estimator import ODEDiscovery
+    from odediscovery.inputs import load_driven, with_inputs
     from odediscovery.monitor import Monitor
     from odediscovery.result import Discovery
     from odediscovery.series import TimeSeries, Trajectory, load_csv, write_csv
     from odediscovery.settings import Settings, settings_for
+    from odediscovery.signals import Signal
     from odediscovery.systems import SYSTEMS, get_system, simulate_system
 
 __version__ = "0.1.0"
 
 __all__ = [
     "SYSTEMS", "Discovery", "Equations", "FitError", "InputError", "Monitor",
-    "ODEDiscovery", "OdeDiscoveryError", "Settings", "TimeSeries", "Trajectory", "discover",
-    "get_system", "load_csv", "settings_for", "simulate_system", "write_csv",
+    "ODEDiscovery", "OdeDiscoveryError", "Settings", "Signal", "TimeSeries", "Trajectory",
+    "discover", "get_system", "load_csv", "load_driven", "settings_for", "simulate_system",
+    "with_inputs", "write_csv",
 ]  # fmt: skip
 
 _HOME = {
@@ -38,10 +41,12 @@ _HOME = {
     "equations": ("Equations",),
     "errors": ("FitError", "InputError", "OdeDiscoveryError"),
     "estimator": ("ODEDiscovery",),
+    "inputs": ("load_driven", "with_inputs"),
     "monitor": ("Monitor",),
     "result": ("Discovery",),
     "series": ("TimeSeries", "Trajectory", "load_csv", "write_csv"),
     "settings": ("Settings", "settings_for"),
+    "signals": ("Signal",),
     "systems": ("SYSTEMS", "get_system", "simulate_system"),
 }
 

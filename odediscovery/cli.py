@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 FORMATS = ("text", "latex", "python", "julia", "json")
 # What a shell expects of a program that Ctrl-C ended; typer turns the exception into it.
 INTERRUPTED = 130
-# More rows than this are a slip of --until rather than a wish.
-MOST_ROWS = 100_000
 # Longer equations are cut in the Pareto table; above it, and in result.json, they are whole.
 MOST_LETTERS = 160
 
@@ -88,6 +86,8 @@ def fit(
     group: Annotated[str | None, _flag("column that tells trajectories apart")] = None,
     sigma_columns: Annotated[str | None, _flag("columns of error bars: S=S_sd,I=I_sd")] = None,
     noise_level: Annotated[str | None, _flag("known noise, in the states' units: S=2")] = None,
+    inputs: Annotated[str | None, _flag("columns that act on the states: T,force; or t")] = None,
+    held_inputs: Annotated[str | None, _flag("inputs that jump at samples: feed")] = None,
     recipe: Annotated[str, _setting("recipe")] = "default",
     seed: Annotated[int | None, _setting("seed")] = None,
     members: Annotated[int | None, _setting("members")] = None,
@@ -119,16 +119,12 @@ def fit(
         conserve=conserve, hidden_states=_names(hidden_states), forbid=forbid, bounds=bounds,
         integer_exponents=integer_exponents,
     )  # fmt: skip
-    series = _measured(data, time, states, group, sigma_columns, noise_level)
+    acting = _names(inputs), _names(held_inputs)
+    series = _measured(data, time, states, group, sigma_columns, noise_level, acting)
     folder = _new_folder(out or Path(f"{data.stem}.odediscovery"))
     found = _discovered(series, settings, bootstrap, quiet=quiet)
 
-    from odediscovery.plots import save_figures
-
-    found.save(folder)
-    save_figures(found, folder)
-    _print_discovery(found)
-    _print_place(found, folder)
+    _keep(found, folder)
 
 
 def _discovered(
@@ -146,7 +142,13 @@ def _discovered(
         return found if draws is None else with_survival(found, draws, monitor)
 
 
-def _print_place(found: Discovery, folder: Path) -> None:
+def _keep(found: Discovery, folder: Path) -> None:
+    """Write the folder and say what was found."""
+    from odediscovery.plots import save_figures
+
+    found.save(folder)
+    save_figures(found, folder)
+    _print_discovery(found)
     what = "the best so far is written" if found.outcome == "stopped" else "written"
     print(f"{what} to {folder} ({found.seconds:.1f} s)")
 
@@ -157,14 +159,15 @@ def _names(text: str | None) -> list[str] | None:
 
 def _measured(
     data: Path, time: str | None, states: str | None, group: str | None,
-    sigma_columns: str | None, noise_level: str | None,
+    sigma_columns: str | None, noise_level: str | None, inputs: Sequence[list[str] | None],
 ) -> TimeSeries:  # fmt: skip
-    """The series in the table, with the standard deviations that are known."""
-    from odediscovery.series import load_csv
+    """The series in the table, with its inputs and the standard deviations that are known."""
+    from odediscovery.inputs import load_driven
 
-    chosen = _names(states)
     noise = _assignments(noise_level.split(",") if noise_level else [], "--noise-level")
-    return load_csv(data, time, chosen, group, sigma=sigma_columns, noise=noise)
+    linear, held = ([] if names is None else names for names in inputs)
+    return load_driven(data, linear, held, time=time, states=_names(states), group=group,
+                       sigma=sigma_columns, noise=noise)  # fmt: skip
 
 
 @app.command()
@@ -195,6 +198,7 @@ def predict(
     until: Annotated[float | None, _flag("last time, from the start of the data")] = None,
     times: Annotated[Path | None, _flag("CSV file with the times", "those of the data")] = None,
     intervals: Annotated[bool, _flag("95 % intervals of new measurements: S_low, S_high")] = False,
+    inputs: Annotated[Path | None, _flag("table of time and inputs", "the data's")] = None,
     out: CsvOut = None,
 ) -> None:
     """Integrate the equations of a result: a CSV of states over time."""
@@ -202,7 +206,9 @@ def predict(
         raise InputError("--until and --times cannot be given together; choose one")
     import numpy as np
 
+    from odediscovery.inputs import read_signal
     from odediscovery.result import Discovery
+    from odediscovery.times import asked_times
 
     found = Discovery.load(folder)
     names = found.equations.states
@@ -211,15 +217,23 @@ def predict(
         if name not in names:
             raise unknown_name("state", name, names)
     fitted = dict(zip(names, found.initial_values[0].tolist(), strict=True))
-    when = _times(found, until, times)
+    acting = found.series.trajectories[0].inputs
+    if inputs is not None:
+        acting = read_signal(inputs, found.series)
+    alone = inputs is not None and until is None and times is None
+    when = acting.times if alone and acting is not None else asked_times(found.series, until, times)
     start = np.array([*(fitted | given).values()]) if given else None
-    values = found.simulate(start, when)
+    values = found.simulate(start, when, None if inputs is None else acting)
+    others = set(found.series.inputs) - {found.series.time_name}
+    if acting is not None and others and acting.times[-1] < when[-1]:
+        print(f"note: inputs are known up to {acting.times[-1]:g}; later their last values are "
+              "held", file=sys.stderr)  # fmt: skip
     if not np.isfinite(values).all():
         print("note: the solution grows without bound; later rows are empty", file=sys.stderr)
     if intervals:
         from odediscovery.uncertainty import with_intervals
 
-        names, values = with_intervals(found, values, when, start)
+        names, values = with_intervals(found, values, when, start, acting)
     _write_table((found.series.time_name, *names), when, values, out)
 
 
@@ -307,45 +321,6 @@ def _assignments(texts: Sequence[str], option: str) -> dict[str, float]:
             raise InputError(f"{option} expects NAME=NUMBER, got {text.strip()!r}")
         values[name.strip()] = value
     return values
-
-
-def _times(found: Discovery, until: float | None, file: Path | None) -> NDArray[np.float64]:
-    """The times to predict: of a file, up to `until` at the data's pace, or the data's own."""
-    import numpy as np
-
-    own = found.series.trajectories[0].time
-    if file is not None:
-        return np.array(_read_times(file, found.series.time_name))
-    if until is None:
-        return own
-    if not own[0] < until < math.inf:
-        raise InputError(f"--until must be later than the data's start {own[0]:g}, got {until:g}")
-    count = math.ceil((until - own[0]) / float(np.median(np.diff(own)))) + 1
-    if count > MOST_ROWS:
-        raise InputError(f"--until {until:g} would give {count} rows, at most {MOST_ROWS}: "
-                         "give the times you want with --times")  # fmt: skip
-    return np.linspace(own[0], until, count)
-
-
-def _read_times(path: Path, name: str) -> list[float]:
-    """The column called `name`, else the first column, with or without a header."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"--times {path}: cannot be read ({reason})") from error
-    column = next((k for k, cell in enumerate(rows[0]) if cell.strip() == name), 0) if rows else 0
-    times = []
-    for number, row in enumerate(rows, start=1):
-        try:
-            times.append(float(row[column]))
-        except (ValueError, IndexError):
-            if number > 1:
-                raise InputError(f"--times {path}: row {number} holds no number") from None
-    if not times:
-        raise InputError(f"--times {path}: no times in it")
-    return times
 
 
 def _write_table(

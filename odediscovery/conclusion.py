@@ -15,14 +15,16 @@ from odediscovery.equations import Equations
 from odediscovery.estimates import Estimates
 from odediscovery.extract import network_of
 from odediscovery.honesty import alike, structured, walk_misfit
+from odediscovery.inputs import two_valued
 from odediscovery.judge import Judged, non_dominated, penalty
 from odediscovery.monitor import Monitor
-from odediscovery.polish import Polished, filled, residuals
+from odediscovery.polish import Polished, filled
 from odediscovery.powersum import Array, Mask, PowerSum, expanded
 from odediscovery.prepare import Prepared, linear_relation, pooled
 from odediscovery.result import Discovery, FrontRow, Network
 from odediscovery.series import Scale, TimeSeries
 from odediscovery.settings import Settings
+from odediscovery.solutions import residuals
 
 # Difference of the criterion below which another row is about as good.
 CLOSE = 4.0
@@ -45,7 +47,7 @@ def _equations(p: Prepared, row: Judged, series: TimeSeries) -> Equations:
     errors = unscaled_errors(polished, p.scale)
     return Equations.from_power_sum(
         series.states, law, time_name=series.time_name,
-        standard_errors=errors,
+        standard_errors=errors, inputs=series.inputs,
         snapped=((law.coefficients != 0) & (errors.coefficients == 0),
                  (law.exponents != 0) & (errors.exponents == 0)),
     )  # fmt: skip
@@ -112,11 +114,11 @@ def _to_user(law: PowerSum, free: Free, scale: Scale) -> Array:
 def estimates(p: Prepared, polished: Polished) -> Estimates:
     """The fitted constants and the start values of the trajectories, not of pieces of them."""
     heads = np.arange(len(polished.initial)) if p.heads is None else np.array(p.heads)
-    k, n = count(polished.free), polished.law.n_states
+    k, n = count(polished.free), polished.initial.shape[1]
     starts = k + heads[:, None] * n + np.arange(n)
     kept = np.concatenate([np.arange(k), starts.ravel()])
     return Estimates(polished.law, polished.free, polished.initial[heads],
-                     polished.joint.part(kept), p.nonnegative, p.scale)  # fmt: skip
+                     polished.joint.part(kept), p.nonnegative[~p.data.driven], p.scale)  # fmt: skip
 
 
 def freedom(polished: Polished) -> int:
@@ -165,10 +167,11 @@ def conclude(
     """
     best = rows[chosen].polished
     front = _front(p, rows, chosen, series)
-    notes = [f"{series.states[i]} never changes: its equation is zero"
-             for i in np.flatnonzero(p.constant)]  # fmt: skip
-    notes += p.messages
-    notes += _undecided(p, front, series)
+    own = ~p.data.driven
+    notes = [f"{p.data.states[i]} never changes: its equation is zero"
+             for i in np.flatnonzero(p.constant & own)]  # fmt: skip
+    notes += [*p.messages, *two_valued(p.data)]
+    notes += _undecided(p, front)
     if any(row.equations.power_sum is None for row in front):
         notes.append("complexity counts constants and states of sums of monomials, and nodes of "
                      "the expression trees of other equations")  # fmt: skip
@@ -189,8 +192,8 @@ def conclude(
     notes += [f"what the equations leave of {series.states[i]} is no noise: neighbouring residuals "
               f"correlate by {r:.2f}"
               for i, r in near if i not in [state for state, *_ in left]]  # fmt: skip
-    return finished(series, settings, monitor, front, fitted.initial * p.scale.state, noise,
-                     network_of(best.law, p.scale), notes,
+    return finished(series, settings, monitor, front, fitted.initial * p.scale.state[own],
+                    noise[own], network_of(best.law, p.scale, series.n_states), notes,
                      least=DOUBTFUL if left or near else POOR, freedom=freedom(best),
                      explained=_explained(p, best) if p.heads is not None else None,
                      fitted=fitted, walk=not p.clean and walks(p, best))  # fmt: skip
@@ -210,7 +213,7 @@ def walks(p: Prepared, found: Polished) -> bool:
     return bool(walk < law)
 
 
-def _undecided(p: Prepared, front: tuple[FrontRow, ...], series: TimeSeries) -> list[str]:
+def _undecided(p: Prepared, front: tuple[FrontRow, ...]) -> list[str]:
     """What the data cannot tell apart, one sentence each."""
     notes = []
     chosen = next(row for row in front if row.selected)
@@ -223,7 +226,7 @@ def _undecided(p: Prepared, front: tuple[FrontRow, ...], series: TimeSeries) -> 
     if relation is not None:
         weights, value = relation
         terms = [f"{abs(c):.4g}*{state}".removeprefix("1*")
-                 for state, c in zip(series.states, weights, strict=True) if c]  # fmt: skip
+                 for state, c in zip(p.data.states, weights, strict=True) if c]  # fmt: skip
         signs = ["-" if c < 0 else "+" for c in weights if c]
         text = " ".join(f"{sign} {term}" for sign, term in zip(signs, terms, strict=True))
         text = text.removeprefix("+ ")
@@ -234,7 +237,8 @@ def _undecided(p: Prepared, front: tuple[FrontRow, ...], series: TimeSeries) -> 
 
 def _explained(p: Prepared, found: Polished) -> float:
     """Share of the variance within pieces: their starts, which are fitted, explain the rest."""
-    within = sum(np.nansum((t.values - np.nanmean(t.values, axis=0)) ** 2)
+    own = ~p.data.driven
+    within = sum(np.nansum((t.values - np.nanmean(t.values, axis=0))[:, own] ** 2)
                  for t in p.data.trajectories)  # fmt: skip
     return float(1.0 - found.plain_squares.sum() / within) if within > 0 else 1.0
 

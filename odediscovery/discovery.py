@@ -18,8 +18,9 @@ from odediscovery.agreement import agreed_with
 from odediscovery.balance import balanced
 from odediscovery.conclusion import conclude, constants, finished
 from odediscovery.cost import Free, none_free, price
-from odediscovery.errors import FitError
+from odediscovery.errors import FitError, InputError
 from odediscovery.hidden import revealed, with_hidden
+from odediscovery.inputs import augmented, check_known, measured
 from odediscovery.judge import Candidate, Judged, choose, judged, score, shortlist
 from odediscovery.knowledge import Knowledge, knowledge
 from odediscovery.ladder import SETTLED
@@ -69,6 +70,9 @@ def discover(
     settings = (settings or Settings()).checked()
     monitor = monitor or Monitor(settings.max_seconds)
     torch.set_num_threads(settings.threads or THREADS)
+    if series.inputs and settings.recipe in RECIPES:
+        raise InputError(f"inputs ({', '.join(series.inputs)}) need --recipe default: the "
+                         "published recipes know none")  # fmt: skip
     series, prepared, known = informed(series, settings)
     if settings.recipe in RECIPES:
         return _published(prepared, series, settings, monitor)
@@ -99,17 +103,18 @@ def informed(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Prepar
     Raises:
         InputError: what is said to be known cannot be read, or does not fit the series.
     """
-    series = with_hidden(series, settings.hidden_states)
+    whole = augmented(with_hidden(series, settings.hidden_states))
     known = knowledge(
-        series.states, known=settings.known, conserve=settings.conserve, forbid=settings.forbid,
+        whole.states, known=settings.known, conserve=settings.conserve, forbid=settings.forbid,
         bounds=settings.bounds, integer_exponents=settings.integer_exponents,
     )  # fmt: skip
-    series = revealed(series, settings.hidden_states, known)
-    prepared = prepare(series)
+    check_known(known, whole)
+    whole = revealed(whole, settings.hidden_states, known)
+    prepared = prepare(whole)
     if not known.empty:
         scaled = known.rescaled(prepared.scale.state, prepared.scale.time)
         prepared = dataclasses.replace(prepared, knowledge=scaled, given=known)
-    return series, prepared, known
+    return measured(whole), prepared, known
 
 
 def followed(whole: Prepared, candidates: list[Candidate], monitor: Monitor) -> Prepared:
@@ -138,7 +143,7 @@ def lost(p: Prepared, candidates: list[Candidate], length: int) -> bool:
     floor = SETTLED if p.clean else 0.0
     listed = shortlist(candidates, p.samples, floor, around=1)
     values, moving = pooled(p.data), ~p.constant
-    spread = np.nansum((values - np.nanmean(values, axis=0)) ** 2)
+    spread = np.nansum((values - np.nanmean(values, axis=0))[:, moving] ** 2)
     for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[:LOOKED]:
         found = _polished(p, c, c.law, c.free, MOST)
         left = float((found.squares / _sigma(p) ** 2)[moving].sum() / found.counts[moving].sum())
@@ -248,7 +253,7 @@ def _simplified(p: Prepared, rows: list[Judged], monitor: Monitor) -> list[Judge
 
     def refit(law: PowerSum, free: Free, row: Judged) -> Judged:
         before = row.polished
-        sigma = np.maximum(np.sqrt(before.squares / before.counts), p.floor)
+        sigma = np.maximum(np.sqrt(before.squares / before.counts.clip(1)), p.floor)
         after = _refined(p, law, free, before.initial, sigma)
         return judged(after, _sigma(p), row.origin, fragile=row.fragile)
 

@@ -13,6 +13,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import sympy
@@ -23,6 +24,7 @@ from odediscovery.errors import InputError
 from odediscovery.expressions import identifiers, number, parse, text
 from odediscovery.powersum import Array, Inputs, PowerSum
 from odediscovery.printing import julia_source, latex_rows, pretty_text, python_source
+from odediscovery.signals import Signal, followed
 
 # An integration that needs more evaluations has met a singularity or a stiff wall.
 MOST_EVALUATIONS = 100_000
@@ -32,7 +34,7 @@ _MOST_TERMS = 500
 
 @dataclass(frozen=True, eq=False)
 class Equations:
-    """dx_i/dt = f_i(x) for named states.
+    """dx_i/dt = f_i(x, u(t)) for named states and, where there are any, inputs.
 
     Args:
         states: names as the user wrote them.
@@ -46,6 +48,9 @@ class Equations:
         units: unit of a state or of the time, by name, where known.
         extended: the law as numbers where it has functions of states or inner sums, and
             `power_sum` is None for that reason; None where nothing but expressions is known.
+        inputs: names of the inputs u, the last variables of `symbols` and of the laws, which have
+            no equation there (0). One that is called like the time is time itself.
+        variables: states and inputs.
 
     >>> decay = Equations.parse(["mass"], {"mass": "-0.5*mass"})
     >>> print(decay.pretty())
@@ -60,6 +65,11 @@ class Equations:
     snapped: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None
     units: Mapping[str, str] = field(default_factory=dict)
     extended: PowerSum | None = None
+    inputs: tuple[str, ...] = ()
+    variables: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variables", (*self.states, *self.inputs))
 
     @property
     def law(self) -> PowerSum | None:
@@ -68,15 +78,15 @@ class Equations:
 
     @property
     def symbols(self) -> tuple[sympy.Symbol, ...]:
-        """One symbol a state, with a safe name."""
-        return _symbols(self.states)
+        """One symbol a state, then one an input, with safe names."""
+        return _symbols(self.variables)
 
     @classmethod
     def from_power_sum(
         cls, states: Sequence[str], power_sum: PowerSum, *, time_name: str = "t",
         standard_errors: PowerSum | None = None,
         snapped: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
-        units: Mapping[str, str] | None = None,
+        units: Mapping[str, str] | None = None, inputs: Sequence[str] = (),
     ) -> Equations:  # fmt: skip
         """The equations of a law given as numbers; equal monomials should be merged before.
 
@@ -86,39 +96,43 @@ class Equations:
         Raises:
             ValueError: the number of states or the shapes do not fit.
         """
-        if len(states) != power_sum.n_states:
-            raise ValueError(f"{len(states)} names for a law of {power_sum.n_states} states")
+        names, given_inputs = (*states, *inputs), tuple(inputs)
+        if len(names) != power_sum.n_states:
+            raise ValueError(f"{len(names)} names for a law of {power_sum.n_states} states")
         own = [values.shape for values in power_sum.constants]
         given = [] if standard_errors is None else [v.shape for v in standard_errors.constants]
         held = [] if snapped is None else [values.shape for values in snapped]
         if given != own[: len(given)] or held != own[: len(held)]:
             raise ValueError("standard errors and snapped constants should have the shapes of "
                              "the law")  # fmt: skip
-        symbols = _symbols(states)
-        inputs = symbols if power_sum.inputs is None else _inputs(power_sum.inputs, symbols)
-        monomials = [_product(inputs, w) for w in power_sum.exponents]
+        symbols = _symbols(names)
+        factors = symbols if power_sum.inputs is None else _inputs(power_sum.inputs, symbols)
+        monomials = [_product(factors, w) for w in power_sum.exponents]
         sides = tuple(
             sympy.Add(*(number(float(c)) * m for c, m in zip(row, monomials, strict=True)))
-            for row in power_sum.coefficients
+            for row in power_sum.coefficients[: len(states)]
         )
         if power_sum.inputs is not None:
             return cls(tuple(states), sides, time_name, standard_errors=standard_errors,
-                       units=dict(units or {}), extended=power_sum)  # fmt: skip
+                       units=dict(units or {}), extended=power_sum,
+                       inputs=given_inputs)  # fmt: skip
         return cls(tuple(states), sides, time_name, power_sum, standard_errors, snapped,
-                   dict(units or {}))  # fmt: skip
+                   dict(units or {}), inputs=given_inputs)  # fmt: skip
 
     @classmethod
     def parse(
         cls, states: Sequence[str], texts: Mapping[str, str], *, time_name: str = "t",
         constants: Mapping[str, float] | None = None, units: Mapping[str, str] | None = None,
+        inputs: Sequence[str] = (),
     ) -> Equations:  # fmt: skip
         """The equations written as text, read without evaluating anything.
 
         Args:
             states: names as the user wrote them.
-            texts: right-hand side of every state, over the safe identifiers of the states.
+            texts: right-hand side of every state, over the safe identifiers of the states and
+                inputs.
             constants: other names in the texts and the numbers they stand for.
-            time_name, units: as in the class.
+            time_name, units, inputs: as in the class.
 
         Raises:
             InputError: a state without text, or a text that cannot be read.
@@ -127,7 +141,7 @@ class Equations:
         >>> law.power_sum.exponents.tolist()
         [[0.0], [0.5]]
         """
-        symbols = _symbols(states)
+        symbols = _symbols((*states, *inputs))
         names: dict[str, sympy.Symbol | float] = dict(constants or {})
         names.update({symbol.name: symbol for symbol in symbols})
         for state in states:
@@ -136,8 +150,9 @@ class Equations:
         sides = tuple(parse(texts[state], names) for state in states)
         power_sum = _power_sum(sides, symbols)
         if power_sum is not None:
-            return cls.from_power_sum(states, power_sum, time_name=time_name, units=units)
-        return cls(tuple(states), sides, time_name, units=dict(units or {}))
+            return cls.from_power_sum(states, power_sum, time_name=time_name, units=units,
+                                      inputs=inputs)  # fmt: skip
+        return cls(tuple(states), sides, time_name, units=dict(units or {}), inputs=tuple(inputs))
 
     @property
     def complexity(self) -> int:
@@ -148,13 +163,13 @@ class Equations:
         return sum(1 for side in self.right_hand_sides for _ in sympy.preorder_traversal(side))
 
     def rates(self, x: ArrayLike) -> Array:
-        """dx/dt for x [..., states] -> [..., states]; nan or inf where it is not defined."""
+        """dx/dt for x [..., variables] -> [..., states]; nan or inf where it is not defined."""
         with np.errstate(all="ignore"):
             return self._rates_function()(np.asarray(x, dtype=np.float64))
 
     def simulate(
         self, initial: ArrayLike, times: ArrayLike, rtol: float = 1e-9, atol: float = 1e-12,
-        most_evaluations: int = MOST_EVALUATIONS,
+        most_evaluations: int = MOST_EVALUATIONS, inputs: Signal | None = None,
     ) -> Array:  # fmt: skip
         """The states at some times, [n, states]; nan rows from where the solution fails on.
 
@@ -164,6 +179,8 @@ class Equations:
             rtol: relative tolerance of the solver (LSODA).
             atol: absolute tolerance, as a share of the initial value of each state.
             most_evaluations: of the right-hand sides, after which the solution counts as failed.
+            inputs: of equations with inputs, in the order of these, known from the first of the
+                times on; behind their last time the last values stay. Not needed for time alone.
 
         >>> decay = Equations.parse(["x"], {"x": "-x"})
         >>> decay.simulate([1.0], [0.0, 1.0])[1].round(6).tolist()
@@ -173,12 +190,21 @@ class Equations:
         if start.shape != (len(self.states),) or at.ndim != 1:
             raise ValueError(f"expected {len(self.states)} initial values and a list of times, got "
                              f"shapes {start.shape} and {at.shape}")  # fmt: skip
+        if inputs is None and self.inputs == (self.time_name,) and at.size:
+            inputs = Signal(at[:1], at[:1, None], np.array([False]))
+        if len(self.inputs) != (0 if inputs is None else len(inputs.held)):
+            raise ValueError(f"expected the inputs {', '.join(self.inputs) or 'none'} over time")
         largest = np.max(np.abs(start), initial=0.0) or 1.0
         # A state that starts at 0 is measured by a millionth of the largest one.
         absolute = atol * np.maximum(np.abs(start), 1e-6 * largest)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            return _integrate(self._rates_function(), start, at, rtol, absolute, most_evaluations)
+            solve = partial(_integrate, rtol=rtol, atol=absolute, most_evaluations=most_evaluations)
+            rates = self._rates_function()
+            if inputs is None:
+                return solve(lambda t, x: rates(x), start, at)
+            time = [name == self.time_name for name in self.inputs]
+            return followed(solve, rates, start, at, inputs, np.array(time))
 
     def texts(self) -> dict[str, str]:
         """Right-hand side of every state, over safe identifiers, with exact numbers."""
@@ -199,18 +225,21 @@ class Equations:
         return latex_rows(self, digits)
 
     def python(self) -> str:
-        """Source of a Python function `rates(t, y)` for scipy's `solve_ivp`."""
+        """Source of a Python function `rates(t, y)` for scipy's `solve_ivp`; with inputs
+        `rates(t, y, u)`, where the function u gives them at a time: `solve_ivp(..., args=(u,))`."""
         return python_source(self)
 
     def julia(self) -> str:
-        """Source of a Julia function `rates!(du, u, p, t)` for DifferentialEquations.jl."""
+        """Source of a Julia function `rates!(du, u, p, t)` for DifferentialEquations.jl; the
+        function p gives inputs at a time."""
         return julia_source(self)
 
     def _rates_function(self) -> Callable[[Array], Array]:
-        if self.power_sum is not None:
-            return self.power_sum.rates
+        law, own = self.power_sum, len(self.states)
+        if law is not None:
+            return law.rates if not self.inputs else lambda x: law.rates(x)[..., :own]
         # Private names: a column called `sin` or `x y` never becomes code.
-        private = [sympy.Symbol(f"y{k}") for k in range(len(self.states))]
+        private = [sympy.Symbol(f"y{k}") for k in range(len(self.variables))]
         renamed = dict(zip(self.symbols, private, strict=True))
         sides = [side.xreplace(renamed) for side in self.right_hand_sides]
         compiled = sympy.lambdify(private, sides, modules="numpy")
@@ -256,7 +285,7 @@ class _GivenUp(Exception):
     """The right-hand sides left the range of floats, or were asked for too often."""
 
 
-def _integrate(rates: Callable[[Array], Array], start: Array, times: Array, rtol: float,
+def _integrate(rates: Callable[[float, Array], Array], start: Array, times: Array, rtol: float,
                atol: Array, most_evaluations: int) -> Array:  # fmt: skip
     """Steps by hand: what was reached before a failure is kept, which `solve_ivp` would lose."""
     result = np.full((len(times), len(start)), np.nan)
@@ -265,10 +294,10 @@ def _integrate(rates: Callable[[Array], Array], start: Array, times: Array, rtol
     result[times == times[0]] = start
     evaluations = 0
 
-    def right(_: float, x: Array) -> Array:
+    def right(t: float, x: Array) -> Array:
         nonlocal evaluations
         evaluations += 1
-        value = rates(x)
+        value = rates(t, x)
         if evaluations > most_evaluations or not np.isfinite(value).all():
             raise _GivenUp
         return value
@@ -288,7 +317,7 @@ def _integrate(rates: Callable[[Array], Array], start: Array, times: Array, rtol
 
 
 def _power_sum(sides: Sequence[sympy.Expr], symbols: Sequence[sympy.Symbol]) -> PowerSum | None:
-    """The law as numbers, or None where some side is no sum of monomials."""
+    """The law as numbers, 0 for inputs, or None where some side is no sum of monomials."""
     place = {symbol: k for k, symbol in enumerate(symbols)}
     found: dict[tuple[float, ...], dict[int, float]] = {}
     for i, side in enumerate(sides):

@@ -42,7 +42,7 @@ class Estimates:
     Args:
         law: the fitted law, in units of `scale`.
         free: which of its constants were fitted.
-        initial: fitted start values [trajectories, states], in units of `scale`.
+        initial: fitted start values [trajectories, states], without inputs, in units of `scale`.
         covariance: of the free constants, in the order of `free`, and behind them the start
             values, trajectory by trajectory.
         nonnegative: states whose start value is at least 0, bool [states].
@@ -65,7 +65,7 @@ class Estimates:
         k = count(self.free)
         found = self.covariance.deviations()[k:].reshape(self.initial.shape)
         resting = self.nonnegative & (self.initial < AT_BOUND * found)
-        return np.where(resting, np.nan, found) * self.scale.state
+        return np.where(resting, np.nan, found) * self.scale.state[: self.initial.shape[1]]
 
     @staticmethod
     def to_bytes(estimates: Estimates | None) -> bytes:
@@ -119,8 +119,9 @@ def _assembled(arrays: Mapping[str, NDArray[np.float64]]) -> Estimates | None:
     known, unknown = arrays["covariance"], arrays["unknown"]
     size = count(free) + initial.size
     shapes = [mask.shape == c.shape for mask, c in zip(free, law.constants, strict=True)]
-    fits = (initial.shape[1:] == state.shape == (law.n_states,) and known.shape == (size, size)
-            and unknown.shape[1:] == (size,) and all(shapes))  # fmt: skip
+    fits = (initial.shape[1] <= law.n_states and state.shape == (law.n_states,)
+            and known.shape == (size, size) and unknown.shape[1:] == (size,)
+            and all(shapes))  # fmt: skip
     if not fits:
         raise ValueError("its arrays do not fit each other")
     return Estimates(

@@ -10,6 +10,7 @@ whose first pair passes z on beside the sums u.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -184,8 +185,8 @@ def _layers(
     return layers
 
 
-def network_of(law: PowerSum, scale: Scale) -> Network:
-    """The pruned chain of units that a law is."""
+def network_of(law: PowerSum, scale: Scale, equations: int | None = None) -> Network:
+    """The pruned chain of units that a law is, up to so many equations (inputs have none)."""
     field = members_of([expanded(law)], np.ones(law.n_states, dtype=bool))
     layers = []
     for unit, arrays in zip(field.units, field.arrays(0), strict=True):
@@ -194,4 +195,6 @@ def network_of(law: PowerSum, scale: Scale) -> Network:
             # The inputs pass as they are: one rate for every output.
             arrays = {"rate": np.concatenate([np.ones(unit.inputs), arrays["rate"]])}
         layers.append(Layer(unit.name, unit.outputs, unit.inputs, arrays, functions))
+    weight = layers[-1].arrays["weight"][:equations]
+    layers[-1] = dataclasses.replace(layers[-1], outputs=len(weight), arrays={"weight": weight})
     return Network(tuple(layers), scale)

@@ -89,7 +89,7 @@ def network_figure(network: Network, states: Sequence[str], time_name: str) -> F
 
     Args:
         network: dimensionless weights.
-        states: names of the columns of the first layer and of the rows of the last.
+        states: names of the columns of the first layer; the first of them of the rows of the last.
         time_name: name of the time column.
     """
     panels = _panels(network, [_literal(s) for s in states], _literal(time_name))
@@ -135,7 +135,7 @@ def _panels(network: Network, states: Sequence[str], time_name: str) -> list[_Pa
                 outputs = [of[j] for j in np.flatnonzero(keep)]
         else:
             used = keep = np.ones(layer.outputs, dtype=bool)
-            outputs = [f"d{_one(s)}/d{_one(time_name)}" for s in states]
+            outputs = [f"d{_one(s)}/d{_one(time_name)}" for s in states[: layer.outputs]]
         part = _part(layer, kept, keep)
         readings = _readings(part, names, outputs) if i + 1 < len(layers) else []
         panels.append(_Panel(part, names, outputs, used[keep].tolist(), readings))

@@ -38,7 +38,8 @@ def with_hidden(series: TimeSeries, hidden: Sequence[str]) -> TimeSeries:
     for t in series.trajectories:
         values = wider(t.values, len(hidden))
         assert values is not None
-        trajectories.append(Trajectory(t.time, values, t.label, wider(t.sigma, len(hidden))))
+        sigma = wider(t.sigma, len(hidden))
+        trajectories.append(Trajectory(t.time, values, t.label, sigma, t.inputs))
     return dataclasses.replace(series, states=states, trajectories=tuple(trajectories))
 
 
@@ -84,7 +85,7 @@ def _told(series: TimeSeries, conserved: Conserved, i: int) -> TimeSeries:
         if sigma is not None and t.sigma is not None:
             sigma[:, i] = np.sqrt(t.sigma[:, used] ** 2 @ others[used] ** 2)
             sigma[np.isnan(x)] = np.nan
-        trajectories.append(Trajectory(t.time, x, t.label, sigma))
+        trajectories.append(Trajectory(t.time, x, t.label, sigma, t.inputs))
     said = f"{series.states[i]} was not measured: its samples follow from the conserved sum"
     return dataclasses.replace(series, trajectories=tuple(trajectories),
                                messages=(*series.messages, said))  # fmt: skip

@@ -114,6 +114,7 @@ class Integral:
         factors: Cholesky factor (two diagonals) of the covariance of the rows, one a state.
         counts: residuals of every state, uncertain ones counted in part, [states].
         target: observed states as `reduced` gives integrals, [states, samples].
+        given: inputs, the last states, at the nodes of every interval [intervals, nodes, given].
     """
 
     time: Array
@@ -129,6 +130,7 @@ class Integral:
     factors: tuple[Array, ...]
     counts: Array
     target: Array
+    given: Array
 
     @classmethod
     def of(cls, series: TimeSeries, noise: Array, integer: NDArray[np.bool_],
@@ -156,6 +158,7 @@ class Integral:
         plain = cls(
             time, values, first, left, time[left + 1] - time[left], before, row, noise, inputs,
             np.concatenate([integer, of_functions]), (), np.zeros(len(seen)), np.zeros(row.shape),
+            _given(series),
         )  # fmt: skip
         return plain._whitened(np.zeros(row.shape))
 
@@ -258,17 +261,27 @@ class Integral:
         bounds = [*self.first, len(self.time)]
         for a, b in itertools.pairwise(bounds):
             inside = (self.left >= a) & (self.left < b)
-            for i in range(x.shape[2]):
+            for i in range(x.shape[2] - self.given.shape[2]):
                 seen = a + np.flatnonzero(np.isfinite(left_over[a:b, i]))
                 fine, coarse = _splines(self.time[seen], left_over[seen, i], self.smoothed[i])
                 x[inside, :, i] += fine(nodes[inside])
                 rough[inside, :, i] += coarse(nodes[inside])
+        driven = slice(x.shape[2] - self.given.shape[2], None)
+        x[..., driven] = rough[..., driven] = self.given
         smallest = np.full(self.inputs.size, TINY)
         smallest[: len(self.row)] = np.maximum(
             TINY, np.where(self.smoothed, NEAR_ZERO * self.noise, 0.0)
         )
         lower = Path.of(self.inputs.values(rough), self.integer, smallest)
         return Path.of(self.inputs.values(x), self.integer, smallest, lower)
+
+
+def _given(series: TimeSeries) -> Array:
+    """Inputs at the nodes of every interval, [intervals, nodes, inputs]."""
+    found = [np.zeros((len(t.time) - 1, NODES, 0)) if t.inputs is None else
+             t.inputs.at(t.time[:-1, None] + np.diff(t.time)[:, None] * NODE)
+             for t in series.trajectories]  # fmt: skip
+    return np.concatenate(found)
 
 
 def _splines(t: Array, y: Array, smoothed: bool) -> tuple[Spline, Spline]:

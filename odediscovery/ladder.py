@@ -20,6 +20,7 @@ from odediscovery.grow import FAMILIES, grow
 from odediscovery.monitor import Monitor
 from odediscovery.powersum import Array, Mask, PowerSum
 from odediscovery.prepare import Prepared
+from odediscovery.signals import drifts
 
 # Relative mean square below which a law explains clean data as well as any law can.
 SETTLED = 1e-8
@@ -39,14 +40,15 @@ def interval_squares(law: PowerSum, p: Prepared) -> Array:
     errors, increments = [], []
     for t in p.smooth.trajectories:
         x, h = t.values[:-1].copy(), np.diff(t.time)[:, None] / STEPS
+        drift = drifts([t])
         with np.errstate(all="ignore"):
             for _ in range(STEPS):
-                k1 = law.rates(x)
-                k2 = law.rates(x + h * k1 / 2)
-                k3 = law.rates(x + h * k2 / 2)
-                k4 = law.rates(x + h * k3)
+                k1 = law.rates(x) + drift
+                k2 = law.rates(x + h * k1 / 2) + drift
+                k3 = law.rates(x + h * k2 / 2) + drift
+                k4 = law.rates(x + h * k3) + drift
                 x = x + h * (k1 + 2 * k2 + 2 * k3 + k4) / 6
-        errors.append(x - t.values[1:])
+        errors.append(np.where(p.data.driven, 0.0, x - t.values[1:]))
         increments.append(np.diff(t.values, axis=0))
     spread = np.mean(np.concatenate(increments) ** 2, axis=0)
     squares = np.mean(np.concatenate(errors) ** 2, axis=0) / np.where(p.constant, 1.0, spread)

@@ -78,7 +78,7 @@ def _curve(discovery: Discovery, j: int, run: Trajectory) -> tuple[NDArray[np.fl
     dense = np.union1d(np.linspace(run.time[0], run.time[-1], CURVE_POINTS), run.time)
     if discovery.estimates is not None:
         return dense, band(discovery, dense, trajectory=j)
-    curve = discovery.equations.simulate(discovery.initial_values[j], dense)
+    curve = discovery.equations.simulate(discovery.initial_values[j], dense, inputs=run.inputs)
     unknown = np.full_like(curve, np.nan)
     return dense, Band(curve, unknown, unknown)
 
@@ -176,7 +176,7 @@ def weights_figure(discovery: Discovery) -> Figure:
             figure.text(0.5, 0.5, "These equations were read from no network.", ha="center")
             return figure
         return network_figure(
-            discovery.network, discovery.equations.states, discovery.series.time_name
+            discovery.network, discovery.equations.variables, discovery.series.time_name
         )
 
 

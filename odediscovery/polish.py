@@ -14,27 +14,19 @@ of constants and start values is (J^T J)^-1 at the minimum.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.integrate import odeint
 from scipy.optimize import least_squares
 
 from odediscovery.cost import Free, all_free, count
 from odediscovery.covariance import Covariance
-from odediscovery.powersum import TINY, Array, Mask, PowerSum, expanded, power_slopes, vector_field
+from odediscovery.powersum import TINY, Array, Mask, PowerSum, expanded, power_slopes
 from odediscovery.series import TimeSeries, Trajectory
+from odediscovery.signals import drifts
+from odediscovery.solutions import RTOL, integrate, residual_squares, tolerance
 
-# of clean data; in noise the share of its standard deviation that the solver may add.
-RTOL, LOOSEST, OF_NOISE = 1e-9, 1e-6, 1e-5
-# Relative tolerance over the absolute one (states have an rms of 1).
-RELATIVE = 100.0
-# What scipy's odeint says of a solve that went well.
-DONE = "Integration successful."
-# A solve that needs more evaluations than this has met a singularity or a stiff wall.
-MOST_EVALUATIONS, EVALUATIONS_EACH = 5_000, 100
 # Beyond this a sensitivity cannot be squared any more, and no step follows from it.
 WILD = 1e100
 # Relative error of an interval's end up to which its sensitivities are good enough to step by.
@@ -53,7 +45,7 @@ class Polished:
     Args:
         law: the refined constants, in the units of the data given.
         errors: standard errors in the same places; 0 for what was held fixed.
-        initial: fitted start values [trajectories, states].
+        initial: fitted start values [trajectories, states], without inputs.
         joint: how well the free constants, in the order of `free`, and behind them the start
             values, trajectory by trajectory, are known together.
         free: what was fitted.
@@ -87,13 +79,14 @@ class _Model:
     def __init__(self, law: PowerSum, series: TimeSeries, sigma: Array, free: Free,
                  nonnegative: Mask, shape: Sequence[Array]) -> None:  # fmt: skip
         self.law, self.series, self.shape = law, series, shape
-        self.sigma, self.rtol = sigma, tolerance(sigma)
-        self.free, self.nonnegative = free, nonnegative
+        self.sigma, self.rtol, self.free = sigma, tolerance(sigma[~series.driven]), free
         self.a_places, self.w_places = np.nonzero(free[0]), np.nonzero(free[1])
         self.n_constants = count(free)
         self.n = law.n_states
+        self.own, self.drift = ~series.driven, drifts(series.trajectories)
+        self.nonnegative = nonnegative[self.own]
         # A root of exactly 0 has no gradient and would never leave.
-        self.awake = np.maximum(0.1 * sigma, LEAST_START)
+        self.awake = np.maximum(0.1 * sigma, LEAST_START)[self.own]
 
     def pack(self, initial: Array) -> Array:
         """Unknowns of the present law and start values."""
@@ -105,28 +98,28 @@ class _Model:
     def unpack(self, u: Array) -> tuple[PowerSum, Array]:
         """Law and start values [trajectories, states] of the unknowns."""
         law = self.law.with_constants(*filled(self.law.constants, self.free, u[: self.n_constants]))
-        q = u[self.n_constants :].reshape(-1, self.n)
+        q = u[self.n_constants :].reshape(-1, self.own.sum())
         return law, np.where(self.nonnegative, np.maximum(q * q, LEAST_START), q)
 
     def evaluate(self, u: Array) -> tuple[Array, Array] | None:
         """Weighted residuals [R] and Jacobian [R, unknowns]; None if the law blows up."""
         law, initial = self.unpack(u)
-        n, k = self.n, self.n_constants
+        n, k, starts = self.n, self.n_constants, int(self.own.sum())
         paths = []
         for start, t in zip(initial, self.series.trajectories, strict=True):
-            x = _integrate(law, start, t.time, self.rtol)
+            x = integrate(law, start, t, self.rtol)
             if x is None:
                 return None
             paths.append(x)
         own = self._sensitivities(law, paths)
         residuals, jacobians = [], []
         for i, (t, x, steps) in enumerate(zip(self.series.trajectories, paths, own, strict=True)):
-            place = slice(k + i * n, k + (i + 1) * n)
-            chain = np.diag(np.where(self.nonnegative, 2.0 * u[place], 1.0))
+            place = slice(k + i * starts, k + (i + 1) * starts)
+            chain = np.where(self.nonnegative, 2.0 * u[place], 1.0) * np.eye(n)[:, self.own]
             blocks = self._chained(steps, np.hstack([np.zeros((n, k)), chain]))
             if blocks is None:
                 return None
-            seen = np.isfinite(t.values)
+            seen = np.isfinite(t.values) & self.own
             sigma = self.sigma * self.shape[i]
             r = np.where(seen, (x - np.nan_to_num(t.values)) / sigma, 0.0)
             jac = np.zeros((len(t.time), n, len(u)))
@@ -137,7 +130,7 @@ class _Model:
         return np.concatenate(residuals), np.concatenate(jacobians)
 
     def _chained(self, own: Array, first: Array) -> Array | None:
-        """d x / d (constants, own start) at every sample, [samples, n, constants + n].
+        """d x / d (constants, own start) at every sample, [samples, n, constants + starts].
 
         The sensitivities of all intervals, integrated side by side from the accurate states, are
         multiplied up: D_{j+1} = Phi_j D_j + [Theta_j, 0].
@@ -166,33 +159,35 @@ class _Model:
         scale = np.concatenate([np.tile(np.abs(x).max(axis=0), (len(x) - 1, 1)) for x in paths])
         accuracy = max(ACCURACY, self.rtol * LOOSER)
         for steps, spread in ((2, 0.0), (8, 0.0), (32, 4.0), (128, 6.0)):
-            end, s[todo] = self._runge_kutta(law, start[todo], duration[todo], steps, spread)
-            off = (np.abs(end - target[todo]) / (scale[todo] + 1e-12)).max(axis=1)
+            end, s[todo] = self._runge_kutta(law, start[todo], duration[todo], self.drift[todo],
+                                             steps, spread)  # fmt: skip
+            off = (np.abs(end - target[todo]) / (scale[todo] + 1e-12))[:, self.own].max(axis=1)
             todo = todo[~(off < accuracy)]
             if not len(todo):
                 break
         return np.split(s, np.cumsum([len(t) - 1 for t in times])[:-1])
 
     def _runge_kutta(
-        self, law: PowerSum, x: Array, duration: Array, steps: int, spread: float
+        self, law: PowerSum, x: Array, duration: Array, drift: Array, steps: int, spread: float
     ) -> tuple[Array, Array]:
         tau = np.linspace(0.0, 1.0, steps + 1)
         grid = tau if spread == 0.0 else np.expm1(spread * tau) / np.expm1(spread)
         s = np.zeros((len(x), self.n, self.n + self.n_constants))
-        s[:, :, : self.n] = np.eye(self.n)
+        s[:, :, : self.n] = np.diag(self.own)
         with np.errstate(all="ignore"):
             for step in np.diff(grid):
                 h = step * duration
                 hx, hs = h[:, None], h[:, None, None]
-                k1, l1 = self._variational(law, x, s)
-                k2, l2 = self._variational(law, x + hx * k1 / 2, s + hs * l1 / 2)
-                k3, l3 = self._variational(law, x + hx * k2 / 2, s + hs * l2 / 2)
-                k4, l4 = self._variational(law, x + hx * k3, s + hs * l3)
+                k1, l1 = self._variational(law, x, s, drift)
+                k2, l2 = self._variational(law, x + hx * k1 / 2, s + hs * l1 / 2, drift)
+                k3, l3 = self._variational(law, x + hx * k2 / 2, s + hs * l2 / 2, drift)
+                k4, l4 = self._variational(law, x + hx * k3, s + hs * l3, drift)
                 x = x + hx * (k1 + 2 * k2 + 2 * k3 + k4) / 6
                 s = s + hs * (l1 + 2 * l2 + 2 * l3 + l4) / 6
         return x, s
 
-    def _variational(self, law: PowerSum, x: Array, s: Array) -> tuple[Array, Array]:
+    def _variational(self, law: PowerSum, x: Array, s: Array,
+                     drift: Array) -> tuple[Array, Array]:  # fmt: skip
         """dx/dt [B, n] and d[Phi, Theta]/dt [B, n, n + constants] for x [B, n]."""
         a, w, n = expanded(law).coefficients, law.exponents, self.n
         (ai, aj), (wj, wk) = self.a_places, self.w_places
@@ -210,98 +205,32 @@ class _Model:
         ds[:, :, n + len(ai) : last] += a[:, wj] * (m[:, wj] * log_y[:, wk])[:, None, :]
         if law.inputs is not None:
             ds[:, :, last:] += to_input @ inner
-        return m @ a.T, ds
+        return m @ a.T + drift, ds
 
 
 def sensitivities(
-    law: PowerSum, free: Free, start: Array, times: Array
+    law: PowerSum, free: Free, start: Array, run: Trajectory
 ) -> tuple[Array, Array] | None:
     """x(t) [times, states] and d x / d (free constants, start) [times, states, constants + states].
 
     Args:
-        start: the states at the first of `times`, dimensionless as the law.
+        start: the states at the first time, dimensionless as the law, without inputs.
+        run: times, and the inputs there; its values do not count.
 
     Returns:
         None where the law blows up.
     """
-    n = law.n_states
-    one = TimeSeries(tuple(map(str, range(n))), (Trajectory(times, np.zeros((len(times), n))),))
+    n, own = law.n_states, len(start)
+    names = tuple(map(str, range(n)))
+    one = TimeSeries(names, (run,), inputs=names[own:])
     model = _Model(law, one, np.ones(n), free, np.zeros(n, dtype=bool), ())
-    x = _integrate(law, start, times)
+    x = integrate(law, start, run, RTOL)
     if x is None:
         return None
     model.rtol = RTOL
-    first = np.hstack([np.zeros((n, model.n_constants)), np.eye(n)])
+    first = np.hstack([np.zeros((n, model.n_constants)), np.eye(n)[:, :own]])
     blocks = model._chained(model._sensitivities(law, [x])[0], first)
     return None if blocks is None else (x, blocks)
-
-
-def tolerance(sigma: Array) -> float:
-    """Relative tolerance of solves that are compared with residuals of size sigma [states]."""
-    return float(np.clip(OF_NOISE * np.min(sigma), RTOL, LOOSEST))
-
-
-class _TooLong(Exception):
-    """The solver was given up."""
-
-
-def _integrate(law: PowerSum, start: Array, times: Array, rtol: float = RTOL) -> Array | None:
-    """States at `times` [n, states], None where the law blows up or the solver is lost."""
-    count, most, dx_dt = 0, MOST_EVALUATIONS + EVALUATIONS_EACH * len(times), vector_field(law)
-
-    def rates(t: float, x: Array) -> Array:
-        nonlocal count
-        count += 1
-        if count > most:
-            raise _TooLong
-        return dx_dt(t, x)
-
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # LSODA reports trouble by warnings; None says it better
-        try:
-            y, how = odeint(rates, start, times, tfirst=True, full_output=True, rtol=rtol,
-                            atol=rtol / RELATIVE, mxstep=most)  # fmt: skip
-        except (_TooLong, ValueError, FloatingPointError):
-            return None
-    found: Array = y
-    return found if how["message"] == DONE and np.isfinite(found).all() else None
-
-
-def residual_squares(
-    law: PowerSum, series: TimeSeries, initial: Array, shape: Sequence[Array] | None = None,
-    rtol: float = RTOL,
-) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Sums of squared residuals, weighted and plain, and number of values of every state.
-
-    Args:
-        shape: noise of each sample relative to the others (default: all alike).
-        rtol: relative tolerance of the solver.
-    """
-    squares, plain, counts = (np.zeros(law.n_states) for _ in range(3))
-    shape = shape or [np.ones_like(t.values) for t in series.trajectories]
-    for r, t, s in zip(residuals(law, series, initial, rtol), series.trajectories, shape,
-                       strict=True):  # fmt: skip
-        counts += np.isfinite(t.values).sum(axis=0)
-        of_noise = np.nansum((r / s) ** 2, axis=0)
-        lost = np.isinf(r).any()
-        squares += np.inf if lost else of_noise
-        plain += np.inf if lost else np.nansum(r**2, axis=0)
-    return squares, plain, counts
-
-
-def solutions(law: PowerSum, series: TimeSeries, initial: Array, rtol: float = RTOL) -> list[Array]:
-    """The law's states at all times [samples, states] a trajectory, inf where it blows up."""
-    found = []
-    for t, x0 in zip(series.trajectories, initial, strict=True):
-        y = _integrate(law, x0, t.time, rtol)
-        found.append(np.full_like(t.values, np.inf) if y is None else y)
-    return found
-
-
-def residuals(law: PowerSum, series: TimeSeries, initial: Array, rtol: float = RTOL) -> list[Array]:
-    """Law minus data [samples, states] a trajectory: nan where missing, inf where it blows up."""
-    found = solutions(law, series, initial, rtol)
-    return [y - t.values for y, t in zip(found, series.trajectories, strict=True)]
 
 
 def polish(
@@ -313,7 +242,7 @@ def polish(
 
     Args:
         law: dimensionless, in the units of `series`.
-        initial: start values to begin from [trajectories, states].
+        initial: start values to begin from [trajectories, states], without inputs.
         sigma: standard deviation of the residuals of every state [states].
         floor: standard deviation that rounding and integration alone explain [states]; no
             standard error is computed from smaller residuals.
@@ -335,21 +264,21 @@ def polish(
         u, now = _least_squares(model, u, now, most)
     law, initial = model.unpack(u)
     squares, plain, counts = residual_squares(law, series, initial, shape, model.rtol)
+    unknown = np.nan if now is None else 0.0
+    nothing = law.with_constants(*(np.full_like(c, unknown) for c in law.constants))
     if now is None:
-        nothing = law.with_constants(*(np.full_like(c, np.nan) for c in law.constants))
         return Polished(law, nothing, initial, Covariance.nothing_known(len(u)), free, squares,
                         counts, finite=False, plain_squares=plain)  # fmt: skip
     # Each state's sigma anew from its residuals, and starts from their roots.
-    left = np.sqrt(squares / np.maximum(counts - len(u) / model.n, 1.0))
+    left = np.sqrt(squares / np.maximum(counts - len(u) / model.own.sum(), 1.0))
     own = sigma / np.maximum(left, floor)
     rows = [np.broadcast_to(own, t.values.shape).ravel() for t in series.trajectories]
-    slopes = np.where(np.tile(nonnegative, len(initial)), 2.0 * u[model.n_constants :], 1.0)
+    slopes = np.where(np.tile(model.nonnegative, len(initial)), 2.0 * u[model.n_constants :], 1.0)
     joint = Covariance.of(now[1] * np.concatenate(rows)[:, None]).transformed(
         np.diag(np.append(np.ones(model.n_constants), slopes))
     )
     errors = np.sqrt(np.maximum(np.diag(joint.matrix)[: model.n_constants], 0.0))
-    a, w, b, v = (np.zeros_like(c) for c in law.constants)
-    of_law = law.with_constants(*filled((a, w, b, v), free, errors))
+    of_law = law.with_constants(*filled(nothing.constants, free, errors))
     return Polished(law, of_law, initial, joint, free, squares, counts, finite=True,
                     plain_squares=plain)  # fmt: skip
 

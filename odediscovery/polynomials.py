@@ -110,7 +110,10 @@ def _integral_form(p: Prepared, exponents: Array) -> tuple[Array, Array]:
         path = CubicSpline(t.time, t.values)
         half = np.diff(t.time)[:, None] / 2
         at = t.time[:-1, None] + half * (1.0 + nodes)
-        columns.append((law.monomials(path(at)) * (half * weights)[..., None]).sum(axis=1))
+        x = path(at)
+        if t.inputs is not None:
+            x[..., p.data.driven] = t.inputs.at(at)
+        columns.append((law.monomials(x) * (half * weights)[..., None]).sum(axis=1))
         increments.append(np.diff(t.values, axis=0))
     return np.concatenate(columns), np.concatenate(increments)
 

@@ -52,7 +52,7 @@ class Prepared:
         noise: standard deviation of the noise [states], estimated or as given, dimensionless.
         floor: residuals below this are rounding or integration error [states].
         nonnegative: bool [states].
-        constant: bool [states], states that never change.
+        constant: bool [states], states without an equation: inputs, and those that never change.
         shape: noise of every sample relative to `noise`, [samples, states] a trajectory.
         exact: a law that leaves nothing, if that is how it is known that there is no noise.
         heads: index of the first piece of each trajectory, if they were cut.
@@ -77,8 +77,8 @@ class Prepared:
 
     @property
     def initial(self) -> Array:
-        """Smoothed first states [trajectories, states]."""
-        return np.stack([t.values[0] for t in self.smooth.trajectories])
+        """Smoothed first states [trajectories, states], without inputs."""
+        return np.stack([t.values[0] for t in self.smooth.trajectories])[:, ~self.data.driven]
 
     @property
     def whole(self) -> bool:
@@ -87,8 +87,9 @@ class Prepared:
 
     @property
     def start_errors(self) -> Array:
-        """Standard deviation of the noise of the first samples [trajectories, states]."""
-        return np.stack([self.noise * s[0] for s in self.shape])
+        """Standard deviation of the noise of the first samples [trajectories, states], without
+        inputs."""
+        return np.stack([self.noise * s[0] for s in self.shape])[:, ~self.data.driven]
 
     @property
     def complete(self) -> bool:
@@ -139,8 +140,8 @@ class Prepared:
 
     @property
     def samples(self) -> int:
-        """Number of observed values."""
-        return int(np.isfinite(pooled(self.data)).sum())
+        """Number of observed values of states with equations or constant ones."""
+        return int(np.isfinite(pooled(self.data)[:, ~self.data.driven]).sum())
 
     @property
     def unexplained(self) -> float:
@@ -247,12 +248,14 @@ def prepare(series: TimeSeries) -> Prepared:
     shape = tuple(np.where(known, g, np.where(measurable, s, 1.0))
                   for g, s in zip(own, shape, strict=True))  # fmt: skip
     looks = estimate_noise(data, shape)
-    noise = np.where(known, given, looks)
+    # Inputs are taken as they are.
+    noise = np.where(series.driven, 0.0, np.where(known, given, looks))
+    shape = tuple(np.where(series.driven, 1.0, s) for s in shape)
     # No sample weighs so much that a solver's error would be evidence.
     shape = tuple(np.maximum(s, LEAST_SHAPE) for s in shape)
     rounding = np.array([resolution(column) for column in pooled(series).T]) / scale.state
     spread = np.nanmax(values, axis=0) - np.nanmin(values, axis=0)
-    constant = spread <= np.maximum(1e-12, rounding * 1e-6)
+    constant = series.driven | (spread <= np.maximum(1e-12, rounding * 1e-6))
     floor = np.maximum(rounding / np.sqrt(12.0), INTEGRATION)
     explained = np.maximum(4.0 * noise * np.concatenate(shape), floor)
     nonnegative = np.nanmin(values + explained, axis=0) >= 0.0

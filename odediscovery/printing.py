@@ -51,6 +51,10 @@ class Printable(Protocol):
     @property
     def states(self) -> tuple[str, ...]: ...
     @property
+    def inputs(self) -> tuple[str, ...]: ...
+    @property
+    def variables(self) -> tuple[str, ...]: ...
+    @property
     def symbols(self) -> tuple[sympy.Symbol, ...]: ...
     @property
     def right_hand_sides(self) -> tuple[sympy.Expr, ...]: ...
@@ -113,11 +117,11 @@ def _general(value: float, digits: int) -> str:
 def pretty_text(equations: Printable, digits: int) -> str:
     """See `Equations.pretty`."""
     rows = _rows(equations, digits, str, lambda power: f"^{power}", "*", lambda c: c)
-    names = dict(zip((s.name for s in equations.symbols), equations.states, strict=True))
+    names = dict(zip((s.name for s in equations.symbols), equations.variables, strict=True))
     if rows is None and equations.extended is not None and equations.standard_errors is not None:
         rows = _extended_rows(
-            equations.extended, equations.standard_errors, equations.states, digits
-        )
+            equations.extended, equations.standard_errors, equations.variables, digits
+        )[: len(equations.states)]
     if rows is None:
         plain = [render(side, name=names.__getitem__, power="^",
                         number=lambda value: constant(value, digits=digits))
@@ -130,7 +134,7 @@ def pretty_text(equations: Printable, digits: int) -> str:
 def latex_rows(equations: Printable, digits: int) -> dict[str, str]:
     """See `Equations.latex`."""
     rows = _rows(equations, digits, latex_name, lambda power: f"^{{{power}}}", r"\,", _latex_number)
-    names = [latex_name(state) for state in equations.states]
+    names = [latex_name(name) for name in equations.variables]
     time = latex_name(equations.time_name)
     if rows is None:
         symbols = dict(zip(equations.symbols, names, strict=True))
@@ -138,7 +142,7 @@ def latex_rows(equations: Printable, digits: int) -> dict[str, str]:
                 for side in equations.right_hand_sides]  # fmt: skip
     return {
         state: rf"\frac{{d{name}}}{{d{time}}} = {row}"
-        for state, name, row in zip(equations.states, names, rows, strict=True)
+        for state, name, row in zip(equations.states, names, rows, strict=False)
     }
 
 
@@ -155,13 +159,13 @@ def _rows(
     w_error = unknown[1] if errors is None else errors.exponents
     if snapped is not None:
         a_error, w_error = np.where(snapped[0], 0.0, a_error), np.where(snapped[1], 0.0, w_error)
-    names = [name(state) for state in equations.states]
+    names = [name(variable) for variable in equations.variables]
     monomials = [
         _powers(names, row, error, digits, raised)
         for row, error in zip(law.exponents, w_error, strict=True)
     ]
     rows = []
-    for a, error in zip(law.coefficients, a_error, strict=True):
+    for a, error in list(zip(law.coefficients, a_error, strict=True))[: len(equations.states)]:
         terms = []
         for j in sorted(np.flatnonzero(a), key=lambda j: _order(a[j], law.exponents[j])):
             written = shown(constant(abs(float(a[j])), float(error[j]), digits))
@@ -285,17 +289,20 @@ def _rounded(expression: sympy.Expr, digits: int) -> sympy.Expr:
 
 def python_source(equations: Printable) -> str:
     """See `Equations.python`."""
-    names, (time, state) = _local_names(equations, _PYTHON_WORDS, ("t", "y"))
+    names, given, (time, state, inputs) = _local_names(equations, _PYTHON_WORDS, ("t", "y", "u"))
     sides = [
         render(side, name=names.__getitem__, function=lambda f: f"np.{f.lower()}")
         for side in equations.right_hand_sides
     ]
+    own, acting = _split(equations, names)
+    time = given or time
     lines = [
         "import numpy as np",
         "",
         "",
-        f"def rates({time}, {state}):",
-        f"    {_unpacked(names)} = {state}",
+        f"def rates({time}, {state}{f', {inputs}' if acting else ''}):",
+        *([f"    {_unpacked(acting)} = {inputs}({time})  # inputs at this time"] * bool(acting)),
+        f"    {_unpacked(own)} = {state}",
         "    return np.array([",
         *(f"        {side},  # d/dt of {name}"
           for side, name in zip(sides, equations.states, strict=True)),
@@ -306,14 +313,17 @@ def python_source(equations: Printable) -> str:
 
 def julia_source(equations: Printable) -> str:
     """See `Equations.julia`."""
-    names, _ = _local_names(equations, _JULIA_WORDS, ())
+    names, given, _ = _local_names(equations, _JULIA_WORDS, ())
     sides = [
         render(side, name=names.__getitem__, function=lambda f: f"Base.{f.lower()}", power="^")
         for side in equations.right_hand_sides
     ]
+    own, acting = _split(equations, names)
     lines = [
         "function rates!(du, u, p, t)",
-        f"    {_unpacked(names)} = u",
+        *([f"    {given} = t"] * bool(given)),
+        *([f"    {_unpacked(acting)} = p(t)  # the inputs at this time"] * bool(acting)),
+        f"    {_unpacked(own)} = u",
         *(f"    du[{i + 1}] = {side}  # d/dt of {name}"
           for i, (side, name) in enumerate(zip(sides, equations.states, strict=True))),
         "    return nothing",
@@ -322,15 +332,23 @@ def julia_source(equations: Printable) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _unpacked(names: dict[str, str]) -> str:
-    return ", ".join(names.values()) + ("," if len(names) == 1 else "")
+def _unpacked(names: Sequence[str]) -> str:
+    return ", ".join(names) + ("," if len(names) == 1 else "")
+
+
+def _split(equations: Printable, names: dict[str, str]) -> tuple[list[str], list[str]]:
+    """Variable names of the states, and of the inputs but for time."""
+    local, count = list(names.values()), len(equations.states)
+    acting = zip(equations.inputs, local[count:], strict=True)
+    return local[:count], [name for column, name in acting if column != equations.time_name]
 
 
 def _local_names(
     equations: Printable, reserved: frozenset[str], arguments: tuple[str, ...]
-) -> tuple[dict[str, str], list[str]]:
-    """Variable names by symbol that avoid reserved words, and argument names that avoid them."""
-    taken = set(identifiers(equations.states).values()) | reserved
+) -> tuple[dict[str, str], str, list[str]]:
+    """Variable names by symbol that avoid reserved words, that of time if it is an input ("" if
+    not), and argument names that avoid all of them."""
+    taken = set(identifiers(equations.variables).values()) | reserved
     names = {}
     for symbol in equations.symbols:
         name = symbol.name
@@ -343,4 +361,6 @@ def _local_names(
         while argument in taken:
             argument += "_"
         given.append(argument)
-    return names, given
+    of_column = dict(zip(equations.variables, names.values(), strict=True))
+    time = equations.time_name
+    return names, of_column[time] if time in equations.inputs else "", given

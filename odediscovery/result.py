@@ -12,25 +12,25 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from odediscovery import __version__
 from odediscovery.equations import Equations
 from odediscovery.errors import InputError
 from odediscovery.estimates import Estimates
 from odediscovery.expressions import identifiers
 from odediscovery.files import write_whole
+from odediscovery.inputs import interpolations, with_ways
 from odediscovery.network import Layer, Network
 from odediscovery.series import TimeSeries, group_column, load_csv, sigma_columns, write_csv
 from odediscovery.settings import Settings
+from odediscovery.signals import Signal
 from odediscovery.survival import Survival
 from odediscovery.terms import (
     LEVEL,
@@ -46,6 +46,7 @@ from odediscovery.terms import (
     with_errors,
     with_law,
 )  # fmt: skip
+from odediscovery.versions import versions
 
 __all__ = ["Discovery", "FrontRow", "Layer", "Network", "read_document", "versions"]
 
@@ -53,7 +54,7 @@ Array = NDArray[np.float64]
 
 FORMAT, VERSION = "odediscovery-result", 1
 OUTCOMES = ("converged", "stopped", "poor-fit")
-_LIBRARIES = ("torch", "torchdiffeq", "scipy", "numpy", "sympy")
+
 _DAMAGED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
 
 
@@ -145,7 +146,10 @@ class Discovery:
         rows = [text.replace("=", "&=", 1) for text in self.equations.latex().values()]
         return "\\begin{align}\n  " + " \\\\\n  ".join(rows) + "\n\\end{align}\n"
 
-    def simulate(self, initial: Array | None = None, times: Array | None = None) -> Array:
+    def simulate(
+        self, initial: Array | None = None, times: Array | None = None,
+        inputs: Signal | None = None,
+    ) -> Array:  # fmt: skip
         """The chosen equations integrated, [times, states] in the data's units.
 
         Args:
@@ -153,9 +157,11 @@ class Discovery:
                 first trajectory, which hold at its own first time.
             times: increasing times [n]; default: those of the first trajectory. Rows after a
                 solution that blows up are nan.
+            inputs: what acts on the states; default: the inputs of the first trajectory. Behind
+                their last time the last values stay.
 
         Raises:
-            InputError: times that do not increase, or lie before the fitted start.
+            InputError: times that do not increase, or lie before the fitted start or the inputs.
         """
         start = float(self.series.trajectories[0].time[0])
         times = self.series.trajectories[0].time if times is None else np.asarray(times, float)
@@ -163,25 +169,32 @@ class Discovery:
             raise InputError("times should be a list of finite numbers, at least one")
         if np.any(np.diff(times) <= 0):
             raise InputError("times should increase from one to the next")
+        if inputs is None and self.series.inputs != (self.series.time_name,):
+            inputs = self.series.trajectories[0].inputs
+        first = float(times[0]) if initial is not None else start
+        if inputs is not None and first < inputs.times[0]:
+            raise InputError(f"the inputs are known from {inputs.times[0]:g} on, the solution "
+                             f"begins at {first:g}; give earlier ones")  # fmt: skip
+        solve = partial(self.equations.simulate, inputs=inputs)
         if initial is not None:
-            return self.equations.simulate(np.asarray(initial, float), times)
+            return solve(np.asarray(initial, float), times)
         if times[0] < start:
             raise InputError(f"times should not lie before the first sample at {start:g}, "
                              f"got {times[0]:g}; give initial values to start there")  # fmt: skip
         if times[0] == start:
-            return self.equations.simulate(self.initial_values[0], times)
-        return self.equations.simulate(self.initial_values[0], np.append(start, times))[1:]
+            return solve(self.initial_values[0], times)
+        return solve(self.initial_values[0], np.append(start, times))[1:]
 
     def as_dict(self) -> dict[str, Any]:
         """The content of `result.json`: plain values, None for what is unknown."""
         equations = self.equations
-        names = identifiers(equations.states)
+        names = identifiers(equations.variables)
         heldout = None if self.r2_heldout is None else plain(self.r2_heldout)
         return {
             "format": FORMAT, "version": VERSION, "outcome": self.outcome,
             "messages": list(self.messages), "time": self.series.time_name,
             "group": group_column(self.series), "states": list(equations.states),
-            "sigma_columns": sigma_columns(self.series),
+            "inputs": interpolations(self.series), "sigma_columns": sigma_columns(self.series),
             "units": dict(self.series.units),
             "symbols": {safe: name for name, safe in names.items() if safe != name},
             "equations": equations.texts(), "latex": equations.latex(),
@@ -275,20 +288,23 @@ def read_document(path: Path) -> dict[str, Any]:
     return document
 
 
-def _from_document(document: Mapping[str, Any], folder: Path) -> Discovery:
+def _series(document: Mapping[str, Any], path: Path) -> TimeSeries:
+    """What was fitted, inputs included."""
     states, time_name = _names(document["states"]), str(document["time"])
-    series = dataclasses.replace(
-        load_csv(
-            folder / "data.csv",
-            time_name,
-            states,
-            document["group"],
-            sigma=document.get("sigma_columns"),
-        ),
-        units={str(name): str(unit) for name, unit in document["units"].items()},
-    )
+    # Results of earlier versions have no inputs.
+    ways = {str(name): str(way) for name, way in document.get("inputs", {}).items()}
+    columns = [*states, *(name for name in ways if name != time_name)]
+    sigma = document.get("sigma_columns")
+    series = load_csv(path, time_name, columns, document["group"], sigma=sigma)
+    units = {str(name): str(unit) for name, unit in document["units"].items()}
+    return dataclasses.replace(with_ways(series, ways), units=units)
+
+
+def _from_document(document: Mapping[str, Any], folder: Path) -> Discovery:
+    series = _series(document, folder / "data.csv")
+    states, time_name = series.states, series.time_name
     parsed = dataclasses.replace(
-        _equations(document["equations"], states, time_name), units=series.units
+        _equations(document["equations"], states, time_name, series.inputs), units=series.units
     )
     scores, heldout = document["scores"], document["scores"]["r2_heldout"]
     # Results of earlier versions have no intervals and no law of this kind.
@@ -296,7 +312,8 @@ def _from_document(document: Mapping[str, Any], folder: Path) -> Discovery:
     if document["outcome"] not in OUTCOMES:
         raise InputError(f"outcome should be one of {', '.join(OUTCOMES)}")
     front = tuple(
-        FrontRow(_equations(row["equations"], states, time_name), int(row["complexity"]),
+        FrontRow(_equations(row["equations"], states, time_name, series.inputs),
+                 int(row["complexity"]),
                  number(row["mse"]), number(row["r2"]), number(row["criterion"]),
                  bool(row["selected"]))
         for row in document["pareto"]
@@ -326,11 +343,14 @@ def _from_document(document: Mapping[str, Any], folder: Path) -> Discovery:
     )  # fmt: skip
 
 
-def _equations(texts: Mapping[str, Any], states: Sequence[str], time_name: str) -> Equations:
+def _equations(
+    texts: Mapping[str, Any], states: Sequence[str], time_name: str, inputs: Sequence[str]
+) -> Equations:
     for state in states:
         if not isinstance(texts[state], str):
             raise InputError(f"the equation of {state!r} should be text")
-    return Equations.parse(states, {state: texts[state] for state in states}, time_name=time_name)
+    return Equations.parse(states, {state: texts[state] for state in states}, time_name=time_name,
+                           inputs=inputs)  # fmt: skip
 
 
 def _start_errors(rows: Any, states: Sequence[str]) -> Array | None:
@@ -367,14 +387,3 @@ def _jsonable(value: Any) -> Any:
     if isinstance(value, (float, np.floating)):
         return plain(float(value))
     return None if value is None else str(value)
-
-
-def versions() -> dict[str, str]:
-    """Of Python, this package and the libraries that numbers depend on."""
-    known = {"python": sys.version.split()[0], "odediscovery": __version__}
-    for library in _LIBRARIES:
-        try:
-            known[library] = metadata.version(library)
-        except metadata.PackageNotFoundError:
-            known[library] = "unknown"
-    return known

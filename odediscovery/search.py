@@ -69,7 +69,8 @@ def search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]
     """Candidate laws from every step of every member's pruning path."""
     candidates: list[Candidate] = []
     if p.exact is not None:
-        candidates = prune_laws(p, [p.exact], Elimination(), monitor, whole=True)
+        whole = bool((p.exact.exponents == np.round(p.exact.exponents)).all())
+        candidates = prune_laws(p, [p.exact], Elimination(), monitor, whole=whole)
         if settled(candidates):
             return candidates
     if settings.grow and p.complete and p.noisiness <= GROWABLE:
@@ -91,17 +92,23 @@ def search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]
 def confirmed(p: Prepared, monitor: Monitor) -> Prepared:
     """The series without noise if some law of whole powers leaves nothing between samples.
 
-    The noise of fast changes that are sampled coarsely cannot be estimated before a law is known.
+    The noise of fast changes that are sampled coarsely cannot be estimated before a law is known,
+    nor that of states whose inputs bend or jump at samples; there a law of real powers will do.
     """
     if p.clean or not p.complete:
         return p
+    taken = p.without_noise(None)
     for degree in (1, 2):
         law = library_fit(p, degree, monitor)
         if law is None or monitor.stopping():
             break
-        taken = p.without_noise(None)
         if interval_squares(law, taken)[~p.constant].max() < SETTLED:
             return p.without_noise(law)
+    if p.data.inputs and p.noisiness <= GROWABLE:
+        for law in grow(taken.data, taken.noise, integer=~taken.nonnegative | p.whole,
+                        max_monomials=QUICK, monitor=monitor)[:1]:  # fmt: skip
+            if interval_squares(law, taken)[~p.constant].max() < SETTLED:
+                return p.without_noise(law)
     return p
 
 
@@ -376,7 +383,7 @@ def _candidate(
     initial = p.initial
     if isinstance(problem, LongResiduals):
         starts = problem.starts(pruned.unknowns[None])[0]
-        initial = starts[problem.windows.heads].numpy()
+        initial = starts[problem.windows.heads].numpy()[:, ~p.data.driven]
     mean_square = pruned.sum_of_squares / samples
     return Candidate(law, initial, mean_square, pruned.member, _whole(law, p, whole), held(p, law))
 

@@ -22,39 +22,13 @@ from numpy.typing import ArrayLike, NDArray
 from odediscovery.errors import InputError
 from odediscovery.files import write_whole
 from odediscovery.sheets import array_deviations, csv_text, float_arrays, frame_table, read_table
+from odediscovery.signals import Trajectory as Trajectory
 from odediscovery.table import Table, assigned, check_names, with_levels
 
 Array = NDArray[np.float64]
 
 # Fewer values than this of a state determine no law, not even a straight line with a check.
 LEAST_VALUES = 4
-
-
-@dataclass(frozen=True, eq=False)
-class Trajectory:
-    """One run of an experiment.
-
-    Args:
-        time: sample times [n], strictly increasing.
-        values: states at these times [n, states], nan where missing.
-        label: what tells it from the others, empty if there are no others.
-        sigma: standard deviations of the values [n, states], nan where unknown or missing; None
-            if nothing is known of them.
-    """
-
-    time: Array
-    values: Array
-    label: str = ""
-    sigma: Array | None = None
-
-    def part(self, samples: slice) -> Trajectory:
-        """Some of its samples, under the same label.
-
-        >>> Trajectory(np.arange(3.0), np.ones((3, 1))).part(slice(2)).time.tolist()
-        [0.0, 1.0]
-        """
-        sigma = None if self.sigma is None else self.sigma[samples]
-        return Trajectory(self.time[samples], self.values[samples], self.label, sigma)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +41,7 @@ class TimeSeries:
         time_name: name of the time.
         units: unit of a state or of the time, by name, where known.
         messages: what the reader of the data should know, one sentence each.
+        inputs: names of what acts on the system and is known, see `inputs`.
     """
 
     states: tuple[str, ...]
@@ -74,11 +49,17 @@ class TimeSeries:
     time_name: str = "t"
     units: Mapping[str, str] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
 
     @property
     def n_states(self) -> int:
         """Number of states."""
         return len(self.states)
+
+    @property
+    def driven(self) -> NDArray[np.bool_]:
+        """Which states are inputs (see `inputs.augmented`): known, without an equation [states]."""
+        return np.array([state in self.inputs for state in self.states], dtype=bool)
 
     @property
     def n_samples(self) -> int:
@@ -177,8 +158,8 @@ class TimeSeries:
         return _series_of(table, "the frame", time, states, group, sigma, noise)
 
     def to_frame(self) -> pd.DataFrame:
-        """The series as one table: (group column,) time, states (, standard deviations); one
-        line a sample."""
+        """The series as one table: (group column,) time, states (, inputs, standard deviations);
+        one line a sample."""
         group, deviations = group_column(self), sigma_columns(self)
         labels = [trajectory.label for trajectory in self.trajectories]
         if not all(labels) or len(set(labels)) < len(labels):
@@ -186,6 +167,9 @@ class TimeSeries:
         blocks = []
         for trajectory, label in zip(self.trajectories, labels, strict=True):
             block = pd.DataFrame(trajectory.values, columns=list(self.states))
+            for k, name in enumerate(self.inputs):
+                if trajectory.inputs is not None and name != self.time_name:
+                    block[name] = trajectory.inputs.values[:, k]
             for state, name in deviations.items():
                 block[name] = _sigma(trajectory)[:, self.states.index(state)]
             block.insert(0, self.time_name, trajectory.time)
@@ -230,10 +214,11 @@ class Scale:
         """The dimensionless series."""
         trajectories = tuple(
             Trajectory(t.time / self.time, t.values / self.state, t.label,
-                       None if t.sigma is None else t.sigma / self.state)
+                       None if t.sigma is None else t.sigma / self.state,
+                       t.inputs and t.inputs.scaled(self.state[series.driven], self.time))
             for t in series.trajectories
         )  # fmt: skip
-        return TimeSeries(series.states, trajectories, series.time_name, {}, series.messages)
+        return replace(series, trajectories=trajectories, units={})
 
 
 def load_csv(
@@ -282,7 +267,7 @@ def group_column(series: TimeSeries) -> str | None:
     if len(series.trajectories) < 2:
         return None
     name = "trajectory"
-    while name in (*series.states, series.time_name):
+    while name in (*series.states, *series.inputs, series.time_name):
         name += "_"
     return name
 
@@ -297,7 +282,7 @@ def sigma_columns(series: TimeSeries) -> dict[str, str]:
     {'S': 'S_sd'}
     """
     known = np.any([np.isfinite(_sigma(t)).any(axis=0) for t in series.trajectories], axis=0)
-    taken = {*series.states, series.time_name, group_column(series)}
+    taken = {*series.states, *series.inputs, series.time_name, group_column(series)}
     columns: dict[str, str] = {}
     for i in map(int, np.flatnonzero(known)):
         name = f"{series.states[i]}_sd"

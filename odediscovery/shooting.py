@@ -15,9 +15,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from odediscovery.polish import Polished, solutions
+from odediscovery.polish import Polished
 from odediscovery.powersum import Array
 from odediscovery.prepare import Prepared
+from odediscovery.solutions import solutions
 
 # Growth of the mean squared residual from which on joining has failed.
 WORSE = 1.2
@@ -50,6 +51,7 @@ def joined(whole: Prepared, pieces: Prepared, found: Polished, refit: Refit) -> 
         if len(longer.data.trajectories) >= count:
             longer = whole
         start = np.concatenate(solutions(best.law, now.data, best.initial))[_heads(longer)]
+        start = start[:, ~longer.data.driven]
         tried = refit(longer, dataclasses.replace(best, initial=start))
         if not tried.finite or _mean_square(tried) > WORSE * _mean_square(best):
             break

@@ -291,5 +291,7 @@ def smooth(
             )
             for i in range(series.n_states)
         ]  # fmt: skip
-        trajectories.append(Trajectory(t.time, np.stack(columns, axis=1), t.label))
-    return TimeSeries(series.states, tuple(trajectories), series.time_name, series.units)
+        values = np.stack(columns, axis=1)
+        trajectories.append(Trajectory(t.time, values, t.label, inputs=t.inputs))
+    return TimeSeries(series.states, tuple(trajectories), series.time_name, series.units,
+                      inputs=series.inputs)  # fmt: skip

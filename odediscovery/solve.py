@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -41,7 +42,48 @@ PAIR, SIDE_BY_SIDE = 3, 20_000
 Rates = Callable[[Tensor], Tensor]
 
 
-def advance(rates: Rates, start: Tensor, duration: Tensor, grid: Tensor) -> Tensor:
+@dataclass(frozen=True, eq=False)
+class Drive:
+    """How inputs, states without an equation, run through intervals: u = entry + drift * time.
+
+    Args:
+        entry: their values where an interval begins [..., states]; nan for other states.
+        drift: their rates in it, in the unit of time of the rates [..., states]; 0 for others.
+    """
+
+    entry: Tensor
+    drift: Tensor
+
+    def enter(self, x: Tensor) -> Tensor:
+        """States [members, ..., states] with the inputs where they have to be."""
+        return torch.where(self.entry.isnan(), x, self.entry)
+
+    def added(self, rates: Rates) -> Rates:
+        """Rates of all states: what a law says of some and the drift of the others."""
+        return lambda x: rates(x) + self.drift
+
+    def at(self, index: Tensor | slice | tuple[slice, int]) -> Drive:
+        """The drive of some intervals."""
+        return Drive(self.entry[index], self.drift[index])
+
+    def through(self, steps: Tensor) -> Drive:
+        """That of every step, [windows, K, states], of intervals [windows, states].
+
+        Args:
+            steps: their lengths [windows, K].
+        """
+        before = (steps.cumsum(dim=1) - steps)[..., None]
+        drift = self.drift[:, None].expand(-1, steps.shape[1], -1)
+        return Drive(self.entry[:, None] + before * drift, drift)
+
+    def flat(self) -> Drive:
+        """All intervals of all windows in one row."""
+        return Drive(self.entry.flatten(0, 1), self.drift.flatten(0, 1))
+
+
+def advance(
+    rates: Rates, start: Tensor, duration: Tensor, grid: Tensor, drive: Drive | None = None
+) -> Tensor:
     """State at the end of one interval for every member and window.
 
     Args:
@@ -49,10 +91,13 @@ def advance(rates: Rates, start: Tensor, duration: Tensor, grid: Tensor) -> Tens
         start: [members, windows, ...].
         duration: length of each window's interval, [windows], in the unit of time of `rates`.
         grid: increasing points of tau from 0 to 1; one Runge-Kutta step between neighbours.
+        drive: of the windows' inputs; states are then [members, windows, states].
     """
     factor = duration.reshape(1, -1, *[1] * (start.dim() - 2))
     ends = grid[[0, -1]]
     options = {"grid_constructor": lambda func, y0, t: grid}
+    if drive is not None:
+        start, rates = drive.enter(start), drive.added(rates)
     solution: Tensor = odeint(lambda t, x: factor * rates(x), start, ends, method="rk4",
                               options=options)  # fmt: skip
     return solution[-1]
@@ -75,7 +120,7 @@ def advance_together(
     return solution[1:].movedim(0, 2)
 
 
-def march(rates: Rates, start: Tensor, steps: Tensor) -> Tensor:
+def march(rates: Rates, start: Tensor, steps: Tensor, drive: Drive | None = None) -> Tensor:
     """States after every step, without gradients.
 
     torchdiffeq's fourth-order method (Kutta's 3/8 rule) as a plain loop: refits solve so many
@@ -86,31 +131,37 @@ def march(rates: Rates, start: Tensor, steps: Tensor) -> Tensor:
         rates: x [members, windows, states] -> dx/dt.
         start: [members, windows, states].
         steps: lengths of the K steps of every window, [windows, K]; 0 beyond its end.
+        drive: of the inputs in each of them [windows, K, states].
 
     Returns:
         [members, windows, 1 + K, states], the start first.
     """
-    x, nodes = start, [start]
+    x, nodes, dx_dt = start, [start], rates
     with torch.no_grad():
-        for h in steps.T[:, :, None]:
-            k1 = rates(x)
+        for k, h in enumerate(steps.T[:, :, None]):
+            if drive is not None:
+                here = drive.at((slice(None), k))
+                x, dx_dt = here.enter(x), here.added(rates)
+            k1 = dx_dt(x)
             third = h / 3.0
-            k2 = rates(torch.addcmul(x, third, k1))
-            k3 = rates(torch.addcmul(torch.addcmul(x, h, k2), third, k1, value=-1.0))
-            k4 = rates(torch.addcmul(x, h, k1 - k2 + k3))
+            k2 = dx_dt(torch.addcmul(x, third, k1))
+            k3 = dx_dt(torch.addcmul(torch.addcmul(x, h, k2), third, k1, value=-1.0))
+            k4 = dx_dt(torch.addcmul(x, h, k1 - k2 + k3))
             x = torch.addcmul(x, h / 8.0, k1 + 3.0 * (k2 + k3) + k4)
             nodes.append(x)
     return torch.stack(nodes, dim=2)
 
 
-def advance_by_grid(rates: Rates, start: Tensor, duration: Tensor, grid_index: Tensor) -> Tensor:
+def advance_by_grid(
+    rates: Rates, start: Tensor, duration: Tensor, grid_index: Tensor, drive: Drive | None = None
+) -> Tensor:
     """`advance` with every window on its own grid: one batched solve for each grid in use."""
     used = torch.unique(grid_index).tolist()
     if len(used) == 1:
-        return advance(rates, start, duration, GRIDS[used[0]])
+        return advance(rates, start, duration, GRIDS[used[0]], drive)
     parts = [(grid_index == g).nonzero()[:, 0] for g in used]
     ends = [
-        advance(rates, start[:, part], duration[part], GRIDS[g])
+        advance(rates, start[:, part], duration[part], GRIDS[g], drive and drive.at(part))
         for g, part in zip(used, parts, strict=True)
     ]
     order = torch.argsort(torch.cat(parts))
@@ -119,7 +170,7 @@ def advance_by_grid(rates: Rates, start: Tensor, duration: Tensor, grid_index: T
 
 def sensitivities(
     field: VectorField, theta: Tensor, start: Tensor, duration: Tensor, grid_index: Tensor,
-    columns: Tensor | None = None,
+    columns: Tensor | None = None, drive: Drive | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """End states and their derivatives by start state and parameters, by forward sensitivities.
 
@@ -127,6 +178,7 @@ def sensitivities(
 
     Args:
         columns: parameters that are asked for, [members, F] (default: all P).
+        drive: of the windows' inputs, which no start and no parameter changes.
 
     Returns:
         end [members, windows, states] and S [members, windows, states, states + F].
@@ -137,11 +189,11 @@ def sensitivities(
     ends, slopes, order = [], [], []
     for g in torch.unique(grid_index).tolist():
         part = (grid_index == g).nonzero()[:, 0]
-        x, h, grid = start[:, part], duration[part], GRIDS[g]
+        x, h, grid, own = start[:, part], duration[part], GRIDS[g], drive and drive.at(part)
         if len(grid) > PAIR and members * len(part) * len(grid) <= SIDE_BY_SIDE:
-            end, s = _step_by_step(linear, rates, x, h, grid, count)
+            end, s = _step_by_step(linear, rates, x, h, grid, count, own)
         else:
-            end, s = _variational(linear, x, h, grid, count)
+            end, s = _variational(linear, x, h, grid, count, own)
         ends.append(end)
         slopes.append(s)
         order.append(part)
@@ -150,36 +202,42 @@ def sensitivities(
 
 
 def _variational(
-    linear: Linearisation, start: Tensor, duration: Tensor, grid: Tensor, count: int
-) -> tuple[Tensor, Tensor]:
+    linear: Linearisation, start: Tensor, duration: Tensor, grid: Tensor, count: int,
+    drive: Drive | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     members, windows, n = start.shape
 
     def rates(y: Tensor) -> Tensor:
         f, f_x, f_theta = linear(y[..., 0])
+        f = f if drive is None else f + drive.drift
         s = f_x @ y[..., 1:]
         s[..., n:] += f_theta
         return torch.cat([f[..., None], s], dim=-1)
 
     y = torch.zeros(members, windows, n, 1 + n + count, dtype=start.dtype)
-    y[..., 0] = start
-    y[..., 1 : n + 1] = torch.eye(n, dtype=start.dtype)
+    y[..., 0] = start if drive is None else drive.enter(start)
+    own = torch.ones_like(start) if drive is None else drive.entry.isnan().to(start)
+    y[..., 1 : n + 1] = torch.diag_embed(own)
     with torch.no_grad():
         end = advance(rates, y, duration, grid)
     return end[..., 0], end[..., 1:]
 
 
 def _step_by_step(
-    linear: Linearisation, rates: Rates, start: Tensor, duration: Tensor, grid: Tensor, count: int
-) -> tuple[Tensor, Tensor]:
+    linear: Linearisation, rates: Rates, start: Tensor, duration: Tensor, grid: Tensor, count: int,
+    drive: Drive | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The same with all steps side by side, from a solve without sensitivities, then multiplied.
 
     S_{k+1} = Phi_k S_k + [0, Theta_k]
     """
     members, windows, n = start.shape
     steps = duration[:, None] * grid.diff()
-    nodes = march(rates, start, steps)
+    each_step = drive and drive.through(steps)
+    nodes = march(rates, start, steps, each_step)
     begin = nodes[:, :, :-1].reshape(members, -1, n)
-    _, each = _variational(linear, begin, steps.reshape(-1), GRIDS[0], count)
+    _, each = _variational(linear, begin, steps.reshape(-1), GRIDS[0], count,
+                           each_step and each_step.flat())  # fmt: skip
     each = each.reshape(members, windows, -1, n, n + count)
     total = each[:, :, 0]
     for k in range(1, each.shape[2]):
@@ -190,8 +248,9 @@ def _step_by_step(
 
 
 def choose_grids(
-    field: VectorField, theta: Tensor, start: Tensor, duration: Tensor, tolerance: Tensor
-) -> Tensor:
+    field: VectorField, theta: Tensor, start: Tensor, duration: Tensor, tolerance: Tensor,
+    drive: Drive | None = None,
+) -> Tensor:  # fmt: skip
     """For every window the cheapest grid whose error stays below `tolerance` [states].
 
     The error is the distance to a fine graded solution, its median over the members with a
@@ -199,11 +258,11 @@ def choose_grids(
     """
     rates = field.rates(theta)
     with torch.no_grad():
-        reference = advance(rates, start, duration, REFERENCE)
+        reference = advance(rates, start, duration, REFERENCE, drive)
         index = torch.full((start.shape[1],), len(GRIDS) - 1)
         todo = torch.ones(start.shape[1], dtype=torch.bool)
         for g, grid in enumerate(GRIDS[:-1]):
-            end = advance(rates, start, duration, grid)
+            end = advance(rates, start, duration, grid, drive)
             error = ((end - reference).abs() / tolerance).amax(dim=-1)
             good = error.nanquantile(0.5, dim=0) <= 1.0
             index[todo & good] = g

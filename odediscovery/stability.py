@@ -11,9 +11,9 @@ import itertools
 
 import numpy as np
 
-from odediscovery.polish import residuals
 from odediscovery.powersum import Array, Mask, PowerSum
 from odediscovery.series import TimeSeries
+from odediscovery.solutions import residuals
 
 # Multiple of a state's range in the data from which on a solution has left them behind.
 FAR = 10.0
@@ -27,13 +27,14 @@ def runs_away(
     Each state's start is moved by its error to either side, the others stay.
 
     Args:
-        initial: fitted start values [trajectories, states].
-        error: how uncertain they are [trajectories, states].
+        initial: fitted start values [trajectories, states], without inputs.
+        error: how uncertain they are [trajectories, states], without inputs.
         nonnegative: states that do not start below 0.
     """
     values = np.concatenate([t.values for t in series.trajectories])
     reach = FAR * (np.nanmax(values, axis=0) - np.nanmin(values, axis=0))
-    for i, side in itertools.product(range(law.n_states), (-1.0, 1.0)):
+    nonnegative = nonnegative[~series.driven]
+    for i, side in itertools.product(range(initial.shape[1]), (-1.0, 1.0)):
         start = initial.copy()
         start[:, i] += side * error[:, i]
         start = np.where(nonnegative, np.maximum(start, 0.0), start)

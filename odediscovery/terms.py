@@ -47,7 +47,7 @@ def terms(equations: Equations, stability: Array | None = None) -> list[dict[str
          "standard_error": plain(errors.coefficients[i, j]) if errors else None,
          "snapped": bool(equations.snapped[0][i, j]) if equations.snapped else False,
          "monomial": j,
-         "powers": {s: float(w) for s, w in zip(equations.states, law.exponents[j], strict=True)
+         "powers": {s: float(w) for s, w in zip(equations.variables, law.exponents[j], strict=True)
                     if w != 0},
          **({} if stability is None else {"stability": plain(stability[i, j])})}
         for i, j in zip(*np.nonzero(law.coefficients), strict=True)
@@ -61,7 +61,7 @@ def exponents(equations: Equations) -> list[dict[str, Any]]:
     if law is None:
         return []
     return [
-        {"monomial": int(j), "state": equations.states[k], "value": float(law.exponents[j, k]),
+        {"monomial": int(j), "state": equations.variables[k], "value": float(law.exponents[j, k]),
          "standard_error": plain(errors.exponents[j, k]) if errors else None,
          "snapped": bool(equations.snapped[1][j, k]) if equations.snapped else False}
         for j, k in zip(*np.nonzero(law.exponents), strict=True)
@@ -135,7 +135,7 @@ def constants(equations: Equations, freedom: float | None) -> dict[str, list[dic
     law, errors = equations.law, equations.standard_errors
     if law is None:
         return {state: [] for state in equations.states}
-    names, rates = _input_names(equations.states, law.inputs)
+    names, rates = _input_names(equations.variables, law.inputs)
 
     def entry(kind: int, at: tuple[int, int], **place: Any) -> dict[str, Any]:
         rate = rates[at[1]] if kind in (1, 3) else 1.0
@@ -196,7 +196,7 @@ def extended(equations: Equations) -> dict[str, Any] | None:
     law, errors = equations.extended, equations.standard_errors
     if law is None or law.inputs is None:
         return None
-    functions = [{"name": f.name, "state": equations.states[f.state], "rate": f.rate}
+    functions = [{"name": f.name, "state": equations.variables[f.state], "rate": f.rate}
                  for f in law.inputs.functions]  # fmt: skip
     return {"functions": functions, **_arrays(law),
             "standard_errors": None if errors is None else _arrays(errors)}  # fmt: skip
@@ -217,15 +217,16 @@ def with_law(equations: Equations, record: Mapping[str, Any] | None) -> Equation
     """
     if record is None or equations.power_sum is not None:
         return equations
-    states, functions = equations.states, []
+    variables, functions = equations.variables, []
     for f in record["functions"]:
         if f["name"] not in FUNCTIONS:
             raise ValueError(f"unknown function {f['name']!r}")
-        functions.append(Function(f["name"], states.index(f["state"]), number(f["rate"])))
-    inputs = Inputs(len(states), tuple(functions))
+        functions.append(Function(f["name"], variables.index(f["state"]), number(f["rate"])))
+    inputs = Inputs(len(variables), tuple(functions))
     held = record["standard_errors"]
     read = Equations.from_power_sum(
-        states, _law(inputs, record), time_name=equations.time_name, units=equations.units,
+        equations.states, _law(inputs, record), time_name=equations.time_name,
+        units=equations.units, inputs=equations.inputs,
         standard_errors=None if held is None else _law(inputs, held),
     )  # fmt: skip
     return read if read.texts() == equations.texts() else equations
@@ -254,7 +255,7 @@ def with_errors(
     parsed = equations.power_sum
     if parsed is None:
         return equations
-    place = {name: i for i, name in enumerate(equations.states)}
+    place = {name: i for i, name in enumerate(equations.variables)}
     order: list[int] = []
     row_of: dict[int, int] = {}
     for term in sorted(terms, key=lambda entry: int(entry["monomial"])):
@@ -280,7 +281,7 @@ def with_errors(
             snapped[0 if of_term else 1][at] = bool(entry["snapped"])
     return Equations.from_power_sum(
         equations.states, law, time_name=equations.time_name, standard_errors=errors,
-        snapped=snapped, units=equations.units,
+        snapped=snapped, units=equations.units, inputs=equations.inputs,
     )  # fmt: skip
 
 

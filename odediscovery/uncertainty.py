@@ -22,10 +22,12 @@ from scipy.special import stdtrit
 from odediscovery.cost import count
 from odediscovery.errors import InputError
 from odediscovery.estimates import Estimates
+from odediscovery.inputs import augmented
 from odediscovery.polish import sensitivities
 from odediscovery.powersum import Array
 from odediscovery.prepare import pooled
 from odediscovery.result import Discovery
+from odediscovery.signals import Signal, Trajectory
 from odediscovery.terms import LEVEL
 
 # Relative difference of rates above which estimates are those of other equations.
@@ -61,7 +63,7 @@ class Band:
 
 def band(
     found: Discovery, times: Array | None = None, initial: Array | None = None,
-    trajectory: int = 0,
+    trajectory: int = 0, inputs: Signal | None = None,
 ) -> Band:  # fmt: skip
     """The chosen equations integrated, with 95 % intervals.
 
@@ -71,12 +73,14 @@ def band(
         initial: values [states] at the first of `times`, taken as exact: then only the constants
             are uncertain; default: the fitted values of the trajectory at its first time.
         trajectory: index of the trajectory whose fitted start is meant.
+        inputs: what acts (default: what acted on the trajectory).
 
     Raises:
         InputError: the covariance is not known, or times before the start.
     """
     estimates = checked_estimates(found)
     run = found.series.trajectories[trajectory]
+    inputs = inputs or run.inputs
     at = run.time if times is None else np.asarray(times, dtype=np.float64)
     fitted = initial is None
     first = float(run.time[0]) if fitted else float(at[0])
@@ -85,12 +89,12 @@ def band(
                          f"{at[0]:g}; give initial values to start there")  # fmt: skip
     start = found.initial_values[trajectory] if initial is None else np.asarray(initial, float)
     joined = at if at[0] == first else np.append(first, at)
-    curve = found.equations.simulate(start, joined)[-len(at) :]
+    curve = found.equations.simulate(start, joined, inputs=inputs)[-len(at) :]
     reached = at[np.isfinite(curve).all(axis=1)]
     deviations = np.full_like(curve, np.nan)
     if len(reached):
         deviations[: len(reached)] = _deviations(
-            estimates, start, np.append(first, reached), trajectory if fitted else None
+            estimates, start, np.append(first, reached), inputs, trajectory if fitted else None
         )
     student = float(stdtrit(found.degrees_of_freedom or np.inf, 0.5 + LEVEL / 2.0))
     noise = residual_deviation(found)
@@ -98,13 +102,17 @@ def band(
 
 
 def with_intervals(
-    found: Discovery, values: Array, times: Array, initial: Array | None
+    found: Discovery,
+    values: Array,
+    times: Array,
+    initial: Array | None,
+    inputs: Signal | None = None,
 ) -> tuple[tuple[str, ...], Array]:
     """Predicted states and behind them the ends of their prediction intervals, with names.
 
     Args:
         values: the states at `times` [times, states].
-        times, initial: as in `band`.
+        times, initial, inputs: as in `band`.
 
     Returns:
         Names S, I, ..., S_low, S_high, I_low, ... and a column each.
@@ -117,7 +125,7 @@ def with_intervals(
     if taken := set(ends) & set(states):
         raise InputError(f"a state is called {min(taken)!r} as an end of an interval would be: "
                          "rename the column")  # fmt: skip
-    half = band(found, times, initial).prediction
+    half = band(found, times, initial, inputs=inputs).prediction
     sides = np.stack([values - half, values + half], axis=2).reshape(len(values), -1)
     return (*states, *ends), np.hstack([values, sides])
 
@@ -144,7 +152,7 @@ def checked_estimates(found: Discovery) -> Estimates:
                          "recipe")  # fmt: skip
     estimates = found.estimates
     law = estimates.law.unscaled(estimates.scale.state, estimates.scale.time)
-    x = np.vstack([found.initial_values, pooled(found.series)])
+    x = pooled(augmented(found.series))
     x = x[np.isfinite(x).all(axis=1)]
     rates = [np.nan_to_num(f(x)) for f in (law.rates, found.equations.rates)]
     size = np.abs(rates[1]).max(axis=0, initial=0.0)
@@ -154,21 +162,32 @@ def checked_estimates(found: Discovery) -> Estimates:
     return estimates
 
 
-def _deviations(estimates: Estimates, start: Array, times: Array, trajectory: int | None) -> Array:
+def _deviations(
+    estimates: Estimates, start: Array, times: Array, inputs: Signal | None, trajectory: int | None
+) -> Array:
     """Standard deviations of the curve behind the first of `times`, [times - 1, states]."""
-    scale, law = estimates.scale, estimates.law
-    n, k = law.n_states, count(estimates.free)
+    scale, law, n = estimates.scale, estimates.law, len(start)
+    k = count(estimates.free)
     places = np.arange(k)
     if trajectory is not None:
         places = np.append(places, k + trajectory * n + np.arange(n))
     covariance = estimates.covariance.part(places).matrix
     grid, index = _fine(times / scale.time)
-    found = sensitivities(law, estimates.free, start / scale.state, grid)
+    run = Trajectory(grid, np.zeros((len(grid), law.n_states)))
+    if inputs is not None:
+        # A solver begins anew where an input has a kink or a jump.
+        known = inputs.scaled(scale.state[n:], scale.time)
+        within = (known.times > grid[0]) & (known.times < grid[-1])
+        joined = np.union1d(grid, known.times[within])
+        index, grid = np.searchsorted(joined, grid[index]), joined
+        run = Trajectory(grid, np.zeros((len(grid), law.n_states)),
+                         inputs=Signal(grid, known.at(grid), inputs.held))  # fmt: skip
+    found = sensitivities(law, estimates.free, start / scale.state[:n], run)
     if found is None:
         return np.full((len(times) - 1, n), np.nan)
-    slopes = found[1][index[1:], :, : len(places)]
+    slopes = found[1][index[1:], :n, : len(places)]
     variance = np.einsum("tip,pq,tiq->ti", slopes, covariance, slopes)
-    deviations: Array = np.sqrt(np.maximum(variance, 0.0)) * scale.state
+    deviations: Array = np.sqrt(np.maximum(variance, 0.0)) * scale.state[:n]
     return deviations
 
 

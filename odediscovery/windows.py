@@ -21,10 +21,11 @@ from torch import Tensor
 
 from odediscovery.field import VectorField
 from odediscovery.powersum import Array
-from odediscovery.series import TimeSeries
+from odediscovery.series import TimeSeries, Trajectory
 from odediscovery.solve import (
     DEFAULT_GRID,
     GRIDS,
+    Drive,
     advance_by_grid,
     choose_grids,
     march,
@@ -49,6 +50,7 @@ class Windows:
         first, first_weight: the measured states at the starts [B, n] and their weights, which
             count as residuals when starts are fitted.
         heads: index of each trajectory's first window, [trajectories].
+        drive: of the inputs in every interval [B, L, n], if there are any.
     """
 
     start: Tensor
@@ -59,6 +61,7 @@ class Windows:
     first: Tensor
     first_weight: Tensor
     heads: Tensor
+    drive: Drive | None = None
 
     @property
     def size(self) -> tuple[int, int, int]:
@@ -71,7 +74,8 @@ class Windows:
         rates, ends = field.rates(theta), []
         x = self.start.expand(theta.shape[0], *self.start.shape)
         for j in range(self.size[1]):
-            x = advance_by_grid(rates, x, self.duration[:, j], self.grid[:, j])
+            own = self.drive and self.drive.at((slice(None), j))
+            x = advance_by_grid(rates, x, self.duration[:, j], self.grid[:, j], own)
             ends.append(x)
         return torch.stack(ends, dim=2)
 
@@ -93,7 +97,7 @@ class Windows:
         usual = usual.sum(dim=0) / (usual > 0).sum(dim=0).clamp_min(1)
         grid = choose_grids(
             field, theta, begin.expand(theta.shape[0], -1, -1), self.duration.reshape(-1),
-            accuracy / usual.clamp_min(1e-300),
+            accuracy / usual.clamp_min(1e-300), self.drive and self.drive.flat(),
         )  # fmt: skip
         return dataclasses.replace(self, grid=grid.reshape(b, length))
 
@@ -120,7 +124,7 @@ class ShortResiduals:
         start = w.start.expand(unknowns.shape[0], *w.start.shape)
         columns = compact(free)
         end, s = sensitivities(self.field, unknowns, start, w.duration[:, 0], w.grid[:, 0],
-                               columns)  # fmt: skip
+                               columns, w.drive and w.drive.flat())  # fmt: skip
         residual = (end - w.target[:, 0]) * w.weight[:, 0]
         jacobian = (s[..., n:] * w.weight[:, 0, :, None]).flatten(1, 2)
         return residual.flatten(1), spread(jacobian, columns, free.shape[1])
@@ -174,15 +178,21 @@ class LongResiduals:
         return self._residuals(self.starts(unknowns), self._ends(unknowns))
 
     @cached_property
-    def _steps(self) -> tuple[Tensor, Tensor]:
-        """Lengths of all steps [windows, K], and how many lead to the end of each interval [L].
+    def _steps(self) -> tuple[Tensor, Tensor, Drive | None]:
+        """Lengths of all steps [windows, K], how many lead to the end of each interval [L], and
+        what drives them.
 
         An interval is stepped on the finest grid that any window chose for it.
         """
         w = self.windows
         grids = [GRIDS[g].diff() for g in w.grid.amax(dim=0).tolist()]
         lengths = [w.duration[:, j, None] * grid for j, grid in enumerate(grids)]
-        return torch.cat(lengths, dim=1), torch.tensor([len(g) for g in grids]).cumsum(0)
+        drive = None
+        if w.drive is not None:
+            parts = [w.drive.at((slice(None), j)).through(h) for j, h in enumerate(lengths)]
+            drive = Drive(torch.cat([part.entry for part in parts], dim=1),
+                          torch.cat([part.drift for part in parts], dim=1))  # fmt: skip
+        return torch.cat(lengths, dim=1), torch.tensor([len(g) for g in grids]).cumsum(0), drive
 
     def _ends(self, unknowns: Tensor) -> Tensor:
         """States at the ends of all intervals [members, windows, intervals, states].
@@ -195,8 +205,8 @@ class LongResiduals:
             if same.any(dim=0).all():
                 return ends[same.to(torch.uint8).argmax(dim=0)]
         rates = self.field.rates(unknowns[:, : -self.n_starts])
-        steps, last = self._steps
-        ends = march(rates, self.starts(unknowns), steps)[:, :, last]
+        steps, last, drive = self._steps
+        ends = march(rates, self.starts(unknowns), steps, drive)[:, :, last]
         self._solved[:] = [(unknowns, ends)]
         return ends
 
@@ -210,7 +220,7 @@ class LongResiduals:
         ends = self._ends(unknowns)
         begin = torch.cat([start[:, :, None], ends[:, :, :-1]], dim=2).reshape(members, -1, n)
         _, s = sensitivities(field, theta, begin, w.duration.reshape(-1), w.grid.reshape(-1),
-                             columns)  # fmt: skip
+                             columns, w.drive and w.drive.flat())  # fmt: skip
         s = s.reshape(members, b, length, n, n + p)
         # Columns of a window: parameters, then its own n start unknowns.
         q = unknowns[:, -self.n_starts :].reshape(members, b, n)
@@ -272,12 +282,25 @@ def cut(series: TimeSeries, starts: TimeSeries, weight: Array, length: int | Non
             filled = np.pad(s.values[first + 1 : stop + 1], ((0, short), (0, 0)))
             noise = np.pad(of_noise[first + 1 : stop + 1], ((0, short), (0, 0)), constant_values=1)
             row = (s.values[first], duration, np.where(seen, target, filled), seen * weight / noise,
-                   np.nan_to_num(here), np.isfinite(here) * weight / of_noise[first])  # fmt: skip
+                   np.nan_to_num(here), np.isfinite(here) * weight / of_noise[first],
+                   *_driven(t, slice(first, stop), short))  # fmt: skip
             rows.append(row)
     columns = [
         torch.as_tensor(np.stack(column), dtype=torch.float64) for column in zip(*rows, strict=True)
     ]
-    start, lengths, targets, weights, measured, first_weight = columns
+    start, lengths, targets, weights, measured, first_weight, *driven = columns
     return Windows(start, lengths, targets, weights,
                    torch.full(lengths.shape, DEFAULT_GRID), measured, first_weight,
-                   torch.tensor(heads))  # fmt: skip
+                   torch.tensor(heads), Drive(*driven) if driven else None)  # fmt: skip
+
+
+def _driven(t: Trajectory, intervals: slice, short: int) -> tuple[Array, ...]:
+    """Entry and drift of all states in some intervals; nothing where there are no inputs."""
+    if t.inputs is None:
+        return ()
+    entry, drift = t.inputs.values[intervals], t.inputs.drift[intervals]
+    width = ((0, short), (t.values.shape[1] - entry.shape[1], 0))
+    of_states = np.pad(entry, width, constant_values=np.nan)
+    # Beyond the end of a trajectory inputs stay: nothing is known of them, and nothing asked.
+    of_states[len(entry) :, width[1][0] :] = entry[-1]
+    return of_states, np.pad(drift, width)

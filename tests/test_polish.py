@@ -9,9 +9,10 @@ from networks import LOGISTIC, PREY, STARTS, series_of, solved
 from scipy.optimize import curve_fit
 
 from odediscovery.cost import Free, all_free
-from odediscovery.polish import Polished, _least_squares, polish, residual_squares
+from odediscovery.polish import Polished, _least_squares, polish
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.series import TimeSeries
+from odediscovery.solutions import residual_squares
 
 T = np.linspace(0.0, 12.0, 40)
 POSITIVE = np.array([True])

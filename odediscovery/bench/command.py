@@ -259,7 +259,7 @@ def _write(out: Path | None, suite: str, seed: int, rows: Sequence[dict[str, Any
     if out is None:
         return
     from odediscovery.files import write_whole
-    from odediscovery.result import versions
+    from odediscovery.versions import versions
 
     document = {
         "suite": suite, "command": " ".join(["odediscovery", *sys.argv[1:]]), "seed": seed,

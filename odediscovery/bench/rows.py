@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from odediscovery.errors import InputError
 from odediscovery.files import write_whole
-from odediscovery.result import versions
+from odediscovery.versions import versions
 
 Row: TypeAlias = dict[str, Any]
 

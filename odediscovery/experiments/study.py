@@ -27,7 +27,7 @@ from odediscovery.files import write_whole
 from odediscovery.memory import keep_freed_memory
 from odediscovery.monitor import Monitor
 from odediscovery.plots import save_figure
-from odediscovery.result import versions
+from odediscovery.versions import versions
 
 
 def reproduce(experiment: Experiment, plan: Plan, folder: Path, monitor: Monitor) -> list[Ran]:
