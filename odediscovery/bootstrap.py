@@ -135,7 +135,8 @@ def _prepared(found: Discovery) -> Prepared:
     # States without a column are in the series already.
     settings = dataclasses.replace(found.settings, hidden_states=())
     _, p, _ = informed(found.series, settings)
-    p = dataclasses.replace(p, noise=np.maximum(found.noise / p.scale.state, p.floor))
+    noise = np.append(found.noise, np.zeros(len(found.series.inputs)))
+    p = dataclasses.replace(p, noise=np.maximum(noise / p.scale.state, p.floor))
     if p.noisiness <= CLEAN:
         raise InputError("the equations leave no noise that could be drawn: their terms are as "
                          "certain as the data are exact")  # fmt: skip

@@ -26,6 +26,7 @@ from odediscovery.cost import Free
 from odediscovery.discovery import informed
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.estimates import Estimates
+from odediscovery.inputs import augmented
 from odediscovery.polish import Polished, filled, polish
 from odediscovery.powersum import Array, Mask, PowerSum
 from odediscovery.result import Discovery
@@ -83,7 +84,7 @@ def profile(found: Discovery, kind: str, monomial: int, of: str) -> Profile:
         kind: "coefficient" or "exponent".
         monomial: index of the monomial, as in `terms` of `result.json`.
         of: for a coefficient the state whose equation it stands in, for an exponent the state that
-            it is of.
+            or input it is of.
 
     Raises:
         InputError: no such constant, one that was not fitted, or trajectories that could only be
@@ -93,7 +94,7 @@ def profile(found: Discovery, kind: str, monomial: int, of: str) -> Profile:
     which, place = _place(found, estimates, kind, monomial, of)
     law, scale = _in_units(estimates, which, place)
     fit = _fit(found, scale)
-    initial = found.initial_values / scale.state
+    initial = found.initial_values / scale.state[: len(found.equations.states)]
     best = fit(law, estimates.free, initial)
     least = fit.squares(best)
     if not least < PIECES * float(best.counts.sum()):
@@ -114,7 +115,7 @@ def _place(
     found: Discovery, estimates: Estimates, kind: str, monomial: int, of: str
 ) -> tuple[int, tuple[int, int]]:
     """Which of the fitted law's constants is meant: index of its array, and place in it."""
-    printed, states = found.equations.law, found.equations.states
+    printed, states = found.equations.law, found.equations.variables
     if kind not in KINDS:
         raise unknown_name("kind of constant", kind, KINDS)
     if of not in states:
@@ -152,8 +153,10 @@ def _fit(found: Discovery, scale: Scale) -> _Fit:
     settings = dataclasses.replace(found.settings, hidden_states=())
     series, p, _ = informed(found.series, settings)
     floor = p.floor * p.scale.state / scale.state
-    sigma = np.maximum(residual_deviation(found) / scale.state, floor)
-    return _Fit(scale.apply(series), sigma, floor, p.nonnegative, p.shape)
+    # Inputs are taken as exact.
+    noise = np.append(residual_deviation(found), np.zeros(len(series.inputs)))
+    sigma = np.maximum(noise / scale.state, floor)
+    return _Fit(scale.apply(augmented(series)), sigma, floor, p.nonnegative, p.shape)
 
 
 def _end(

@@ -169,7 +169,7 @@ def monomial_names(equations: Equations) -> list[str]:
     law = equations.law
     if law is None:
         return []
-    names, rates = _input_names(equations.states, law.inputs)
+    names, rates = _input_names(equations.variables, law.inputs)
     rows = []
     for w in law.exponents * rates:
         powers = [(name, constant(float(p), digits=3)) for name, p in zip(names, w, strict=True)

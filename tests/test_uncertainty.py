@@ -13,16 +13,21 @@ from faces import discovery
 from networks import LOGISTIC, PREY, solved
 from scipy.special import stdtrit
 
+from odediscovery import discover, settings_for, with_inputs
+from odediscovery.bootstrap import bootstrap
 from odediscovery.cli import main
 from odediscovery.conclusion import estimates, freedom
 from odediscovery.cost import all_free, none_free
+from odediscovery.equations import Equations
 from odediscovery.errors import InputError
 from odediscovery.plots import fit_figure
 from odediscovery.polish import polish
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.prepare import prepare
+from odediscovery.profile import profile
 from odediscovery.result import Discovery
 from odediscovery.series import TimeSeries
+from odediscovery.signals import Signal, Trajectory
 from odediscovery.uncertainty import band, residual_deviation
 
 DECAY = PowerSum(np.array([[-0.4]]), np.array([[1.0]]))
@@ -181,3 +186,25 @@ def test_bands_are_drawn_and_never_flatten_the_data(decay: Discovery) -> None:
     )
     low, high = fit_figure(dataclasses.replace(decay, estimates=vague)).axes[0].get_ylim()
     assert high - low < 2.0 * np.ptp(bare.get_ylim())
+
+
+def test_inputs_carry_their_bands_profiles_and_bootstrap() -> None:
+    random, t = np.random.default_rng(0), np.linspace(0.0, 20.0, 60)
+    u = np.where(t < 8, 1.0, 3.0)
+    run = Trajectory(t, np.zeros((60, 1)), inputs=Signal(t, u[:, None], np.array([True])))
+    truth = Equations.parse(["x"], {"x": "0.8*u - 0.5*x"}, inputs=["u"])
+    x = truth.simulate([2.0], t, inputs=run.inputs)
+    noisy = np.hstack([x + 0.05 * random.standard_normal((60, 1)), u[:, None]])
+    series = with_inputs(TimeSeries.from_arrays(t, noisy, ["x", "u"]), held=["u"])
+    found = discover(series, settings_for(members=0))
+    assert found.equations.power_sum is not None and found.equations.power_sum.n_monomials == 2
+    around = band(found)
+    assert (np.abs(around.curve - x) < 3 * around.confidence).all()
+    assert 0.08 < around.prediction.min() < around.prediction.max() < 0.2
+    # Longer than the data, with other inputs: the interval of the curve is that of its rest.
+    more = band(found, np.array([0.0, 100.0]), inputs=Signal(t, 0 * u[:, None], np.array([True])))
+    assert abs(more.curve[1, 0]) < 0.1 and more.confidence[1, 0] < 0.1
+    term = [k for k, row in enumerate(found.equations.power_sum.exponents) if row[1] == 1][0]
+    told = profile(found, "coefficient", term, "x")
+    assert told.low < 0.8 < told.high and told.high - told.low < 0.2
+    assert bootstrap(found, 10).shares[0, term] > 0.8
