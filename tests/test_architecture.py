@@ -60,7 +60,9 @@ LAYERS: tuple[dict[str, str], ...] = (
     },
     {
         "ladder": "", "exchange": "", "search": "exchange ladder", "published": "",
-        "conclusion": "", "discovery": "conclusion ladder published search",
+        "conclusion": "", "openness": "conclusion",
+        "discovery": "conclusion ladder openness published search",
+        "constants": "conclusion discovery openness",
     },
     {"heatmaps": "", "plots": "heatmaps", "fronts": "plots", "progress": "", "blocks": "",
      "estimator": "blocks"},
