@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from odediscovery.constants import fit_constants
     from odediscovery.discovery import discover
     from odediscovery.equations import Equations
     from odediscovery.errors import FitError, InputError, OdeDiscoveryError
@@ -32,11 +33,12 @@ __version__ = "0.1.0"
 __all__ = [
     "SYSTEMS", "Discovery", "Equations", "FitError", "InputError", "Monitor",
     "ODEDiscovery", "OdeDiscoveryError", "Settings", "Signal", "TimeSeries", "Trajectory",
-    "discover", "get_system", "load_csv", "load_driven", "settings_for", "simulate_system",
-    "with_inputs", "write_csv",
+    "discover", "fit_constants", "get_system", "load_csv", "load_driven", "settings_for",
+    "simulate_system", "with_inputs", "write_csv",
 ]  # fmt: skip
 
 _HOME = {
+    "constants": ("fit_constants",),
     "discovery": ("discover",),
     "equations": ("Equations",),
     "errors": ("FitError", "InputError", "OdeDiscoveryError"),

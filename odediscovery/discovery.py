@@ -25,6 +25,7 @@ from odediscovery.judge import Candidate, Judged, choose, judged, score, shortli
 from odediscovery.knowledge import Knowledge, knowledge
 from odediscovery.ladder import SETTLED
 from odediscovery.monitor import Monitor
+from odediscovery.openness import undecided
 from odediscovery.polish import Polished, polish
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.prepare import Prepared, pooled, prepare
@@ -93,8 +94,9 @@ def discover(
     if prepared is not whole and not monitor.stopping():
         rows[chosen] = _lengthened(whole, prepared, rows[chosen], monitor)
     rows = [_balanced(prepared, row) for row in rows]
+    wide = [] if prepared.clean or monitor.stopping() else _open(prepared, rows[chosen])
     found = conclude(prepared, rows, chosen, series, settings, monitor)
-    return dataclasses.replace(found, messages=(*found.messages, *known.sentences()))
+    return dataclasses.replace(found, messages=(*found.messages, *wide, *known.sentences()))
 
 
 def informed(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Prepared, Knowledge]:
@@ -267,6 +269,13 @@ def _simplified(p: Prepared, rows: list[Judged], monitor: Monitor) -> list[Judge
         simple.append(row)
         monitor.step(i + 1)
     return simple
+
+
+def _open(p: Prepared, row: Judged) -> list[str]:
+    """Exponents of the chosen law that the data leave open, one sentence each."""
+    found = row.polished
+    sigma = np.maximum(np.sqrt(found.squares / found.counts.clip(1)), p.floor)
+    return undecided(p, found, lambda law, free: _refined(p, law, free, found.initial, sigma))
 
 
 def _lengthened(whole: Prepared, p: Prepared, row: Judged, monitor: Monitor) -> Judged:

@@ -15,6 +15,8 @@ FEW = 20
 CLEARLY = 4.0
 # Logarithms of the variances of a step, relative to that of the noise, that a walk may have.
 WALKS = np.linspace(-12.0, 16.0, 57)
+# Correlation from which on neighbouring residuals count as no more alike.
+MOST_ALIKE = 0.99
 
 
 def runs(residuals: Sequence[Array]) -> tuple[Array, Array, Array]:
@@ -70,6 +72,31 @@ def correlations(residuals: Sequence[Array]) -> tuple[Array, Array]:
     pairs = sum(np.isfinite(r[1:] * r[:-1]).sum(axis=0) for r in residuals)
     squares = sum(np.nansum(r**2, axis=0) for r in residuals)
     return products / np.maximum(squares, 1e-300), np.asarray(pairs)
+
+
+def widening(residuals: Sequence[Array]) -> float:
+    """By what memory in the residuals makes the interval of a constant wider, at least 1.
+
+        sqrt((1 + r) / (1 - r)),  r the largest correlation of a state's neighbouring residuals
+
+    N residuals of which each is r times the last one and new noise tell as much as
+    N (1 - r) / (1 + r) without memory.
+
+    Args:
+        residuals: [samples, states] a trajectory, nan where nothing was measured.
+
+    Source: Bartlett, Journal of the Royal Statistical Society 98 (1935).
+
+    >>> random = np.random.default_rng(0)
+    >>> noise = random.standard_normal((4001, 1))
+    >>> round(widening([noise]), 1), round(widening([noise[1:] + noise[:-1]]), 1)
+    (1.0, 1.7)
+    """
+    r, pairs = correlations(residuals)
+    largest = float(np.max(np.where(pairs > 0, r, 0.0), initial=0.0))
+    # Hardly anything is known of a walk: its steps, not it, would be noise.
+    largest = min(largest, MOST_ALIKE)
+    return float(np.sqrt((1.0 + largest) / (1.0 - largest)))
 
 
 def alike(residuals: Sequence[Array]) -> list[tuple[int, float]]:

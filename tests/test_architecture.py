@@ -62,9 +62,11 @@ LAYERS: tuple[dict[str, str], ...] = (
     },
     {
         "ladder": "", "exchange": "", "search": "exchange ladder", "published": "",
-        "conclusion": "", "discovery": "conclusion ladder published search", "uncertainty": "",
+        "conclusion": "", "openness": "conclusion",
+        "discovery": "conclusion ladder openness published search", "uncertainty": "",
         "bootstrap": "conclusion discovery search uncertainty",
         "profile": "conclusion discovery uncertainty",
+        "constants": "conclusion discovery openness",
     },
     {"heatmaps": "", "plots": "heatmaps", "fronts": "plots", "progress": "", "blocks": "",
      "estimator": "blocks"},

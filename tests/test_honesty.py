@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
-from odediscovery import TimeSeries, discover, settings_for
+from odediscovery import Equations, TimeSeries, discover, settings_for
 from odediscovery.conclusion import walks
 from odediscovery.honesty import alike, correlations, runs, structured, walk_misfit
 from odediscovery.polish import polish
@@ -108,3 +110,17 @@ def test_a_law_is_claimed_where_no_walk_does_as_well() -> None:
                        nonnegative=p.nonnegative, shape=p.shape)  # fmt: skip
         claimed.append(found.finite and not walks(p, found))
     assert claimed == [True, False]
+
+
+@pytest.mark.parametrize(("noise", "told"), [(0.15, False), (0.01, True)])
+def test_discover_says_that_an_exponent_is_hardly_known(noise: float, told: bool) -> None:
+    t = np.linspace(0.0, 1.5, 30)
+    exact = Equations.parse(["v"], {"v": "10 - 0.05*v"}).simulate([0.5], t)
+    seen = exact + noise * np.random.default_rng(0).standard_normal(exact.shape)
+    known = settings_for(known=["v' = 10 + ?"], bounds="0..3", members=0)
+    found = discover(TimeSeries.from_arrays(t, seen, ["v"]), known)
+    notes = [m for m in found.messages if m.startswith("the exponent of v in the term v of v' is")]
+    assert len(notes) == (not told)
+    for note in notes:
+        low, high = map(float, re.findall(r"-?[\d.]+", note))
+        assert low < 1 < high and high - low > 1

@@ -190,7 +190,7 @@ def test_bands_are_drawn_and_never_flatten_the_data(decay: Discovery) -> None:
 
 def test_inputs_carry_their_bands_profiles_and_bootstrap() -> None:
     random, t = np.random.default_rng(0), np.linspace(0.0, 20.0, 60)
-    u = np.where(t < 8, 1.0, 3.0)
+    u = np.select([t < 5, t < 10, t < 15], [1.0, 3.0, 0.2], 2.0)
     run = Trajectory(t, np.zeros((60, 1)), inputs=Signal(t, u[:, None], np.array([True])))
     truth = Equations.parse(["x"], {"x": "0.8*u - 0.5*x"}, inputs=["u"])
     x = truth.simulate([2.0], t, inputs=run.inputs)
@@ -204,7 +204,7 @@ def test_inputs_carry_their_bands_profiles_and_bootstrap() -> None:
     # Longer than the data, with other inputs: the interval of the curve is that of its rest.
     more = band(found, np.array([0.0, 100.0]), inputs=Signal(t, 0 * u[:, None], np.array([True])))
     assert abs(more.curve[1, 0]) < 0.1 and more.confidence[1, 0] < 0.1
-    term = [k for k, row in enumerate(found.equations.power_sum.exponents) if row[1] == 1][0]
+    term = int(np.argmax(found.equations.power_sum.exponents[:, 1]))
     told = profile(found, "coefficient", term, "x")
     assert told.low < 0.8 < told.high and told.high - told.low < 0.2
     assert bootstrap(found, 10).shares[0, term] > 0.8

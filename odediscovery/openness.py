@@ -1,0 +1,108 @@
+"""What a chosen law leaves open: exponents that the data hardly know.
+
+An exponent that was set to a simple value, because the data cannot tell the difference, may be one
+of which they can tell next to nothing. It is fitted again, alone, with the coefficients and
+whatever else is free, and where its interval holds several whole numbers the reader should know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from odediscovery.agreement import held
+from odediscovery.conclusion import freedom
+from odediscovery.cost import Free
+from odediscovery.expressions import identifiers
+from odediscovery.honesty import widening
+from odediscovery.polish import Polished
+from odediscovery.powersum import Array, Mask, PowerSum
+from odediscovery.prepare import Prepared
+from odediscovery.solutions import residuals
+from odediscovery.terms import interval
+
+Refit = Callable[[PowerSum, Free], Polished]
+
+# Where a power begins that a known term has too, in another equation: equal ones are merged.
+BESIDE = 1.001
+
+
+def apart(p: Prepared, law: PowerSum, free: Free, *, fit: bool) -> tuple[PowerSum, Free]:
+    """The law with known monomials once more for equations that are not known to have them.
+
+    With h' = v known, the power of v in h' is 1; in v' = g - c v nothing is known of it.
+
+    Args:
+        p: what is known of the data and the law.
+        law: a sum of powers, dimensionless.
+        free: which of its constants are fitted.
+        fit: whether exponents of the new monomials are fitted, where they may be real.
+    """
+    known = held(p, law)
+    if known is None or law.inputs is not None:
+        return law, free
+    real = (law.exponents != 0) & p.nonnegative & (not p.whole)
+    common = free[0] & known[0].any(axis=0) & real.any(axis=1)
+    rows = np.flatnonzero(common.any(axis=0))
+    if not len(rows):
+        return law, free
+    a = np.hstack([np.where(common, 0.0, law.coefficients),
+                   np.where(common, law.coefficients, 0.0)[:, rows]])  # fmt: skip
+    w = np.vstack([law.exponents, np.where(real[rows], BESIDE, 1.0) * law.exponents[rows]])
+    fitted = np.vstack([free[1], real[rows] & fit])
+    also = np.hstack([free[0] & ~common, common[:, rows]])
+    return PowerSum(a, w, None, law.mix), (also, fitted, free[2], free[3])
+
+
+def undecided(p: Prepared, found: Polished, refit: Refit) -> list[str]:
+    """Exponents whose 95 % interval holds two whole numbers or more, one sentence each.
+
+        w +- t f standard error,  t the 97.5 % point of Student's t,
+
+    f what memory in the residuals widens it by (`honesty.widening`). Other exponents that the law
+    holds are held.
+
+    Args:
+        p: what is known of the data and the law.
+        found: the law, dimensionless; exponents have no unit.
+        refit: a law with some constants free, polished.
+    """
+    if found.law.inputs is not None:
+        return []
+    notes = []
+    law, free = apart(p, found.law, found.free, fit=False)
+    for j, k in np.argwhere(_may_be_real(p, law)):
+        again = found
+        if law is not found.law or not free[1][j, k]:
+            fitted = free[1].copy()
+            fitted[j, k] = True
+            again = refit(law, (free[0], fitted, free[2], free[3]))
+        if not again.finite or again.law.exponents.shape != law.exponents.shape:
+            continue
+        value, error = again.law.exponents[j, k], again.errors.exponents[j, k]
+        error *= widening(residuals(again.law, p.data, again.initial))
+        ends = interval(float(value), float(error), freedom(again))
+        if ends is not None and np.floor(ends[1]) - np.ceil(ends[0]) >= 1:
+            notes.append(_sentence(p.data.states, law, int(j), int(k), ends))
+    return notes
+
+
+def _may_be_real(p: Prepared, law: PowerSum) -> Mask:
+    """Exponents that neither the sign of a state nor the user holds, [monomials, states]."""
+    known = held(p, law)
+    real: Mask = (law.exponents != 0) & p.nonnegative
+    return real if known is None else real & ~known[1]
+
+
+def _sentence(states: Sequence[str], law: PowerSum, j: int, k: int, ends: Sequence[float]) -> str:
+    names = list(identifiers(states).values())
+    of = " and ".join(f"{names[i]}'" for i in np.flatnonzero(law.coefficients[:, j]))
+    low, high = ends
+    return (f"the exponent of {names[k]} in the term {_term(names, law.exponents[j])} of {of} is "
+            f"known only to lie between {low:.2g} and {high:.2g}")  # fmt: skip
+
+
+def _term(names: Sequence[str], exponents: Array) -> str:
+    return "*".join(name if round(w, 2) == 1 else f"{name}^{w:.3g}"
+                    for name, w in zip(names, exponents, strict=True) if w)  # fmt: skip
