@@ -93,6 +93,7 @@ def fit(
     members: Annotated[int | None, _setting("members")] = None,
     hidden: Annotated[int | None, _setting("hidden")] = None,
     max_seconds: Annotated[float | None, _setting("max_seconds")] = None,
+    holdout: Annotated[float | None, _setting("holdout")] = None,
     threads: Annotated[int | None, _setting("threads")] = None,
     unit: Annotated[str | None, _setting("unit")] = None,
     grow: Annotated[bool | None, _setting("grow")] = None,
@@ -116,25 +117,27 @@ def fit(
         threads=threads, unit=unit, grow=grow, l1=l1, adam_steps=adam_steps,
         learning_rate=learning_rate, lbfgs_steps=lbfgs_steps, prune_long=prune_long, known=known,
         conserve=conserve, hidden_states=_names(hidden_states), forbid=forbid, bounds=bounds,
-        integer_exponents=integer_exponents,
+        integer_exponents=integer_exponents, holdout=holdout,
     )  # fmt: skip
     series = _measured(data, time, states, group, sigma_columns, noise_level)
     folder = _new_folder(out or Path(f"{data.stem}.odediscovery"))
 
     from odediscovery.discovery import discover
-    from odediscovery.plots import save_figures
     from odediscovery.progress import TerminalMonitor
 
     monitor = TerminalMonitor(settings.max_seconds, quiet=quiet)
     with monitor.shown():
         found = discover(series, settings, monitor)
+    _keep(found, folder)
+
+
+def _keep(found: Discovery, folder: Path) -> None:
+    """The result in its folder, with pictures, and on standard output."""
+    from odediscovery.plots import save_figures
+
     found.save(folder)
     save_figures(found, folder)
     _print_discovery(found)
-    _print_place(found, folder)
-
-
-def _print_place(found: Discovery, folder: Path) -> None:
     what = "the best so far is written" if found.outcome == "stopped" else "written"
     print(f"{what} to {folder} ({found.seconds:.1f} s)")
 

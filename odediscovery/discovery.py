@@ -20,6 +20,7 @@ from odediscovery.conclusion import conclude, constants, finished
 from odediscovery.cost import Free, none_free, price
 from odediscovery.errors import FitError
 from odediscovery.hidden import revealed, with_hidden
+from odediscovery.holdout import continued, split
 from odediscovery.judge import Candidate, Judged, choose, judged, score, shortlist
 from odediscovery.knowledge import Knowledge, knowledge
 from odediscovery.ladder import SETTLED
@@ -63,11 +64,16 @@ def discover(
         monitor: hears the progress and can stop the work; the best so far comes back.
 
     Raises:
-        InputError: a setting is out of range.
+        InputError: a setting is out of range, or `holdout` leaves too few samples.
         FitError: no law could be integrated through the data.
     """
     settings = (settings or Settings()).checked()
-    monitor = monitor or Monitor(settings.max_seconds)
+    series, later = split(series, settings.holdout)
+    found = _found(series, settings, monitor or Monitor(settings.max_seconds))
+    return found if later is None else continued(found, later)
+
+
+def _found(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
     torch.set_num_threads(settings.threads or THREADS)
     series, prepared, known = informed(series, settings)
     if settings.recipe in RECIPES:

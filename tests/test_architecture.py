@@ -36,7 +36,7 @@ LAYERS: tuple[dict[str, str], ...] = (
         "smoothing": "series", "statements": "equations expressions",
         "knowledge": "equations expressions statements",
         "prepare": "knowledge series smoothing", "agreement": "cost prepare",
-        "hidden": "knowledge series statements table",
+        "hidden": "knowledge series statements table", "holdout": "result series",
     },
     {
         "units.base": "", "units.nau": "units.base", "units.npu": "units.base",
