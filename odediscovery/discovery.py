@@ -27,7 +27,7 @@ from odediscovery.ladder import SETTLED
 from odediscovery.monitor import Monitor
 from odediscovery.polish import Polished, polish
 from odediscovery.powersum import Array, PowerSum
-from odediscovery.prepare import Prepared, pooled, prepare
+from odediscovery.prepare import Prepared, pooled, prepare, redundant
 from odediscovery.published import RECIPES, published
 from odediscovery.result import Discovery
 from odediscovery.search import BRIEF, TURNS, confirmed, search, window_length
@@ -112,9 +112,15 @@ def informed(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Prepar
     )  # fmt: skip
     series = revealed(series, settings.hidden_states, known)
     prepared = prepare(series)
-    if not known.empty:
-        scaled = known.rescaled(prepared.scale.state, prepared.scale.time)
-        prepared = dataclasses.replace(prepared, knowledge=scaled, given=known)
+    spared = redundant(prepared) & (settings.recipe not in RECIPES)
+    imposed = known.without(spared)
+    if not imposed.empty:
+        scaled = imposed.rescaled(prepared.scale.state, prepared.scale.time)
+        prepared = dataclasses.replace(prepared, knowledge=scaled, given=imposed)
+    notes = [f"{series.states[i]} hardly changes and follows from the other states: terms with it "
+             "could not be told from terms without, so there are none"
+             for i in np.flatnonzero(spared & ~known.mentioned)]  # fmt: skip
+    prepared = dataclasses.replace(prepared, messages=(*prepared.messages, *notes))
     return series, prepared, known
 
 

@@ -19,7 +19,7 @@ from odediscovery.series import TimeSeries, Trajectory
 
 # Median of |e| for a standard normal e.
 NORMAL_MEDIAN = 0.6744897501960817
-# Noise below this share of a state's rms is taken as none: the data are used as they are.
+# Noise below this share of a state's spread is taken as none: the data are used as they are.
 CLEAN = 1e-5
 # Above this share of a state's spread there is noise; and inflations of its spline estimates.
 NOISY, INFLATIONS = 0.003, (1.0, 1.2)
@@ -274,19 +274,18 @@ def smooth(
     """The series without noise and gaps: cubic smoothing splines by generalised cross-validation.
 
     Args:
-        noise: from `estimate_noise`, [states]; states with noise below `CLEAN` of their rms
-            keep their samples, and only gaps are filled.
+        noise: from `estimate_noise`, [states]; states with noise below `CLEAN` of their
+            spread keep their samples, and only gaps are filled.
         nonnegative: bool [states]; these states are bounded at 0.
         shape: from `relative_noise`; noisier samples weigh less.
     """
     shape = shape or [np.ones_like(t.values) for t in series.trajectories]
-    values = np.concatenate([t.values for t in series.trajectories])
-    rms = np.sqrt(np.nanmean(values**2, axis=0))
+    spread = np.nanstd(np.concatenate([t.values for t in series.trajectories]), axis=0)
     trajectories = []
     for t, s in zip(series.trajectories, shape, strict=True):
         columns = [
             _smooth_state(
-                t.time, t.values[:, i], noise[i] if noise[i] > CLEAN * rms[i] else 0.0,
+                t.time, t.values[:, i], noise[i] if noise[i] > CLEAN * spread[i] else 0.0,
                 bool(nonnegative[i]), s[:, i],
             )
             for i in range(series.n_states)

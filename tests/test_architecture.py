@@ -84,6 +84,8 @@ LAYERS: tuple[dict[str, str], ...] = (
                      "bench.workers",
         "bench.ablation": "bench.protocol bench.rows bench.run bench.summary",
         "bench.noise": "bench.rows bench.scores bench.summary bench.workers",
+        "bench.measured": "",
+        "bench.series_study": "bench.measured bench.rows bench.summary bench.workers",
         "bench.success": "bench.scoring", "bench.speed": "",
     },
     {

@@ -207,6 +207,32 @@ def fsir_noise(
 
 
 @bench.command()
+def series(
+    ids: Annotated[str | None, _flag("gause, covid-italy, covid-germany (default: all)")] = None,
+    data: Annotated[Path, _flag("folder of the measured tables (default: data)")] = Path("data"),
+    jobs: Annotated[int, _flag("fits side by side, one thread each (default: 1)")] = 1,
+    max_seconds: Annotated[float, _flag("time limit of a fit (default: 600)")] = 600.0,
+    seed: Seed = 0,
+    out: Folder = None,
+    quiet: Quiet = False,
+) -> None:
+    """Fit measured series beside the models that people use for them."""
+    chosen = _ids(ids)
+    from odediscovery.bench.series_study import markdown, run_cases
+    from odediscovery.progress import TerminalMonitor
+
+    folder = out or Path(f"bench-series-seed{seed}")
+    monitor = TerminalMonitor(quiet=quiet)
+    with monitor.shown():
+        rows = run_cases(chosen, data, folder, seed=seed, max_seconds=max_seconds, jobs=jobs,
+                         monitor=monitor, say=_sayer(quiet))  # fmt: skip
+    if not rows:
+        print(NOTHING)
+        return
+    _tell(markdown(rows), folder, bool(monitor.stopping()))
+
+
+@bench.command()
 def page(
     folders: Annotated[list[Path], typer.Argument(help="folders that a suite wrote")],
 ) -> None:
