@@ -73,16 +73,23 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
     q is 0 (the same noise everywhere) unless pseudo-residuals are clearly larger where the state
     is: their logarithms are compared with those of sigma(x), by absolute deviations from the
     median, which a few steep places cannot sway. In the same way each trajectory may have noise
-    of its own size instead.
+    of its own size instead. One in which a state never changes says nothing about the others,
+    and the 0 of a species that is absent has no noise.
     """
-    shapes = [np.ones_like(t.values) for t in series.trajectories]
+    whole = [np.ones_like(t.values) for t in series.trajectories]
     for i in range(series.n_states):
-        columns = [t.values[:, i] for t in series.trajectories]
+        changing = [k for k, t in enumerate(series.trajectories) if _changes(t.values[:, i])]
+        for shape, t in zip(whole, series.trajectories, strict=True):
+            shape[t.values[:, i] == 0.0, i] = float(_changes(t.values[:, i]))
+        shapes = [whole[k] for k in changing]
+        columns = [series.trajectories[k].values[:, i] for k in changing]
+        if not columns:
+            continue
         sizes = [local_size(y) for y in columns]
         mean = float(np.mean(np.concatenate(sizes) ** 2))
         logs, at = [], []
-        for t, y, size in zip(series.trajectories, columns, sizes, strict=True):
-            seen = np.isfinite(y)
+        for k, y, size in zip(changing, columns, sizes, strict=True):
+            t, seen = series.trajectories[k], np.isfinite(y)
             if seen.sum() >= 5:
                 e = _pseudo_residuals(t.time[seen], y[seen], 3)
                 middle = size[seen][2 : 2 + len(e)]
@@ -106,7 +113,12 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
             continue
         for shape, size in zip(shapes, sizes, strict=True):
             shape[:, i] = np.sqrt((1.0 - best) + best * size**2 / mean)
-    return tuple(shapes)
+    return tuple(whole)
+
+
+def _changes(y: Array) -> bool:
+    seen = y[np.isfinite(y)]
+    return bool(len(seen) and np.any(seen != seen[0]))
 
 
 def _spread(log_squares: Array, q: float, square: Array) -> float:
@@ -128,9 +140,9 @@ def estimate_noise(series: TimeSeries, shape: Sequence[Array] | None = None) -> 
     noise = np.zeros(series.n_states)
     spread = np.nanstd(np.concatenate([t.values for t in series.trajectories]), axis=0)
     for i in range(series.n_states):
-        seen = [np.isfinite(t.values[:, i]) for t in series.trajectories]
         runs = [(t.time[k], t.values[k, i], s[k, i])
-                for t, s, k in zip(series.trajectories, shape, seen, strict=True)]  # fmt: skip
+                for t, s in zip(series.trajectories, shape, strict=True)
+                for k in [np.isfinite(t.values[:, i])] if _changes(t.values[:, i])]  # fmt: skip
         noise[i] = _pseudo_noise(runs)
         # Of many samples the pseudo-residuals tell enough.
         if noise[i] > NOISY * spread[i] and all(5 <= len(t) <= FACTORED for t, _, _ in runs):
