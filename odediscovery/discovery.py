@@ -68,9 +68,9 @@ def discover(
         FitError: no law could be integrated through the data.
     """
     settings = (settings or Settings()).checked()
-    series, later = split(series, settings.holdout)
-    found = _found(series, settings, monitor or Monitor(settings.max_seconds))
-    return found if later is None else continued(found, later)
+    earlier, later = split(series, settings.holdout)
+    found = _found(earlier, settings, monitor or Monitor(settings.max_seconds))
+    return found if later is None else continued(found, earlier, later)
 
 
 def _found(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:

@@ -6,12 +6,18 @@ over all held-out values of all states and trajectories, in the units of the dat
 about its own mean over the held-out samples (variance weighted, like the R2 of the fit). x_sim
 starts at the fitted start values, at the first time of the trajectory, and goes through the
 whole time: what the equations lose on the way is lost here too. Below 0 the mean of the held-out
-values, which nobody knew before, would have been nearer.
+values, which nobody knew before, would have been nearer: easily so where they hardly change. So
+
+    off = sqrt(mean (x - x_sim)^2 / variance of the fitted values),    states summed up
+
+is told too, beside that of the last fitted values, if they stayed. Equations that are farther off
+than these, and clearly off, do not hold at later times and are refused.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -22,6 +28,8 @@ from odediscovery.series import LEAST_VALUES, TimeSeries
 
 # Fewer samples than this have no variance.
 LEAST_HELD = 2
+# Error, as a share of the spread of the fitted values, from which on equations may be refused.
+CLEARLY_OFF = 0.05
 
 
 def split(series: TimeSeries, share: float) -> tuple[TimeSeries, TimeSeries | None]:
@@ -77,7 +85,7 @@ def _check(earlier: TimeSeries, later: TimeSeries, share: float) -> None:
                              "least 2 are needed; keep less back")  # fmt: skip
 
 
-def r2_of(later: TimeSeries, continued: list[Array]) -> tuple[float, Array]:
+def r2_of(later: TimeSeries, continued: Sequence[Array]) -> tuple[float, Array]:
     """R2 of what continues a series, over all states and of each alone [states].
 
     Args:
@@ -120,24 +128,60 @@ def continuations(found: Discovery, later: TimeSeries) -> list[Array]:
     return ends
 
 
-def continued(found: Discovery, later: TimeSeries) -> Discovery:
-    """The result with its R2 on held-out samples, and a sentence about it.
+def off_by(earlier: TimeSeries, later: TimeSeries, ends: Sequence[Array]) -> float:
+    """Root of the mean squared error over held-out samples, over the spread of the fitted ones.
 
     Args:
-        found: fitted to what was measured before.
+        ends: states at the held-out times, [samples, states] a trajectory.
+    """
+    before, after = (np.concatenate([t.values for t in part.trajectories])
+                     for part in (earlier, later))  # fmt: skip
+    with np.errstate(divide="ignore", invalid="ignore"):
+        squares = np.nanmean(np.square(np.concatenate(ends) - after), axis=0)
+        return float(np.sqrt(squares.sum() / np.nanvar(before, axis=0).sum()))
+
+
+def staying(earlier: TimeSeries, later: TimeSeries) -> list[Array]:
+    """The last fitted value of each state at all held-out times, as if nothing changed any more."""
+    ends = []
+    for run, rest in zip(earlier.trajectories, later.trajectories, strict=True):
+        last = [column[np.isfinite(column)][-1:] for column in run.values.T]
+        values = [float(value[0]) if len(value) else np.nan for value in last]
+        ends.append(np.tile(values, (len(rest.time), 1)))
+    return ends
+
+
+def continued(found: Discovery, earlier: TimeSeries, later: TimeSeries) -> Discovery:
+    """The result with its R2 on held-out samples, a sentence about it, and the verdict.
+
+    Args:
+        found: fitted to `earlier`.
         later: the held-out samples.
     """
-    whole, each = r2_of(later, continuations(found, later))
+    ends = continuations(found, later)
+    whole, each = r2_of(later, ends)
     count = sum(len(run.time) for run in later.trajectories)
+    text = f"{count} samples were kept back: the equations "
+    if not all(np.isfinite(x).all() for x in ends):
+        text += "cannot be continued over them"
+        return dataclasses.replace(found, outcome=_refused(found),
+                                   messages=(*found.messages, text))  # fmt: skip
     told = ", ".join(f"{state} {_number(r2)}" for state, r2 in zip(later.states, each, strict=True))
-    text = f"{count} samples were kept back: the equations continued over them have "
-    text += f"R2 = {_number(whole)}" + (f" ({told})" if len(each) > 1 else "")
-    if np.isneginf(whole):
-        text = f"{count} samples were kept back: the equations cannot be continued over them"
-    elif whole < 0.0:
-        text += ", less than their own mean: they say nothing about later times"
+    off, still = off_by(earlier, later, ends), off_by(earlier, later, staying(earlier, later))
+    text += f"continued over them have R2 = {_number(whole)}"
+    text += f" ({told})" * (len(each) > 1)
+    text += f"; they are off by {off:.2g} of the spread of the fitted ones, the last values by "
+    text += f"{still:.2g} if they stayed"
+    outcome = found.outcome
+    if off > max(still, CLEARLY_OFF):
+        outcome = _refused(found)
+        text += ": no law of later times"
     return dataclasses.replace(found, r2_heldout=whole if np.isfinite(whole) else None,
-                               messages=(*found.messages, text))  # fmt: skip
+                               outcome=outcome, messages=(*found.messages, text))  # fmt: skip
+
+
+def _refused(found: Discovery) -> str:
+    return "poor-fit" if found.outcome == "converged" else found.outcome
 
 
 def _number(r2: float) -> str:

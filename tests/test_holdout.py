@@ -15,7 +15,7 @@ from odediscovery.cli import main
 from odediscovery.discovery import discover
 from odediscovery.equations import Equations
 from odediscovery.errors import InputError
-from odediscovery.holdout import continuations, continued, r2_of, split
+from odediscovery.holdout import continuations, continued, off_by, r2_of, split, staying
 from odediscovery.result import Discovery
 from odediscovery.series import TimeSeries, write_csv
 from odediscovery.settings import settings_for
@@ -84,18 +84,38 @@ def test_equations_that_blow_up_have_no_score() -> None:
     names = list(found.equations.states)
     wild = Equations.parse(names, dict.fromkeys(names, "S**2"))
     later = TimeSeries.from_arrays(300.0 + np.arange(4), np.eye(4, 3), names)
-    after = continued(dataclasses.replace(found, equations=wild), later)
-    assert after.r2_heldout is None
+    after = continued(dataclasses.replace(found, equations=wild), found.series, later)
+    assert after.r2_heldout is None and after.outcome == "poor-fit"
     assert "cannot be continued" in after.messages[-1]
 
 
-def test_a_poor_continuation_is_called_so() -> None:
-    found = discovery()
-    times = np.array([210.0, 220.0, 230.0, 250.0])
-    values = found.simulate(times=np.array([0.0, *times]))[1:] * [1.0, 5.0, 1.0]
-    after = continued(found, TimeSeries.from_arrays(times, values, ["S", "I", "R"]))
-    assert after.r2_heldout is not None and after.r2_heldout < 0
-    assert "say nothing about later times" in after.messages[-1]
+@pytest.mark.parametrize(
+    ("factor", "outcome", "said"),
+    [(1.0, "converged", "R2 = 1.000"), (1.05, "converged", "if they stayed"),
+     (8.0, "poor-fit", "no law of later times")],
+)  # fmt: skip
+def test_equations_farther_off_than_the_last_values_are_refused(
+    factor: float, outcome: str, said: str
+) -> None:
+    found, times = discovery(), np.array([210.0, 220.0, 230.0, 250.0])
+    ends = found.simulate(times=np.array([0.0, *times]))[1:]
+    later = TimeSeries.from_arrays(times, ends, ["S", "I", "R"])
+    texts = found.equations.texts()
+    wrong = Equations.parse(["S", "I", "R"], texts | {"I": f"{factor} * ({texts['I']})"})
+    after = continued(dataclasses.replace(found, equations=wrong), found.series, later)
+    assert after.outcome == outcome and said in after.messages[-1]
+    stopped = dataclasses.replace(found, equations=wrong, outcome="stopped")
+    assert continued(stopped, found.series, later).outcome == "stopped"
+
+
+def test_the_last_measured_values_stay_and_errors_are_shares_of_the_spread() -> None:
+    gaps = np.array([[0.0, 1.0], [2.0, 1.0], [4.0, 3.0], [6.0, np.nan], [3.0, 3.0]])
+    earlier = TimeSeries.from_arrays(np.arange(5.0), gaps)
+    later = TimeSeries.from_arrays(np.arange(5.0, 9.0), np.full((4, 2), 4.0))
+    assert staying(earlier, later)[0].tolist() == [[3.0, 3.0]] * 4
+    spread = np.sqrt(np.var([0.0, 2.0, 4.0, 6.0, 3.0]) + np.var([1.0, 1.0, 3.0, 3.0]))
+    off = off_by(earlier, later, staying(earlier, later))
+    assert off == pytest.approx(np.sqrt(2.0) / spread)
 
 
 def test_discover_fits_the_first_part_and_scores_the_last() -> None:

@@ -27,7 +27,7 @@ from odediscovery.bench.workers import Failure, in_processes
 from odediscovery.discovery import discover
 from odediscovery.equations import Equations
 from odediscovery.errors import InputError, unknown_name
-from odediscovery.holdout import r2_of, split
+from odediscovery.holdout import off_by, r2_of, split
 from odediscovery.monitor import Monitor
 from odediscovery.powersum import Array
 from odediscovery.series import TimeSeries, Trajectory, write_csv
@@ -171,16 +171,8 @@ def _scored(sides: Sides, solution: Callable[[Trajectory, Array], Array]) -> Row
     if later is not None:
         ends = paths(later)
         whole, each = r2_of(later, ends)
-        told |= {"r2_heldout": _finite(whole), "off": _finite(_off(earlier, later, ends))}
+        told |= {"r2_heldout": _finite(whole), "off": _finite(off_by(earlier, later, ends))}
     return told | {"each": {s: _finite(r2) for s, r2 in zip(earlier.states, each, strict=True)}}
-
-
-def _off(earlier: TimeSeries, later: TimeSeries, ends: list[Array]) -> float:
-    """Error over held-out samples as a share of the spread of the fitted ones."""
-    before, after = (np.concatenate([t.values for t in part.trajectories])
-                     for part in (earlier, later))  # fmt: skip
-    error = np.nanmean((np.concatenate(ends) - after) ** 2, axis=0).sum()
-    return float(np.sqrt(error / np.nanvar(before, axis=0).sum()))
 
 
 def _finite(value: float) -> float | None:
