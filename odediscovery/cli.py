@@ -85,7 +85,7 @@ def fit(
     data: DataFile,
     time: Annotated[str | None, _flag("column of times", "t, time or the first")] = None,
     states: Annotated[str | None, _flag("columns to model: S,I,R", "all other numbers")] = None,
-    group: Annotated[str | None, _flag("column that tells trajectories apart")] = None,
+    group: Annotated[str | None, _flag("columns that tell trajectories apart: a,b")] = None,
     sigma_columns: Annotated[str | None, _flag("columns of error bars: S=S_sd,I=I_sd")] = None,
     noise_level: Annotated[str | None, _flag("known noise, in the states' units: S=2")] = None,
     recipe: Annotated[str, _setting("recipe")] = "default",

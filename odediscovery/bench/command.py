@@ -229,7 +229,7 @@ def series(
     if not rows:
         print(NOTHING)
         return
-    _tell(markdown(rows), folder, bool(monitor.stopping()))
+    _tell(markdown(rows, seed, max_seconds), folder, bool(monitor.stopping()))
 
 
 @bench.command()

@@ -198,11 +198,12 @@ def fitted_numbers(found: Equations) -> int | None:
     return int(free.sum() + exponents.sum())
 
 
-def markdown(rows: Sequence[Row]) -> str:
+def markdown(rows: Sequence[Row], seed: int, max_seconds: float) -> str:
     """A line a series and method, then what was found and what its reader should know."""
+    command = f"`odediscovery bench series --seed {seed} --max-seconds {max_seconds:g}`"
     header = ("series", "method", "constants", "R2", "R2 held out", "off", "R2 of each state",
               "outcome", "s")  # fmt: skip
-    parts = ["# series", table(header, [_line(row) for row in rows]),
+    parts = ["# series", command, table(header, [_line(row) for row in rows]),
              "R2 of each state is that of the samples kept back, where there are any; `off` is "
              "their error over the spread of those fitted."]  # fmt: skip
     for row in (row for row in rows if row["equations"] or row["notes"]):
