@@ -83,7 +83,7 @@ def fit(
     data: DataFile,
     time: Annotated[str | None, _flag("column of times", "t, time or the first")] = None,
     states: Annotated[str | None, _flag("columns to model: S,I,R", "all other numbers")] = None,
-    group: Annotated[str | None, _flag("column that tells trajectories apart")] = None,
+    group: Annotated[str | None, _flag("columns that tell trajectories apart: a,b")] = None,
     sigma_columns: Annotated[str | None, _flag("columns of error bars: S=S_sd,I=I_sd")] = None,
     noise_level: Annotated[str | None, _flag("known noise, in the states' units: S=2")] = None,
     inputs: Annotated[str | None, _flag("columns that act on the states: T,force; or t")] = None,
@@ -93,6 +93,7 @@ def fit(
     members: Annotated[int | None, _setting("members")] = None,
     hidden: Annotated[int | None, _setting("hidden")] = None,
     max_seconds: Annotated[float | None, _setting("max_seconds")] = None,
+    holdout: Annotated[float | None, _setting("holdout")] = None,
     threads: Annotated[int | None, _setting("threads")] = None,
     unit: Annotated[str | None, _setting("unit")] = None,
     grow: Annotated[bool | None, _setting("grow")] = None,
@@ -117,7 +118,7 @@ def fit(
         threads=threads, unit=unit, grow=grow, l1=l1, adam_steps=adam_steps,
         learning_rate=learning_rate, lbfgs_steps=lbfgs_steps, prune_long=prune_long, known=known,
         conserve=conserve, hidden_states=_names(hidden_states), forbid=forbid, bounds=bounds,
-        integer_exponents=integer_exponents,
+        integer_exponents=integer_exponents, holdout=holdout,
     )  # fmt: skip
     acting = _names(inputs), _names(held_inputs)
     series = _measured(data, time, states, group, sigma_columns, noise_level, acting)

@@ -20,6 +20,7 @@ from odediscovery.conclusion import conclude, constants, finished
 from odediscovery.cost import Free, none_free, price
 from odediscovery.errors import FitError, InputError
 from odediscovery.hidden import revealed, with_hidden
+from odediscovery.holdout import continued, split
 from odediscovery.inputs import augmented, check_known, measured
 from odediscovery.judge import Candidate, Judged, choose, judged, score, shortlist
 from odediscovery.knowledge import Knowledge, knowledge
@@ -28,7 +29,7 @@ from odediscovery.monitor import Monitor
 from odediscovery.openness import undecided
 from odediscovery.polish import Polished, polish
 from odediscovery.powersum import Array, PowerSum
-from odediscovery.prepare import Prepared, pooled, prepare
+from odediscovery.prepare import Prepared, pooled, prepare, redundant
 from odediscovery.published import RECIPES, published
 from odediscovery.result import Discovery
 from odediscovery.search import BRIEF, TURNS, confirmed, search, window_length
@@ -65,11 +66,16 @@ def discover(
         monitor: hears the progress and can stop the work; the best so far comes back.
 
     Raises:
-        InputError: a setting is out of range.
+        InputError: a setting is out of range, or `holdout` leaves too few samples.
         FitError: no law could be integrated through the data.
     """
     settings = (settings or Settings()).checked()
-    monitor = monitor or Monitor(settings.max_seconds)
+    earlier, later = split(series, settings.holdout)
+    found = _found(earlier, settings, monitor or Monitor(settings.max_seconds))
+    return found if later is None else continued(found, earlier, later)
+
+
+def _found(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
     torch.set_num_threads(settings.threads or THREADS)
     if series.inputs and settings.recipe in RECIPES:
         raise InputError(f"inputs ({', '.join(series.inputs)}) need --recipe default: the "
@@ -113,9 +119,15 @@ def informed(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Prepar
     check_known(known, whole)
     whole = revealed(whole, settings.hidden_states, known)
     prepared = prepare(whole)
-    if not known.empty:
-        scaled = known.rescaled(prepared.scale.state, prepared.scale.time)
-        prepared = dataclasses.replace(prepared, knowledge=scaled, given=known)
+    spared = redundant(prepared) & (settings.recipe not in RECIPES)
+    imposed = known.without(spared)
+    if not imposed.empty:
+        scaled = imposed.rescaled(prepared.scale.state, prepared.scale.time)
+        prepared = dataclasses.replace(prepared, knowledge=scaled, given=imposed)
+    notes = [f"{whole.states[i]} hardly changes and follows from the other states: terms with it "
+              "could not be told from terms without, so there are none"
+              for i in np.flatnonzero(spared & ~known.mentioned)]  # fmt: skip
+    prepared = dataclasses.replace(prepared, messages=(*prepared.messages, *notes))
     return measured(whole), prepared, known
 
 

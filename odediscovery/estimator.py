@@ -35,8 +35,9 @@ Array = NDArray[np.float64]
 # search cannot rank means over folds; so low that one such fold decides against a candidate.
 LOWEST_SCORE = -1e6
 
-# An estimator knows as many states as X has columns.
-_DEFAULTS = {f.name: f.default for f in dataclasses.fields(Settings) if f.name != "hidden_states"}
+# An estimator knows as many states as X has columns, and scikit-learn keeps samples back itself.
+_DEFAULTS = {f.name: f.default for f in dataclasses.fields(Settings)
+             if f.name not in ("hidden_states", "holdout")}  # fmt: skip
 
 
 class ODEDiscovery(BaseEstimator):  # type: ignore[misc]

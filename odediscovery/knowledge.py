@@ -76,6 +76,16 @@ class Knowledge:
         """Equations that follow from the others' by the conserved sums [states]."""
         return np.asarray(self.mix.diagonal() == 0)
 
+    @property
+    def mentioned(self) -> Mask:
+        """States that known terms need [states]."""
+        return np.asarray((self._given.exponents != 0).any(axis=0))
+
+    def without(self, states: Mask) -> Knowledge:
+        """The same, and these states appear in no equation, unless known terms need them."""
+        taken = states & ~self.mentioned
+        return dataclasses.replace(self, forbidden=self.forbidden | taken)
+
     def rescaled(self, scale: Array, time_scale: float) -> Knowledge:
         """The same for x' = x / scale [states] and t' = t / time_scale: exponents stay.
 

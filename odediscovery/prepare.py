@@ -37,6 +37,8 @@ PROMINENT = 0.2
 # Multiples of the noise by which samples spread along a linear relation at most, and across it at
 # least.
 ALONG, ACROSS = 1.2, 20.0
+# Standard deviation of a state, as a share of its mean, up to which its powers are straight lines.
+FLAT = 0.01
 # Relative accuracy of the solvers that judge; nothing below it is evidence.
 INTEGRATION = 1e-8
 
@@ -299,3 +301,20 @@ def linear_relation(p: Prepared) -> tuple[Array, float] | None:
     # What is smaller than this is noise of the direction itself.
     c = np.where(np.abs(c / largest) > 1e-3, c / largest, 0.0)
     return c, d / float(largest)
+
+
+def redundant(p: Prepared) -> NDArray[np.bool_]:
+    """A state that equations in noise do without, if there is one [states].
+
+    It hardly changes, x = m (1 + d), so that every power of it is a straight line,
+    x^w = m^w (1 + w d + O(d^2)), and the linear relation of all samples says which one: of the
+    others. With it every law could be written in many ways, as differences of large terms.
+    """
+    found: NDArray[np.bool_] = np.zeros(p.data.n_states, dtype=bool)
+    relation = None if p.clean else linear_relation(p)
+    if relation is not None:
+        values = pooled(p.data)
+        share = np.nanstd(values, axis=0) / np.maximum(np.abs(np.nanmean(values, axis=0)), 1e-300)
+        share[relation[0] == 0.0] = np.inf
+        found[np.argmin(share)] = share.min() < FLAT
+    return found

@@ -34,6 +34,7 @@ class Settings:
     members: int = _option(16, "networks trained side by side from random starts; 0 for none")
     hidden: int = _option(8, "hidden units of a network: an upper bound of distinct monomials")
     max_seconds: float | None = _option(None, "stop after this many seconds with the best so far")
+    holdout: float = _option(0.0, "share of each trajectory's time kept back at its end, to score")
     threads: int | None = _option(None, "processor threads (default: 1, fastest for usual sizes)")
     unit: str = _option("RealNPU", "power unit of the first layer: RealNPU, NPU or Dense")
     grow: bool = _option(True, "start some members from laws found on the integral form")
@@ -105,6 +106,7 @@ UNITS = ("RealNPU", "NPU", "Dense")
 LIMITS: Mapping[str, tuple[float, float]] = {
     "members": (0, 10_000), "hidden": (1, 200), "adam_steps": (0, 10_000_000),
     "lbfgs_steps": (0, 1_000_000), "seed": (0, 2**63 - 1), "l1": (0.0, 1e6),
+    "holdout": (0.0, 0.9),
 }  # fmt: skip
 MOST_THREADS = 1024
 

@@ -91,6 +91,11 @@ class Signal:
         """Some of its samples."""
         return Signal(self.times[samples], self.values[samples], self.held)
 
+    def joined(self, later: Signal) -> Signal:
+        """The same with what acts at later times."""
+        return Signal(np.concatenate([self.times, later.times]),
+                      np.vstack([self.values, later.values]), self.held)  # fmt: skip
+
     def scaled(self, size: Array, time: float) -> Signal:
         """The same for u' = u / size [inputs] and t' = t / time."""
         return Signal(self.times / time, self.values / size, self.held)

@@ -19,7 +19,7 @@ from odediscovery.series import TimeSeries, Trajectory
 
 # Median of |e| for a standard normal e.
 NORMAL_MEDIAN = 0.6744897501960817
-# Noise below this share of a state's rms is taken as none: the data are used as they are.
+# Noise below this share of a state's spread is taken as none: the data are used as they are.
 CLEAN = 1e-5
 # Above this share of a state's spread there is noise; and inflations of its spline estimates.
 NOISY, INFLATIONS = 0.003, (1.0, 1.2)
@@ -73,16 +73,23 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
     q is 0 (the same noise everywhere) unless pseudo-residuals are clearly larger where the state
     is: their logarithms are compared with those of sigma(x), by absolute deviations from the
     median, which a few steep places cannot sway. In the same way each trajectory may have noise
-    of its own size instead.
+    of its own size instead. One in which a state never changes says nothing about the others,
+    and the 0 of a species that is absent has no noise.
     """
-    shapes = [np.ones_like(t.values) for t in series.trajectories]
+    whole = [np.ones_like(t.values) for t in series.trajectories]
     for i in range(series.n_states):
-        columns = [t.values[:, i] for t in series.trajectories]
+        changing = [k for k, t in enumerate(series.trajectories) if _changes(t.values[:, i])]
+        for shape, t in zip(whole, series.trajectories, strict=True):
+            shape[t.values[:, i] == 0.0, i] = float(_changes(t.values[:, i]))
+        shapes = [whole[k] for k in changing]
+        columns = [series.trajectories[k].values[:, i] for k in changing]
+        if not columns:
+            continue
         sizes = [local_size(y) for y in columns]
         mean = float(np.mean(np.concatenate(sizes) ** 2))
         logs, at = [], []
-        for t, y, size in zip(series.trajectories, columns, sizes, strict=True):
-            seen = np.isfinite(y)
+        for k, y, size in zip(changing, columns, sizes, strict=True):
+            t, seen = series.trajectories[k], np.isfinite(y)
             if seen.sum() >= 5:
                 e = _pseudo_residuals(t.time[seen], y[seen], 3)
                 middle = size[seen][2 : 2 + len(e)]
@@ -106,7 +113,12 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
             continue
         for shape, size in zip(shapes, sizes, strict=True):
             shape[:, i] = np.sqrt((1.0 - best) + best * size**2 / mean)
-    return tuple(shapes)
+    return tuple(whole)
+
+
+def _changes(y: Array) -> bool:
+    seen = y[np.isfinite(y)]
+    return bool(len(seen) and np.any(seen != seen[0]))
 
 
 def _spread(log_squares: Array, q: float, square: Array) -> float:
@@ -128,9 +140,9 @@ def estimate_noise(series: TimeSeries, shape: Sequence[Array] | None = None) -> 
     noise = np.zeros(series.n_states)
     spread = np.nanstd(np.concatenate([t.values for t in series.trajectories]), axis=0)
     for i in range(series.n_states):
-        seen = [np.isfinite(t.values[:, i]) for t in series.trajectories]
         runs = [(t.time[k], t.values[k, i], s[k, i])
-                for t, s, k in zip(series.trajectories, shape, seen, strict=True)]  # fmt: skip
+                for t, s in zip(series.trajectories, shape, strict=True)
+                for k in [np.isfinite(t.values[:, i])] if _changes(t.values[:, i])]  # fmt: skip
         noise[i] = _pseudo_noise(runs)
         # Of many samples the pseudo-residuals tell enough.
         if noise[i] > NOISY * spread[i] and all(5 <= len(t) <= FACTORED for t, _, _ in runs):
@@ -274,19 +286,18 @@ def smooth(
     """The series without noise and gaps: cubic smoothing splines by generalised cross-validation.
 
     Args:
-        noise: from `estimate_noise`, [states]; states with noise below `CLEAN` of their rms
-            keep their samples, and only gaps are filled.
+        noise: from `estimate_noise`, [states]; states with noise below `CLEAN` of their
+            spread keep their samples, and only gaps are filled.
         nonnegative: bool [states]; these states are bounded at 0.
         shape: from `relative_noise`; noisier samples weigh less.
     """
     shape = shape or [np.ones_like(t.values) for t in series.trajectories]
-    values = np.concatenate([t.values for t in series.trajectories])
-    rms = np.sqrt(np.nanmean(values**2, axis=0))
+    spread = np.nanstd(np.concatenate([t.values for t in series.trajectories]), axis=0)
     trajectories = []
     for t, s in zip(series.trajectories, shape, strict=True):
         columns = [
             _smooth_state(
-                t.time, t.values[:, i], noise[i] if noise[i] > CLEAN * rms[i] else 0.0,
+                t.time, t.values[:, i], noise[i] if noise[i] > CLEAN * spread[i] else 0.0,
                 bool(nonnegative[i]), s[:, i],
             )
             for i in range(series.n_states)

@@ -37,7 +37,7 @@ LAYERS: tuple[dict[str, str], ...] = (
         "smoothing": "series", "statements": "equations expressions",
         "knowledge": "equations expressions statements",
         "prepare": "knowledge series smoothing", "agreement": "cost prepare",
-        "hidden": "knowledge series statements table",
+        "hidden": "knowledge series statements table", "holdout": "result series",
         "inputs": "knowledge series sheets table",
     },
     {
@@ -94,6 +94,8 @@ LAYERS: tuple[dict[str, str], ...] = (
         "bench.gaps": "bench.draws bench.noise bench.rows bench.scoring bench.summary",
         "bench.coverage": "bench.draws bench.noise bench.rows bench.summary",
         "bench.lawless": "bench.draws bench.rows bench.summary",
+        "bench.measured": "",
+        "bench.series_study": "bench.measured bench.rows bench.summary bench.workers",
         "bench.success": "bench.scoring", "bench.speed": "",
     },
     {

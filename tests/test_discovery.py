@@ -12,10 +12,11 @@ from odediscovery import (
     discover,
     get_system,
     load_csv,
+    settings_for,
     simulate_system,
 )
 from odediscovery.bench.scoring import same_terms
-from odediscovery.discovery import lost
+from odediscovery.discovery import informed, lost
 from odediscovery.judge import Candidate
 from odediscovery.powersum import PowerSum
 from odediscovery.prepare import prepare
@@ -134,3 +135,20 @@ def test_chaos_in_noise_is_lost_and_an_oscillation_is_not() -> None:
             prepared, [Candidate(scaled, prepared.initial, 1.0, 0, whole)], window_length(prepared)
         )
     assert told == {"lorenz": True, "lotka-volterra": False}
+
+
+def test_a_state_that_hardly_changes_is_in_no_equation_unless_known_terms_need_it() -> None:
+    t, random = np.arange(60.0), np.random.default_rng(0)
+    ill = 300.0 / np.cosh(0.1 * (t - 30.0)) ** 2 + random.normal(0.0, 3.0, 60)
+    removed = 1000.0 / (1.0 + np.exp(5.0 - 0.2 * t)) + random.normal(0.0, 3.0, 60)
+    values = np.column_stack([1e6 - ill - removed, ill, removed])
+    series = TimeSeries.from_arrays(t, values, ["S", "I", "R"])
+    _, p, known = informed(series, settings_for(conserve=["S + I + R"]))
+    assert p.knowledge is not None and p.knowledge.forbidden[:, 0].all()
+    assert not p.knowledge.forbidden[:, 1:].any()
+    assert "S hardly changes and follows from the other states" in p.messages[0]
+    assert known.sentences() == ["S + I + R is kept exactly"]  # what the user said, no more
+    _, p, _ = informed(series, settings_for(known=["S' = -1e-6*S*I + ?"]))
+    assert p.knowledge is not None and not p.knowledge.forbidden.any() and not p.messages
+    _, p, _ = informed(series, settings_for("paper"))
+    assert p.knowledge is None and not p.messages

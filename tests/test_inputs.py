@@ -395,3 +395,14 @@ def test_what_is_known_may_name_inputs() -> None:
     found = discover(series, Settings(members=0, known=("x' = 0.8*u + ?",)))
     assert terms_of(found, 0) == {(1.0, 0.0): -0.5, (0.0, 1.0): 0.8}
     assert "is given" in " ".join(found.messages)
+
+
+def test_equations_are_continued_over_samples_kept_back_with_their_inputs() -> None:
+    t = np.linspace(0.0, 20.0, 61)
+    u = 1.5 + np.sin(0.7 * t)
+    signal = Signal(t, u[:, None], np.array([False]))
+    x = Equations.parse(["x"], {"x": "0.8*u - 0.5*x"}, inputs=["u"]).simulate(
+        [2.0], t, inputs=signal)  # fmt: skip
+    table = TimeSeries.from_arrays(t, np.hstack([x, u[:, None]]), ["x", "u"])
+    found = discover(with_inputs(table, ["u"]), Settings(members=0, holdout=0.3))
+    assert found.r2_heldout is not None and found.r2_heldout > 0.999

@@ -363,3 +363,15 @@ def test_hostile_texts(text: str) -> None:
         except InputError as error:
             assert len(str(error)) < 1000
         assert time.perf_counter() - start < 5.0
+
+
+def test_states_to_do_without_appear_only_where_they_are_known() -> None:
+    told = knowledge(["S", "I", "R"], known=["S' = -2*S*I + ?"], conserve=["S + I + R"])
+    assert told.mentioned.tolist() == [True, True, False]
+    needed = told.without(np.array([True, False, True]))
+    assert needed.forbidden.tolist() == [[False, False, True]] * 3
+    law = PowerSum(np.ones((3, 3)), np.eye(3))
+    terms = {tuple(w) for w in needed.impose(law).exponents.tolist()}
+    assert terms == {(1.0, 1.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)}
+    # What is tied by a sum stays tied, and nobody said anything of its equation.
+    np.testing.assert_array_equal(needed.mix, told.mix)

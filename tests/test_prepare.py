@@ -7,7 +7,14 @@ import pytest
 
 from odediscovery.errors import InputError
 from odediscovery.powersum import Array
-from odediscovery.prepare import INTEGRATION, Prepared, pooled, prepare, resolution
+from odediscovery.prepare import (
+    INTEGRATION,
+    Prepared,
+    pooled,
+    prepare,
+    redundant,
+    resolution,
+)
 from odediscovery.series import TimeSeries
 
 T = np.linspace(0.0, 10.0, 101)
@@ -123,3 +130,35 @@ def test_numbers_that_cannot_be_multiplied_are_refused(size: float) -> None:
     values = size * np.exp(-np.arange(8.0))[:, None]
     with pytest.raises(InputError, match="change its unit"):
         prepare(TimeSeries.from_arrays(np.arange(8.0), values, ["x"]))
+
+
+def epidemic(population: float, sigma: float) -> list[Array]:
+    """S, I and R of a wave that a thousand catch, S told by the others."""
+    removed = 1000.0 / (1.0 + np.exp(5.0 - T)) + noise(sigma)
+    ill = 300.0 / np.cosh(0.5 * (T - 5.0)) ** 2 + noise(sigma, 1)
+    return [population - ill - removed, ill, removed]
+
+
+@pytest.mark.parametrize(
+    ("population", "sigma", "spared"),
+    [(1e6, 5.0, True), (2000.0, 5.0, False), (1e6, 0.0, False)],
+)
+def test_a_state_that_others_tell_and_that_hardly_changes_is_redundant_in_noise(
+    population: float, sigma: float, spared: bool
+) -> None:
+    p = prepared(*epidemic(population, sigma))
+    assert redundant(p).tolist() == [spared, False, False]
+
+
+def test_a_state_that_hardly_changes_is_needed_where_no_other_tells_it() -> None:
+    kelvin = 290.0 + 3.0 * np.exp(-0.3 * T) + noise(0.02)
+    assert not redundant(prepared(kelvin, 5.0 * np.exp(-T) + noise(0.02, 1))).any()
+
+
+def test_noise_is_small_against_changes_not_against_size() -> None:
+    changes = 100.0 * np.sin(T) + noise(10.0)
+    small, large = prepared(changes), prepared(1e8 + changes)
+    for p in (small, large):
+        smooth = pooled(p.smooth)[:, 0] * p.scale.state[0]
+        off = smooth - smooth.mean() - (100.0 * np.sin(T) - 100.0 * np.sin(T).mean())
+        assert np.sqrt(np.mean(off**2)) < 5.0

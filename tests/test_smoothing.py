@@ -157,3 +157,21 @@ def test_trajectories_may_have_noise_of_their_own_size() -> None:
     assert all(np.ptp(s) == 0.0 for s in shape)
     found = estimate_noise(seen, shape)[0] * np.array([s[0, 0] for s in shape])
     np.testing.assert_allclose(found, [0.02, 0.2], rtol=0.25)
+
+
+def test_an_absent_species_tells_nothing_of_the_noise_of_others() -> None:
+    random = np.random.default_rng(5)
+    grown = [50.0 / (1.0 + 20.0 * np.exp(-0.5 * EVEN)) for _ in range(2)]
+    noisy = [y + random.normal(0.0, 2.0, len(EVEN)) for y in grown]
+    alone = TimeSeries.from_arrays([EVEN, EVEN], noisy, ["x"])
+    absent = TimeSeries.from_arrays([EVEN, EVEN, EVEN], [*noisy, np.zeros(len(EVEN))], ["x"])
+    first, second, third = relative_noise(absent)
+    assert (first == 1.0).all() and (second == 1.0).all() and (third == 0.0).all()
+    shape = relative_noise(absent)
+    assert estimate_noise(absent, shape) == pytest.approx(estimate_noise(alone))
+    assert estimate_noise(absent) == pytest.approx(estimate_noise(alone))
+    assert estimate_noise(alone)[0] == pytest.approx(2.0, rel=0.3)
+    # A gap says nothing either.
+    noisy[0][:3] = np.nan
+    gaps = TimeSeries.from_arrays([EVEN, EVEN, EVEN], [*noisy, np.full(len(EVEN), 7.0)], ["x"])
+    assert all((shape == 1.0).all() for shape in relative_noise(gaps))

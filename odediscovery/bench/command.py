@@ -179,6 +179,32 @@ def ablation(
 
 
 @bench.command()
+def series(
+    ids: Annotated[str | None, flag("gause, covid-italy, covid-germany (default: all)")] = None,
+    data: Annotated[Path, flag("folder of the measured tables (default: data)")] = Path("data"),
+    jobs: Annotated[int, flag("fits side by side, one thread each (default: 1)")] = 1,
+    max_seconds: Annotated[float, flag("time limit of a fit (default: 600)")] = 600.0,
+    seed: Seed = 0,
+    out: Folder = None,
+    quiet: Quiet = False,
+) -> None:
+    """Fit measured series beside the models that people use for them."""
+    chosen = _ids(ids)
+    from odediscovery.bench.series_study import markdown, run_cases
+    from odediscovery.progress import TerminalMonitor
+
+    folder = out or Path(f"bench-series-seed{seed}")
+    monitor = TerminalMonitor(quiet=quiet)
+    with monitor.shown():
+        rows = run_cases(chosen, data, folder, seed=seed, max_seconds=max_seconds, jobs=jobs,
+                         monitor=monitor, say=sayer(quiet))  # fmt: skip
+    if not rows:
+        print(NOTHING)
+        return
+    tell(markdown(rows, seed, max_seconds), folder, bool(monitor.stopping()))
+
+
+@bench.command()
 def page(
     folders: Annotated[list[Path], typer.Argument(help="folders that a suite wrote")],
 ) -> None:
