@@ -18,9 +18,9 @@ import numpy as np
 from scipy.integrate import odeint
 from scipy.optimize import least_squares
 
-from odediscovery.polish import DONE
 from odediscovery.powersum import Array
 from odediscovery.series import TimeSeries, load_csv
+from odediscovery.solutions import DONE
 
 # Starts of a least-squares fit, and the most evaluations of each.
 STARTS, MOST = 12, 200
