@@ -31,6 +31,8 @@ OUTLYING = 3.0
 # (logarithm), and how many of them are needed to tell.
 SHARES = (0.5, 0.8, 0.9, 0.97, 0.99, 0.999, 0.9999, 0.999999)
 CLEARLY, FEW = 6.0, 30
+# Variance of the median logarithm of squared pseudo-residuals, times their number (measured).
+LEVEL_SPREAD = 12.0
 # Penalties lambda that are compared, in units of the cube of the mean sample interval.
 PENALTIES = 10.0 ** np.arange(-4.0, 8.0, 0.125)
 # Least share of the samples that is left as degrees of freedom.
@@ -106,6 +108,7 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
         level = np.array([float(np.median(e)) for e in logs])
         own = np.concatenate([e - m for e, m in zip(logs, level, strict=True)])
         if len(logs) == len(shapes) > 1 and np.mean(np.abs(own)) < least * clearly:
+            level = _shrunk(level, LEVEL_SPREAD / np.array([len(e) for e in logs]))
             weights = np.array([len(y) for y in columns]) * np.exp(level)
             relative = np.exp(level) * sum(map(len, columns)) / weights.sum()
             for shape, variance in zip(shapes, relative, strict=True):
@@ -114,6 +117,26 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
         for shape, size in zip(shapes, sizes, strict=True):
             shape[:, i] = np.sqrt((1.0 - best) + best * size**2 / mean)
     return tuple(whole)
+
+
+def _shrunk(values: Array, variances: Array) -> Array:
+    """Estimates drawn to their mean as far as chance explains that they differ.
+
+        v_k' = m + (v_k - m) t / (t + s_k),    t = max(0, var v - mean s)
+
+    The best of many estimates is too good: a trajectory whose noise looks small by chance would
+    count far too much.
+
+    Args:
+        values: estimates v_k.
+        variances: of their errors, s_k.
+
+    Source: Morris, Journal of the American Statistical Association 78 (1983).
+    """
+    mean = float(np.average(values, weights=1.0 / variances))
+    between = max(float(np.var(values, ddof=1) - np.mean(variances)), 0.0)
+    shrunk: Array = mean + (values - mean) * between / (between + variances)
+    return shrunk
 
 
 def _changes(y: Array) -> bool:
