@@ -19,14 +19,14 @@ from odediscovery.balance import balanced
 from odediscovery.conclusion import conclude, constants, finished
 from odediscovery.cost import Free, none_free, price
 from odediscovery.errors import FitError
-from odediscovery.hidden import revealed, with_hidden
+from odediscovery.hidden import revealed, widely_prepared, with_hidden
 from odediscovery.judge import Candidate, Judged, choose, judged, score, shortlist
 from odediscovery.knowledge import Knowledge, knowledge
 from odediscovery.ladder import SETTLED
 from odediscovery.monitor import Monitor
 from odediscovery.polish import Polished, polish
 from odediscovery.powersum import Array, PowerSum
-from odediscovery.prepare import Prepared, pooled, prepare
+from odediscovery.prepare import Prepared, pooled
 from odediscovery.published import RECIPES, published
 from odediscovery.result import Discovery
 from odediscovery.search import BRIEF, TURNS, confirmed, search, window_length
@@ -35,6 +35,7 @@ from odediscovery.settings import Settings
 from odediscovery.shooting import joined
 from odediscovery.snap import merged_law, snapped
 from odediscovery.stability import runs_away
+from odediscovery.unmeasured import competed, said
 
 # A candidate whose mean square is this many times the best one's is polished only roughly.
 FAR = 10.0
@@ -72,6 +73,8 @@ def discover(
     series, prepared, known = informed(series, settings)
     if settings.recipe in RECIPES:
         return _published(prepared, series, settings, monitor)
+    if not prepared.measured.all():
+        return _of_flows(prepared, known, series, settings, monitor)
     if settings.grow:
         prepared = confirmed(prepared, monitor)
     candidates = search(prepared, settings, monitor)
@@ -105,11 +108,21 @@ def informed(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Prepar
         bounds=settings.bounds, integer_exponents=settings.integer_exponents,
     )  # fmt: skip
     series = revealed(series, settings.hidden_states, known)
-    prepared = prepare(series)
+    prepared = widely_prepared(series, known)
     if not known.empty:
         scaled = known.rescaled(prepared.scale.state, prepared.scale.time)
         prepared = dataclasses.replace(prepared, knowledge=scaled, given=known)
     return series, prepared, known
+
+
+def _of_flows(
+    p: Prepared, known: Knowledge, series: TimeSeries, settings: Settings, monitor: Monitor
+) -> Discovery:
+    """Laws of flows, where states are unmeasured."""
+    won = competed(p, known, settings, monitor)
+    found = conclude(won.p, won.rows, won.chosen, series, settings, monitor)
+    notes = (*said(won, series.states), *known.sentences())
+    return dataclasses.replace(found, messages=(*found.messages, *notes))
 
 
 def followed(whole: Prepared, candidates: list[Candidate], monitor: Monitor) -> Prepared:

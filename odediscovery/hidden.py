@@ -1,9 +1,10 @@
-"""States that nobody measured, told by a conserved sum.
+"""States that nobody measured, and what a conserved sum tells of them.
 
     x_h = (value - sum over i != h of c_i x_i) / c_h
 
 With a sum whose value is known and whose other states are measured, a state without a column is
-no unknown: its samples follow from the others', and so does their noise.
+no unknown: its samples follow from the others', and so does their noise. Others stay without
+samples: only whole trajectories with fitted starts can tell them (`unmeasured`).
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from odediscovery.errors import InputError
 from odediscovery.knowledge import Knowledge
-from odediscovery.powersum import Array
-from odediscovery.series import TimeSeries, Trajectory
+from odediscovery.powersum import Array, Mask
+from odediscovery.prepare import Prepared, measured, prepare
+from odediscovery.series import Scale, TimeSeries, Trajectory
 from odediscovery.statements import Conserved
 from odediscovery.table import check_names
 
@@ -50,8 +51,7 @@ def revealed(series: TimeSeries, hidden: Sequence[str], known: Knowledge) -> Tim
         hidden: their names.
         known: holds the sums, in the user's units.
 
-    Raises:
-        InputError: a state that no sum tells.
+    States that no sum tells keep nan.
     """
     unknown = {series.states.index(name) for name in hidden}
     while unknown:
@@ -62,13 +62,55 @@ def revealed(series: TimeSeries, hidden: Sequence[str], known: Knowledge) -> Tim
                 unknown.remove(asked[0])
                 break
         else:
-            names = ", ".join(series.states[i] for i in sorted(unknown))
-            raise InputError(
-                f"cannot tell the unmeasured {names}: expected for each a conserved sum with its "
-                f'value and otherwise measured states, such as --conserve "{series.states[0]} + '
-                f'{series.states[min(unknown)]} = 100"'
-            )
+            break
     return series
+
+
+def widely_prepared(series: TimeSeries, known: Knowledge) -> Prepared:
+    """`prepare` of the measured states, beside which the others stand without samples.
+
+    An unmeasured state is divided by what a conserved sum lets it reach, or else by the largest
+    scale of a measured one, and does not become negative.
+    """
+    seen = measured(series)
+    if seen.all():
+        return prepare(series)
+    narrow = dataclasses.replace(
+        series, states=tuple(np.array(series.states)[seen].tolist()),
+        trajectories=tuple(_columns(t, seen) for t in series.trajectories),
+    )  # fmt: skip
+    p = prepare(narrow)
+    scale = np.full(series.n_states, p.scale.state.max())
+    scale[seen] = p.scale.state
+    for one in known.conserved:
+        if one.value is not None:
+            of_sum = (one.weights * one.value > 0) & ~seen
+            scale[of_sum] = one.value / one.weights[of_sum]
+
+    def wide(values: Array, fill: float | bool) -> Array:
+        full = np.full((*values.shape[:-1], len(seen)), fill, dtype=values.dtype)
+        full[..., seen] = values
+        return full
+
+    def widened(s: TimeSeries) -> TimeSeries:
+        runs = tuple(
+            Trajectory(t.time, wide(t.values, np.nan), t.label,
+                       None if t.sigma is None else wide(t.sigma, np.nan))
+            for t in s.trajectories
+        )  # fmt: skip
+        return dataclasses.replace(s, states=series.states, trajectories=runs)
+
+    return dataclasses.replace(
+        p, data=widened(p.data), smooth=widened(p.smooth), scale=Scale(scale, p.scale.time),
+        noise=wide(p.noise, p.noise.max()), floor=wide(p.floor, p.floor.max()),
+        nonnegative=wide(p.nonnegative, True), constant=wide(p.constant, False),
+        shape=tuple(wide(s, 1.0) for s in p.shape),
+    )  # fmt: skip
+
+
+def _columns(t: Trajectory, which: Mask) -> Trajectory:
+    sigma = None if t.sigma is None else t.sigma[:, which]
+    return Trajectory(t.time, t.values[:, which], t.label, sigma)
 
 
 def _told(series: TimeSeries, conserved: Conserved, i: int) -> TimeSeries:

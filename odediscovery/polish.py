@@ -25,6 +25,7 @@ from scipy.optimize import least_squares
 from odediscovery.cost import Free, all_free, count
 from odediscovery.powersum import TINY, Array, Mask, PowerSum, expanded, power_slopes, vector_field
 from odediscovery.series import TimeSeries
+from odediscovery.starts import Starts, Sums
 
 # of clean data; in noise the share of its standard deviation that the solver may add.
 RTOL, LOOSEST, OF_NOISE = 1e-9, 1e-6, 1e-5
@@ -40,9 +41,6 @@ WILD = 1e100
 ACCURACY = 1e-6
 # The same as a multiple of the solver's tolerance, where that is loose.
 LOOSER = 100.0
-# Least start of a nonnegative state, in units of its rms: from exactly 0 a law with sqrt(x) may
-# leave or stay, and its sensitivity is infinite.
-LEAST_START = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,28 +75,25 @@ class _Model:
     """Residuals and Jacobian of one law; the unknowns are A, W, then the starts' roots."""
 
     def __init__(self, law: PowerSum, series: TimeSeries, sigma: Array, free: Free,
-                 nonnegative: Mask, shape: Sequence[Array]) -> None:  # fmt: skip
+                 starts: Starts, shape: Sequence[Array]) -> None:  # fmt: skip
         self.law, self.series, self.shape = law, series, shape
         self.sigma, self.rtol = sigma, tolerance(sigma)
-        self.free, self.nonnegative = free, nonnegative
+        self.free, self.starts = free, starts
         self.a_places, self.w_places = np.nonzero(free[0]), np.nonzero(free[1])
         self.n_constants = count(free)
         self.n = law.n_states
-        # A root of exactly 0 has no gradient and would never leave.
-        self.awake = np.maximum(0.1 * sigma, LEAST_START)
 
     def pack(self, initial: Array) -> Array:
         """Unknowns of the present law and start values."""
-        least = np.maximum(initial, self.awake)
-        q = np.where(self.nonnegative, np.sqrt(least), initial)
+        # A root of exactly 0 has no gradient and would never leave.
+        q = self.starts.roots(initial, 0.1 * self.sigma)
         constants = zip(self.law.constants, self.free, strict=True)
         return np.concatenate([*(values[free] for values, free in constants), q.ravel()])
 
     def unpack(self, u: Array) -> tuple[PowerSum, Array]:
         """Law and start values [trajectories, states] of the unknowns."""
         law = self.law.with_constants(*filled(self.law.constants, self.free, u[: self.n_constants]))
-        q = u[self.n_constants :].reshape(-1, self.n)
-        return law, np.where(self.nonnegative, np.maximum(q * q, LEAST_START), q)
+        return law, self.starts.values(u[self.n_constants :].reshape(-1, self.n))
 
     def evaluate(self, u: Array) -> tuple[Array, Array] | None:
         """Weighted residuals [R] and Jacobian [R, unknowns]; None if the law blows up."""
@@ -114,7 +109,7 @@ class _Model:
         residuals, jacobians = [], []
         for i, (t, x, steps) in enumerate(zip(self.series.trajectories, paths, own, strict=True)):
             place = slice(k + i * n, k + (i + 1) * n)
-            chain = np.diag(np.where(self.nonnegative, 2.0 * u[place], 1.0))
+            chain = self.starts.slopes(u[place])
             blocks = self._chained(steps, np.hstack([np.zeros((n, k)), chain]))
             if blocks is None:
                 return None
@@ -276,7 +271,7 @@ def residuals(law: PowerSum, series: TimeSeries, initial: Array, rtol: float = R
 def polish(
     law: PowerSum, series: TimeSeries, initial: Array, sigma: Array, *, floor: Array,
     nonnegative: Mask, free: Free | None = None, most: int = 25,
-    shape: Sequence[Array] | None = None,
+    shape: Sequence[Array] | None = None, sums: Sums = (),
 ) -> Polished:  # fmt: skip
     """The law's non-zero constants and start values at the maximum of the likelihood.
 
@@ -291,13 +286,14 @@ def polish(
         most: most evaluations of the Jacobian.
         shape: noise of each sample relative to the others, [samples, states] a trajectory
             (default: all alike).
+        sums: conserved sums with their values, which the start values keep.
 
     Returns:
         The refined law; the given one with `finite=False` if it cannot be integrated.
     """
     free = free or all_free(law)
     shape = shape or [np.ones_like(t.values) for t in series.trajectories]
-    model = _Model(law, series, sigma, free, nonnegative, shape)
+    model = _Model(law, series, sigma, free, Starts(nonnegative, tuple(sums)), shape)
     u = model.pack(initial)
     now = model.evaluate(u)
     if now is not None and len(u):
@@ -362,7 +358,7 @@ def _least_squares(
 
 def _covariance(jac: Array, squares: Array, counts: Array, floor: Array, model: _Model) -> Array:
     """Covariance of the constants with each state's sigma re-estimated from its residuals."""
-    dof = np.maximum(counts - jac.shape[1] / len(counts), 1.0)
+    dof = np.maximum(counts - jac.shape[1] / max(np.count_nonzero(counts), 1), 1.0)
     found = np.maximum(np.sqrt(squares / dof), floor)
     per_row = np.concatenate(
         [np.broadcast_to(model.sigma / found, t.values.shape).ravel()
