@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odediscovery.flows import Flow, Structure, units
 from odediscovery.monitor import Monitor
@@ -33,6 +34,8 @@ ROUNDS = ((5, 0.4), (8, 0.4), (12, 0.4), (20, 1.0))
 LEAST_KEPT = 12
 # Members that are integrated at once; more would leave the processor's cache.
 AT_ONCE = 20_000
+# Beyond this a residual or derivative is not squared.
+WILD = 1e60
 # Shift of derivatives, in logarithms of rate constants and roots of starts.
 SHIFT = 1e-6
 # Decades of a hidden start around the measured ones, and the share of members that start near 0.
@@ -160,7 +163,7 @@ def _field(w: Array, coefficients: Array) -> Callable[[Array], Array]:
 
 def rough_fits(
     p: Prepared, structures: Sequence[Structure], starts: Starts, given: PowerSum,
-    generator: np.random.Generator, monitor: Monitor,
+    generator: np.random.Generator, monitor: Monitor, *, each: int = 1,
 ) -> list[Rough]:  # fmt: skip
     """The structures that fit best with their constants, the best first.
 
@@ -170,6 +173,7 @@ def rough_fits(
         starts: how start values are bounded.
         given: known terms, dimensionless.
         generator: draws the beginnings.
+        each: how many fits of a structure are kept.
     """
     if not structures:
         return []
@@ -179,8 +183,7 @@ def rough_fits(
     u, q = _beginnings(p, batch, flows, generator)
     own = np.tile(np.arange(len(flows)), BEGINNINGS)
     cost = _cost(batch.residuals(exponents, of_flow[own], u, q))
-    # The best beginnings of each structure.
-    index = np.lexsort((cost, own)).reshape(len(flows), BEGINNINGS)[:, :FITTED].ravel()
+    index = _best(own, cost, max(FITTED, each))
     u, q, own, damping = u[index], q[index], own[index], np.full(len(index), 1e-2)
     for steps, share in ROUNDS:
         monitor.stage("fit flows", steps)
@@ -189,13 +192,20 @@ def rough_fits(
                 break
             u, q, cost, damping = _step(batch, exponents, of_flow[own], u, q, damping)
             monitor.step(step + 1)
-        first = np.argsort(cost, kind="stable")
-        _, best = np.unique(own[first], return_index=True)
-        keep = first[np.sort(best)][: max(int(share * len(best)), LEAST_KEPT)]
+        keep = _best(own, cost, each)
+        keep = keep[: max(int(share * len(keep)), LEAST_KEPT)]
         u, q, own, cost, damping = u[keep], q[keep], own[keep], cost[keep], damping[keep]
     x0 = starts.values(q)
     return [Rough(flows[s], np.exp(u[m, : len(flows[s])]), x0[m], float(cost[m] / batch.count))
             for m, s in enumerate(own) if np.isfinite(cost[m])]  # fmt: skip
+
+
+def _best(own: NDArray[np.int64], cost: Array, each: int) -> NDArray[np.int64]:
+    """Indices of the best few members of each structure, the best of all first."""
+    order = np.lexsort((cost, own))
+    place = np.arange(len(own)) - np.searchsorted(own[order], own[order])
+    kept = order[place < each]
+    return kept[np.argsort(cost[kept], kind="stable")]
 
 
 def _beginnings(
@@ -254,7 +264,9 @@ def _step(
     ).reshape(shifts, members, runs, -1)  # fmt: skip
     now = _cost(r[0])
     with np.errstate(all="ignore"):
-        d = np.nan_to_num((r[1:] - r[0]) / SHIFT, nan=0.0, posinf=0.0, neginf=0.0)
+        d = (r[1:] - r[0]) / SHIFT
+    # A member that blows up has no direction to go; its cost says so.
+    d, left = (np.where(np.abs(x) < WILD, x, 0.0) for x in (d, r[0]))
     jacobian = np.zeros((members, runs, r.shape[-1], most + runs * n))
     jacobian[..., :most] = np.moveaxis(d[:most], 0, -1)
     for run in range(runs):
@@ -263,7 +275,7 @@ def _step(
     jacobian = jacobian.reshape(members, -1, most + runs * n)
     transposed = np.swapaxes(jacobian, 1, 2)
     normal = transposed @ jacobian
-    left = transposed @ np.nan_to_num(r[0], posinf=0.0, neginf=0.0).reshape(members, -1, 1)
+    left = transposed @ left.reshape(members, -1, 1)
     diagonal = np.einsum("mpp->mp", normal)
     added = damping[:, None] * diagonal + 1e-9 * diagonal.max(axis=1, keepdims=True) + 1e-12
     normal = normal + np.eye(normal.shape[1]) * added[:, None]

@@ -47,7 +47,9 @@ class Flow:
     @property
     def exponents(self) -> Array:
         """Of the product [states]."""
-        return np.bincount(np.array(self.factors, dtype=int), minlength=len(self.change)) + 0.0
+        w = np.zeros(len(self.change))
+        np.add.at(w, list(self.factors), 1.0)
+        return w
 
     def moved(self, order: Sequence[int]) -> Flow:
         """The same with state i called order[i]."""
@@ -95,6 +97,12 @@ class Compartments:
     def summed(self) -> Mask:
         """States in conserved sums [states]."""
         return np.asarray((self.weights != 0).any(axis=0))
+
+    @cached_property
+    def alike(self) -> list[int]:
+        """Hidden states that nothing given tells from each other."""
+        found = np.flatnonzero(self.hidden & ~self.distinct).tolist()
+        return [i for i in found if (self.weights[:, i] == self.weights[:, found[0]]).all()]
 
     @cached_property
     def flows(self) -> list[Flow]:
@@ -172,13 +180,10 @@ class Compartments:
 
         The first named one is the farthest upstream.
         """
-        alike = np.flatnonzero(self.hidden & ~self.distinct)
-        alike = np.array([i for i in alike if (self.weights[:, i] == self.weights[:, alike[0]])
-                          .all()], dtype=int)  # fmt: skip
         forms = []
-        for moved in itertools.permutations(alike.tolist()):
+        for moved in itertools.permutations(self.alike):
             order = list(range(self.n))
-            for i, j in zip(alike.tolist(), moved, strict=True):
+            for i, j in zip(self.alike, moved, strict=True):
                 order[i] = j
             forms.append(frozenset(f.moved(order) for f in structure))
         return min(forms, key=lambda form: (_upstream(form), _sorted(form)))
@@ -262,7 +267,7 @@ def units(structure: Sequence[Flow], scale: Array) -> Array:
 
 def _upstream(structure: Structure) -> float:
     """How far late states are up: smaller where the first named one flows into the others."""
-    return sum(i * -np.sign(c) for f in structure for i, c in enumerate(f.change))
+    return float(sum(i * -np.sign(c) for f in structure for i, c in enumerate(f.change)))
 
 
 def _sorted(structure: Structure) -> list[tuple[tuple[float, ...], tuple[int, ...]]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -30,17 +31,29 @@ def with_hidden(series: TimeSeries, hidden: Sequence[str]) -> TimeSeries:
     """
     states = (*series.states, *hidden)
     check_names([series.time_name, *states], len(states) + 1)
+    return with_columns(series, states)
 
-    def wider(values: Array | None, missing: int) -> Array | None:
-        return None if values is None else np.pad(
-            values, ((0, 0), (0, missing)), constant_values=np.nan)  # fmt: skip
 
-    trajectories = []
-    for t in series.trajectories:
-        values = wider(t.values, len(hidden))
-        assert values is not None
-        trajectories.append(Trajectory(t.time, values, t.label, wider(t.sigma, len(hidden))))
-    return dataclasses.replace(series, states=states, trajectories=tuple(trajectories))
+def with_columns(series: TimeSeries, states: Sequence[str]) -> TimeSeries:
+    """The series with these states, nan for those that it does not have.
+
+    >>> with_columns(TimeSeries.from_arrays(range(4), [4, 3, 2, 1], ["a"]), ["b", "a"]).states
+    ('b', 'a')
+    """
+    places = [states.index(name) for name in series.states]
+    runs = tuple(
+        Trajectory(t.time, _spread(t.values, places, len(states), np.nan), t.label,
+                   None if t.sigma is None else _spread(t.sigma, places, len(states), np.nan))
+        for t in series.trajectories
+    )  # fmt: skip
+    return dataclasses.replace(series, states=tuple(states), trajectories=runs)
+
+
+def _spread(values: Array, places: Sequence[int], n: int, fill: float) -> Array:
+    """Values [..., k] in some of n columns."""
+    wide: Array = np.full((*values.shape[:-1], n), fill, dtype=np.float64)
+    wide[..., list(places)] = values
+    return wide
 
 
 def revealed(series: TimeSeries, hidden: Sequence[str], known: Knowledge) -> TimeSeries:
@@ -86,25 +99,14 @@ def widely_prepared(series: TimeSeries, known: Knowledge) -> Prepared:
         if one.value is not None:
             of_sum = (one.weights * one.value > 0) & ~seen
             scale[of_sum] = one.value / one.weights[of_sum]
-
-    def wide(values: Array, fill: float | bool) -> Array:
-        full = np.full((*values.shape[:-1], len(seen)), fill, dtype=values.dtype)
-        full[..., seen] = values
-        return full
-
-    def widened(s: TimeSeries) -> TimeSeries:
-        runs = tuple(
-            Trajectory(t.time, wide(t.values, np.nan), t.label,
-                       None if t.sigma is None else wide(t.sigma, np.nan))
-            for t in s.trajectories
-        )  # fmt: skip
-        return dataclasses.replace(s, states=series.states, trajectories=runs)
-
+    wide = partial(_spread, places=np.flatnonzero(seen).tolist(), n=len(seen))
     return dataclasses.replace(
-        p, data=widened(p.data), smooth=widened(p.smooth), scale=Scale(scale, p.scale.time),
-        noise=wide(p.noise, p.noise.max()), floor=wide(p.floor, p.floor.max()),
-        nonnegative=wide(p.nonnegative, True), constant=wide(p.constant, False),
-        shape=tuple(wide(s, 1.0) for s in p.shape),
+        p, data=with_columns(p.data, series.states), smooth=with_columns(p.smooth, series.states),
+        scale=Scale(scale, p.scale.time), noise=wide(p.noise, fill=p.noise.max()),
+        floor=wide(p.floor, fill=p.floor.max()),
+        nonnegative=wide(p.nonnegative.astype(np.float64), fill=1.0) > 0,
+        constant=wide(p.constant.astype(np.float64), fill=0.0) > 0,
+        shape=tuple(wide(s, fill=1.0) for s in p.shape),
     )  # fmt: skip
 
 

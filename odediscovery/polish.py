@@ -71,7 +71,7 @@ class Polished:
     plain_squares: Array
 
 
-class _Model:
+class Model:
     """Residuals and Jacobian of one law; the unknowns are A, W, then the starts' roots."""
 
     def __init__(self, law: PowerSum, series: TimeSeries, sigma: Array, free: Free,
@@ -293,7 +293,7 @@ def polish(
     """
     free = free or all_free(law)
     shape = shape or [np.ones_like(t.values) for t in series.trajectories]
-    model = _Model(law, series, sigma, free, Starts(nonnegative, tuple(sums)), shape)
+    model = Model(law, series, sigma, free, Starts(nonnegative, tuple(sums)), shape)
     u = model.pack(initial)
     now = model.evaluate(u)
     if now is not None and len(u):
@@ -325,7 +325,7 @@ def filled(
 
 
 def _least_squares(
-    model: _Model, u: Array, now: tuple[Array, Array], most: int
+    model: Model, u: Array, now: tuple[Array, Array], most: int
 ) -> tuple[Array, tuple[Array, Array]]:
     cache: dict[bytes, tuple[Array, Array] | None] = {u.tobytes(): now}
 
@@ -356,7 +356,7 @@ def _least_squares(
     return found.x, best
 
 
-def _covariance(jac: Array, squares: Array, counts: Array, floor: Array, model: _Model) -> Array:
+def _covariance(jac: Array, squares: Array, counts: Array, floor: Array, model: Model) -> Array:
     """Covariance of the constants with each state's sigma re-estimated from its residuals."""
     dof = np.maximum(counts - jac.shape[1] / max(np.count_nonzero(counts), 1), 1.0)
     found = np.maximum(np.sqrt(squares / dof), floor)

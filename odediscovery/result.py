@@ -27,7 +27,9 @@ from odediscovery.equations import Equations
 from odediscovery.errors import InputError
 from odediscovery.expressions import identifiers
 from odediscovery.files import write_whole
+from odediscovery.hidden import with_columns
 from odediscovery.network import Layer, Network
+from odediscovery.prepare import measured
 from odediscovery.series import TimeSeries, group_column, load_csv, sigma_columns, write_csv
 from odediscovery.settings import Settings
 from odediscovery.terms import (
@@ -159,6 +161,8 @@ class Discovery:
             "messages": list(self.messages), "time": self.series.time_name,
             "group": group_column(self.series), "states": list(equations.states),
             "sigma_columns": sigma_columns(self.series),
+            "unmeasured": [name for name, seen in zip(equations.states, measured(self.series),
+                                                      strict=True) if not seen],
             "units": dict(self.series.units),
             "symbols": {safe: name for name, safe in names.items() if safe != name},
             "equations": equations.texts(), "latex": equations.latex(),
@@ -249,14 +253,14 @@ def read_document(path: Path) -> dict[str, Any]:
 
 def _from_document(document: Mapping[str, Any], folder: Path) -> Discovery:
     states, time_name = _names(document["states"]), str(document["time"])
+    # Results of earlier versions have samples of all states.
+    blank = {str(name) for name in document.get("unmeasured", ())}
+    known = load_csv(
+        folder / "data.csv", time_name, [name for name in states if name not in blank],
+        document["group"], sigma=document.get("sigma_columns"),
+    )  # fmt: skip
     series = dataclasses.replace(
-        load_csv(
-            folder / "data.csv",
-            time_name,
-            states,
-            document["group"],
-            sigma=document.get("sigma_columns"),
-        ),
+        with_columns(known, states),
         units={str(name): str(unit) for name, unit in document["units"].items()},
     )
     parsed = dataclasses.replace(

@@ -11,20 +11,22 @@ the exponents of the best are free and snapped, as in other laws.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.compartments import Rough, rough_fits
+from odediscovery.compartments import BEGINNINGS, Rough, rough_fits
 from odediscovery.cost import Free, price
+from odediscovery.equations import Equations
 from odediscovery.errors import FitError, InputError
 from odediscovery.flows import Compartments, Structure, law_of
 from odediscovery.judge import Judged, judged
 from odediscovery.knowledge import Knowledge
 from odediscovery.monitor import Monitor
-from odediscovery.polish import polish
-from odediscovery.powersum import PowerSum
+from odediscovery.polish import Model, polish
+from odediscovery.powersum import Array, PowerSum, expanded
 from odediscovery.prepare import Prepared
 from odediscovery.settings import Settings
 from odediscovery.snap import snapped
@@ -32,12 +34,18 @@ from odediscovery.starts import Starts, Sums
 
 # States in all, flows of a structure, and those that are tried in any case.
 MOST_STATES, MOST_FLOWS, TRIED = 4, 5, 3
-# Structures with all combinations of flows; beyond, the best smaller ones get one flow more.
-MOST_STRUCTURES, BEAM = 1500, 16
+# Combinations of flows times trajectories that are all tried; where there are more, so many of the
+# best smaller ones get one flow more. And most structures in any case.
+ALL, BEAM, MOST_STRUCTURES = 5000, 16, 2000
 # Structures of each size that are polished, and judged ones whose exponents are freed.
 POLISHED, FREED = 4, 2
 # Difference of the criterion that is no evidence.
 CLOSE = 4.0
+# Mean square of a rough fit, as a multiple of the best one's, that may be as good; and difference
+# of two constants, as a share of their sum, from which on they are others.
+ROUGHLY, APART = 1.5, 0.1
+# Other structures that are shown.
+SHOWN = 2
 # Evaluations of a polish.
 MOST = 30
 
@@ -53,6 +61,7 @@ class Competed:
         structures: the flows of each.
         problem: which flows there may be.
         starts: how start values are bounded.
+        twins: the chosen flows with clearly other constants that are about as good.
     """
 
     p: Prepared
@@ -61,6 +70,7 @@ class Competed:
     structures: list[Structure]
     problem: Compartments
     starts: Starts
+    twins: list[Judged]
 
 
 def competed(p: Prepared, known: Knowledge, settings: Settings, monitor: Monitor) -> Competed:
@@ -80,8 +90,9 @@ def competed(p: Prepared, known: Knowledge, settings: Settings, monitor: Monitor
     contest = _Contest(p, problem, starts, known.bounds)
     generator = np.random.default_rng(settings.seed)
     ranked: list[Rough] = []
+    runs = len(p.data.trajectories)
     for size in range(0 if problem.given.n_monomials else 1, MOST_FLOWS + 1):
-        structures = _structures(problem, size, ranked)
+        structures = _structures(problem, size, ranked, runs)
         fits = rough_fits(p, structures, starts, problem.given, generator, monitor)
         ranked = fits or ranked
         before = contest.least
@@ -98,25 +109,47 @@ def competed(p: Prepared, known: Knowledge, settings: Settings, monitor: Monitor
         )
     if not known.integer and not monitor.stopping():
         contest.free_exponents()
-    return Competed(p, contest.rows, simplest(contest.rows), contest.structures, problem, starts)
+    chosen = simplest(contest.rows)
+    alike = [contest.structures[chosen]] if not monitor.stopping() else []
+    others = rough_fits(p, alike, starts, problem.given, generator, monitor, each=BEGINNINGS)
+    twins = [contest.rows[chosen], *contest.twins(contest.rows[chosen], others)]
+    # Of what cannot be told apart the one that supposes the least of what nobody saw.
+    twins.sort(key=lambda row: float(row.polished.initial[:, problem.hidden].sum()))
+    contest.rows[chosen] = twins[0]
+    return Competed(p, contest.rows, chosen, contest.structures, problem, starts, twins[1:])
 
 
 def simplest(rows: Sequence[Judged]) -> int:
     """Index of the simplest row whose criterion is about as good as the best one's.
 
-    Among so many structures a slightly better one is no evidence against a simple law.
+    Among so many structures a slightly better one is no evidence against a simple law, and a law
+    with a constant that the data do not determine is none.
     """
-    least = min(row.criterion for row in rows)
-    close = [i for i, row in enumerate(rows) if row.criterion < least + CLOSE]
-    return min(close, key=lambda i: (rows[i].polished.law.complexity, rows[i].criterion))
+    known = [i for i, row in enumerate(rows) if determined(row)] or list(range(len(rows)))
+    least = min(rows[i].criterion for i in known)
+    close = [i for i in known if rows[i].criterion < least + CLOSE]
+
+    def size(i: int) -> tuple[int, float, float]:
+        law = rows[i].polished.law
+        return law.complexity, float(np.abs(law.exponents).sum()), rows[i].criterion
+
+    return min(close, key=size)
 
 
-def _structures(problem: Compartments, size: int, smaller: Sequence[Rough]) -> list[Structure]:
+def determined(row: Judged) -> bool:
+    """Whether every fitted coefficient is larger than its standard error."""
+    found = row.polished
+    a, e = (law.coefficients[found.free[0]] for law in (found.law, found.errors))
+    return bool(((e > 0) & (e < np.abs(a))).all())
+
+
+def _structures(
+    problem: Compartments, size: int, smaller: Sequence[Rough], runs: int
+) -> list[Structure]:
     """All structures of a size, or those that are the best smaller ones and one flow more."""
     if not size:
         return [frozenset()] if problem.sensible(frozenset()) else []
-    few = size == 1 or (size == 2 and len(problem.flows) ** 2 / 2 <= MOST_STRUCTURES * 4)
-    if few or not smaller:
+    if math.comb(len(problem.flows), size) * runs <= ALL or not smaller:
         return problem.structures(size)[:MOST_STRUCTURES]
     return problem.larger([frozenset(fit.structure) for fit in smaller[:BEAM]])[:MOST_STRUCTURES]
 
@@ -137,7 +170,7 @@ class _Contest:
         """The best criterion so far."""
         return min((row.criterion for row in self.rows), default=np.inf)
 
-    def judge(self, law: PowerSum, free: Free, initial: np.ndarray, origin: int) -> Judged:
+    def judge(self, law: PowerSum, free: Free, initial: Array, origin: int) -> Judged:
         """A law with constants and starts at the maximum of the likelihood."""
         found = polish(law, self.p.data, initial, self.sigma, floor=self.p.floor, free=free,
                        nonnegative=self.starts.nonnegative, most=MOST, shape=self.p.shape,
@@ -150,10 +183,30 @@ class _Contest:
 
     def enter(self, fit: Rough) -> None:
         """Polish and judge one structure, and keep it if it can be integrated."""
+        self._keep(self.polished(fit), frozenset(fit.structure))
+
+    def polished(self, fit: Rough) -> Judged:
+        """A structure with the constants that are best near a rough fit."""
         law, of_a = law_of(fit.structure, fit.constants, self.problem.given, self.p.scale.state)
         none = np.zeros((0, 0), dtype=bool)
         free = of_a, np.zeros(law.exponents.shape, dtype=bool), none, none
-        self._keep(self.judge(law, free, fit.initial, len(self.rows)), frozenset(fit.structure))
+        return self.judge(law, free, fit.initial, len(self.rows))
+
+    def twins(self, row: Judged, fits: Sequence[Rough]) -> list[Judged]:
+        """Fits of the same flows that are about as good with clearly other constants."""
+        a = row.polished.law.coefficients
+        found: list[Judged] = []
+        for fit in fits if not row.polished.free[1].any() else ():
+            if fit.mean_square > ROUGHLY * fits[0].mean_square:
+                break
+            law, _ = law_of(fit.structure, fit.constants, self.problem.given, self.p.scale.state)
+            seen = [a, *(r.polished.law.coefficients for r in found)]
+            if law.coefficients.shape != a.shape or not _apart(law, seen):
+                continue
+            other = self.polished(fit)
+            if _apart(other.polished.law, seen) and other.criterion < row.criterion + CLOSE:
+                found.append(other)
+        return found
 
     def free_exponents(self) -> None:
         """The best laws once more with real exponents, simple ones where data cannot tell."""
@@ -175,6 +228,11 @@ class _Contest:
         if np.isfinite(row.criterion):
             self.rows.append(row)
             self.structures.append(structure)
+
+
+def _apart(law: PowerSum, others: Sequence[Array]) -> bool:
+    a = law.coefficients
+    return all((np.abs(a - b) > APART * (np.abs(a) + np.abs(b))).any() for b in others)
 
 
 def _problem(p: Prepared, known: Knowledge) -> Compartments:
@@ -206,7 +264,7 @@ def _problem(p: Prepared, known: Knowledge) -> Compartments:
 
 def _sums(p: Prepared, known: Knowledge) -> Sums:
     """Conserved sums with their values, dimensionless, that start values have to keep."""
-    found: list[tuple[np.ndarray, float]] = []
+    found: list[tuple[Array, float]] = []
     taken = np.zeros(len(known.states), dtype=bool)
     for one in (c for c in known.conserved if c.value is not None):
         assert one.value is not None
@@ -223,4 +281,78 @@ def _sums(p: Prepared, known: Knowledge) -> Sums:
 
 def said(won: Competed, names: Sequence[str]) -> list[str]:
     """What the reader of a result with unmeasured states should know, one sentence each."""
-    return []
+    row, hidden = won.rows[won.chosen], np.flatnonzero(won.problem.hidden)
+    notes = [_start(won, names, int(i)) for i in hidden]
+    partner = _partners(won.problem, won.structures[won.chosen])
+    notes += [f"nothing tells the scale of {names[i]}: what passes between it and {names[j]} "
+              f"leaves one and enters the other in equal amounts, which puts {names[i]} in units "
+              f"of {names[j]}" for i, j in partner.items()]  # fmt: skip
+    alike = won.problem.alike
+    if len(alike) > 1:
+        notes.append(f"nothing tells {' and '.join(names[i] for i in alike)} apart: the flows take "
+                     "the first named as the one upstream")  # fmt: skip
+    size = np.count_nonzero(row.polished.free[0])
+    others = [r for i, r in enumerate(won.rows) if i != won.chosen and determined(r)
+              and np.count_nonzero(r.polished.free[0]) == size
+              and r.criterion < row.criterion + CLOSE]  # fmt: skip
+    notes += [f"the same flows with other constants, and more that nobody saw, fit as well: {_text(won, names, r)}"
+              for r in won.twins[:SHOWN]]  # fmt: skip
+    notes += [f"other flows fit about as well: {_text(won, names, r)}"
+              for r in sorted(others, key=lambda r: r.criterion)[:SHOWN]]  # fmt: skip
+    return notes
+
+
+def _text(won: Competed, names: Sequence[str], row: Judged) -> str:
+    user = expanded(row.polished.law.unscaled(won.p.scale.state, won.p.scale.time))
+    return Equations.from_power_sum(tuple(names), user).pretty(3).replace("\n", "; ")
+
+
+def _start(won: Competed, names: Sequence[str], i: int) -> str:
+    """What the data tell of the start of an unmeasured state."""
+    scale, found = won.p.scale.state[i], won.rows[won.chosen].polished
+    value, error = found.initial[:, i] * scale, _start_errors(won)[:, i] * scale
+    first = f"{names[i]} was not measured: "
+    if not np.isfinite(error).any():
+        return first + "the data do not determine its start"
+    if len(value) == 1:
+        return f"{first}its start is fitted, {value[0]:.4g} with a standard error of {error[0]:.2g}"
+    return first + (f"its {len(value)} starts are fitted, {value.min():.4g} to {value.max():.4g} "
+                    f"with standard errors of up to {np.nanmax(error):.2g}")  # fmt: skip
+
+
+def _start_errors(won: Competed) -> Array:
+    """Standard errors of the starts [trajectories, states]; nan where nothing tells them."""
+    p, found = won.p, won.rows[won.chosen].polished
+    model = Model(found.law, p.data, np.maximum(p.noise, p.floor), found.free, won.starts, p.shape)
+    u = model.pack(found.initial)
+    now = model.evaluate(u)
+    errors = np.full_like(found.initial, np.nan)
+    if now is None:
+        return errors
+    n, k = found.law.n_states, model.n_constants
+    jacobian = now[1]
+    freedom = max(float(found.counts.sum()) - len(u), 1.0)
+    variance = max(float(np.sum(now[0] ** 2)) / freedom, 1e-300)
+    size = np.linalg.norm(jacobian, axis=0)
+    blind = size <= 1e-9 * size.max()
+    scaled = jacobian / np.where(blind, 1.0, size)
+    inverse = np.linalg.pinv(scaled.T @ scaled, rcond=1e-12, hermitian=True) * variance
+    for run in range(len(errors)):
+        place = slice(k + run * n, k + (run + 1) * n)
+        slopes = won.starts.slopes(u[place]) / np.where(blind[place], 1.0, size[place])
+        spread = np.einsum("ij,jk,ik->i", slopes, inverse[place, place], slopes)
+        errors[run] = np.where(spread > 0, np.sqrt(np.maximum(spread, 0.0)), np.nan)
+    return errors
+
+
+def _partners(problem: Compartments, structure: Structure) -> dict[int, int]:
+    """Unmeasured states whose scale is another state's by convention only, and that state."""
+    tied = ~problem.hidden | problem.summed | problem.anchored
+    found: dict[int, int] = {}
+    for _ in range(problem.n):
+        for flow in sorted(structure, key=lambda f: f.factors):
+            for i in flow.touched:
+                near = [j for j in flow.touched if tied[j]]
+                if not tied[i] and near:
+                    found[i], tied[i] = near[0], True
+    return found

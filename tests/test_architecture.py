@@ -25,18 +25,18 @@ STUDIES = (
 LAYERS: tuple[dict[str, str], ...] = (
     {
         "errors": "", "memory": "", "monitor": "", "powersum": "", "settings": "errors",
-        "files": "errors",
+        "files": "errors", "starts": "powersum",
     },
     {
         "table": "", "sheets": "table", "series": "sheets table",
         "expressions": "", "printing": "expressions",
         "equations": "expressions printing", "terms": "equations", "cost": "",
         "systems": "equations series", "network": "series",
-        "result": "equations expressions network series terms",
+        "result": "equations expressions hidden network prepare series terms",
         "smoothing": "series", "statements": "equations expressions",
         "knowledge": "equations expressions statements",
         "prepare": "knowledge series smoothing", "agreement": "cost prepare",
-        "hidden": "knowledge series statements table",
+        "hidden": "knowledge prepare series statements table",
     },
     {
         "units.base": "", "units.nau": "units.base", "units.npu": "units.base",
@@ -50,7 +50,7 @@ LAYERS: tuple[dict[str, str], ...] = (
         "field": "", "solve": "field", "windows": "field solve", "trajectories": "field solve",
         "optimise": "", "hager_zhang": "optimise",
         "integral": "", "projection": "integral", "candidates": "integral", "subsets": "",
-        "shrink": "projection",
+        "shrink": "projection", "flows": "", "compartments": "flows",
     },
     # Stages: none calls another. The judge and snapping read what polish returned, its value.
     {
@@ -60,7 +60,8 @@ LAYERS: tuple[dict[str, str], ...] = (
     },
     {
         "ladder": "", "exchange": "", "search": "exchange ladder", "published": "",
-        "conclusion": "", "discovery": "conclusion ladder published search",
+        "unmeasured": "",
+        "conclusion": "", "discovery": "conclusion ladder published search unmeasured",
     },
     {"heatmaps": "", "plots": "heatmaps", "fronts": "plots", "progress": "", "blocks": "",
      "estimator": "blocks"},
@@ -104,6 +105,7 @@ ONLY = {
     "units.nsr": "units.base", "units.nalu": "units.base units.nac",
     "field": "units", "solve": "field", "optimise": "monitor",
     "windows": "field powersum series solve", "integral": "powersum series smoothing",
+    "flows": "powersum", "compartments": "flows monitor powersum prepare starts",
     "bench.family": "powersum", "bench.workers": "errors",
     "bench.rows": "errors files result",
     "bench.libraries": "equations expressions powersum series",
