@@ -23,13 +23,14 @@ from odediscovery.prepare import Prepared
 from odediscovery.starts import Starts
 
 # Runge-Kutta steps over the longest trajectory at least, and samples of one at most.
-STEPS, SAMPLES = 80, 60
+STEPS, SAMPLES = 48, 60
 # Noise of a measured state that is taken as the least, as a share of its rms.
 LEAST_NOISE = 0.01
 # Random beginnings of a structure, and how many of them are fitted.
-BEGINNINGS, FITTED = 16, 2
-# Levenberg-Marquardt steps of each round, and the share of the structures that stays for the next.
-ROUNDS = ((5, 0.4), (8, 0.4), (12, 0.4), (20, 1.0))
+BEGINNINGS, FITTED = 16, 6
+# Levenberg-Marquardt steps of each round; behind it, how many fits of a structure stay for the
+# next, and the share of all.
+ROUNDS = ((5, 3, 0.6), (6, 2, 0.5), (12, 1, 0.5), (20, 1, 1.0))
 # Structures that stay at least.
 LEAST_KEPT = 12
 # Members that are integrated at once; more would leave the processor's cache.
@@ -90,8 +91,8 @@ class _Batch:
             size = units(flows, self.scale)
             for f, flow in enumerate(flows):
                 of_flow[s, f, place[flow.factors]] = np.array(flow.change) * size[f] / self.scale
-        w = np.array([np.bincount(np.array(k, int), minlength=self.n) for k in rows], dtype=float)
-        return w, of_flow
+        w = [np.bincount(np.array(k, int), minlength=self.n) for k in rows]
+        return np.array(w, dtype=float).reshape(-1, self.n), of_flow
 
     def solve(self, exponents: Array, coefficients: Array, start: Array) -> Array:
         """States at all samples [samples, states, B, trajectories].
@@ -134,7 +135,8 @@ class _Batch:
             start = np.moveaxis(self.starts.values(q[at]), -1, 0)
             parts.append(self.solve(exponents, coefficients, start)[:, self.seen])
         x = np.moveaxis(np.concatenate(parts, axis=2), 1, -1)  # [samples, B, trajectories, seen]
-        r = (x - self.values[:, None]) / self.sigma[:, None]
+        with np.errstate(all="ignore"):
+            r = (x - self.values[:, None]) / self.sigma[:, None]
         r = np.where(np.isfinite(self.values)[:, None], r, 0.0)
         return np.moveaxis(r, 0, 2).reshape(len(u), self.runs, -1)
 
@@ -185,14 +187,14 @@ def rough_fits(
     cost = _cost(batch.residuals(exponents, of_flow[own], u, q))
     index = _best(own, cost, max(FITTED, each))
     u, q, own, damping = u[index], q[index], own[index], np.full(len(index), 1e-2)
-    for steps, share in ROUNDS:
+    for steps, most, share in ROUNDS:
         monitor.stage("fit flows", steps)
         for step in range(steps):
             if monitor.stopping():
                 break
             u, q, cost, damping = _step(batch, exponents, of_flow[own], u, q, damping)
             monitor.step(step + 1)
-        keep = _best(own, cost, each)
+        keep = _best(own, cost, max(most, each))
         keep = keep[: max(int(share * len(keep)), LEAST_KEPT)]
         u, q, own, cost, damping = u[keep], q[keep], own[keep], cost[keep], damping[keep]
     x0 = starts.values(q)
@@ -259,14 +261,14 @@ def _step(
     for i in range(n):
         all_q[1 + most + i, :, :, i] += SHIFT
     r = batch.residuals(
-        exponents, np.tile(of_flow, (shifts, 1, 1, 1)), all_u.reshape(-1, most),
+        exponents, np.tile(of_flow, (shifts, 1, 1, 1)), all_u.reshape(shifts * members, -1),
         all_q.reshape(-1, runs, n),
     ).reshape(shifts, members, runs, -1)  # fmt: skip
     now = _cost(r[0])
+    # A member that blows up has no direction to go; its cost says so.
     with np.errstate(all="ignore"):
         d = (r[1:] - r[0]) / SHIFT
-    # A member that blows up has no direction to go; its cost says so.
-    d, left = (np.where(np.abs(x) < WILD, x, 0.0) for x in (d, r[0]))
+        d, left = (np.where(np.abs(x) < WILD, x, 0.0) for x in (d, r[0]))
     jacobian = np.zeros((members, runs, r.shape[-1], most + runs * n))
     jacobian[..., :most] = np.moveaxis(d[:most], 0, -1)
     for run in range(runs):

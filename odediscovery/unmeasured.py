@@ -21,7 +21,7 @@ from odediscovery.compartments import BEGINNINGS, Rough, rough_fits
 from odediscovery.cost import Free, price
 from odediscovery.equations import Equations
 from odediscovery.errors import FitError, InputError
-from odediscovery.flows import Compartments, Structure, law_of
+from odediscovery.flows import Compartments, Flow, Structure, law_of, units
 from odediscovery.judge import Judged, judged
 from odediscovery.knowledge import Knowledge
 from odediscovery.monitor import Monitor
@@ -37,8 +37,9 @@ MOST_STATES, MOST_FLOWS, TRIED = 4, 5, 3
 # Combinations of flows times trajectories that are all tried; where there are more, so many of the
 # best smaller ones get one flow more. And most structures in any case.
 ALL, BEAM, MOST_STRUCTURES = 5000, 16, 2000
-# Structures of each size that are polished, and judged ones whose exponents are freed.
-POLISHED, FREED = 4, 2
+# Structures of each size that are polished, and judged ones that are tried with a flow less and
+# with free exponents.
+POLISHED, THINNED, FREED = 4, 3, 2
 # Difference of the criterion that is no evidence.
 CLOSE = 4.0
 # Mean square of a rough fit, as a multiple of the best one's, that may be as good; and difference
@@ -67,7 +68,7 @@ class Competed:
     p: Prepared
     rows: list[Judged]
     chosen: int
-    structures: list[Structure]
+    structures: list[tuple[Flow, ...]]
     problem: Compartments
     starts: Starts
     twins: list[Judged]
@@ -107,10 +108,12 @@ def competed(p: Prepared, known: Knowledge, settings: Settings, monitor: Monitor
             "no flows between the measured and the unmeasured states could be integrated through "
             "the data; say more of them (--conserve, --known), or leave some out"
         )
+    if not monitor.stopping():
+        contest.thin()
     if not known.integer and not monitor.stopping():
         contest.free_exponents()
     chosen = simplest(contest.rows)
-    alike = [contest.structures[chosen]] if not monitor.stopping() else []
+    alike = [frozenset(contest.structures[chosen])] if not monitor.stopping() else []
     others = rough_fits(p, alike, starts, problem.given, generator, monitor, each=BEGINNINGS)
     twins = [contest.rows[chosen], *contest.twins(contest.rows[chosen], others)]
     # Of what cannot be told apart the one that supposes the least of what nobody saw.
@@ -163,7 +166,7 @@ class _Contest:
         self.p, self.problem, self.starts, self.bounds = p, problem, starts, bounds
         self.sigma = np.maximum(p.noise, p.floor)
         self.rows: list[Judged] = []
-        self.structures: list[Structure] = []
+        self.structures: list[tuple[Flow, ...]] = []
 
     @property
     def least(self) -> float:
@@ -183,7 +186,19 @@ class _Contest:
 
     def enter(self, fit: Rough) -> None:
         """Polish and judge one structure, and keep it if it can be integrated."""
-        self._keep(self.polished(fit), frozenset(fit.structure))
+        self._keep(self.polished(fit), fit.structure)
+
+    def thin(self) -> None:
+        """The best structures without one of their flows: a rough fit may have missed those."""
+        for i in np.argsort([row.criterion for row in self.rows], kind="stable")[:THINNED]:
+            flows, found = self.structures[i], self.rows[i].polished
+            k = found.law.coefficients[: len(flows)].sum(axis=1) / units(flows, self.p.scale.state)
+            for f in range(len(flows)):
+                fewer = (*flows[:f], *flows[f + 1 :])
+                left = frozenset(fewer)
+                new = left not in map(frozenset, self.structures)
+                if new and self.problem.sensible(left) and self.problem.canonical(left) == left:
+                    self.enter(Rough(fewer, np.delete(k, f), found.initial, np.inf))
 
     def polished(self, fit: Rough) -> Judged:
         """A structure with the constants that are best near a rough fit."""
@@ -221,10 +236,14 @@ class _Contest:
 
             real = refit(law, (free[0], fitted, *free[2:]))
             gain = int(fitted.sum()) * price(law.n_states, real.polished.counts.sum())
-            if real.criterion - gain < row.criterion:
-                self._keep(snapped(real, refit), self.structures[i])
+            if real.criterion - gain >= row.criterion:
+                continue
+            # A power that was chosen among many is a constant fitted, also where it is simple.
+            real = snapped(real, refit)
+            if real.criterion + price(law.n_states, real.polished.counts.sum()) < row.criterion:
+                self._keep(real, self.structures[i])
 
-    def _keep(self, row: Judged, structure: Structure) -> None:
+    def _keep(self, row: Judged, structure: tuple[Flow, ...]) -> None:
         if np.isfinite(row.criterion):
             self.rows.append(row)
             self.structures.append(structure)
@@ -295,7 +314,8 @@ def said(won: Competed, names: Sequence[str]) -> list[str]:
     others = [r for i, r in enumerate(won.rows) if i != won.chosen and determined(r)
               and np.count_nonzero(r.polished.free[0]) == size
               and r.criterion < row.criterion + CLOSE]  # fmt: skip
-    notes += [f"the same flows with other constants, and more that nobody saw, fit as well: {_text(won, names, r)}"
+    notes += [f"the same flows with other constants, and more of what was not measured, fit as "
+              f"well: {_text(won, names, r)}"
               for r in won.twins[:SHOWN]]  # fmt: skip
     notes += [f"other flows fit about as well: {_text(won, names, r)}"
               for r in sorted(others, key=lambda r: r.criterion)[:SHOWN]]  # fmt: skip
@@ -345,7 +365,7 @@ def _start_errors(won: Competed) -> Array:
     return errors
 
 
-def _partners(problem: Compartments, structure: Structure) -> dict[int, int]:
+def _partners(problem: Compartments, structure: Sequence[Flow]) -> dict[int, int]:
     """Unmeasured states whose scale is another state's by convention only, and that state."""
     tied = ~problem.hidden | problem.summed | problem.anchored
     found: dict[int, int] = {}
