@@ -35,7 +35,8 @@ from odediscovery.settings import Settings
 from odediscovery.shooting import joined
 from odediscovery.snap import merged_law, snapped
 from odediscovery.stability import runs_away
-from odediscovery.unmeasured import competed, said
+from odediscovery.undetermined import said
+from odediscovery.unmeasured import competed
 
 # A candidate whose mean square is this many times the best one's is polished only roughly.
 FAR = 10.0

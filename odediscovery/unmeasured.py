@@ -19,14 +19,13 @@ import numpy as np
 
 from odediscovery.compartments import BEGINNINGS, Rough, rough_fits
 from odediscovery.cost import Free, price
-from odediscovery.equations import Equations
 from odediscovery.errors import FitError, InputError
 from odediscovery.flows import Compartments, Flow, Structure, law_of, units
 from odediscovery.judge import Judged, judged
 from odediscovery.knowledge import Knowledge
 from odediscovery.monitor import Monitor
-from odediscovery.polish import Model, polish
-from odediscovery.powersum import Array, PowerSum, expanded
+from odediscovery.polish import polish
+from odediscovery.powersum import Array, PowerSum
 from odediscovery.prepare import Prepared
 from odediscovery.settings import Settings
 from odediscovery.snap import snapped
@@ -45,10 +44,8 @@ CLOSE = 4.0
 # Mean square of a rough fit, as a multiple of the best one's, that may be as good; and difference
 # of two constants, as a share of their sum, from which on they are others.
 ROUGHLY, APART = 1.5, 0.1
-# Other structures that are shown.
-SHOWN = 2
-# Evaluations of a polish.
-MOST = 30
+# Evaluations of a polish, and of that of the chosen law.
+MOST, LAST = 30, 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +115,7 @@ def competed(p: Prepared, known: Knowledge, settings: Settings, monitor: Monitor
     twins = [contest.rows[chosen], *contest.twins(contest.rows[chosen], others)]
     # Of what cannot be told apart the one that supposes the least of what nobody saw.
     twins.sort(key=lambda row: float(row.polished.initial[:, problem.hidden].sum()))
-    contest.rows[chosen] = twins[0]
+    contest.rows[chosen] = contest.ended(twins[0])
     return Competed(p, contest.rows, chosen, contest.structures, problem, starts, twins[1:])
 
 
@@ -173,10 +170,18 @@ class _Contest:
         """The best criterion so far."""
         return min((row.criterion for row in self.rows), default=np.inf)
 
-    def judge(self, law: PowerSum, free: Free, initial: Array, origin: int) -> Judged:
+    def ended(self, row: Judged) -> Judged:
+        """The row with its constants at the very end of the fit."""
+        found = row.polished
+        after = self.judge(found.law, found.free, found.initial, row.origin, LAST)
+        return after if after.criterion <= row.criterion else row
+
+    def judge(
+        self, law: PowerSum, free: Free, initial: Array, origin: int, most: int = MOST
+    ) -> Judged:
         """A law with constants and starts at the maximum of the likelihood."""
         found = polish(law, self.p.data, initial, self.sigma, floor=self.p.floor, free=free,
-                       nonnegative=self.starts.nonnegative, most=MOST, shape=self.p.shape,
+                       nonnegative=self.starts.nonnegative, most=most, shape=self.p.shape,
                        sums=self.starts.sums)  # fmt: skip
         row = judged(found, self.sigma, origin)
         a, w = found.law.coefficients[free[0]], found.law.exponents[free[1]]
@@ -296,83 +301,3 @@ def _sums(p: Prepared, known: Knowledge) -> Sums:
         taken |= one.weights != 0
         found.append((sign * one.weights * p.scale.state, sign * one.value))
     return tuple(found)
-
-
-def said(won: Competed, names: Sequence[str]) -> list[str]:
-    """What the reader of a result with unmeasured states should know, one sentence each."""
-    row, hidden = won.rows[won.chosen], np.flatnonzero(won.problem.hidden)
-    notes = [_start(won, names, int(i)) for i in hidden]
-    partner = _partners(won.problem, won.structures[won.chosen])
-    notes += [f"nothing tells the scale of {names[i]}: what passes between it and {names[j]} "
-              f"leaves one and enters the other in equal amounts, which puts {names[i]} in units "
-              f"of {names[j]}" for i, j in partner.items()]  # fmt: skip
-    alike = won.problem.alike
-    if len(alike) > 1:
-        notes.append(f"nothing tells {' and '.join(names[i] for i in alike)} apart: the flows take "
-                     "the first named as the one upstream")  # fmt: skip
-    size = np.count_nonzero(row.polished.free[0])
-    others = [r for i, r in enumerate(won.rows) if i != won.chosen and determined(r)
-              and np.count_nonzero(r.polished.free[0]) == size
-              and r.criterion < row.criterion + CLOSE]  # fmt: skip
-    notes += [f"the same flows with other constants, and more of what was not measured, fit as "
-              f"well: {_text(won, names, r)}"
-              for r in won.twins[:SHOWN]]  # fmt: skip
-    notes += [f"other flows fit about as well: {_text(won, names, r)}"
-              for r in sorted(others, key=lambda r: r.criterion)[:SHOWN]]  # fmt: skip
-    return notes
-
-
-def _text(won: Competed, names: Sequence[str], row: Judged) -> str:
-    user = expanded(row.polished.law.unscaled(won.p.scale.state, won.p.scale.time))
-    return Equations.from_power_sum(tuple(names), user).pretty(3).replace("\n", "; ")
-
-
-def _start(won: Competed, names: Sequence[str], i: int) -> str:
-    """What the data tell of the start of an unmeasured state."""
-    scale, found = won.p.scale.state[i], won.rows[won.chosen].polished
-    value, error = found.initial[:, i] * scale, _start_errors(won)[:, i] * scale
-    first = f"{names[i]} was not measured: "
-    if not np.isfinite(error).any():
-        return first + "the data do not determine its start"
-    if len(value) == 1:
-        return f"{first}its start is fitted, {value[0]:.4g} with a standard error of {error[0]:.2g}"
-    return first + (f"its {len(value)} starts are fitted, {value.min():.4g} to {value.max():.4g} "
-                    f"with standard errors of up to {np.nanmax(error):.2g}")  # fmt: skip
-
-
-def _start_errors(won: Competed) -> Array:
-    """Standard errors of the starts [trajectories, states]; nan where nothing tells them."""
-    p, found = won.p, won.rows[won.chosen].polished
-    model = Model(found.law, p.data, np.maximum(p.noise, p.floor), found.free, won.starts, p.shape)
-    u = model.pack(found.initial)
-    now = model.evaluate(u)
-    errors = np.full_like(found.initial, np.nan)
-    if now is None:
-        return errors
-    n, k = found.law.n_states, model.n_constants
-    jacobian = now[1]
-    freedom = max(float(found.counts.sum()) - len(u), 1.0)
-    variance = max(float(np.sum(now[0] ** 2)) / freedom, 1e-300)
-    size = np.linalg.norm(jacobian, axis=0)
-    blind = size <= 1e-9 * size.max()
-    scaled = jacobian / np.where(blind, 1.0, size)
-    inverse = np.linalg.pinv(scaled.T @ scaled, rcond=1e-12, hermitian=True) * variance
-    for run in range(len(errors)):
-        place = slice(k + run * n, k + (run + 1) * n)
-        slopes = won.starts.slopes(u[place]) / np.where(blind[place], 1.0, size[place])
-        spread = np.einsum("ij,jk,ik->i", slopes, inverse[place, place], slopes)
-        errors[run] = np.where(spread > 0, np.sqrt(np.maximum(spread, 0.0)), np.nan)
-    return errors
-
-
-def _partners(problem: Compartments, structure: Sequence[Flow]) -> dict[int, int]:
-    """Unmeasured states whose scale is another state's by convention only, and that state."""
-    tied = ~problem.hidden | problem.summed | problem.anchored
-    found: dict[int, int] = {}
-    for _ in range(problem.n):
-        for flow in sorted(structure, key=lambda f: f.factors):
-            for i in flow.touched:
-                near = [j for j in flow.touched if tied[j]]
-                if not tied[i] and near:
-                    found[i], tied[i] = near[0], True
-    return found

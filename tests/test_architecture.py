@@ -60,8 +60,9 @@ LAYERS: tuple[dict[str, str], ...] = (
     },
     {
         "ladder": "", "exchange": "", "search": "exchange ladder", "published": "",
-        "unmeasured": "",
-        "conclusion": "", "discovery": "conclusion ladder published search unmeasured",
+        "unmeasured": "", "undetermined": "unmeasured",
+        "conclusion": "",
+        "discovery": "conclusion ladder published search undetermined unmeasured",
     },
     {"heatmaps": "", "plots": "heatmaps", "fronts": "plots", "progress": "", "blocks": "",
      "estimator": "blocks"},
