@@ -24,12 +24,12 @@ from odediscovery.flows import Compartments, Flow, Structure, law_of, units
 from odediscovery.judge import Judged, judged
 from odediscovery.knowledge import Knowledge
 from odediscovery.monitor import Monitor
-from odediscovery.polish import polish
+from odediscovery.polish import Polished, polish, residual_squares, tolerance
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.prepare import Prepared
 from odediscovery.settings import Settings
 from odediscovery.snap import snapped
-from odediscovery.starts import Starts, Sums
+from odediscovery.starts import LEAST_START, Starts, Sums
 
 # States in all, flows of a structure, and those that are tried in any case.
 MOST_STATES, MOST_FLOWS, TRIED = 4, 5, 3
@@ -44,6 +44,9 @@ CLOSE = 4.0
 # Mean square of a rough fit, as a multiple of the best one's, that may be as good; and difference
 # of two constants, as a share of their sum, from which on they are others.
 ROUGHLY, APART = 1.5, 0.1
+# Share of the noise below which a start is as good as 0, and growth of the sum of squares, beyond
+# that of noise, by which it matters that it is not.
+NOUGHT, MATTERS = 0.01, 1.1
 # Evaluations of a polish, and of that of the chosen law.
 MOST, LAST = 30, 200
 
@@ -187,7 +190,23 @@ class _Contest:
         a, w = found.law.coefficients[free[0]], found.law.exponents[free[1]]
         inside = bool(((w >= self.bounds[0]) & (w <= self.bounds[1])).all())
         # A flow that runs backwards would take from states that are empty.
-        return row if inside and (a > 0).all() else dataclasses.replace(row, criterion=np.inf)
+        sound = inside and bool((a > 0).all()) and not self._from_nothing(found)
+        return row if sound else dataclasses.replace(row, criterion=np.inf)
+
+    def _from_nothing(self, found: Polished) -> bool:
+        """Whether it matters that starts are above 0 of which noise is a hundred times larger.
+
+        A law in which something grows out of itself can use such a start as a delay of its own.
+        """
+        least = np.maximum(NOUGHT * self.sigma, 2.0 * LEAST_START)
+        low = self.starts.nonnegative & (found.initial <= least)
+        if not found.finite or not low.any():
+            return False
+        empty = np.where(low, 0.0, found.initial)
+        squares = residual_squares(found.law, self.p.data, empty, self.p.shape,
+                                   tolerance(self.sigma))[0]  # fmt: skip
+        before, after = ((s / self.sigma**2).sum() for s in (found.squares, squares))
+        return not after <= MATTERS * before + found.counts.sum()
 
     def enter(self, fit: Rough) -> None:
         """Polish and judge one structure, and keep it if it can be integrated."""
