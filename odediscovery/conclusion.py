@@ -78,12 +78,13 @@ def unscaled_errors(polished: Polished, scale: Scale) -> PowerSum:
     if user.mix is not None:
         of_a = np.einsum("ir,rjp->ijp", user.mix, of_a)
     a, w, b, v = (np.zeros_like(values) for values in law.constants)
+    total = np.zeros((law.n_states, law.n_monomials))
     _, w, b, v = filled((a, w, b, v), free, known.transformed(jacobian).deviations())
     w, v = (np.where((e == 0.0) & ~_round(values), np.nan, e)
             for e, values in zip((w, v), law.constants[1::2], strict=True))  # fmt: skip
     touched = np.any(of_a != 0.0, axis=2)
-    a[touched] = known.transformed(of_a[touched]).deviations()
-    return expanded(user).with_constants(a, w, b, v)
+    total[touched] = known.transformed(of_a[touched]).deviations()
+    return expanded(user).with_constants(total, w, b, v)
 
 
 def _round(exponents: Array) -> Mask:
@@ -129,7 +130,7 @@ def freedom(polished: Polished) -> int:
 
 def _front_row(p: Prepared, row: Judged, series: TimeSeries, selected: bool) -> FrontRow:
     squares = row.polished.plain_squares * p.scale.state**2
-    values = pooled(series)
+    values = pooled(series)[:, p.measured[: series.n_states]]
     spread = np.nansum((values - np.nanmean(values, axis=0)) ** 2)
     equations = _equations(p, row, series)
     return FrontRow(
@@ -183,6 +184,7 @@ def conclude(
         notes.append("whole trajectories cannot be followed from one start: laws were judged, and "
                      f"mse and r2 are, on pieces of {size} samples")  # fmt: skip
     noise = np.sqrt(best.plain_squares / best.counts.clip(1)) * p.scale.state
+    noise = np.where(p.measured, noise, np.nan)
     unexplained = residuals(best.law, p.data, best.initial)
     left = [] if p.clean else structured(unexplained)
     near = [] if p.clean else alike(unexplained)

@@ -19,9 +19,9 @@ from odediscovery.balance import balanced
 from odediscovery.conclusion import conclude, constants, finished
 from odediscovery.cost import Free, none_free, price
 from odediscovery.errors import FitError, InputError
-from odediscovery.hidden import revealed, with_hidden
+from odediscovery.hidden import revealed, widely_prepared, with_hidden
 from odediscovery.holdout import continued, split
-from odediscovery.inputs import augmented, check_known, measured
+from odediscovery.inputs import augmented, check_known, unaugmented
 from odediscovery.judge import Candidate, Judged, choose, judged, score, shortlist
 from odediscovery.knowledge import Knowledge, knowledge
 from odediscovery.ladder import SETTLED
@@ -29,7 +29,7 @@ from odediscovery.monitor import Monitor
 from odediscovery.openness import undecided
 from odediscovery.polish import Polished, polish
 from odediscovery.powersum import Array, PowerSum
-from odediscovery.prepare import Prepared, pooled, prepare, redundant
+from odediscovery.prepare import Prepared, pooled, redundant
 from odediscovery.published import RECIPES, published
 from odediscovery.result import Discovery
 from odediscovery.search import BRIEF, TURNS, confirmed, search, window_length
@@ -38,6 +38,8 @@ from odediscovery.settings import Settings
 from odediscovery.shooting import joined
 from odediscovery.snap import merged_law, snapped
 from odediscovery.stability import runs_away
+from odediscovery.undetermined import said
+from odediscovery.unmeasured import competed
 
 # A candidate whose mean square is this many times the best one's is polished only roughly.
 FAR = 10.0
@@ -83,6 +85,11 @@ def _found(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discover
     series, prepared, known = informed(series, settings)
     if settings.recipe in RECIPES:
         return _published(prepared, series, settings, monitor)
+    if not prepared.measured.all():
+        if series.inputs:
+            raise InputError("unmeasured states that no conserved sum tells cannot have inputs "
+                             "beside them yet: leave --inputs or --hidden-states out")  # fmt: skip
+        return _of_flows(prepared, known, series, settings, monitor)
     if settings.grow:
         prepared = confirmed(prepared, monitor)
     candidates = search(prepared, settings, monitor)
@@ -118,7 +125,7 @@ def informed(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Prepar
     )  # fmt: skip
     check_known(known, whole)
     whole = revealed(whole, settings.hidden_states, known)
-    prepared = prepare(whole)
+    prepared = widely_prepared(whole, known)
     spared = redundant(prepared) & (settings.recipe not in RECIPES)
     imposed = known.without(spared)
     if not imposed.empty:
@@ -128,7 +135,17 @@ def informed(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Prepar
               "could not be told from terms without, so there are none"
               for i in np.flatnonzero(spared & ~known.mentioned)]  # fmt: skip
     prepared = dataclasses.replace(prepared, messages=(*prepared.messages, *notes))
-    return measured(whole), prepared, known
+    return unaugmented(whole), prepared, known
+
+
+def _of_flows(
+    p: Prepared, known: Knowledge, series: TimeSeries, settings: Settings, monitor: Monitor
+) -> Discovery:
+    """Laws of flows, where states are unmeasured."""
+    won = competed(p, known, settings, monitor)
+    found = conclude(won.p, won.rows, won.chosen, series, settings, monitor)
+    notes = (*said(won, series.states), *known.sentences())
+    return dataclasses.replace(found, messages=(*found.messages, *notes))
 
 
 def followed(whole: Prepared, candidates: list[Candidate], monitor: Monitor) -> Prepared:

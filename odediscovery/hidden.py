@@ -1,22 +1,24 @@
-"""States that nobody measured, told by a conserved sum.
+"""States that nobody measured, and what a conserved sum tells of them.
 
     x_h = (value - sum over i != h of c_i x_i) / c_h
 
 With a sum whose value is known and whose other states are measured, a state without a column is
-no unknown: its samples follow from the others', and so does their noise.
+no unknown: its samples follow from the others', and so does their noise. Others stay without
+samples: only whole trajectories with fitted starts can tell them (`unmeasured`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
-from odediscovery.errors import InputError
 from odediscovery.knowledge import Knowledge
-from odediscovery.powersum import Array
-from odediscovery.series import TimeSeries, Trajectory
+from odediscovery.powersum import Array, Mask
+from odediscovery.prepare import Prepared, measured, prepare
+from odediscovery.series import Scale, TimeSeries, Trajectory
 from odediscovery.statements import Conserved
 from odediscovery.table import check_names
 
@@ -29,18 +31,30 @@ def with_hidden(series: TimeSeries, hidden: Sequence[str]) -> TimeSeries:
     """
     states = (*series.states, *hidden)
     check_names([series.time_name, *states], len(states) + 1)
+    return with_columns(series, states)
 
-    def wider(values: Array | None, missing: int) -> Array | None:
-        return None if values is None else np.pad(
-            values, ((0, 0), (0, missing)), constant_values=np.nan)  # fmt: skip
 
-    trajectories = []
-    for t in series.trajectories:
-        values = wider(t.values, len(hidden))
-        assert values is not None
-        sigma = wider(t.sigma, len(hidden))
-        trajectories.append(Trajectory(t.time, values, t.label, sigma, t.inputs))
-    return dataclasses.replace(series, states=states, trajectories=tuple(trajectories))
+def with_columns(series: TimeSeries, states: Sequence[str]) -> TimeSeries:
+    """The series with these states, nan for those that it does not have.
+
+    >>> with_columns(TimeSeries.from_arrays(range(4), [4, 3, 2, 1], ["a"]), ["b", "a"]).states
+    ('b', 'a')
+    """
+    places = [states.index(name) for name in series.states]
+    runs = tuple(
+        Trajectory(t.time, _spread(t.values, places, len(states), np.nan), t.label,
+                   None if t.sigma is None else _spread(t.sigma, places, len(states), np.nan),
+                   t.inputs)
+        for t in series.trajectories
+    )  # fmt: skip
+    return dataclasses.replace(series, states=tuple(states), trajectories=runs)
+
+
+def _spread(values: Array, places: Sequence[int], n: int, fill: float) -> Array:
+    """Values [..., k] in some of n columns."""
+    wide: Array = np.full((*values.shape[:-1], n), fill, dtype=np.float64)
+    wide[..., list(places)] = values
+    return wide
 
 
 def revealed(series: TimeSeries, hidden: Sequence[str], known: Knowledge) -> TimeSeries:
@@ -51,8 +65,7 @@ def revealed(series: TimeSeries, hidden: Sequence[str], known: Knowledge) -> Tim
         hidden: their names.
         known: holds the sums, in the user's units.
 
-    Raises:
-        InputError: a state that no sum tells.
+    States that no sum tells keep nan.
     """
     unknown = {series.states.index(name) for name in hidden}
     while unknown:
@@ -63,13 +76,44 @@ def revealed(series: TimeSeries, hidden: Sequence[str], known: Knowledge) -> Tim
                 unknown.remove(asked[0])
                 break
         else:
-            names = ", ".join(series.states[i] for i in sorted(unknown))
-            raise InputError(
-                f"cannot tell the unmeasured {names}: expected for each a conserved sum with its "
-                f'value and otherwise measured states, such as --conserve "{series.states[0]} + '
-                f'{series.states[min(unknown)]} = 100"'
-            )
+            break
     return series
+
+
+def widely_prepared(series: TimeSeries, known: Knowledge) -> Prepared:
+    """`prepare` of the measured states, beside which the others stand without samples.
+
+    An unmeasured state is divided by what a conserved sum lets it reach, or else by the largest
+    scale of a measured one, and does not become negative.
+    """
+    seen = measured(series)
+    if seen.all():
+        return prepare(series)
+    narrow = dataclasses.replace(
+        series, states=tuple(np.array(series.states)[seen].tolist()),
+        trajectories=tuple(_columns(t, seen) for t in series.trajectories),
+    )  # fmt: skip
+    p = prepare(narrow)
+    scale = np.full(series.n_states, p.scale.state.max())
+    scale[seen] = p.scale.state
+    for one in known.conserved:
+        if one.value is not None:
+            of_sum = (one.weights * one.value > 0) & ~seen
+            scale[of_sum] = one.value / one.weights[of_sum]
+    wide = partial(_spread, places=np.flatnonzero(seen).tolist(), n=len(seen))
+    return dataclasses.replace(
+        p, data=with_columns(p.data, series.states), smooth=with_columns(p.smooth, series.states),
+        scale=Scale(scale, p.scale.time), noise=wide(p.noise, fill=p.noise.max()),
+        floor=wide(p.floor, fill=p.floor.max()),
+        nonnegative=wide(p.nonnegative.astype(np.float64), fill=1.0) > 0,
+        constant=wide(p.constant.astype(np.float64), fill=0.0) > 0,
+        shape=tuple(wide(s, fill=1.0) for s in p.shape),
+    )  # fmt: skip
+
+
+def _columns(t: Trajectory, which: Mask) -> Trajectory:
+    sigma = None if t.sigma is None else t.sigma[:, which]
+    return Trajectory(t.time, t.values[:, which], t.label, sigma, t.inputs)
 
 
 def _told(series: TimeSeries, conserved: Conserved, i: int) -> TimeSeries:

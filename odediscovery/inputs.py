@@ -203,7 +203,7 @@ def augmented(series: TimeSeries) -> TimeSeries:
     return dataclasses.replace(series, states=states, trajectories=tuple(trajectories))
 
 
-def measured(series: TimeSeries) -> TimeSeries:
+def unaugmented(series: TimeSeries) -> TimeSeries:
     """The inverse of `augmented`."""
     if not series.inputs:
         return series

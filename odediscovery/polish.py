@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import block_diag
 from scipy.optimize import least_squares
 
 from odediscovery.cost import Free, all_free, count
@@ -26,6 +27,7 @@ from odediscovery.powersum import TINY, Array, Mask, PowerSum, expanded, power_s
 from odediscovery.series import TimeSeries, Trajectory
 from odediscovery.signals import drifts
 from odediscovery.solutions import RTOL, integrate, residual_squares, tolerance
+from odediscovery.starts import Starts, Sums
 
 # Beyond this a sensitivity cannot be squared any more, and no step follows from it.
 WILD = 1e100
@@ -33,9 +35,8 @@ WILD = 1e100
 ACCURACY = 1e-6
 # The same as a multiple of the solver's tolerance, where that is loose.
 LOOSER = 100.0
-# Least start of a nonnegative state, in units of its rms: from exactly 0 a law with sqrt(x) may
-# leave or stay, and its sensitivity is infinite.
-LEAST_START = 1e-8
+# Sensitivity of an interval's end to its start that finer steps have to confirm.
+GROWN = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,33 +74,30 @@ class Polished:
         return self.joint.matrix[:k, :k]
 
 
-class _Model:
+class Model:
     """Residuals and Jacobian of one law; the unknowns are A, W, then the starts' roots."""
 
     def __init__(self, law: PowerSum, series: TimeSeries, sigma: Array, free: Free,
-                 nonnegative: Mask, shape: Sequence[Array]) -> None:  # fmt: skip
+                 starts: Starts, shape: Sequence[Array]) -> None:  # fmt: skip
         self.law, self.series, self.shape = law, series, shape
-        self.sigma, self.rtol, self.free = sigma, tolerance(sigma[~series.driven]), free
+        self.sigma, self.rtol = sigma, tolerance(sigma[~series.driven])
+        self.free, self.starts = free, starts
         self.a_places, self.w_places = np.nonzero(free[0]), np.nonzero(free[1])
         self.n_constants = count(free)
         self.n = law.n_states
         self.own, self.drift = ~series.driven, drifts(series.trajectories)
-        self.nonnegative = nonnegative[self.own]
-        # A root of exactly 0 has no gradient and would never leave.
-        self.awake = np.maximum(0.1 * sigma, LEAST_START)[self.own]
 
     def pack(self, initial: Array) -> Array:
         """Unknowns of the present law and start values."""
-        least = np.maximum(initial, self.awake)
-        q = np.where(self.nonnegative, np.sqrt(least), initial)
+        # A root of exactly 0 has no gradient and would never leave.
+        q = self.starts.roots(initial, 0.1 * self.sigma[self.own])
         constants = zip(self.law.constants, self.free, strict=True)
         return np.concatenate([*(values[free] for values, free in constants), q.ravel()])
 
     def unpack(self, u: Array) -> tuple[PowerSum, Array]:
         """Law and start values [trajectories, states] of the unknowns."""
         law = self.law.with_constants(*filled(self.law.constants, self.free, u[: self.n_constants]))
-        q = u[self.n_constants :].reshape(-1, self.own.sum())
-        return law, np.where(self.nonnegative, np.maximum(q * q, LEAST_START), q)
+        return law, self.starts.values(u[self.n_constants :].reshape(-1, self.own.sum()))
 
     def evaluate(self, u: Array) -> tuple[Array, Array] | None:
         """Weighted residuals [R] and Jacobian [R, unknowns]; None if the law blows up."""
@@ -115,7 +113,7 @@ class _Model:
         residuals, jacobians = [], []
         for i, (t, x, steps) in enumerate(zip(self.series.trajectories, paths, own, strict=True)):
             place = slice(k + i * starts, k + (i + 1) * starts)
-            chain = np.where(self.nonnegative, 2.0 * u[place], 1.0) * np.eye(n)[:, self.own]
+            chain = np.eye(n)[:, self.own] @ self.starts.slopes(u[place])
             blocks = self._chained(steps, np.hstack([np.zeros((n, k)), chain]))
             if blocks is None:
                 return None
@@ -162,7 +160,9 @@ class _Model:
             end, s[todo] = self._runge_kutta(law, start[todo], duration[todo], self.drift[todo],
                                              steps, spread)  # fmt: skip
             off = (np.abs(end - target[todo]) / (scale[todo] + 1e-12))[:, self.own].max(axis=1)
-            todo = todo[~(off < accuracy)]
+            # Too long a step makes a fast decay grow: what has died out does not show it itself.
+            grown = np.abs(s[todo][:, :, : self.n]).max(axis=(1, 2)) > GROWN
+            todo = todo[~(off < accuracy) | grown]
             if not len(todo):
                 break
         return np.split(s, np.cumsum([len(t) - 1 for t in times])[:-1])
@@ -223,7 +223,7 @@ def sensitivities(
     n, own = law.n_states, len(start)
     names = tuple(map(str, range(n)))
     one = TimeSeries(names, (run,), inputs=names[own:])
-    model = _Model(law, one, np.ones(n), free, np.zeros(n, dtype=bool), ())
+    model = Model(law, one, np.ones(n), free, Starts(np.zeros(own, dtype=bool)), ())
     x = integrate(law, start, run, RTOL)
     if x is None:
         return None
@@ -236,7 +236,7 @@ def sensitivities(
 def polish(
     law: PowerSum, series: TimeSeries, initial: Array, sigma: Array, *, floor: Array,
     nonnegative: Mask, free: Free | None = None, most: int = 25,
-    shape: Sequence[Array] | None = None,
+    shape: Sequence[Array] | None = None, sums: Sums = (),
 ) -> Polished:  # fmt: skip
     """The law's non-zero constants and start values at the maximum of the likelihood.
 
@@ -251,13 +251,15 @@ def polish(
         most: most evaluations of the Jacobian; 0 takes constants and starts as they are.
         shape: noise of each sample relative to the others, [samples, states] a trajectory
             (default: all alike).
+        sums: conserved sums with their values, which the start values keep.
 
     Returns:
         The refined law; the given one with `finite=False` if it cannot be integrated.
     """
     free = free or all_free(law)
     shape = shape or [np.ones_like(t.values) for t in series.trajectories]
-    model = _Model(law, series, sigma, free, nonnegative, shape)
+    starts = Starts(nonnegative[~series.driven], tuple(sums))
+    model = Model(law, series, sigma, free, starts, shape)
     u = model.pack(initial)
     now = model.evaluate(u)
     if now is not None and len(u) and most:
@@ -270,13 +272,13 @@ def polish(
         return Polished(law, nothing, initial, Covariance.nothing_known(len(u)), free, squares,
                         counts, finite=False, plain_squares=plain)  # fmt: skip
     # Each state's sigma anew from its residuals, and starts from their roots.
-    left = np.sqrt(squares / np.maximum(counts - len(u) / model.own.sum(), 1.0))
+    fitted = len(u) / max(int(np.count_nonzero(counts)), 1)
+    left = np.sqrt(squares / np.maximum(counts - fitted, 1.0))
     own = sigma / np.maximum(left, floor)
     rows = [np.broadcast_to(own, t.values.shape).ravel() for t in series.trajectories]
-    slopes = np.where(np.tile(model.nonnegative, len(initial)), 2.0 * u[model.n_constants :], 1.0)
-    joint = Covariance.of(now[1] * np.concatenate(rows)[:, None]).transformed(
-        np.diag(np.append(np.ones(model.n_constants), slopes))
-    )
+    roots = u[model.n_constants :].reshape(initial.shape)
+    slopes = block_diag(np.eye(model.n_constants), *map(starts.slopes, roots))
+    joint = Covariance.of(now[1] * np.concatenate(rows)[:, None]).transformed(slopes)
     errors = np.sqrt(np.maximum(np.diag(joint.matrix)[: model.n_constants], 0.0))
     of_law = law.with_constants(*filled(nothing.constants, free, errors))
     return Polished(law, of_law, initial, joint, free, squares, counts, finite=True,
@@ -295,7 +297,7 @@ def filled(
 
 
 def _least_squares(
-    model: _Model, u: Array, now: tuple[Array, Array], most: int
+    model: Model, u: Array, now: tuple[Array, Array], most: int
 ) -> tuple[Array, tuple[Array, Array]]:
     cache: dict[bytes, tuple[Array, Array] | None] = {u.tobytes(): now}
 

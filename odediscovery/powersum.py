@@ -55,11 +55,12 @@ class PowerSum:
     """dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k].
 
     Args:
-        coefficients: A, [states, monomials].
+        coefficients: A, [states, monomials]; [flows, monomials] with a matrix of flows.
         exponents: W, [monomials, inputs]; a row of zeros is the constant term.
         inputs: what y is; the states themselves if not given.
         mix: M, [states, states], where equations follow from others (a conserved sum): then
-            dx/dt = M (A y^W), and rows of A whose equation follows are 0.
+            dx/dt = M (A y^W), and rows of A whose equation follows are 0. Or [states, flows],
+            what a unit of each flow takes from every state or adds to it.
 
     >>> decay = PowerSum(np.array([[-0.5]]), np.array([[1.0]]))
     >>> decay.rates(np.array([[2.0], [4.0]])).tolist()
@@ -73,7 +74,7 @@ class PowerSum:
 
     def __post_init__(self) -> None:
         a, w = self.coefficients, self.exponents
-        inputs = a.shape[0] if self.inputs is None else self.inputs.size
+        inputs = self.n_states if self.inputs is None else self.inputs.size
         if a.ndim != 2 or w.ndim != 2 or w.shape != (a.shape[1], inputs):
             raise ValueError(
                 f"coefficients [states, monomials] and exponents [monomials, {inputs} inputs] do "
@@ -83,7 +84,7 @@ class PowerSum:
     @property
     def n_states(self) -> int:
         """Number of states (equations)."""
-        return int(self.coefficients.shape[0])
+        return int(len(self.coefficients) if self.mix is None else len(self.mix))
 
     @property
     def n_monomials(self) -> int:
@@ -127,14 +128,16 @@ class PowerSum:
     def rescaled(self, scale: Array, time_scale: float) -> PowerSum:
         """The same law for x' = x / scale and t' = t / time_scale: no exponent changes.
 
-        With x_k = s_k x'_k:  A'[i, j] = A[i, j] * (T / s_i) * prod_k s_k ** W[j, k].
+        With x_k = s_k x'_k:  A'[i, j] = A[i, j] * (T / s_i) * prod_k s_k ** W[j, k]. Flows, which
+        have no scale, keep the user's amounts: M'[i, f] = M[i, f] / s_i.
         """
         n = self.n_states
         with np.errstate(over="ignore", invalid="ignore"):  # inf where no number is large enough
             factor = np.exp(self.exponents[:, :n] @ np.log(scale))
-            a = self.coefficients * factor[None, :] * time_scale / scale[:, None]
+            rows = scale if len(self.coefficients) == n else np.ones(len(self.coefficients))
+            a = self.coefficients * factor[None, :] * time_scale / rows[:, None]
         inputs = None if self.inputs is None else self.inputs.rescaled(scale)
-        mix = None if self.mix is None else self.mix * scale / scale[:, None]
+        mix = None if self.mix is None else self.mix * rows / scale[:, None]
         return PowerSum(a, self.exponents.copy(), inputs, mix)
 
     def unscaled(self, scale: Array, time_scale: float) -> PowerSum:
@@ -160,7 +163,7 @@ class PowerSum:
                 columns.append(a.copy())
         keep = [k for k, column in enumerate(columns) if np.any(column != 0)]
         if not keep:
-            nothing = np.zeros((self.n_states, 0)), np.zeros((0, self.exponents.shape[1]))
+            nothing = np.zeros((len(self.coefficients), 0)), np.zeros((0, self.exponents.shape[1]))
             return PowerSum(*nothing, self.inputs, self.mix)
         return PowerSum(
             np.stack([columns[k] for k in keep], axis=1), np.stack([rows[k] for k in keep]),

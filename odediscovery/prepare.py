@@ -94,16 +94,21 @@ class Prepared:
         return np.stack([self.noise * s[0] for s in self.shape])[:, ~self.data.driven]
 
     @property
+    def measured(self) -> NDArray[np.bool_]:
+        """States of which there are samples [states]."""
+        return measured(self.data)
+
+    @property
     def complete(self) -> bool:
-        """Whether no value is missing."""
-        return all(bool(np.isfinite(t.values).all()) for t in self.data.trajectories)
+        """Whether no value of a measured state is missing."""
+        return bool(np.isfinite(pooled(self.data)[:, self.measured]).all())
 
     @property
     def noisiness(self) -> float:
         """Largest noise of a changing state as a share of that state's standard deviation."""
-        spread = np.nanstd(pooled(self.data), axis=0)
-        moving = ~self.constant
-        return float(np.max(self.noise[moving] / spread[moving], initial=0.0))
+        moving = ~self.constant & self.measured
+        spread = np.nanstd(pooled(self.data)[:, moving], axis=0)
+        return float(np.max(self.noise[moving] / spread, initial=0.0))
 
     def without_noise(self, exact: PowerSum | None) -> Prepared:
         """The same series, taken as it is: coarse sampling looked like noise."""
@@ -168,6 +173,11 @@ def _runs(samples: int, length: int) -> list[slice]:
 def pooled(series: TimeSeries) -> Array:
     """All samples of all trajectories, [samples, states]."""
     return np.concatenate([t.values for t in series.trajectories])
+
+
+def measured(series: TimeSeries) -> NDArray[np.bool_]:
+    """States of which there are samples [states]."""
+    return np.asarray(np.isfinite(pooled(series)).any(axis=0))
 
 
 def resolution(values: Array) -> float:

@@ -26,8 +26,10 @@ from odediscovery.errors import InputError
 from odediscovery.estimates import Estimates
 from odediscovery.expressions import identifiers
 from odediscovery.files import write_whole
+from odediscovery.hidden import with_columns
 from odediscovery.inputs import interpolations, with_ways
 from odediscovery.network import Layer, Network
+from odediscovery.prepare import measured
 from odediscovery.series import TimeSeries, group_column, load_csv, sigma_columns, write_csv
 from odediscovery.settings import Settings
 from odediscovery.signals import Signal
@@ -195,6 +197,8 @@ class Discovery:
             "messages": list(self.messages), "time": self.series.time_name,
             "group": group_column(self.series), "states": list(equations.states),
             "inputs": interpolations(self.series), "sigma_columns": sigma_columns(self.series),
+            "unmeasured": [name for name, seen in zip(equations.states, measured(self.series),
+                                                      strict=True) if not seen],
             "units": dict(self.series.units),
             "symbols": {safe: name for name, safe in names.items() if safe != name},
             "equations": equations.texts(), "latex": equations.latex(),
@@ -291,13 +295,16 @@ def read_document(path: Path) -> dict[str, Any]:
 def _series(document: Mapping[str, Any], path: Path) -> TimeSeries:
     """What was fitted, inputs included."""
     states, time_name = _names(document["states"]), str(document["time"])
-    # Results of earlier versions have no inputs.
+    # Results of earlier versions have no inputs, and samples of all states.
     ways = {str(name): str(way) for name, way in document.get("inputs", {}).items()}
-    columns = [*states, *(name for name in ways if name != time_name)]
+    blank = {str(name) for name in document.get("unmeasured", ())}
+    columns = [name for name in states if name not in blank]
+    columns += [name for name in ways if name != time_name]
     sigma = document.get("sigma_columns")
     series = load_csv(path, time_name, columns, document["group"], sigma=sigma)
     units = {str(name): str(unit) for name, unit in document["units"].items()}
-    return dataclasses.replace(with_ways(series, ways), units=units)
+    series = with_columns(with_ways(series, ways), states)
+    return dataclasses.replace(series, units=units)
 
 
 def _from_document(document: Mapping[str, Any], folder: Path) -> Discovery:

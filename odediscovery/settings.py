@@ -46,7 +46,7 @@ class Settings:
 
     known: tuple[str, ...] = _option((), 'known right-hand side: "h\' = -v", or "v\' = 9.81 + ?"')
     conserve: tuple[str, ...] = _option((), 'sum that stays constant: "S + I + R = 763"')
-    hidden_states: tuple[str, ...] = _option((), "states without a column, told by --conserve")
+    hidden_states: tuple[str, ...] = _option((), "states without a column, told by sums or flows")
     forbid: tuple[str, ...] = _option((), 'states that an equation may not have: "S: R"')
     bounds: str | None = _option(None, 'range of exponents: "exponents 0..2"')
     integer_exponents: bool = _option(False, "all exponents are whole numbers")

@@ -25,7 +25,7 @@ STUDIES = (
 LAYERS: tuple[dict[str, str], ...] = (
     {
         "errors": "", "memory": "", "monitor": "", "powersum": "", "settings": "errors",
-        "files": "errors", "signals": "powersum", "versions": "",
+        "files": "errors", "signals": "powersum", "versions": "", "starts": "powersum",
     },
     {
         "table": "", "sheets": "table", "series": "sheets table",
@@ -33,11 +33,12 @@ LAYERS: tuple[dict[str, str], ...] = (
         "equations": "expressions printing", "terms": "equations printing series", "cost": "",
         "covariance": "", "survival": "", "estimates": "cost covariance series",
         "systems": "equations series", "network": "series", "times": "series",
-        "result": "equations estimates expressions inputs network series survival terms",
+        "result": "equations estimates expressions hidden inputs network prepare series survival "
+                  "terms",
         "smoothing": "series", "statements": "equations expressions",
         "knowledge": "equations expressions statements",
         "prepare": "knowledge series smoothing", "agreement": "cost prepare",
-        "hidden": "knowledge series statements table", "holdout": "result series",
+        "hidden": "knowledge prepare series statements table", "holdout": "result series",
         "inputs": "knowledge series sheets table",
     },
     {
@@ -52,7 +53,8 @@ LAYERS: tuple[dict[str, str], ...] = (
         "field": "", "solve": "field", "windows": "field solve", "trajectories": "field solve",
         "optimise": "", "hager_zhang": "optimise",
         "integral": "", "projection": "integral", "candidates": "integral", "subsets": "",
-        "shrink": "projection", "drawn": "windows", "solutions": "",
+        "shrink": "projection", "drawn": "windows", "solutions": "", "flows": "",
+        "compartments": "flows",
     },
     # Stages: none calls another. The judge and snapping read what polish returned, its value.
     {
@@ -62,9 +64,10 @@ LAYERS: tuple[dict[str, str], ...] = (
     },
     {
         "ladder": "", "exchange": "", "search": "exchange ladder", "published": "",
+        "unmeasured": "", "undetermined": "unmeasured",
         "conclusion": "", "openness": "conclusion",
-        "discovery": "conclusion ladder openness published search", "uncertainty": "",
-        "bootstrap": "conclusion discovery search uncertainty",
+        "discovery": "conclusion ladder openness published search undetermined unmeasured",
+        "uncertainty": "", "bootstrap": "conclusion discovery search uncertainty",
         "profile": "conclusion discovery uncertainty",
         "constants": "conclusion discovery openness",
     },
@@ -119,6 +122,7 @@ ONLY = {
     "units.nsr": "units.base", "units.nalu": "units.base units.nac",
     "field": "units", "solve": "field", "optimise": "monitor",
     "windows": "field powersum series solve", "integral": "powersum series smoothing",
+    "flows": "powersum", "compartments": "flows monitor powersum prepare starts",
     "bench.family": "powersum", "bench.workers": "errors",
     "bench.rows": "errors files versions",
     "bench.libraries": "equations expressions powersum series",

@@ -38,7 +38,7 @@ from odediscovery.settings import Settings, settings_for
         (["bench", "success", "--each", "0"], "--each must be at least 1, got 0"),
         (["bench", "success", "--out", "."], "choose a file"),
         (["bench", "speed", "--out", "file/below.json"], "cannot be written"),
-        (["bench", "fractal"], "Known: speed, success, ablation, fsir-noise, series, page, fr"),
+        (["bench", "fractal"], "Known: speed, success, ablation, series, page, fr"),
         (["bench", "odebench", "--ids", "1,2"], "unknown system of odebench '2': "),
         (["bench", "odebench", "--ids", ","], "--ids expects ids"),
         (["bench", "odebench", "--method", "sindy"], "did you mean 'pysindy'? Known: ours"),

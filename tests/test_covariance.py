@@ -167,7 +167,7 @@ def test_intervals_hold_true_constants_and_starts_as_often_as_they_say() -> None
 
 def test_sensitivities_are_those_of_finite_differences() -> None:
     free, times = all_free(PREY), np.linspace(0.0, 9.0, 13)
-    found = sensitivities(PREY, free, STARTS[0], times)
+    found = sensitivities(PREY, free, STARTS[0], Trajectory(times, np.zeros((len(times), 2))))
     assert found is not None
     x, slopes = found
     np.testing.assert_allclose(x, solved(PREY, STARTS[0], times), rtol=1e-6)

@@ -53,15 +53,13 @@ def test_error_bars_and_gaps_pass_on() -> None:
     assert np.isnan(run.sigma[2, 2])
 
 
-@pytest.mark.parametrize(
-    ("hidden", "conserve", "said"),
-    [(["R"], [], "cannot tell the unmeasured R"), (["R"], ["S + I + R"], "with its value"),
-     (["R", "D"], ["S + I + R + D = 100"], "R, D"), (["S"], ["S + I = 100"], "'S'")],
-)  # fmt: skip
-def test_what_cannot_be_told_is_refused(hidden: list[str], conserve: list[str], said: str) -> None:
-    with pytest.raises(InputError) as raised:
-        discover(measured(["S", "I"]), settings_for(hidden_states=hidden, conserve=conserve))
-    assert said in str(raised.value)
+def test_what_no_sum_tells_keeps_no_samples() -> None:
+    wide = with_hidden(measured(["S", "I"]), ["R", "D"])
+    known = knowledge(wide.states, conserve=["S + I + R + D = 100"])
+    told = revealed(wide, ["R", "D"], known)
+    assert np.isnan(told.trajectories[0].values[:, 2:]).all() and not told.messages
+    with pytest.raises(InputError, match="'S'"):
+        with_hidden(measured(["S", "I"]), ["S"])
 
 
 def test_the_folder_of_a_result_holds_all_states(tmp_path) -> None:

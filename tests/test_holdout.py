@@ -16,9 +16,11 @@ from odediscovery.discovery import discover
 from odediscovery.equations import Equations
 from odediscovery.errors import InputError
 from odediscovery.holdout import continuations, continued, off_by, r2_of, split, staying
+from odediscovery.inputs import with_inputs
 from odediscovery.result import Discovery
 from odediscovery.series import TimeSeries, write_csv
 from odediscovery.settings import settings_for
+from odediscovery.signals import Signal
 
 TIME = np.linspace(0.0, 10.0, 41)
 
@@ -143,3 +145,14 @@ def test_the_command_writes_the_score(tmp_path: Path, capsys: pytest.CaptureFixt
     assert Discovery.load(out).r2_heldout == document["scores"]["r2_heldout"]
     assert main([*call, "--holdout", "1.5"]) == 2
     assert "--holdout must be at most 0.9, got 1.5" in capsys.readouterr().err
+
+
+def test_equations_are_continued_over_samples_kept_back_with_their_inputs() -> None:
+    t = np.linspace(0.0, 20.0, 61)
+    u = 1.5 + np.sin(0.7 * t)
+    signal = Signal(t, u[:, None], np.array([False]))
+    x = Equations.parse(["x"], {"x": "0.8*u - 0.5*x"}, inputs=["u"]).simulate(
+        [2.0], t, inputs=signal)  # fmt: skip
+    table = TimeSeries.from_arrays(t, np.hstack([x, u[:, None]]), ["x", "u"])
+    found = discover(with_inputs(table, ["u"]), settings_for(members=0, holdout=0.3))
+    assert found.r2_heldout is not None and found.r2_heldout > 0.999

@@ -15,7 +15,7 @@ from odediscovery.cli import main
 from odediscovery.discovery import discover
 from odediscovery.equations import Equations
 from odediscovery.errors import InputError
-from odediscovery.inputs import augmented, load_driven, measured, two_valued, with_inputs
+from odediscovery.inputs import augmented, load_driven, two_valued, unaugmented, with_inputs
 from odediscovery.ladder import interval_squares
 from odediscovery.plots import save_figures
 from odediscovery.polish import polish
@@ -241,7 +241,7 @@ def test_gaps_of_an_input_are_filled_and_the_rest_of_the_series_stays() -> None:
     sigma = found.trajectories[0].sigma
     assert sigma is not None
     assert sigma.tolist() == [[0.1]] * 6
-    back = measured(augmented(found))
+    back = unaugmented(augmented(found))
     assert back.states == ("x",)
     assert back.trajectories[0].values.tolist() == found.trajectories[0].values.tolist()
 
@@ -395,14 +395,3 @@ def test_what_is_known_may_name_inputs() -> None:
     found = discover(series, Settings(members=0, known=("x' = 0.8*u + ?",)))
     assert terms_of(found, 0) == {(1.0, 0.0): -0.5, (0.0, 1.0): 0.8}
     assert "is given" in " ".join(found.messages)
-
-
-def test_equations_are_continued_over_samples_kept_back_with_their_inputs() -> None:
-    t = np.linspace(0.0, 20.0, 61)
-    u = 1.5 + np.sin(0.7 * t)
-    signal = Signal(t, u[:, None], np.array([False]))
-    x = Equations.parse(["x"], {"x": "0.8*u - 0.5*x"}, inputs=["u"]).simulate(
-        [2.0], t, inputs=signal)  # fmt: skip
-    table = TimeSeries.from_arrays(t, np.hstack([x, u[:, None]]), ["x", "u"])
-    found = discover(with_inputs(table, ["u"]), Settings(members=0, holdout=0.3))
-    assert found.r2_heldout is not None and found.r2_heldout > 0.999

@@ -9,10 +9,11 @@ from networks import LOGISTIC, PREY, STARTS, series_of, solved
 from scipy.optimize import curve_fit
 
 from odediscovery.cost import Free, all_free
-from odediscovery.polish import Polished, _least_squares, polish
+from odediscovery.polish import Model, Polished, _least_squares, polish
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.series import TimeSeries
 from odediscovery.solutions import residual_squares
+from odediscovery.starts import Starts
 
 T = np.linspace(0.0, 12.0, 40)
 POSITIVE = np.array([True])
@@ -195,3 +196,21 @@ def test_a_law_that_blows_up_is_worse_than_the_poorest_start() -> None:
     assert now is not None
     u, there = _least_squares(model, start, now, 25)  # type: ignore[arg-type]
     assert 0.5 <= u[0] <= 1.0 and np.isfinite(there[0]).all()
+
+
+def test_sensitivities_of_what_has_died_out_do_not_grow() -> None:
+    # Two steps over twelve hours are too long for y, which is dead by then and does not show it.
+    t = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 3.5, 5.0, 7.0, 9.0, 12.0, 24.4])
+    series = TimeSeries.from_arrays(t, np.ones((len(t), 2)))
+    law = PowerSum(np.array([[2.0, -0.08], [-2.0, 0.0]]), np.array([[1.0, 1.0], [1.0, 0.0]]))
+    starts, start = Starts(np.array([False, False])), np.array([[0.05, 10.0]])
+    model = Model(law, series, np.ones(2), all_free(law), starts, [np.ones((len(t), 2))])
+    u = model.pack(start)
+    value = model.evaluate(u)
+    assert value is not None
+    for k in range(3):  # the coefficients
+        step = 1e-4 * u[k] * np.eye(len(u))[k]
+        ends = [model.evaluate(v) for v in (u + step, u - step)]
+        assert ends[0] is not None and ends[1] is not None
+        slope = (ends[0][0] - ends[1][0]) / (2.0 * step[k])
+        np.testing.assert_allclose(value[1][:, k], slope, atol=0.01 * np.abs(slope).max())
