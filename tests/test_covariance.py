@@ -17,7 +17,7 @@ from odediscovery.estimates import Estimates
 from odediscovery.polish import Polished, polish, sensitivities
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.prepare import prepare
-from odediscovery.series import Scale, TimeSeries
+from odediscovery.series import Scale, TimeSeries, Trajectory
 from odediscovery.terms import interval
 
 T = np.linspace(0.0, 12.0, 40)
