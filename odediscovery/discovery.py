@@ -9,6 +9,7 @@ the order.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -32,7 +33,7 @@ from odediscovery.powersum import Array, PowerSum
 from odediscovery.prepare import Prepared, pooled, redundant
 from odediscovery.published import RECIPES, published
 from odediscovery.result import Discovery
-from odediscovery.search import BRIEF, TURNS, confirmed, search, window_length
+from odediscovery.search import BRIEF, TURNS, again, confirmed, search, settled, window_length
 from odediscovery.series import TimeSeries
 from odediscovery.settings import Settings
 from odediscovery.shooting import joined
@@ -58,14 +59,17 @@ NEGLIGIBLE = 1e-6
 
 
 def discover(
-    series: TimeSeries, settings: Settings | None = None, monitor: Monitor | None = None
-) -> Discovery:
+    series: TimeSeries, settings: Settings | None = None, monitor: Monitor | None = None, *,
+    before: Sequence[PowerSum] = (),
+) -> Discovery:  # fmt: skip
     """The ordinary differential equations behind measured series.
 
     Args:
         series: what was measured, from `load_csv` or `TimeSeries.from_arrays`.
         settings: options, see `Settings`; default recipe if not given.
         monitor: hears the progress and can stop the work; the best so far comes back.
+        before: laws that compete with what is found, such as those of an earlier fit (`resume`),
+            in the user's units.
 
     Raises:
         InputError: a setting is out of range, or `holdout` leaves too few samples.
@@ -73,11 +77,13 @@ def discover(
     """
     settings = (settings or Settings()).checked()
     earlier, later = split(series, settings.holdout)
-    found = _found(earlier, settings, monitor or Monitor(settings.max_seconds))
+    found = _found(earlier, settings, monitor or Monitor(settings.max_seconds), before)
     return found if later is None else continued(found, earlier, later)
 
 
-def _found(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
+def _found(
+    series: TimeSeries, settings: Settings, monitor: Monitor, before: Sequence[PowerSum]
+) -> Discovery:
     torch.set_num_threads(settings.threads or THREADS)
     if series.inputs and settings.recipe in RECIPES:
         raise InputError(f"inputs ({', '.join(series.inputs)}) need --recipe default: the "
@@ -92,7 +98,9 @@ def _found(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discover
         return _of_flows(prepared, known, series, settings, monitor)
     if settings.grow:
         prepared = confirmed(prepared, monitor)
-    candidates = search(prepared, settings, monitor)
+    candidates = again(prepared, before, monitor)
+    if not (prepared.clean and settled(candidates)):
+        candidates += search(prepared, settings, monitor)
     whole, prepared = prepared, followed(prepared, candidates, monitor)
     rows = _polished_front(prepared, candidates, monitor)
     if not rows:

@@ -13,6 +13,8 @@ from odediscovery.series import TimeSeries
 FEW = 20
 # Standard deviations that the number of runs may be below its expected value.
 CLEARLY = 4.0
+# Standard deviations that the correlation of neighbours has to be below to be none.
+UNLIKELY = 2.0
 # Logarithms of the variances of a step, relative to that of the noise, that a walk may have.
 WALKS = np.linspace(-12.0, 16.0, 57)
 # Correlation from which on neighbouring residuals count as no more alike.
@@ -104,6 +106,18 @@ def alike(residuals: Sequence[Array]) -> list[tuple[int, float]]:
     r, pairs = correlations(residuals)
     clear = (pairs >= FEW) & (r > CLEARLY / np.sqrt(np.maximum(pairs, 1)))
     return [(int(i), float(r[i])) for i in np.flatnonzero(clear)]
+
+
+def memoryless(residuals: Sequence[Array]) -> bool:
+    """Whether enough residuals of every state are there, and no neighbours alike.
+
+    >>> random, t = np.random.default_rng(0), np.linspace(0.0, 20.0, 100)
+    >>> noise, wave = random.standard_normal((100, 1)), np.sin(t)[:, None]
+    >>> memoryless([noise]), memoryless([noise + wave]), memoryless([noise[:10]])
+    (True, False, False)
+    """
+    r, pairs = correlations(residuals)
+    return bool(np.all((pairs >= FEW) & (r < UNLIKELY / np.sqrt(np.maximum(pairs, 1)))))
 
 
 def structured(residuals: Sequence[Array]) -> list[tuple[int, int, int]]:

@@ -12,15 +12,19 @@ like one. Only equations that are doubtful climb further, the others keep their 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from odediscovery.grow import FAMILIES, grow
+from odediscovery.honesty import memoryless
+from odediscovery.judge import Candidate, ranked
 from odediscovery.monitor import Monitor
 from odediscovery.powersum import Array, Mask, PowerSum
 from odediscovery.prepare import Prepared
 from odediscovery.signals import drifts
+from odediscovery.solutions import residuals
+from odediscovery.stability import runs_away
 
 # Relative mean square below which a law explains clean data as well as any law can.
 SETTLED = 1e-8
@@ -30,6 +34,9 @@ NEARLY, AT = 0.02, 1e-4
 CANCEL, TERMS = 30.0, 3
 # Runge-Kutta steps over one sample interval.
 STEPS = 24
+# Standard deviations that the mean square of mere noise may be above its expected value, and how
+# many times as large as it was estimated noise without memory may be.
+LIKELY, UNDERESTIMATED = 3.0, 3.0
 
 
 def interval_squares(law: PowerSum, p: Prepared) -> Array:
@@ -91,3 +98,23 @@ def climb(p: Prepared, powers: list[PowerSum], monitor: Monitor) -> Iterator[lis
             best = better[0]
         elif better and not doubtful(better[0], p).any():
             return
+
+
+def enough(p: Prepared, candidates: Sequence[Candidate]) -> bool:
+    """Whether in noise the best law is short and leaves noise only.
+
+    Of short, irregular trajectories noise is easily underestimated: what a law leaves may be
+    larger, if it has no memory and so is noise all the same.
+    """
+    if not candidates:
+        return False
+    best = ranked(candidates, p.samples)[0]
+    if (best.law.coefficients != 0).sum(axis=1).max() > TERMS:
+        return False
+    left, noise = best.mean_square, max(p.unexplained, 1.0)
+    if left <= (1.0 + LIKELY * np.sqrt(2.0 / p.samples)) * noise:
+        return not runs_away(best.law, p.data, best.initial, p.start_errors, p.nonnegative)
+    own = ~p.data.driven
+    return left <= UNDERESTIMATED * noise and memoryless(
+        [r[:, own] for r in residuals(best.law, p.data, best.initial)]
+    )

@@ -18,24 +18,23 @@ import torch
 
 from odediscovery.agreement import agreed, held
 from odediscovery.exchange import exchanged
-from odediscovery.extract import laws_of, members_of, power_units
+from odediscovery.extract import laws_of, members_of
 from odediscovery.field import VectorField
-from odediscovery.fit import train
 from odediscovery.grow import QUICK, grow
 from odediscovery.judge import Candidate, ranked, score
-from odediscovery.ladder import SETTLED, TERMS, climb, interval_squares
+from odediscovery.ladder import SETTLED, climb, enough, interval_squares
 from odediscovery.monitor import Monitor
 from odediscovery.optimise import levenberg_marquardt
 from odediscovery.polynomials import library_law, polynomials
 from odediscovery.powersum import Mask, PowerSum
 from odediscovery.prepare import Prepared
-from odediscovery.prune import Elimination, Pruned, binarised, eliminate, thresholded
+from odediscovery.prune import Elimination, Pruned, eliminate
 from odediscovery.settings import Settings
-from odediscovery.stability import runs_away
-from odediscovery.windows import LongResiduals, ShortResiduals, Windows, cut
+from odediscovery.training import short_windows, trained_laws
+from odediscovery.windows import LongResiduals, ShortResiduals, cut
 
-# Trained members and grown laws that are pruned: the best of each.
-KEPT, GROWN = 12, 8
+# Grown laws that are pruned: the best.
+GROWN = 8
 # Laws found without noise that are looked at as if there were some.
 FEW = 3
 # Relative mean square of one-interval windows below which a grown law is worth pruning.
@@ -55,9 +54,8 @@ HOPELESS = 100.0
 RICH = ("functions", "sums")
 # The same for laws that came of an exchange or were grown in noise, after a few steps.
 PROMISING, FROM_GROWN = 1.3, 10.0
-# Residuals of a law, in units of what smoothing leaves, below which it is not to be improved; and
-# standard deviations that the mean square of mere noise may be above its expected value.
-ALL, LIKELY = 1.05, 3.0
+# Residuals of a law, in units of what smoothing leaves, below which it is not to be improved.
+ALL = 1.05
 # Difference of two laws' scores below which neither is better.
 GAIN = 1e-3
 # Share of a residual's standard deviation that integration may add while pruning, in noise and
@@ -127,6 +125,25 @@ def library_fit(p: Prepared, degree: int, monitor: Monitor) -> PowerSum | None:
     return laws_of(field)[0]
 
 
+def again(p: Prepared, laws: Sequence[PowerSum], monitor: Monitor) -> list[Candidate]:
+    """What becomes of laws that were found before, in the user's units, beside new ones."""
+    scaled = [law.rescaled(p.scale.state, p.scale.time) for law in laws if law.n_monomials]
+    found: list[Candidate] = []
+    if p.clean:
+        # As they were grown: on clean data pruning has nothing to take from them.
+        rich = [law for law in scaled if law.inputs is not None]
+        scaled = [law for law in scaled if law.inputs is None]
+        found = [grown_candidate(law, p) for law in rich]
+    for whole in (True, False):
+        alike = [law for law in scaled if _has_whole_powers(law) is whole]
+        found += prune_laws(p, alike, Elimination(), monitor, whole=whole)
+    return found
+
+
+def _has_whole_powers(law: PowerSum) -> bool:
+    return bool(np.all(law.exponents == np.round(law.exponents)))
+
+
 def noisy_search(
     p: Prepared, settings: Settings, monitor: Monitor, grown_clean: Sequence[Candidate] = ()
 ) -> list[Candidate]:
@@ -177,18 +194,6 @@ def coarse_laws(p: Prepared, monitor: Monitor, *, long: bool) -> list[Candidate]
     return prune_laws(p, [law], Elimination(), monitor, whole=True, long=long, turns=BRIEF)
 
 
-def enough(p: Prepared, candidates: Sequence[Candidate]) -> bool:
-    """Whether the best law is short and leaves no more than noise."""
-    if not candidates:
-        return False
-    best = ranked(candidates, p.samples)[0]
-    most = 1.0 + LIKELY * np.sqrt(2.0 / p.samples)
-    left = best.mean_square > most * max(p.unexplained, 1.0)
-    if not left and runs_away(best.law, p.data, best.initial, p.start_errors, p.nonnegative):
-        return False
-    return not left and bool((best.law.coefficients != 0).sum(axis=1).max() <= TERMS)
-
-
 def improved(
     p: Prepared, candidates: list[Candidate], monitor: Monitor, *, long: bool
 ) -> list[Candidate]:
@@ -236,12 +241,6 @@ def whole_is_enough(
     return all(score(c, p.samples) > least for c in freed)
 
 
-def trained_laws(p: Prepared, settings: Settings, monitor: Monitor) -> list[PowerSum]:
-    """Laws of random members after training."""
-    field = random_members(p, [settings.hidden] * settings.members, settings.seed)
-    return laws_of(trained(p, field, settings, monitor))
-
-
 def clean_search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]:
     """What is quickly found in clean data: a small sum of powers, else laws of richer families."""
     powers = _grown(p, settings, monitor, min(QUICK, settings.hidden))
@@ -273,56 +272,6 @@ def _grown(p: Prepared, settings: Settings, monitor: Monitor, most: int) -> list
 def settled(candidates: Sequence[Candidate]) -> bool:
     """Whether some law already explains clean data down to integration error."""
     return min((c.mean_square for c in candidates), default=np.inf) < SETTLED
-
-
-def random_members(
-    p: Prepared, hidden: Sequence[int], seed: int, unit: str = "RealNPU"
-) -> VectorField:
-    """One RealNPU -> NAU member for each hidden size, from the study's random initialisation.
-
-    Sizes differ by what is free; the equation of a state that never changes is zero.
-    """
-    n, h = p.data.n_states, max(hidden)
-    generator = torch.Generator().manual_seed(seed)
-    units = power_units(p.nonnegative.tolist(), h, unit)
-    field = VectorField.random(units, len(hidden), generator)
-    rows = torch.arange(h) < torch.tensor(hidden)[:, None]
-    tied = np.zeros(n, dtype=bool) if p.knowledge is None else p.knowledge.tied
-    follows = p.constant | tied
-    used = (rows[:, None, :] & ~torch.as_tensor(follows)[None, :, None]).flatten(1)
-    theta, free = field.theta.clone(), field.free.clone()
-    powers = rows[:, :, None].expand(-1, -1, n).flatten(1)
-    exponents = [name for name in units[0].shapes() if name != "gate"]
-    for place, mask in (
-        *((field.place(0, name), powers) for name in exponents),
-        (field.place(1, "weight"), used),
-    ):
-        theta[:, place] = theta[:, place].masked_fill(~mask, 0.0)
-        free[:, place] &= mask
-    mix = torch.as_tensor(p.knowledge.mix) if p.knowledge is not None and tied.any() else None
-    return dataclasses.replace(field, theta=theta, free=free, mix=mix)
-
-
-def short_windows(p: Prepared) -> Windows:
-    """One-interval windows from smoothed starts; residuals in units of each state's increments."""
-    increments = np.concatenate([np.diff(t.values, axis=0) for t in p.smooth.trajectories])
-    spread = np.sqrt(np.mean(increments**2, axis=0))
-    weight = np.where(p.constant, 0.0, 1.0 / np.maximum(spread, 1e-12))
-    return cut(p.data, p.smooth, weight, 1, shape=p.shape)
-
-
-def trained(
-    p: Prepared, field: VectorField, settings: Settings, monitor: Monitor, keep: int = KEPT
-) -> VectorField:
-    """The best `keep` members after training, gates at 0 or 1 and small parameters removed.
-
-    The order of the members stays only if all are kept.
-    """
-    field = train(
-        field, short_windows(p), steps=settings.adam_steps, rate=settings.learning_rate,
-        lbfgs_steps=settings.lbfgs_steps, l1=settings.l1, keep=keep, monitor=monitor,
-    )  # fmt: skip
-    return thresholded(binarised(field))
 
 
 def window_length(p: Prepared, turns: float = TURNS) -> int:
