@@ -20,8 +20,8 @@ def resume(found: Discovery, monitor: Monitor | None = None, **changed: Any) -> 
     Args:
         found: a result of the default recipe, from `discover` or `Discovery.load`.
         monitor: as in `discover`.
-        changed: settings other than before; None for those that stay. The seed is the next one by
-            default, so that new members are drawn.
+        changed: settings other than before; None for those that stay. By default the seed is the
+            next one, so that new members are drawn, and the time is not limited.
 
     Raises:
         InputError: a result that cannot be continued, or as in `discover`.
@@ -35,7 +35,8 @@ def resume(found: Discovery, monitor: Monitor | None = None, **changed: Any) -> 
         raise InputError("a fit with --holdout cannot be resumed: the folder holds no samples that "
                          "were kept back; fit the data again")  # fmt: skip
     given = {name: value for name, value in changed.items() if value is not None}
-    settings = dataclasses.replace(before, **{"seed": before.seed + 1, **given}).checked()
+    given = {"seed": before.seed + 1, "max_seconds": None, **given}
+    settings = dataclasses.replace(before, **given).checked()
     # Unmeasured states are columns of the kept series already.
     asked = dataclasses.replace(settings, hidden_states=())
     laws = [row.equations.law for row in found.front]

@@ -105,7 +105,8 @@ LAYERS: tuple[dict[str, str], ...] = (
     {
         "bench.flags": "", "bench.draw_commands": "bench.flags",
         "bench.command": "bench.draw_commands bench.flags", "experiments.command": "",
-        "cli": "bench.command experiments.command",
+        "console": "", "fit_command": "console",
+        "cli": "bench.command console experiments.command fit_command",
         "__main__": "cli", "__init__": "",
     },
 )  # fmt: skip
@@ -140,12 +141,20 @@ DOORS = {
     "matplotlib": " ".join(("plots heatmaps fronts experiments.base",
                             *(f"experiments.{name}" for name in STUDIES))),
     "pysindy": "bench.peers", "pyoperon": "bench.peers",
-    "typer": "cli bench.command bench.draw_commands bench.flags experiments.command",
-    "rich": "cli bench.command progress",
+    "typer": "cli console bench.command bench.draw_commands bench.flags experiments.command",
+    "rich": "console bench.command progress",
 }  # fmt: skip
 
 # The commands load what they need when they run, so that help is instant.
-LAZY = {"cli", "bench.command", "bench.draw_commands", "bench.flags", "experiments.command"}
+LAZY = {
+    "cli",
+    "console",
+    "fit_command",
+    "bench.command",
+    "bench.draw_commands",
+    "bench.flags",
+    "experiments.command",
+}
 STANDARD_ONLY = {"errors", "memory", "monitor", "settings", "files", "versions"}
 
 EVALUATE = {"eval", "exec", "compile", "__import__", "sympify", "parse_expr", "literal_eval"}

@@ -1,0 +1,80 @@
+"""What commands share: flags with their defaults, NAME=NUMBER, a result as text."""
+
+# Imports inside the functions are the point: help has to come before torch could be loaded.
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from odediscovery.errors import InputError
+
+if TYPE_CHECKING:
+    from odediscovery.result import Discovery
+
+# Longer equations are cut in the Pareto table; above it, and in result.json, they are whole.
+MOST_LETTERS = 160
+
+
+def flag(text: str, default: object = None) -> Any:
+    """An option with this help, and what it is without it."""
+    shown = text if default is None else f"{text} (default: {default})"
+    return typer.Option(help=shown, show_default=False)
+
+
+def argument(name: str, text: str) -> Any:
+    """An argument with this help."""
+    return typer.Argument(metavar=name, help=text, show_default=False)
+
+
+def assignments(texts: Sequence[str], option: str) -> dict[str, float]:
+    """["S=100", ...] as numbers by name."""
+    values = {}
+    for text in texts:
+        name, sign, number = text.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not sign or not math.isfinite(value):
+            raise InputError(f"{option} expects NAME=NUMBER, got {text.strip()!r}")
+        values[name.strip()] = value
+    return values
+
+
+def print_discovery(found: Discovery) -> None:
+    """Equations, starts, notes and the Pareto front, on standard output."""
+    """Equations with error bars, messages, then the Pareto table with the chosen row marked."""
+    print(found.equations_text())
+    for text in (found.starts_text(), found.stability_text()):
+        print(text, end="\n" if text else "")
+    for message in found.messages:
+        print(f"note: {message}")
+    print()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("")
+    for title in ("complexity", "MSE", "R2"):
+        table.add_column(title, justify="right")
+    table.add_column("equations", overflow="fold")
+    for row in found.front:
+        plain = dataclasses.replace(row.equations, standard_errors=None)
+        table.add_row("*" if row.selected else "", str(row.complexity), f"{row.mse:.3g}",
+                      f"{row.r2:.6f}", Text(_shortened(plain.pretty(3))))  # fmt: skip
+    console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False)
+    with console.capture() as captured:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _shortened(equations: str) -> str:
+    lines = equations.splitlines()
+    return "\n".join(x if len(x) <= MOST_LETTERS else f"{x[: MOST_LETTERS - 3]}..." for x in lines)
