@@ -5,6 +5,7 @@ Numbers become dimensionless in `prepare`; here they come back, with their stand
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,7 +15,7 @@ from odediscovery.cost import SIMPLE, Free, count, price
 from odediscovery.equations import Equations
 from odediscovery.estimates import Estimates
 from odediscovery.extract import network_of
-from odediscovery.honesty import alike, structured, walk_misfit
+from odediscovery.honesty import alike, structured, walk_misfit, widening
 from odediscovery.inputs import two_valued
 from odediscovery.judge import Judged, non_dominated, penalty
 from odediscovery.monitor import Monitor
@@ -166,9 +167,17 @@ def conclude(
         rows: judged laws.
         chosen: index of the one that is claimed.
     """
-    best = rows[chosen].polished
+    best, own = rows[chosen].polished, ~p.data.driven
+    unexplained = residuals(best.law, p.data, best.initial)
+    left = [] if p.clean else structured(unexplained)
+    near = [] if p.clean else alike(unexplained)
+    wider = 1.0 if p.clean else widening(unexplained)
+    if wider > 1.0:
+        # Residuals that are alike tell less than as many independent ones.
+        best = best.widened(wider)
+        rows = [*rows[:chosen], dataclasses.replace(rows[chosen], polished=best),
+                *rows[chosen + 1 :]]  # fmt: skip
     front = _front(p, rows, chosen, series)
-    own = ~p.data.driven
     notes = [f"{p.data.states[i]} never changes: its equation is zero"
              for i in np.flatnonzero(p.constant & own)]  # fmt: skip
     notes += [*p.messages, *two_valued(p.data)]
@@ -185,15 +194,15 @@ def conclude(
                      f"mse and r2 are, on pieces of {size} samples")  # fmt: skip
     noise = np.sqrt(best.plain_squares / best.counts.clip(1)) * p.scale.state
     noise = np.where(p.measured, noise, np.nan)
-    unexplained = residuals(best.law, p.data, best.initial)
-    left = [] if p.clean else structured(unexplained)
-    near = [] if p.clean else alike(unexplained)
     notes += [f"what the equations leave of {series.states[i]} is no noise: {found} runs of one "
               f"sign where about {expected} are expected"
               for i, found, expected in left]  # fmt: skip
     notes += [f"what the equations leave of {series.states[i]} is no noise: neighbouring residuals "
               f"correlate by {r:.2f}"
               for i, r in near if i not in [state for state, *_ in left]]  # fmt: skip
+    if wider > 1.0:
+        notes.append(f"neighbouring residuals are alike: standard errors are {wider:.1f} times as "
+                     "large as they would be in noise without memory")  # fmt: skip
     return finished(series, settings, monitor, front, fitted.initial * p.scale.state[own],
                     noise[own], network_of(best.law, p.scale, series.n_states), notes,
                      least=DOUBTFUL if left or near else POOR, freedom=freedom(best),

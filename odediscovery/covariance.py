@@ -74,6 +74,10 @@ class Covariance:
         """Of functions of the numbers, by the delta method, [functions, numbers]."""
         return Covariance(jacobian @ self.known @ jacobian.T, self.unknown @ jacobian.T)
 
+    def widened(self, factor: float) -> Covariance:
+        """Of the same numbers with standard deviations that are larger by a factor."""
+        return Covariance(factor**2 * self.known, factor * self.unknown)
+
     def given(self, g: Array) -> Covariance:
         """Of the numbers theta under the linear constraint g . theta = value."""
         gain = self.matrix @ g

@@ -82,7 +82,7 @@ def widening(residuals: Sequence[Array]) -> float:
         sqrt((1 + r) / (1 - r)),  r the largest correlation of a state's neighbouring residuals
 
     N residuals of which each is r times the last one and new noise tell as much as
-    N (1 - r) / (1 + r) without memory.
+    N (1 - r) / (1 + r) without memory. An r that chance explains counts as 0.
 
     Args:
         residuals: [samples, states] a trajectory, nan where nothing was measured.
@@ -95,7 +95,8 @@ def widening(residuals: Sequence[Array]) -> float:
     (1.0, 1.7)
     """
     r, pairs = correlations(residuals)
-    largest = float(np.max(np.where(pairs > 0, r, 0.0), initial=0.0))
+    clear = r > UNLIKELY / np.sqrt(np.maximum(pairs, 1))
+    largest = float(np.max(np.where(clear, r, 0.0), initial=0.0))
     # Hardly anything is known of a walk: its steps, not it, would be noise.
     largest = min(largest, MOST_ALIKE)
     return float(np.sqrt((1.0 + largest) / (1.0 - largest)))

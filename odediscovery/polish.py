@@ -15,7 +15,7 @@ of constants and start values is (J^T J)^-1 at the minimum.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -72,6 +72,11 @@ class Polished:
         """Of the free constants, [constants, constants]; huge where the data do not tell."""
         k = count(self.free)
         return self.joint.matrix[:k, :k]
+
+    def widened(self, factor: float) -> Polished:
+        """The same with standard errors that are larger by a factor."""
+        errors = self.law.with_constants(*(factor * e for e in self.errors.constants))
+        return replace(self, errors=errors, joint=self.joint.widened(factor))
 
 
 class Model:

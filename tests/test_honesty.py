@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from odediscovery import Equations, TimeSeries, discover, settings_for
+from odediscovery import Equations, TimeSeries, discover, fit_constants, settings_for
 from odediscovery.conclusion import walks
 from odediscovery.honesty import alike, correlations, runs, structured, walk_misfit
 from odediscovery.polish import polish
@@ -124,3 +124,19 @@ def test_discover_says_that_an_exponent_is_hardly_known(noise: float, told: bool
     for note in notes:
         low, high = map(float, re.findall(r"-?[\d.]+", note))
         assert low < 1 < high and high - low > 1
+
+
+def test_errors_are_wider_where_residuals_have_memory() -> None:
+    random, t = np.random.default_rng(0), np.linspace(0.0, 10.0, 200)
+    drift = np.convolve(random.standard_normal(239), np.full(40, 0.05))[39:239]
+    law = Equations.parse(["x"], {"x": "-0.3*x"})
+    exact, told = law.simulate([10.0], t), {}
+    for name, noise in (("white", random.standard_normal(200)), ("drifting", drift)):
+        series = TimeSeries.from_arrays(t, exact + 0.2 * noise[:, None] / noise.std(), ["x"])
+        found = fit_constants(series, law, exponents=False)
+        errors = found.equations.standard_errors
+        assert errors is not None
+        told[name] = float(np.nanmax(errors.coefficients)), found.messages
+    assert told["drifting"][0] > 2.5 * told["white"][0]
+    assert any("times as large" in m for m in told["drifting"][1])
+    assert not any("times as large" in m for m in told["white"][1])
