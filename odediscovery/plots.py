@@ -103,7 +103,8 @@ def _draw_state(
         top.plot(dense, curve, color=colour, lw=1.8, label=name if named or first else None)
         below.plot(run.time, run.values[:, k] - at_samples, **dots)
     top.margins(x=0.03, y=0.08)
-    _draw_bands(top, curves, k)
+    known = discovery.estimates
+    _draw_bands(top, curves, k, nonnegative=known is not None and bool(known.nonnegative[k]))
     below.axhline(0.0, color=COLOURS[0] if len(runs) == 1 else MUTED, lw=1.2, zorder=1)
     top.tick_params(labelbottom=False)
     residuals = np.concatenate([line.get_ydata() for line in below.lines])
@@ -113,18 +114,26 @@ def _draw_state(
     below.set_ylabel("data \N{MINUS SIGN} fit", color=MUTED, fontsize=9)
 
 
-def _draw_bands(top: Axes, curves: list[tuple[NDArray[np.float64], Band]], k: int) -> None:
-    """95 % bands of the curves, dark, and of new measurements, light, behind what is drawn."""
+def _draw_bands(
+    top: Axes, curves: list[tuple[NDArray[np.float64], Band]], k: int, *, nonnegative: bool
+) -> None:
+    """95 % bands of the curves, dark, and of new measurements, light, behind what is drawn.
+
+    Args:
+        nonnegative: whether the state, other than a measurement of it, is at least 0.
+    """
     low, high = top.get_ylim()
     for j, (dense, found) in enumerate(curves):
         curve, colour = found.curve[:, k], _colour(j, len(curves))
-        for half, alpha, meaning in (
-            (found.prediction[:, k], 0.13, "95 % of new measurements"),
-            (found.confidence[:, k], 0.30, "95 % band of the curve"),
+        least = np.minimum(curve, 0.0) if nonnegative else -np.inf
+        for half, floor, alpha, meaning in (
+            (found.prediction[:, k], -np.inf, 0.13, "95 % of new measurements"),
+            (found.confidence[:, k], least, 0.30, "95 % band of the curve"),
         ):
             if np.isfinite(half).any():
-                top.fill_between(dense, curve - half, curve + half, color=colour, alpha=alpha, lw=0,
-                                 zorder=1, label=meaning if j == 0 else None)  # fmt: skip
+                top.fill_between(dense, np.maximum(curve - half, floor), curve + half, lw=0,
+                                 color=colour, alpha=alpha, zorder=1,
+                                 label=meaning if j == 0 else None)  # fmt: skip
     # A band that says no more than that nothing is known must not flatten the data.
     beyond = BEYOND * (high - low)
     wide = top.get_ylim()
