@@ -17,6 +17,7 @@ import torch
 
 from odediscovery.agreement import agreed_with
 from odediscovery.balance import balanced
+from odediscovery.beyond import beyond
 from odediscovery.conclusion import conclude, constants, finished
 from odediscovery.cost import Free, none_free, price
 from odediscovery.errors import FitError, InputError
@@ -27,7 +28,7 @@ from odediscovery.judge import Candidate, Judged, choose, judged, score, shortli
 from odediscovery.knowledge import Knowledge, knowledge
 from odediscovery.ladder import SETTLED
 from odediscovery.monitor import Monitor
-from odediscovery.openness import undecided
+from odediscovery.openness import confounded, undecided
 from odediscovery.polish import Polished, polish
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.prepare import Prepared, pooled, redundant
@@ -117,7 +118,10 @@ def _found(
     rows = [_balanced(prepared, row) for row in rows]
     wide = [] if prepared.clean or monitor.stopping() else _open(prepared, rows[chosen])
     found = conclude(prepared, rows, chosen, series, settings, monitor)
-    return dataclasses.replace(found, messages=(*found.messages, *wide, *known.sentences()))
+    notes = [*wide, *confounded(prepared, rows[chosen].polished)]
+    if not series.inputs:
+        notes += beyond(found.equations, series, found.initial_values)
+    return dataclasses.replace(found, messages=(*found.messages, *notes, *known.sentences()))
 
 
 def informed(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Prepared, Knowledge]:

@@ -1,4 +1,4 @@
-"""What a chosen law leaves open: exponents that the data hardly know.
+"""What a chosen law leaves open: exponents and combinations that the data hardly know.
 
 An exponent that was set to a simple value, because the data cannot tell the difference, may be one
 of which they can tell next to nothing. It is fitted again, alone, with the coefficients and
@@ -13,7 +13,7 @@ import numpy as np
 
 from odediscovery.agreement import held
 from odediscovery.conclusion import freedom
-from odediscovery.cost import Free
+from odediscovery.cost import Free, count
 from odediscovery.expressions import identifiers
 from odediscovery.honesty import widening
 from odediscovery.polish import Polished
@@ -26,6 +26,8 @@ Refit = Callable[[PowerSum, Free], Polished]
 
 # Where a power begins that a known term has too, in another equation: equal ones are merged.
 BESIDE = 1.001
+# Share of the largest part, relative to its constant, from which on a constant is in a combination.
+NAMED = 0.1
 
 
 def apart(p: Prepared, law: PowerSum, free: Free, *, fit: bool) -> tuple[PowerSum, Free]:
@@ -86,6 +88,36 @@ def undecided(p: Prepared, found: Polished, refit: Refit) -> list[str]:
         if ends is not None and np.floor(ends[1]) - np.ceil(ends[0]) >= 1:
             notes.append(_sentence(p.data.states, law, int(j), int(k), ends))
     return notes
+
+
+def confounded(p: Prepared, found: Polished) -> list[str]:
+    """Constants of which the data know a combination only, a sentence for each combination.
+
+    From the directions in which the likelihood does not change, C = (J^T J)^-1.
+    """
+    law, k = found.law, count(found.free)
+    if law.inputs is not None or not k:
+        return []
+    names = _constants(p, law, found.free)
+    values = np.concatenate([c[m] for c, m in zip(law.constants, found.free, strict=True)])
+    hidden, notes = np.isnan(found.joint.deviations()[:k]), []
+    for direction in found.joint.unknown[:, :k]:
+        share = np.where(hidden, np.abs(direction / np.where(values == 0.0, 1.0, values)), 0.0)
+        told = [names[i] for i in np.flatnonzero(share > NAMED * share.max(initial=0.0))]
+        if len(told) == 1:
+            notes.append(f"the data tell nothing of {told[0]}")
+        elif told:
+            notes.append(f"the data do not tell {' and '.join(told)} apart: only a combination of "
+                         "them is known")  # fmt: skip
+    return notes
+
+
+def _constants(p: Prepared, law: PowerSum, free: Free) -> list[str]:
+    """What the free constants of a sum of powers are called, in their order."""
+    names = list(identifiers(p.data.states).values())
+    terms = [_term(names, w) or "1" for w in law.exponents]
+    told = [f"the coefficient of {terms[j]} in {names[i]}'" for i, j in np.argwhere(free[0])]
+    return told + [f"the exponent of {names[k]} in {terms[j]}" for j, k in np.argwhere(free[1])]
 
 
 def _may_be_real(p: Prepared, law: PowerSum) -> Mask:

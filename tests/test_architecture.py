@@ -38,6 +38,7 @@ LAYERS: tuple[dict[str, str], ...] = (
         "smoothing": "series", "statements": "equations expressions",
         "knowledge": "equations expressions statements",
         "prepare": "knowledge series smoothing", "agreement": "cost prepare",
+        "beyond": "equations prepare series",
         "hidden": "knowledge prepare series statements table", "holdout": "result series",
         "inputs": "knowledge series sheets table",
     },
