@@ -136,7 +136,8 @@ def again(p: Prepared, laws: Sequence[PowerSum], monitor: Monitor) -> list[Candi
         found = [grown_candidate(law, p) for law in rich]
     for whole in (True, False):
         alike = [law for law in scaled if _has_whole_powers(law) is whole]
-        found += prune_laws(p, alike, Elimination(), monitor, whole=whole)
+        if alike:
+            found += prune_laws(p, alike, Elimination(), monitor, whole=whole)
     return found
 
 
