@@ -21,6 +21,8 @@ from odediscovery.powersum import Array
 CONFUSED = 1e-6
 # What is not known may add this share to a variance, by the errors of sensitivities.
 LOST = 0.1
+# Standard deviations are not larger, so that their squares are numbers still.
+HUGE = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +47,8 @@ class Covariance:
     @property
     def matrix(self) -> Array:
         """The covariance, [numbers, numbers]; huge along unknown directions, a lower bound."""
-        matrix: Array = self.known + self.unknown.T @ self.unknown
+        with np.errstate(over="ignore", invalid="ignore"):
+            matrix: Array = self.known + self.unknown.T @ self.unknown
         return matrix
 
     @classmethod
@@ -57,7 +60,7 @@ class Covariance:
         short = np.zeros((max(size - len(jacobian), 0), size))
         _, s, directions = np.linalg.svd(np.vstack([jacobian / norms, short]), full_matrices=False)
         least = CONFUSED * (s.max(initial=0.0) or 1.0)
-        root = directions / np.maximum(s, least)[:, None] / norms
+        root = np.clip(directions / np.maximum(s, least)[:, None] / norms, -HUGE, HUGE)
         told = s >= least
         return cls(root[told].T @ root[told], root[~told])
 
@@ -98,7 +101,8 @@ class Covariance:
 
     def deviations(self) -> Array:
         """Standard deviations [numbers], nan for what the data do not tell."""
-        known, lost = np.diag(self.known), np.sum(self.unknown**2, axis=0)
+        with np.errstate(over="ignore"):
+            known, lost = np.diag(self.known), np.sum(self.unknown**2, axis=0)
         told = (known > 0.0) & (lost <= LOST * known)
         found: Array = np.sqrt(np.where(told, known + lost, np.nan))
         return found
