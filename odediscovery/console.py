@@ -1,14 +1,17 @@
 """What commands share: flags with their defaults, NAME=NUMBER, a result as text."""
 
 # Imports inside the functions are the point: help has to come before torch could be loaded.
+# ruff: noqa: PLC0415
 
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -16,13 +19,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from odediscovery.errors import InputError
+from odediscovery.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from odediscovery.result import Discovery
+    from odediscovery.workers import Backend
 
 # Longer equations are cut in the Pareto table; above it, and in result.json, they are whole.
 MOST_LETTERS = 160
+BACKENDS = ("processes", "dask")
 
 
 def flag(text: str, default: object = None) -> Any:
@@ -49,6 +54,51 @@ def assignments(texts: Sequence[str], option: str) -> dict[str, float]:
             raise InputError(f"{option} expects NAME=NUMBER, got {text.strip()!r}")
         values[name.strip()] = value
     return values
+
+
+BackendName = Annotated[str, flag("where: processes of this machine or dask", "processes")]
+Scheduler = Annotated[str | None, flag("address of a dask scheduler: tcp://node1:8786")]
+
+
+@contextmanager
+def opened(
+    backend: str, scheduler: str | None, jobs: int, say: Callable[[str], None]
+) -> Iterator[Backend]:
+    """Where tasks run, for as long as there are any.
+
+    Args:
+        backend: "processes" or "dask".
+        scheduler: address of the scheduler of a dask cluster.
+        jobs: processes side by side.
+        say: hears when a cluster has no workers.
+
+    Raises:
+        InputError: an option is wrong or does not go with the others, dask is not installed, or
+            the scheduler does not answer.
+    """
+    from odediscovery.workers import Processes
+
+    if backend not in BACKENDS:
+        raise unknown_name("backend", backend, BACKENDS)
+    local = Processes(jobs)
+    if backend == "processes":
+        if scheduler is not None:
+            raise InputError("--scheduler is the address of a dask cluster: it needs --backend "
+                             "dask")  # fmt: skip
+        yield local
+        return
+    if scheduler is None:
+        raise InputError("--backend dask needs --scheduler ADDRESS, such as tcp://node1:8786; "
+                         "`dask scheduler` starts one and tells its address")  # fmt: skip
+    if jobs != 1:
+        raise InputError(f"--jobs {jobs} counts processes of this machine; with --backend dask the "
+                         "threads of the workers count: leave it out")  # fmt: skip
+    from odediscovery.cluster import connected
+
+    # What its client would say with a traceback is said in one line here.
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+    with connected(scheduler, say) as cluster:
+        yield cluster
 
 
 def print_discovery(found: Discovery) -> None:

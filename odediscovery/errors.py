@@ -12,15 +12,36 @@ from collections.abc import Iterable
 
 
 class OdeDiscoveryError(Exception):
-    """Base of all errors this package raises on purpose."""
+    """Base of all errors this package raises on purpose.
+
+    >>> issubclass(InputError, OdeDiscoveryError) and issubclass(FitError, OdeDiscoveryError)
+    True
+    """
 
 
 class InputError(OdeDiscoveryError, ValueError):
-    """The data or the call is wrong; the person who called can mend it."""
+    """The data or the call is wrong; the person who called can mend it. Also a ValueError.
+
+    >>> from odediscovery import settings_for
+    >>> try:
+    ...     settings_for(members=-1)
+    ... except InputError as error:
+    ...     print(error)
+    --members must be at least 0, got -1
+    """
 
 
 class FitError(OdeDiscoveryError, RuntimeError):
-    """The input was right, but no equations could be found; the message says why."""
+    """The input was right, but no equations could be found; the message says why. Also a
+    RuntimeError.
+
+    >>> from odediscovery import simulate_system
+    >>> try:
+    ...     simulate_system("toy", until=2.0)
+    ... except FitError as error:
+    ...     print(str(error)[:47])
+    the solution of toy cannot be followed beyond t
+    """
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from faces import discovery
 
-from odediscovery.bench import peers, run, speed, success
+from odediscovery.bench import peers, run, success
 from odediscovery.bench.command import _print_success
 from odediscovery.bench.protocol import Protocol, training_data
 from odediscovery.bench.rows import COLUMNS, Row
@@ -21,12 +18,12 @@ from odediscovery.bench.scores import score
 from odediscovery.bench.success import Member
 from odediscovery.bench.suites import load_suite
 from odediscovery.bench.summary import in_a_line
-from odediscovery.bench.workers import in_processes
 from odediscovery.cli import main
 from odediscovery.monitor import Monitor
 from odediscovery.result import Discovery
 from odediscovery.series import TimeSeries
-from odediscovery.settings import Settings, settings_for
+from odediscovery.settings import Settings
+from odediscovery.workers import Processes
 
 
 @pytest.mark.parametrize(
@@ -35,10 +32,15 @@ from odediscovery.settings import Settings, settings_for
         (["bench"], "Missing command"),
         (["bench", "sped"], "Did you mean 'speed'"),
         (["bench", "speed", "--seed", "-1"], "--seed must be at least 0, got -1"),
+        (["bench", "speed", "--parts", "gradient"], "did you mean 'gradients'?"),
+        (["bench", "speed", "--parts", ","], "--parts expects names"),
+        (["bench", "speed", "--max-seconds", "0"], "--max-seconds must be positive"),
+        (["bench", "speed", "--out", "."], "holds something else"),
+        (["bench", "growth", "--axes", "sample"], "did you mean 'samples'?"),
+        (["bench", "growth", "--out", "file"], "a file of that name exists"),
         (["bench", "success", "--each", "0"], "--each must be at least 1, got 0"),
         (["bench", "success", "--out", "."], "choose a file"),
-        (["bench", "speed", "--out", "file/below.json"], "cannot be written"),
-        (["bench", "fractal"], "Known: speed, success, ablation, series, page, fr"),
+        (["bench", "fractal"], "Known: success, ablation, series, page, fractional"),
         (["bench", "odebench", "--ids", "1,2"], "unknown system of odebench '2': "),
         (["bench", "odebench", "--ids", ","], "--ids expects ids"),
         (["bench", "odebench", "--method", "sindy"], "did you mean 'pysindy'? Known: ours"),
@@ -71,48 +73,6 @@ def test_mistakes_end_in_one_line_before_anything_is_measured(
     assert shown.out == "" and shown.err.startswith("error: ") and said in shown.err
     assert shown.err.count("\n") == 1
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
-
-
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
-    """The measured things made small; what they were asked for."""
-    asked: list[Settings] = []
-
-    def found(_series: object, settings: Settings) -> object:
-        asked.append(settings)
-        return discovery()
-
-    def recipe(name: str, **options: object) -> Settings:
-        small = {"adam_steps": 20, "lbfgs_steps": 10} if name == "as-run" else {}
-        return settings_for(name, **(options | small))
-
-    monkeypatch.setattr(speed, "discover", found)
-    monkeypatch.setattr(speed, "settings_for", recipe)
-    return asked
-
-
-def test_speed_tells_the_ratio_and_writes_what_repeats_it(
-    small: list[Settings], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "speed.json"
-    assert main(["bench", "speed", "--seed", "4", "--out", str(out)]) == 0
-    table = capsys.readouterr().out.splitlines()
-    assert table[2].startswith("as-run / default") and "extrapolated" not in "".join(table)
-    document = json.loads(out.read_text())
-    (row,) = document["rows"]
-    assert row["ratio"] == pytest.approx(row["as_run_seconds"] / row["default_seconds"])
-    assert row["as_run_seconds"] == pytest.approx(row["gradient_seconds"] + row["lbfgs_seconds"])
-    assert not row["extrapolated"] and 20 < row["peak_megabytes"] < 1e5
-    assert document["seed"] == small[0].seed == 4 and small[0].recipe == "default"
-    assert {"torch", "python"} <= document["versions"].keys() and document["machine"]["cores"] >= 1
-
-
-def test_quick_speed_says_that_it_extrapolates(
-    small: list[Settings], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["bench", "speed", "--quick"]) == 0
-    shown = capsys.readouterr()
-    assert "extrapolated from a tenth" in shown.out and "extrapolated" in shown.err
 
 
 def test_the_success_table_counts_by_hidden_size(capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,7 +117,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
     seen: list[Task] = []
 
     def one_by_one(
-        function: Callable[[Task], Row], tasks: Sequence[Task], _jobs: int, _limit: float,
+        _backend: Processes, function: Callable[[Task], Row], tasks: Sequence[Task], _limit: float,
         stopping: Callable[[], object],
     ) -> Iterator[tuple[int, Row]]:  # fmt: skip
         for number, given in enumerate(tasks):
@@ -165,7 +125,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
                 seen.append(given)
                 yield number, function(given)
 
-    monkeypatch.setattr(run, "in_processes", one_by_one)
+    monkeypatch.setattr(Processes, "results", one_by_one)
     return seen
 
 
@@ -244,22 +204,6 @@ def test_a_suite_runs_in_processes_of_its_own(
     shown = capsys.readouterr()
     assert "2 of 2  ours torricelli: exact" in shown.err
     assert "| ours | 2 of 16 | 2 (100%) |" in shown.out
-
-
-def test_tasks_that_hang_or_die_are_failures_and_the_others_go_on() -> None:
-    ended = dict(in_processes(time.sleep, [0.1, 60.0, 0.2], 2, 1.0))
-    assert ended[0] is None and ended[2] is None
-    assert ended[1].reason == "no result within 1 s" and 1.0 <= ended[1].seconds < 10
-    died = dict(in_processes(os._exit, [3, 4], 1, 60.0))
-    assert [died[k].reason for k in (0, 1)] == [
-        "its process ended with exit code 3", "its process ended with exit code 4"
-    ]  # fmt: skip
-
-
-def test_a_wish_to_stop_ends_the_processes() -> None:
-    asked = iter([None] * 5 + ["interrupted"] * 100)
-    assert list(in_processes(time.sleep, [60.0, 60.0], 2, 100.0, lambda: next(asked))) == []
-    assert not multiprocessing.active_children()
 
 
 def test_another_study_in_the_folder_is_refused(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from odediscovery import search
-from odediscovery.bench import ablation, draws, run
+from odediscovery.bench import ablation, draws
 from odediscovery.bench.ablation import CONDITIONS, VARIANTS, changed
 from odediscovery.bench.noise import FsirNoise, exponents_alone, true_terms
 from odediscovery.cli import main
@@ -24,6 +24,7 @@ from odediscovery.powersum import PowerSum
 from odediscovery.series import TimeSeries
 from odediscovery.settings import Settings
 from odediscovery.systems import get_system, simulate_system
+from odediscovery.workers import Processes
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     seen: list[Any] = []
 
     def one_by_one(
-        function: Callable[[Any], Any], tasks: Sequence[Any], _jobs: int, _limit: float,
+        _backend: Processes, function: Callable[[Any], Any], tasks: Sequence[Any], _limit: float,
         stopping: Callable[[], object],
     ) -> Iterator[tuple[int, Any]]:  # fmt: skip
         for number, task in enumerate(tasks):
@@ -40,8 +41,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
                 seen.append(task)
                 yield number, function(task)
 
-    monkeypatch.setattr(run, "in_processes", one_by_one)
-    monkeypatch.setattr(draws, "in_processes", one_by_one)
+    monkeypatch.setattr(Processes, "results", one_by_one)
     return seen
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import torch
 from matplotlib.image import imread
 
 from odediscovery.cli import main
-from odediscovery.errors import InputError
+from odediscovery.errors import FitError, InputError
 from odediscovery.experiments.base import Plan, Ran, find, median_deviation, number, wilson
 from odediscovery.experiments.command import reproduce as command
 from odediscovery.experiments.digits import result, truth
@@ -24,6 +25,7 @@ from odediscovery.experiments.study import reproduce
 from odediscovery.memory import keep_freed_memory
 from odediscovery.monitor import Monitor
 from odediscovery.units import NAU, NMU, NPU, AbstractUnit, RealNPU
+from odediscovery.workers import Failure, Processes
 
 
 class Impatient(Monitor):
@@ -243,6 +245,34 @@ def test_what_was_stopped_is_kept_and_gone_on_with(tmp_path: Path) -> None:
     stopped.interrupt()
     left = reproduce(experiment, Plan(), folder, stopped)
     assert [r.batch["model"] for r in left] == [r.batch["model"] for r in whole[1:]]
+
+
+def test_batches_in_processes_are_the_same(tmp_path: Path, studies: Studies) -> None:
+    ran = reproduce(EXPERIMENTS["gradient-surface"], Plan(), tmp_path, Monitor(), Processes(2))
+    alone = studies["gradient-surface"][1]
+    assert [(r.batch, r.rows) for r in ran] == [(r.batch, r.rows) for r in alone]
+    for one, other in zip(ran, alone, strict=True):
+        assert one.arrays.keys() == other.arrays.keys()
+        assert all(np.array_equal(one.arrays[k], other.arrays[k], True) for k in one.arrays)
+
+
+class Unlucky:
+    """A backend whose second process dies."""
+
+    def results(
+        self, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float = np.inf,
+        stopping: Callable[[], object] = lambda: None,
+    ) -> Iterator[tuple[int, Any]]:  # fmt: skip
+        for i, task in list(enumerate(tasks))[::-1]:
+            yield i, Failure("it died", 1.0) if i == 1 else function(task)
+
+
+def test_a_batch_that_cannot_be_done_is_told_and_the_others_stay(tmp_path: Path) -> None:
+    experiment = EXPERIMENTS["gradient-surface"]
+    with pytest.raises(FitError, match=r"1 of 7 batches could not be done; .* it died\)"):
+        reproduce(experiment, Plan(), tmp_path, Monitor(), Unlucky())
+    assert "6 of 7 batches are done" in (tmp_path / "table.md").read_text(encoding="utf-8")
+    assert len(list((tmp_path / "batches").glob("*.json"))) == 6
 
 
 def test_another_study_in_the_folder_is_left_alone(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from odediscovery.cli import main
 from odediscovery.equations import Equations
 from odediscovery.series import TimeSeries, load_csv
 from odediscovery.settings import settings_for
+from odediscovery.workers import Processes
 
 DATA = Path(__file__).parent.parent / "data"
 T = np.linspace(0.0, 10.0, 41)
@@ -36,14 +37,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
     seen: list[Task] = []
 
     def one_by_one(
-        function: Callable[[Any], Any], tasks: Sequence[Any], _jobs: int, _limit: float,
+        _backend: Processes, function: Callable[[Any], Any], tasks: Sequence[Any], _limit: float,
         _stopping: object,
     ) -> Iterator[tuple[int, Any]]:  # fmt: skip
         for number, task in enumerate(tasks):
             seen.append(task)
             yield number, function(task)
 
-    monkeypatch.setattr(series_study, "in_processes", one_by_one)
+    monkeypatch.setattr(Processes, "results", one_by_one)
     return seen
 
 
@@ -99,7 +100,7 @@ def test_least_squares_finds_constants_and_starts_and_leaves_the_absent_absent()
 
 
 def test_a_row_scores_what_was_kept_back(quick: list[Task]) -> None:
-    rows = {m: fitted(Task("decay", m, DATA, 0, 60.0)) for m in ("ours", "decay", LAST)}
+    rows = {m: fitted(Task("decay", m, _decaying(DATA), 0, 60.0)) for m in ("ours", "decay", LAST)}
     assert [row["failed"] for row in rows.values()] == [None] * 3
     assert rows["ours"]["constants"] == rows["decay"]["constants"] == 1
     assert rows["ours"]["r2"] > 0.999 and rows["decay"]["r2"] > 0.999

@@ -27,6 +27,7 @@ from odediscovery.equations import Equations
 from odediscovery.monitor import Monitor
 from odediscovery.series import TimeSeries
 from odediscovery.settings import settings_for
+from odediscovery.workers import IN_TURN, Backend
 
 SUITE = "fractional"
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
@@ -54,7 +55,8 @@ def changed(
 
 def run_ablation(
     folder: Path, *, seed: int = 0, max_seconds: float = 180.0, ids: Sequence[str] | None = None,
-    jobs: int = 1, monitor: Monitor | None = None, say: Callable[[str], None] = print,
+    backend: Backend = IN_TURN, monitor: Monitor | None = None,
+    say: Callable[[str], None] = print,
 ) -> dict[str, list[Row]]:  # fmt: skip
     """Run what is not yet in `folder`; all rows of each condition.
 
@@ -63,20 +65,20 @@ def run_ablation(
         seed: of noise and search.
         max_seconds: wall-clock limit of one system.
         ids: of the systems, all if not given.
-        jobs: systems run side by side, each in a process with one thread.
+        backend: where the systems are run.
         monitor: hears the progress and can stop the work; finished rows stay.
         say: hears one line a finished system.
 
     Raises:
         InputError: an option is out of range, or the folder holds something else.
-        FitError: no process can be started.
+        FitError: nobody can run the systems.
     """
     monitor = monitor or Monitor()
     rows = {}
     for condition, (sigma, trajectories, variants) in CONDITIONS.items():
         study = Study(SUITE, Protocol(sigma, 0.0, trajectories, seed), max_seconds)
         methods: dict[str, Method] = {name: partial(changed, variant=name) for name in variants}
-        rows[condition] = run_suite(study, methods, folder / condition, ids=ids, jobs=jobs,
+        rows[condition] = run_suite(study, methods, folder / condition, ids=ids, backend=backend,
                                     monitor=monitor, say=say)  # fmt: skip
     return rows
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from odediscovery.bench.flags import NOTHING, Folder, Quiet, flag, sayer, tell
+from odediscovery.console import BackendName, Scheduler, opened
 
 if TYPE_CHECKING:
     from odediscovery.bench.draws import Draws
@@ -29,6 +30,8 @@ def fsir_noise(
     trajectories: Annotated[int, flag("measured from different starts, 1 to 5 (default: 1)")] = 1,
     draws: Count = 20,
     jobs: DrawJobs = 1,
+    backend: BackendName = "processes",
+    scheduler: Scheduler = None,
     max_seconds: DrawSeconds = 180.0,
     seed: FirstDraw = 0,
     out: Folder = None,
@@ -38,7 +41,14 @@ def fsir_noise(
     from odediscovery.bench.noise import FsirNoise
 
     about = FsirNoise(sigma=sigma, trajectories=trajectories, seed=seed, max_seconds=max_seconds)
-    _draw(about, draws, out, jobs, quiet, f"sigma{sigma:g}-trajectories{trajectories}")
+    _draw(
+        about,
+        draws,
+        out,
+        (backend, scheduler, jobs),
+        quiet,
+        f"sigma{sigma:g}-trajectories{trajectories}",
+    )
 
 
 def fsir_gaps(
@@ -47,6 +57,8 @@ def fsir_gaps(
     trajectories: Annotated[int, flag("number of short runs (default: 8)")] = 8,
     draws: Count = 10,
     jobs: DrawJobs = 1,
+    backend: BackendName = "processes",
+    scheduler: Scheduler = None,
     max_seconds: DrawSeconds = 180.0,
     seed: FirstDraw = 0,
     out: Folder = None,
@@ -58,7 +70,7 @@ def fsir_gaps(
     about = FsirGaps(sigma=sigma, missing=missing, trajectories=trajectories, seed=seed,
                      max_seconds=max_seconds)  # fmt: skip
     what = f"sigma{sigma:g}-missing{missing:g}-trajectories{trajectories}"
-    _draw(about, draws, out, jobs, quiet, what)
+    _draw(about, draws, out, (backend, scheduler, jobs), quiet, what)
 
 
 def coverage(
@@ -66,6 +78,8 @@ def coverage(
     sigma: Noise = 0.02,
     draws: Count = 20,
     jobs: DrawJobs = 1,
+    backend: BackendName = "processes",
+    scheduler: Scheduler = None,
     max_seconds: DrawSeconds = 180.0,
     seed: FirstDraw = 0,
     out: Folder = None,
@@ -75,13 +89,15 @@ def coverage(
     from odediscovery.bench.coverage import Coverage
 
     about = Coverage(system=system, sigma=sigma, seed=seed, max_seconds=max_seconds)
-    _draw(about, draws, out, jobs, quiet, f"{system}-sigma{sigma:g}")
+    _draw(about, draws, out, (backend, scheduler, jobs), quiet, f"{system}-sigma{sigma:g}")
 
 
 def lawless(
     kind: Annotated[str, flag("white-noise or random-walk (default: white-noise)")] = "white-noise",
     draws: Count = 20,
     jobs: DrawJobs = 1,
+    backend: BackendName = "processes",
+    scheduler: Scheduler = None,
     max_seconds: DrawSeconds = 180.0,
     seed: FirstDraw = 0,
     out: Folder = None,
@@ -91,18 +107,21 @@ def lawless(
     from odediscovery.bench.lawless import Lawless
 
     about = Lawless(kind=kind, seed=seed, max_seconds=max_seconds)
-    _draw(about, draws, out, jobs, quiet, kind)
+    _draw(about, draws, out, (backend, scheduler, jobs), quiet, kind)
 
 
-def _draw(about: Draws, count: int, out: Path | None, jobs: int, quiet: bool, what: str) -> None:
+def _draw(
+    about: Draws, count: int, out: Path | None, where: tuple[str, str | None, int], quiet: bool,
+    what: str,
+) -> None:  # fmt: skip
     """Run the draws, say and keep their tables; `what` names the folder."""
     from odediscovery.bench.draws import run_draws
     from odediscovery.progress import TerminalMonitor
 
     folder = out or Path(f"bench-{about.checked().measure}-{what}-seed{about.seed}")
     monitor = TerminalMonitor(quiet=quiet)
-    with monitor.shown():
-        rows = run_draws(about, count, folder, jobs=jobs, monitor=monitor, say=sayer(quiet))
+    with opened(*where, sayer(quiet)) as place, monitor.shown():
+        rows = run_draws(about, count, folder, backend=place, monitor=monitor, say=sayer(quiet))
     if not rows:
         print(NOTHING)
         return

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from odediscovery.bench.rows import Row, Rows
-from odediscovery.bench.workers import Failure, in_processes
 from odediscovery.discovery import discover
 from odediscovery.errors import InputError
 from odediscovery.monitor import Monitor
 from odediscovery.result import Discovery
 from odediscovery.series import TimeSeries
 from odediscovery.settings import settings_for
+from odediscovery.workers import IN_TURN, Backend, Failure
 
 # A fit ends by itself at about its limit; what does not within this many seconds more is killed.
 GRACE = 60.0
@@ -78,25 +78,24 @@ class Draws(ABC):
 
 
 def run_draws(
-    about: Draws, count: int, folder: Path, *, jobs: int = 1, monitor: Monitor | None = None,
-    say: Callable[[str], None] = print,
+    about: Draws, count: int, folder: Path, *, backend: Backend = IN_TURN,
+    monitor: Monitor | None = None, say: Callable[[str], None] = print,
 ) -> list[Row]:  # fmt: skip
     """Fit the draws that are not yet in `folder`; the rows of all.
 
     Args:
         count: how many draws.
         folder: to begin, or to go on with.
-        jobs: draws fitted side by side, each in a process with one thread.
+        backend: where the draws are fitted.
         monitor: hears the progress and can stop the work; finished rows stay.
         say: hears one line a draw.
 
     Raises:
         InputError: an option is out of range, or the folder holds something else.
-        FitError: no process can be started.
+        FitError: nobody can run the fits.
     """
-    for name, value in (("draws", count), ("jobs", jobs)):
-        if value < 1:
-            raise InputError(f"--{name} must be at least 1, got {value}")
+    if count < 1:
+        raise InputError(f"--draws must be at least 1, got {count}")
     study = {"measure": about.measure, **asdict(about.checked())}
     rows = Rows.claim(folder, study, about.columns)
     monitor = monitor or Monitor()
@@ -105,7 +104,7 @@ def run_draws(
     monitor.stage(about.measure, len(tasks))
     limit = about.max_seconds + GRACE
     for done, (number, row) in enumerate(
-        in_processes(fitted, tasks, jobs, limit, monitor.stopping), start=1
+        backend.results(fitted, tasks, limit, monitor.stopping), start=1
     ):
         if isinstance(row, Failure):
             blank = about.blank(tasks[number][1])

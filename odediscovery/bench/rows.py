@@ -87,7 +87,9 @@ class Rows:
         return (id, method) in self._done
 
     def add(self, row: Row) -> None:
-        """Keep a row, on disk before anything else."""
+        """Keep a row, on disk before anything else; of a system done twice the first one."""
+        if self.has(row["id"], row["method"]):
+            return
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row, allow_nan=False) + "\n")
         self._rows.append(row)

@@ -21,13 +21,13 @@ from odediscovery.bench.rows import COLUMNS, Row, Rows
 from odediscovery.bench.scores import score
 from odediscovery.bench.suites import choose, load_suite
 from odediscovery.bench.summary import in_a_line
-from odediscovery.bench.workers import Failure, in_processes
 from odediscovery.discovery import discover
 from odediscovery.equations import Equations
 from odediscovery.errors import InputError, OdeDiscoveryError
 from odediscovery.monitor import Monitor
 from odediscovery.series import TimeSeries
 from odediscovery.settings import settings_for
+from odediscovery.workers import IN_TURN, Backend, Failure
 
 # (series, seconds it may take, seed) -> equations over the states of the series, and how the
 # search ended.
@@ -108,7 +108,8 @@ def solve(task: Task) -> Row:
 
 def run_suite(
     study: Study, methods: Mapping[str, Method], folder: Path, *, ids: Sequence[str] | None = None,
-    jobs: int = 1, monitor: Monitor | None = None, say: Callable[[str], None] = print,
+    backend: Backend = IN_TURN, monitor: Monitor | None = None,
+    say: Callable[[str], None] = print,
 ) -> list[Row]:  # fmt: skip
     """Run what is not yet in `folder`; all its rows, in the order of the suite.
 
@@ -116,16 +117,14 @@ def run_suite(
         methods: by the name that rows carry; importable functions.
         folder: to begin, or to go on with.
         ids: of the systems, all if not given.
-        jobs: systems run side by side, each in a process with one thread.
+        backend: where the systems are run.
         monitor: hears the progress and can stop the work; finished rows stay.
         say: hears one line a finished system.
 
     Raises:
         InputError: an option is out of range, or the folder holds something else.
-        FitError: no process can be started.
+        FitError: nobody can run the systems.
     """
-    if jobs < 1:
-        raise InputError(f"--jobs must be at least 1, got {jobs}")
     problems = choose(study.checked().suite, ids)
     rows = Rows.claim(folder, study.as_dict())
     monitor = monitor or Monitor()
@@ -135,7 +134,7 @@ def run_suite(
     # The limit is the method's; before it data are made, behind it equations are scored.
     limit = study.max_seconds + max(GRACE, 0.5 * study.max_seconds)
     for done, (number, row) in enumerate(
-        in_processes(solve, tasks, jobs, limit, monitor.stopping), start=1
+        backend.results(solve, tasks, limit, monitor.stopping), start=1
     ):
         if isinstance(row, Failure):
             row = _blank(tasks[number]) | {"failed": row.reason, "seconds": row.seconds}

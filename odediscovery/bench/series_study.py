@@ -23,15 +23,15 @@ import numpy as np
 from odediscovery.bench.measured import CASES, STARTS, Case, Model, least_squares_fit
 from odediscovery.bench.rows import Row, Rows
 from odediscovery.bench.summary import table
-from odediscovery.bench.workers import Failure, in_processes
 from odediscovery.discovery import discover
 from odediscovery.equations import Equations
-from odediscovery.errors import InputError, unknown_name
+from odediscovery.errors import unknown_name
 from odediscovery.holdout import off_by, r2_of, split
 from odediscovery.monitor import Monitor
 from odediscovery.powersum import Array
 from odediscovery.series import TimeSeries, Trajectory, write_csv
 from odediscovery.settings import settings_for
+from odediscovery.workers import IN_TURN, Backend, Failure
 
 # Seconds beyond its limit that a fit may take.
 GRACE = 120.0
@@ -52,14 +52,14 @@ class Task:
 
     id: str
     method: str
-    data: Path
+    series: TimeSeries
     seed: int
     max_seconds: float
 
 
 def run_cases(
     ids: Sequence[str] | None, data: Path, folder: Path, *, seed: int = 0,
-    max_seconds: float = 600.0, jobs: int = 1, monitor: Monitor | None = None,
+    max_seconds: float = 600.0, backend: Backend = IN_TURN, monitor: Monitor | None = None,
     say: Callable[[str], None] = print,
 ) -> list[Row]:  # fmt: skip
     """Fit the cases that are not yet in `folder` by all their methods; the rows of all.
@@ -69,21 +69,19 @@ def run_cases(
         data: folder of the measured tables.
         folder: to begin, or to go on with; the series are written there, too.
         max_seconds: wall-clock limit of `discover`.
-        jobs: fits side by side, each in a process with one thread.
+        backend: where the fits are run.
         monitor: hears the progress and can stop the work; finished rows stay.
         say: hears one line a fit.
 
     Raises:
         InputError: an option is out of range, a table is missing, or the folder holds something
             else.
-        FitError: no process can be started.
+        FitError: nobody can run the fits.
     """
     chosen = list(CASES) if ids is None else list(ids)
     for id in chosen:
         if id not in CASES:
             raise unknown_name("series", id, CASES)
-    if jobs < 1:
-        raise InputError(f"--jobs must be at least 1, got {jobs}")
     settings_for(seed=seed, max_seconds=max_seconds)
     tables = {id: CASES[id].load(data) for id in chosen}
     rows = Rows.claim(folder, {"measure": "series", "seed": seed, "max_seconds": max_seconds},
@@ -91,11 +89,11 @@ def run_cases(
     for id, series in tables.items():
         write_csv(series, folder / f"{id}.csv")
     monitor = monitor or Monitor()
-    tasks = [Task(id, method, data, seed, max_seconds) for id in chosen
+    tasks = [Task(id, method, tables[id], seed, max_seconds) for id in chosen
              for method in methods(CASES[id]) if not rows.has(id, method)]  # fmt: skip
     monitor.stage("series", len(tasks))
     for done, (number, row) in enumerate(
-        in_processes(fitted, tasks, jobs, max_seconds + GRACE, monitor.stopping), start=1
+        backend.results(fitted, tasks, max_seconds + GRACE, monitor.stopping), start=1
     ):
         if isinstance(row, Failure):
             row = _blank(tasks[number]) | {"failed": row.reason, "seconds": row.seconds}
@@ -117,7 +115,7 @@ def fitted(task: Task) -> Row:
     """The row of one case and method, or the reason why there are no equations."""
     case, row, began = CASES[task.id], _blank(task), time.monotonic()
     try:
-        series = case.load(task.data)
+        series = task.series
         sides = split(series, case.options.get("holdout", 0.0))
         if task.method == "ours":
             told = _ours(series, sides, case, task)

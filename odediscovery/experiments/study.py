@@ -11,57 +11,114 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import platform
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
-from odediscovery.errors import InputError
-from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Stopped
+from odediscovery.errors import FitError, InputError
+from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, Stopped
 from odediscovery.files import write_whole
 from odediscovery.memory import keep_freed_memory
 from odediscovery.monitor import Monitor
 from odediscovery.plots import save_figure
 from odediscovery.versions import versions
+from odediscovery.workers import Backend, Failure
 
 
-def reproduce(experiment: Experiment, plan: Plan, folder: Path, monitor: Monitor) -> list[Ran]:
+def reproduce(
+    experiment: Experiment, plan: Plan, folder: Path, monitor: Monitor,
+    backend: Backend | None = None,
+) -> list[Ran]:  # fmt: skip
     """Run what is not yet in `folder`, then write the rows, the table and the figure.
+
+    Args:
+        experiment: one of the registry.
+        plan: what is to be reproduced.
+        folder: to begin, or to go on with.
+        monitor: hears the progress and can stop the work; finished batches stay.
+        backend: where batches are run, side by side; None for here, one after the other.
 
     Returns:
         The finished batches, also when the monitor asked to stop before all were.
 
     Raises:
         InputError: `folder` holds something else.
+        FitError: a batch could not be done on the backend; the others are written.
     """
-    keep_freed_memory()
     asked = {"experiment": experiment.name, **asdict(plan)}
     _claim(folder, asked)
     batches = experiment.batches(plan)
-    ran: list[Ran] = []
-    for number, batch in enumerate(batches, start=1):
-        kept = _read(folder, batch)
-        # What was asked to stop runs nothing more; batches kept from before still count.
-        if kept is None and not monitor.stopping():
-            began = time.monotonic()
-            label = f"{number} of {len(batches)}: {' '.join(batch.values())}"
-            monitor.stage(label, 1)
-            try:
-                rows, arrays = experiment.run(plan, batch, monitor)
-            except Stopped:
-                continue
-            kept = Ran(batch, rows, arrays, round(time.monotonic() - began, 2))
-            _keep(folder, kept)
-        if kept is not None:
-            ran.append(kept)
-    if ran:
-        _report(experiment, plan, folder, ran, len(batches))
-    return ran
+    kept = [_read(folder, batch) for batch in batches]
+    missing = [i for i, ran in enumerate(kept) if ran is None]
+    failed: list[str] = []
+    if backend is None:
+        ended = _one_by_one(experiment, plan, batches, missing, monitor)
+    else:
+        tasks = [(experiment, plan, batches[i]) for i in missing]
+        monitor.stage(f"{len(missing)} of {len(batches)} batches", len(missing))
+        ended = backend.results(run_batch, tasks, math.inf, monitor.stopping)
+    for done, (number, result) in enumerate(ended, start=1):
+        i = missing[number]
+        if isinstance(result, Failure):
+            failed.append(f"{' '.join(batches[i].values())}: {result.reason}")
+            continue
+        kept[i] = ran = Ran(batches[i], *result)
+        _keep(folder, ran)
+        if backend is not None:
+            monitor.step(done)
+    whole = [ran for ran in kept if ran is not None]
+    if whole:
+        _report(experiment, plan, folder, whole, len(batches))
+    if failed:
+        raise FitError(f"{len(failed)} of {len(batches)} batches could not be done; the others are "
+                       f"kept in {folder} ({', '.join(failed)})")  # fmt: skip
+    return whole
+
+
+# Rows, arrays and seconds of a batch.
+Result: TypeAlias = tuple[list[Row], Arrays, float]
+
+
+def _one_by_one(
+    experiment: Experiment, plan: Plan, batches: Sequence[dict[str, str]], missing: Sequence[int],
+    monitor: Monitor,
+) -> Iterator[tuple[int, Result]]:  # fmt: skip
+    """The batches run here, each with its own progress: pairs (place in `missing`, result)."""
+    for number, i in enumerate(missing):
+        # What was asked to stop runs nothing more.
+        if monitor.stopping():
+            return
+        monitor.stage(f"{i + 1} of {len(batches)}: {' '.join(batches[i].values())}", 1)
+        with suppress(Stopped):
+            yield number, run_batch((experiment, plan, batches[i]), monitor)
+
+
+def run_batch(
+    task: tuple[Experiment, Plan, dict[str, str]], monitor: Monitor | None = None
+) -> Result:
+    """Rows, arrays and seconds of one batch.
+
+    Args:
+        task: the experiment, the plan and the batch.
+        monitor: hears the progress and can stop the work.
+
+    Raises:
+        Stopped: the monitor asked to stop.
+    """
+    keep_freed_memory()
+    experiment, plan, batch = task
+    began = time.monotonic()
+    rows, arrays = experiment.run(plan, batch, monitor or Monitor())
+    return rows, arrays, round(time.monotonic() - began, 2)
 
 
 def _report(
