@@ -44,6 +44,18 @@ def solved(law: PowerSum, start: Array, times: Array) -> Array:
     return solution.y.T
 
 
+def logistic(t: Array, r: float, c: float, n0: float) -> Array:
+    """N' = r N - c N^2 from n0."""
+    k = r / c
+    return k / (1.0 + (k / n0 - 1.0) * np.exp(-r * t))
+
+
+def growth(times: Array, sigma: float, seed: int = 0) -> TimeSeries:
+    """The logistic law from 0.1 with additive noise."""
+    noise = sigma * np.random.default_rng(seed).standard_normal(len(times))
+    return TimeSeries.from_arrays(times, logistic(times, 0.5, 0.5, 0.1) + noise)
+
+
 def series_of(law: PowerSum, starts: Array, times: list[Array], noise: float = 0.0) -> TimeSeries:
     """Trajectories of the law, with additive noise if asked for."""
     random = np.random.default_rng(0)

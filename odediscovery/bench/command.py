@@ -1,8 +1,9 @@
 """`odediscovery bench SUITE`: systems with a known answer, and measurements of the project itself.
 
-A suite (`fractional`, `odebench`, `classics`), `ablation` and the draws of `draw_commands` write a
-folder of rows and a summary; `speed` and `success` print a table and, on request, write a JSON
-file. The commands import what they measure when they run, so that help is instant.
+A suite (`fractional`, `odebench`, `classics`), `ablation`, the draws of `draw_commands` and the
+measurements of `speed_commands` write a folder of rows and a summary; `success` prints a table and,
+on request, writes a JSON file. The commands import what they measure when they run, so that help is
+instant.
 """
 
 # Imports inside the commands are the point: help has to come before torch could be loaded.
@@ -21,12 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
 from typer.core import TyperGroup
 
-from odediscovery.bench.draw_commands import COMMANDS
+from odediscovery.bench import draw_commands, speed_commands
 from odediscovery.bench.flags import (
     NOTHING,
     Folder,
@@ -41,6 +39,8 @@ from odediscovery.bench.flags import (
     sayer,
     tell,
 )
+from odediscovery.bench.speed_commands import print_table
+from odediscovery.console import BackendName, Scheduler, opened
 from odediscovery.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -74,29 +74,6 @@ bench = typer.Typer(
 
 
 @bench.command()
-def speed(
-    quick: Annotated[bool, flag("a tenth of the as-run steps, extrapolated")] = False,
-    seed: Seed = 0,
-    out: JsonOut = None,
-) -> None:
-    """Time the default fit of clean fSIR against one training as the study's code ran."""
-    _check(seed, out)
-    from odediscovery.bench.speed import measure_speed
-
-    measured = measure_speed(seed, quick, progress)
-    about = "extrapolated from a tenth of its steps" if quick else "3000 RMSProp steps, then LBFGS"
-    _print_table(
-        ("measure", "value", ""),
-        [("as-run / default", f"{measured.ratio:.1f}", "ratio of wall times"),
-         ("default fit", f"{measured.default_seconds:.1f} s",
-          f"complexity {measured.default_complexity}, MSE {measured.default_mse:.2g}"),
-         ("one as-run member", f"{measured.as_run_seconds:.1f} s", about),
-         ("peak memory", f"{measured.peak_megabytes:.0f} MB", "of the default fit, with imports")],
-    )  # fmt: skip
-    _write(out, "speed", seed, [dataclasses.asdict(measured)])
-
-
-@bench.command()
 def success(
     each: Annotated[int, flag("members of each hidden size 6, 9, 12, 15, 20 (default: 20)")] = 20,
     seed: Seed = 0,
@@ -122,6 +99,8 @@ def _suite(
     method: Annotated[str, flag("ours, pysindy, pyoperon or all (default: ours)")] = "ours",
     ids: Ids = None,
     jobs: Jobs = 1,
+    backend: BackendName = "processes",
+    scheduler: Scheduler = None,
     max_seconds: MaxSeconds = 180.0,
     seed: Seed = 0,
     out: Folder = None,
@@ -143,8 +122,8 @@ def _suite(
     name = f"bench-{suite}-sigma{sigma:g}-drop{drop:g}-trajectories{trajectories}-seed{seed}"
     folder = out or Path(name)
     monitor = TerminalMonitor(quiet=quiet)
-    with monitor.shown():
-        rows = run_suite(study, methods, folder, ids=chosen, jobs=jobs, monitor=monitor,
+    with opened(backend, scheduler, jobs, sayer(quiet)) as place, monitor.shown():
+        rows = run_suite(study, methods, folder, ids=chosen, backend=place, monitor=monitor,
                          say=sayer(quiet))  # fmt: skip
     if not rows:
         print(NOTHING)
@@ -157,6 +136,8 @@ def _suite(
 def ablation(
     ids: Ids = None,
     jobs: Jobs = 1,
+    backend: BackendName = "processes",
+    scheduler: Scheduler = None,
     max_seconds: MaxSeconds = 180.0,
     seed: Seed = 0,
     out: Folder = None,
@@ -169,8 +150,8 @@ def ablation(
 
     folder = out or Path(f"bench-ablation-seed{seed}")
     monitor = TerminalMonitor(quiet=quiet)
-    with monitor.shown():
-        rows = run_ablation(folder, seed=seed, max_seconds=max_seconds, ids=chosen, jobs=jobs,
+    with opened(backend, scheduler, jobs, sayer(quiet)) as place, monitor.shown():
+        rows = run_ablation(folder, seed=seed, max_seconds=max_seconds, ids=chosen, backend=place,
                             monitor=monitor, say=sayer(quiet))  # fmt: skip
     if not any(rows.values()):
         print(NOTHING)
@@ -183,6 +164,8 @@ def series(
     ids: Annotated[str | None, flag("gause, covid-italy, covid-germany (default: all)")] = None,
     data: Annotated[Path, flag("folder of the measured tables (default: data)")] = Path("data"),
     jobs: Annotated[int, flag("fits side by side, one thread each (default: 1)")] = 1,
+    backend: BackendName = "processes",
+    scheduler: Scheduler = None,
     max_seconds: Annotated[float, flag("time limit of a fit (default: 600)")] = 600.0,
     seed: Seed = 0,
     out: Folder = None,
@@ -195,8 +178,8 @@ def series(
 
     folder = out or Path(f"bench-series-seed{seed}")
     monitor = TerminalMonitor(quiet=quiet)
-    with monitor.shown():
-        rows = run_cases(chosen, data, folder, seed=seed, max_seconds=max_seconds, jobs=jobs,
+    with opened(backend, scheduler, jobs, sayer(quiet)) as place, monitor.shown():
+        rows = run_cases(chosen, data, folder, seed=seed, max_seconds=max_seconds, backend=place,
                          monitor=monitor, say=sayer(quiet))  # fmt: skip
     if not rows:
         print(NOTHING)
@@ -217,7 +200,7 @@ def page(
 
 for _name, _help in SUITES.items():
     bench.command(_name, help=_help)(_suite)
-for _name, _command in COMMANDS.items():
+for _name, _command in {**speed_commands.COMMANDS, **draw_commands.COMMANDS}.items():
     bench.command(_name)(_command)
 
 
@@ -253,19 +236,7 @@ def _print_success(members: Sequence[Member]) -> None:
     rows = [(str(h), f"{exact[h]} of {n}", f"{exact[h] / n:.0%}") for h, n in of_size.items()]
     total = sum(exact.values())
     rows.append(("all", f"{total} of {len(members)}", f"{total / len(members):.0%}"))
-    _print_table(("hidden", "exact", "share"), rows)
-
-
-def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for i, title in enumerate(header):
-        table.add_column(title, justify="right" if i == 1 else "left")
-    for row in rows:
-        table.add_row(*row)
-    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
-    with console.capture() as captured:
-        console.print(table)
-    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    print_table(("hidden", "exact", "share"), rows)
 
 
 def _check(seed: int, out: Path | None) -> None:

@@ -1,0 +1,64 @@
+"""A measurement of time or memory as a value, and the rows that it gives.
+
+A row tells what was measured in `figures`, whose names depend on the part; `failed` is the reason
+why there is nothing, such as a limit or a package that is not installed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from odediscovery.bench.rows import Row
+
+COLUMNS = ("id", "method", "failed", "seconds", "figures")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One measurement.
+
+    Args:
+        part: gradients, fsir, polynomials, samples, noisy samples, states, members or hidden.
+        case: of gradients and polynomials; "" for others.
+        size: of samples, states, members and hidden; 0 for others.
+        quick: a few rounds, for a first look.
+    """
+
+    part: str
+    case: str = ""
+    size: int = 0
+    seed: int = 0
+    max_seconds: float = 600.0
+    quick: bool = False
+
+    @property
+    def id(self) -> str:
+        """What the rows are called."""
+        return " ".join(filter(None, (self.part, self.case, str(self.size or ""))))
+
+
+def rows_of(task: Task, measure: Callable[[Task], Sequence[Row]]) -> list[Row]:
+    """What a measurement tells as rows; one with the reason where it fails."""
+    began = time.monotonic()
+    try:
+        rows = measure(task)
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        return [row_of(task, "ours", time.monotonic() - began, reason)]
+    kept = []
+    for figures in rows:
+        rest = {name: value for name, value in figures.items() if name not in ("method", "seconds")}
+        kept.append(row_of(task, figures["method"], figures["seconds"], None, rest))
+    return kept
+
+
+def row_of(
+    task: Task, method: str, seconds: float | None, failed: str | None,
+    figures: dict[str, Any] | None = None,
+) -> Row:  # fmt: skip
+    """A row of a task."""
+    return {"id": task.id, "method": method, "failed": failed, "seconds": seconds,
+            "figures": figures or {}}  # fmt: skip
