@@ -9,12 +9,13 @@ The flags take their help from `Settings`, so that help is instant.
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from odediscovery.console import argument, assignments, flag, print_discovery
-from odediscovery.errors import InputError
+from odediscovery.errors import InputError, OdeDiscoveryError
 from odediscovery.settings import Settings, settings_for
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ def setting(name: str) -> Any:
     field = next(f for f in dataclasses.fields(Settings) if f.name == name)
     return flag(field.metadata["help"], field.default)
 
+
+# How many data sets are drawn, if any, and by how many processes.
+Draws: TypeAlias = tuple[int | None, int]
 
 DataFile = Annotated[
     Path | None, argument("DATA.csv", "table, one row a sample: .csv, .tsv, .xlsx or .parquet")
@@ -65,6 +69,7 @@ def fit(
     bounds: Annotated[str | None, setting("bounds")] = None,
     integer_exponents: Annotated[bool | None, setting("integer_exponents")] = None,
     bootstrap: Annotated[int | None, flag("drawn data sets, for stability of terms")] = None,
+    jobs: Annotated[int, flag("processes for --bootstrap above 250", 1)] = 1,
     out: Annotated[Path | None, flag("folder to write", "DATA.odediscovery")] = None,
     quiet: Annotated[bool, flag("no progress on standard error")] = False,
 ) -> None:
@@ -75,14 +80,14 @@ def fit(
     if resume is not None:
         _check_alone(data, time, states, group, sigma_columns, noise_level, hidden_names, *acting,
                      holdout, None if recipe == "default" else recipe)  # fmt: skip
-        _resume(resume, _new_folder(out or resume), options, bootstrap, quiet=quiet)
+        _resume(resume, _new_folder(out or resume), options, (bootstrap, jobs), quiet=quiet)
         return
     if data is None:
         raise InputError("expected a table, DATA.csv, or a folder to go on with, --resume DIR")
     settings = settings_for(recipe, hidden_states=hidden_names, holdout=holdout, **options)
     series = _measured(data, time, states, group, sigma_columns, noise_level, acting)
     folder = _new_folder(out or Path(f"{data.stem}.odediscovery"))
-    _begin(series, folder, settings, bootstrap, quiet=quiet)
+    _begin(series, folder, settings, (bootstrap, jobs), quiet=quiet)
 
 
 def _settings() -> list[str]:
@@ -92,7 +97,7 @@ def _settings() -> list[str]:
 
 
 def _begin(
-    series: TimeSeries, folder: Path, settings: Settings, draws: int | None, *, quiet: bool
+    series: TimeSeries, folder: Path, settings: Settings, draws: Draws, *, quiet: bool
 ) -> None:
     """A fit from the start."""
     monitor, finish = _watched(settings.max_seconds, draws, quiet=quiet)
@@ -110,7 +115,7 @@ def _check_alone(*others: object) -> None:
 
 
 def _resume(
-    before: Path, folder: Path, options: dict[str, Any], draws: int | None, *, quiet: bool
+    before: Path, folder: Path, options: dict[str, Any], draws: Draws, *, quiet: bool
 ) -> None:
     """A fit that goes on from the folder of another."""
     from odediscovery.result import Discovery
@@ -124,16 +129,24 @@ def _resume(
 
 
 def _watched(
-    limit: float | None, draws: int | None, *, quiet: bool
+    limit: float | None, draws: Draws, *, quiet: bool
 ) -> tuple[TerminalMonitor, Callable[[Discovery], Discovery]]:
     """Who hears the progress, and what is done with a result: a bootstrap, if it was asked for."""
-    if draws is not None and draws < 1:
-        raise InputError(f"--bootstrap must be at least 1, got {draws}")
+    count, jobs = draws
+    if count is not None and count < 1:
+        raise InputError(f"--bootstrap must be at least 1, got {count}")
+    if jobs < 1:
+        raise InputError(f"--jobs must be at least 1, got {jobs}")
+    if jobs > 1 and count is None:
+        raise InputError(f"--jobs {jobs} needs --bootstrap: the members of a fit are one batch, "
+                         "which more processes do not make faster")  # fmt: skip
     from odediscovery.bootstrap import with_survival
     from odediscovery.progress import TerminalMonitor
 
     monitor = TerminalMonitor(limit, quiet=quiet)
-    return monitor, lambda found: found if draws is None else with_survival(found, draws, monitor)
+    if count is None:
+        return monitor, lambda found: found
+    return monitor, lambda found: with_survival(found, count, monitor, jobs)
 
 
 def _keep(found: Discovery, folder: Path) -> None:
@@ -142,9 +155,24 @@ def _keep(found: Discovery, folder: Path) -> None:
 
     found.save(folder)
     save_figures(found, folder)
+    _write_report(found, folder / "report.html")
     print_discovery(found)
     what = "the best so far is written" if found.outcome == "stopped" else "written"
     print(f"{what} to {folder} ({found.seconds:.1f} s)")
+
+
+def _write_report(found: Discovery, path: Path) -> None:
+    """The page; a result that it cannot show is a result all the same."""
+    from odediscovery.report import write_report
+
+    try:
+        write_report(found, path)
+    except OdeDiscoveryError:
+        raise
+    except Exception as error:
+        print(f"note: {path} could not be made ({type(error).__name__}: {error}); all the rest is "
+              f"written, and `odediscovery report {path.parent}` shows where it "
+              "failed", file=sys.stderr)  # fmt: skip
 
 
 def _names(text: str | None) -> list[str] | None:

@@ -163,14 +163,15 @@ def pareto_figure(discovery: Discovery) -> Figure:
                           f"MSE {row.mse:.3g}")  # fmt: skip
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.margins(x=0.08, y=0.12)
-        axes.set_xlabel(_meaning_of_complexity(discovery))
+        axes.set_xlabel(meaning_of_complexity(discovery))
         axes.set_ylabel("mean squared error of the integrated equations")
         axes.set_title("Pareto front")
         figure.legend(loc="outside lower left", ncols=2)
     return figure
 
 
-def _meaning_of_complexity(discovery: Discovery) -> str:
+def meaning_of_complexity(discovery: Discovery) -> str:
+    """What the complexities of a front count, for the label of its axis."""
     if discovery.settings.recipe != "default":
         return "complexity (parameters above 0.001, gates included)"
     if discovery.equations.power_sum is not None:

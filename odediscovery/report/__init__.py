@@ -1,0 +1,176 @@
+"""A result as one page that people look at: `report.html`, a single file that loads nothing.
+
+Words, formulas and drawings are made by the modules beside this one; here they meet the template.
+Jinja escapes every name of a column, whatever letters it has, and the page forbids itself any
+other script than its own, by its hash, and any address at all.
+
+>>> from odediscovery import Equations
+>>> readings(Equations.parse(["x"], {"x": "0.3*x"}), np.array([[2.0]]))[0][0].striptags()
+'x grows in proportion to itself: alone, this would double it in 2.31 units of t.'
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from odediscovery.errors import InputError
+from odediscovery.files import write_whole
+from odediscovery.printing import constant
+from odediscovery.report.chain import network_svg
+from odediscovery.report.curves import (
+    BANDS_MOST,
+    STATES_MOST,
+    Drawn,
+    drawn_runs,
+    fit_panel,
+    left_out,
+)
+from odediscovery.report.forecast import Forecast, forecast_of, forecast_panels, forecast_rows
+from odediscovery.report.front import front
+from odediscovery.report.mathml import LONGEST, equation_rows, size
+from odediscovery.report.parts import sides
+from odediscovery.report.portraits import PAIRS_MOST, portraits
+from odediscovery.report.readings import readings
+from odediscovery.report.tables import (
+    constant_rows,
+    stability_rows,
+    start_rows,
+    typeset,
+)
+from odediscovery.report.words import (
+    command,
+    explained,
+    listed,
+    notes,
+    outcome,
+    settings_rows,
+    summary,
+)
+from odediscovery.result import Discovery, versions
+
+__all__ = ["Forecast", "forecast_of", "readings", "report_html", "write_report"]
+
+
+@dataclass(frozen=True)
+class Equation:
+    """One equation of the page: its sides as MathML, a sentence for every term, unless it is too
+    long to be read."""
+
+    state: str
+    left: Markup
+    terms: list[Markup]
+    readings: list[Markup]
+    long: bool
+
+
+def report_html(
+    found: Discovery, forecast: Forecast | None = None, made_with: Mapping[str, str] | None = None
+) -> str:
+    """The page.
+
+    Args:
+        found: a result, from `discover` or `Discovery.load`.
+        forecast: a solution to show besides, as `predict` makes it.
+        made_with: versions of the libraries that the result was found with, by name (default:
+            those of now).
+    """
+    runs = drawn_runs(found)
+    environment = Environment(
+        loader=PackageLoader("odediscovery.report"), autoescape=True, trim_blocks=True,
+        lstrip_blocks=True, undefined=StrictUndefined,
+    )  # fmt: skip
+    script = environment.loader.get_source(environment, "report.js")[0]  # type: ignore[union-attr]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    environment.filters["number"] = lambda x: (
+        typeset(constant(x, digits=3)) if np.isfinite(x) else "unknown"
+    )
+    return environment.get_template("report.html.j2").render(
+        **_values(found, runs), **_drawings(found, runs, forecast), script=Markup(script),
+        script_hash=digest, versions=dict(made_with or versions()),
+    )  # fmt: skip
+
+
+def write_report(
+    found: Discovery, path: str | os.PathLike[str], forecast: Forecast | None = None,
+    made_with: Mapping[str, str] | None = None,
+) -> None:  # fmt: skip
+    """Write the page to a file, whole or not at all.
+
+    Args:
+        found, forecast, made_with: as in `report_html`.
+        path: of the file.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    page = report_html(found, forecast, made_with).encode()
+    try:
+        write_whole(Path(path), page)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _values(found: Discovery, runs: list[Drawn]) -> dict[str, Any]:
+    """What the page says."""
+    series, equations = found.series, found.equations
+    visited = np.concatenate([d.visited for d in runs])
+    told = readings(dataclasses.replace(equations, units=series.units), visited)
+    lengths = [size(side) > LONGEST for side in sides(equations)]
+    rows = [
+        Equation(state, *formula, own, long)
+        for state, formula, own, long in zip(
+            equations.states, equation_rows(equations), told, lengths, strict=True
+        )
+    ]
+    return {
+        "found": found, "series": series, "states": equations.states, "equations": rows,
+        "title": listed(equations.states), "summary": summary(found), "outcome": outcome(found),
+        "notes": notes(found), "explained": explained(found.r2),
+        "heldout": None if found.r2_heldout is None else f"{found.r2_heldout:.3f}",
+        "error_bars": equations.standard_errors is not None,
+        "constants": constant_rows(found), "starts": start_rows(found),
+        "stability": stability_rows(found), "command": command(found),
+        "settings": settings_rows(found.settings),
+        "left_out": left_out(series, runs), "banded": found.estimates is not None,
+        "bands_most": BANDS_MOST,
+        "dense": found.network is not None and any(x.unit == "Dense" for x in found.network.layers),
+        "noise": [(s, x) for s, x in zip(series.states, found.noise.tolist(), strict=True)
+                  if np.isfinite(x)],
+    }  # fmt: skip
+
+
+def _drawings(found: Discovery, runs: list[Drawn], forecast: Forecast | None) -> dict[str, Any]:
+    """What the page shows."""
+    states = found.equations.states
+    measured = [bool(any(np.isfinite(t.values[:, k]).any() for t in found.series.trajectories))
+                for k in range(len(states))]  # fmt: skip
+    made = front(found, runs)
+    pairs = len(states) * (len(states) - 1) // 2
+    return {
+        "fits": [(state, measured[k], fit_panel(found, runs, k))
+                 for k, state in enumerate(states[:STATES_MOST])],
+        "legend": [(i, _label(d)) for i, d in enumerate(runs)] if len(runs) > 1 else [],
+        "front": made,
+        "front_equations": [equation_rows(row.equations, errors=False) for row in made.rows],
+        "portraits": portraits(found, runs), "pairs": pairs, "pairs_most": PAIRS_MOST,
+        "network": network_svg(found), "forecast": forecast,
+        "forecast_panels": [] if forecast is None else forecast_panels(found, forecast),
+        "forecast_rows": [] if forecast is None else forecast_rows(found, forecast),
+    }  # fmt: skip
+
+
+def _label(d: Drawn) -> str:
+    """What a trajectory is called; a bare number says too little."""
+    label = d.run.label or str(d.index + 1)
+    return f"trajectory {label}" if label.isdigit() else label

@@ -1,0 +1,184 @@
+"""The pruned network from input to output: units as circles, weights as lines between them.
+
+The picture that the paper draws as heat maps (Neural Power Units, 2020, Fig. 5), as a graph: a
+line from a state to a product bears the exponent, a line from a product to a rate the factor, its
+colour the sign and its width the size. What pruning has taken away is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from odediscovery.network import Layer, Network
+from odediscovery.plots import COLOURS, INK, MUTED
+from odediscovery.powersum import Array
+from odediscovery.report.drawing import DRAWN, PAPER, inline
+from odediscovery.result import Discovery
+
+STEP, GAP, LETTER = 1.75, 0.52, 0.075
+# With more lines than this between two layers their numbers would hide each other.
+NUMBERS_MOST = 16
+# What a number needs, in inches.
+NUMBER_SIZE = np.array([0.46, 0.17])
+# Nodes of a layer that can be told apart.
+NODES_MOST = 24
+SIGN = {"power": "\N{MULTIPLICATION SIGN}", "sum": "+", "function": "f", "dense": "tanh"}
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """The nodes of one layer's outputs: names, and weights [nodes, nodes before]."""
+
+    unit: str
+    names: list[str]
+    weights: Array
+
+
+def network_svg(found: Discovery) -> Markup | None:
+    """The drawing, or None where the equations were read from no network."""
+    network = found.network
+    if network is None or not network.layers:
+        return None
+    columns = _columns(network, found)
+    if max(len(column.names) for column in columns) > NODES_MOST:
+        return None
+    tallest = max(len(column.names) for column in columns)
+    side = [0.35 + LETTER * max(map(len, column.names)) for column in (columns[0], columns[-1])]
+    width = STEP * (len(columns) - 1) + sum(side)
+    height = GAP * tallest + 0.4
+    with rc_context(DRAWN):
+        figure = Figure(figsize=(width, height), facecolor="none")
+        FigureCanvasAgg(figure)
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.set_axis_off()
+        axes.set_xlim(0, width)
+        axes.set_ylim(0, height)
+        places = [_places(side[0] + STEP * i, len(column.names), height)
+                  for i, column in enumerate(columns)]  # fmt: skip
+        for before, after, column in zip(places, places[1:], columns[1:], strict=False):
+            _draw_lines(axes, before, after, column.weights)
+        for i, (column, at) in enumerate(zip(columns, places, strict=True)):
+            _draw_nodes(axes, column, at, first=i == 0, last=i == len(columns) - 1, top=height)
+        return inline(figure, "network", "the pruned network from states to rates",
+                      least=0.95 * width, most=1.4 * width)  # fmt: skip
+
+
+def _columns(network: Network, found: Discovery) -> list[_Column]:
+    """Inputs, then what is used of every layer's outputs."""
+    variables, time = found.equations.variables, found.series.time_name
+    layers = network.layers
+    weights = [_weights(layer) for layer in layers]
+    keep = [np.ones(layer.outputs, dtype=bool) for layer in layers]
+    for i in range(len(layers) - 2, -1, -1):
+        keep[i] = np.any(weights[i + 1][keep[i + 1]] != 0, axis=0)
+        if not keep[i].any():
+            keep[i][:] = True
+    names = [f"d{s}/d{time}" for s in found.equations.states]
+    columns = [_Column("", list(variables)[: layers[0].inputs], np.zeros((0, 0)))]
+    before = np.ones(layers[0].inputs, dtype=bool)
+    for i, layer in enumerate(layers):
+        last = i == len(layers) - 1
+        if last:
+            keep[i] = np.arange(layer.outputs) < len(names)
+        own = names[: layer.outputs] if last else _inner(layer, columns[-1].names, keep[i])
+        columns.append(_Column(layer.unit, own, weights[i][np.ix_(keep[i], before)]))
+        before = keep[i]
+    return columns
+
+
+def _inner(layer: Layer, before: list[str], keep: np.ndarray) -> list[str]:
+    """What stands in the circles of a hidden layer."""
+    if layer.functions:
+        of = ["=" for _ in range(layer.outputs - len(layer.functions))]
+        of += [name for name, _ in layer.functions]
+        return [of[j] for j in np.flatnonzero(keep)]
+    kind = "power" if "real" in layer.arrays else "dense" if layer.unit == "Dense" else "sum"
+    return [SIGN[kind]] * int(keep.sum())
+
+
+def _weights(layer: Layer) -> Array:
+    """Weights [outputs, inputs]; an exponent counts as far as its gate lets it."""
+    if layer.functions:
+        passed = layer.outputs - len(layer.functions)
+        found = np.zeros((layer.outputs, layer.inputs))
+        found[np.arange(passed), np.arange(passed)] = 1.0
+        for j, (_, k) in enumerate(layer.functions, start=passed):
+            found[j, k] = 1.0
+        return found
+    matrices = [a for a in layer.arrays.values() if a.ndim == 2]
+    if not matrices:
+        return np.eye(layer.outputs, layer.inputs)
+    main: Array = layer.arrays.get("real", layer.arrays.get("weight", matrices[0]))
+    gate = layer.arrays.get("gate")
+    return main if gate is None or gate.ndim != 1 else main * np.clip(gate, 0.0, 1.0)
+
+
+def _places(x: float, count: int, height: float) -> Array:
+    middle = (height - 0.3) / 2.0
+    y = middle + GAP * ((count - 1) / 2.0 - np.arange(count))
+    return np.column_stack([np.full(count, x), y])
+
+
+def _draw_lines(axes: Axes, before: Array, after: Array, weights: Array) -> None:
+    largest = float(np.abs(weights).max(initial=0.0)) or 1.0
+    lines = [(int(j), int(k)) for j, k in np.argwhere(weights != 0)]
+    taken: list[Array] = []
+    for j, k in lines:
+        w, a, b = float(weights[j, k]), before[k], after[j]
+        share = np.sqrt(abs(w) / largest)
+        axes.plot(*np.array([a, b]).T, color=COLOURS[0] if w > 0 else COLOURS[1],
+                  lw=0.6 + 2.2 * share, alpha=0.45 + 0.4 * share, zorder=1,
+                  solid_capstyle="butt")  # fmt: skip
+        if len(lines) <= NUMBERS_MOST:
+            at = _free_place(a, b, taken)
+            taken.append(at)
+            axes.text(float(at[0]), float(at[1]), number(w), ha="center", va="center", fontsize=8.0,
+                      bbox={"boxstyle": "square,pad=0.12", "fc": PAPER, "ec": "none"},
+                      color=INK, zorder=3)  # fmt: skip
+
+
+def _free_place(a: Array, b: Array, taken: Sequence[Array]) -> Array:
+    """A point on the line from a to b that is as far as it needs to be from other numbers."""
+    places = [a + share * (b - a) for share in (0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78)]
+
+    def room(at: Array) -> float:
+        return min(
+            (float(np.max(np.abs(at - other) / NUMBER_SIZE)) for other in taken), default=9.0
+        )
+
+    free = [at for at in places if room(at) >= 1.0]
+    return free[0] if free else max(places, key=room)
+
+
+def _draw_nodes(
+    axes: Axes, column: _Column, at: Array, *, first: bool, last: bool, top: float
+) -> None:
+    for (x, y), name in zip(at, column.names, strict=True):
+        axes.plot([x], [y], "o", ms=9 if first else 18, mfc=PAPER, mec=MUTED, mew=1.1, zorder=4)
+        if first:
+            axes.text(x - 0.14, y, name, ha="right", va="center", zorder=5)
+            continue
+        inside = SIGN["sum"] if last else name
+        axes.text(x, y, inside, ha="center", va="center_baseline", zorder=5,
+                  fontsize=12.0 if len(inside) == 1 else 7.0)  # fmt: skip
+        if last:
+            axes.text(x + 0.19, y, name, ha="left", va="center", zorder=5)
+    title = "input" if first else column.unit
+    axes.text(at[0, 0], top - 0.04, title, ha="center", va="top", color=MUTED, fontsize=8.5)
+
+
+def number(value: float) -> str:
+    """Three digits.
+
+    >>> number(-0.05)
+    '−0.05'
+    """
+    return f"{value:.3g}".replace("e-0", "e-").replace("e+0", "e").replace("-", "\N{MINUS SIGN}")

@@ -1,0 +1,137 @@
+"""A solution that `predict` made, as panels and a short table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+from matplotlib import rc_context
+
+from odediscovery.errors import InputError
+from odediscovery.plots import COLOURS, MUTED
+from odediscovery.powersum import Array
+from odediscovery.printing import constant
+from odediscovery.report.curves import CURVE_POINTS, POINTS_PANEL, STATES_MOST, ring, with_unit
+from odediscovery.report.drawing import DRAWN, inline, limited, panel, thinned
+from odediscovery.report.tables import rounded, typeset
+from odediscovery.result import Discovery
+from odediscovery.signals import Signal
+from odediscovery.uncertainty import band
+
+ROWS_MOST = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """The equations integrated anew.
+
+    Args:
+        asked: the times that were asked for.
+        times: those times, and more between them for a smooth curve, increasing [n].
+        values: states at these times [n, states], nan behind a solution that grows without bound.
+        half: half widths of 95 % intervals of new measurements [n, states]; None where unknown.
+        start: values that were given for the start, by state; none: the fitted ones.
+        own_inputs: whether inputs were given; then, as with a start, the data are another
+            experiment's and are not drawn.
+        notes: what the reader should know.
+    """
+
+    asked: Array
+    times: Array
+    values: Array
+    half: Array | None
+    start: Mapping[str, float]
+    own_inputs: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it goes on from the data."""
+        return not self.start and not self.own_inputs
+
+
+def forecast_of(
+    found: Discovery, asked: Array, start: Mapping[str, float] | None = None,
+    inputs: Signal | None = None,
+) -> Forecast:  # fmt: skip
+    """The equations integrated for a page, with their intervals where these are known.
+
+    Args:
+        asked: increasing times, as for `Discovery.simulate`.
+        start: values at the first of them, by state; other states start as fitted.
+        inputs: what acts (default: what acted on the first trajectory).
+
+    Raises:
+        InputError: as in `Discovery.simulate`.
+    """
+    states, initial, notes = found.equations.states, None, []
+    if start:
+        fitted = dict(zip(states, found.initial_values[0].tolist(), strict=True))
+        initial = np.array([*(fitted | dict(start)).values()])
+    shown = asked[thinned(len(asked), CURVE_POINTS)]
+    times = np.union1d(np.linspace(asked[0], asked[-1], CURVE_POINTS), shown)
+    values = found.simulate(initial, times, inputs)
+    if not np.isfinite(values).all():
+        notes.append("The solution grows without bound; what lies behind is not drawn.")
+    try:
+        half = band(found, times, initial, inputs=inputs).prediction
+    except InputError:
+        half = None
+        notes.append("The covariance of the constants is not known, so there are no intervals.")
+    given = dict(start or {})
+    return Forecast(shown, times, values, half, given, inputs is not None, tuple(notes))
+
+
+def forecast_panels(found: Discovery, forecast: Forecast) -> list[tuple[str, Markup]]:
+    """A drawing a state: the first trajectory's data, if it goes on from them, and the curve."""
+    states = found.equations.states[:STATES_MOST]
+    return [(state, _panel(found, forecast, k)) for k, state in enumerate(states)]
+
+
+def _panel(found: Discovery, forecast: Forecast, k: int) -> Markup:
+    series, run = found.series, found.series.trajectories[0]
+    times, values = forecast.times, forecast.values[:, k]
+    with rc_context(DRAWN):
+        figure, (axes,) = panel()
+        seen, curves = np.zeros(0), [values]
+        if forecast.half is not None:
+            half = forecast.half[:, k]
+            low, high = values - half, values + half
+            curves += [low, high]
+            axes.fill_between(times, low, high, lw=0, color=COLOURS[0], alpha=0.2)
+        if forecast.goes_on:
+            samples = thinned(len(run.time), POINTS_PANEL)
+            seen = run.values[samples, k]
+            axes.plot(run.time[samples], seen, zorder=2, **ring(1, 0, len(samples)))
+            axes.axvline(run.time[-1], color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=1)
+        axes.plot(
+            times, values, "o" if len(times) == 1 else "-", color=COLOURS[0], lw=1.7, zorder=3
+        )
+        limited(axes, curves, np.concatenate([seen, values]))
+        axes.set_xlabel(with_unit(series, series.time_name))
+        return inline(figure, f"forecast{k}", f"{series.states[k]} as predicted")
+
+
+Cell = tuple[Markup, Markup]
+
+
+def forecast_rows(found: Discovery, forecast: Forecast) -> list[tuple[Markup, list[Cell]]]:
+    """Some of the times, with value and half width of the interval of every state."""
+    rows = []
+    for when in forecast.asked[thinned(len(forecast.asked), ROWS_MOST)].tolist():
+        i = int(np.searchsorted(forecast.times, when))
+        halves = np.full(len(found.equations.states), np.nan)
+        halves = halves if forecast.half is None else forecast.half[i]
+        cells = [_cell(x, h) for x, h in zip(forecast.values[i].tolist(), halves, strict=True)]
+        rows.append((typeset(f"{when:.6g}"), cells))
+    return rows
+
+
+def _cell(value: float, half: float) -> Cell:
+    if not np.isfinite(value):
+        return Markup(""), Markup("")
+    if not np.isfinite(half) or half == 0.0:
+        return typeset(constant(value)), Markup("")
+    return rounded(value, half), typeset(constant(half, digits=2))

@@ -1,0 +1,117 @@
+"""The Pareto front, whose points are buttons, and the curves of every row over the data.
+
+All rows are drawn; what is not chosen is hidden, and the page's script shows it when its point is
+clicked. So a click needs no network and no computing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+from matplotlib import rc_context
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
+
+from odediscovery.plots import COLOURS, INK, MUTED, meaning_of_complexity
+from odediscovery.powersum import Array
+from odediscovery.report.curves import STATES_MOST, Drawn, ring, with_unit
+from odediscovery.report.drawing import DRAWN, inline, limited, logarithmic, panel
+from odediscovery.result import Discovery, FrontRow
+
+POINTS = 300
+# A curve to look at; a row that needs more evaluations blows up, and nobody waits for it.
+TOLERANCES, PATIENCE = (1e-6, 1e-9), 10_000
+# A law so many times as large as the middle one would press the others together.
+WIDE = 3.0
+SIZES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 200, 300, 500, 1000, 2000, 5000)
+
+
+@dataclass(frozen=True)
+class Front:
+    """What the page needs: rows by complexity, the chosen one's place, drawings.
+
+    Args:
+        rows: simplest first.
+        chosen: index of the one that is claimed.
+        points: the front as `<svg>`.
+        panels: name of a state and its curves, one a state that is drawn.
+        borrowed: whether rows were kept without their own starts, as earlier versions did, and
+            are drawn from the chosen row's.
+    """
+
+    rows: tuple[FrontRow, ...]
+    chosen: int
+    points: Markup
+    panels: list[tuple[str, Markup]]
+    borrowed: bool
+
+
+def front(found: Discovery, runs: Sequence[Drawn]) -> Front:
+    """The front of a result; curves are those of the first trajectory."""
+    rows = tuple(sorted(found.front, key=lambda row: row.complexity))
+    chosen = next((i for i, row in enumerate(rows) if row.selected), 0)
+    curves = [_curve(found, row, runs[0]) for row in rows]
+    panels = [(state, _panel(found, runs[0], curves, k, chosen))
+              for k, state in enumerate(found.equations.states[:STATES_MOST])]  # fmt: skip
+    # Published recipes fit no starts: theirs are the same for all rows.
+    lost = any(row.initial_values is None for row in rows if not row.selected)
+    borrowed = lost and found.settings.recipe == "default"
+    return Front(rows, chosen, _points(found, rows, chosen), panels, borrowed)
+
+
+def _curve(found: Discovery, row: FrontRow, d: Drawn) -> tuple[Array, Array]:
+    """Times and the row's solution, [n, states], from its own fitted start."""
+    times = np.linspace(d.run.time[0], d.run.time[-1], POINTS)
+    starts = found.initial_values if row.initial_values is None else row.initial_values
+    return times, row.equations.simulate(
+        starts[d.index], times, *TOLERANCES, most_evaluations=PATIENCE, inputs=d.run.inputs
+    )
+
+
+def _points(found: Discovery, rows: Sequence[FrontRow], chosen: int) -> Markup:
+    error = np.array([row.mse for row in rows])
+    # A perfect fit has no place on a logarithmic axis: it stands a decade below the others.
+    error = np.maximum(error, np.min(error[error > 0], initial=1.0) / 10.0)
+    cost = np.array([row.complexity for row in rows], dtype=float)
+    seen = np.isfinite(error)
+    with rc_context(DRAWN):
+        figure, (axes,) = panel(height=3.1)
+        axes.step(cost[seen], np.minimum.accumulate(error[seen]), where="post", color=MUTED, lw=1.2,
+                  zorder=2)  # fmt: skip
+        for i, row in enumerate(rows):
+            if not seen[i]:
+                continue
+            at = [cost[i]], [error[i]]
+            hue = COLOURS[1] if row.selected else COLOURS[0]
+            axes.plot(*at, "o", ms=15, mfc="none", mec=INK, mew=1.2, zorder=5, gid=f"mark-{i}")
+            axes.plot(*at, "D" if row.selected else "o", ms=8.5, color=hue, mec="none", zorder=6,
+                      gid=f"point-{i}")  # fmt: skip
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        if seen.any() and cost[seen].max() > WIDE * np.median(cost[seen]):
+            axes.set_xscale("log")
+            axes.xaxis.set_major_locator(FixedLocator(SIZES))
+            axes.xaxis.set_major_formatter(ScalarFormatter())
+            axes.xaxis.set_minor_locator(NullLocator())
+        axes.margins(x=0.1, y=0.14)
+        logarithmic(axes)
+        axes.set_xlabel(meaning_of_complexity(found))
+        axes.set_ylabel("mean squared error")
+        return inline(figure, "front", "Pareto front: complexity against mean squared error",
+                      ["front"], chosen)  # fmt: skip
+
+
+def _panel(
+    found: Discovery, d: Drawn, curves: Sequence[tuple[Array, Array]], k: int, chosen: int
+) -> Markup:
+    series = found.series
+    with rc_context(DRAWN):
+        figure, (axes,) = panel(height=2.2)
+        axes.plot(d.run.time[d.samples], d.points[:, k], zorder=2, **ring(1, 0, len(d.samples)))
+        for i, (times, values) in enumerate(curves):
+            axes.plot(times, values[:, k], color=COLOURS[0], lw=1.7, zorder=3, gid=f"row-{i}")
+        limited(axes, [values[:, k] for _, values in curves], d.points[:, k], beyond=0.25)
+        axes.set_xlabel(with_unit(series, series.time_name))
+        return inline(figure, f"row{k}", f"{series.states[k]}: data and curve of the shown row",
+                      shown=chosen)  # fmt: skip

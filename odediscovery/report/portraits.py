@@ -1,0 +1,146 @@
+"""Phase portraits: one state against another, with the vector field of the equations.
+
+For a pair (x_i, x_k) arrows point along (dx_i/dt, dx_k/dt). Where there are other states or inputs,
+an arrow takes them as they are at the nearest point of the drawn curves, so that along a curve the
+arrows follow it. A single state is drawn as its rate against itself: where the rate crosses 0 it
+rests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from markupsafe import Markup
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+
+from odediscovery.equations import Equations
+from odediscovery.plots import MUTED
+from odediscovery.powersum import Array
+from odediscovery.report.curves import Drawn, ring, with_unit
+from odediscovery.report.drawing import DRAWN, PAPER, colour, inline, panel
+from odediscovery.result import Discovery
+
+PAIRS_MOST = 6
+# Arrows in a row and in a column, and how long they are, in cells.
+ACROSS, UPWARDS = 13, 11
+LONGEST, SHORTEST, HEAD = 0.85, 0.3, 0.32
+HEIGHT = 3.4
+
+
+@dataclass(frozen=True)
+class Portrait:
+    """A drawing with what stands beneath it; `of` are the names of its axes."""
+
+    of: tuple[str, ...]
+    svg: Markup
+
+
+def portraits(found: Discovery, runs: Sequence[Drawn]) -> list[Portrait]:
+    """Phase portraits of pairs of states, those that act on each other first."""
+    runs = [d for d in runs if len(d.visited)]
+    if not runs:
+        return []
+    states = found.equations.states
+    if len(states) == 1:
+        return [Portrait(states, _rate(found, runs))]
+    pairs = sorted(combinations(range(len(states)), 2), key=lambda p: -_links(found.equations, *p))
+    return [Portrait((states[i], states[k]), _pair(found, runs, i, k))
+            for i, k in pairs[:PAIRS_MOST]]  # fmt: skip
+
+
+def _links(equations: Equations, i: int, k: int) -> int:
+    """In how many of the two equations the other state stands."""
+    free = [side.free_symbols for side in equations.right_hand_sides]
+    symbols = equations.symbols
+    return int(symbols[k] in free[i]) + int(symbols[i] in free[k])
+
+
+def _pair(found: Discovery, runs: Sequence[Drawn], i: int, k: int) -> Markup:
+    states, series = found.equations.states, found.series
+    with rc_context(DRAWN):
+        figure, (axes,) = panel(height=HEIGHT)
+        at = np.concatenate([d.visited for d in runs])
+        points = np.concatenate([d.points[:, [i, k]] for d in runs])
+        points = points[np.isfinite(points).all(axis=1)]
+        box = [_ends(at[:, j], points[:, c]) for c, j in enumerate((i, k))]
+        axes.set_xlim(*box[0])
+        axes.set_ylim(*box[1])
+        _draw_field(axes, found.equations, at, (i, k), box)
+        for n, d in enumerate(runs):
+            x, y = d.visited[:, i], d.visited[:, k]
+            axes.plot(x, y, color=colour(n), lw=1.6, zorder=3)
+            axes.plot(
+                d.points[:, i], d.points[:, k], zorder=4, **ring(len(runs), n, len(d.samples))
+            )
+            axes.plot(x[:1], y[:1], "o", ms=6.5, color=colour(n), mec=PAPER, mew=1.0, zorder=5)
+        axes.grid(visible=False)
+        axes.set_xlabel(with_unit(series, states[i]))
+        axes.set_ylabel(with_unit(series, states[k]))
+        label = f"{states[k]} against {states[i]} with the vector field"
+        return inline(figure, f"phase{i}x{k}", label)
+
+
+def _ends(curve: Array, points: Array) -> tuple[float, float]:
+    both = np.concatenate([curve, points])
+    low, high = float(both.min()), float(both.max())
+    room = (high - low) or abs(high) or 1.0
+    return low - 0.08 * room, high + 0.08 * room
+
+
+def _draw_field(
+    axes: Axes, equations: Equations, at: Array, pair: tuple[int, int],
+    box: Sequence[tuple[float, float]],
+) -> None:  # fmt: skip
+    """Arrows as one line with gaps: a hundred arrows in a few kilobytes."""
+    centres = [low + (high - low) * (np.arange(n) + 0.5) / n
+               for (low, high), n in zip(box, (ACROSS, UPWARDS), strict=True)]  # fmt: skip
+    grid = np.stack(np.meshgrid(*centres), axis=-1).reshape(-1, 2)
+    size = np.array([high - low for low, high in box])
+    apart = (grid[:, None, :] - at[None, :, list(pair)]) / size
+    x = at[np.argmin((apart**2).sum(axis=2), axis=1)].copy()
+    x[:, list(pair)] = grid
+    # In cells, so that a right angle on the page is one here.
+    rates = equations.rates(x)[:, list(pair)] / size * (ACROSS, UPWARDS)
+    speed = np.hypot(*rates.T)
+    moving = np.isfinite(speed) & (speed > 0)
+    if not moving.any():
+        return
+    along = rates[moving] / speed[moving, None]
+    # Speeds differ by orders of magnitude: lengths follow their rank on a logarithmic scale.
+    rank = np.log(speed[moving])
+    rank = (rank - rank.min()) / (np.ptp(rank) or 1.0)
+    along *= (SHORTEST + (LONGEST - SHORTEST) * rank)[:, None]
+    middle = (grid[moving] - [low for low, _ in box]) / size * (ACROSS, UPWARDS)
+    tip, tail = middle + along / 2.0, middle - along / 2.0
+    side = np.stack([-along[:, 1], along[:, 0]], axis=1)
+    gap = np.full_like(tip, np.nan)
+    strokes = np.stack([tail, tip, gap, tip - HEAD * along + 0.5 * HEAD * side, tip,
+                        tip - HEAD * along - 0.5 * HEAD * side, gap], axis=1)  # fmt: skip
+    line = strokes.reshape(-1, 2) / (ACROSS, UPWARDS)
+    axes.plot(*line.T, color=MUTED, lw=0.8, alpha=0.75, zorder=1, transform=axes.transAxes,
+              solid_joinstyle="miter")  # fmt: skip
+
+
+def _rate(found: Discovery, runs: Sequence[Drawn]) -> Markup:
+    """dx/dt against x along the curves, and slopes between neighbouring samples."""
+    state, series = found.equations.states[0], found.series
+    with rc_context(DRAWN):
+        figure, (axes,) = panel(height=HEIGHT)
+        free = not found.equations.inputs
+        for n, d in enumerate(runs):
+            with np.errstate(all="ignore"):
+                slopes = np.diff(d.points[:, 0]) / np.diff(d.run.time[d.samples])
+            middle = (d.points[1:, 0] + d.points[:-1, 0]) / 2.0
+            axes.plot(middle, slopes, zorder=2, **ring(len(runs), n, len(d.samples)))
+            x = d.visited
+            if free:
+                x = np.linspace(*_ends(x[:, 0], middle[np.isfinite(middle)]), 200)[:, None]
+            axes.plot(x[:, 0], found.equations.rates(x)[:, 0], color=colour(n), lw=1.6, zorder=3)
+        axes.axhline(0.0, color=MUTED, lw=0.9, zorder=1)
+        axes.set_xlabel(with_unit(series, state))
+        axes.set_ylabel(f"rate of {state}")
+        return inline(figure, "rate", f"the rate of {state} against {state}")

@@ -1,0 +1,276 @@
+"""Every term of the equations in plain words: "S falls in proportion to the square root of S*I".
+
+Whether a term lets its state grow or fall is not told by the sign of its coefficient alone: a
+product with negative states may change its sign on the way. So readings look at the values that
+the curves pass through.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+from markupsafe import Markup
+
+from odediscovery.equations import Equations
+from odediscovery.powersum import Array
+from odediscovery.printing import constant
+from odediscovery.report.mathml import LONGEST, size
+from odediscovery.report.parts import ONE, Bracket, Call, Name, Number, Power, Side, Term, sides
+
+# Two coefficients that differ by less are the same amount, leaving here and arriving there.
+SAME, SIGMAS = 0.01, 3.0
+# Share of a term's size below which a value of the other sign is the integrator's.
+ROUNDING = 1e-6
+
+_FUNCTIONS: Mapping[str, tuple[str, Callable[[Array], Array]]] = {
+    "sin": ("the sine of", np.sin), "cos": ("the cosine of", np.cos),
+    "tan": ("the tangent of", np.tan), "exp": ("the exponential of", np.exp),
+    "log": ("the logarithm of", np.log), "tanh": ("the hyperbolic tangent of", np.tanh),
+    "Abs": ("the size of", np.abs), "sign": ("the sign of", np.sign),
+}  # fmt: skip
+_POWERS = {2.0: "the square of {}", 3.0: "the cube of {}", 0.5: "the square root of {}"}
+
+
+def readings(equations: Equations, visited: Array) -> list[list[Markup]]:
+    """One sentence a term of every equation, in the order of `parts.sides`.
+
+    Args:
+        equations: in the user's units.
+        visited: values that the curves pass through, [n, variables].
+
+    >>> law = Equations.parse(["x"], {"x": "-0.5*x"})
+    >>> str(readings(law, np.array([[1.0]]))[0][0].striptags())
+    'x falls in proportion to itself: alone, this would halve it in 1.39 units of t.'
+    """
+    reader = _Reader(equations, visited)
+    return [
+        [reader.sentence(i, term) for term in side] if size(side) <= LONGEST else []
+        for i, side in enumerate(reader.sides)
+    ]
+
+
+def name_text(name: str) -> Markup:
+    """A column name within a sentence."""
+    return Markup("<var>{}</var>").format(name)
+
+
+class _Reader:
+    def __init__(self, equations: Equations, visited: Array) -> None:
+        self.equations, self.sides = equations, sides(equations)
+        self.columns = dict(zip(equations.variables, visited.T, strict=True))
+
+    def sentence(self, i: int, term: Term) -> Markup:
+        state = self.equations.states[i]
+        sign = math.copysign(1.0, term.coefficient.value)
+        if not term.factors:
+            way = "grows" if sign > 0 else "falls"
+            return Markup("{} {} at a constant rate.").format(name_text(state), way)
+        alone = term.factors == (Power(Name(state), ONE),)
+        least, most = _range(_product(term.factors, self.columns))
+        if least < 0.0 < most:
+            return self._changing(state, term, sign, alone)
+        how = _proportion(term.factors, state)
+        if least < 0.0:
+            sign, how = -sign, how + Markup(", which is negative")
+        way = "grows" if sign > 0 else "falls"
+        end = self._pace(term) if alone else self._partner(i, term)
+        return Markup("{} {} {}{}").format(name_text(state), way, how, end)
+
+    def _changing(self, state: str, term: Term, sign: float, alone: bool) -> Markup:
+        """Of a product that is now positive, now negative."""
+        name = name_text(state)
+        if alone:
+            if sign < 0:
+                return Markup("{} is drawn back to 0 in proportion to itself{}").format(
+                    name, self._pace(term))  # fmt: skip
+            return Markup("{} is driven away from 0 in proportion to itself{}").format(
+                name, self._pace(term))  # fmt: skip
+        ways = ("rises", "falls") if sign > 0 else ("falls", "rises")
+        return Markup(
+            "{} {} while {} is positive and {} while it is negative, in proportion to it."
+        ).format(name, ways[0], _phrase(term.factors), ways[1])
+
+    def _pace(self, term: Term) -> Markup:
+        rate = term.coefficient.value
+        time = self.equations.time_name
+        unit = self.equations.units.get(time) or Markup("units of {}").format(name_text(time))
+        verb, length = "double" if rate > 0 else "halve", math.log(2.0) / abs(rate)
+        return Markup(": alone, this would {} it in {} {}.").format(
+            verb, constant(length, digits=3), unit
+        )
+
+    def _partner(self, i: int, term: Term) -> Markup:
+        """Where the same amount shows up with the other sign, if in just one equation."""
+        states = self.equations.states
+        found = [
+            states[k] for k, side in enumerate(self.sides) for other in side
+            if k != i and term.monomial is not None and other.monomial == term.monomial
+            and _opposite(term.coefficient, other.coefficient)
+        ]  # fmt: skip
+        if len(found) != 1:
+            return Markup(".")
+        own, other = name_text(states[i]), name_text(found[0])
+        if term.coefficient.value < 0:
+            return Markup(". What {} loses here, {} gains.").format(own, other)
+        return Markup(". It is what {} loses.").format(other)
+
+
+def _opposite(a: Number, b: Number) -> bool:
+    """Whether one amount leaves here and arrives there, as far as the errors tell."""
+    apart = abs(a.value + b.value)
+    within = math.hypot(a.error, b.error)
+    likely = not math.isfinite(within) or within == 0.0 or apart <= SIGMAS * within
+    return a.value * b.value < 0 and apart <= SAME * abs(a.value) and likely
+
+
+def _range(values: Array) -> tuple[float, float]:
+    """Least and most, without what rounding or an integrator's overshoot adds."""
+    seen = values[np.isfinite(values)]
+    if not seen.size:
+        return 0.0, 1.0
+    floor = ROUNDING * float(np.abs(seen).max())
+    least, most = float(seen.min()), float(seen.max())
+    return least if least < -floor else 0.0, most if most > floor else 0.0
+
+
+def _product(factors: Iterable[Power], columns: Mapping[str, Array]) -> Array:
+    rows = next(iter(columns.values())).shape
+    found = np.ones(rows)
+    with np.errstate(all="ignore"):
+        for p in factors:
+            base = _values(p.base, columns)
+            raised = (
+                p.exponent.value
+                if isinstance(p.exponent, Number)
+                else _sum(p.exponent.inside, columns)
+            )
+            whole = isinstance(raised, float) and raised.is_integer()
+            found = found * np.power(base if whole else np.maximum(base, 0.0), raised)
+    return found
+
+
+def _values(base: Name | Call | Bracket, columns: Mapping[str, Array]) -> Array:
+    if isinstance(base, Name):
+        return columns[base.name]
+    inside = _sum(base.inside, columns)
+    if isinstance(base, Bracket):
+        return inside
+    known = _FUNCTIONS.get(base.function)
+    return known[1](inside) if known else np.full_like(inside, np.nan)
+
+
+def _sum(side: Side, columns: Mapping[str, Array]) -> Array:
+    found = np.zeros(next(iter(columns.values())).shape)
+    for term in side:
+        found = found + term.coefficient.value * _product(term.factors, columns)
+    return found
+
+
+# Words
+
+
+def _proportion(factors: Sequence[Power], state: str) -> Markup:
+    """ "in proportion to S*I", "in inverse proportion to N"."""
+    if factors == (Power(Name(state), ONE),):
+        return Markup("in proportion to itself")
+    above, below = _split(factors)
+    if len(factors) == 1 and above and above[0].base == Name(state):
+        return Markup("in proportion to {}").format(_power(Markup("itself"), above[0].exponent))
+    if not above:
+        return Markup("in inverse proportion to {}").format(_words(below))
+    return Markup("in proportion to {}").format(_phrase(factors))
+
+
+def _split(factors: Iterable[Power]) -> tuple[list[Power], list[Power]]:
+    """What multiplies, and what divides with its exponent turned."""
+    above, below = [], []
+    for p in factors:
+        if isinstance(p.exponent, Number) and p.exponent.value < 0:
+            below.append(Power(p.base, Number(-p.exponent.value, p.exponent.error)))
+        else:
+            above.append(p)
+    return above, below
+
+
+def _phrase(factors: Iterable[Power]) -> Markup:
+    above, below = _split(factors)
+    if not below:
+        return _words(above)
+    top = _words(above) if above else Markup("1")
+    bounded = {_levels(p) for p in above} & {q for p in below for q in _bounds(p)}
+    remark = Markup(", which levels off") if bounded else Markup("")
+    return Markup("{}, divided by {}{}").format(top, _words(below), remark)
+
+
+def _levels(p: Power) -> tuple[str, float]:
+    """A state with its exponent, to be compared with a denominator's."""
+    known = isinstance(p.base, Name) and isinstance(p.exponent, Number)
+    return (p.base.name, round(p.exponent.value, 6)) if known else ("", 0.0)  # type: ignore[union-attr]
+
+
+def _bounds(p: Power) -> list[tuple[str, float]]:
+    """The states, with exponents, in 1 + b x^n to the power 1."""
+    if not isinstance(p.base, Bracket) or p.exponent != ONE:
+        return []
+    single = [term.factors[0] for term in p.base.inside
+              if len(term.factors) == 1 and term.coefficient.value > 0]  # fmt: skip
+    return [one for one in map(_levels, single) if one[0]]
+
+
+def _words(factors: Sequence[Power]) -> Markup:
+    """Factors in words; those of one power are told together: "the square root of S*I"."""
+    groups: dict[float, list[Power]] = {}
+    for p in factors:
+        told = isinstance(p.exponent, Number) and p.exponent.error == 0.0
+        key = p.exponent.value if told and isinstance(p.exponent, Number) else math.nan
+        groups.setdefault(key if not math.isnan(key) else len(groups) + 1e9, []).append(p)
+    parts = []
+    for group in groups.values():
+        product = Markup("\N{DOT OPERATOR}").join(_base(p.base, len(factors) > 1) for p in group)
+        parts.append(_power(product, group[0].exponent))
+    return Markup(" times ").join(parts)
+
+
+def _power(product: Markup, exponent: Number | Bracket) -> Markup:
+    if exponent == ONE:
+        return product
+    if isinstance(exponent, Number) and exponent.error == 0.0 and exponent.value in _POWERS:
+        return Markup(_POWERS[exponent.value]).format(product)
+    if isinstance(exponent, Bracket):
+        return Markup("{} to the power of {}").format(product, _plain(exponent.inside))
+    return Markup("{} to the power {}").format(product, constant(exponent.value, exponent.error))
+
+
+def _base(base: Name | Call | Bracket, among: bool) -> Markup:
+    if isinstance(base, Name):
+        return name_text(base.name)
+    inside = _plain(base.inside)
+    if isinstance(base, Bracket):
+        return Markup("({})").format(inside)
+    words = _FUNCTIONS[base.function][0] if base.function in _FUNCTIONS else base.function + " of"
+    return Markup("{} {}" if not among else "({} {})").format(words, inside)
+
+
+def _plain(side: Side) -> Markup:
+    """A sum within a sentence, as a formula."""
+    found = Markup("")
+    for i, term in enumerate(side):
+        minus = term.coefficient.value < 0
+        found += (
+            " \N{MINUS SIGN} " if i and minus else " + " if i else "\N{MINUS SIGN}" if minus else ""
+        )
+        size_of = constant(abs(term.coefficient.value), digits=3)
+        factors = [_formula(p) for p in term.factors]
+        written = factors if size_of == "1" and factors else [Markup(size_of), *factors]
+        found += Markup("\N{DOT OPERATOR}").join(written)
+    return found or Markup("0")
+
+
+def _formula(p: Power) -> Markup:
+    base = _base(p.base, True)
+    if isinstance(p.exponent, Bracket):
+        return Markup("{}<sup>{}</sup>").format(base, _plain(p.exponent.inside))
+    power = constant(p.exponent.value, digits=3).replace("-", "\N{MINUS SIGN}")
+    return base if power == "1" else Markup("{}<sup>{}</sup>").format(base, power)

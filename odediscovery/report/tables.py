@@ -1,0 +1,177 @@
+"""The numbers of a result as rows of tables: constants, start values, stability, a forecast."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from odediscovery.printing import constant
+from odediscovery.report.mathml import term_mathml
+from odediscovery.report.parts import ONE, Bracket, Power, Side, Term, sides
+from odediscovery.result import Discovery
+from odediscovery.terms import constants, interval
+
+STARTS_MOST = 60
+
+
+@dataclass(frozen=True)
+class Row:
+    """One constant: what it is, its value to the place of its error, error and interval."""
+
+    what: Markup
+    value: Markup
+    error: Markup
+    interval: Markup
+
+
+def constant_rows(found: Discovery) -> dict[str, list[Row]]:
+    """The constants of every equation, by state; empty where they are not known as numbers."""
+    products = _Products(found)
+    return {
+        state: [
+            _row(entry, products.of(entry["kind"], entry["monomial"]))
+            for entry in entries
+            if not _plain(entry)
+        ]
+        for state, entries in constants(found.equations, found.degrees_of_freedom).items()
+        if entries
+    }
+
+
+class _Products:
+    """The monomials of a law, and those in its brackets, as MathML."""
+
+    def __init__(self, found: Discovery) -> None:
+        self.dotted = any(len(name) > 1 for name in found.equations.variables)
+        self.outer: dict[int | None, tuple[Power, ...]] = {}
+        self.inner: dict[int | None, tuple[Power, ...]] = {}
+        for side in sides(found.equations):
+            self.outer |= {term.monomial: term.factors for term in side}
+            for bracket in _brackets(side):
+                self.inner |= {term.monomial: term.factors for term in bracket}
+
+    def of(self, kind: str, monomial: int) -> Markup:
+        factors = (self.inner if kind.startswith("inner") else self.outer)[monomial]
+        if not factors:
+            return Markup("<math><mn>1</mn></math>")
+        return Markup("<math>{}</math>").format(term_mathml(Term(ONE, factors), self.dotted))
+
+
+def _plain(entry: dict[str, Any]) -> bool:
+    """Whether it is an exponent that nobody writes."""
+    return "exponent" in entry["kind"] and bool(entry["snapped"]) and entry["value"] == 1.0
+
+
+def _brackets(side: Side) -> Iterator[Side]:
+    for term in side:
+        for p in term.factors:
+            if isinstance(p.base, Bracket):
+                yield p.base.inside
+
+
+def _row(entry: dict[str, Any], product: Markup) -> Row:
+    kind = entry["kind"]
+    if kind == "coefficient":
+        what = Markup("factor of {}").format(product)
+    elif kind == "inner_weight":
+        what = Markup("weight of {} in brackets").format(product)
+    else:
+        what = Markup("exponent of {} in {}").format(_base(entry["of"]), product)
+    value, error = entry["value"], entry["standard_error"]
+    if entry["snapped"]:
+        return Row(what, typeset(constant(value, 0.0)), Markup("held"), Markup(""))
+    if error is None:
+        return Row(what, typeset(constant(value)), Markup("not known"), Markup(""))
+    return Row(
+        what, rounded(value, error), rounded(error, error), between(entry["interval"], error)
+    )
+
+
+def _base(name: str) -> Markup:
+    """What an exponent is of; `terms` calls the sum in brackets "sum 0"."""
+    if name.startswith("sum "):
+        return Markup("the bracket")
+    return Markup("<var>{}</var>").format(name)
+
+
+def rounded(value: float, error: float) -> Markup:
+    """A value to the place of the second digit of its error, without the error.
+
+    >>> rounded(0.0600312, 0.000118)
+    Markup('0.06003')
+    """
+    return typeset(re.sub(r"\(\d+\)", "", constant(value, error)))
+
+
+def between(ends: Sequence[float] | None, error: float) -> Markup:
+    """An interval."""
+    if ends is None:
+        return Markup("")
+    return Markup("{} to {}").format(*(rounded(end, error) for end in ends))
+
+
+def typeset(written: str) -> Markup:
+    """A number with a minus sign instead of a hyphen and its power of ten raised.
+
+    >>> typeset("-1.5e-7")
+    Markup('−1.5\xa0×\xa010<sup>−7</sup>')
+    """
+    digits, _, power = written.replace("-", "\N{MINUS SIGN}").partition("e")
+    if not power:
+        return Markup("{}").format(digits)
+    power = power.replace("+", "").replace("\N{MINUS SIGN}0", "\N{MINUS SIGN}").lstrip("0")
+    return Markup(
+        "{}\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN}\N{NO-BREAK SPACE}10<sup>{}</sup>"
+    ).format(digits, power)
+
+
+def start_rows(found: Discovery) -> list[tuple[str, str, list[Row]]]:
+    """Start values of the first trajectories: label, time, a row a state."""
+    rows = []
+    errors = found.initial_value_errors
+    most = max(STARTS_MOST // len(found.equations.states), 1)
+    runs = found.series.trajectories[:most]
+    for j, run in enumerate(runs):
+        own = []
+        for k, state in enumerate(found.equations.states):
+            value = float(found.initial_values[j, k])
+            error = math.nan if errors is None else float(errors[j, k])
+            what = Markup("<var>{}</var>").format(state)
+            if not math.isfinite(error):
+                own.append(Row(what, typeset(constant(value)), Markup("not known"), Markup("")))
+                continue
+            ends = interval(value, error, found.degrees_of_freedom)
+            own.append(
+                Row(what, rounded(value, error), rounded(error, error), between(ends, error))
+            )
+        rows.append((run.label, f"{run.time[0]:g}", own))
+    return rows
+
+
+@dataclass(frozen=True)
+class Share:
+    """In what share of bootstrap fits a term came back; `printed` if it is in the equations."""
+
+    term: Markup
+    share: float
+    printed: bool
+
+
+def stability_rows(found: Discovery) -> dict[str, list[Share]]:
+    """Shares of the terms of every equation, by state; empty without a bootstrap."""
+    survival = found.survival
+    if survival is None:
+        return {}
+    products, rows = _Products(found), {}
+    for state, row in zip(found.equations.states, survival.shares.tolist(), strict=True):
+        own = [Share(products.of("coefficient", j), share, True)
+               for j, share in enumerate(row) if not math.isnan(share)]  # fmt: skip
+        own += [Share(Markup("{}").format(term), share, False)
+                for owner, term, share in survival.others if owner == state]  # fmt: skip
+        rows[state] = own
+    return rows

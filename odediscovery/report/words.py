@@ -1,0 +1,177 @@
+"""What a result means, in plain words: its outcome, its notes, how to get it again."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Sequence
+
+import numpy as np
+
+from odediscovery.inputs import interpolations
+from odediscovery.prepare import measured
+from odediscovery.result import Discovery
+from odediscovery.series import group_column, sigma_columns
+from odediscovery.settings import RECIPES, Settings
+
+# What the folder keeps the fitted data under.
+DATA = "data.csv"
+# What a fit of the kept data must not be told again: samples that were held out are not there.
+_APART = ("recipe", "hidden_states", "holdout")
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What became of the fit.
+
+    Args:
+        kind: a word for the style sheet.
+        title: a few words.
+        meaning: a sentence or two.
+    """
+
+    kind: str
+    title: str
+    meaning: str
+
+
+def outcome(found: Discovery) -> Outcome:
+    """The outcome, with what it means for somebody who wants to use the equations."""
+    if found.outcome == "poor-fit":
+        return Outcome("poor", "No law found",
+                       "The equations below are the best that were found, but the data do not "
+                       "support them as a law; the reasons stand below, under What to know. Do not "
+                       "conclude or predict from them.")  # fmt: skip
+    if found.outcome == "stopped":
+        return Outcome("stopped", "Stopped early",
+                       "The search was ended before it was done: these are the best equations so "
+                       "far; odediscovery fit --resume goes on from them.")  # fmt: skip
+    return Outcome(
+        "good",
+        "Law found",
+        "The equations explain the data."
+        + bool(found.messages) * " Remarks stand below, under What to know.",
+    )
+
+
+def explained(r2: float) -> str:
+    """The share of the variance that is explained, never rounded up to all of it.
+
+    >>> explained(0.95786), explained(0.99999996), explained(1.0), explained(-0.2)
+    ('95.8 %', 'more than 99.999 %', '100 %', 'none')
+    """
+    if not np.isfinite(r2):
+        return "unknown"
+    if r2 <= 0.0:
+        return "none"
+    if r2 > 1.0 - 1e-12:
+        return "100 %"
+    if r2 > 0.99999:
+        return "more than 99.999 %"
+    for digits in range(1, 5):
+        written = f"{100.0 * r2:.{digits}f}"
+        if float(written) < 100.0:
+            return f"{written} %"
+    return f"{100.0 * r2:.5f} %"
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """Names in a sentence.
+
+    >>> listed(["S", "I", "R"]), listed(list("abcdefgh"))
+    ('S, I and R', 'a, b, c, d, e, f and 2 more')
+    """
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    return " and ".join([part for part in (", ".join(names[:-1]), names[-1]) if part])
+
+
+def notes(found: Discovery) -> list[str]:
+    """The messages as sentences that begin and end like sentences."""
+    variables = (*found.equations.variables, found.series.time_name)
+    sentences = []
+    for message in found.messages:
+        first = message.split(" ", 1)[0].rstrip("'")
+        if first not in variables:
+            message = message[:1].upper() + message[1:]
+        sentences.append(message if message.endswith((".", "!", "?")) else f"{message}.")
+    return sentences
+
+
+def summary(found: Discovery) -> str:
+    """What was fitted, in one sentence."""
+    series = found.series
+    first = min(float(run.time[0]) for run in series.trajectories)
+    last = max(float(run.time[-1]) for run in series.trajectories)
+    unit = series.units.get(series.time_name, "")
+    runs = len(series.trajectories)
+    several = f" of {runs} trajectories" if runs > 1 else ""
+    lost = [np.isnan(run.values[:, measured(series)]).sum() for run in series.trajectories]
+    missing = int(sum(lost))
+    gaps = f", {missing} values missing" if missing else ""
+    acting = f", with the input{'s'[: len(series.inputs) > 1]} {listed(series.inputs)}" if (
+        series.inputs) else ""  # fmt: skip
+    return (f"{series.n_samples} samples{several} from {series.time_name} = {first:g} to "
+            f"{last:g}{' ' + unit if unit else ''}{gaps}{acting}")  # fmt: skip
+
+
+def command(found: Discovery) -> str | None:
+    """The command that fits the kept data again with the same settings and seed.
+
+    None where a column's name has a comma, which no list of names on a command line can have.
+    """
+    series, settings = found.series, found.settings
+    parts = ["odediscovery", "fit", DATA]
+    if series.time_name != "t":
+        parts += ["--time", series.time_name]
+    group = group_column(series)
+    if group is not None:
+        parts += ["--group", group]
+    ways = interpolations(series)
+    lists = {"--inputs": [n for n, way in ways.items() if way == "linear"],
+             "--held-inputs": [n for n, way in ways.items() if way == "held"],
+             "--sigma-columns": [f"{s}={c}" for s, c in sigma_columns(series).items()],
+             "--hidden-states": list(settings.hidden_states)}  # fmt: skip
+    if settings.hidden_states:
+        seen = [s for s in series.states if s not in settings.hidden_states]
+        lists = {"--states": seen, **lists}
+    for option, names in lists.items():
+        if any("," in name or name != name.strip() for name in names):
+            return None
+        if names:
+            parts += [option, ",".join(names)]
+    parts += [word for flag in _flags(settings) for word in flag]
+    if found.survival is not None:
+        parts += ["--bootstrap", str(found.survival.draws)]
+    return shlex.join(parts)
+
+
+def _flags(settings: Settings) -> list[list[str]]:
+    """Options that differ from the recipe's own, and the seed."""
+    own = Settings(**{"recipe": settings.recipe, **RECIPES[settings.recipe]})
+    found = [["--recipe", settings.recipe]] if settings.recipe != "default" else []
+    for field in dataclasses.fields(Settings):
+        value, option = getattr(settings, field.name), "--" + field.name.replace("_", "-")
+        if field.name in _APART or (value == getattr(own, field.name) and field.name != "seed"):
+            continue
+        if isinstance(value, bool):
+            found.append([option if value else option.replace("--", "--no-", 1)])
+        elif isinstance(value, tuple):
+            found += [[option, str(item)] for item in value]
+        elif value is not None:
+            found.append([option, str(value)])
+    return found
+
+
+def settings_rows(settings: Settings) -> list[tuple[str, str, str, bool]]:
+    """Every option, its value, what it is, and whether it was changed from the recipe's own."""
+    own = Settings(**{"recipe": settings.recipe, **RECIPES[settings.recipe]})
+    rows = []
+    for field in dataclasses.fields(Settings):
+        value = getattr(settings, field.name)
+        written = "; ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        written = {"True": "yes", "False": "no", "None": "", "": ""}.get(written, written)
+        changed = value != getattr(own, field.name)
+        rows.append((field.name.replace("_", " "), written or "\N{EN DASH}",
+                     field.metadata["help"], changed))  # fmt: skip
+    return rows
