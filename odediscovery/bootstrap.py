@@ -48,6 +48,7 @@ from odediscovery.survival import Survival
 from odediscovery.terms import monomial_names
 from odediscovery.uncertainty import checked_estimates
 from odediscovery.windows import LongResiduals, Windows, cut
+from odediscovery.workers import Failure, Processes
 
 # Fewest trajectories that can be drawn.
 FEWEST = 5
@@ -57,6 +58,9 @@ NEAR, SAME = 0.5, 0.25
 MOST, FAINT = 10, 1e-3
 # Numbers in the Jacobians of one batch.
 BATCH = 40_000_000
+# Most members of one batch; more are no faster. Parts do not depend on the number of processes,
+# since a batch decides how sums are rounded, and that may decide between two terms.
+PART = 250
 # Most steps of the fit of starts alone.
 STEPS = 40
 # Share of the draws that has to be fitted.
@@ -70,7 +74,7 @@ Chosen: TypeAlias = tuple[Array, Array]
 
 def bootstrap(
     found: Discovery, draws: int = 100, *, kind: str = "residuals", seed: int | None = None,
-    monitor: Monitor | None = None,
+    monitor: Monitor | None = None, jobs: int = 1,
 ) -> Survival:  # fmt: skip
     """How often each term of the chosen equations survives the choice on drawn data.
 
@@ -79,16 +83,52 @@ def bootstrap(
         draws: number of data sets.
         kind: "residuals", or "trajectories" where there are at least 5.
         seed: of the draws (default: that of the fit).
+        monitor: hears the progress and can stop the work.
+        jobs: processes that share the draws, 250 at a time; the result is the same.
 
     Raises:
         InputError: nothing to draw: data without noise, too few trajectories, no covariance.
         FitError: the monitor asked to stop, or the drawn data could not be fitted.
+
+    >>> from odediscovery import Equations, fit_constants, simulate_system
+    >>> form = Equations.parse(["N"], {"N": "0.4*N - 0.004*N**2"})
+    >>> found = fit_constants(simulate_system("logistic", noise=0.05), form, exponents=False)
+    >>> bootstrap(found, draws=10).shares.tolist()
+    [[1.0, 1.0]]
     """
     _check(found, draws, kind)
     estimates, monitor = checked_estimates(found), monitor or Monitor()
     p = _prepared(found)
-    generator = np.random.default_rng(found.settings.seed if seed is None else seed)
     rich = richer(p, found, estimates.law)
+    seed = found.settings.seed if seed is None else seed
+    parts = [range(first, min(first + PART, draws)) for first in range(0, draws, PART)]
+    jobs = min(Processes(jobs).jobs, len(parts))
+    shares = [(p, estimates, rich, kind, seed, draws, parts[k::jobs]) for k in range(jobs)]
+    choices = _chosen(shares[0], monitor) if jobs == 1 else []
+    if jobs > 1:
+        monitor.stage("bootstrap", jobs)
+        ended = Processes(jobs).results(_chosen, shares, stopping=monitor.stopping)
+        for done, (_, share) in enumerate(ended, start=1):
+            if isinstance(share, Failure):
+                raise FitError(f"a part of the bootstrap could not be done: {share.reason}")
+            choices += share
+            monitor.step(done)
+    if reason := monitor.stopping():
+        raise FitError(f"the bootstrap was stopped ({reason}): no stability of terms is known")
+    kept = [choice for choice in choices if choice is not None]
+    if len(kept) < ENOUGH * draws:
+        raise FitError(f"only {len(kept)} of {draws} bootstrap fits could be done: no stability of "
+                       "terms is known")  # fmt: skip
+    return _survival(found, estimates.law, rich, kept, kind)
+
+
+def _chosen(
+    share: tuple[Prepared, Estimates, PowerSum, str, int, int, list[range]],
+    monitor: Monitor | None = None,
+) -> list[Chosen | None]:
+    """What is chosen on the data sets of some parts; None where nothing could be fitted."""
+    p, estimates, rich, kind, seed, draws, parts = share
+    generator, monitor = np.random.default_rng(seed), monitor or Monitor()
     field = members_of([rich], p.nonnegative, held=[_held(p, rich, estimates)])
     windows, paths = _followed(p, estimates.law, monitor)
     problem = LongResiduals(windows.refined(field, field.theta, ACCURACY), field,
@@ -100,21 +140,16 @@ def bootstrap(
     else:
         factor = _drawn_trajectories(windows, draws, generator)
         shift = torch.zeros_like(factor)
-    path = _pruned(field, DrawnResiduals(problem, shift, factor), draws, monitor)
-    if reason := monitor.stopping():
-        raise FitError(f"the bootstrap was stopped ({reason}): no stability of terms is known")
-    choices = [_choice(field, own, p, problem.n_starts) for own in path]
-    kept = [choice for choice in choices if choice is not None]
-    if len(kept) < ENOUGH * draws:
-        raise FitError(f"only {len(kept)} of {draws} bootstrap fits could be done: no stability of "
-                       "terms is known")  # fmt: skip
-    return _survival(found, estimates.law, rich, kept, kind)
+    drawn = DrawnResiduals(problem, shift, factor)
+    pruned = (path for part in parts for path in _pruned(field, drawn, part, monitor))
+    return [_choice(field, path, p, problem.n_starts) for path in pruned]
 
 
-def with_survival(found: Discovery, draws: int, monitor: Monitor) -> Discovery:
+def with_survival(found: Discovery, draws: int, monitor: Monitor, jobs: int = 1) -> Discovery:
     """The result with the stability of its terms, or with a message why it has none."""
     try:
-        return dataclasses.replace(found, survival=bootstrap(found, draws, monitor=monitor))
+        survival = bootstrap(found, draws, monitor=monitor, jobs=jobs)
+        return dataclasses.replace(found, survival=survival)
     except OdeDiscoveryError as error:
         return dataclasses.replace(found, messages=(*found.messages, f"no bootstrap: {error}"))
 
@@ -293,23 +328,23 @@ def _drawn_trajectories(windows: Windows, draws: int, generator: np.random.Gener
 
 
 def _pruned(
-    field: VectorField, drawn: DrawnResiduals, draws: int, monitor: Monitor
+    field: VectorField, drawn: DrawnResiduals, part: range, monitor: Monitor
 ) -> list[list[Pruned]]:
-    """What backward elimination leaves step by step, for each data set."""
+    """What backward elimination leaves step by step, for each data set of these numbers."""
     base = drawn.problem.pack(field.theta)
     how = Elimination(alone=True, near=0.0, labels=1)
     each = drawn.shift.shape[1] * base.shape[1] * (1 + how.trials)
-    paths: list[list[Pruned]] = [[] for _ in range(draws)]
+    paths: list[list[Pruned]] = [[] for _ in part]
     size = max(BATCH // each, 1)
-    for first in range(0, draws, size):
-        own = torch.arange(first, min(first + size, draws), dtype=base.dtype)
+    for first in range(0, len(part), size):
+        own = torch.as_tensor(part[first : first + size], dtype=base.dtype)
         m = len(own)
         members = field.replace(field.theta.repeat(m, 1), field.free.repeat(m, 1))
         problem = DrawnResiduals(dataclasses.replace(drawn.problem, field=members), drawn.shift,
                                  drawn.factor)  # fmt: skip
         unknowns = torch.cat([base.repeat(m, 1), own[:, None]], dim=1)
         for step in eliminate(members, problem, unknowns, monitor, how):
-            paths[int(own[step.member])].append(step)
+            paths[first + step.member].append(step)
     return paths
 
 

@@ -10,6 +10,7 @@ A grid only has to come near: the exponents and the constants of the sums are fi
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,8 +31,9 @@ OF_FUNCTION = {
     "sin": (1.0, 2.0, -1.0), "cos": (1.0, 2.0, -1.0), "exp": (-2.0, -1.0, 1.0, 2.0),
     "log": (1.0,),
 }  # fmt: skip
-# Products of three factors are left out where there would be more.
-MOST_TRIPLES = 2500
+# Products of three factors are left out where there would be more; of two states they come on the
+# coarse grid then, and as parts of sums not at all.
+MOST_TRIPLES, MOST_PAIRS, MOST_SUMS = 2500, 2500, 20_000
 # Constants b of a sum 1 + b m in units of 1 / max(m); a negative one brings the sum near zero.
 CONSTANTS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 1000.0)
 NEGATIVE_CONSTANTS = (-0.99, -0.8, -0.5)
@@ -95,14 +97,20 @@ class Terms:
 
 
 def powers_of(integer: Mask, changing: Mask) -> Array:
-    """Exponents of candidate monomials of at most three states, [candidates, states]."""
-    n = len(integer)
+    """Exponents of candidate monomials of at most three states, [candidates, states].
+
+    Of many states there are fewer: what they are made of grows with the square of their number.
+    """
+    n, count = len(integer), int(changing.sum())
     rows = [np.zeros(n)]
-    for size in (1, 2, 3):
+    many = math.comb(count, 2) * len(GRID) ** 2 > MOST_PAIRS
+    too_many = math.comb(count, 3) * len(COARSE_GRID) ** 3 > MOST_TRIPLES
+    for size in (1, 2) if too_many else (1, 2, 3):
+        coarse = size == 3 or (size == 2 and many)
         for chosen in itertools.combinations(np.flatnonzero(changing), size):
             choices = [
-                (WHOLE_GRID[:1] if size == 3 else WHOLE_GRID) if integer[k]
-                else (COARSE_GRID if size == 3 else GRID)
+                (WHOLE_GRID[:1] if coarse else WHOLE_GRID) if integer[k]
+                else (COARSE_GRID if coarse else GRID)
                 for k in chosen
             ]  # fmt: skip
             for values in itertools.product(*choices):
@@ -170,15 +178,18 @@ def with_sums(inputs: Inputs, changing: Mask, path: Path) -> Terms:
     """
     n = inputs.states
     states = np.flatnonzero(changing)
+    pairs = math.comb(len(states), 2)
+    many = (1 + 2 * len(states) + pairs) * (4 * len(states) + pairs) * len(CONSTANTS) > MOST_SUMS
     outer = [np.zeros(inputs.size)]
-    for size, exponents in ((1, (1.0, 2.0)), (2, ONCE)):
+    for size, exponents in ((1, (1.0, 2.0)), (2, () if many else ONCE)):
         for group in itertools.combinations(states, size):
             for values in itertools.product(exponents, repeat=size):
                 row = np.zeros(inputs.size)
                 row[list(group)] = values
                 outer.append(row)
     inside: list[Array] = []
-    for size, whole in () if inputs.functions else ((1, (1.0, 2.0, 3.0, 4.0)), (2, ONCE)):
+    of_one, of_two = (1, (1.0, 2.0, 3.0, 4.0)), (2, () if many else ONCE)
+    for size, whole in () if inputs.functions else (of_one, of_two):
         for group in itertools.combinations(states, size):
             for values in itertools.product(whole, repeat=size):
                 row = np.zeros(inputs.size)

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from odediscovery.report import Forecast
+    from odediscovery.result import Discovery
+
 FORMATS = ("text", "latex", "python", "julia", "json")
 # What a shell expects of a program that Ctrl-C ended; typer turns the exception into it.
 INTERRUPTED = 130
@@ -81,6 +84,9 @@ def predict(
     times: Annotated[Path | None, flag("CSV file with the times", "those of the data")] = None,
     intervals: Annotated[bool, flag("95 % intervals of new measurements: S_low, S_high")] = False,
     inputs: Annotated[Path | None, flag("table of time and inputs", "the data's")] = None,
+    report: Annotated[
+        Path | None, flag("HTML file to write with the curves and their bands")
+    ] = None,
     out: CsvOut = None,
 ) -> None:
     """Integrate the equations of a result: a CSV of states over time."""
@@ -112,11 +118,38 @@ def predict(
               "held", file=sys.stderr)  # fmt: skip
     if not np.isfinite(values).all():
         print("note: the solution grows without bound; later rows are empty", file=sys.stderr)
+    if report is not None:
+        from odediscovery.report import forecast_of
+
+        forecast = forecast_of(found, when, given, None if inputs is None else acting)
+        _write_page(found, folder, report, forecast)
     if intervals:
         from odediscovery.uncertainty import with_intervals
 
         names, values = with_intervals(found, values, when, start, acting)
     _write_table((found.series.time_name, *names), when, values, out)
+
+
+@app.command()
+def report(
+    folder: Folder,
+    out: Annotated[Path | None, flag("HTML file to write", "DIR/report.html")] = None,
+) -> None:
+    """Write the page of a result: equations, curves and what to know, in one HTML file."""
+    from odediscovery.result import Discovery
+
+    path = out or folder / "report.html"
+    _write_page(Discovery.load(folder), folder, path, None)
+    print(f"written to {path}")
+
+
+def _write_page(found: Discovery, folder: Path, path: Path, forecast: Forecast | None) -> None:
+    """A page that names the versions with which the result was found."""
+    from odediscovery.report import write_report
+    from odediscovery.result import read_document
+
+    versions = read_document(folder / "result.json").get("versions")
+    write_report(found, path, forecast, versions if isinstance(versions, dict) else None)
 
 
 @app.command()

@@ -133,11 +133,13 @@ def _front_row(p: Prepared, row: Judged, series: TimeSeries, selected: bool) -> 
     squares = row.polished.plain_squares * p.scale.state**2
     values = pooled(series)[:, p.measured[: series.n_states]]
     spread = np.nansum((values - np.nanmean(values, axis=0)) ** 2)
-    equations = _equations(p, row, series)
+    equations, own = _equations(p, row, series), ~p.data.driven
+    heads = range(len(row.polished.initial)) if p.heads is None else p.heads
     return FrontRow(
         equations, equations.complexity,
         float(squares.sum() / row.polished.counts.sum()),
         float(1.0 - squares.sum() / spread) if spread > 0 else 1.0, row.criterion, selected,
+        row.polished.initial[list(heads)] * p.scale.state[own],
     )  # fmt: skip
 
 

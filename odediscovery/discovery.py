@@ -15,11 +15,9 @@ from functools import partial
 import numpy as np
 import torch
 
-from odediscovery.agreement import agreed_with
-from odediscovery.balance import balanced
 from odediscovery.beyond import beyond
 from odediscovery.conclusion import conclude, constants, finished
-from odediscovery.cost import Free, none_free, price
+from odediscovery.cost import Free, price
 from odediscovery.errors import FitError, InputError
 from odediscovery.hidden import revealed, widely_prepared, with_hidden
 from odediscovery.holdout import continued, split
@@ -29,17 +27,26 @@ from odediscovery.knowledge import Knowledge, knowledge
 from odediscovery.ladder import SETTLED
 from odediscovery.monitor import Monitor
 from odediscovery.openness import confounded, undecided
-from odediscovery.polish import Polished, polish
+from odediscovery.polish import Polished
 from odediscovery.powersum import Array, PowerSum
-from odediscovery.prepare import Prepared, pooled, redundant
+from odediscovery.prepare import Prepared, measured, pooled, prepare, redundant
 from odediscovery.published import RECIPES, published
+from odediscovery.refinement import (
+    MOST,
+    follows,
+    lengthened,
+    on_all_samples,
+    refined,
+    sigma_of,
+    without_excess,
+)
 from odediscovery.result import Discovery
 from odediscovery.search import BRIEF, TURNS, again, confirmed, search, settled, window_length
 from odediscovery.series import TimeSeries
 from odediscovery.settings import Settings
-from odediscovery.shooting import joined
 from odediscovery.snap import merged_law, snapped
 from odediscovery.stability import runs_away
+from odediscovery.thinning import thinned
 from odediscovery.undetermined import said
 from odediscovery.unmeasured import competed
 
@@ -47,12 +54,10 @@ from odediscovery.unmeasured import competed
 FAR = 10.0
 # Members times windows are small tensors: a second thread waits longer than it works.
 THREADS = 1
-# Share of the variance that the best law leaves where it has lost the trajectories.
-LOST = 0.3
 # Multiple of what a law leaves of the windows that it may leave of trajectories it follows.
 FOLLOWED = 2.0
-# Laws that are looked at for that, and most evaluations of a polish.
-LOOKED, MOST = 3, 25
+# Laws that are looked at for that.
+LOOKED = 3
 # Share of the estimated noise's variance below which what a law leaves shows that it is smaller.
 QUIET = 0.5
 # Share of an equation's largest term below which another one is no evidence.
@@ -75,6 +80,11 @@ def discover(
     Raises:
         InputError: a setting is out of range, or `holdout` leaves too few samples.
         FitError: no law could be integrated through the data.
+
+    >>> from odediscovery import settings_for, simulate_system
+    >>> found = discover(simulate_system("torricelli"), settings_for(members=0))
+    >>> sorted(found.equations.power_sum.exponents.ravel().tolist())
+    [0.0, 0.5]
     """
     settings = (settings or Settings()).checked()
     earlier, later = split(series, settings.holdout)
@@ -89,7 +99,11 @@ def _found(
     if series.inputs and settings.recipe in RECIPES:
         raise InputError(f"inputs ({', '.join(series.inputs)}) need --recipe default: the "
                          "published recipes know none")  # fmt: skip
-    series, prepared, known = informed(series, settings)
+    series, known = told(series, settings)
+    thin = settings.recipe not in RECIPES and measured(series).all()
+    few = thinned(series) if thin else series
+    prepared = imposed(few, known, settings)
+    every, series = series, unaugmented(series)
     if settings.recipe in RECIPES:
         return _published(prepared, series, settings, monitor)
     if not prepared.measured.all():
@@ -114,9 +128,11 @@ def _found(
     rows = _simplified(prepared, rows, monitor)
     chosen = choose(rows)
     if prepared is not whole and not monitor.stopping():
-        rows[chosen] = _lengthened(whole, prepared, rows[chosen], monitor)
-    rows = [_balanced(prepared, row) for row in rows]
+        rows[chosen] = lengthened(whole, prepared, rows[chosen], monitor)
+    rows = [without_excess(prepared, row) for row in rows]
     wide = [] if prepared.clean or monitor.stopping() else _open(prepared, rows[chosen])
+    if few is not every:
+        prepared, rows, chosen, series = _widened(every, few, prepared, rows, chosen, monitor)
     found = conclude(prepared, rows, chosen, series, settings, monitor)
     notes = [*wide, *confounded(prepared, rows[chosen].polished)]
     if not series.inputs:
@@ -130,24 +146,39 @@ def informed(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Prepar
     Raises:
         InputError: what is said to be known cannot be read, or does not fit the series.
     """
+    whole, known = told(series, settings)
+    return unaugmented(whole), imposed(whole, known, settings), known
+
+
+def told(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Knowledge]:
+    """The series with the states that knowledge tells and inputs as last ones; that knowledge.
+
+    Raises:
+        InputError: what is said to be known cannot be read, or does not fit the series.
+    """
     whole = augmented(with_hidden(series, settings.hidden_states))
     known = knowledge(
         whole.states, known=settings.known, conserve=settings.conserve, forbid=settings.forbid,
         bounds=settings.bounds, integer_exponents=settings.integer_exponents,
     )  # fmt: skip
     check_known(known, whole)
-    whole = revealed(whole, settings.hidden_states, known)
-    prepared = widely_prepared(whole, known)
+    return revealed(whole, settings.hidden_states, known), known
+
+
+def imposed(
+    series: TimeSeries, known: Knowledge, settings: Settings, *, smoothing: bool = True
+) -> Prepared:
+    """A series from `told` made dimensionless, with what is known and does not spoil the rest."""
+    prepared = widely_prepared(series, known, smoothing=smoothing)
     spared = redundant(prepared) & (settings.recipe not in RECIPES)
     imposed = known.without(spared)
     if not imposed.empty:
         scaled = imposed.rescaled(prepared.scale.state, prepared.scale.time)
         prepared = dataclasses.replace(prepared, knowledge=scaled, given=imposed)
-    notes = [f"{whole.states[i]} hardly changes and follows from the other states: terms with it "
+    notes = [f"{series.states[i]} hardly changes and follows from the other states: terms with it "
               "could not be told from terms without, so there are none"
               for i in np.flatnonzero(spared & ~known.mentioned)]  # fmt: skip
-    prepared = dataclasses.replace(prepared, messages=(*prepared.messages, *notes))
-    return unaugmented(whole), prepared, known
+    return dataclasses.replace(prepared, messages=(*prepared.messages, *notes))
 
 
 def _of_flows(
@@ -158,6 +189,26 @@ def _of_flows(
     found = conclude(won.p, won.rows, won.chosen, series, settings, monitor)
     notes = (*said(won, series.states), *known.sentences())
     return dataclasses.replace(found, messages=(*found.messages, *notes))
+
+
+def _widened(
+    every: TimeSeries, few: TimeSeries, p: Prepared, rows: list[Judged], chosen: int,
+    monitor: Monitor,
+) -> tuple[Prepared, list[Judged], int, TimeSeries]:  # fmt: skip
+    """What was found on few of the samples judged on all of them, if the chosen law follows."""
+    counts = [sum(len(t.time) for t in s.trajectories) for s in (few, every)]
+    note = f"equations were looked for in {counts[1]} samples thinned to {counts[0]}"
+    if p.heads is None and not monitor.stopping():
+        whole = prepare(every, smoothing=False)
+        given = p.given and p.given.rescaled(whole.scale.state, whole.scale.time)
+        of_all = f"{note}; constants, errors and scores are those of all"
+        whole = dataclasses.replace(whole, knowledge=given, given=p.given,
+                                    messages=(*p.messages, of_all))  # fmt: skip
+        moved = on_all_samples(whole, p, rows, chosen, monitor)
+        if moved is not None:
+            return whole, *moved, every
+    note += ": constants, errors and scores are of these only"
+    return dataclasses.replace(p, messages=(*p.messages, note)), rows, chosen, few
 
 
 def followed(whole: Prepared, candidates: list[Candidate], monitor: Monitor) -> Prepared:
@@ -183,40 +234,23 @@ def lost(p: Prepared, candidates: list[Candidate], length: int) -> bool:
     longest = max(len(t.time) for t in p.data.trajectories)
     if longest <= 2 * length:
         return False
-    floor = SETTLED if p.clean else 0.0
+    floor, moving = SETTLED if p.clean else 0.0, ~p.constant
     listed = shortlist(candidates, p.samples, floor, around=1)
-    values, moving = pooled(p.data), ~p.constant
-    spread = np.nansum((values - np.nanmean(values, axis=0))[:, moving] ** 2)
     for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[:LOOKED]:
         found = _polished(p, c, c.law, c.free, MOST)
-        left = float((found.squares / _sigma(p) ** 2)[moving].sum() / found.counts[moving].sum())
-        explains = found.finite and found.plain_squares.sum() <= LOST * spread
-        if explains and (p.clean or left <= FOLLOWED * c.mean_square):
+        left = float((found.squares / sigma_of(p) ** 2)[moving].sum() / found.counts[moving].sum())
+        if follows(p, found) and (p.clean or left <= FOLLOWED * c.mean_square):
             return False
     return True
 
 
-def _sigma(p: Prepared) -> Array:
-    """Standard deviation that residuals are divided by [states]."""
-    return np.maximum(p.noise, p.floor)
-
-
 def _polished(p: Prepared, c: Candidate, law: PowerSum, free: Free, most: int) -> Polished:
     initial = c.initial if p.heads is None else p.initial
-    found = _refined(p, law, free, initial, _sigma(p), most)
+    found = refined(p, law, free, initial, sigma_of(p), most)
     if p.knowledge is not None and found.finite and not p.knowledge.allows(found.law):
         # Exponents have left their bounds: they are held there.
-        found = _refined(p, found.law, found.free, found.initial, _sigma(p), most)
+        found = refined(p, found.law, found.free, found.initial, sigma_of(p), most)
     return found
-
-
-def _refined(
-    p: Prepared, law: PowerSum, free: Free, initial: Array, sigma: Array, most: int = MOST
-) -> Polished:
-    """The law, as what is known wants it, with constants at the maximum of the likelihood."""
-    law, free = agreed_with(p, law, free)
-    return polish(law, p.data, initial, sigma, floor=p.floor, nonnegative=p.nonnegative,
-                  free=free, most=most, shape=p.shape)  # fmt: skip
 
 
 def _polished_front(p: Prepared, candidates: list[Candidate], monitor: Monitor) -> list[Judged]:
@@ -237,7 +271,7 @@ def _polished_front(p: Prepared, candidates: list[Candidate], monitor: Monitor) 
             polished = _polished(p, c, law, free, most)
         kept = polished.finite and _printable(p, polished.law)
         if kept:
-            rows.append(judged(polished, _sigma(p), c.origin, fragile=_fragile(p, polished)))
+            rows.append(judged(polished, sigma_of(p), c.origin, fragile=_fragile(p, polished)))
         monitor.step(i + 1)
         monitor.note(event="candidate", origin=c.origin, complexity=c.law.complexity,
                      mean_square=c.mean_square, finite=polished.finite,
@@ -251,12 +285,12 @@ def quieter(p: Prepared, rows: list[Judged]) -> tuple[Prepared, list[Judged]]:
     What is sampled a few times a turn looks noisier than it is, until a law is known.
     """
     left = np.stack([r.polished.squares / r.polished.counts.clip(1) for r in rows])
-    share = (left / _sigma(p) ** 2).min(axis=0)
+    share = (left / sigma_of(p) ** 2).min(axis=0)
     if p.clean or not (share < QUIET).any():
         return p, rows
     noise = np.where(share < QUIET, np.sqrt(share) * p.noise, p.noise)
     p = dataclasses.replace(p, noise=noise)
-    return p, [judged(r.polished, _sigma(p), r.origin, fragile=r.fragile) for r in rows]
+    return p, [judged(r.polished, sigma_of(p), r.origin, fragile=r.fragile) for r in rows]
 
 
 def _printable(p: Prepared, law: PowerSum) -> bool:
@@ -297,8 +331,8 @@ def _simplified(p: Prepared, rows: list[Judged], monitor: Monitor) -> list[Judge
     def refit(law: PowerSum, free: Free, row: Judged) -> Judged:
         before = row.polished
         sigma = np.maximum(np.sqrt(before.squares / before.counts.clip(1)), p.floor)
-        after = _refined(p, law, free, before.initial, sigma)
-        return judged(after, _sigma(p), row.origin, fragile=row.fragile)
+        after = refined(p, law, free, before.initial, sigma)
+        return judged(after, sigma_of(p), row.origin, fragile=row.fragile)
 
     simple = []
     for i, row in enumerate(rows):
@@ -316,41 +350,7 @@ def _open(p: Prepared, row: Judged) -> list[str]:
     """Exponents of the chosen law that the data leave open, one sentence each."""
     found = row.polished
     sigma = np.maximum(np.sqrt(found.squares / found.counts.clip(1)), p.floor)
-    return undecided(p, found, lambda law, free: _refined(p, law, free, found.initial, sigma))
-
-
-def _lengthened(whole: Prepared, p: Prepared, row: Judged, monitor: Monitor) -> Judged:
-    """The row with constants refined on longer pieces, judged on the same ones as before."""
-    monitor.stage("join pieces", 1)
-
-    def refit(q: Prepared, found: Polished) -> Polished:
-        return _refined(q, found.law, found.free, found.initial, _sigma(q))
-
-    return _with_constants(p, row, joined(whole, p, row.polished, refit))
-
-
-def _balanced(p: Prepared, row: Judged) -> Judged:
-    """The row without terms that a conserved sum does not need."""
-    return row if p.knowledge is None else _with_constants(p, row, balanced(row.polished))
-
-
-def _with_constants(p: Prepared, row: Judged, better: Polished) -> Judged:
-    """The row with constants that were found elsewhere, judged on the same data as before."""
-    if better is row.polished:
-        return row
-    law, found = better.law, row.polished
-    here = polish(law, p.data, found.initial, _sigma(p), floor=p.floor, shape=p.shape,
-                  nonnegative=p.nonnegative, free=none_free(law))  # fmt: skip
-    if not here.finite:
-        return row
-    joint = better.joint
-    if better.initial.shape != here.initial.shape:
-        # Starts of other pieces: they depend on the constants as they do here.
-        there = polish(law, p.data, here.initial, _sigma(p), floor=p.floor, shape=p.shape,
-                       nonnegative=p.nonnegative, free=better.free, most=0)  # fmt: skip
-        joint = there.joint.with_first(better.joint.part(slice(len(better.covariance))))
-    polished = dataclasses.replace(here, free=better.free, errors=better.errors, joint=joint)
-    return judged(polished, _sigma(p), row.origin, fragile=row.fragile)
+    return undecided(p, found, lambda law, free: refined(p, law, free, found.initial, sigma))
 
 
 def _published(p: Prepared, series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:

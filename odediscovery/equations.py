@@ -50,6 +50,8 @@ class Equations:
             `power_sum` is None for that reason; None where nothing but expressions is known.
         inputs: names of the inputs u, the last variables of `symbols` and of the laws, which have
             no equation there (0). One that is called like the time is time itself.
+
+    Attributes:
         variables: states and inputs.
 
     >>> decay = Equations.parse(["mass"], {"mass": "-0.5*mass"})
@@ -91,7 +93,14 @@ class Equations:
         """The equations of a law given as numbers; equal monomials should be merged before.
 
         Args:
-            snapped: of sums of monomials; in other laws the constants with error 0.
+            states: names as the user wrote them.
+            power_sum: the law, in the user's units; inputs are its last variables.
+            time_name: name of the time.
+            standard_errors: of the law's constants, in the same places.
+            snapped: [states, monomials] and [monomials, variables] of sums of monomials; in other
+                laws the constants with error 0.
+            units: unit of a state or of the time, by name.
+            inputs: names of the inputs.
 
         Raises:
             ValueError: the number of states or the shapes do not fit.
@@ -132,7 +141,9 @@ class Equations:
             texts: right-hand side of every state, over the safe identifiers of the states and
                 inputs.
             constants: other names in the texts and the numbers they stand for.
-            time_name, units, inputs: as in the class.
+            time_name: name of the time.
+            units: unit of a state or of the time, by name.
+            inputs: names of the inputs.
 
         Raises:
             InputError: a state without text, or a text that cannot be read.
@@ -182,6 +193,9 @@ class Equations:
             inputs: of equations with inputs, in the order of these, known from the first of the
                 times on; behind their last time the last values stay. Not needed for time alone.
 
+        Raises:
+            ValueError: shapes that do not fit, or inputs that are missing.
+
         >>> decay = Equations.parse(["x"], {"x": "-x"})
         >>> decay.simulate([1.0], [0.0, 1.0])[1].round(6).tolist()
         [0.367879]
@@ -221,7 +235,7 @@ class Equations:
         return pretty_text(self, digits)
 
     def latex(self, digits: int = 4) -> dict[str, str]:
-        r"""Every equation in LaTeX, "\frac{dx}{dt} = ...", by state."""
+        r"""Every equation in LaTeX, "\frac{dx}{dt} = ...", by state; `digits` as in `pretty`."""
         return latex_rows(self, digits)
 
     def python(self) -> str:

@@ -35,6 +35,11 @@ class VectorField:
         free: bool [members, P]; an entry that is not free keeps its value in theta.
         mix: [states, states], what the chain's outputs are multiplied by where equations follow
             from others (default: nothing).
+
+    >>> chain = (RealNPU(2, 3), NAU(3, 2))
+    >>> field = VectorField.random(chain, 4, torch.Generator().manual_seed(0))
+    >>> field.rates(field.theta)(torch.ones(4, 5, 2, dtype=torch.float64)).shape
+    torch.Size([4, 5, 2])
     """
 
     units: tuple[AbstractUnit, ...]
@@ -46,7 +51,8 @@ class VectorField:
     def random(
         cls, units: Sequence[AbstractUnit], members: int, generator: torch.Generator
     ) -> VectorField:
-        """Members from the units' own random initialisation, everything free."""
+        """That many `members` from the units' own random initialisation by `generator`, everything
+        free."""
         parts = [u.initial(members, generator) for u in units]
         theta = torch.cat([v.reshape(members, -1) for p in parts for v in p.values()], dim=1)
         return cls(tuple(units), theta, torch.ones_like(theta, dtype=torch.bool))
@@ -79,11 +85,11 @@ class VectorField:
         return parts
 
     def place(self, unit: int, name: str) -> slice:
-        """Where a parameter of a unit lies in theta."""
+        """Where the parameter `name` of a unit (its index) lies in theta."""
         return next(p for i, n, p, _ in self.slices() if i == unit and n == name)
 
     def rates(self, theta: Tensor) -> Callable[[Tensor], Tensor]:
-        """The function x [members, batch, states] -> dx/dt for these parameters."""
+        """The function x [members, batch, states] -> dx/dt for parameters theta [members, P]."""
         chain = [u.bound(p) for u, p in zip(self.units, self.unpack(theta), strict=True)]
 
         def dx_dt(x: Tensor) -> Tensor:
@@ -111,6 +117,7 @@ class VectorField:
         """The function x -> (f, df/dx, df/dtheta in some columns) for these parameters.
 
         Args:
+            theta: parameters [members, P].
             columns: which parameters of each member, [members, F] (default: all P).
 
         Returns:
@@ -172,21 +179,21 @@ class VectorField:
         return by_columns
 
     def select(self, index: Tensor | Sequence[int]) -> VectorField:
-        """The members at `index`, in that order (repeats allowed)."""
+        """The members at `index` [any number], in that order (repeats allowed)."""
         index = torch.as_tensor(index)
         return dataclasses.replace(self, theta=self.theta[index], free=self.free[index])
 
     def replace(self, theta: Tensor, free: Tensor | None = None) -> VectorField:
-        """The same chain with other parameters."""
+        """The same chain with other parameters theta [members, P] and, if given, other `free`."""
         return dataclasses.replace(self, theta=theta, free=self.free if free is None else free)
 
     def arrays(self, member: int) -> list[dict[str, NDArray[np.float64]]]:
-        """One member's parameters as arrays, a dictionary a unit."""
+        """One member's parameters as arrays [*shape], a dictionary a unit."""
         parts = self.unpack(self.theta[member : member + 1].detach())
         return [{k: v[0].cpu().numpy().copy() for k, v in p.items()} for p in parts]
 
     def symbolic(self, member: int, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr]:
-        """The right-hand sides of one member, exact for its weights."""
+        """The right-hand sides of one member over `symbols` [states], exact for its weights."""
         x: list[sympy.Expr] = list(symbols)
         for unit, p in zip(self.units, self.arrays(member), strict=True):
             x = unit.symbolic(p, x)

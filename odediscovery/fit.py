@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from odediscovery.field import VectorField
+from odediscovery.memory import keep_freed_memory
 from odediscovery.monitor import Monitor
 from odediscovery.optimise import FirstOrder, Loss, lbfgs
 from odediscovery.windows import Windows
@@ -71,6 +72,7 @@ def train(
         l1: final weight of the L1 norm.
         keep: how many members LBFGS goes on with, those with the smallest penalised loss.
     """
+    keep_freed_memory()
     loss = penalised(field, windows, l1)
     monitor.stage("Adam", steps)
     theta = FirstOrder(steps, rate).run(loss, field.theta, field.free, monitor)

@@ -270,9 +270,14 @@ def separately(
         found.append(law)
         found_terms = [terms_of(fit, laws[0]) for laws in singles]
         choices = [functools.reduce(Terms.and_also, found_terms, own) for own in grids]
-        if fit.exact(law) and law.used.sum(axis=1).max() <= PLAIN:
+        if plain(fit, law):
             break
     return fit, found[::-1]
+
+
+def plain(fit: Fit, law: Model) -> bool:
+    """Whether a law leaves nothing and has few terms in every equation."""
+    return fit.exact(law) and bool(law.used.sum(axis=1).max() <= PLAIN)
 
 
 def on_path(fit: Fit, path: Path, grid: Terms) -> Fit:
@@ -343,5 +348,7 @@ def grow(
         path = starts[0].path if starts else problem.interpolated()
         levels = climb(fit, path, grids[0], max_monomials, beam, monitor)
         starts += [fit.settled(m) for level in levels[-2:] for m in level]
-    found = [m for start in starts[:1] for m in descent(fit, start, monitor, settle=True)]
+    # Of a law that is plain, pruning on the differential equations tells what may go.
+    rich = [m for m in starts[:1] if not plain(fit, m)]
+    found = [m for start in rich for m in descent(fit, start, monitor, settle=True)]
     return tuple(fit.law(m) for m in best_of_each(fit, found + starts)[:LISTED])

@@ -80,7 +80,7 @@ def revealed(series: TimeSeries, hidden: Sequence[str], known: Knowledge) -> Tim
     return series
 
 
-def widely_prepared(series: TimeSeries, known: Knowledge) -> Prepared:
+def widely_prepared(series: TimeSeries, known: Knowledge, *, smoothing: bool = True) -> Prepared:
     """`prepare` of the measured states, beside which the others stand without samples.
 
     An unmeasured state is divided by what a conserved sum lets it reach, or else by the largest
@@ -88,12 +88,12 @@ def widely_prepared(series: TimeSeries, known: Knowledge) -> Prepared:
     """
     seen = measured(series)
     if seen.all():
-        return prepare(series)
+        return prepare(series, smoothing=smoothing)
     narrow = dataclasses.replace(
         series, states=tuple(np.array(series.states)[seen].tolist()),
         trajectories=tuple(_columns(t, seen) for t in series.trajectories),
     )  # fmt: skip
-    p = prepare(narrow)
+    p = prepare(narrow, smoothing=smoothing)
     scale = np.full(series.n_states, p.scale.state.max())
     scale[seen] = p.scale.state
     for one in known.conserved:

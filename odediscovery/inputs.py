@@ -86,12 +86,21 @@ def load_driven(
     """`load_csv` of a table with inputs; these need not be named among the states.
 
     Args:
-        path, time, group, sigma, noise: as in `load_csv`.
-        linear, held: as in `with_inputs`.
+        path: the table, as in `load_csv`.
+        linear: columns that change steadily between samples, as in `with_inputs`.
+        held: columns that keep each value until the next sample.
+        time: column of the times; by default the one called t or time, else the first.
         states: columns of the states; by default all other columns of numbers.
+        group: column whose values tell the trajectories apart.
+        sigma: column of standard deviations by state, in the unit of the state.
+        noise: standard deviation of all values of a state, by its name, in its unit.
 
     Raises:
         InputError: as in `load_csv` and `with_inputs`, or an input that is also something else.
+
+    >>> doses = load_driven("data/theoph.csv", held=["weight_kg"], states=["conc"], group="subject")
+    >>> doses.states, doses.inputs
+    (('conc',), ('weight_kg',))
     """
     names = [*linear, *held]
     if not names:

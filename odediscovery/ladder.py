@@ -30,6 +30,8 @@ from odediscovery.stability import runs_away
 SETTLED = 1e-8
 # An exponent nearer than this to a whole number, and not at it, is a sign of another law.
 NEARLY, AT = 0.02, 1e-4
+# States up to which richer families are looked through: their terms grow with the square of them.
+MOST_STATES = 10
 # Terms that are this much larger than their sum cancel; more terms than these are no law.
 CANCEL, TERMS = 30.0, 3
 # Runge-Kutta steps over one sample interval.
@@ -85,7 +87,7 @@ def climb(p: Prepared, powers: list[PowerSum], monitor: Monitor) -> Iterator[lis
         powers: laws of the first family, the best first.
     """
     best = powers[0] if powers else None
-    for family in FAMILIES[1:]:
+    for family in FAMILIES[1:] if (~p.constant).sum() <= MOST_STATES else ():
         doubt = ~p.constant if best is None else doubtful(best, p)
         if not doubt.any() or monitor.stopping():
             return

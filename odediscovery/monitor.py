@@ -17,6 +17,8 @@ class Monitor:
 
     Args:
         max_seconds: wall-clock limit in seconds, or None for none.
+        started: when the work began, by `time.monotonic`.
+        log: what `note` was told, in order.
 
     >>> monitor = Monitor(max_seconds=60)
     >>> monitor.stopping() is None
@@ -48,11 +50,11 @@ class Monitor:
         return None
 
     def stage(self, name: str, steps: int) -> None:
-        """A stage begins that will take about `steps` steps."""
+        """The stage called `name` begins, which will take about `steps` steps."""
 
     def step(self, done: int, loss: float | None = None) -> None:
         """`done` steps of the stage are over; `loss` is the best so far, dimensionless."""
 
     def note(self, **fields: object) -> None:
-        """Something worth keeping in the log (one JSON line), never needed for the result."""
+        """`fields` worth keeping in the log (one JSON line), never needed for the result."""
         self.log.append({"seconds": round(self.seconds(), 3), **fields})

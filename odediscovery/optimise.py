@@ -237,22 +237,44 @@ def _normal_equations(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Sum of squares, J^T J and J^T r over the free unknowns (unit rows for the others)."""
     r, jac = problem.linearised(unknowns, free)
-    jac = jac.masked_fill(~free[:, None, :], 0.0)
+    # Where most unknowns are held, products of their columns would be most of the work.
+    columns = compact(free)
+    kept = free.gather(1, columns)
+    jac = jac.gather(2, columns[:, None].expand(-1, jac.shape[1], -1))
+    jac = jac.masked_fill(~kept[:, None, :], 0.0)
     bad = ~(r.isfinite().all(dim=1) & jac.isfinite().all(dim=(1, 2)))
     r, jac = r.masked_fill(bad[:, None], 0.0), jac.masked_fill(bad[:, None, None], 0.0)
-    normal = jac.transpose(1, 2) @ jac + torch.diag_embed((~free).to(jac))
     total = r.square().sum(dim=1).masked_fill(bad, torch.inf)
-    return total, normal, (jac.transpose(1, 2) @ r[..., None])[..., 0]
+    small = jac.transpose(1, 2) @ torch.cat([jac, r[..., None]], dim=2)
+    normal, gradient = torch.diag_embed((~free).to(jac)), torch.zeros_like(unknowns)
+    member = torch.arange(len(free))[:, None, None]
+    normal[member, columns[:, :, None], columns[:, None, :]] += small[..., :-1]
+    gradient[member[..., 0], columns] = small[..., -1]
+    return total, normal, gradient
+
+
+def compact(free: Tensor) -> Tensor:
+    """Places of the free parameters of each member, [members, F]; F is the most of any."""
+    most = max(int(free.sum(dim=1).max()), 1) if len(free) else 1
+    return (~free).to(torch.uint8).argsort(dim=1, stable=True)[:, :most]
+
+
+def within(matrix: Tensor, columns: Tensor) -> Tensor:
+    """Rows and columns of [members, U, U] at some places [members, F] of each: [members, F, F]."""
+    member = torch.arange(len(columns))[:, None, None]
+    return matrix[member, columns[:, :, None], columns[:, None, :]]
 
 
 def _damped_step(normal: Tensor, gradient: Tensor, damping: Tensor, free: Tensor) -> Tensor:
-    diagonal = normal.diagonal(dim1=1, dim2=2)
+    columns = compact(free)
+    h, g = within(normal, columns), gradient.gather(1, columns)
+    diagonal = h.diagonal(dim1=1, dim2=2)
     # A column that is (nearly) zero must not turn a tiny gradient into a huge step.
     least = 1e-12 * diagonal.amax(dim=1, keepdim=True)
     scale = torch.maximum(diagonal, least).rsqrt()
-    h = normal * scale[:, :, None] * scale[:, None, :]
+    h = h * scale[:, :, None] * scale[:, None, :]
     h = h + torch.diag_embed(damping[:, None] + 1e-14 + torch.zeros_like(diagonal))
     factor, info = torch.linalg.cholesky_ex(h)
-    step = -torch.cholesky_solve((gradient * scale)[..., None], factor)[..., 0] * scale
-    step = torch.where((info == 0)[:, None], step, -gradient * scale * scale)
-    return step.masked_fill(~free, 0.0)
+    step = -torch.cholesky_solve((g * scale)[..., None], factor)[..., 0] * scale
+    step = torch.where((info == 0)[:, None], step, -g * scale * scale)
+    return torch.zeros_like(gradient).scatter(1, columns, step).masked_fill(~free, 0.0)

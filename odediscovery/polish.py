@@ -23,12 +23,22 @@ from scipy.optimize import least_squares
 
 from odediscovery.cost import Free, all_free, count
 from odediscovery.covariance import Covariance
-from odediscovery.powersum import TINY, Array, Mask, PowerSum, expanded, power_slopes
+from odediscovery.powersum import (
+    TINY,
+    Array,
+    Mask,
+    PowerSum,
+    expanded,
+    power_slopes,
+    vector_field,
+)
 from odediscovery.series import TimeSeries, Trajectory
 from odediscovery.signals import drifts
 from odediscovery.solutions import RTOL, integrate, residual_squares, tolerance
 from odediscovery.starts import Starts, Sums
 
+# Steps of all intervals whose sensitivities are computed side by side.
+TOGETHER = 2000
 # Beyond this a sensitivity cannot be squared any more, and no step follows from it.
 WILD = 1e100
 # Relative error of an interval's end up to which its sensitivities are good enough to step by.
@@ -175,21 +185,46 @@ class Model:
     def _runge_kutta(
         self, law: PowerSum, x: Array, duration: Array, drift: Array, steps: int, spread: float
     ) -> tuple[Array, Array]:
+        """States [B, n] and [Phi, Theta] [B, n, n + constants] at the ends of intervals from x.
+
+        The states step by step, then the sensitivities of many steps side by side from them.
+        """
         tau = np.linspace(0.0, 1.0, steps + 1)
         grid = tau if spread == 0.0 else np.expm1(spread * tau) / np.expm1(spread)
+        lengths = np.diff(grid)[:, None] * duration
+        rates, path = vector_field(law), np.empty((steps + 1, *x.shape))
+        path[0] = x
         s = np.zeros((len(x), self.n, self.n + self.n_constants))
         s[:, :, : self.n] = np.diag(self.own)
         with np.errstate(all="ignore"):
-            for step in np.diff(grid):
-                h = step * duration
-                hx, hs = h[:, None], h[:, None, None]
-                k1, l1 = self._variational(law, x, s, drift)
-                k2, l2 = self._variational(law, x + hx * k1 / 2, s + hs * l1 / 2, drift)
-                k3, l3 = self._variational(law, x + hx * k2 / 2, s + hs * l2 / 2, drift)
-                k4, l4 = self._variational(law, x + hx * k3, s + hs * l3, drift)
-                x = x + hx * (k1 + 2 * k2 + 2 * k3 + k4) / 6
-                s = s + hs * (l1 + 2 * l2 + 2 * l3 + l4) / 6
-        return x, s
+            for j, h in enumerate(lengths[:, :, None]):
+                x = path[j]
+                k1 = rates(0.0, x) + drift
+                k2 = rates(0.0, x + h * k1 / 2) + drift
+                k3 = rates(0.0, x + h * k2 / 2) + drift
+                k4 = rates(0.0, x + h * k3) + drift
+                path[j + 1] = x + h * (k1 + 2 * k2 + 2 * k3 + k4) / 6
+            most = max(TOGETHER // len(x), 1)
+            for first in range(0, steps, most):
+                for own in self._steps(law, path[first:-1][:most], lengths[first:][:most], drift):
+                    carried = own[:, :, : self.n] @ s
+                    carried[:, :, self.n :] += own[:, :, self.n :]
+                    s = carried
+        return path[-1], s
+
+    def _steps(self, law: PowerSum, x: Array, h: Array, drift: Array) -> Array:
+        """[Phi, Theta] of single Runge-Kutta steps, [steps, B, n, n + constants]."""
+        shape, x, h = x.shape, x.reshape(-1, self.n), h.ravel()
+        drift = np.broadcast_to(drift, shape).reshape(x.shape)
+        s = np.zeros((len(x), self.n, self.n + self.n_constants))
+        s[:, :, : self.n] = np.diag(self.own)
+        hx, hs = h[:, None], h[:, None, None]
+        k1, l1 = self._variational(law, x, s, drift)
+        k2, l2 = self._variational(law, x + hx * k1 / 2, s + hs * l1 / 2, drift)
+        k3, l3 = self._variational(law, x + hx * k2 / 2, s + hs * l2 / 2, drift)
+        _, l4 = self._variational(law, x + hx * k3, s + hs * l3, drift)
+        s = s + hs * (l1 + 2 * l2 + 2 * l3 + l4) / 6
+        return s.reshape(*shape[:2], *s.shape[1:])
 
     def _variational(self, law: PowerSum, x: Array, s: Array,
                      drift: Array) -> tuple[Array, Array]:  # fmt: skip

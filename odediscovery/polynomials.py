@@ -14,6 +14,7 @@ Source: weak-form SINDy; Schaeffer and McCalla, Sparse model selection via integ
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 from scipy.interpolate import CubicSpline
@@ -39,15 +40,14 @@ def polynomials(p: Prepared) -> list[PowerSum]:
     n = p.data.n_states
     laws: dict[bytes, PowerSum] = {}
     for degree in DEGREES:
-        powers = [w for w in itertools.product(range(degree + 1), repeat=n) if sum(w) <= degree]
-        if degree > 1 and n * len(powers) > LIBRARY:
+        if degree > 1 and n * math.comb(n + degree, degree) > LIBRARY:
             continue
-        exponents = np.array(powers, dtype=float)
+        exponents = _products(n, degree)
         columns, increments = _integral_form(p, exponents)
         increments = increments - _of_known(p)
         allowed = _allowed(p, exponents)
         for factor in PENALTIES:
-            if factor == 0.0 and n * len(powers) > WHOLE:
+            if factor == 0.0 and n * len(exponents) > WHOLE:
                 continue
             worth = factor * price(n, increments.size)
             a = np.zeros((n, len(exponents)))
@@ -56,6 +56,13 @@ def polynomials(p: Prepared) -> list[PowerSum]:
             law = PowerSum(a, exponents).merged()
             laws.setdefault(law.exponents.tobytes() + (law.coefficients != 0).tobytes(), law)
     return [law for law in laws.values() if law.n_monomials]
+
+
+def _products(n: int, degree: int) -> Array:
+    """Exponents of all products of n states up to a degree, [products, states]."""
+    factors = itertools.combinations_with_replacement(range(n + 1), degree)
+    rows = sorted(np.bincount(group, minlength=n + 1)[1:].tolist() for group in factors)
+    return np.array(rows, dtype=float)
 
 
 def _allowed(p: Prepared, exponents: Array) -> Mask:
@@ -85,10 +92,9 @@ def _of_known(p: Prepared) -> Array:
 def library_law(p: Prepared, degree: int) -> PowerSum | None:
     """All products up to a degree in every equation, by least squares; None if there are many."""
     n = p.data.n_states
-    powers = [w for w in itertools.product(range(degree + 1), repeat=n) if sum(w) <= degree]
-    if n * len(powers) > LARGEST:
+    if n * math.comb(n + degree, degree) > LARGEST:
         return None
-    exponents = np.array(powers, dtype=float)
+    exponents = _products(n, degree)
     columns, increments = _integral_form(p, exponents)
     # Over a long gap interpolation tells little.
     gaps = np.concatenate([np.diff(t.time) for t in p.smooth.trajectories if len(t.time) >= 3])

@@ -93,12 +93,12 @@ class PowerSum:
 
     @property
     def constants(self) -> tuple[Array, Array, Array, Array]:
-        """A, W, and the same of the inner sums; 0 where there is no constant."""
+        """A [states, monomials], W [monomials, inputs], and B, V of the inner sums; 0 for none."""
         inner = NO_SUMS if self.inputs is None else self.inputs.sums
         return self.coefficients, self.exponents, inner.weights, inner.exponents
 
     def with_constants(self, a: Array, w: Array, b: Array, v: Array) -> PowerSum:
-        """The same law with other values in `constants`."""
+        """The same law with other `constants` a, w, b, v [as these]."""
         inputs = self.inputs and dataclasses.replace(self.inputs, sums=Sums(b, v))
         return PowerSum(a, w, inputs, self.mix)
 
@@ -141,7 +141,7 @@ class PowerSum:
         return PowerSum(a, self.exponents.copy(), inputs, mix)
 
     def unscaled(self, scale: Array, time_scale: float) -> PowerSum:
-        """Inverse of `rescaled`."""
+        """Inverse of `rescaled`, for the same `scale` [states] and `time_scale`."""
         return self.rescaled(1.0 / scale, 1.0 / time_scale)
 
     def merged(self, tolerance: float = 1e-9) -> PowerSum:
@@ -358,18 +358,18 @@ def _least_bases(exponents: Array) -> Array:
 
 
 def vector_field(law: PowerSum) -> Callable[[float, Array], Array]:
-    """The function (t, x) -> dx/dt of one state [states] for solvers that call it often.
+    """The function (t, x) -> dx/dt of states [..., states] for solvers that call it often.
 
     What depends on the constants alone is computed once; floating point warnings are the
     caller's concern.
     """
     if law.inputs is not None:
         return lambda t, x: law.rates(x)
-    w, a, least = law.exponents, expanded(law).coefficients, _least_bases(law.exponents)
+    w, a, least = law.exponents, expanded(law).coefficients.T, _least_bases(law.exponents)
     times, maximum = np.multiply.reduce, np.maximum
 
     def dx_dt(t: float, x: Array) -> Array:
-        rates: Array = a @ times(maximum(x, least) ** w, axis=1)
+        rates: Array = times(maximum(x[..., None, :], least) ** w, axis=-1) @ a
         return rates
 
     return dx_dt

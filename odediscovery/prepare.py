@@ -18,7 +18,7 @@ from scipy.signal import find_peaks
 from odediscovery.errors import InputError
 from odediscovery.knowledge import Knowledge
 from odediscovery.powersum import Array, PowerSum
-from odediscovery.series import Scale, TimeSeries
+from odediscovery.series import Scale, TimeSeries, Trajectory
 from odediscovery.smoothing import NOISY, estimate_noise, relative_noise, smooth
 
 # Size of numbers that can still be multiplied a few times.
@@ -39,8 +39,9 @@ PROMINENT = 0.2
 ALONG, ACROSS = 1.2, 20.0
 # Standard deviation of a state, as a share of its mean, up to which its powers are straight lines.
 FLAT = 0.01
-# Relative accuracy of the solvers that judge; nothing below it is evidence.
-INTEGRATION = 1e-8
+# Relative accuracy of the solvers that judge; nothing below it is evidence. Their errors are alike
+# from sample to sample: more samples than these do not average them out.
+INTEGRATION, INDEPENDENT = 1e-8, 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,8 +245,12 @@ def _contradictions(series: TimeSeries, given: Array, looks: Array) -> tuple[str
     return tuple(messages)
 
 
-def prepare(series: TimeSeries) -> Prepared:
-    """The series made dimensionless, with its noise, signs and resolution."""
+def prepare(series: TimeSeries, *, smoothing: bool = True) -> Prepared:
+    """The series made dimensionless, with its noise, signs and resolution.
+
+    Args:
+        smoothing: else `smooth` is the data, straight lines over gaps: enough to judge a law.
+    """
     _check_sizes(series)
     scale = Scale.of(series)
     data = scale.apply(series)
@@ -268,12 +273,35 @@ def prepare(series: TimeSeries) -> Prepared:
     rounding = np.array([resolution(column) for column in pooled(series).T]) / scale.state
     spread = np.nanmax(values, axis=0) - np.nanmin(values, axis=0)
     constant = series.driven | (spread <= np.maximum(1e-12, rounding * 1e-6))
-    floor = np.maximum(rounding / np.sqrt(12.0), INTEGRATION)
+    floor = np.maximum(rounding / np.sqrt(12.0),
+                       INTEGRATION * np.sqrt(max(len(values) / INDEPENDENT, 1.0)))  # fmt: skip
     explained = np.maximum(4.0 * noise * np.concatenate(shape), floor)
     nonnegative = np.nanmin(values + explained, axis=0) >= 0.0
-    smoothed = smooth(data, noise, nonnegative, shape)
+    smoothed = smooth(data, noise, nonnegative, shape) if smoothing else _interpolated(data)
     return Prepared(data, smoothed, scale, noise, floor, nonnegative, constant, shape,
-                    messages=_contradictions(series, given, looks))  # fmt: skip
+                    messages=(*_contradictions(series, given, looks),
+                              *_negative(series, ~constant & ~series.driven)))  # fmt: skip
+
+
+def _interpolated(data: TimeSeries) -> TimeSeries:
+    """Straight lines over missing values."""
+
+    def whole(t: Trajectory) -> Trajectory:
+        columns = []
+        for y in t.values.T:
+            seen = np.isfinite(y)
+            columns.append(np.interp(t.time, t.time[seen], y[seen]) if seen.any() else y)
+        return dataclasses.replace(t, values=np.stack(columns, axis=1))
+
+    return dataclasses.replace(data, trajectories=tuple(map(whole, data.trajectories)))
+
+
+def _negative(series: TimeSeries, changing: NDArray[np.bool_]) -> list[str]:
+    """What is lost where a state is below 0 throughout, one sentence a state."""
+    below = changing & (np.nanmax(pooled(series), axis=0) <= 0.0)
+    note = ("is negative throughout, so that its powers are whole numbers: to find real ones, "
+            "give a column of its values times -1")  # fmt: skip
+    return [f"{series.states[i]} {note}" for i in np.flatnonzero(below)]
 
 
 def _check_sizes(series: TimeSeries) -> None:

@@ -167,7 +167,7 @@ def _rows(
     rows = []
     for a, error in list(zip(law.coefficients, a_error, strict=True))[: len(equations.states)]:
         terms = []
-        for j in sorted(np.flatnonzero(a), key=lambda j: _order(a[j], law.exponents[j])):
+        for j in sorted(np.flatnonzero(a), key=lambda j: order(a[j], law.exponents[j])):
             written = shown(constant(abs(float(a[j])), float(error[j]), digits))
             factors = [] if written == "1" and monomials[j] else [written]
             terms.append((bool(a[j] < 0), times.join([*factors, *monomials[j]])))
@@ -175,7 +175,8 @@ def _rows(
     return rows
 
 
-def _order(coefficient: float, powers: Iterable[float]) -> tuple[bool, float, tuple[float, ...]]:
+def order(coefficient: float, powers: Iterable[float]) -> tuple[bool, float, tuple[float, ...]]:
+    """The place of a term in its equation: gains first, then by the sum of its exponents."""
     # Rounded, so that fitted exponents of 0.9998 and 1.0001 do not change places.
     near = tuple(round(-float(p), 2) for p in powers)
     return coefficient < 0, round(-sum(near), 1), near
@@ -204,7 +205,7 @@ def _extended_rows(
     def sums(values: Array, error: Array, powers: Array, products: list[list[str]],
              first: list[tuple[bool, str]]) -> str:  # fmt: skip
         terms = []
-        for j in sorted(np.flatnonzero(values), key=lambda j: _order(float(values[j]), powers[j])):
+        for j in sorted(np.flatnonzero(values), key=lambda j: order(float(values[j]), powers[j])):
             written = constant(abs(float(values[j])), float(error[j]), digits)
             above = [f for f in products[j] if not f.startswith("/")]
             above = above if written == "1" and above else [written, *above]

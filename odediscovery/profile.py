@@ -49,7 +49,11 @@ class Profile:
 
     Args:
         value: where the likelihood is largest.
-        low, high: ends of the interval; -inf or inf where the data set none.
+        low: lower end of the interval; -inf where the data set none.
+        high: upper end; inf where the data set none.
+
+    >>> Profile(0.5, 0.4, math.inf).low
+    0.4
     """
 
     value: float
@@ -83,12 +87,19 @@ def profile(found: Discovery, kind: str, monomial: int, of: str) -> Profile:
         found: a result of the default recipe.
         kind: "coefficient" or "exponent".
         monomial: index of the monomial, as in `terms` of `result.json`.
-        of: for a coefficient the state whose equation it stands in, for an exponent the state that
-            or input it is of.
+        of: the state whose equation a coefficient stands in; the state or input that an exponent
+            belongs to.
 
     Raises:
         InputError: no such constant, one that was not fitted, or trajectories that could only be
             followed in pieces.
+
+    >>> from odediscovery import Equations, fit_constants, simulate_system
+    >>> form = Equations.parse(["N"], {"N": "0.4*N - 0.004*N**2"})
+    >>> found = fit_constants(simulate_system("logistic", noise=0.05), form, exponents=False)
+    >>> growth = profile(found, "coefficient", 0, "N")
+    >>> growth.low < 0.4 < growth.high
+    True
     """
     estimates = checked_estimates(found)
     which, place = _place(found, estimates, kind, monomial, of)

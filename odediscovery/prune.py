@@ -26,7 +26,13 @@ from torch import Tensor
 
 from odediscovery.field import VectorField
 from odediscovery.monitor import Monitor
-from odediscovery.optimise import LeastSquares, Residuals, levenberg_marquardt
+from odediscovery.optimise import (
+    LeastSquares,
+    Residuals,
+    compact,
+    levenberg_marquardt,
+    within,
+)
 
 # A gate nearer to 0 than this hides its input: the exponents behind it go with it.
 CLOSED_GATE = 0.02
@@ -282,18 +288,27 @@ def _remove(
 ) -> tuple[LeastSquares, Tensor]:  # fmt: skip
     """Each member without one more parameter, or without many at once where BIC approves."""
     members = len(free)
-    inverse = _inverse(fit.normal)
+    columns = compact(free)
+    inverse, values = _inverse(within(fit.normal, columns)), fit.unknowns.gather(1, columns)
     variance = inverse.diagonal(dim1=1, dim2=2).clamp_min(1e-300)
-    wald = (fit.unknowns.square() / variance)[:, :p].masked_fill(~free[:, :p], torch.inf)
+    loose = free.gather(1, columns)
+    removable = loose & (columns < p)
+    wald = (values.square() / variance).masked_fill(~removable, torch.inf)
     rank = wald.argsort(dim=1).argsort(dim=1)
     size = free[:, :p].sum(dim=1)
     bulk = torch.where(size > how.bulk_above, size // 6, 1)
     # Trial 0 removes the `bulk` smallest together, trials 1.. one parameter each.
-    removed = torch.zeros(members, 1 + how.trials, free.shape[1], dtype=torch.bool)
-    removed[:, 0, :p] = rank < bulk[:, None]
-    for trial in range(how.trials):
-        removed[:, 1 + trial, :p] = rank == torch.minimum(size - 1, torch.tensor(trial))[:, None]
-    start = _surgeon(fit.unknowns, inverse, removed, free)
+    turns = [torch.minimum(size - 1, torch.tensor(trial)) for trial in range(how.trials)]
+    removed = torch.stack([rank < bulk[:, None], *(rank == turn[:, None] for turn in turns)], dim=1)
+
+    def placed(trials: Tensor, whole: Tensor) -> Tensor:
+        """Trials [members, trials, F] among all unknowns [members, U]."""
+        wide = whole[:, None].expand(-1, trials.shape[1], -1)
+        return wide.scatter(2, columns[:, None].expand_as(trials), trials)
+
+    others = _surgeon(values, inverse, removed)
+    start = placed(torch.where(loose[:, None], others, values[:, None]), fit.unknowns)
+    removed = placed(removed, torch.zeros_like(free))
     # Where the linear estimate overshoots, begin at the old values instead.
     plain = fit.unknowns[:, None].expand_as(start).masked_fill(removed, 0.0).flatten(0, 1)
     start = start.flatten(0, 1)
@@ -312,8 +327,8 @@ def _remove(
     return fit, trial_free[pick]
 
 
-def _surgeon(unknowns: Tensor, inverse: Tensor, removed: Tensor, free: Tensor) -> Tensor:
-    """Linear estimate of the others when the `removed` unknowns [members, trials, U] become 0.
+def _surgeon(unknowns: Tensor, inverse: Tensor, removed: Tensor) -> Tensor:
+    """Linear estimate of the others when the `removed` unknowns [members, trials, F] become 0.
 
     theta - C_:R (C_RR)^-1 theta_R, written for all sets R at once by unit rows outside R.
     """
@@ -325,8 +340,8 @@ def _surgeon(unknowns: Tensor, inverse: Tensor, removed: Tensor, free: Tensor) -
     inside = inside + 1e-12 * torch.eye(inside.shape[-1], dtype=inside.dtype)
     target = (unknowns[:, None] * mask * scale)[..., None]
     solved = torch.linalg.solve(inside, target)[..., 0] * scale * mask
-    change: Tensor = (solved @ inverse).masked_fill(~free[:, None], 0.0)
-    return (unknowns[:, None] - change).masked_fill(removed, 0.0)
+    found: Tensor = unknowns[:, None] - solved @ inverse
+    return found.masked_fill(removed, 0.0)
 
 
 def _squares(problem: Residuals, unknowns: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ from odediscovery.equations import Equations
 from odediscovery.errors import FitError
 from odediscovery.field import VectorField
 from odediscovery.hager_zhang import lbfgs_to_first_rise
+from odediscovery.memory import keep_freed_memory
 from odediscovery.monitor import Monitor
 from odediscovery.optimise import FirstOrder, lbfgs
 from odediscovery.powersum import Array, PowerSum
@@ -182,6 +183,7 @@ def train(
     Args:
         l1: weight of the L1 norm of each member [members]; default: `settings.l1` for all.
     """
+    keep_freed_memory()
     weight = settings.l1 if l1 is None else l1
 
     def loss(theta: Tensor, progress: float) -> Tensor:

@@ -72,6 +72,10 @@ class FrontRow:
         r2: variance-weighted coefficient of determination of the same.
         criterion: information criterion, smaller is better.
         selected: True for the one row that is the answer.
+        initial_values: its own fitted starts [trajectories, states]; None where not kept.
+
+    >>> FrontRow(Equations.parse(["x"], {"x": "-x"}), 3, 0.1, 0.98, -70.0, True).complexity
+    3
     """
 
     equations: Equations
@@ -80,6 +84,7 @@ class FrontRow:
     r2: float
     criterion: float
     selected: bool
+    initial_values: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +97,8 @@ class Discovery:
         initial_values: fitted values at the first time of each trajectory
             [trajectories, states], in the data's units.
         front: the Pareto front, sorted by complexity.
-        mse, r2: of `equations`, as in `FrontRow`.
+        mse: of `equations`, as in `FrontRow`.
+        r2: of `equations`, as in `FrontRow`.
         r2_heldout: r2 on data that the fit did not see, or None.
         noise: estimated standard deviation of the noise of each state [states].
         outcome: "converged", "stopped" (Ctrl-C or time limit) or "poor-fit".
@@ -108,6 +114,11 @@ class Discovery:
         estimates: fitted constants and start values with their covariance, dimensionless, for
             bands and prediction intervals; None where it is not known.
         survival: how often each term came back in bootstrap fits, if they were asked for.
+
+    >>> from odediscovery import discover, settings_for, simulate_system
+    >>> found = discover(simulate_system("logistic"), settings_for(members=0))
+    >>> found.outcome, found.simulate(times=[0.0, 25.0]).round(3).tolist()
+    ('converged', [[2.0], [99.778]])
     """
 
     series: TimeSeries
@@ -130,7 +141,7 @@ class Discovery:
     survival: Survival | None = None
 
     def equations_text(self, digits: int = 4) -> str:
-        """The equations as lines of text with column names and error bars."""
+        """The equations as lines of text with error bars, other constants to `digits` digits."""
         return self.equations.pretty(digits)
 
     def starts_text(self) -> str:
@@ -217,7 +228,9 @@ class Discovery:
             "pareto": [
                 {"complexity": row.complexity, "mse": plain(row.mse), "r2": plain(row.r2),
                  "criterion": plain(row.criterion), "selected": row.selected,
-                 "equations": row.equations.texts()}
+                 "equations": row.equations.texts(),
+                 "initial_values": None if row.initial_values is None else
+                 [_by_state(equations.states, x) for x in row.initial_values]}
                 for row in self.front
             ],
             "settings": self.settings.as_dict(), "seed": self.settings.seed,
@@ -285,10 +298,8 @@ def read_document(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise InputError(f"{path} is no result of odediscovery: its format is not {FORMAT!r}")
     if document.get("version") != VERSION:
-        raise InputError(
-            f"{path} has version {document.get('version')!r}, this program reads {VERSION}; "
-            "fit the data again"
-        )
+        raise InputError(f"{path} has version {document.get('version')!r}, this program reads "
+                         f"{VERSION}; fit the data again")  # fmt: skip
     return document
 
 
@@ -309,61 +320,54 @@ def _series(document: Mapping[str, Any], path: Path) -> TimeSeries:
 
 def _from_document(document: Mapping[str, Any], folder: Path) -> Discovery:
     series = _series(document, folder / "data.csv")
-    states, time_name = series.states, series.time_name
-    parsed = dataclasses.replace(
-        _equations(document["equations"], states, time_name, series.inputs), units=series.units
-    )
+    states = series.states
+    parsed = dataclasses.replace(_equations(document["equations"], series), units=series.units)
     scores, heldout = document["scores"], document["scores"]["r2_heldout"]
     # Results of earlier versions have no intervals and no law of this kind.
     freedom = document.get("intervals", {}).get("degrees_of_freedom")
     if document["outcome"] not in OUTCOMES:
         raise InputError(f"outcome should be one of {', '.join(OUTCOMES)}")
     front = tuple(
-        FrontRow(_equations(row["equations"], states, time_name, series.inputs),
-                 int(row["complexity"]),
+        FrontRow(_equations(row["equations"], series), int(row["complexity"]),
                  number(row["mse"]), number(row["r2"]), number(row["criterion"]),
-                 bool(row["selected"]))
+                 bool(row["selected"]), _known_starts(row.get("initial_values"), series))
         for row in document["pareto"]
     )  # fmt: skip
     return Discovery(
         series=series,
         equations=with_law(with_errors(parsed, document["terms"], document["exponents"]),
                            document.get("law")),
-        initial_values=np.array(
-            [[number(row[state]) for state in states] for row in document["initial_values"]]
-        ).reshape(len(series.trajectories), len(states)),
+        initial_values=_starts(document["initial_values"], series),
         front=front,
-        mse=number(scores["mse"]),
-        r2=number(scores["r2"]),
+        mse=number(scores["mse"]), r2=number(scores["r2"]),
         r2_heldout=None if heldout is None else float(heldout),
         noise=np.array([number(document["noise"][state]) for state in states]),
-        outcome=document["outcome"],
-        messages=tuple(str(message) for message in document["messages"]),
-        settings=Settings(**document["settings"]).checked(),
-        seconds=number(document["seconds"]),
-        network=Network.from_file(folder / "model.npz"),
-        log=_read_log(folder / "log.jsonl"),
-        initial_value_errors=_start_errors(document.get("initial_value_errors"), states),
+        outcome=document["outcome"], messages=tuple(str(text) for text in document["messages"]),
+        settings=Settings(**document["settings"]).checked(), seconds=number(document["seconds"]),
+        network=Network.from_file(folder / "model.npz"), log=_read_log(folder / "log.jsonl"),
+        initial_value_errors=_known_starts(document.get("initial_value_errors"), series),
         estimates=Estimates.from_file(folder / "covariance.npz"),
         survival=Survival.from_record(document.get("bootstrap")),
         degrees_of_freedom=None if freedom is None else int(freedom),
     )  # fmt: skip
 
 
-def _equations(
-    texts: Mapping[str, Any], states: Sequence[str], time_name: str, inputs: Sequence[str]
-) -> Equations:
+def _equations(texts: Mapping[str, Any], series: TimeSeries) -> Equations:
+    states = series.states
     for state in states:
         if not isinstance(texts[state], str):
             raise InputError(f"the equation of {state!r} should be text")
-    return Equations.parse(states, {state: texts[state] for state in states}, time_name=time_name,
-                           inputs=inputs)  # fmt: skip
+    return Equations.parse(states, {state: texts[state] for state in states},
+                           time_name=series.time_name, inputs=series.inputs)  # fmt: skip
 
 
-def _start_errors(rows: Any, states: Sequence[str]) -> Array | None:
-    if rows is None:
-        return None
-    return np.array([[number(row[state]) for state in states] for row in rows])
+def _starts(rows: Any, series: TimeSeries) -> Array:
+    values = np.array([[number(row[state]) for state in series.states] for row in rows])
+    return values.reshape(len(series.trajectories), series.n_states)
+
+
+def _known_starts(rows: Any, series: TimeSeries) -> Array | None:
+    return None if rows is None else _starts(rows, series)
 
 
 def _names(value: Any) -> tuple[str, ...]:

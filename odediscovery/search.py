@@ -22,7 +22,7 @@ from odediscovery.extract import laws_of, members_of
 from odediscovery.field import VectorField
 from odediscovery.grow import QUICK, grow
 from odediscovery.judge import Candidate, ranked, score
-from odediscovery.ladder import SETTLED, climb, enough, interval_squares
+from odediscovery.ladder import SETTLED, climb, doubtful, enough, interval_squares
 from odediscovery.monitor import Monitor
 from odediscovery.optimise import levenberg_marquardt
 from odediscovery.polynomials import library_law, polynomials
@@ -69,11 +69,11 @@ def search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]
     if p.exact is not None:
         whole = bool((p.exact.exponents == np.round(p.exact.exponents)).all())
         candidates = prune_laws(p, [p.exact], Elimination(), monitor, whole=whole)
-        if settled(candidates):
+        if settled(candidates) and not doubtful(simplest(candidates, p).law, p).any():
             return candidates
     if settings.grow and p.complete and p.noisiness <= GROWABLE:
         # The estimate of small noise is no more than that: exact laws tell that there is none.
-        candidates = clean_search(p, settings, monitor)
+        candidates += clean_search(p, settings, monitor)
         if settled(candidates) or (p.clean and candidates and monitor.stopping()):
             return candidates
     if not p.clean:
@@ -92,17 +92,18 @@ def confirmed(p: Prepared, monitor: Monitor) -> Prepared:
 
     The noise of fast changes that are sampled coarsely cannot be estimated before a law is known,
     nor that of states whose inputs bend or jump at samples; there a law of real powers will do.
+    Where whole powers leave nothing of clean data, real ones would be hard to tell from them.
     """
-    if p.clean or not p.complete:
+    if not p.complete:
         return p
     taken = p.without_noise(None)
     for degree in (1, 2):
-        law = library_fit(p, degree, monitor)
-        if law is None or monitor.stopping():
+        law = library_fit(p, degree, monitor, near=NEAR if p.clean else np.inf)
+        if monitor.stopping():
             break
-        if interval_squares(law, taken)[~p.constant].max() < SETTLED:
+        if law is not None and interval_squares(law, taken)[~p.constant].max() < SETTLED:
             return p.without_noise(law)
-    if p.data.inputs and p.noisiness <= GROWABLE:
+    if p.data.inputs and not p.clean and p.noisiness <= GROWABLE:
         for law in grow(taken.data, taken.noise, integer=~taken.nonnegative | p.whole,
                         max_monomials=QUICK, monitor=monitor)[:1]:  # fmt: skip
             if interval_squares(law, taken)[~p.constant].max() < SETTLED:
@@ -110,11 +111,17 @@ def confirmed(p: Prepared, monitor: Monitor) -> Prepared:
     return p
 
 
-def library_fit(p: Prepared, degree: int, monitor: Monitor) -> PowerSum | None:
-    """All products up to a degree, fitted to the samples as they are, without smoothing."""
+def library_fit(
+    p: Prepared, degree: int, monitor: Monitor, near: float = np.inf
+) -> PowerSum | None:
+    """All products up to a degree, fitted to the samples as they are, without smoothing.
+
+    Args:
+        near: what regression may leave between samples, for the fit to be worth its time.
+    """
     taken = p.without_noise(None)
     law = library_law(taken, degree)
-    if law is None:
+    if law is None or interval_squares(law, taken)[~p.constant].max() > near:
         return None
     field = members_of([law], taken.nonnegative, whole=True)
     for accuracy in (ACCURACY, EXACT):
@@ -248,6 +255,8 @@ def clean_search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Cand
     candidates: list[Candidate] = []
     if powers and interval_squares(powers[0], p).max() < NEAR:
         candidates = prune_laws(p, powers, Elimination(), monitor)
+        # Pruning may have shown what a grown law only nearly is.
+        powers = [simplest(candidates, p).law] if candidates else powers
     for laws in climb(p, powers, monitor):
         candidates += [grown_candidate(law, p) for law in laws]
     return candidates
@@ -268,6 +277,11 @@ def _grown(p: Prepared, settings: Settings, monitor: Monitor, most: int) -> list
     laws = grow(p.data, p.noise, integer=~p.nonnegative | p.whole, max_monomials=most,
                 monitor=monitor)  # fmt: skip
     return [law for law in laws if law.n_monomials][:GROWN]
+
+
+def simplest(candidates: Sequence[Candidate], p: Prepared) -> Candidate:
+    """The best of clean data, where what is left is the error of integration."""
+    return min(candidates, key=lambda c: score(c, p.samples, SETTLED))
 
 
 def settled(candidates: Sequence[Candidate]) -> bool:

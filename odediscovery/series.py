@@ -42,6 +42,9 @@ class TimeSeries:
         units: unit of a state or of the time, by name, where known.
         messages: what the reader of the data should know, one sentence each.
         inputs: names of what acts on the system and is known, see `inputs`.
+
+    >>> load_csv("data/lynx_hare_1900_1920.csv").trajectories[0].values.shape
+    (21, 2)
     """
 
     states: tuple[str, ...]
@@ -243,6 +246,9 @@ def load_csv(
     Raises:
         InputError: the file or a name is wrong, or a library that reads it is missing; the
             message names the line (the header is line 1) and the column.
+
+    >>> load_csv("data/yeast_carlson_1913.csv").states
+    ('biomass',)
     """
     return _series_of(read_table(Path(path)), path, time, states, group, sigma, noise)
 
@@ -251,10 +257,16 @@ def write_csv(series: TimeSeries, path: str | os.PathLike[str]) -> None:
     """Write the series as a table that `load_csv` reads back to the same numbers.
 
     Several trajectories get a column of labels in front (see `group_column`), known standard
-    deviations columns behind (see `sigma_columns`). The file appears whole or not at all.
+    deviations columns behind (see `sigma_columns`). `path` appears whole or not at all.
 
     Raises:
         OSError: the file cannot be written.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     write_csv(load_csv("data/yeast_carlson_1913.csv"), f"{folder}/copy.csv")
+    ...     print(load_csv(f"{folder}/copy.csv").n_samples)
+    19
     """
     write_whole(Path(path), csv_text(series.to_frame()).encode())
 

@@ -23,7 +23,31 @@ def _option(default: Any, help_text: str) -> Any:
 
 @dataclass(frozen=True)
 class Settings:
-    """All options of `discover`; each field's help text stands in its metadata.
+    """All options of `discover`; the help text of the command stands in each field's metadata.
+
+    Args:
+        recipe: `default` (ours), `paper` (as the NPU paper prints its training) or `as-run` (as
+            its code ran).
+        seed: of all random numbers.
+        members: networks trained side by side from random starts; 0 leaves only grown laws.
+        hidden: hidden units of a network, an upper bound of its distinct monomials.
+        max_seconds: wall-clock limit in seconds, after which the best so far is the result; None
+            for no limit.
+        holdout: share of each trajectory's time kept back at its end, 0 to 0.9.
+        threads: processor threads; None for 1.
+        unit: power unit of the first layer, RealNPU, NPU or Dense; of published recipes only.
+        grow: whether laws found on the integral form compete.
+        l1: weight of the L1 norm of all parameters, dimensionless.
+        adam_steps: gradient steps before LBFGS.
+        learning_rate: largest learning rate of the gradient steps.
+        lbfgs_steps: most LBFGS iterations.
+        prune_long: whether noisy series are pruned on long windows.
+        known: right-hand sides, whole ("h' = -v") or in part ("v' = 9.81 + ?").
+        conserve: sums that stay constant ("S + I + R", "S + I + R = 763").
+        hidden_states: names of states without a column.
+        forbid: states that an equation may not have ("S: R").
+        bounds: range of the exponents that are not 0 ("0..2").
+        integer_exponents: whether all exponents are whole numbers.
 
     >>> Settings(members=4).members
     4
@@ -61,7 +85,11 @@ class Settings:
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def checked(self) -> Settings:
-        """These settings, or an `InputError` that names the option that is out of range."""
+        """These settings.
+
+        Raises:
+            InputError: an option is out of range, or does not go with another one.
+        """
         for name, (least, most) in LIMITS.items():
             value, option = getattr(self, name), name.replace("_", "-")
             if isinstance(least, int) and not isinstance(value, int):
@@ -124,7 +152,11 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
 
 
 def settings_for(recipe: str = "default", **options: Any) -> Settings:
-    """The settings of a recipe with some options replaced; options that are None stay.
+    """The settings of a recipe with some options replaced.
+
+    Args:
+        recipe: default, paper or as-run.
+        options: fields of `Settings` by name; those that are None stay as the recipe has them.
 
     Raises:
         InputError: unknown recipe or option, or a value out of range.

@@ -112,6 +112,10 @@ class Trajectory:
         sigma: standard deviations of the values [n, states], nan where unknown or missing; None
             if nothing is known of them.
         inputs: what acted on it at the same times, if anything.
+
+    >>> run = Trajectory(np.array([0.0, 1.0]), np.array([[2.0], [np.nan]]), "first")
+    >>> run.values.shape
+    (2, 1)
     """
 
     time: Array

@@ -47,17 +47,21 @@ class Starts:
 
     def values(self, q: Array) -> Array:
         """Start values [..., states] of q."""
-        x = np.where(self.nonnegative, np.maximum(q * q, LEAST_START), q)
+        x = self._unbound(q)
         for c, value in self.sums:
             x = np.where(c != 0, x * (value / (x @ c))[..., None], x)
         return x
 
     def slopes(self, q: Array) -> Array:
         """dx/dq of one trajectory's q [states] -> [states, states]."""
-        x = np.where(self.nonnegative, np.maximum(q * q, LEAST_START), q)
+        x = self._unbound(q)
         slopes: Array = np.diag(np.where(self.nonnegative, 2.0 * q, 1.0))
         for c, value in self.sums:
             whole = c @ x
             scaled = value / whole * (slopes - np.outer(x, c @ slopes) / whole)
             slopes = np.where((c != 0)[:, None], scaled, slopes)
         return slopes
+
+    def _unbound(self, q: Array) -> Array:
+        """Start values that no sum binds yet."""
+        return np.where(self.nonnegative, np.maximum(q * q, LEAST_START), q)

@@ -28,6 +28,11 @@ class Survival:
         same: share of them that lead to just the printed terms.
         others: terms that the printed equations lack, as (state, text, share), most frequent
             first.
+
+    >>> seen = Survival("residuals", 100, np.array([[1.0, 0.93]]), 0.93)
+    >>> print(seen.text(["N"], ["N", "N^2"]))
+    100 bootstrap fits (residuals drawn): 93% have just these terms
+      N': N 100%, N^2 93%
     """
 
     kind: str
@@ -47,7 +52,7 @@ class Survival:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any] | None) -> Survival | None:
-        """Inverse of `record`; None for none."""
+        """Inverse of `record()`; None for none."""
         if record is None:
             return None
         shares = [[np.nan if x is None else float(x) for x in row] for row in record["shares"]]
@@ -60,6 +65,7 @@ class Survival:
         """Lines for people: how often each term came back, and which others came.
 
         Args:
+            states: names of the states.
             monomials: what the law's monomials are called.
         """
         lines = [f"{self.draws} bootstrap fits ({self.kind} drawn): {self.same:.0%} have just "

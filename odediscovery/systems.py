@@ -34,6 +34,9 @@ class System:
         n_samples: equally spaced samples on `t_span`, ends included.
         units: of states and the time `t`, where the system has any.
         source: where the equations and values come from.
+
+    >>> get_system("torricelli").units
+    {'h': 'm', 't': 's'}
     """
 
     name: str
@@ -195,6 +198,9 @@ def get_system(name: str) -> System:
 
     Raises:
         InputError: there is none, with the nearest name.
+
+    >>> get_system("lotka-volterra").states
+    ('prey', 'predator')
     """
     if name not in SYSTEMS:
         raise unknown_name("system", name, SYSTEMS)

@@ -44,6 +44,10 @@ class Band:
         curve: the solution [times, states], nan from where it blows up on.
         confidence: half width of the interval of the curve itself [times, states].
         prediction: the same of a new measurement, whose noise is that of the residuals.
+
+    >>> ahead = Band(np.array([[5.0]]), np.array([[0.3]]), np.array([[0.5]]))
+    >>> ahead.low.tolist(), ahead.high.tolist()
+    ([[4.5]], [[5.5]])
     """
 
     curve: Array
@@ -77,6 +81,13 @@ def band(
 
     Raises:
         InputError: the covariance is not known, or times before the start.
+
+    >>> from odediscovery import Equations, fit_constants, simulate_system
+    >>> form = Equations.parse(["N"], {"N": "0.4*N - 0.004*N**2"})
+    >>> found = fit_constants(simulate_system("logistic", noise=0.05), form, exponents=False)
+    >>> ahead = band(found, times=[0.0, 10.0, 50.0])
+    >>> bool((ahead.prediction > ahead.confidence).all())
+    True
     """
     estimates = checked_estimates(found)
     run = found.series.trajectories[trajectory]

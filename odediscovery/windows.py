@@ -19,14 +19,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from odediscovery.adjoint import interval_ends
 from odediscovery.field import VectorField
+from odediscovery.optimise import compact
 from odediscovery.powersum import Array
 from odediscovery.series import TimeSeries, Trajectory
 from odediscovery.solve import (
     DEFAULT_GRID,
     GRIDS,
     Drive,
-    advance_by_grid,
     choose_grids,
     march,
     sensitivities,
@@ -71,13 +72,12 @@ class Windows:
 
     def predict(self, field: VectorField, theta: Tensor) -> Tensor:
         """States at the end of every interval, [members, B, L, n]."""
-        rates, ends = field.rates(theta), []
-        x = self.start.expand(theta.shape[0], *self.start.shape)
+        x, found = self.start.expand(theta.shape[0], *self.start.shape), []
         for j in range(self.size[1]):
             own = self.drive and self.drive.at((slice(None), j))
-            x = advance_by_grid(rates, x, self.duration[:, j], self.grid[:, j], own)
-            ends.append(x)
-        return torch.stack(ends, dim=2)
+            x = interval_ends(field, theta, x, self.duration[:, j], self.grid[:, j], own)
+            found.append(x)
+        return torch.stack(found, dim=2)
 
     def loss(self, field: VectorField, theta: Tensor) -> Tensor:
         """Mean squared weighted residual of every member, [members]."""
@@ -146,7 +146,9 @@ class LongResiduals:
     windows: Windows
     field: VectorField
     nonnegative: Tensor
-    _solved: list[tuple[Tensor, Tensor]] = dataclasses.field(default_factory=list, init=False)
+    _solved: list[tuple[dict[bytes, int], Tensor]] = dataclasses.field(
+        default_factory=list, init=False
+    )
 
     @property
     def n_starts(self) -> int:
@@ -200,14 +202,14 @@ class LongResiduals:
         Members that the last call solved too, accepted steps on their way to a Jacobian, are
         looked up.
         """
-        for solved, ends in self._solved:
-            same = (solved[:, None] == unknowns).all(dim=2)
-            if same.any(dim=0).all():
-                return ends[same.to(torch.uint8).argmax(dim=0)]
+        for places, ends in self._solved:
+            found = [places.get(row) for row in _rows(unknowns)]
+            if None not in found:
+                return ends[torch.tensor(found)]
         rates = self.field.rates(unknowns[:, : -self.n_starts])
         steps, last, drive = self._steps
         ends = march(rates, self.starts(unknowns), steps, drive)[:, :, last]
-        self._solved[:] = [(unknowns, ends)]
+        self._solved[:] = [({row: m for m, row in enumerate(_rows(unknowns))}, ends)]
         return ends
 
     def linearised(self, unknowns: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
@@ -243,10 +245,9 @@ class LongResiduals:
         return self._residuals(start, ends), torch.cat([of_theta, ordered[..., p:]], dim=2)
 
 
-def compact(free: Tensor) -> Tensor:
-    """Places of the free parameters of each member, [members, F]; F is the most of any."""
-    most = max(int(free.sum(dim=1).max()), 1) if len(free) else 1
-    return (~free).to(torch.uint8).argsort(dim=1, stable=True)[:, :most]
+def _rows(unknowns: Tensor) -> list[bytes]:
+    """Each member's unknowns as what a table is looked up by: pairs of members would be many."""
+    return [row.tobytes() for row in unknowns.detach().cpu().numpy()]
 
 
 def spread(jacobian: Tensor, columns: Tensor, count: int) -> Tensor:

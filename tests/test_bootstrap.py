@@ -12,6 +12,7 @@ import torch
 from networks import PREY, STARTS, series_of
 from test_uncertainty import fitted
 
+from odediscovery import bootstrap as module
 from odediscovery.bootstrap import bootstrap, richer, with_survival
 from odediscovery.drawn import DrawnResiduals
 from odediscovery.errors import FitError, InputError
@@ -24,6 +25,7 @@ from odediscovery.result import Discovery, FrontRow
 from odediscovery.series import TimeSeries
 from odediscovery.survival import Survival
 from odediscovery.windows import LongResiduals, cut
+from odediscovery.workers import Failure, Processes
 
 TIMES = [np.linspace(0.0, 15.0, 31)]
 # The true law and a constant that is not there.
@@ -50,6 +52,19 @@ def test_true_terms_survive_and_accidents_do_not() -> None:
     assert (doubtful.shares[:, :3][there] > 0.9).all()
     again = bootstrap(found_with(MORE), 24, seed=1)
     np.testing.assert_array_equal(again.shares, doubtful.shares)
+
+
+def test_any_number_of_processes_chooses_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PART", 4)
+    one, two = (bootstrap(found_with(MORE), 12, seed=1, jobs=jobs) for jobs in (1, 2))
+    np.testing.assert_array_equal(one.shares, two.shares)
+    assert one.same == two.same and one.others == two.others
+    lost = iter([(0, Failure("its process ended", 1.0))])
+    monkeypatch.setattr(Processes, "results", lambda *_, **__: lost)
+    with pytest.raises(FitError, match=r"a part of the bootstrap could not be done: its process"):
+        bootstrap(found_with(MORE), 12, seed=1, jobs=2)
+    with pytest.raises(InputError, match="--jobs must be at least 1, got 0"):
+        bootstrap(found_with(MORE), 12, jobs=0)
 
 
 def test_trajectories_can_be_drawn_where_there_are_enough() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from networks import LOGISTIC, PREY, STARTS, series_of, solved
+from networks import LOGISTIC, PREY, STARTS, growth, logistic, series_of, solved
 from scipy.optimize import curve_fit
 
 from odediscovery.conclusion import estimates, freedom, unscaled_errors
@@ -24,17 +24,6 @@ T = np.linspace(0.0, 12.0, 40)
 ONE = Scale(np.ones(1), 1.0)
 
 
-def logistic(t: Array, r: float, c: float, n0: float) -> Array:
-    """N' = r N - c N^2 from n0."""
-    k = r / c
-    return k / (1.0 + (k / n0 - 1.0) * np.exp(-r * t))
-
-
-def growth(sigma: float, seed: int = 0) -> TimeSeries:
-    noise = sigma * np.random.default_rng(seed).standard_normal(len(T))
-    return TimeSeries.from_arrays(T, logistic(T, 0.5, 0.5, 0.1) + noise)
-
-
 def coefficients_only(law: PowerSum) -> Free:
     free, nothing = all_free(law), none_free(law)
     return free[0], *nothing[1:]
@@ -49,7 +38,7 @@ def fitted(law: PowerSum, series: TimeSeries, initial: Array, free: Free, *, pos
 
 @pytest.mark.parametrize("positive", [True, False])
 def test_starts_and_constants_have_the_covariance_of_curve_fit(positive: bool) -> None:
-    series = growth(0.02)
+    series = growth(T, 0.02)
     values = series.trajectories[0].values[:, 0]
     _, expected = curve_fit(logistic, T, values, (0.5, 0.5, 0.1))
     found = fitted(LOGISTIC, series, np.array([[0.1]]), coefficients_only(LOGISTIC),
@@ -66,8 +55,8 @@ def test_constants_that_only_their_sum_is_seen_of_are_unknown() -> None:
     # x' = a x + b x - c x^2
     twice = PowerSum(np.array([[0.2, 0.3, -0.5]]), np.array([[1.0], [1.0], [2.0]]))
     free = coefficients_only(twice)
-    found = fitted(twice, growth(0.02), np.array([[0.1]]), free)
-    alone = fitted(LOGISTIC, growth(0.02), np.array([[0.1]]), coefficients_only(LOGISTIC))
+    found = fitted(twice, growth(T, 0.02), np.array([[0.1]]), free)
+    alone = fitted(LOGISTIC, growth(T, 0.02), np.array([[0.1]]), coefficients_only(LOGISTIC))
     # Where the search compares them with simple values they are far less than certain.
     assert (found.errors.coefficients[0, :2] > 100.0).all()
     told = unscaled_errors(found, ONE).coefficients[0]

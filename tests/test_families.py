@@ -12,7 +12,7 @@ import sympy
 import torch
 
 from odediscovery import discover, settings_for
-from odediscovery.candidates import Terms, powers_of, with_sums
+from odediscovery.candidates import MOST_PAIRS, MOST_TRIPLES, Terms, powers_of, with_sums
 from odediscovery.equations import Equations
 from odediscovery.extract import network_of
 from odediscovery.heatmaps import network_figure
@@ -128,6 +128,16 @@ def test_the_beam_finds_what_explains_nothing_alone() -> None:
     columns /= np.linalg.norm(columns, axis=0)
     y = 1.0 * columns[:, 2] - 0.999 * columns[:, 4] + 0.01 * columns[:, 7]
     assert best_subsets(columns, y, np.arange(12), 3, 1)[2] == [(2, 4, 7)]
+
+
+@pytest.mark.parametrize("states", [3, 9, 20])
+def test_candidates_stay_few_where_states_are_many(states: int) -> None:
+    changing = np.ones(states, dtype=bool)
+    rows = powers_of(~changing, changing)
+    assert len(rows) <= 1 + 7 * states + MOST_PAIRS + MOST_TRIPLES
+    pairs = {tuple(np.flatnonzero(row)) for row in rows if np.count_nonzero(row) == 2}
+    assert len(pairs) == states * (states - 1) // 2
+    assert bool(np.any(np.count_nonzero(rows, axis=1) == 3)) is (states < 10)
 
 
 def test_candidates_with_sums_stay_positive_on_the_path() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from faces import FSIR
-from networks import LOGISTIC, PREY, STARTS, series_of, solved
+from networks import LOGISTIC, PREY, STARTS, growth, logistic, series_of, solved
 from scipy.optimize import curve_fit
 
 from odediscovery.cost import Free, all_free
@@ -20,17 +20,6 @@ POSITIVE = np.array([True])
 NO_FLOOR = np.array([1e-10])
 
 
-def logistic(t: Array, r: float, c: float, n0: float) -> Array:
-    """N' = r N - c N^2 from n0."""
-    k = r / c
-    return k / (1.0 + (k / n0 - 1.0) * np.exp(-r * t))
-
-
-def growth(sigma: float, seed: int = 0) -> TimeSeries:
-    noise = sigma * np.random.default_rng(seed).standard_normal(len(T))
-    return TimeSeries.from_arrays(T, logistic(T, 0.5, 0.5, 0.1) + noise)
-
-
 def polished(series: TimeSeries, sigma: float, free: Free | None = None) -> Polished:
     near = PowerSum(LOGISTIC.coefficients * 1.1, LOGISTIC.exponents)
     return polish(near, series, np.array([[0.15]]), np.array([sigma]), floor=NO_FLOOR,
@@ -43,7 +32,7 @@ COEFFICIENTS = (np.array([[True, True]]), np.array([[False], [False]]), NONE, NO
 
 
 def test_clean_data_give_exact_constants() -> None:
-    found = polished(growth(0.0), 1e-4)
+    found = polished(growth(T, 0.0), 1e-4)
     np.testing.assert_allclose(found.law.coefficients, LOGISTIC.coefficients, rtol=1e-4)
     np.testing.assert_allclose(found.law.exponents, LOGISTIC.exponents, rtol=1e-4)
     np.testing.assert_allclose(found.initial, [[0.1]], rtol=1e-4)
@@ -51,7 +40,7 @@ def test_clean_data_give_exact_constants() -> None:
 
 
 def test_constants_and_errors_are_those_of_curve_fit() -> None:
-    series = growth(0.02)
+    series = growth(T, 0.02)
     best, covariance = curve_fit(logistic, T, series.trajectories[0].values[:, 0], (0.5, 0.5, 0.1))
     found = polished(series, 0.02, COEFFICIENTS)
     np.testing.assert_allclose(found.law.coefficients[0], [best[0], -best[1]], rtol=1e-4)
@@ -66,7 +55,7 @@ def test_constants_and_errors_are_those_of_curve_fit() -> None:
 
 def test_standard_errors_are_the_scatter_of_repeated_measurements() -> None:
     sigma = 5e-4
-    runs = [polished(growth(sigma, seed), sigma) for seed in range(30)]
+    runs = [polished(growth(T, sigma, seed), sigma) for seed in range(30)]
     values = np.array([[*run.law.coefficients[0], *run.law.exponents[:, 0]] for run in runs])
     errors = np.array([[*run.errors.coefficients[0], *run.errors.exponents[:, 0]] for run in runs])
     # Thirty draws know a standard deviation to about an eighth.
@@ -76,16 +65,16 @@ def test_standard_errors_are_the_scatter_of_repeated_measurements() -> None:
 
 
 def test_errors_scale_with_the_noise_and_not_with_the_weight_given() -> None:
-    series = growth(0.02)
+    series = growth(T, 0.02)
     one, other = polished(series, 0.02, COEFFICIENTS), polished(series, 2.0, COEFFICIENTS)
     np.testing.assert_allclose(one.errors.coefficients, other.errors.coefficients, rtol=1e-2)
-    half = polished(growth(0.01), 0.02, COEFFICIENTS)
+    half = polished(growth(T, 0.01), 0.02, COEFFICIENTS)
     ratio = one.errors.coefficients / half.errors.coefficients
     np.testing.assert_allclose(ratio, 2.0, rtol=0.05)
 
 
 def test_no_error_is_smaller_than_rounding_allows() -> None:
-    law, series = LOGISTIC, growth(0.0)
+    law, series = LOGISTIC, growth(T, 0.0)
     options = {"nonnegative": POSITIVE, "free": COEFFICIENTS}
     rough = polish(
         law, series, np.array([[0.1]]), np.array([1e-4]), floor=np.array([1e-3]), **options
@@ -140,7 +129,7 @@ def test_a_singular_start_is_no_obstacle() -> None:
 
 
 def test_it_never_makes_the_fit_worse() -> None:
-    series = growth(0.05)
+    series = growth(T, 0.05)
     before = residual_squares(LOGISTIC, series, np.array([[0.1]]))[0]
     after = polish(LOGISTIC, series, np.array([[0.1]]), np.array([0.05]), floor=NO_FLOOR,
                    nonnegative=POSITIVE)  # fmt: skip
@@ -149,7 +138,7 @@ def test_it_never_makes_the_fit_worse() -> None:
 
 def test_a_law_that_blows_up_is_said_to() -> None:
     explosive = PowerSum(np.array([[50.0]]), np.array([[3.0]]))
-    found = polish(explosive, growth(0.01), np.array([[1.0]]), np.array([0.01]), floor=NO_FLOOR,
+    found = polish(explosive, growth(T, 0.01), np.array([[1.0]]), np.array([0.01]), floor=NO_FLOOR,
                    nonnegative=POSITIVE)  # fmt: skip
     assert not found.finite
     assert found.law.coefficients.tolist() == [[50.0]] and found.law.exponents.tolist() == [[3.0]]

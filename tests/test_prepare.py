@@ -8,6 +8,7 @@ import pytest
 from odediscovery.errors import InputError
 from odediscovery.powersum import Array
 from odediscovery.prepare import (
+    INDEPENDENT,
     INTEGRATION,
     Prepared,
     pooled,
@@ -38,6 +39,11 @@ def test_noise_around_zero_is_no_sign() -> None:
 def test_even_a_little_below_zero_is_a_sign_without_noise() -> None:
     p = prepared(np.cos(0.3 * T) + 0.98, np.exp(-T) - 0.01)
     assert p.nonnegative.tolist() == [False, False]
+
+
+def test_states_below_zero_throughout_are_told_what_they_lose() -> None:
+    (note,) = prepared(-np.exp(-T), np.sin(T), np.full(len(T), -2.0)).messages
+    assert note.startswith("x0 is negative throughout") and "times -1" in note
 
 
 def test_everything_becomes_of_size_one() -> None:
@@ -103,7 +109,8 @@ def test_the_floor_is_rounding_or_integration() -> None:
     rounded = np.round(50.0 * np.exp(-0.3 * T), 1)
     p = prepared(rounded, np.exp(-0.3 * T))
     assert p.floor[0] == pytest.approx(0.1 / np.sqrt(12.0) / p.scale.state[0])
-    assert p.floor[1] == INTEGRATION
+    assert p.floor[1] == INTEGRATION * np.sqrt(len(T) / INDEPENDENT)
+    assert prepared(np.exp(-0.3 * T[:30]), time=T[:30]).floor[0] == INTEGRATION
 
 
 def test_several_trajectories_are_one_pool() -> None:

@@ -36,6 +36,8 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("NSR", {"scale": 0.3, "redundancy": 3}),
     ("Functions", {}), *(("Functions", {"functions": [(f, 1)]}) for f in ("cos", "exp", "log")),
 ]  # fmt: skip
+# A unit that is not named above is tested as it comes.
+VARIANTS += [(name, {}) for name in UNITS if name not in {listed for listed, _ in VARIANTS}]
 INPUTS, OUTPUTS, MEMBERS, BATCH = 3, 4, 2, 5
 
 

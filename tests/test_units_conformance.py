@@ -77,8 +77,8 @@ def test_value_and_gradient_are_finite_far_out_and_at_zero(variant: Variant) -> 
     y = unit.compute(p, x)
     # Weights up to 0.9 and three inputs up to 1e30: no exact value is beyond 1e90.
     assert y.isfinite().all()
-    for gradient in torch.autograd.grad(y.sum(), [x, *p.values()]):
-        assert gradient.isfinite().all()
+    for by, gradient in zip(["x", *p], torch.autograd.grad(y.sum(), [x, *p.values()]), strict=True):
+        assert gradient.isfinite().all(), f"the derivative by {by} is nan or inf at 0 or far out"
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=label)
@@ -230,7 +230,7 @@ def test_far_out_values_are_exact_and_derivatives_finite(variant: Variant) -> No
     fixed = {k: v.detach() for k, v in p.items()}
     pulled, grads = unit.pull(fixed, x.detach(), torch.ones_like(y.detach())[:, :, None])
     for told in (*torch.autograd.grad(y.sum(), [x, *p.values()]), pulled, *grads.values()):
-        assert told.isfinite().all()
+        assert told.isfinite().all(), "a derivative is nan or inf at 0 or far out"
     symbols = sympy.symbols("a b c")
     formulas = unit.symbolic({k: v[0].numpy() for k, v in fixed.items()}, symbols)
     step = {"Heaviside": lambda z, at_zero: 1 if z > 0 else at_zero}

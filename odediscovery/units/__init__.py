@@ -1,6 +1,6 @@
 """Arithmetic units: layers that a person can read. The only registry of them.
 
-A new unit is one file with `compute` and `symbolic`, and one line here; every test over the
+A new unit is one file with `compute` and `symbolic`, imported and named here; every test over the
 registry then finds it.
 """
 

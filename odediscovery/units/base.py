@@ -31,6 +31,11 @@ class AbstractUnit(nn.Module, ABC):
         outputs: number of output features.
         members: size of the leading axis of every parameter, independent networks side by side.
         generator: source of the random initial weights (default: seed 0).
+
+    >>> from odediscovery.units import UNITS
+    >>> unit = UNITS["RealNPU"](2, 3, members=4)
+    >>> unit(torch.ones(4, 5, 2, dtype=torch.float64)).shape
+    torch.Size([4, 5, 3])
     """
 
     def __init__(
@@ -58,20 +63,27 @@ class AbstractUnit(nn.Module, ABC):
 
     @abstractmethod
     def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        """Random initial values [members, *shape] of every parameter."""
+        """Random initial values [members, *shape] of every parameter, drawn from `generator`."""
 
     @abstractmethod
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
-        """The formula on tensors: x [members, batch, inputs] -> [members, batch, outputs]."""
+        """The formula on tensors: x [members, batch, inputs] -> [members, batch, outputs].
+
+        Args:
+            p: parameters [members, *shape] by name, of `shapes`.
+            x: inputs, dimensionless in a vector field.
+        """
 
     def bound(self, p: Tensors) -> Callable[[Tensor], Tensor]:
-        """`compute` for fixed parameters; a solve calls it thousands of times with the same."""
+        """`compute` for fixed parameters p [members, *shape]: a solve calls it thousands of times
+        with the same."""
         return lambda x: self.compute(p, x)
 
     def pull(self, p: Tensors, x: Tensor, cotangents: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Cotangents of the output pulled back, sample by sample: the chain rule of one unit.
 
         Args:
+            p: parameters [members, *shape] by name.
             x: inputs [members, batch, inputs].
             cotangents: [members, batch, K, outputs].
 
@@ -93,10 +105,16 @@ class AbstractUnit(nn.Module, ABC):
 
     @abstractmethod
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        """The same formula on sympy expressions, exact for the weights of one member."""
+        """The same formula on sympy expressions, exact for the weights of one member.
+
+        Args:
+            p: parameters [*shape] of one member by name.
+            x: one expression an input [inputs].
+        """
 
     def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> Sequence[sympy.Basic]:
-        """The readable limit of `symbolic`, where gates and bits are 0 or 1; else the same."""
+        """The readable limit of `symbolic(p, x)`, where gates and bits are 0 or 1 [outputs]; else
+        the same."""
         return self.symbolic(p, x)
 
     def penalties(self) -> dict[str, float]:
@@ -104,7 +122,8 @@ class AbstractUnit(nn.Module, ABC):
         return dict.fromkeys(self.shapes(), 1.0)
 
     def regulariser(self, p: Tensors) -> Tensor:
-        """The regulariser that the unit's own paper proposes, [members]; 0 for units without."""
+        """The regulariser that the unit's own paper proposes, at parameters p, [members]; 0 for
+        units without."""
         first = next(iter(p.values()))
         return first.new_zeros(first.shape[0])
 

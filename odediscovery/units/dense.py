@@ -23,6 +23,16 @@ class Dense(AbstractUnit):
 
     Args:
         activation: "identity", "tanh" (the fSIR baseline) or "sigmoid".
+
+    Raises:
+        ValueError: another activation.
+
+    Source: the baseline of Heim et al. (2020), Sec. 4.
+
+    >>> unit = Dense(1, 1)
+    >>> _ = unit.weight.data.fill_(2.0), unit.bias.data.fill_(1.0)
+    >>> unit(torch.tensor([[[3.0]]], dtype=torch.float64)).item()
+    7.0
     """
 
     def __init__(
@@ -54,7 +64,13 @@ class Dense(AbstractUnit):
 
 
 class Linear(AbstractUnit):
-    """y = W x, without bias: the layer that the arithmetic units are measured against."""
+    """y = W x, without bias: the layer that the arithmetic units are measured against.
+
+    >>> unit = Linear(2, 1)
+    >>> _ = unit.weight.data.fill_(0.5)
+    >>> unit(torch.tensor([[[3.0, 1.0]]], dtype=torch.float64)).item()
+    2.0
+    """
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {"weight": (self.outputs, self.inputs)}

@@ -76,6 +76,11 @@ class MultiplicativeNAC(NAC):
     """y_j = exp(sum_k W[j, k] log(|x_k| + eps)): products and quotients of absolute values.
 
     Source: Trask et al. (2018), Eq. 2; "NAC*" of Madsen and Johansen (2020).
+
+    >>> unit = MultiplicativeNAC(2, 1)
+    >>> for p in unit.parameters(): _ = p.data.fill_(30.0)
+    >>> round(unit(torch.tensor([[[-3.0, 2.0]]], dtype=torch.float64)).item(), 6)
+    6.0
     """
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:

@@ -44,6 +44,11 @@ class NALU(AbstractUnit):
             project report on NALU propose; False (default) shares them with the sum.
 
     Source: Trask et al., Neural Arithmetic Logic Units (2018); bias as in NeuralArithmetic.jl.
+
+    >>> unit = NALU(2, 1)  # its gate open for the sum
+    >>> for p in unit.parameters(): _ = p.data.fill_(30.0)
+    >>> round(unit(torch.tensor([[[3.0, 2.0]]], dtype=torch.float64)).item(), 9)
+    5.0
     """
 
     def __init__(self, inputs: int, outputs: int, *, independent: bool = False, **base: Any):
@@ -107,6 +112,12 @@ class iNALU(AbstractUnit):
 
     Source: Schloer, Ring, Hotho, iNALU (2020); gate of the input and names of the two paths as
     in NeuralArithmetic.jl (the paper's own gate is a free parameter).
+
+    >>> unit = iNALU(2, 1)  # its gate closed: the product, with its sign
+    >>> for p in unit.parameters(): _ = p.data.fill_(30.0)
+    >>> _ = unit.gate.data.fill_(-30.0)
+    >>> round(unit(torch.tensor([[[-3.0, 4.0]]], dtype=torch.float64)).item(), 6)
+    -12.0
     """
 
     def __init__(

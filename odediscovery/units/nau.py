@@ -59,7 +59,8 @@ class NAU(AbstractUnit):
         }
 
     def regulariser(self, p: Tensors) -> Tensor:
-        """mean min(|W|, |1 - |W||): 0 where every weight is -1, 0 or 1 (Madsen and Johansen).
+        """mean min(|W|, |1 - |W||) [members]: 0 where every weight in p is -1, 0 or 1 (Madsen and
+        Johansen).
 
         Heim et al. print |1 - W|, which would punish W = -1; the unit's authors do not.
         """

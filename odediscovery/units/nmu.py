@@ -19,8 +19,9 @@ class NMU(AbstractUnit):
     Each factor is a gate between x_k and 1. Signs are kept; division is not possible.
 
     Args:
-        low, high: the weights begin uniform in [low, high] (0 and 1 in NeuralArithmetic.jl, 1/4
-            and 3/4 in the authors' own code).
+        low: the weights begin uniform between this (0 in NeuralArithmetic.jl, 1/4 in the authors'
+            own code)
+        high: and this (1, and 3/4).
 
     Source: Madsen and Johansen, Neural Arithmetic Units (2020); Heim et al. (2020), Eq. 4.
 
@@ -53,7 +54,7 @@ class NMU(AbstractUnit):
         return product(m * x[..., None, :] + (1.0 - m))
 
     def regulariser(self, p: Tensors) -> Tensor:
-        """mean min(M, 1 - M): 0 where every input is either in or out."""
+        """mean min(M, 1 - M) [members]: 0 where every input of parameters p is in or out."""
         m = p["weight"].clamp(0.0, 1.0)
         return torch.minimum(m, 1.0 - m).mean(dim=(-1, -2))
 

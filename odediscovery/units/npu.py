@@ -38,7 +38,13 @@ class AbstractPowerUnit(AbstractUnit):
         clip: keep real exponents in [-clip, clip] and gates in [0, 1] after every step
             (Mistry et al., Learning division with neural arithmetic logic modules); None: free.
 
+    Raises:
+        ValueError: another `gate_gradient`.
+
     Source: Heim, Pevny, Smidl, Neural Power Units (2020), Eqs. 11, 14 and 15.
+
+    >>> sorted(RealNPU(2, 3).shapes().items())
+    [('gate', (2,)), ('real', (3, 2))]
     """
 
     has_imaginary: bool
@@ -198,7 +204,8 @@ class AbstractPowerUnit(AbstractUnit):
         return rows
 
     def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        """prod_k x_k ** Re[j, k] over the inputs whose gate is above 1/2, imaginary part left out.
+        """prod_k x_k ** Re[j, k] over the inputs whose gate is above 1/2, imaginary part left out,
+        for parameters p [*shape] of one member.
 
         The limit of `symbolic` for gates at 0 or 1, Im = 0, and x >= 0 or whole exponents.
         """
@@ -217,7 +224,13 @@ Slope: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 class NPU(AbstractPowerUnit):
-    """y = exp(Re log r - pi Im k) cos(Im log r + pi Re k) with relevance gates (Eq. 14)."""
+    """y = exp(Re log r - pi Im k) cos(Im log r + pi Re k) with relevance gates (Eq. 14).
+
+    >>> unit = NPU(1, 1)  # the square of -3, its gate open
+    >>> _ = unit.real.data.fill_(2.0), unit.gate.data.fill_(1.0)
+    >>> round(unit(torch.tensor([[[-3.0]]], dtype=torch.float64)).item(), 9)
+    9.0
+    """
 
     has_imaginary, has_gate = True, True
 
@@ -234,7 +247,7 @@ class RealNPU(AbstractPowerUnit):
     has_imaginary, has_gate = False, True
 
     def slopes(self, p: Tensors) -> Callable[[Tensor], tuple[Tensor, Tensor, Slope]]:
-        """The function x -> (y, dy/dx, chosen dy/dReal) for fixed parameters.
+        """The function x -> (y, dy/dx, chosen dy/dReal) for fixed parameters p [members, *shape].
 
         Returns:
             y [members, batch, outputs], dy/dx [..., outputs, inputs], and a function that gives
@@ -267,12 +280,24 @@ class RealNPU(AbstractPowerUnit):
 
 
 class NaiveNPU(AbstractPowerUnit):
-    """The NPU without gates: a product with one input near zero loses all gradients (Eq. 11)."""
+    """The NPU without gates: a product with one input near zero loses all gradients (Eq. 11).
+
+    >>> unit = NaiveNPU(2, 1)
+    >>> _ = unit.real.data.copy_(torch.tensor([[[1.0, -1.0]]]))
+    >>> round(unit(torch.tensor([[[6.0, 3.0]]], dtype=torch.float64)).item(), 9)
+    2.0
+    """
 
     has_imaginary, has_gate = True, False
 
 
 class RealNaiveNPU(AbstractPowerUnit):
-    """Plain products of real powers: neither gates nor imaginary weights."""
+    """Plain products of real powers: neither gates nor imaginary weights.
+
+    >>> unit = RealNaiveNPU(1, 1)
+    >>> _ = unit.real.data.fill_(0.5)
+    >>> round(unit(torch.tensor([[[16.0]]], dtype=torch.float64)).item(), 9)
+    4.0
+    """
 
     has_imaginary, has_gate = False, False

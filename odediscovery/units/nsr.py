@@ -41,6 +41,9 @@ class NSR(AbstractUnit):
         redundancy: copies of every comparison with operands of their own, whose evidence is
             added: one of them that starts in the wrong valley no longer decides.
 
+    Raises:
+        ValueError: `scale` is not positive, or `redundancy` below 1.
+
     Source: Faber and Wattenhofer, Neural Status Registers (2020). Choosing the operands by a
     softmax is ours: it is what keeps equality exact far outside the training range.
 
