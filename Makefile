@@ -6,7 +6,7 @@ PIP_CONFIG_FILE ?= $(shell $(PYTHON) -c "import os, pathlib, pwd; f = pathlib.Pa
 export PIP_CONFIG_FILE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test accept lint clean
+.PHONY: demo test coverage accept lint docs wheel-test clean
 
 demo: .venv/ready
 	@for data in data/lynx_hare_1900_1920.csv demo/fsir.csv; do \
@@ -16,17 +16,48 @@ demo: .venv/ready
 	  $(BIN)/odediscovery fit $$data --out demo/$$(basename $$data .csv) || exit 1; \
 	done
 
+# Two processes with a thread each: what tests compute is small. Lines are counted in one.
+test: export OMP_NUM_THREADS = 1
 test: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -q -m "not accept" --durations=10
+	$(BIN)/python $(if $(COVERAGE),-m coverage run) -m pytest -q -m "not accept" --durations=10 \
+	  $(if $(COVERAGE),,-n 2 --dist loadfile)
+	$(if $(COVERAGE),$(BIN)/python -m coverage report)
 	$(BIN)/python -m pytest -q -o addopts= --nbmake --nbmake-timeout=300 notebooks
+
+# The same while lines are counted, which takes a quarter longer; at least 92 % have to be run.
+coverage:
+	$(MAKE) test COVERAGE=1
 
 accept: .venv/ready
 	$(BIN)/python -m pytest -q -m accept --durations=0
 
 lint: .venv/ready
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+# Without a network once installed; a warning is an error (`strict` in mkdocs.yml). The docstrings are
+# read, not run, so this environment has no torch.
+docs: .venv-docs/ready
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
+	@echo "site/index.html"
+
+.venv-docs/ready: docs/requirements.lock
+	$(PYTHON) -m venv --clear .venv-docs
+	.venv-docs/bin/python -m pip install --quiet -r docs/requirements.lock
+	touch $@
+
+# Wheel and sdist, each in an environment that holds nothing else: a fit, a table of the package, the
+# types. Most of its minutes go into torch.
+wheel-test: .venv/ready
+	rm -rf build dist
+	$(BIN)/python -c "from setuptools import build_meta as b; b.build_wheel('dist'); b.build_sdist('dist')" >/dev/null
+	@for package in dist/*.whl dist/*.tar.gz; do \
+	  echo "== $$package"; \
+	  $(PYTHON) -m venv --clear build/empty && \
+	  build/empty/bin/python -m pip install --quiet -c requirements.lock "$$package" && \
+	  (cd build/empty && bin/python -I $(CURDIR)/.ci/installed.py) || exit 1; \
+	done
 
 # A fresh environment whenever the lock or the package's metadata change.
 .venv/ready: requirements.lock pyproject.toml
@@ -37,4 +68,4 @@ lint: .venv/ready
 	touch $@
 
 clean:
-	rm -rf .venv demo build dist *.egg-info
+	rm -rf .venv .venv-docs site demo build dist *.egg-info

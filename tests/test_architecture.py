@@ -20,12 +20,16 @@ STUDIES = (
     "static_arithmetic", "division", "extrapolation", "operands", "comparisons", "digits",
 )  # fmt: skip
 
+# One file a unit, which knows what a unit is and nothing else.
+UNITS = {f"units.{path.stem}": "units.base" for path in sorted(PACKAGE.glob("units/[!_]*.py"))}
+
 # From the bottom up. A module imports from the layers below its own, and of its own layer what
 # stands behind it.
 LAYERS: tuple[dict[str, str], ...] = (
     {
         "errors": "", "memory": "", "monitor": "", "powersum": "", "settings": "errors",
         "files": "errors", "signals": "powersum", "versions": "", "starts": "powersum",
+        "workers": "errors", "cluster": "errors versions workers",
     },
     {
         "table": "", "sheets": "table", "series": "sheets table",
@@ -40,18 +44,14 @@ LAYERS: tuple[dict[str, str], ...] = (
         "prepare": "knowledge series smoothing", "agreement": "cost prepare",
         "beyond": "equations prepare series",
         "hidden": "knowledge prepare series statements table", "holdout": "result series",
-        "inputs": "knowledge series sheets table",
+        "inputs": "knowledge series sheets table", "thinning": "prepare series smoothing",
     },
     {
-        "units.base": "", "units.nau": "units.base", "units.npu": "units.base",
-        "units.dense": "units.base", "units.nac": "units.base", "units.nmu": "units.base",
-        "units.functions": "units.base",
-        "units.nsr": "units.base", "units.nalu": "units.base units.nac",
-        "units": "units.base units.dense units.functions units.nac units.nalu units.nau "
-                 "units.nmu units.npu units.nsr",
+        **UNITS, "units.base": "", "units.nalu": "units.base units.nac", "units": " ".join(UNITS),
     },
     {
-        "field": "", "solve": "field", "windows": "field solve", "trajectories": "field solve",
+        "field": "", "solve": "field", "windows": "adjoint field optimise solve",
+        "trajectories": "adjoint field solve", "adjoint": "field solve",
         "optimise": "", "hager_zhang": "optimise",
         "integral": "", "projection": "integral", "candidates": "integral", "subsets": "",
         "shrink": "projection", "drawn": "windows", "solutions": "", "flows": "",
@@ -67,14 +67,24 @@ LAYERS: tuple[dict[str, str], ...] = (
         "ladder": "", "exchange": "", "training": "", "search": "exchange ladder training",
         "published": "",
         "unmeasured": "", "undetermined": "unmeasured",
-        "conclusion": "", "openness": "conclusion",
-        "discovery": "conclusion ladder openness published search undetermined unmeasured",
+        "conclusion": "", "openness": "conclusion", "refinement": "",
+        "discovery": "conclusion ladder openness published refinement search undetermined "
+                     "unmeasured",
         "uncertainty": "", "bootstrap": "conclusion discovery search uncertainty",
         "profile": "conclusion discovery uncertainty",
         "constants": "conclusion discovery openness", "resume": "discovery published",
     },
     {"heatmaps": "", "plots": "heatmaps", "fronts": "plots", "progress": "", "blocks": "",
-     "estimator": "blocks"},
+     "estimator": "blocks",
+     "report.parts": "", "report.mathml": "report.parts", "report.words": "",
+     "report.readings": "report.mathml report.parts",
+     "report.tables": "report.mathml report.parts", "report.drawing": "plots",
+     "report.curves": "plots report.drawing", "report.chain": "plots report.drawing",
+     "report.portraits": "plots report.curves report.drawing",
+     "report.front": "plots report.curves report.drawing",
+     "report.forecast": "plots report.curves report.drawing report.tables",
+     "report": "report.chain report.curves report.forecast report.front report.mathml "
+               "report.parts report.portraits report.readings report.tables report.words"},
     {
         "experiments": "", "experiments.base": "", "experiments.regression": "experiments.base",
         "experiments.study": "experiments.base",
@@ -86,26 +96,38 @@ LAYERS: tuple[dict[str, str], ...] = (
         ),
         "experiments.registry": " ".join(f"experiments.{n}" for n in ("base", *STUDIES)),
         "bench": "", "bench.scoring": "bench.family", "bench.suites": "", "bench.family": "",
-        "bench.workers": "", "bench.rows": "", "bench.libraries": "",
+        "bench.rows": "", "bench.libraries": "",
         "bench.peers": "bench.libraries",
         "bench.protocol": "bench.suites",
         "bench.scores": "bench.family bench.protocol bench.scoring bench.suites",
         "bench.summary": "bench.rows",
-        "bench.run": "bench.protocol bench.rows bench.scores bench.suites bench.summary "
-                     "bench.workers",
+        "bench.run": "bench.protocol bench.rows bench.scores bench.suites bench.summary",
         "bench.ablation": "bench.protocol bench.rows bench.run bench.summary",
-        "bench.draws": "bench.rows bench.workers",
+        "bench.draws": "bench.rows",
         "bench.noise": "bench.draws bench.rows bench.scores bench.summary",
         "bench.gaps": "bench.draws bench.noise bench.rows bench.scoring bench.summary",
         "bench.coverage": "bench.draws bench.noise bench.rows bench.summary",
         "bench.lawless": "bench.draws bench.rows bench.summary",
         "bench.measured": "",
-        "bench.series_study": "bench.measured bench.rows bench.summary bench.workers",
-        "bench.success": "bench.scoring", "bench.speed": "",
+        "bench.series_study": "bench.measured bench.rows bench.summary",
+        "bench.success": "bench.scoring", "bench.networks": "", "bench.timing": "",
+        "bench.plain_loop": "", "bench.diffrax_peer": "", "bench.sindy_peer": "",
+        "bench.gradients": "bench bench.diffrax_peer bench.plain_loop bench.rows bench.timing",
+        "bench.races": "bench bench.diffrax_peer bench.peers bench.plain_loop bench.rows "
+                       "bench.scoring bench.sindy_peer bench.timing",
+        "bench.task": "bench.rows",
+        "bench.sizes": "bench.networks bench.rows bench.scoring bench.task bench.timing",
+        "bench.pace": "bench bench.diffrax_peer bench.gradients bench.races bench.rows "
+                      "bench.sindy_peer bench.sizes bench.task",
+        "bench.speed": "bench.pace bench.plain_loop bench.races bench.rows bench.summary "
+                       "bench.task",
+        "bench.growth": "bench.pace bench.rows bench.summary bench.task",
     },
     {
-        "bench.flags": "", "bench.draw_commands": "bench.flags",
-        "bench.command": "bench.draw_commands bench.flags", "experiments.command": "",
+        "bench.flags": "", "bench.draw_commands": "bench.flags console",
+        "bench.speed_commands": "bench.flags",
+        "bench.command": "bench.draw_commands bench.flags bench.speed_commands console",
+        "experiments.command": "bench.flags console",
         "console": "", "fit_command": "console",
         "cli": "bench.command console experiments.command fit_command",
         "__main__": "cli", "__init__": "",
@@ -120,13 +142,12 @@ ONLY = {
     "estimates": "cost covariance errors powersum series", "smoothing": "powersum series",
     "knowledge": "equations errors expressions powersum statements",
     "prepare": "errors knowledge powersum series smoothing",
-    "units.base": "", "units.nau": "units.base", "units.npu": "units.base",
-    "units.dense": "units.base", "units.nac": "units.base", "units.nmu": "units.base",
-    "units.nsr": "units.base", "units.nalu": "units.base units.nac",
+    **UNITS, "units.base": "", "units.nalu": "units.base units.nac",
     "field": "units", "solve": "field", "optimise": "monitor",
-    "windows": "field powersum series solve", "integral": "powersum series smoothing",
+    "windows": "adjoint field optimise powersum series solve",
+    "integral": "powersum series smoothing",
     "flows": "powersum", "compartments": "flows monitor powersum prepare starts",
-    "bench.family": "powersum", "bench.workers": "errors",
+    "bench.family": "powersum",
     "bench.rows": "errors files versions",
     "bench.libraries": "equations expressions powersum series",
     "bench.peers": "bench.libraries equations errors expressions powersum series",
@@ -137,13 +158,19 @@ ONLY = {
 
 # Heavy libraries and their doors.
 DOORS = {
-    "torchdiffeq": "solve", "pandas": "sheets series", "sklearn": "estimator experiments.digits",
-    "joblib": "",
-    "matplotlib": " ".join(("plots heatmaps fronts experiments.base",
+    "torchdiffeq": "solve bench.plain_loop", "jax": "bench.diffrax_peer",
+    "diffrax": "bench.diffrax_peer", "pandas": "sheets series",
+    "sklearn": "estimator experiments.digits", "joblib": "",
+    "jinja2": "report",
+    "matplotlib": " ".join(("plots heatmaps fronts experiments.base bench.growth report.chain "
+                            "report.curves "
+                            "report.drawing report.forecast report.front report.portraits",
                             *(f"experiments.{name}" for name in STUDIES))),
-    "pysindy": "bench.peers", "pyoperon": "bench.peers",
-    "typer": "cli console bench.command bench.draw_commands bench.flags experiments.command",
-    "rich": "console bench.command progress",
+    "pysindy": "bench.peers bench.sindy_peer", "pyoperon": "bench.peers",
+    "distributed": "cluster", "dask": "",
+    "typer": "cli console bench.command bench.draw_commands bench.flags bench.speed_commands "
+             "experiments.command",
+    "rich": "console bench.speed_commands progress",
 }  # fmt: skip
 
 # The commands load what they need when they run, so that help is instant.
@@ -154,9 +181,10 @@ LAZY = {
     "bench.command",
     "bench.draw_commands",
     "bench.flags",
+    "bench.speed_commands",
     "experiments.command",
 }
-STANDARD_ONLY = {"errors", "memory", "monitor", "settings", "files", "versions"}
+STANDARD_ONLY = {"errors", "memory", "monitor", "settings", "files", "versions", "workers"}
 
 EVALUATE = {"eval", "exec", "compile", "__import__", "sympify", "parse_expr", "literal_eval"}
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "shelve", "marshal"}

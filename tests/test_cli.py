@@ -27,7 +27,7 @@ from odediscovery.settings import Settings
 
 RESULT_FILES = {
     "result.json", "equations.tex", "model.npz", "covariance.npz", "data.csv", "log.jsonl",
-    "fit.png", "pareto.png", "weights.png",
+    "fit.png", "pareto.png", "weights.png", "report.html",
 }  # fmt: skip
 
 

@@ -1,0 +1,113 @@
+"""What the API reference lists says everything: arguments, shapes, errors, an example that runs.
+
+Public is what stands in docs/api/. (That examples are true is tested by running them, `pytest
+--doctest-modules`; that everything else is documented at all, in test_architecture.)
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import odediscovery
+from odediscovery.units import UNITS
+
+PAGES = sorted((Path(__file__).parent.parent / "docs" / "api").glob("*.md"))
+LISTED = [name for page in PAGES for name in re.findall(r"^::: (\S+)", page.read_text(), re.M)]
+SHAPED = re.compile(r"\b(Array|ArrayLike|Tensor|Tensors|Arrays|NDArray)\b")
+
+
+def named(name: str) -> Any:
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def methods(owner: type) -> dict[str, Callable[..., Any]]:
+    """Public methods and properties that a class defines itself."""
+    found = {}
+    for name, value in vars(owner).items():
+        function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+        if inspect.isfunction(function) and not name.startswith("_"):
+            found[name] = function
+    return found
+
+
+def told(owner: type, method: str = "") -> str:
+    """What a class, or one of its methods, and what it overrides say."""
+    bases = [base for base in owner.__mro__ if base.__module__.startswith("odediscovery")]
+    parts = [getattr(base, method, None) if method else base for base in bases]
+    return "\n".join(inspect.getdoc(part) or "" for part in parts if part is not None)
+
+
+def lacks(function: Callable[..., Any], text: str) -> list[str]:
+    """What a docstring leaves out of a signature and a body."""
+    found = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        base = parameter.kind is parameter.VAR_KEYWORD and name == "base"
+        if name not in ("self", "cls") and not base and not re.search(rf"\b{name}\b", text):
+            found.append(f"argument {name}")
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            error = ast.unparse(node.exc.func)
+            if error[0].isupper() and error not in text:
+                found.append(f"raises {error}")
+    annotations = [str(annotation) for annotation in function.__annotations__.values()]
+    if any(SHAPED.search(annotation) for annotation in annotations) and "[" not in text:
+        found.append("shapes")
+    return found
+
+
+def test_everything_public_is_in_the_reference() -> None:
+    values = {named(name) for name in LISTED}
+    public = {named(f"odediscovery.{name}") for name in odediscovery.__all__ if name != "SYSTEMS"}
+    assert public <= values and set(UNITS.values()) <= values
+    assert len(LISTED) == len(set(LISTED))
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_it_has_an_example(name: str) -> None:
+    value = named(name)
+    assert ">>> " in (value.__doc__ or "")
+    assert not re.search(r"\+SKIP", value.__doc__)
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_it_says_what_goes_in_and_what_is_raised(name: str) -> None:
+    value = named(name)
+    if not inspect.isclass(value):
+        assert lacks(value, inspect.getdoc(value) or "") == []
+        return
+    if not issubclass(value, Exception):
+        fields = getattr(value, "__dataclass_fields__", None)
+        if fields is None:
+            assert lacks(value.__init__, told(value)) == []
+        given = [field for field, of in (fields or {}).items() if of.init and field[0] != "_"]
+        assert [f for f in given if not re.search(rf"^\s+{f}: ", told(value), re.M)] == []
+    left_out = {method: lacks(function, told(value, method))
+                for method, function in methods(value).items()}  # fmt: skip
+    assert {method: words for method, words in left_out.items() if words} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("f(x) of x [n].\n\nRaises:\n    ValueError: no.", []),
+        ("f(x) of x.\n\nRaises:\n    ValueError: no.", ["shapes"]),
+        ("f of [n].", ["argument x", "raises ValueError"]),
+    ],
+)
+def test_what_is_left_out_is_seen(text: str, expected: list[str]) -> None:
+    def function(x: Array) -> Array:  # type: ignore[name-defined]  # noqa: F821
+        if not len(x):
+            raise ValueError("no")
+        return x
+
+    assert lacks(function, text) == expected

@@ -1,0 +1,252 @@
+"""README and documentation do what they show: every command and every line of Python is run.
+
+A `console` block holds commands after "$ "; the lines below one have to appear in what it prints,
+in that order. In a `python` block the comments behind a statement are what it prints. Numbers are
+compared as measurements are, by their standard error where one is shown, else to 1 %. Blocks share
+one folder and, within a document, one namespace; a command that several documents show is run once.
+
+`<!-- accept -->` above a block leaves it to `make accept`; of a `<!-- long -->` one, of many
+minutes, only the options are checked, as in commands within sentences.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import itertools
+import math
+import re
+import shlex
+import subprocess
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from example_files import FILES, ROOT
+from markdown_it import MarkdownIt
+
+from odediscovery.cli import main
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LANGUAGES = ("console", "python", "text")
+NUMBER = re.compile(r"(?<![\w.])(-?\d+(?:\.\d+)?)(?:\((\d+)\))?(e[-+]?\d+)?")
+CLOSE, ERRORS_ALIKE = 0.01, 3.0
+
+Run = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A block of a document, and where it stands."""
+
+    document: Path
+    line: int
+    language: str
+    text: str
+    mark: str
+
+    def __str__(self) -> str:
+        return f"{self.document.relative_to(ROOT)}:{self.line}"
+
+
+def examples(document: Path) -> list[Example]:
+    found, mark = [], ""
+    for token in MarkdownIt().parse(document.read_text(encoding="utf-8")):
+        if token.type == "fence":
+            assert token.map is not None
+            found.append(Example(document, token.map[0] + 1, token.info, token.content, mark))
+        marked = re.fullmatch(r"<!-- (accept|long) -->\s*", token.content)
+        mark = marked[1] if token.type == "html_block" and marked else ""
+    return found
+
+
+ALL = [example for document in DOCUMENTS for example in examples(document)]
+LONG = [example for example in ALL if example.mark == "accept"]
+
+
+def size(match: re.Match[str]) -> tuple[float, float | None]:
+    """Value and standard error of a printed number."""
+    digits, error, power = match.groups()
+    unit = 10.0 ** int((power or "e0")[1:])
+    decimals = len(digits.partition(".")[2])
+    return float(digits) * unit, None if error is None else int(error) * unit / 10.0**decimals
+
+
+def alike(shown: str, came: str) -> bool:
+    """Whether two lines are the same but for the last digits of numbers."""
+    if NUMBER.sub("#", shown).split() != NUMBER.sub("#", came).split():
+        return False
+    pairs = zip(NUMBER.finditer(shown), NUMBER.finditer(came), strict=True)
+    for (a, error), (b, other) in ((size(x), size(y)) for x, y in pairs):
+        if (error is None) != (other is None):
+            return False
+        if not math.isclose(a, b, rel_tol=CLOSE, abs_tol=error or 0.0):
+            return False
+        if error and other and not 1 / ERRORS_ALIKE <= other / error <= ERRORS_ALIKE:
+            return False
+    return True
+
+
+def missing(shown: list[str], came: list[str]) -> str | None:
+    """The first shown line that does not come, after those before it."""
+    rest = iter(came)
+    return next((s for s in shown if not any(alike(s, line) for line in rest)), None)
+
+
+@pytest.mark.parametrize(
+    ("shown", "came", "same"),
+    [("x' = 0.50(2)*x", "x' = 0.51(3)*x", True), ("x' = 0.50(2)*x", "x' = 0.53(2)*x", False),
+     ("x' = 0.50(2)*x", "x' = 0.50*x", False), ("x' = x^2", "x' = x^3", False),
+     ("x' = -x", "x' = x", False), ("R = 6.4(29)e-7", "R = 5.1(31)e-7", True),
+     ("R = 6.4(29)e-7", "R = 6.4(29)e-6", False), ("[36.1, 4.0]", "[36.2, 4.0]", True),
+     ("x1 = 2", "x2 = 2", False), ("x = 0.5(1)", "x = 0.5(4)", False)],
+)  # fmt: skip
+def test_numbers_are_compared_by_their_errors(shown: str, came: str, same: bool) -> None:
+    assert alike(shown, came) is same
+    assert missing([shown], ["other", came]) == (None if same else shown)
+
+
+def test_shown_lines_come_in_order() -> None:
+    assert missing(["a", "c"], ["a", "b", "c"]) is None
+    assert missing(["c", "a"], ["a", "b", "c"]) == "a"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where examples run: the measured series, and the tables that they speak of."""
+    path = tmp_path_factory.mktemp("examples")
+    (path / "data").symlink_to(ROOT / "data")
+    for name, write in FILES.items():
+        write(path / name)
+    return path
+
+
+@pytest.fixture(scope="module")
+def printed() -> dict[str, str]:
+    """What commands printed that were run before."""
+    return {}
+
+
+@pytest.fixture
+def run(
+    folder: Path, printed: dict[str, str], monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Run:  # fmt: skip
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def of(command: str) -> str:
+        if command not in printed:
+            program, *arguments = shlex.split(command, comments=True)
+            if Path(program).name == "odediscovery" and "measurements.csv" not in arguments:
+                capsys.readouterr()
+                code = main(arguments)
+                told = capsys.readouterr()
+                assert code == 0, f"{command}\n{told.err}"
+                printed[command] = told.out
+            else:
+                check(command)
+                printed[command] = ""
+        return printed[command]
+
+    return of
+
+
+def check(command: str) -> None:
+    """Whether a command that is not run here exists, with these options."""
+    program, *arguments = shlex.split(command, comments=True)
+    if program == "make":
+        dry = subprocess.run(["make", "-n", *arguments], cwd=ROOT, capture_output=True)
+        assert dry.returncode == 0, command
+    elif program == "pip":
+        extras = re.findall(r"\[(\w+)\]", command)
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        assert arguments[0] == "install" and set(extras) <= set(project["optional-dependencies"])
+    else:
+        assert Path(program).name == "odediscovery", f"cannot check {command!r}"
+        # All options are read before help is given, and unknown ones are refused.
+        with contextlib.redirect_stdout(io.StringIO()):
+            assert main([*arguments, "--help"]) == 0, command
+
+
+def console(text: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Commands, and the lines shown below them."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    assert lines[0].startswith("$ "), "a console block begins with a command"
+    for i in (i for i, line in enumerate(lines) if line.startswith("$ ")):
+        shown = itertools.takewhile(lambda line: not line.startswith("$ "), lines[i + 1 :])
+        yield lines[i].removeprefix("$ ").split(" && "), list(shown)
+
+
+def statements(text: str) -> Iterator[tuple[ast.stmt, list[str]]]:
+    """Statements, and the comments behind each up to an empty line."""
+    lines, body = text.splitlines(), ast.parse(text).body
+    for node in body:
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        last = lines[node.end_lineno - 1].encode()[node.end_col_offset :].decode()
+        below = itertools.takewhile(lambda line: line.startswith("#"), lines[node.end_lineno :])
+        comments = [line.strip().removeprefix("#").strip() for line in (last, *below)]
+        yield node, [comment for comment in comments if comment]
+
+
+def do(example: Example, run: Run, names: dict[str, Any]) -> None:
+    """Run a block and compare what it prints."""
+    if example.language == "console":
+        for commands, shown in console(example.text):
+            if example.mark == "long":
+                assert not shown, f"{example}: output of what is not run"
+                for command in commands:
+                    check(command)
+                continue
+            came = [run(command) for command in commands][-1].splitlines()
+            lost = missing(shown, came)
+            assert lost is None, f"{example}: {lost!r} is not in\n" + "\n".join(came)
+    elif example.language == "python":
+        for node, comments in statements(example.text):
+            told = io.StringIO()
+            with contextlib.redirect_stdout(told):
+                code = compile(ast.Module([node], []), str(example), "exec")
+                exec(code, names)
+            came = told.getvalue().splitlines()
+            if came:
+                same = len(came) == len(comments) and all(map(alike, comments, came))
+                assert same, f"{example}: {ast.unparse(node)} printed\n" + "\n".join(came)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+def test_examples(document: Path, run: Run) -> None:
+    names: dict[str, Any] = {}
+    for example in examples(document):
+        if example.mark != "accept":
+            do(example, run, names)
+
+
+@pytest.mark.accept
+@pytest.mark.parametrize("example", LONG, ids=str)
+def test_long_examples(example: Example, run: Run) -> None:
+    do(example, run, {})
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+def test_no_block_is_overlooked(document: Path) -> None:
+    found = examples(document)
+    assert {example.language for example in found} <= set(LANGUAGES)
+    text = document.read_text(encoding="utf-8")
+    assert len(re.findall(r"^\s*(```|~~~)", text, re.MULTILINE)) == 2 * len(found)
+    marks = re.findall(r"^<!-- (accept|long) -->$", text, re.MULTILINE)
+    assert marks == [example.mark for example in found if example.mark]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+def test_commands_within_sentences_exist(document: Path) -> None:
+    for token in MarkdownIt().enable("table").parse(document.read_text(encoding="utf-8")):
+        for child in token.children or ():
+            command = child.content
+            ours = child.type == "code_inline" and command.startswith("odediscovery ")
+            # A name in capitals, or a choice, stands for something else.
+            if ours and not re.search(r"[|\[]|\b[A-Z]{3,}\b|\.\.\.", command):
+                check(command)
