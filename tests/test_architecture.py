@@ -124,7 +124,7 @@ LAYERS: tuple[dict[str, str], ...] = (
         "bench.growth": "bench.pace bench.rows bench.summary bench.task",
     },
     {
-        "bench.flags": "", "bench.draw_commands": "bench.flags console",
+        "bench.flags": "console", "bench.draw_commands": "bench.flags console",
         "bench.speed_commands": "bench.flags",
         "bench.command": "bench.draw_commands bench.flags bench.speed_commands console",
         "experiments.command": "bench.flags console",

@@ -58,7 +58,7 @@ def run_ablation(
     backend: Backend = IN_TURN, monitor: Monitor | None = None,
     say: Callable[[str], None] = print,
 ) -> dict[str, list[Row]]:  # fmt: skip
-    """Run what is not yet in `folder`; all rows of each condition.
+    """Run what is not yet in `folder`; all rows of each condition that has any.
 
     Args:
         folder: to begin, or to go on with; each condition has a folder of rows in it.
@@ -74,12 +74,14 @@ def run_ablation(
         FitError: nobody can run the systems.
     """
     monitor = monitor or Monitor()
-    rows = {}
+    rows: dict[str, list[Row]] = {}
     for condition, (sigma, trajectories, variants) in CONDITIONS.items():
         study = Study(SUITE, Protocol(sigma, 0.0, trajectories, seed), max_seconds)
         methods: dict[str, Method] = {name: partial(changed, variant=name) for name in variants}
-        rows[condition] = run_suite(study, methods, folder / condition, ids=ids, backend=backend,
-                                    monitor=monitor, say=say)  # fmt: skip
+        done = run_suite(study, methods, folder / condition, ids=ids, backend=backend,
+                         monitor=monitor, say=say)  # fmt: skip
+        if done:
+            rows[condition] = done
     return rows
 
 
@@ -93,7 +95,7 @@ def markdown(rows: Mapping[str, Sequence[Row]]) -> str:
     for condition, (sigma, trajectories, variants) in CONDITIONS.items():
         data = f"sigma {sigma:g}, trajectories {trajectories}"
         for variant in variants:
-            own = [row for row in rows[condition] if row["method"] == variant]
+            own = [row for row in rows.get(condition, ()) if row["method"] == variant]
             if own:
                 lines.append((variant, data, *_figures(own)))
     header = ("variant", "data", "EXACT", "RECON > 0.9", "GEN > 0.9", "median s")

@@ -18,6 +18,7 @@ import platform
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +27,6 @@ from typer.core import TyperGroup
 
 from odediscovery.bench import draw_commands, speed_commands
 from odediscovery.bench.flags import (
-    NOTHING,
     Folder,
     Ids,
     Jobs,
@@ -36,11 +36,11 @@ from odediscovery.bench.flags import (
     Seed,
     flag,
     progress,
-    sayer,
+    run_shown,
     tell,
 )
 from odediscovery.bench.speed_commands import print_table
-from odediscovery.console import BackendName, Scheduler, opened
+from odediscovery.console import BackendName, Scheduler
 from odediscovery.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -115,21 +115,15 @@ def _suite(
     from odediscovery.bench.run import Study, run_suite
     from odediscovery.bench.suites import load_suite
     from odediscovery.bench.summary import markdown
-    from odediscovery.progress import TerminalMonitor
 
     study = Study(suite, Protocol(sigma, drop, trajectories, seed), max_seconds).checked()
     methods = _methods(METHODS if method == "all" else (method,))
     name = f"bench-{suite}-sigma{sigma:g}-drop{drop:g}-trajectories{trajectories}-seed{seed}"
     folder = out or Path(name)
-    monitor = TerminalMonitor(quiet=quiet)
-    with opened(backend, scheduler, jobs, sayer(quiet)) as place, monitor.shown():
-        rows = run_suite(study, methods, folder, ids=chosen, backend=place, monitor=monitor,
-                         say=sayer(quiet))  # fmt: skip
-    if not rows:
-        print(NOTHING)
-        return
-    text = markdown(study.as_dict(), rows, len(load_suite(suite)))
-    tell(text, folder, bool(monitor.stopping()))
+    run = partial(run_suite, study, methods, folder, ids=chosen)
+    rows, stopped = run_shown(run, quiet, (backend, scheduler, jobs))
+    if rows:
+        tell(markdown(study.as_dict(), rows, len(load_suite(suite))), folder, stopped)
 
 
 @bench.command()
@@ -146,17 +140,12 @@ def ablation(
     """Show what each stage of a fit brings: the fractional suite without one at a time."""
     chosen = _ids(ids)
     from odediscovery.bench.ablation import markdown, run_ablation
-    from odediscovery.progress import TerminalMonitor
 
     folder = out or Path(f"bench-ablation-seed{seed}")
-    monitor = TerminalMonitor(quiet=quiet)
-    with opened(backend, scheduler, jobs, sayer(quiet)) as place, monitor.shown():
-        rows = run_ablation(folder, seed=seed, max_seconds=max_seconds, ids=chosen, backend=place,
-                            monitor=monitor, say=sayer(quiet))  # fmt: skip
-    if not any(rows.values()):
-        print(NOTHING)
-        return
-    tell(markdown(rows), folder, bool(monitor.stopping()))
+    run = partial(run_ablation, folder, seed=seed, max_seconds=max_seconds, ids=chosen)
+    rows, stopped = run_shown(run, quiet, (backend, scheduler, jobs))
+    if rows:
+        tell(markdown(rows), folder, stopped)
 
 
 @bench.command()
@@ -174,17 +163,12 @@ def series(
     """Fit measured series beside the models that people use for them."""
     chosen = _ids(ids)
     from odediscovery.bench.series_study import markdown, run_cases
-    from odediscovery.progress import TerminalMonitor
 
     folder = out or Path(f"bench-series-seed{seed}")
-    monitor = TerminalMonitor(quiet=quiet)
-    with opened(backend, scheduler, jobs, sayer(quiet)) as place, monitor.shown():
-        rows = run_cases(chosen, data, folder, seed=seed, max_seconds=max_seconds, backend=place,
-                         monitor=monitor, say=sayer(quiet))  # fmt: skip
-    if not rows:
-        print(NOTHING)
-        return
-    tell(markdown(rows, seed, max_seconds), folder, bool(monitor.stopping()))
+    run = partial(run_cases, chosen, data, folder, seed=seed, max_seconds=max_seconds)
+    rows, stopped = run_shown(run, quiet, (backend, scheduler, jobs))
+    if rows:
+        tell(markdown(rows, seed, max_seconds), folder, stopped)
 
 
 @bench.command()

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from odediscovery.bench.flags import NOTHING, Folder, Quiet, flag, sayer, tell
-from odediscovery.console import BackendName, Scheduler, opened
+from odediscovery.bench.flags import Folder, Quiet, flag, run_shown, tell
+from odediscovery.console import BackendName, Scheduler
 
 if TYPE_CHECKING:
     from odediscovery.bench.draws import Draws
@@ -41,14 +42,8 @@ def fsir_noise(
     from odediscovery.bench.noise import FsirNoise
 
     about = FsirNoise(sigma=sigma, trajectories=trajectories, seed=seed, max_seconds=max_seconds)
-    _draw(
-        about,
-        draws,
-        out,
-        (backend, scheduler, jobs),
-        quiet,
-        f"sigma{sigma:g}-trajectories{trajectories}",
-    )
+    what = f"sigma{sigma:g}-trajectories{trajectories}"
+    _draw(about, draws, out, (backend, scheduler, jobs), quiet, what)
 
 
 def fsir_gaps(
@@ -116,16 +111,11 @@ def _draw(
 ) -> None:  # fmt: skip
     """Run the draws, say and keep their tables; `what` names the folder."""
     from odediscovery.bench.draws import run_draws
-    from odediscovery.progress import TerminalMonitor
 
     folder = out or Path(f"bench-{about.checked().measure}-{what}-seed{about.seed}")
-    monitor = TerminalMonitor(quiet=quiet)
-    with opened(*where, sayer(quiet)) as place, monitor.shown():
-        rows = run_draws(about, count, folder, backend=place, monitor=monitor, say=sayer(quiet))
-    if not rows:
-        print(NOTHING)
-        return
-    tell(about.markdown(rows), folder, bool(monitor.stopping()))
+    rows, stopped = run_shown(partial(run_draws, about, count, folder), quiet, where)
+    if rows:
+        tell(about.markdown(rows), folder, stopped)
 
 
 COMMANDS: dict[str, Callable[..., None]] = {

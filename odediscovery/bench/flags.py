@@ -1,4 +1,4 @@
-"""Options that commands of `bench` share, and how they tell what came out."""
+"""Options that commands of `bench` share, how they run, and how they tell what came out."""
 
 # Imports inside the functions are the point: help has to come before torch could be loaded.
 # ruff: noqa: PLC0415
@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
+from odediscovery.console import opened
+
 NOTHING = "stopped before the first system was done; nothing is kept"
+Measured = TypeVar("Measured")
 
 
 def flag(text: str) -> Any:
@@ -30,6 +34,29 @@ Folder = Annotated[Path | None, flag("folder to write; one begun before is conti
 Quiet = Annotated[bool, flag("no progress on standard error")]
 
 
+def run_shown(
+    run: Callable[..., Measured], quiet: bool, where: tuple[str, str | None, int] | None = None
+) -> tuple[Measured, bool]:
+    """Run a measurement while its progress is shown: its rows, and whether it was stopped early.
+
+    Args:
+        run: called with the `monitor` that hears its progress, with `say`, which hears a line a
+            finished row, and with the `backend` of its tasks if it has one.
+        quiet: no progress.
+        where: name of the backend, address of its scheduler, processes side by side.
+    """
+    from odediscovery.progress import TerminalMonitor
+
+    monitor, say = TerminalMonitor(quiet=quiet), sayer(quiet)
+    with ExitStack() as stack:
+        place = {} if where is None else {"backend": stack.enter_context(opened(*where, say))}
+        stack.enter_context(monitor.shown())
+        rows = run(**place, monitor=monitor, say=say)
+    if not rows:
+        print(NOTHING)
+    return rows, bool(monitor.stopping())
+
+
 def sayer(quiet: bool) -> Callable[[str], None]:
     """What hears one line a finished row: standard error, or nothing."""
     return (lambda _: None) if quiet else progress
@@ -41,6 +68,11 @@ def tell(text: str, folder: Path, stopped: bool) -> None:
 
     write_whole(folder / "summary.md", text.encode())
     print(text, end="")
+    written(folder, stopped)
+
+
+def written(folder: Path, stopped: bool) -> None:
+    """Say where a measurement is kept."""
     more = "; stopped early, the same command goes on" if stopped else ""
     print(f"\nwritten to {folder}{more}")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from odediscovery.bench.flags import NOTHING, Folder, Quiet, Seed, flag, sayer
+from odediscovery.bench.flags import Folder, Quiet, Seed, flag, run_shown, tell, written
 from odediscovery.errors import InputError
 
 FitSeconds = Annotated[float, flag("time limit of a fit (default: 600)")]
@@ -33,23 +34,19 @@ def speed(
     """Time ours beside diffrax, a plain torchdiffeq loop and pysindy; ratios first."""
     from odediscovery.bench.speed import HEADER, PARTS, lines, markdown, ratios, run_speed
     from odediscovery.files import write_whole
-    from odediscovery.progress import TerminalMonitor
 
     chosen = named(parts, PARTS, "--parts")
     folder = out or Path(f"bench-speed{'-quick' if quick else ''}-seed{seed}")
-    monitor = TerminalMonitor(quiet=quiet)
-    with monitor.shown():
-        rows = run_speed(chosen, folder, seed=seed, max_seconds=max_seconds, quick=quick,
-                         monitor=monitor, say=sayer(quiet))  # fmt: skip
+    run = partial(run_speed, chosen, folder, seed=seed, max_seconds=max_seconds, quick=quick)
+    rows, stopped = run_shown(run, quiet)
     if not rows:
-        print(NOTHING)
         return
     write_whole(folder / "summary.md", markdown(rows, _command()).encode())
     print_table(HEADER, lines(ratios(rows)))
     for row in rows:
         if row["failed"]:
             print(f"{row['id']}, {row['method']}: {row['failed']}")
-    _written(folder, bool(monitor.stopping()))
+    written(folder, stopped)
 
 
 def growth(
@@ -63,24 +60,16 @@ def growth(
 ) -> None:  # fmt: skip
     """Time and peak memory against members, hidden size, states and samples: table and picture."""
     from odediscovery.bench.growth import AXES, growth_figure, markdown, run_growth
-    from odediscovery.files import write_whole
     from odediscovery.plots import save_figure
-    from odediscovery.progress import TerminalMonitor
 
     chosen = named(axes, AXES, "--axes")
     folder = out or Path(f"bench-growth{'-quick' if quick else ''}-seed{seed}")
-    monitor = TerminalMonitor(quiet=quiet)
-    with monitor.shown():
-        rows = run_growth(chosen, folder, seed=seed, max_seconds=max_seconds, quick=quick,
-                          monitor=monitor, say=sayer(quiet))  # fmt: skip
+    run = partial(run_growth, chosen, folder, seed=seed, max_seconds=max_seconds, quick=quick)
+    rows, stopped = run_shown(run, quiet)
     if not rows:
-        print(NOTHING)
         return
-    text = markdown(rows, _command())
-    write_whole(folder / "summary.md", text.encode())
     save_figure(growth_figure(rows), folder / "growth.png")
-    print(text, end="")
-    _written(folder, bool(monitor.stopping()))
+    tell(markdown(rows, _command()), folder, stopped)
 
 
 def named(text: str | None, known: Iterable[str], option: str) -> list[str]:
@@ -108,11 +97,6 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def _command() -> str:
     return " ".join(["odediscovery", *sys.argv[1:]])
-
-
-def _written(folder: Path, stopped: bool) -> None:
-    more = "; stopped early, the same command goes on" if stopped else ""
-    print(f"\nwritten to {folder}{more}")
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"speed": speed, "growth": growth}
