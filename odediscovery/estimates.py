@@ -8,10 +8,6 @@ is read without pickle.
 from __future__ import annotations
 
 import dataclasses
-import io
-import json
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,19 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from odediscovery.archives import pack, unpack
 from odediscovery.cost import Free, count
 from odediscovery.covariance import Covariance
-from odediscovery.errors import InputError
 from odediscovery.powersum import FUNCTIONS, Array, Function, Inputs, Mask, PowerSum, Sums
 from odediscovery.series import Scale
 
 # A start value below this share of its standard error rests on its bound.
 AT_BOUND = 0.1
 _NAMES = ("coefficients", "exponents", "inner_weights", "inner_exponents")
-_DAMAGED = (
-    ValueError, KeyError, TypeError, AttributeError, EOFError, MemoryError, OverflowError,
-    IndexError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError,
-)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,9 +78,7 @@ class Estimates:
                 "unknown": estimates.covariance.unknown, "nonnegative": estimates.nonnegative,
                 "scale_state": estimates.scale.state, "scale_time": np.array(estimates.scale.time),
             }  # fmt: skip
-        stream = io.BytesIO()
-        np.savez(stream, allow_pickle=False, head=np.array(json.dumps(head)), **arrays)
-        return stream.getvalue()
+        return pack("head", head, arrays)
 
     @classmethod
     def from_file(cls, path: Path) -> Estimates | None:
@@ -97,18 +87,10 @@ class Estimates:
         Raises:
             InputError: cut short, or anything but the expected arrays.
         """
-        if not path.is_file():
-            return None
-        try:
-            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
-                return _assembled({name: stored[name] for name in stored.files})
-        except _DAMAGED as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise InputError(f"{path} is damaged ({reason}); fit the data again") from error
+        return unpack(path, "head", _assembled) if path.is_file() else None
 
 
-def _assembled(arrays: Mapping[str, NDArray[np.float64]]) -> Estimates | None:
-    head = json.loads(str(arrays["head"]))
+def _assembled(head: Any, arrays: Mapping[str, NDArray[np.float64]]) -> Estimates | None:
     if head is None:
         return None
     a, w, b, v = (np.asarray(arrays[name], dtype=np.float64) for name in _NAMES)

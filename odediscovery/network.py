@@ -8,24 +8,17 @@ numbers only.
 
 from __future__ import annotations
 
-import io
-import json
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from odediscovery.archives import pack, unpack
 from odediscovery.errors import InputError
 from odediscovery.series import Scale
-
-_DAMAGED = (
-    ValueError, KeyError, TypeError, AttributeError, EOFError, MemoryError, OverflowError,
-    zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError,
-)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +63,7 @@ class Network:
         if network:
             arrays["scale.state"] = np.asarray(network.scale.state, float)
             arrays["scale.time"] = np.array(float(network.scale.time))
-        stream = io.BytesIO()
-        np.savez(stream, allow_pickle=False, layers=np.array(json.dumps(chain)), **arrays)
-        return stream.getvalue()
+        return pack("layers", chain, arrays)
 
     @classmethod
     def from_file(cls, path: Path) -> Network | None:
@@ -83,17 +74,10 @@ class Network:
         """
         if not path.is_file():
             raise InputError(f"{path} is missing; fit the data again")
-        try:
-            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in stored.files}
-            return _assembled(arrays)
-        except _DAMAGED as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise InputError(f"{path} is damaged ({reason}); fit the data again") from error
+        return unpack(path, "layers", _assembled)
 
 
-def _assembled(arrays: Mapping[str, NDArray[np.float64]]) -> Network | None:
-    chain = json.loads(str(arrays["layers"]))
+def _assembled(chain: Any, arrays: Mapping[str, NDArray[np.float64]]) -> Network | None:
     layers = []
     for i, entry in enumerate(chain):
         own = {

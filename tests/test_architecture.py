@@ -29,7 +29,7 @@ LAYERS: tuple[dict[str, str], ...] = (
     {
         "errors": "", "memory": "", "monitor": "", "powersum": "", "settings": "errors",
         "files": "errors", "signals": "powersum", "versions": "", "starts": "powersum",
-        "workers": "errors", "cluster": "errors versions workers",
+        "workers": "errors", "cluster": "errors versions workers", "archives": "errors",
     },
     {
         "table": "", "sheets": "table", "series": "sheets table",
@@ -139,7 +139,7 @@ ONLY = {
     "table": "errors", "sheets": "errors table", "series": "errors files sheets signals table",
     "expressions": "errors",
     "cost": "powersum", "covariance": "powersum", "survival": "powersum",
-    "estimates": "cost covariance errors powersum series", "smoothing": "powersum series",
+    "estimates": "archives cost covariance powersum series", "smoothing": "powersum series",
     "knowledge": "equations errors expressions powersum statements",
     "prepare": "errors knowledge powersum series smoothing",
     **UNITS, "units.base": "", "units.nalu": "units.base units.nac",
