@@ -16,17 +16,16 @@ demo: .venv/ready
 	  $(BIN)/odediscovery fit $$data --out demo/$$(basename $$data .csv) || exit 1; \
 	done
 
-# Two processes with a thread each: what tests compute is small. Lines are counted in one.
+# Two processes with a thread each: what tests compute is small.
 test: export OMP_NUM_THREADS = 1
 test: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python $(if $(COVERAGE),-m coverage run) -m pytest -q -m "not accept" --durations=10 \
-	  $(if $(COVERAGE),,-n 2 --dist loadfile)
-	$(if $(COVERAGE),$(BIN)/python -m coverage report)
+	$(BIN)/python -m pytest -q -m "not accept" --durations=10 -n 2 --dist loadfile \
+	  $(if $(COVERAGE),--cov --cov-report=term)
 	$(BIN)/python -m pytest -q -o addopts= --nbmake --nbmake-timeout=300 notebooks
 
-# The same while lines are counted, which takes a quarter longer; at least 92 % have to be run.
+# The same while lines are counted: at least 92 % have to be run.
 coverage:
 	$(MAKE) test COVERAGE=1
 

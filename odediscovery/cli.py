@@ -99,12 +99,8 @@ def predict(
     from odediscovery.times import asked_times
 
     found = Discovery.load(folder)
-    names = found.equations.states
-    given = assignments(initial.split(",") if initial else [], "--initial")
-    for name in given:
-        if name not in names:
-            raise unknown_name("state", name, names)
-    fitted = dict(zip(names, found.initial_values[0].tolist(), strict=True))
+    given = _given_start(found, initial)
+    fitted = dict(zip(found.equations.states, found.initial_values[0].tolist(), strict=True))
     acting = found.series.trajectories[0].inputs
     if inputs is not None:
         acting = read_signal(inputs, found.series)
@@ -114,15 +110,15 @@ def predict(
     values = found.simulate(start, when, None if inputs is None else acting)
     others = set(found.series.inputs) - {found.series.time_name}
     if acting is not None and others and acting.times[-1] < when[-1]:
-        print(f"note: inputs are known up to {acting.times[-1]:g}; later their last values are "
-              "held", file=sys.stderr)  # fmt: skip
+        _note(f"inputs are known up to {acting.times[-1]:g}; later their last values are held")
     if not np.isfinite(values).all():
-        print("note: the solution grows without bound; later rows are empty", file=sys.stderr)
+        _note("the solution grows without bound; later rows are empty")
     if report is not None:
         from odediscovery.report import forecast_of
 
         forecast = forecast_of(found, when, given, None if inputs is None else acting)
         _write_page(found, folder, report, forecast)
+    names = found.equations.states
     if intervals:
         from odediscovery.uncertainty import with_intervals
 
@@ -141,6 +137,19 @@ def report(
     path = out or folder / "report.html"
     _write_page(Discovery.load(folder), folder, path, None)
     print(f"written to {path}")
+
+
+def _given_start(found: Discovery, text: str | None) -> dict[str, float]:
+    """The initial values that were asked for, by state."""
+    given = assignments(text.split(",") if text else [], "--initial")
+    for name in given:
+        if name not in found.equations.states:
+            raise unknown_name("state", name, found.equations.states)
+    return given
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)
 
 
 def _write_page(found: Discovery, folder: Path, path: Path, forecast: Forecast | None) -> None:
