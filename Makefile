@@ -33,7 +33,7 @@ accept: .venv/ready
 	$(BIN)/python -m pytest -q -m accept --durations=0
 
 lint: .venv/ready
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python -m mypy
 
 # Without a network once installed; a warning is an error (`strict` in mkdocs.yml). The docstrings are
 # read, not run, so this environment has no torch.
