@@ -106,7 +106,7 @@ class VectorField:
             inputs.append(x)
             x = unit.compute(p, x)
         n = x.shape[-1]
-        cotangents = torch.eye(n, dtype=x.dtype).expand(*x.shape[:-1], n, n)
+        cotangents = torch.eye(n, dtype=x.dtype, device=x.device).expand(*x.shape[:-1], n, n)
         pulled: list[list[Tensor]] = []
         for unit, p, z in zip(reversed(self.units), reversed(parts), reversed(inputs), strict=True):
             cotangents, grads = unit.pull(p, z, cotangents)
@@ -124,7 +124,7 @@ class VectorField:
             f [members, batch, states], df/dx [..., states, states] and df/dtheta [..., states, F].
         """
         if columns is None:
-            columns = torch.arange(theta.shape[1]).expand(len(theta), -1)
+            columns = torch.arange(theta.shape[1], device=theta.device).expand(len(theta), -1)
         power, total = self.units[0], self.units[-1]
         if self.mix is not None:
             return self._mixed(self.mix, dataclasses.replace(self, mix=None), theta, columns)

@@ -30,7 +30,7 @@ ACCURACY = 0.01
 
 def gates(field: VectorField) -> Tensor:
     """Which entries of theta are gates, bool [P]."""
-    mask = torch.zeros(field.theta.shape[1], dtype=torch.bool)
+    mask = torch.zeros_like(field.free[0])
     for _, name, place, _ in field.slices():
         if name == "gate":
             mask[place] = True

@@ -203,18 +203,19 @@ def lbfgs_to_first_rise(
     loss: Loss, theta: Tensor, free: Tensor, steps: int, monitor: Monitor, *, history: int = 10
 ) -> Tensor:
     """`optimise.lbfgs` with the line search and the ends of Optim.jl, see above."""
-    runs = [_member(row, steps, history) for row in theta.detach().numpy().copy()]
-    asked, found = torch.stack([torch.as_tensor(next(run)) for run in runs]), theta.clone()
+    found = theta.detach().to("cpu", copy=True)
+    runs = [_member(row, steps, history) for row in found.numpy().copy()]
+    asked = torch.stack([torch.as_tensor(next(run)) for run in runs])
     open_, rounds = set(range(len(runs))), 0
     while open_ and not monitor.stopping():
-        value, gradient = loss_and_gradient(loss, asked, 1.0)
-        gradients = (gradient * free).numpy()
+        value, gradient = loss_and_gradient(loss, asked.to(theta.device), 1.0)
+        values, gradients = value.tolist(), (gradient * free).cpu().numpy()
         for i in sorted(open_):
             try:
-                asked[i] = torch.as_tensor(runs[i].send((float(value[i]), gradients[i].copy())))
+                asked[i] = torch.as_tensor(runs[i].send((values[i], gradients[i].copy())))
             except StopIteration as end:
                 found[i] = asked[i] = torch.as_tensor(end.value)
                 open_.remove(i)
         rounds += 1
-        monitor.step(min(rounds // 3, steps), float(value.min()))
-    return found
+        monitor.step(min(rounds // 3, steps), min(values))
+    return found.to(theta.device)

@@ -67,8 +67,7 @@ class FirstOrder:
         """theta [members, P] after all steps; entries that are not `free` stay."""
         theta, good = theta.detach().clone(), theta.detach().clone()
         first, second = torch.zeros_like(theta), torch.zeros_like(theta)
-        age = torch.zeros(theta.shape[0], 1, dtype=theta.dtype)
-        caution = torch.ones(theta.shape[0], 1, dtype=theta.dtype)
+        age, caution = theta.new_zeros(len(theta), 1), theta.new_ones(len(theta), 1)
         for step in range(self.steps):
             value, gradient = loss_and_gradient(loss, theta, step / max(self.steps - 1, 1))
             failed = ~value.isfinite()
@@ -247,7 +246,7 @@ def _normal_equations(
     total = r.square().sum(dim=1).masked_fill(bad, torch.inf)
     small = jac.transpose(1, 2) @ torch.cat([jac, r[..., None]], dim=2)
     normal, gradient = torch.diag_embed((~free).to(jac)), torch.zeros_like(unknowns)
-    member = torch.arange(len(free))[:, None, None]
+    member = torch.arange(len(free), device=free.device)[:, None, None]
     normal[member, columns[:, :, None], columns[:, None, :]] += small[..., :-1]
     gradient[member[..., 0], columns] = small[..., -1]
     return total, normal, gradient
@@ -261,7 +260,7 @@ def compact(free: Tensor) -> Tensor:
 
 def within(matrix: Tensor, columns: Tensor) -> Tensor:
     """Rows and columns of [members, U, U] at some places [members, F] of each: [members, F, F]."""
-    member = torch.arange(len(columns))[:, None, None]
+    member = torch.arange(len(columns), device=columns.device)[:, None, None]
     return matrix[member, columns[:, :, None], columns[:, None, :]]
 
 

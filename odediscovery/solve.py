@@ -94,7 +94,8 @@ def advance(
         drive: of the windows' inputs; states are then [members, windows, states].
     """
     factor = duration.reshape(1, -1, *[1] * (start.dim() - 2))
-    ends = grid[[0, -1]]
+    grid = grid.to(start.device)
+    ends = grid[:: len(grid) - 1]
     options = {"grid_constructor": lambda func, y0, t: grid}
     if drive is not None:
         start, rates = drive.enter(start), drive.added(rates)
@@ -180,10 +181,10 @@ def by_grid(solve: Callable[[Tensor | slice, Tensor], Tensor], grid_index: Tenso
     """
     first = int(grid_index[0])
     if bool((grid_index == first).all()):
-        return solve(slice(None), GRIDS[first])
+        return solve(slice(None), GRIDS[first].to(grid_index.device))
     used = torch.unique(grid_index).tolist()
     parts = [(grid_index == g).nonzero()[:, 0] for g in used]
-    solved = [solve(part, GRIDS[g]) for g, part in zip(used, parts, strict=True)]
+    solved = [solve(part, GRIDS[g].to(part.device)) for g, part in zip(used, parts, strict=True)]
     return torch.cat(solved, dim=1)[:, torch.argsort(torch.cat(parts))]
 
 
@@ -233,7 +234,7 @@ def _variational(
         s[..., n:] += f_theta
         return torch.cat([f[..., None], s], dim=-1)
 
-    y = torch.zeros(members, windows, n, 1 + n + count, dtype=start.dtype)
+    y = start.new_zeros(members, windows, n, 1 + n + count)
     y[..., 0] = start if drive is None else drive.enter(start)
     own = torch.ones_like(start) if drive is None else drive.entry.isnan().to(start)
     y[..., 1 : n + 1] = torch.diag_embed(own)
@@ -251,7 +252,7 @@ def _step_by_step(
     S_{k+1} = Phi_k S_k + [0, Theta_k]
     """
     members, windows, n = start.shape
-    steps = duration[:, None] * grid.diff()
+    steps = duration[:, None] * grid.diff().to(duration.device)
     each_step = drive and drive.through(steps)
     nodes = march(rates, start, steps, each_step)
     begin = nodes[:, :, :-1].reshape(members, -1, n)
@@ -278,8 +279,8 @@ def choose_grids(
     rates = field.rates(theta)
     with torch.no_grad():
         reference = advance(rates, start, duration, REFERENCE, drive)
-        index = torch.full((start.shape[1],), len(GRIDS) - 1)
-        todo = torch.ones(start.shape[1], dtype=torch.bool)
+        todo = torch.ones_like(duration, dtype=torch.bool)
+        index = torch.full_like(duration, len(GRIDS) - 1, dtype=torch.long)
         for g, grid in enumerate(GRIDS[:-1]):
             end = advance(rates, start, duration, grid, drive)
             error = ((end - reference).abs() / tolerance).amax(dim=-1)

@@ -74,7 +74,7 @@ class Trajectories:
 
     def mse(self, field: VectorField, theta: Tensor) -> Tensor:
         """Mean squared error over all values of all trajectories, [members]."""
-        total = torch.zeros(theta.shape[0], dtype=theta.dtype)
+        total = torch.zeros_like(theta[:, 0])
         solutions = self.solutions(field, theta)
         for (_, _, _, values), solution in zip(self.parts, solutions, strict=True):
             error = (solution - values.nan_to_num()) * values.isfinite()
@@ -124,7 +124,7 @@ def _back_nodes(times: Tensor) -> Tensor:
     nodes = [times[:1]]
     for end, gap in zip(times[1:], times.diff().tolist(), strict=True):
         count = max(math.ceil(gap / EULER_STEP - 1e-9), 1)
-        nodes.append(end - EULER_STEP * torch.arange(count - 1, -1, -1, dtype=times.dtype))
+        nodes.append(end - EULER_STEP * torch.arange(count - 1, -1, -1).to(times))
     return torch.cat(nodes)
 
 

@@ -187,14 +187,15 @@ class LongResiduals:
         An interval is stepped on the finest grid that any window chose for it.
         """
         w = self.windows
-        grids = [GRIDS[g].diff() for g in w.grid.amax(dim=0).tolist()]
+        grids = [GRIDS[g].diff().to(w.duration.device) for g in w.grid.amax(dim=0).tolist()]
         lengths = [w.duration[:, j, None] * grid for j, grid in enumerate(grids)]
         drive = None
         if w.drive is not None:
             parts = [w.drive.at((slice(None), j)).through(h) for j, h in enumerate(lengths)]
             drive = Drive(torch.cat([part.entry for part in parts], dim=1),
                           torch.cat([part.drift for part in parts], dim=1))  # fmt: skip
-        return torch.cat(lengths, dim=1), torch.tensor([len(g) for g in grids]).cumsum(0), drive
+        last = torch.tensor([len(g) for g in grids]).cumsum(0).to(w.duration.device)
+        return torch.cat(lengths, dim=1), last, drive
 
     def _ends(self, unknowns: Tensor) -> Tensor:
         """States at the ends of all intervals [members, windows, intervals, states].
@@ -205,7 +206,7 @@ class LongResiduals:
         for places, ends in self._solved:
             found = [places.get(row) for row in _rows(unknowns)]
             if None not in found:
-                return ends[torch.tensor(found)]
+                return ends[torch.tensor(found).to(ends.device)]
         rates = self.field.rates(unknowns[:, : -self.n_starts])
         steps, last, drive = self._steps
         ends = march(rates, self.starts(unknowns), steps, drive)[:, :, last]

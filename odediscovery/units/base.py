@@ -178,4 +178,5 @@ def redraw(unit: AbstractUnit, which: Tensor, generator: torch.Generator) -> Non
     """
     for name, value in unit.initial(unit.members, generator).items():
         own = getattr(unit, name)
-        own[which] = value.to(own)[which]
+        mask = which.to(own.device)
+        own[mask] = value.to(own)[mask]

@@ -91,23 +91,27 @@ class Functions(AbstractUnit):
     def bound(self, p: Tensors) -> Callable[[Tensor], Tensor]:
         # All sines at once, then all cosines: one operation each.
         order = sorted(range(len(self.functions)), key=lambda i: self.functions[i][0])
-        states = torch.tensor([self.functions[i][1] for i in order], dtype=torch.long)
-        rate = p["rate"][:, None, order]
+        states = self._places([self.functions[i][1] for i in order], p)
+        rate = p["rate"][:, None, self._places(order, p)]
         runs = [
             (TENSORS[name][0], len(list(run)))
             for name, run in itertools.groupby(self.functions[i][0] for i in order)
         ]
         sizes = [size for _, size in runs]
         back = [*range(self.inputs), *(self.inputs + order.index(i) for i in range(len(order)))]
-        sorted_already = back == list(range(self.outputs))
+        sorted_already, last = back == list(range(self.outputs)), self._places(back, p)
 
         def functions(x: Tensor) -> Tensor:
             arguments = torch.split(rate * x[..., states], sizes, dim=-1)
             found = [f(z) for (f, _), z in zip(runs, arguments, strict=True)]
             y = torch.cat([x, *found], dim=-1)
-            return y if sorted_already else y[..., back]
+            return y if sorted_already else y[..., last]
 
         return functions if runs else lambda x: x
+
+    @staticmethod
+    def _places(numbers: Sequence[int], p: Tensors) -> Tensor:
+        return torch.tensor(numbers, dtype=torch.long).to(p["rate"].device)
 
     def pull(self, p: Tensors, x: Tensor, cotangents: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         to_x = cotangents[..., : self.inputs].clone()
