@@ -30,9 +30,9 @@ from odediscovery.units.npu import EPSILON
 
 # Evaluations of the rates in a step.
 STAGES = 4
-# Most numbers of one kind that are kept (4 MiB): what is larger leaves the processor's cache, and
-# beyond 32 MiB glibc asks for it anew each time. More members are solved in blocks.
-LARGEST = 2**19
+# Most numbers of one kind that a block of members keeps. On the processor 4 MiB: what is larger
+# leaves its cache, and beyond 32 MiB glibc asks for it anew each time. A GPU is busy with 256 MiB.
+LARGEST, LARGEST_ON_GPU = 2**19, 2**25
 
 # Where an evaluation keeps r, log r, y, k and y's other half; None where nothing is kept.
 _Place: TypeAlias = tuple[Tensor | None, ...]
@@ -104,7 +104,8 @@ def _solved(
     members, first = len(theta), start.transpose(1, 2)
     if torch.is_grad_enabled() and (theta.requires_grad or start.requires_grad):
         each = STAGES * steps.numel() * field.units[0].outputs
-        blocks = min(math.ceil(members * each / LARGEST), members)
+        largest = LARGEST if theta.device.type == "cpu" else LARGEST_ON_GPU
+        blocks = min(math.ceil(members * each / largest), members)
         if blocks > 1:
             parts = zip(theta.tensor_split(blocks), start.tensor_split(blocks), strict=True)
             return torch.cat([_solved(field, t, x, steps, drift, every) for t, x in parts])

@@ -18,6 +18,7 @@ import torch
 from odediscovery.beyond import beyond
 from odediscovery.conclusion import conclude, constants, finished
 from odediscovery.cost import Free, price
+from odediscovery.device import device_of
 from odediscovery.errors import FitError, InputError
 from odediscovery.hidden import revealed, widely_prepared, with_hidden
 from odediscovery.holdout import continued, split
@@ -96,6 +97,7 @@ def _found(
     series: TimeSeries, settings: Settings, monitor: Monitor, before: Sequence[PowerSum]
 ) -> Discovery:
     torch.set_num_threads(settings.threads or THREADS)
+    device_of(settings.device)  # A device that is missing is missed at once.
     if series.inputs and settings.recipe in RECIPES:
         raise InputError(f"inputs ({', '.join(series.inputs)}) need --recipe default: the "
                          "published recipes know none")  # fmt: skip

@@ -55,6 +55,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         hidden: see `Settings`.
         max_seconds: see `Settings`.
         threads: see `Settings`.
+        device: see `Settings`.
         unit: see `Settings`.
         grow: see `Settings`.
         l1: see `Settings`.
@@ -87,13 +88,15 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
     def __init__(
         self, *, states: Sequence[str] | None = None, recipe: str = "default", seed: int = 0,
         members: int = 16, hidden: int = 8, max_seconds: float | None = None,
-        threads: int | None = None, unit: str = "RealNPU", grow: bool = True, l1: float = 0.01,
-        adam_steps: int = 1200, learning_rate: float = 0.015, lbfgs_steps: int = 40,
-        prune_long: bool = True, known: Sequence[str] = (), conserve: Sequence[str] = (),
-        forbid: Sequence[str] = (), bounds: str | None = None, integer_exponents: bool = False,
+        threads: int | None = None, device: str = "cpu", unit: str = "RealNPU", grow: bool = True,
+        l1: float = 0.01, adam_steps: int = 1200, learning_rate: float = 0.015,
+        lbfgs_steps: int = 40, prune_long: bool = True, known: Sequence[str] = (),
+        conserve: Sequence[str] = (), forbid: Sequence[str] = (), bounds: str | None = None,
+        integer_exponents: bool = False,
     ) -> None:  # fmt: skip
         self.states, self.recipe, self.seed, self.members = states, recipe, seed, members
-        self.hidden, self.max_seconds, self.threads, self.unit = hidden, max_seconds, threads, unit
+        self.hidden, self.max_seconds, self.threads = hidden, max_seconds, threads
+        self.device, self.unit = device, unit
         self.grow, self.l1, self.adam_steps = grow, l1, adam_steps
         self.learning_rate, self.lbfgs_steps = learning_rate, lbfgs_steps
         self.prune_long, self.known = prune_long, known

@@ -55,6 +55,7 @@ def fit(
     max_seconds: Annotated[float | None, setting("max_seconds")] = None,
     holdout: Annotated[float | None, setting("holdout")] = None,
     threads: Annotated[int | None, setting("threads")] = None,
+    device: Annotated[str | None, setting("device")] = None,
     unit: Annotated[str | None, setting("unit")] = None,
     grow: Annotated[bool | None, setting("grow")] = None,
     l1: Annotated[float | None, setting("l1")] = None,

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
+from odediscovery.device import device_of, moved
 from odediscovery.equations import Equations
 from odediscovery.errors import FitError
 from odediscovery.field import VectorField
@@ -181,10 +182,13 @@ def train(
     """The members after first-order steps and LBFGS on the penalised loss, small ones zeroed.
 
     Args:
+        settings: lengths, rate and seed, and the device that the training is done on.
         l1: weight of the L1 norm of each member [members]; default: `settings.l1` for all.
     """
     keep_freed_memory()
-    weight = settings.l1 if l1 is None else l1
+    given, device = field, device_of(settings.device)
+    field, data = moved(field, device), moved(data, device)
+    weight = settings.l1 if l1 is None else l1.to(device)
 
     def loss(theta: Tensor, progress: float) -> Tensor:
         mse = data.adjoint_mse(field, theta) if recipe.adjoint else data.mse(field, theta)
@@ -197,7 +201,7 @@ def train(
         monitor.stage("LBFGS", settings.lbfgs_steps)
         second = lbfgs_to_first_rise if recipe.adjoint else lbfgs
         theta = second(loss, theta, field.free, settings.lbfgs_steps, monitor)
-    return field.replace(theta.masked_fill(theta.abs() <= ZERO, 0.0))
+    return given.replace(theta.masked_fill(theta.abs() <= ZERO, 0.0).cpu())
 
 
 # Reading

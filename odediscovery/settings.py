@@ -35,6 +35,7 @@ class Settings:
             for no limit.
         holdout: share of each trajectory's time kept back at its end, 0 to 0.9.
         threads: processor threads; None for 1.
+        device: where members are trained, cpu or cuda (a GPU).
         unit: power unit of the first layer, RealNPU, NPU or Dense; of published recipes only.
         grow: whether laws found on the integral form compete.
         l1: weight of the L1 norm of all parameters, dimensionless.
@@ -60,6 +61,7 @@ class Settings:
     max_seconds: float | None = _option(None, "stop after this many seconds with the best so far")
     holdout: float = _option(0.0, "share of each trajectory's time kept back at its end, to score")
     threads: int | None = _option(None, "processor threads (default: 1, fastest for usual sizes)")
+    device: str = _option("cpu", "where networks are trained: cpu, or cuda for a GPU")
     unit: str = _option("RealNPU", "power unit of the first layer: RealNPU, NPU or Dense")
     grow: bool = _option(True, "start some members from laws found on the integral form")
     l1: float = _option(0.01, "weight of the L1 norm of all parameters")
@@ -114,6 +116,7 @@ class Settings:
         if self.recipe != "default" and any(getattr(self, name) for name in KNOWLEDGE):
             names = ", ".join("--" + name.replace("_", "-") for name in KNOWLEDGE)
             raise InputError(f"{names} need --recipe default: the published recipes know nothing")
+        checked_device(self.device)
         if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
             raise InputError(f"--threads must be at least 1 and at most {MOST_THREADS}, "
                              f"got {self.threads}")  # fmt: skip
@@ -128,6 +131,7 @@ class Settings:
 
 KNOWLEDGE = ("known", "conserve", "hidden_states", "forbid", "bounds", "integer_exponents")
 UNITS = ("RealNPU", "NPU", "Dense")
+DEVICES = ("cpu", "cuda")
 
 # Least and most of an option. Beyond the upper ones a slip is likelier than a wish: the memory of
 # a fit grows with members * hidden.
@@ -149,6 +153,17 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
         "learning_rate": 0.005, "lbfgs_steps": 1000,
     },
 }  # fmt: skip
+
+
+def checked_device(name: str) -> str:
+    """The name of a device.
+
+    Raises:
+        InputError: another than cpu and cuda.
+    """
+    if name not in DEVICES:
+        raise unknown_name("device", name, DEVICES)
+    return name
 
 
 def settings_for(recipe: str = "default", **options: Any) -> Settings:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from odediscovery.device import device_of, moved
 from odediscovery.extract import laws_of, power_units
 from odediscovery.field import VectorField
 from odediscovery.fit import train
@@ -72,10 +73,13 @@ def trained(
 ) -> VectorField:
     """The best `keep` members after training, gates at 0 or 1 and small parameters removed.
 
-    The order of the members stays only if all are kept.
+    They are trained on the device of the settings. The order of the members stays only if all are
+    kept.
     """
-    field = train(
-        field, short_windows(p), steps=settings.adam_steps, rate=settings.learning_rate,
-        lbfgs_steps=settings.lbfgs_steps, l1=settings.l1, keep=keep, monitor=monitor,
+    device = device_of(settings.device)
+    there = train(
+        moved(field, device), moved(short_windows(p), device), steps=settings.adam_steps,
+        rate=settings.learning_rate, lbfgs_steps=settings.lbfgs_steps, l1=settings.l1, keep=keep,
+        monitor=monitor,
     )  # fmt: skip
-    return thresholded(binarised(field))
+    return thresholded(binarised(field.replace(there.theta.cpu(), there.free.cpu())))

@@ -30,6 +30,7 @@ LAYERS: tuple[dict[str, str], ...] = (
         "errors": "", "memory": "", "monitor": "", "powersum": "", "settings": "errors",
         "files": "errors", "signals": "powersum", "versions": "", "starts": "powersum",
         "workers": "errors", "cluster": "errors versions workers", "archives": "errors",
+        "device": "errors settings",
     },
     {
         "table": "", "sheets": "table", "series": "sheets table",

@@ -1,0 +1,57 @@
+"""Where tensors lie and are computed with: on the processor, or on a GPU by CUDA.
+
+Whoever trains moves what he trains there, and what came of it back; nothing else knows of devices.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from odediscovery.errors import InputError
+from odediscovery.settings import checked_device
+
+T = TypeVar("T")
+# By the names that `--device` has.
+_DEVICES = {"cpu": torch.device("cpu"), "cuda": torch.device("cuda")}
+
+
+def device_of(name: str) -> torch.device:
+    """The torch device of a name, "cpu" or "cuda".
+
+    Raises:
+        InputError: another name, or no GPU for "cuda".
+
+    >>> device_of("cpu")
+    device(type='cpu')
+    """
+    if checked_device(name) == "cuda" and not torch.cuda.is_available():
+        raise InputError("--device cuda: torch finds no GPU here; use --device cpu")
+    return _DEVICES[name]
+
+
+def moved(value: T, device: torch.device) -> T:
+    """A frozen value with all its tensors on a device; modules are copied.
+
+    Args:
+        value: a tensor, a module, or a dataclass or tuple that holds such, at any depth.
+    """
+    found: Any = value
+    if isinstance(value, Tensor):
+        found = value.to(device)
+    elif isinstance(value, nn.Module):
+        # Modules move in place, and others hold this one.
+        found = copy.deepcopy(value).to(device)
+    elif isinstance(value, tuple):
+        found = tuple(moved(part, device) for part in value)
+    elif dataclasses.is_dataclass(value):
+        parts = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+        found = dataclasses.replace(
+            found, **{name: moved(part, device) for name, part in parts.items()}
+        )
+    here: T = found
+    return here
