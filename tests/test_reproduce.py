@@ -295,7 +295,7 @@ def test_another_study_in_the_folder_is_left_alone(tmp_path: Path) -> None:
         (["fsir", "--preset", "asrun"], "as-run"),
         (["fsir", "--seed", "-1"], "--seed must be at least 0"),
         (["fsir", "--device", "tpu"], "device"),
-        (["fsir", "--device", "cuda"], "on the CPU only"),
+        (["gradient-surface", "--device", "cuda"], "trains nothing; leave --device out"),
     ],
 )
 def test_mistakes_end_in_one_line(

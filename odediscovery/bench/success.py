@@ -51,7 +51,7 @@ class Member:
 def success_rate(
     each: int = 20, seed: int = 0, say: Callable[[str], None] = print, *, unit: str = "RealNPU",
     sizes: Sequence[int] | None = None, adam_steps: int | None = None,
-    monitor: Monitor | None = None,
+    monitor: Monitor | None = None, device: str = "cpu",
 ) -> list[Member]:  # fmt: skip
     """Train and prune `each` members of every hidden size; a row a member.
 
@@ -62,11 +62,13 @@ def success_rate(
         unit: "RealNPU", or "NPU" with its imaginary exponents driven out by a strong L1 norm.
         sizes: hidden sizes, those of the paper unless given.
         adam_steps: Adam steps of every member, as many as in the paper unless given.
+        device: where they are trained.
     """
     p = prepare(simulate_system("fsir"))
     hidden = [h for h in sizes or HIDDEN for _ in range(each)]
     monitor = monitor or Monitor()
-    settings = Settings(seed=seed, members=len(hidden), adam_steps=adam_steps or ADAM_STEPS)
+    settings = Settings(seed=seed, members=len(hidden), adam_steps=adam_steps or ADAM_STEPS,
+                        device=device)  # fmt: skip
     field = trained(p, random_members(p, hidden, seed, unit), settings, monitor, keep=len(hidden))
     say(f"trained {len(hidden)} members in {monitor.seconds():.0f} s")
     laws = laws_of(field)

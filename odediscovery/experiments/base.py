@@ -36,7 +36,7 @@ class Plan:
         preset: "paper" or "as-run".
         full: True for the sizes of the paper, False for seconds instead of minutes or hours.
         seed: of everything random.
-        device: torch device of the training.
+        device: where networks are trained, "cpu" or "cuda".
     """
 
     preset: str = "as-run"
@@ -70,12 +70,12 @@ class Experiment(ABC):
     Attributes:
         name: as it is typed behind `odediscovery reproduce`.
         title: one line for the table's head.
-        on_gpu: whether `Plan.device` may be "cuda".
+        trains: whether it trains networks, which is what `Plan.device` is for.
     """
 
     name: str
     title: str
-    on_gpu = False
+    trains = True
 
     @abstractmethod
     def batches(self, plan: Plan) -> list[dict[str, str]]:

@@ -29,7 +29,8 @@ def reproduce(
     full: Annotated[bool, typer.Option("--full/--quick", help="the paper's sizes, minutes to hours "
         "(default: quick, seconds)", show_default=False)] = False,
     seed: Annotated[int, flag("random seed", 0)] = 0,
-    device: Annotated[str, flag("torch device, cpu or cuda", "cpu")] = "cpu",
+    device: Annotated[str, flag("where networks are trained: cpu, or cuda for a GPU",
+        "cpu")] = "cpu",
     jobs: Annotated[int, flag("batches side by side, each in a process with one thread", 1)] = 1,
     backend: BackendName = "processes",
     scheduler: Scheduler = None,
@@ -68,15 +69,13 @@ def _plan(name: str, preset: str, full: bool, seed: int, device: str) -> Plan:
         raise InputError(f"--seed must be at least 0, got {seed}")
     import torch
 
+    from odediscovery.device import device_of
     from odediscovery.experiments.base import Plan
     from odediscovery.experiments.registry import get_experiment
 
-    if device not in ("cpu", "cuda"):
-        raise unknown_name("device", device, ("cpu", "cuda"))
-    if device == "cuda" and not get_experiment(name).on_gpu:
-        raise InputError(f"--device cuda: {name} runs on the CPU only; leave --device out")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise InputError("--device cuda: torch finds no GPU here; use --device cpu")
+    if not get_experiment(name).trains and device != "cpu":
+        raise InputError(f"--device {device}: {name} trains nothing; leave --device out")
+    device_of(device)
     # Faster than two at these tensor sizes.
     torch.set_num_threads(1)
     return Plan(preset, full, seed, device)

@@ -86,7 +86,7 @@ class Comparisons(Experiment):
             return x, truth(task, x)
 
         training = Training(steps, RATE if model == "NSR" else MLP_RATE)
-        train(network, draw, training, monitor, name=f"{model} {task}")
+        train(network, draw, training, monitor, name=f"{model} {task}", device=plan.device)
         return _rows(network, task, training, plan.generator(batch, "test")), {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:

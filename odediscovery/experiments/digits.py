@@ -32,6 +32,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional
 
+from odediscovery.device import device_of
 from odediscovery.experiments.base import (
     Arrays,
     Experiment,
@@ -129,7 +130,7 @@ class Digits(Experiment):
         reader = Reader(runs, source, narrow=8, wide=16, dense=64)
         # One division into images for learning and for testing, whatever the batch.
         seen, held_out = images(task, plan.generator({"task": task}, "division"))
-        _train(reader, unit, task, seen, steps, source, monitor)
+        _train(reader, unit, task, seen, steps, source, monitor, plan.device)
         tested = _tested(reader, unit, task, held_out, plan.generator(batch, "test"))
         weights = [{n: p.detach()[k] for n, p in parameters_of(unit).items()} for k in range(runs)]
         return [
@@ -224,9 +225,12 @@ def _unit(model: str, runs: int, source: torch.Generator) -> AbstractUnit:
 
 def _train(
     reader: Reader, unit: AbstractUnit, task: str, seen: Images, steps: int,
-    source: torch.Generator, monitor: Monitor,
+    source: torch.Generator, monitor: Monitor, device: str,
 ) -> None:  # fmt: skip
     """Train reader and unit of all members on the squared error of the last state."""
+    place = device_of(device)
+    reader.to(place)
+    unit.to(place)
     weights = [*reader.parameters(), *unit.parameters()]
     optimiser = torch.optim.Adam(weights, lr=RATE, foreach=True)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps, RATE / 50)
@@ -239,8 +243,8 @@ def _train(
         which = torch.randint(0, len(seen.digits), shape, generator=source)
         pixels = seen.pixels[which.flatten(1)]
         pixels = pixels + NOISE * torch.randn(pixels.shape, generator=source)
-        read = reader(pixels).reshape(shape)
-        off = result(task, unit, read) - truth(task, seen.digits[which])
+        read = reader(pixels.to(place)).reshape(shape)
+        off = result(task, unit, read) - truth(task, seen.digits[which]).to(place)
         loss = off.square().mean(dim=-1) / variance
         ramp = min(max((step - begin) / (end - begin), 0.0), 1.0)
         total = loss + REGULARISER * ramp * unit.regulariser(parameters_of(unit))
@@ -256,6 +260,8 @@ def _train(
             monitor.step(step, float(loss.detach().nan_to_num(torch.inf).min()))
             if monitor.stopping():
                 raise Stopped
+    reader.cpu()
+    unit.cpu()
 
 
 @torch.no_grad()

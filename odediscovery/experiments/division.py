@@ -110,10 +110,11 @@ class Division(Experiment):
         data = Data(empty, empty, torch.stack(pairs)).within([RANGES[n][0] for n in names])
         if batch["model"] == OURS:
             steps = OUR_STEPS if plan.full else QUICK_STEPS
-            network = _train_ours(data, steps, source, monitor)
+            network = _train_ours(data, steps, source, monitor, plan.device)
         else:
             steps = STEPS if plan.full else QUICK_STEPS
-            network = _train_published(batch["model"], data, steps, source, monitor)
+            network = _train_published(batch["model"], data, steps, source, monitor,
+                                       plan.device)  # fmt: skip
         # Two test ranges or twice the same one.
         outside = [(o[0], o[-1]) for o in (RANGES[n][1] for n in names)]
         test = torch.cat(
@@ -175,7 +176,7 @@ def _threshold(x: Tensor, data: Data) -> Tensor:
 
 
 def _train_published(
-    model: str, data: Data, steps: int, source: torch.Generator, monitor: Monitor
+    model: str, data: Data, steps: int, source: torch.Generator, monitor: Monitor, device: str
 ) -> nn.Sequential:
     """Adam, rate 5e-3; L1 that grows tenfold every 10 000 steps from 1e-11 to 1e-9."""
     units: dict[str, Any] = {"RealNPU": RealNPU, "NPU": NPU, "NALU": NALU, "iNALU": iNALU}
@@ -187,11 +188,13 @@ def _train_published(
         return min(1e-11 * 10.0 ** (step // 10_000), 1e-9) * l1(network)
 
     train(network, lambda: data.draw(BATCH, source), Training(steps, 5e-3, project=False), monitor,
-          name=model, penalty=penalty)  # fmt: skip
+          name=model, device=device, penalty=penalty)  # fmt: skip
     return network
 
 
-def _train_ours(data: Data, steps: int, source: torch.Generator, monitor: Monitor) -> nn.Sequential:
+def _train_ours(
+    data: Data, steps: int, source: torch.Generator, monitor: Monitor, device: str
+) -> nn.Sequential:
     """The best of several starts, each trained by Adam and refitted; gates are 1 throughout."""
     members = len(data.chosen)
     many = Data(*(part.repeat_interleave(STARTS, dim=0)
@@ -200,7 +203,8 @@ def _train_ours(data: Data, steps: int, source: torch.Generator, monitor: Monito
     unit.gate.data.fill_(1.0)
     unit.gate.requires_grad_(False)
     train(nn.Sequential(unit), lambda: many.draw(BATCH, source),
-          Training(steps, OUR_RATE, loss="relative"), monitor, name=OURS)  # fmt: skip
+          Training(steps, OUR_RATE, loss="relative"), monitor, name=OURS,
+          device=device)  # fmt: skip
     monitor.stage("Levenberg-Marquardt", 1)
     # Relative residuals (y_hat - y) / (|y| + median |y|).
     x, y = many.draw(REFIT, source)

@@ -95,7 +95,7 @@ class Extrapolation(Experiment):
             x = 20.0 * torch.rand(runs, BATCH, 1, generator=source, dtype=torch.float64) - 10.0
             return x, x
 
-        train(network, draw, training, monitor, name=model)
+        train(network, draw, training, monitor, name=model, device=plan.device)
         return _tested(network, runs, training)
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:

@@ -107,18 +107,20 @@ def julia_points() -> list[Point]:
 
 
 def train_grid(
-    model: str, grid: Grid, recipe: str = "as-run", seed: int = 0, monitor: Monitor | None = None
-) -> list[Trained]:
+    model: str, grid: Grid, recipe: str = "as-run", seed: int = 0,
+    monitor: Monitor | None = None, device: str = "cpu",
+) -> list[Trained]:  # fmt: skip
     """All members of a grid, trained side by side; those that diverged have an infinite error.
 
     Args:
         model: "Dense", "NPU" or "RealNPU".
         grid: `FULL` (about ten minutes a model) or `QUICK` (some seconds).
         recipe: "as-run" or "paper".
+        device: where they are trained.
     """
     settings = settings_for(
         recipe, seed=seed, unit=model, members=len(grid.members), adam_steps=grid.gradient_steps,
-        lbfgs_steps=grid.lbfgs_steps,
+        lbfgs_steps=grid.lbfgs_steps, device=device,
     )  # fmt: skip
     series, how = fsir_series(), RECIPES[recipe]
     data = Trajectories.of(series, series.trajectories[0].values[:1], how.solver)

@@ -84,7 +84,7 @@ class FractionalSIR(Experiment):
         if batch["recipe"] == ALONE:
             return [_timed(plan, batch["model"], monitor)], {}
         grid = FULL if plan.full else SHORT
-        trained = train_grid(batch["model"], grid, plan.preset, plan.seed, monitor)
+        trained = train_grid(batch["model"], grid, plan.preset, plan.seed, monitor, plan.device)
         if monitor.stopping():
             raise Stopped
         rows: list[Row] = [
@@ -117,7 +117,7 @@ class FractionalSIR(Experiment):
 @functools.cache
 def _answer(plan: Plan) -> Discovery:
     """What `discover` says with its defaults: some seconds, and the same every time."""
-    return discover(fsir_series(), settings_for("default", seed=plan.seed))
+    return discover(fsir_series(), settings_for("default", seed=plan.seed, device=plan.device))
 
 
 def _ours(plan: Plan, model: str, monitor: Monitor) -> list[Row]:
@@ -125,7 +125,7 @@ def _ours(plan: Plan, model: str, monitor: Monitor) -> list[Row]:
     monitor.stage(f"{model}, default", 1)
     members = success_rate(
         each, plan.seed, lambda line: monitor.stage(f"{model}, default: {line}", 1), unit=model,
-        sizes=sizes, adam_steps=steps, monitor=monitor,
+        sizes=sizes, adam_steps=steps, monitor=monitor, device=plan.device,
     )  # fmt: skip
     if monitor.stopping():
         raise Stopped
@@ -144,7 +144,7 @@ def _timed(plan: Plan, model: str, monitor: Monitor) -> Row:
     for hidden in HIDDEN:
         settings = settings_for(
             plan.preset, seed=plan.seed, unit=model, members=1, adam_steps=steps,
-            lbfgs_steps=max(steps * FULL.lbfgs_steps // FULL.gradient_steps, 1),
+            lbfgs_steps=max(steps * FULL.lbfgs_steps // FULL.gradient_steps, 1), device=plan.device,
         )  # fmt: skip
         began = time.perf_counter()
         train(random_members(model, 3, [hidden], plan.seed, how), data, how, settings, monitor)

@@ -54,6 +54,7 @@ class GradientSurface(Experiment):
 
     name = "gradient-surface"
     title = "Gradient and loss surfaces (Fig. 3; slides, Fig. 2)"
+    trains = False
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
         return [{"panel": panel} for panel in (*GATES, *EPSILONS)]

@@ -32,6 +32,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from odediscovery.device import device_of
 from odediscovery.experiments.base import (
     Arrays,
     Experiment,
@@ -105,7 +106,6 @@ class LargeArithmetic(Experiment):
 
     name = "large-arithmetic"
     title = "Large arithmetic (Fig. 7, Table 1): test error (MSE)"
-    on_gpu = True
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
         # The three that the paper recommends come first: they are what is compared.
@@ -121,7 +121,7 @@ class LargeArithmetic(Experiment):
             network, steps = _train_ours(model, task, plan, source, monitor)
         low, high = task.test if plan.preset == "as-run" else task.printed_test
         dtype = flat(network).dtype
-        inside, outside = (_points(a, b, TEST).to(plan.device, dtype)
+        inside, outside = (_points(a, b, TEST).to(dtype)
                            for a, b in (task.train, (low, high)))  # fmt: skip
         trained, tested = (errors(network, x, _targets(task, x))[:, 0] for x in (inside, outside))
         sizes = (flat(network).abs() > 1e-3).sum(dim=1)
@@ -176,12 +176,12 @@ def _train_published(
     runs = RUNS[plan.preset] if plan.full else 2
     most = {"+": 10_000, "×": 20_000}.get(task.sign, STEPS) if model == "NMU" else STEPS
     steps = most if plan.full else 25
-    network = _network(model, runs, plan, source).to(plan.device)
+    network = _network(model, runs, plan, source)
     size = group_norm if plan.preset == "as-run" else l1
     training = Training(steps, task.rate, "rmsprop", project=plan.preset == "paper")
     train(
         network, _draw(task, plan), training, monitor, name=f"{model} {task.sign}",
-        penalty=lambda step: _beta(task, model, step) * size(network),
+        device=plan.device, penalty=lambda step: _beta(task, model, step) * size(network),
     )  # fmt: skip
     return network, steps
 
@@ -192,7 +192,7 @@ def _train_ours(
     """The best of several starts of every run: Adam at a falling rate, thinned, refitted."""
     runs, steps = (REPORTED, OUR_STEPS) if plan.full else (2, 25)
     count = sum(STARTS)
-    network = _network(model, runs * count, plan, source).to(plan.device)
+    network = _network(model, runs * count, plan, source)
     own = _units(model, runs * count, source, plan)
     own_start = torch.arange(runs * count) % count >= STARTS[0]
     for value, fresh in zip(network.parameters(), own.parameters(), strict=True):
@@ -203,11 +203,11 @@ def _train_ours(
 
     training = Training(steps, task.rate, anneal=ANNEAL)
     train(network, _draw(task, plan), training, monitor, name=f"{model}{OURS} {task.sign}",
-          penalty=penalty)  # fmt: skip
+          device=plan.device, penalty=penalty)  # fmt: skip
     monitor.stage("Levenberg-Marquardt", len(KEPT))
     final = _units(model, runs, source, plan)
-    _finish(network.cpu().double(), final, task, plan.full)
-    return final.to(plan.device), steps * count
+    _finish(network.double(), final, task, plan.full)
+    return final, steps * count
 
 
 def _finish(network: nn.Sequential, final: nn.Sequential, task: Task, full: bool) -> None:
@@ -291,7 +291,7 @@ def _batches(low: float, high: float, plan: Plan) -> Iterator[Tensor]:
     """Batches [1, batch, inputs] of one endless Sobol sequence."""
     engine = _engine()
     while True:
-        chunk = (low + (high - low) * engine.draw(CHUNK * BATCH)).to(plan.device)
+        chunk = (low + (high - low) * engine.draw(CHUNK * BATCH)).to(device_of(plan.device))
         yield from chunk.reshape(CHUNK, 1, BATCH, INPUTS)
 
 

@@ -106,7 +106,8 @@ class Operands(Experiment):
             x = low + (high - low) * uniform
             return x, task(x)[..., None]
 
-        train(network, draw, training, monitor, name=" ".join(batch.values()), watch=again)
+        train(network, draw, training, monitor, name=" ".join(batch.values()), device=plan.device,
+              watch=again)  # fmt: skip
         if again is not None:
             again.finish()
         test = _samples(batch, RANGES[kind][1], SAMPLES, plan.generator(batch, "test"))
@@ -177,12 +178,13 @@ class _Reinitialisation:
             p.copy_(self.kept[name])
 
     def _keep(self) -> Tensor:
-        predicted = self.unit(self.x)
+        own = {name: p.detach().cpu() for name, p in self.unit.named_parameters()}
+        predicted = self.unit.compute(own, self.x)
         loss = smooth_l1_loss(predicted, self.y.expand_as(predicted), reduction="none")
         loss = loss.mean(dim=(-1, -2)).nan_to_num(torch.inf, torch.inf)
         better = loss < self.best
         self.best = torch.where(better, loss, self.best)
-        for name, p in self.unit.named_parameters():
+        for name, p in own.items():
             self.kept[name][better] = p[better]
         return loss
 

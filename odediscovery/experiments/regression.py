@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from odediscovery.device import device_of
 from odediscovery.experiments.base import Stopped
 from odediscovery.monitor import Monitor
 from odediscovery.units import AbstractUnit
@@ -102,10 +103,14 @@ def flat(network: nn.Sequential) -> Tensor:
 
 
 def errors(network: nn.Sequential, x: Tensor, y: Tensor, power: int = 2) -> Tensor:
-    """mean |network(x) - y|^power over samples, [members, outputs]; inf where not finite."""
+    """mean |network(x) - y|^power over samples, [members, outputs]; inf where not finite.
+
+    x and y are on the CPU, and so is what comes out, wherever the network is.
+    """
+    device = next(network.parameters()).device
     with torch.no_grad():
-        difference: Tensor = (network(x) - y).abs() ** power
-        return difference.mean(dim=-2).nan_to_num(torch.inf, torch.inf, torch.inf)
+        difference: Tensor = (network(x.to(device)) - y.to(device)).abs() ** power
+        return difference.mean(dim=-2).nan_to_num(torch.inf, torch.inf, torch.inf).cpu()
 
 
 def train(
@@ -115,6 +120,7 @@ def train(
     monitor: Monitor,
     *,
     name: str = "",
+    device: str = "cpu",
     penalty: Penalty | None = None,
     watch: Callable[[int, Tensor], None] | None = None,
 ) -> None:
@@ -124,19 +130,23 @@ def train(
         network: chain of units with a members axis.
         draw: gives a batch (x [members, batch, inputs], y [members, batch, outputs]) a step.
         name: of the stage, for the progress bar.
+        device: where this is done, "cpu" or "cuda"; the network comes back to the CPU.
         penalty: what is added to each member's loss at a step, [members].
         watch: called with the step and the losses [members] every `watch_every` steps, with
-            gradients off; it may change parameters (reinitialisation).
+            gradients off; it may change parameters (reinitialisation). The network is still on
+            the device then, and so are the losses.
 
     Raises:
         Stopped: the monitor asked to stop.
     """  # fmt: skip
+    place = device_of(device)
+    network.to(place)
     weights = [p for p in network.parameters() if p.requires_grad]
     optimiser = _optimiser(weights, training)
     distance = DISTANCES[training.loss]
     monitor.stage(name, training.steps)
     for step in range(training.steps):
-        x, y = draw()
+        x, y = (part.to(place) for part in draw())
         loss = distance(network(x), y).mean(dim=(-1, -2))
         total = loss if penalty is None else loss + penalty(step)
         # A member that has left the finite numbers gets no step and spoils nobody else's.
@@ -157,6 +167,7 @@ def train(
             monitor.step(step, float(loss.detach().nan_to_num(torch.inf).min()))
             if monitor.stopping():
                 raise Stopped
+    network.cpu()
 
 
 def _optimiser(weights: list[nn.Parameter], training: Training) -> torch.optim.Optimizer:

@@ -90,7 +90,7 @@ class SimpleArithmetic(Experiment):
                 # Only in the second half, when the weights know where they are going.
                 return REGULARISER * regulariser(network) * (2 * step >= steps)
 
-        train(network, draw, training, monitor, name=model, penalty=penalty)
+        train(network, draw, training, monitor, name=model, penalty=penalty, device=plan.device)
         return _rows(network, training), _surfaces(network)
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:

@@ -129,10 +129,12 @@ class StaticArithmetic(Experiment):
         limit = _threshold(task, test[0], data.chosen)
         if model == batch["model"]:
             steps = STEPS if plan.full else QUICK_STEPS
-            solved, sparse = _train_published(network, data, steps, test, limit, source, monitor)
+            solved, sparse = _train_published(
+                network, data, steps, test, limit, source, monitor, plan.device
+            )
         else:
             steps = OUR_STEPS if plan.full else OUR_QUICK_STEPS
-            network, taken = _train_ours(model, data, steps, source, monitor)
+            network, taken = _train_ours(model, data, steps, source, monitor, plan.device)
             won = errors(network, *test)[:, 0] < limit
             solved, sparse = torch.where(won, taken, torch.nan), sparsity(network)
         final = errors(network, *test)[:, 0]
@@ -209,7 +211,7 @@ def _grown(step: int, steps: int, growth: tuple[float, float]) -> float:
 
 def _train_published(
     network: nn.Sequential, data: Data, steps: int, test: tuple[Tensor, Tensor], limit: Tensor,
-    source: torch.Generator, monitor: Monitor,
+    source: torch.Generator, monitor: Monitor, device: str,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Adam under the sparsity regulariser; the step that solved each run and its sparsity there."""
     solved = torch.full_like(limit, torch.nan)
@@ -218,17 +220,17 @@ def _train_published(
     def watch(step: int, _loss: Tensor) -> None:
         fresh = solved.isnan() & (errors(network, *test)[:, 0] < limit)
         solved[fresh] = float(step)
-        sparse[fresh] = sparsity(network)[fresh]
+        sparse[fresh] = sparsity(network).cpu()[fresh]
 
     training = Training(steps, RATE, anneal=0.5, watch_every=max(steps // CHECKS, 1))
     train(network, lambda: data.draw(TRAIN, BATCH, source), training, monitor,
-          name=f"{layers(network)[1].name} {data.task}", watch=watch,
+          name=f"{layers(network)[1].name} {data.task}", device=device, watch=watch,
           penalty=lambda step: _grown(step, steps, GROWTH) * regulariser(network))  # fmt: skip
     return solved, sparse
 
 
 def _train_ours(
-    model: str, data: Data, steps: int, source: torch.Generator, monitor: Monitor
+    model: str, data: Data, steps: int, source: torch.Generator, monitor: Monitor, device: str
 ) -> tuple[nn.Sequential, Tensor]:
     """Adam, then Levenberg-Marquardt, from new weights for the runs that have not fitted.
 
@@ -245,7 +247,8 @@ def _train_ours(
             break
         part = Data(data.task, data.chosen[left])
         network = _network(model, inputs, len(left), source, clip=False)
-        missed = _fit_once(network, part, steps, source, monitor, f"{model}{OURS}, start {start}")
+        missed = _fit_once(network, part, steps, source, monitor, f"{model}{OURS}, start {start}",
+                           device)  # fmt: skip
         better = missed < least[left]
         least[left[better]] = missed[better]
         taken[left[better]] = float(start * steps)
@@ -256,13 +259,13 @@ def _train_ours(
 
 def _fit_once(
     network: nn.Sequential, data: Data, steps: int, source: torch.Generator, monitor: Monitor,
-    name: str,
+    name: str, device: str,
 ) -> Tensor:  # fmt: skip
     """One start of every run, in place; the relative error that is left, [members]."""
     last = layers(network)[1]
     train(network, lambda: data.draw(TRAIN, BATCH, source),
           Training(steps, RATE, loss="relative", anneal=0.5), monitor, name=f"{name}: Adam",
-          penalty=lambda step: _grown(step, steps, OUR_GROWTH)
+          device=device, penalty=lambda step: _grown(step, steps, OUR_GROWTH)
           * last.regulariser(parameters_of(last)))  # fmt: skip
     monitor.stage(f"{name}: Levenberg-Marquardt", 1)
     x, y = data.draw(TRAIN, REFIT, source)
