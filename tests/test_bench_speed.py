@@ -22,8 +22,14 @@ from odediscovery.bench.pace import measured, run_tasks
 from odediscovery.bench.races import _exact, chain_equations, fsir_race
 from odediscovery.bench.rows import Row
 from odediscovery.bench.scoring import same_equations
-from odediscovery.bench.sizes import StageClock, measure_fit, measure_training, measured_size
-from odediscovery.bench.speed import PARTS, ratios, tasks_of
+from odediscovery.bench.sizes import (
+    StageClock,
+    measure_fit,
+    measure_throughput,
+    measure_training,
+    measured_size,
+)
+from odediscovery.bench.speed import NO_GPU, PARTS, ratios, tasks_of, throughput
 from odediscovery.bench.speed import markdown as speed_markdown
 from odediscovery.bench.task import Task, row_of
 from odediscovery.bench.timing import alternate, peak_megabytes
@@ -160,6 +166,9 @@ def test_a_fit_and_a_training_are_measured() -> None:
     assert row["megabytes"] > 50
     for what in ("members", "hidden"):
         assert measure_training(what, 2, seed=0)["seconds"] > 0
+    ours, *others = measure_throughput(2, seed=0, seconds=0.0)
+    assert ours["method"] == "ours" and ours["seconds"] > 0
+    assert bool(others) is torch.cuda.is_available()
 
 
 # Rows, tables, pictures
@@ -300,9 +309,22 @@ def test_ratios_are_told_with_what_is_asked_of_them() -> None:
     assert "| gradients whole | diffrax | - | - | - | - | - | not installed |" in text
 
 
+def test_throughput_is_told_beside_a_gpu_or_without() -> None:
+    rows = [row(f"throughput {n}", "ours", n / 1e4, members=n) for n in (1000, 100)]
+    assert throughput([*rows, *ROWS]) == [
+        ("100", "10.0 ms", "1e+04", "-", "-", "-"),
+        ("1 000", "100 ms", "1e+04", "-", "-", "-"),
+    ]
+    assert NO_GPU in speed_markdown(rows, "odediscovery bench speed")
+    assert not ratios(rows) and NO_GPU not in speed_markdown(ROWS, "odediscovery bench speed")
+    rows.append(row("throughput 1000", "ours, GPU", 0.002, members=1000))
+    assert throughput(rows)[1][3:] == ("2.00 ms", "5e+05", "50")
+    assert NO_GPU not in speed_markdown(rows, "odediscovery bench speed")
+
+
 def test_parts_share_what_they_measure() -> None:
     tasks = tasks_of(list(PARTS))
-    assert len({task.id for task in tasks}) == len(tasks) == 12
+    assert len({task.id for task in tasks}) == len(tasks) == 16
     assert [t.id for t in tasks_of(["profile", "sizes"], quick=True)] == [
         "samples 2000", "noisy samples 400", "states 4", "samples 40"
     ]  # fmt: skip

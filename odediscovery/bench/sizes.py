@@ -1,7 +1,8 @@
 """What size costs: time, peak memory and the share of each stage, each in a process of its own.
 
 Fits: clean fSIR sampled ever more finely, the same with 1 % noise, sparse networks of ever more
-states (`networks`). Trainings: gradient steps of ever more members, and of ever wider ones.
+states (`networks`). Trainings: gradient steps of ever more members, and of ever wider ones. Losses
+and gradients of very many members, on the processor and on a GPU.
 """
 
 from __future__ import annotations
@@ -10,18 +11,21 @@ import time
 from collections.abc import Callable, Mapping
 
 import torch
+from torch import Tensor
 
 from odediscovery.bench.networks import network, network_series
 from odediscovery.bench.rows import Row
 from odediscovery.bench.scoring import same_equations
 from odediscovery.bench.task import Task, rows_of
 from odediscovery.bench.timing import alternate, peak_megabytes
+from odediscovery.device import device_of, moved
 from odediscovery.discovery import THREADS, discover
 from odediscovery.equations import Equations
+from odediscovery.errors import FitError
 from odediscovery.fit import penalised
 from odediscovery.memory import keep_freed_memory
 from odediscovery.monitor import Monitor
-from odediscovery.optimise import FirstOrder
+from odediscovery.optimise import FirstOrder, loss_and_gradient
 from odediscovery.powersum import PowerSum
 from odediscovery.prepare import prepare
 from odediscovery.series import TimeSeries
@@ -34,6 +38,8 @@ NOISE = 0.01
 TOLERANCE, WITH_NOISE = 0.02, 0.1
 # Gradient steps that tell the pace; members of every hidden size.
 STEPS, MEMBERS = 20, 100
+# Rows of throughput, their devices, and the largest relative difference that is rounding.
+METHODS, ALIKE = {"ours": "cpu", "ours, GPU": "cuda"}, 1e-9
 
 
 def _fsir(size: int, _seed: int) -> tuple[TimeSeries, Equations]:
@@ -126,8 +132,47 @@ def measure_training(what: str, size: int, seed: int) -> Row:
     return {"method": "ours", **timing, "megabytes": peak_megabytes()}
 
 
+def measure_throughput(members: int, seed: int, seconds: float = 2.0) -> list[Row]:
+    """Seconds of loss and gradient of so many members on one-interval windows of fSIR.
+
+    Args:
+        seconds: that each device may take, about.
+
+    Returns:
+        A row for the processor, and one for the GPU where there is one.
+
+    Raises:
+        FitError: the GPU computes something else.
+    """
+    keep_freed_memory()
+    torch.set_num_threads(THREADS)
+    p, usual = prepare(simulate_system("fsir")), Settings()
+    field, windows = random_members(p, [usual.hidden] * members, seed), short_windows(p)
+
+    def on(name: str) -> Callable[[], Tensor]:
+        device = device_of(name)
+        there = moved(field, device)
+        loss = penalised(there, moved(windows, device), usual.l1)
+        # A gradient that has come back is done; a GPU answers before it is.
+        return lambda: loss_and_gradient(loss, there.theta, 1.0)[1].cpu()
+
+    ways = {method: on(name) for method, name in METHODS.items()
+            if name == "cpu" or torch.cuda.is_available()}  # fmt: skip
+    first, *others = (way() for way in ways.values())
+    for other in others:
+        off = ((other - first).abs().amax(dim=1) / first.abs().amax(dim=1)).nanmedian()
+        if not off <= ALIKE:
+            raise FitError(f"the GPU computes another gradient: {off:.1g} apart")
+    timings, megabytes = alternate(ways, seconds), peak_megabytes()
+    return [{"method": method, **timing.row(), "members": members,
+             "megabytes": torch.cuda.max_memory_allocated() / 2**20 if METHODS[method] != "cpu"
+             else megabytes} for method, timing in timings.items()]  # fmt: skip
+
+
 def measured_size(task: Task) -> list[Row]:
     """The row of one fit or training of a size; nothing that is imported for it is a peer's."""
     if task.part in DATA:
         return rows_of(task, lambda t: [measure_fit(t.part, t.size, t.seed, t.max_seconds)])
+    if task.part == "throughput":
+        return rows_of(task, lambda t: measure_throughput(t.size, t.seed))
     return rows_of(task, lambda t: [measure_training(t.part, t.size, t.seed)])

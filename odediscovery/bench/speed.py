@@ -22,12 +22,14 @@ from odediscovery.monitor import Monitor
 
 # Parts that can be chosen, with their cases or sizes; those of a quick look.
 PARTS = {
+    "members": "losses and gradients a second of 100 to 100 000 members, by processor and GPU",
     "gradients": "gradient of 100 members: diffrax with jit and vmap, a plain torchdiffeq loop",
     "fsir": "from a CSV of fSIR to its equations, against runs of the published recipe",
     "polynomials": "clean polynomial systems against pysindy",
     "sizes": "100 000 samples; 20 states",
     "profile": "share of each stage: fSIR, 10 states, 40 000 samples",
 }
+MEMBERS, QUICK_MEMBERS = (100, 1_000, 10_000, 100_000), (100, 1_000)
 SIZES = (("samples", 100_000), ("noisy samples", 100_000), ("states", 20))
 QUICK_SIZES = (("samples", 2_000), ("noisy samples", 400), ("states", 4))
 PROFILE = (("samples", 40), ("states", 10), ("samples", 40_000))
@@ -67,6 +69,7 @@ def tasks_of(
         if part not in PARTS:
             raise unknown_name("part", part, PARTS)
     of_part: dict[str, list[tuple[str, str, int]]] = {
+        "members": [("throughput", "", n) for n in (QUICK_MEMBERS if quick else MEMBERS)],
         "gradients": [("gradients", case, 0) for case in ("windows", "whole")],
         "fsir": [("fsir", "", 0)],
         "polynomials": [("polynomials", system, 0) for system in POLYNOMIAL],
@@ -185,6 +188,25 @@ def _size(id: str, ours: Row) -> Ratio:
                  f"{figures['megabytes']:.0f} MB")  # fmt: skip
 
 
+def throughput(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    """What the rows say of many members, as rows of text; dashes where there was no GPU."""
+    found: dict[int, dict[str, float]] = {}
+    for row in rows:
+        if row["id"].startswith("throughput") and row["failed"] is None:
+            found.setdefault(row["figures"]["members"], {})[row["method"]] = row["seconds"]
+    told: list[tuple[str, ...]] = []
+    for members, seconds in sorted(found.items()):
+        ours, gpu = seconds["ours"], seconds.get("ours, GPU")
+        told.append((
+            f"{members:,}".replace(",", " "), time_in_words(ours), f"{members / ours:.3g}",
+            *((time_in_words(gpu), f"{members / gpu:.3g}", f"{ours / gpu:.3g}") if gpu
+              else ("-", "-", "-")),
+        ))  # fmt: skip
+    return told
+
+
+MEMBERS_HEADER = ("members", "processor", "members a second", "GPU", "members a second", "ratio")
+NO_GPU = "torch finds no GPU here: throughput is that of the processor alone"
 HEADER = ("what", "ratio", "asked", "holds", "figures")
 
 
@@ -195,7 +217,13 @@ def lines(found: Sequence[Ratio]) -> list[tuple[str, ...]]:
 
 def markdown(rows: Sequence[Row], command: str) -> str:
     """Ratios first, then the rows, then what the stages of fits took."""
-    parts = [f"# speed\n\n`{command}`", table(HEADER, lines(ratios(rows)))]
+    parts = [f"# speed\n\n`{command}`"]
+    if found := ratios(rows):
+        parts.append(table(HEADER, lines(found)))
+    if many := throughput(rows):
+        parts.append(table(MEMBERS_HEADER, many))
+        if all(line[-1] == "-" for line in many):
+            parts.append(f"({NO_GPU}.)")
     header = ("measured", "method", "seconds", "middle", "first call", "processor", "MB", "")
     body = []
     for row in rows:

@@ -23,8 +23,8 @@ Quick = Annotated[bool, flag("small sizes and few rounds, for a first look")]
 
 
 def speed(
-    parts: Annotated[str | None, flag("gradients, fsir, polynomials, sizes, profile, with commas "
-                                      "between (default: all)")] = None,
+    parts: Annotated[str | None, flag("members, gradients, fsir, polynomials, sizes, profile, with "
+                                      "commas between (default: all)")] = None,
     quick: Quick = False,
     max_seconds: FitSeconds = 600.0,
     seed: Seed = 0,
@@ -32,17 +32,22 @@ def speed(
     quiet: Quiet = False,
 ) -> None:  # fmt: skip
     """Time ours beside diffrax, a plain torchdiffeq loop and pysindy; ratios first."""
-    from odediscovery.bench.speed import HEADER, PARTS, lines, markdown, ratios, run_speed
+    from odediscovery.bench import speed as of
     from odediscovery.files import write_whole
 
-    chosen = named(parts, PARTS, "--parts")
+    chosen = named(parts, of.PARTS, "--parts")
     folder = out or Path(f"bench-speed{'-quick' if quick else ''}-seed{seed}")
-    run = partial(run_speed, chosen, folder, seed=seed, max_seconds=max_seconds, quick=quick)
+    run = partial(of.run_speed, chosen, folder, seed=seed, max_seconds=max_seconds, quick=quick)
     rows, stopped = run_shown(run, quiet)
     if not rows:
         return
-    write_whole(folder / "summary.md", markdown(rows, _command()).encode())
-    print_table(HEADER, lines(ratios(rows)))
+    write_whole(folder / "summary.md", of.markdown(rows, _command()).encode())
+    if found := of.ratios(rows):
+        print_table(of.HEADER, of.lines(found))
+    if many := of.throughput(rows):
+        print_table(of.MEMBERS_HEADER, many)
+        if all(line[-1] == "-" for line in many):
+            print(of.NO_GPU)
     for row in rows:
         if row["failed"]:
             print(f"{row['id']}, {row['method']}: {row['failed']}")

@@ -21,9 +21,10 @@ class Task:
     """One measurement.
 
     Args:
-        part: gradients, fsir, polynomials, samples, noisy samples, states, members or hidden.
+        part: gradients, fsir, polynomials, samples, noisy samples, states, members, hidden or
+            throughput.
         case: of gradients and polynomials; "" for others.
-        size: of samples, states, members and hidden; 0 for others.
+        size: of samples, states, members, hidden and throughput; 0 for others.
         quick: a few rounds, for a first look.
     """
 
