@@ -78,6 +78,9 @@ def test_a_model_of_operon_also_stands_without_its_intercept() -> None:
     assert bare.texts() == {"x": "2*x**0.5"}
     assert len(peers._with_and_without("2.0*x", 1, off, ["x"])) == 1
     assert len(peers._with_and_without("2.0", 1, off, ["x"])) == 1
+    # Beyond floats, and a power that nobody could compute.
+    assert peers._with_and_without("x**1e9 + 1.0", 1, off, ["x"]) == []
+    assert peers._with_and_without("1.0*x + 1" + 400 * "0", 1, off, ["x"]) == []
 
 
 def test_sindy_says_when_nothing_can_be_simulated(monkeypatch: pytest.MonkeyPatch) -> None:

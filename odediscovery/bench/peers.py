@@ -334,10 +334,15 @@ def _front(i: int, seen: tuple[Array, Array], held: tuple[Array, Array], names: 
 def _with_and_without(text: str, length: int, off: Array, names: list[str]) -> list[_Model]:
     """A model, and the same without the intercept that Operon gives to every one.
 
+    One whose constants are no floats, or whose powers nobody could compute, is none.
+
     Args:
         off: errors of the rates held out.
     """
-    side = parse(text, {name: sympy.Symbol(name) for name in names})
+    try:
+        side = parse(text, {name: sympy.Symbol(name) for name in names})
+    except InputError:
+        return []
     intercept, rest = side.as_coeff_Add()
     found = [(text, length, off)]
     if rest != 0 and intercept != 0:
