@@ -171,7 +171,7 @@ def _prepared(found: Discovery) -> Prepared:
     settings = dataclasses.replace(found.settings, hidden_states=())
     _, p, _ = informed(found.series, settings)
     noise = np.append(found.noise, np.zeros(len(found.series.inputs)))
-    p = dataclasses.replace(p, noise=np.maximum(noise / p.scale.state, p.floor))
+    p = dataclasses.replace(p, noise=np.maximum(noise / p.scale.size, p.floor))
     if p.noisiness <= CLEAN:
         raise InputError("the equations leave no noise that could be drawn: their terms are as "
                          "certain as the data are exact")  # fmt: skip

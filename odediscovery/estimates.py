@@ -57,7 +57,7 @@ class Estimates:
         k = count(self.free)
         found = self.covariance.deviations()[k:].reshape(self.initial.shape)
         resting = self.nonnegative & (self.initial < AT_BOUND * found)
-        return np.where(resting, np.nan, found) * self.scale.state[: self.initial.shape[1]]
+        return np.where(resting, np.nan, found) * self.scale.size[: self.initial.shape[1]]
 
     @staticmethod
     def to_bytes(estimates: Estimates | None) -> bytes:
