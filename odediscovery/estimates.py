@@ -59,6 +59,12 @@ class Estimates:
         resting = self.nonnegative & (self.initial < AT_BOUND * found)
         return np.where(resting, np.nan, found) * self.scale.size[: self.initial.shape[1]]
 
+    def within(self, k: int) -> tuple[float, float]:
+        """Least and greatest value of state k: one end is 0 where it does not change its sign."""
+        if k >= len(self.nonnegative) or not self.nonnegative[k]:
+            return -np.inf, np.inf
+        return (0.0, np.inf) if self.scale.state[k] > 0.0 else (-np.inf, 0.0)
+
     @staticmethod
     def to_bytes(estimates: Estimates | None) -> bytes:
         """The content of `covariance.npz`; no arrays but an empty head where nothing is known."""
