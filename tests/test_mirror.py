@@ -142,7 +142,7 @@ def test_powers_of_x_and_of_minus_x_are_no_sum_of_monomials() -> None:
 
 def test_every_notation_writes_minus_x() -> None:
     law = Equations.parse(["v"], {"v": "0.4*(-v)**1.5 - 2*v - v**2"})
-    assert law.pretty() == "v' = 0.4*(-v)^1.5 - v^2 - 2*v"
+    assert law.pretty() == "v' = 0.4*(-v)^1.5 - 2*v - v^2"
     assert r"0.4\,\left(-v\right)^{1.5}" in law.latex()["v"]
     assert "0.4*(-v)^1.5" in law.julia() and monomial_names(law)[-1:] != []
     space: dict = {}
@@ -159,15 +159,15 @@ def test_every_notation_writes_minus_x() -> None:
 @pytest.mark.parametrize("noise", (0.0, 0.1))
 def test_drag_on_a_fall_has_its_power(noise: float) -> None:
     found = found_fall(noise)
-    law = law_of(found)
+    law, errors = law_of(found), found.equations.standard_errors
+    assert errors is not None
     assert law.mirrored == (0,) and sorted(law.exponents.ravel()) == [0.0, 1.5]
-    constants = dict(zip(law.exponents.ravel(), law.coefficients[0], strict=True))
-    assert constants[0.0] == pytest.approx(-9.81, rel=0.03)
-    assert constants[1.5] == pytest.approx(0.4, rel=0.03)
+    for power, true in ((0.0, -9.81), (1.5, 0.4)):
+        (j,) = np.flatnonzero(law.exponents[:, 0] == power)
+        assert abs(law.coefficients[0, j] - true) < 4.0 * errors.coefficients[0, j]
     assert "(-v)^1.5" in found.equations_text()
     assert found.initial_values[0, 0] == pytest.approx(-0.2, abs=0.1)
-    errors = found.initial_value_errors
-    assert errors is not None and errors[0, 0] > 0.0 and not found.messages
+    assert found.initial_value_errors is not None and found.initial_value_errors[0, 0] > 0.0
 
 
 def test_a_mirrored_result_is_kept_and_predicts(tmp_path: Path) -> None:
