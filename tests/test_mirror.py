@@ -63,6 +63,11 @@ def found_fall(noise: float = 0.0) -> Discovery:
     return discover(fall(noise), settings_for(**QUICK))
 
 
+@cache
+def found_fsir() -> Discovery:
+    return discover(simulate_system("fsir"), settings_for(**QUICK, conserve=["S + I + R"]))
+
+
 # Numbers and text
 
 
@@ -210,7 +215,7 @@ def test_the_profile_of_a_mirrored_constant_is_that_of_its_image() -> None:
 def test_the_mirror_image_of_fsir_has_the_mirrored_law(names: tuple[str, ...]) -> None:
     series, signs_of = simulate_system("fsir"), ["-" if n in names else "+" for n in "SIR"]
     total = "{} S {} I {} R".format(*signs_of).removeprefix("+ ")
-    here = discover(series, settings_for(**QUICK, conserve=["S + I + R"]))
+    here = found_fsir()
     there = discover(mirrored(series, *names), settings_for(**QUICK, conserve=[total]))
     x = np.random.default_rng(0).uniform(1.0, 50.0, (20, 3))
     sign = np.where(np.isin(list("SIR"), names), -1.0, 1.0)
@@ -258,7 +263,7 @@ def test_a_hidden_state_that_a_sum_tells_may_be_negative() -> None:
         series.trajectories[0].time, series.trajectories[0].values[:, :2], ["S", "I"]
     )
     found = discover(known, settings_for(
-        **QUICK, hidden_states=("R",), conserve=["S + I + R = -100"]))  # fmt: skip
+        **QUICK, hidden_states=("R",), conserve=["S + I + R = -100.01"]))  # fmt: skip
     assert found.equations_text().count("(-S)^0.5*(-I)^0.5") == 2
 
 
