@@ -119,7 +119,7 @@ def bootstrap(
     if len(kept) < ENOUGH * draws:
         raise FitError(f"only {len(kept)} of {draws} bootstrap fits could be done: no stability of "
                        "terms is known")  # fmt: skip
-    return _survival(found, estimates.law, rich, kept, kind)
+    return _survival(found, estimates, rich, kept, kind)
 
 
 def _chosen(
@@ -171,7 +171,7 @@ def _prepared(found: Discovery) -> Prepared:
     settings = dataclasses.replace(found.settings, hidden_states=())
     _, p, _ = informed(found.series, settings)
     noise = np.append(found.noise, np.zeros(len(found.series.inputs)))
-    p = dataclasses.replace(p, noise=np.maximum(noise / p.scale.state, p.floor))
+    p = dataclasses.replace(p, noise=np.maximum(noise / p.scale.size, p.floor))
     if p.noisiness <= CLEAN:
         raise InputError("the equations leave no noise that could be drawn: their terms are as "
                          "certain as the data are exact")  # fmt: skip
@@ -371,10 +371,11 @@ def _choice(field: VectorField, path: list[Pruned], p: Prepared, starts: int) ->
 
 
 def _survival(
-    found: Discovery, law: PowerSum, rich: PowerSum, kept: list[Chosen], kind: str
+    found: Discovery, estimates: Estimates, rich: PowerSum, kept: list[Chosen], kind: str
 ) -> Survival:
     """The choices compared with the printed equations."""
-    printed = found.equations.law
+    printed, law = found.equations.law, estimates.law
+    rich = dataclasses.replace(rich, mirrored=estimates.mirrored)
     assert printed is not None  # estimates are those of a law
     states, follows = found.equations.states, np.zeros(law.n_states, dtype=bool)
     if law.mix is not None:
@@ -382,19 +383,18 @@ def _survival(
         follows = np.diag(law.mix) == 0.0
     terms = (printed.coefficients != 0) & ~follows[:, None]
     hits, same = np.zeros(terms.shape), 0
-    tried = rich.n_monomials
-    came = np.zeros((law.n_states, tried))
+    came = np.zeros((law.n_states, rich.n_monomials))
     for a, w in kept:
         there = np.array([[_same(own, row, NEAR) for row in w] for own in printed.exponents])
         there = there.reshape(len(printed.exponents), len(w)).astype(float)
         here = ((a != 0).astype(float) @ there.T > 0) & terms
         extra = (a != 0) & ~(terms.astype(float) @ there > 0) & ~follows[:, None]
         hits += here
-        came += extra[:, :tried]
+        came += extra[:, : rich.n_monomials]
         same += int(np.array_equal(here, terms) and not extra.any())
     names = monomial_names(dataclasses.replace(found.equations, power_sum=rich, extended=None)
                            if rich.inputs is None else found.equations)  # fmt: skip
-    others = [(states[i], names[j], float(came[i, j] / len(kept)))
-              for i, j in np.argwhere(came >= TOLD * len(kept))]  # fmt: skip
+    often = np.argwhere(came >= TOLD * len(kept))
+    others = [(states[i], names[j], float(came[i, j] / len(kept))) for i, j in often]
     return Survival(kind, len(kept), np.where(terms, hits / len(kept), np.nan), same / len(kept),
                     tuple(sorted(others, key=lambda o: -o[2])))  # fmt: skip

@@ -125,12 +125,13 @@ def functions_of(nonnegative: Mask, changing: Mask, size: Array) -> Inputs:
 
     Args:
         size: what the states were divided by: sin(x) is of x in the user's units [states].
+            log is of -x where that is negative.
     """
     functions = []
     for k in np.flatnonzero(changing):
         functions += [Function("sin", int(k), float(size[k])),
                       Function("cos", int(k), float(size[k])), Function("exp", int(k))]  # fmt: skip
-        functions += [Function("log", int(k), float(size[k]))] * bool(nonnegative[k])
+        functions += [Function("log", int(k), float(abs(size[k])))] * bool(nonnegative[k])
     return Inputs(len(changing), tuple(functions))
 
 

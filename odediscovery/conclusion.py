@@ -100,7 +100,7 @@ def _to_user(law: PowerSum, free: Free, scale: Scale) -> Array:
     a, w, b, v = law.constants
     unit = law.with_constants(np.ones_like(a), w, np.ones_like(b), v)
     unit = unit.unscaled(scale.state, scale.time)
-    places, log_scale = [np.argwhere(mask) for mask in free], np.log(scale.state)
+    places, log_scale = [np.argwhere(mask) for mask in free], np.log(scale.size)
     starts = np.cumsum([0, *map(len, places)])
     jacobian = np.eye(starts[-1])
     for linear, power in ((0, 1), (2, 3)):
@@ -194,7 +194,7 @@ def conclude(
         size = len(p.data.trajectories[0].time)
         notes.append("whole trajectories cannot be followed from one start: laws were judged, and "
                      f"mse and r2 are, on pieces of {size} samples")  # fmt: skip
-    noise = np.sqrt(best.plain_squares / best.counts.clip(1)) * p.scale.state
+    noise = np.sqrt(best.plain_squares / best.counts.clip(1)) * p.scale.size
     noise = np.where(p.measured, noise, np.nan)
     notes += [f"what the equations leave of {series.states[i]} is no noise: {found} runs of one "
               f"sign where about {expected} are expected"

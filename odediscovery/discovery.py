@@ -24,7 +24,7 @@ from odediscovery.hidden import revealed, widely_prepared, with_hidden
 from odediscovery.holdout import continued, split
 from odediscovery.inputs import augmented, check_known, unaugmented
 from odediscovery.judge import Candidate, Judged, choose, judged, score, shortlist
-from odediscovery.knowledge import Knowledge, knowledge
+from odediscovery.knowledge import Knowledge, check_signs, knowledge
 from odediscovery.ladder import SETTLED
 from odediscovery.monitor import Monitor
 from odediscovery.openness import confounded, undecided
@@ -176,6 +176,7 @@ def imposed(
     imposed = known.without(spared)
     if not imposed.empty:
         scaled = imposed.rescaled(prepared.scale.state, prepared.scale.time)
+        check_signs(imposed, scaled)
         prepared = dataclasses.replace(prepared, knowledge=scaled, given=imposed)
     notes = [f"{series.states[i]} hardly changes and follows from the other states: terms with it "
               "could not be told from terms without, so there are none"
@@ -206,7 +207,9 @@ def _widened(
         of_all = f"{note}; constants, errors and scores are those of all"
         whole = dataclasses.replace(whole, knowledge=given, given=p.given,
                                     messages=(*p.messages, of_all))  # fmt: skip
-        moved = on_all_samples(whole, p, rows, chosen, monitor)
+        # Among all samples one may have the other sign.
+        turned = (np.sign(whole.scale.state) != np.sign(p.scale.state)).any()
+        moved = None if turned else on_all_samples(whole, p, rows, chosen, monitor)
         if moved is not None:
             return whole, *moved, every
     note += ": constants, errors and scores are of these only"

@@ -22,14 +22,14 @@ from scipy.integrate import LSODA
 
 from odediscovery.errors import InputError
 from odediscovery.expressions import identifiers, number, parse, text
-from odediscovery.powersum import Array, Inputs, PowerSum
+from odediscovery.mirror import signs
+from odediscovery.monomials import read_power_sum
+from odediscovery.powersum import Array, PowerSum
 from odediscovery.printing import julia_source, latex_rows, pretty_text, python_source
 from odediscovery.signals import Signal, followed
 
 # An integration that needs more evaluations has met a singularity or a stiff wall.
 MOST_EVALUATIONS = 100_000
-# A product of sums with more terms stays as it is; it is no readable law either way.
-_MOST_TERMS = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +115,9 @@ class Equations:
             raise ValueError("standard errors and snapped constants should have the shapes of "
                              "the law")  # fmt: skip
         symbols = _symbols(names)
-        factors = symbols if power_sum.inputs is None else _inputs(power_sum.inputs, symbols)
-        monomials = [_product(factors, w) for w in power_sum.exponents]
+        factors = symbols if power_sum.inputs is None else _inputs(power_sum, symbols)
+        mirrored = power_sum.mirrored
+        monomials = [_product(_bases(factors, w, mirrored), w) for w in power_sum.exponents]
         sides = tuple(
             sympy.Add(*(number(float(c)) * m for c, m in zip(row, monomials, strict=True)))
             for row in power_sum.coefficients[: len(states)]
@@ -159,7 +160,7 @@ class Equations:
             if state not in texts:
                 raise InputError(f"the equation of {state!r} is missing")
         sides = tuple(parse(texts[state], names) for state in states)
-        power_sum = _power_sum(sides, symbols)
+        power_sum = read_power_sum(sides, symbols)
         if power_sum is not None:
             return cls.from_power_sum(states, power_sum, time_name=time_name, units=units,
                                       inputs=inputs)  # fmt: skip
@@ -281,15 +282,25 @@ def _product(factors: Sequence[sympy.Expr], exponents: Array) -> sympy.Expr:
     return sympy.Mul(*powers)
 
 
-def _inputs(inputs: Inputs, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr]:
+def _bases(
+    factors: Sequence[sympy.Expr], w: Array, mirrored: Sequence[int]
+) -> list[sympy.Expr]:  # fmt: skip
+    """What is raised to the powers w: -x where that is a fractional one of a mirrored state."""
+    turned = signs(w[None], mirrored)[0] < 0.0
+    return [-f if minus else f for f, minus in zip(factors, turned, strict=True)]
+
+
+def _inputs(law: PowerSum, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr]:
     """States, functions and sums as expressions."""
     simple: list[sympy.Expr] = list(symbols)
+    inputs = law.inputs
+    assert inputs is not None  # that is what makes a law an extended one
     for f in inputs.functions:
-        # A rate that was scaled there and back again is 1 but for the last digit.
-        rate = 1.0 if abs(f.rate - 1.0) < 1e-12 else f.rate
+        # A rate that was scaled there and back again is 1 or -1 but for the last digit.
+        rate = math.copysign(1.0, f.rate) if abs(abs(f.rate) - 1.0) < 1e-12 else f.rate
         simple.append(getattr(sympy, f.name)(number(rate) * symbols[f.state]))
     sums = inputs.sums
-    inner = [_product(simple, v) for v in sums.exponents]
+    inner = [_product(_bases(simple, v, law.mirrored), v) for v in sums.exponents]
     rows = [sympy.Add(1, *(number(float(b)) * m for b, m in zip(row, inner, strict=True)))
             for row in sums.weights]  # fmt: skip
     return simple + rows
@@ -328,65 +339,3 @@ def _integrate(rates: Callable[[float, Array], Array], start: Array, times: Arra
     except (_GivenUp, ArithmeticError, ValueError):
         pass
     return result
-
-
-def _power_sum(sides: Sequence[sympy.Expr], symbols: Sequence[sympy.Symbol]) -> PowerSum | None:
-    """The law as numbers, 0 for inputs, or None where some side is no sum of monomials."""
-    place = {symbol: k for k, symbol in enumerate(symbols)}
-    found: dict[tuple[float, ...], dict[int, float]] = {}
-    for i, side in enumerate(sides):
-        terms = _terms(side)
-        for term in terms or ():
-            monomial = _monomial(term, place)
-            if monomial is None:
-                return None
-            coefficient, powers = monomial
-            row = found.setdefault(powers, {})
-            row[i] = row.get(i, 0.0) + coefficient
-        if terms is None:
-            return None
-    kept = {powers: row for powers, row in found.items() if any(row.values())}
-    coefficients = np.zeros((len(symbols), len(kept)))
-    for j, row in enumerate(kept.values()):
-        for i, coefficient in row.items():
-            coefficients[i, j] = coefficient
-    exponents = np.array(list(kept), dtype=np.float64).reshape(len(kept), len(symbols))
-    return PowerSum(coefficients, exponents)
-
-
-def _terms(side: sympy.Expr) -> tuple[sympy.Expr, ...] | None:
-    """The terms of a sum, multiplied out if it stays short."""
-    if side == 0:
-        return ()
-    if _count_terms(side) > _MOST_TERMS:
-        return None
-    multiplied = side.expand(
-        power_base=False, power_exp=False, log=False, basic=False, complex=False
-    )
-    return tuple(sympy.Add.make_args(multiplied))
-
-
-def _count_terms(side: sympy.Expr) -> float:
-    """An upper bound of the number of terms after multiplying out."""
-    if side.is_Add:
-        return math.fsum(_count_terms(part) for part in side.args)
-    if side.is_Mul:
-        return float(np.prod([_count_terms(part) for part in side.args]))
-    if side.is_Pow and side.exp.is_Integer and side.exp > 1 and not side.base.is_Symbol:
-        return float(_count_terms(side.base) ** min(float(side.exp), 100.0))
-    return 1.0
-
-
-def _monomial(
-    term: sympy.Expr, place: Mapping[sympy.Symbol, int]
-) -> tuple[float, tuple[float, ...]] | None:
-    coefficient, powers = 1.0, [0.0] * len(place)
-    for factor in sympy.Mul.make_args(term):
-        base, exponent = factor.as_base_exp()
-        if factor.is_Number:
-            coefficient *= float(factor)
-        elif base in place and exponent.is_Number:
-            powers[place[base]] += float(exponent)
-        else:
-            return None
-    return coefficient, tuple(powers)

@@ -57,7 +57,18 @@ class Estimates:
         k = count(self.free)
         found = self.covariance.deviations()[k:].reshape(self.initial.shape)
         resting = self.nonnegative & (self.initial < AT_BOUND * found)
-        return np.where(resting, np.nan, found) * self.scale.state[: self.initial.shape[1]]
+        return np.where(resting, np.nan, found) * self.scale.size[: self.initial.shape[1]]
+
+    @property
+    def mirrored(self) -> tuple[int, ...]:
+        """States that are negative throughout."""
+        return tuple(np.flatnonzero(self.scale.state < 0.0).tolist())
+
+    def within(self, k: int) -> tuple[float, float]:
+        """Least and greatest value of state k: one end is 0 where it does not change its sign."""
+        if k >= len(self.nonnegative) or not self.nonnegative[k]:
+            return -np.inf, np.inf
+        return (-np.inf, 0.0) if k in self.mirrored else (0.0, np.inf)
 
     @staticmethod
     def to_bytes(estimates: Estimates | None) -> bytes:

@@ -92,6 +92,7 @@ def network_figure(network: Network, states: Sequence[str], time_name: str) -> F
         states: names of the columns of the first layer; the first of them of the rows of the last.
         time_name: name of the time column.
     """
+    states = network.sees(states)
     panels = _panels(network, [_literal(s) for s in states], _literal(time_name))
     height = max(panel.height for panel in panels) + 2 * MARGIN + 0.35
     width = sum(p.width for p in panels) + ARROW * (len(panels) - 1) + 2 * MARGIN
@@ -105,7 +106,7 @@ def network_figure(network: Network, states: Sequence[str], time_name: str) -> F
                         color=MUTED)  # fmt: skip
         _draw_panel(figure, panel, x, middle + panel.height / 2)
         x += panel.width + ARROW
-    sizes = (*network.scale.state, network.scale.time)
+    sizes = (*network.scale.size, network.scale.time)
     pairs = list(zip((*states, time_name), sizes, strict=True))
     figure.text(MARGIN / figure.get_figwidth(), 0.12 / height, fontsize=8, color=MUTED,
                 s=_scales(pairs))  # fmt: skip
@@ -178,12 +179,17 @@ def _readings(layer: Layer, names: Sequence[str], outputs: Sequence[str]) -> lis
     readings = []
     for output, row in zip(outputs, layer.arrays["real"], strict=True):
         factors = [
-            name if round(w, 3) == 1 else f"{name}$^{{{_number(w)}}}$"
+            name if round(w, 3) == 1 else f"{_base(name)}$^{{{_number(w)}}}$"
             for name, w, gate in zip(names, row, gates, strict=True)
             if w != 0 and gate > 0.5
         ]
         readings.append(f"{output} = {' '.join(factors) or '1'}")
     return readings if max(map(_letters, readings)) <= READING_MOST else []
+
+
+def _base(name: str) -> str:
+    """What is raised to a power: (−x) of a mirrored state."""
+    return f"({name})" if name.startswith("\N{MINUS SIGN}") else name
 
 
 def _letters(reading: str) -> int:

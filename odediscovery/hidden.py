@@ -94,7 +94,7 @@ def widely_prepared(series: TimeSeries, known: Knowledge, *, smoothing: bool = T
         trajectories=tuple(_columns(t, seen) for t in series.trajectories),
     )  # fmt: skip
     p = prepare(narrow, smoothing=smoothing)
-    scale = np.full(series.n_states, p.scale.state.max())
+    scale = np.full(series.n_states, p.scale.size.max())
     scale[seen] = p.scale.state
     for one in known.conserved:
         if one.value is not None:

@@ -19,6 +19,7 @@ import numpy as np
 from odediscovery.equations import Equations
 from odediscovery.errors import InputError
 from odediscovery.expressions import exact, identifiers, join_terms
+from odediscovery.mirror import factors, turned
 from odediscovery.powersum import Array, Mask, PowerSum
 from odediscovery.statements import (
     Conserved,
@@ -95,9 +96,11 @@ class Knowledge:
         sides: list[KnownSide | None] = []
         for side, own in zip(self.known, scale, strict=True):
             if side is not None:
-                with np.errstate(over="ignore", invalid="ignore"):
-                    factor = np.exp(side.exponents @ np.log(scale)) * time_scale / own
-                    side = dataclasses.replace(side, coefficients=side.coefficients * factor)
+                factor = factors(side.exponents, scale) * time_scale / own
+                side = dataclasses.replace(
+                    side, coefficients=side.coefficients * factor,
+                    mirrored=turned(side.mirrored, scale, [side.exponents]),
+                )  # fmt: skip
             sides.append(side)
         sums = tuple(Conserved(one.weights * scale, one.value) for one in self.conserved)
         mix = self.mix * scale / scale[:, None]
@@ -125,7 +128,9 @@ class Knowledge:
         coefficients[(given.coefficients != 0) @ near] = 0.0
         coefficients = np.hstack([given.coefficients, coefficients])
         mix = self.mix if self.tied.any() else law.mix
-        return PowerSum(coefficients, np.vstack([first, exponents]), law.inputs, mix).merged()
+        mirrored = tuple(sorted({*given.mirrored, *law.mirrored}))
+        exponents = np.vstack([first, exponents])
+        return PowerSum(coefficients, exponents, law.inputs, mix, mirrored).merged()
 
     def held(self, law: PowerSum) -> tuple[Mask, Mask]:
         """Constants of an imposed law that must not be fitted.
@@ -187,9 +192,11 @@ class Knowledge:
         rows = [(i, side) for i, side in enumerate(self.known) if side is not None]
         columns = [np.eye(n)[:, [i]] * side.coefficients for i, side in rows]
         exponents = [side.exponents for _, side in rows]
+        mirrored = {k for _, side in rows for k in side.mirrored}
         return PowerSum(
-            np.hstack([np.zeros((n, 0)), *columns]), np.vstack([np.zeros((0, n)), *exponents])
-        ).merged()
+            np.hstack([np.zeros((n, 0)), *columns]), np.vstack([np.zeros((0, n)), *exponents]),
+            mirrored=tuple(sorted(mirrored)),
+        ).merged()  # fmt: skip
 
     def _padded(self, inputs: int) -> Array:
         """Exponents of the known monomials over all inputs of a law [monomials, inputs]."""
@@ -259,6 +266,28 @@ def knowledge(
     )  # fmt: skip
     _check_exponents(result)
     return dataclasses.replace(result, mix=_mix(result))
+
+
+def check_signs(given: Knowledge, scaled: Knowledge) -> None:
+    """Whether the fractional powers of known terms are of what is not negative in the data.
+
+    Args:
+        given: in the user's units.
+        scaled: the same in units of the data, negative ones for states that are negative.
+
+    Raises:
+        InputError: a fractional power of a state that is negative, or of -x for another one.
+    """
+    names = list(identifiers(given.states).values())
+    for i, side in enumerate(scaled.known):
+        for k in () if side is None else side.mirrored:
+            own = given.known[i]
+            minus = own is not None and k in own.mirrored
+            what, is_ = (f"-{names[k]}", "") if minus else (names[k], "-")
+            raise InputError(
+                f"{given.states[i]}' is known with a fractional power of {what}, which is negative "
+                f"in the data; expected one of {is_}{names[k]}, or a whole power"
+            )
 
 
 def _check_exponents(given: Knowledge) -> None:

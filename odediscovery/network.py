@@ -8,7 +8,7 @@ numbers only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,12 @@ class Network:
 
     layers: tuple[Layer, ...]
     scale: Scale
+
+    def sees(self, names: Sequence[str]) -> list[str]:
+        """What states are called before the network: a mirrored one, of negative scale, is −x."""
+        below = self.scale.state < 0.0
+        return [f"\N{MINUS SIGN}{name}" if k < len(below) and below[k] else name
+                for k, name in enumerate(names)]  # fmt: skip
 
     @staticmethod
     def to_bytes(network: Network | None) -> bytes:

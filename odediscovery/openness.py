@@ -86,7 +86,7 @@ def undecided(p: Prepared, found: Polished, refit: Refit) -> list[str]:
         error *= widening(residuals(again.law, p.data, again.initial))
         ends = interval(float(value), float(error), freedom(again))
         if ends is not None and np.floor(ends[1]) - np.ceil(ends[0]) >= 1:
-            notes.append(_sentence(p.data.states, law, int(j), int(k), ends))
+            notes.append(_sentence(p, law, int(j), int(k), ends))
     return notes
 
 
@@ -115,7 +115,7 @@ def confounded(p: Prepared, found: Polished) -> list[str]:
 def _constants(p: Prepared, law: PowerSum, free: Free) -> list[str]:
     """What the free constants of a sum of powers are called, in their order."""
     names = list(identifiers(p.data.states).values())
-    terms = [_term(names, w) or "1" for w in law.exponents]
+    terms = [_term(p, w) or "1" for w in law.exponents]
     told = [f"the coefficient of {terms[j]} in {names[i]}'" for i, j in np.argwhere(free[0])]
     return told + [f"the exponent of {names[k]} in {terms[j]}" for j, k in np.argwhere(free[1])]
 
@@ -127,14 +127,19 @@ def _may_be_real(p: Prepared, law: PowerSum) -> Mask:
     return real if known is None else real & ~known[1]
 
 
-def _sentence(states: Sequence[str], law: PowerSum, j: int, k: int, ends: Sequence[float]) -> str:
-    names = list(identifiers(states).values())
+def _sentence(p: Prepared, law: PowerSum, j: int, k: int, ends: Sequence[float]) -> str:
+    names = list(identifiers(p.data.states).values())
     of = " and ".join(f"{names[i]}'" for i in np.flatnonzero(law.coefficients[:, j]))
     low, high = ends
-    return (f"the exponent of {names[k]} in the term {_term(names, law.exponents[j])} of {of} is "
+    return (f"the exponent of {names[k]} in the term {_term(p, law.exponents[j])} of {of} is "
             f"known only to lie between {low:.2g} and {high:.2g}")  # fmt: skip
 
 
-def _term(names: Sequence[str], exponents: Array) -> str:
-    return "*".join(name if round(w, 2) == 1 else f"{name}^{w:.3g}"
-                    for name, w in zip(names, exponents, strict=True) if w)  # fmt: skip
+def _term(p: Prepared, exponents: Array) -> str:
+    """A dimensionless product as the user's: of -x where a mirrored state's power is not whole."""
+    names, w = identifiers(p.data.states).values(), np.round(exponents, 2)
+    below = (p.scale.state < 0.0) & (w != np.round(w))
+    told = [f"(-{name})" if minus else name for name, minus in zip(names, below, strict=True)]
+    return "*".join(name if near == 1 else f"{name}^{power:.3g}"
+                    for name, near, power in zip(told, w, exponents, strict=True)
+                    if power)  # fmt: skip

@@ -104,7 +104,7 @@ def _draw_state(
         below.plot(run.time, run.values[:, k] - at_samples, **dots)
     top.margins(x=0.03, y=0.08)
     known = discovery.estimates
-    _draw_bands(top, curves, k, nonnegative=known is not None and bool(known.nonnegative[k]))
+    _draw_bands(top, curves, k, (-np.inf, np.inf) if known is None else known.within(k))
     below.axhline(0.0, color=COLOURS[0] if len(runs) == 1 else MUTED, lw=1.2, zorder=1)
     top.tick_params(labelbottom=False)
     residuals = np.concatenate([line.get_ydata() for line in below.lines])
@@ -115,24 +115,25 @@ def _draw_state(
 
 
 def _draw_bands(
-    top: Axes, curves: list[tuple[NDArray[np.float64], Band]], k: int, *, nonnegative: bool
+    top: Axes, curves: list[tuple[NDArray[np.float64], Band]], k: int, within: tuple[float, float]
 ) -> None:
     """95 % bands of the curves, dark, and of new measurements, light, behind what is drawn.
 
     Args:
-        nonnegative: whether the state, other than a measurement of it, is at least 0.
+        within: least and greatest value of the state, other than of a measurement of it.
     """
     low, high = top.get_ylim()
     for j, (dense, found) in enumerate(curves):
         curve, colour = found.curve[:, k], _colour(j, len(curves))
-        least = np.minimum(curve, 0.0) if nonnegative else -np.inf
-        for half, floor, alpha, meaning in (
-            (found.prediction[:, k], -np.inf, 0.13, "95 % of new measurements"),
-            (found.confidence[:, k], least, 0.30, "95 % band of the curve"),
+        ends = np.minimum(curve, within[0]), np.maximum(curve, within[1])
+        for half, (floor, ceiling), alpha, meaning in (
+            (found.prediction[:, k], (-np.inf, np.inf), 0.13, "95 % of new measurements"),
+            (found.confidence[:, k], ends, 0.30, "95 % band of the curve"),
         ):
             if np.isfinite(half).any():
-                top.fill_between(dense, np.maximum(curve - half, floor), curve + half, lw=0,
-                                 color=colour, alpha=alpha, zorder=1,
+                top.fill_between(dense, np.maximum(curve - half, floor),
+                                 np.minimum(curve + half, ceiling), lw=0, color=colour,
+                                 alpha=alpha, zorder=1,
                                  label=meaning if j == 0 else None)  # fmt: skip
     # A band that says no more than that nothing is known must not flatten the data.
     beyond = BEYOND * (high - low)

@@ -12,11 +12,13 @@ Everything here is numpy and without scale: the same class holds dimensionless a
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from odediscovery.mirror import factors, fractional, signs, turned
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -61,6 +63,8 @@ class PowerSum:
         mix: M, [states, states], where equations follow from others (a conserved sum): then
             dx/dt = M (A y^W), and rows of A whose equation follows are 0. Or [states, flows],
             what a unit of each flow takes from every state or adds to it.
+        mirrored: states that are negative throughout and have fractional powers, which are those
+            of -x (see `mirror`). Dimensionless laws have none.
 
     >>> decay = PowerSum(np.array([[-0.5]]), np.array([[1.0]]))
     >>> decay.rates(np.array([[2.0], [4.0]])).tolist()
@@ -71,6 +75,7 @@ class PowerSum:
     exponents: Array
     inputs: Inputs | None = None
     mix: Array | None = None
+    mirrored: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         a, w = self.coefficients, self.exponents
@@ -100,7 +105,7 @@ class PowerSum:
     def with_constants(self, a: Array, w: Array, b: Array, v: Array) -> PowerSum:
         """The same law with other `constants` a, w, b, v [as these]."""
         inputs = self.inputs and dataclasses.replace(self.inputs, sums=Sums(b, v))
-        return PowerSum(a, w, inputs, self.mix)
+        return PowerSum(a, w, inputs, self.mix, self.mirrored)
 
     @property
     def complexity(self) -> int:
@@ -118,7 +123,8 @@ class PowerSum:
         A fractional power of a negative input is taken at 0: only noise or an overshooting
         solver brings a state there that has none by nature. Whole powers keep the sign.
         """
-        return powers(x if self.inputs is None else self.inputs.values(x), self.exponents)
+        y = x if self.inputs is None else self.inputs.values(x, self.mirrored)
+        return powers(y, self.exponents, self.mirrored)
 
     def rates(self, x: Array) -> Array:
         """dx/dt for x [..., states] -> [..., states]."""
@@ -129,16 +135,19 @@ class PowerSum:
         """The same law for x' = x / scale and t' = t / time_scale: no exponent changes.
 
         With x_k = s_k x'_k:  A'[i, j] = A[i, j] * (T / s_i) * prod_k s_k ** W[j, k]. Flows, which
-        have no scale, keep the user's amounts: M'[i, f] = M[i, f] / s_i.
+        have no scale, keep the user's amounts: M'[i, f] = M[i, f] / s_i. Of a negative s_k, which
+        turns x_k < 0 into x'_k > 0, fractional powers are those of |s_k|.
         """
         n = self.n_states
-        with np.errstate(over="ignore", invalid="ignore"):  # inf where no number is large enough
-            factor = np.exp(self.exponents[:, :n] @ np.log(scale))
+        factor = factors(self.exponents[:, :n], scale)
+        with np.errstate(over="ignore", invalid="ignore"):
             rows = scale if len(self.coefficients) == n else np.ones(len(self.coefficients))
             a = self.coefficients * factor[None, :] * time_scale / rows[:, None]
         inputs = None if self.inputs is None else self.inputs.rescaled(scale)
         mix = None if self.mix is None else self.mix * rows / scale[:, None]
-        return PowerSum(a, self.exponents.copy(), inputs, mix)
+        inner = () if inputs is None else (inputs.sums.exponents,)
+        mirrored = turned(self.mirrored, scale, (self.exponents, *inner))
+        return PowerSum(a, self.exponents.copy(), inputs, mix, mirrored)
 
     def unscaled(self, scale: Array, time_scale: float) -> PowerSum:
         """Inverse of `rescaled`, for the same `scale` [states] and `time_scale`."""
@@ -164,10 +173,10 @@ class PowerSum:
         keep = [k for k, column in enumerate(columns) if np.any(column != 0)]
         if not keep:
             nothing = np.zeros((len(self.coefficients), 0)), np.zeros((0, self.exponents.shape[1]))
-            return PowerSum(*nothing, self.inputs, self.mix)
+            return PowerSum(*nothing, self.inputs, self.mix, self.mirrored)
         return PowerSum(
             np.stack([columns[k] for k in keep], axis=1), np.stack([rows[k] for k in keep]),
-            self.inputs, self.mix,
+            self.inputs, self.mix, self.mirrored,
         )  # fmt: skip
 
     def compact(self) -> PowerSum:
@@ -180,13 +189,14 @@ class PowerSum:
         kept = np.concatenate([np.ones(n, bool), inputs.used(w)[n:]])
         functions = tuple(f for f, k in zip(inputs.functions, kept[n:], strict=True) if k)
         if not functions and not len(sums):
-            return PowerSum(self.coefficients, w[:, :n], None, self.mix)
+            return PowerSum(self.coefficients, w[:, :n], None, self.mix, self.mirrored)
         inner = NO_SUMS
         if len(sums):
             inner = inputs.sums.select(sums)
             inner = Sums(inner.weights, inner.exponents[:, kept])
         columns = np.concatenate([np.flatnonzero(kept), simple + sums])
-        return PowerSum(self.coefficients, w[:, columns], Inputs(n, functions, inner), self.mix)
+        inputs = Inputs(n, functions, inner)
+        return PowerSum(self.coefficients, w[:, columns], inputs, self.mix, self.mirrored)
 
     def structure(self) -> frozenset[tuple[bytes, bytes]]:
         """What has which constant, not their values: equal for the same terms in any order.
@@ -205,7 +215,8 @@ def expanded(law: PowerSum) -> PowerSum:
         return law
     a, size = law.mix @ law.coefficients, np.abs(law.mix) @ np.abs(law.coefficients)
     # What cancels but for rounding is no term.
-    return PowerSum(np.where(np.abs(a) > ROUNDING * size, a, 0.0), law.exponents, law.inputs)
+    a = np.where(np.abs(a) > ROUNDING * size, a, 0.0)
+    return PowerSum(a, law.exponents, law.inputs, mirrored=law.mirrored)
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,9 +234,9 @@ class Sums:
     def __len__(self) -> int:
         return len(self.weights)
 
-    def values(self, z: Array) -> Array:
+    def values(self, z: Array, mirrored: Sequence[int] = ()) -> Array:
         """u for z [..., states and functions] -> [..., sums]."""
-        u: Array = 1.0 + powers(z, self.exponents) @ self.weights.T
+        u: Array = 1.0 + powers(z, self.exponents, mirrored) @ self.weights.T
         return u
 
     def and_also(self, other: Sums) -> Sums:
@@ -307,10 +318,11 @@ class Inputs:
             of = [FUNCTIONS[f.name][0](f.rate * x[..., f.state]) for f in self.functions]
         return np.concatenate([x, np.stack(of, axis=-1)], axis=-1)
 
-    def values(self, x: Array) -> Array:
+    def values(self, x: Array, mirrored: Sequence[int] = ()) -> Array:
         """y for x [..., states] -> [..., inputs]."""
         z = self.base(x)
-        return np.concatenate([z, self.sums.values(z)], axis=-1) if len(self.sums) else z
+        sums = self.sums
+        return np.concatenate([z, sums.values(z, mirrored)], axis=-1) if len(sums) else z
 
     def linearised(self, x: Array, free: tuple[Mask, Mask]) -> tuple[Array, Array, Array]:
         """y, dy/dx [B, inputs, states] and dy/d(free constants of the sums) for x [B, states]."""
@@ -339,21 +351,22 @@ class Inputs:
         )
         if not len(self.sums):
             return Inputs(self.states, functions)
-        factor = np.exp(self.sums.exponents[:, : self.states] @ np.log(scale))
+        factor = factors(self.sums.exponents[:, : self.states], scale)
         return Inputs(self.states, functions, Sums(self.sums.weights * factor, self.sums.exponents))
 
 
-def powers(y: Array, exponents: Array) -> Array:
+def powers(y: Array, exponents: Array, mirrored: Sequence[int] = ()) -> Array:
     """prod_k y_k ** W[j, k] for y [..., inputs] -> [..., monomials]."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        base = np.maximum(y[..., None, :], _least_bases(exponents))
+        own = y[..., None, :] if not mirrored else y[..., None, :] * signs(exponents, mirrored)
+        base = np.maximum(own, _least_bases(exponents))
         products: Array = np.prod(np.power(base, exponents), axis=-1)
     return products
 
 
 def _least_bases(exponents: Array) -> Array:
     """What bases are raised to at least: fractional powers see nothing below `TINY`."""
-    least: Array = np.where(exponents == np.round(exponents), -np.inf, TINY)
+    least: Array = np.where(fractional(exponents), TINY, -np.inf)
     return least
 
 
@@ -363,7 +376,7 @@ def vector_field(law: PowerSum) -> Callable[[float, Array], Array]:
     What depends on the constants alone is computed once; floating point warnings are the
     caller's concern.
     """
-    if law.inputs is not None:
+    if law.inputs is not None or law.mirrored:
         return lambda t, x: law.rates(x)
     w, a, least = law.exponents, expanded(law).coefficients.T, _least_bases(law.exponents)
     times, maximum = np.multiply.reduce, np.maximum

@@ -1,7 +1,8 @@
 """What the data are like, decided once before the search: scale, noise, sign, resolution.
 
 A state counts as sign-changing only when its negative part is more than noise explains; every
-other state is nonnegative with noise. A state that never changes gets a zero right-hand side.
+other state is nonnegative with noise, or not positive, and then its mirror image -x is fitted:
+its scale is negative. A state that never changes gets a zero right-hand side.
 Where the user knows standard deviations of a state they are taken, and nothing is estimated.
 """
 
@@ -49,7 +50,8 @@ class Prepared:
     """A dimensionless series and what is known of it.
 
     Args:
-        data: states divided by their rms, time by the median sample interval.
+        data: states divided by their rms (those that are negative throughout by -rms), time by
+            the median sample interval.
         smooth: the same without noise and gaps.
         scale: what undoes the division.
         noise: standard deviation of the noise [states], estimated or as given, dimensionless.
@@ -270,17 +272,22 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Prepared:
     shape = tuple(np.where(series.driven, 1.0, s) for s in shape)
     # No sample weighs so much that a solver's error would be evidence.
     shape = tuple(np.maximum(s, LEAST_SHAPE) for s in shape)
-    rounding = np.array([resolution(column) for column in pooled(series).T]) / scale.state
+    rounding = np.array([resolution(column) for column in pooled(series).T]) / scale.size
     spread = np.nanmax(values, axis=0) - np.nanmin(values, axis=0)
     constant = series.driven | (spread <= np.maximum(1e-12, rounding * 1e-6))
     floor = np.maximum(rounding / np.sqrt(12.0),
                        INTEGRATION * np.sqrt(max(len(values) / INDEPENDENT, 1.0)))  # fmt: skip
     explained = np.maximum(4.0 * noise * np.concatenate(shape), floor)
     nonnegative = np.nanmin(values + explained, axis=0) >= 0.0
+    negative = np.nanmax(values - explained, axis=0) <= 0.0
+    # What noise explains whole has the sign of its mean.
+    negative &= ~nonnegative | (np.nanmean(values, axis=0) < 0.0)
+    if negative.any():
+        scale = Scale(np.where(negative, -scale.state, scale.state), scale.time)
+        data, nonnegative = scale.apply(series), nonnegative | negative
     smoothed = smooth(data, noise, nonnegative, shape) if smoothing else _interpolated(data)
     return Prepared(data, smoothed, scale, noise, floor, nonnegative, constant, shape,
-                    messages=(*_contradictions(series, given, looks),
-                              *_negative(series, ~constant & ~series.driven)))  # fmt: skip
+                    messages=_contradictions(series, given, looks))  # fmt: skip
 
 
 def _interpolated(data: TimeSeries) -> TimeSeries:
@@ -294,14 +301,6 @@ def _interpolated(data: TimeSeries) -> TimeSeries:
         return dataclasses.replace(t, values=np.stack(columns, axis=1))
 
     return dataclasses.replace(data, trajectories=tuple(map(whole, data.trajectories)))
-
-
-def _negative(series: TimeSeries, changing: NDArray[np.bool_]) -> list[str]:
-    """What is lost where a state is below 0 throughout, one sentence a state."""
-    below = changing & (np.nanmax(pooled(series), axis=0) <= 0.0)
-    note = ("is negative throughout, so that its powers are whole numbers: to find real ones, "
-            "give a column of its values times -1")  # fmt: skip
-    return [f"{series.states[i]} {note}" for i in np.flatnonzero(below)]
 
 
 def _check_sizes(series: TimeSeries) -> None:

@@ -21,6 +21,7 @@ import sympy
 from numpy.typing import NDArray
 
 from odediscovery.expressions import identifiers, join_terms, render
+from odediscovery.mirror import signs
 from odediscovery.powersum import Array, Function, Inputs, PowerSum
 
 # More digits than this say nothing: no solver here is that accurate.
@@ -116,7 +117,7 @@ def _general(value: float, digits: int) -> str:
 
 def pretty_text(equations: Printable, digits: int) -> str:
     """See `Equations.pretty`."""
-    rows = _rows(equations, digits, str, lambda power: f"^{power}", "*", lambda c: c)
+    rows = _rows(equations, digits, str, "(-{})", lambda power: f"^{power}", "*", lambda c: c)
     names = dict(zip((s.name for s in equations.symbols), equations.variables, strict=True))
     if rows is None and equations.extended is not None and equations.standard_errors is not None:
         rows = _extended_rows(
@@ -133,7 +134,8 @@ def pretty_text(equations: Printable, digits: int) -> str:
 
 def latex_rows(equations: Printable, digits: int) -> dict[str, str]:
     """See `Equations.latex`."""
-    rows = _rows(equations, digits, latex_name, lambda power: f"^{{{power}}}", r"\,", _latex_number)
+    rows = _rows(equations, digits, latex_name, r"\left(-{}\right)",
+                 lambda power: f"^{{{power}}}", r"\,", _latex_number)  # fmt: skip
     names = [latex_name(name) for name in equations.variables]
     time = latex_name(equations.time_name)
     if rows is None:
@@ -147,10 +149,14 @@ def latex_rows(equations: Printable, digits: int) -> dict[str, str]:
 
 
 def _rows(
-    equations: Printable, digits: int, name: Callable[[str], str], raised: Callable[[str], str],
-    times: str, shown: Callable[[str], str],
+    equations: Printable, digits: int, name: Callable[[str], str], minus: str,
+    raised: Callable[[str], str], times: str, shown: Callable[[str], str],
 ) -> list[str] | None:  # fmt: skip
-    """Right-hand sides of a sum of monomials with their standard errors; None if it is none."""
+    """Right-hand sides of a sum of monomials with their standard errors; None if it is none.
+
+    Args:
+        minus: how -x is written as a base.
+    """
     law, errors, snapped = equations.power_sum, equations.standard_errors, equations.snapped
     if law is None:
         return None
@@ -160,10 +166,12 @@ def _rows(
     if snapped is not None:
         a_error, w_error = np.where(snapped[0], 0.0, a_error), np.where(snapped[1], 0.0, w_error)
     names = [name(variable) for variable in equations.variables]
+    turned = signs(law.exponents, law.mirrored) < 0.0
     monomials = [
-        _powers(names, row, error, digits, raised)
-        for row, error in zip(law.exponents, w_error, strict=True)
-    ]
+        _powers([minus.format(name) if below else name
+                 for name, below in zip(names, of_minus, strict=True)], row, error, digits, raised)
+        for row, error, of_minus in zip(law.exponents, w_error, turned, strict=True)
+    ]  # fmt: skip
     rows = []
     for a, error in list(zip(law.coefficients, a_error, strict=True))[: len(equations.states)]:
         terms = []
@@ -213,11 +221,11 @@ def _extended_rows(
             terms.append((bool(values[j] < 0), "*".join(above) + "".join(below)))
         return join_terms([*first, *terms])
 
-    inner = [_factors(inputs, simple, row, error, digits)
+    inner = [_factors(inputs, simple, row, error, digits, law.mirrored)
              for row, error in zip(v, dv, strict=True)]  # fmt: skip
     names = simple + [f"({sums(row, error, v, inner, [(False, '1')])})"
                       for row, error in zip(b, db, strict=True)]  # fmt: skip
-    outer = [_factors(inputs, names, row, error, digits)
+    outer = [_factors(inputs, names, row, error, digits, law.mirrored)
              for row, error in zip(w, dw, strict=True)]  # fmt: skip
     return [sums(row, error, w, outer, []) for row, error in zip(a, da, strict=True)]
 
@@ -227,21 +235,24 @@ def _function_name(states: Sequence[str], function: Function) -> str:
     state = states[function.state]
     rate = function.rate
     # A rate that was scaled there and back again is 1 but for the last digit.
-    return f"{function.name}({state if abs(rate - 1.0) < 1e-12 else f'{rate:.6g}*{state}'})"
+    one = abs(abs(rate) - 1.0) < 1e-12
+    return f"{function.name}({'-' * (rate < 0)}{'' if one else f'{abs(rate):.6g}*'}{state})"
 
 
 def _factors(
-    inputs: Inputs, names: Sequence[str], row: Iterable[float], errors: Iterable[float],
-    digits: int,
+    inputs: Inputs, names: Sequence[str], row: Array, errors: Iterable[float], digits: int,
+    mirrored: Sequence[int],
 ) -> list[str]:  # fmt: skip
     """The factors of a product of powers of inputs; what the product is divided by starts with /.
 
     exp(r x) ** w is written exp(w r x), and a sum to a whole negative power stands below.
     """
     factors, n = [], inputs.states
+    turned = signs(row[None], mirrored)[0] < 0.0
     for k, (name, power, error) in enumerate(zip(names, row, errors, strict=True)):
         if power == 0:
             continue
+        name = f"(-{name})" if turned[k] else name
         function = inputs.functions[k - n] if n <= k < inputs.simple else None
         if function is not None and function.name == "exp":
             rate = float(power) * function.rate

@@ -155,7 +155,7 @@ def _in_units(estimates: Estimates, which: int, place: tuple[int, int]) -> tuple
     if which == 1:
         return law, scale
     fitted = estimates.free[1][place[1], : law.n_states]
-    own = Scale(np.where(fitted, 1.0, scale.state), scale.time)
+    own = Scale(np.where(fitted, np.sign(scale.state), scale.state), scale.time)
     user = law.unscaled(scale.state, scale.time)
     return user.rescaled(own.state, own.time), own
 
@@ -163,10 +163,10 @@ def _in_units(estimates: Estimates, which: int, place: tuple[int, int]) -> tuple
 def _fit(found: Discovery, scale: Scale) -> _Fit:
     settings = dataclasses.replace(found.settings, hidden_states=())
     series, p, _ = informed(found.series, settings)
-    floor = p.floor * p.scale.state / scale.state
+    floor = p.floor * p.scale.size / scale.size
     # Inputs are taken as exact.
     noise = np.append(residual_deviation(found), np.zeros(len(series.inputs)))
-    sigma = np.maximum(noise / scale.state, floor)
+    sigma = np.maximum(noise / scale.size, floor)
     return _Fit(scale.apply(augmented(series)), sigma, floor, p.nonnegative, p.shape)
 
 

@@ -98,7 +98,9 @@ def published(
     field = random_members(settings.unit, n, hidden, settings.seed, recipe)
     start = prepared.initial * prepared.scale.state
     field = train(field, Trajectories.of(series, start, recipe.solver), recipe, settings, monitor)
-    members = [read(field, i, series, start, prepared.nonnegative) for i in range(field.members)]
+    # The recipes see the data as they are, not mirrored.
+    positive = prepared.nonnegative & (prepared.scale.state > 0.0)
+    members = [read(field, i, series, start, positive) for i in range(field.members)]
     front = non_dominated([m for m in members if np.isfinite(m.mse)])
     if not front:
         raise FitError(

@@ -135,6 +135,8 @@ def library_fit(
 def again(p: Prepared, laws: Sequence[PowerSum], monitor: Monitor) -> list[Candidate]:
     """What becomes of laws that were found before, in the user's units, beside new ones."""
     scaled = [law.rescaled(p.scale.state, p.scale.time) for law in laws if law.n_monomials]
+    # Real powers of what is negative here are none.
+    scaled = [law for law in scaled if not law.mirrored]
     found: list[Candidate] = []
     if p.clean:
         # As they were grown: on clean data pruning has nothing to take from them.

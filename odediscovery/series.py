@@ -189,7 +189,7 @@ class Scale:
     x' = x / state,  t' = t / time.
 
     Args:
-        state: one positive number a state [states], in its unit.
+        state: one number a state [states], in its unit; negative for a mirrored one (`mirror`).
         time: in the unit of the time.
 
     >>> series = TimeSeries.from_arrays([0, 2, 4, 6], [3.0, 3.0, 3.0, 3.0])
@@ -200,6 +200,11 @@ class Scale:
 
     state: Array
     time: float
+
+    @property
+    def size(self) -> Array:
+        """|state|, the unit of standard deviations [states]."""
+        return np.abs(self.state)
 
     @classmethod
     def of(cls, series: TimeSeries) -> Scale:
@@ -217,7 +222,7 @@ class Scale:
         """The dimensionless series."""
         trajectories = tuple(
             Trajectory(t.time / self.time, t.values / self.state, t.label,
-                       None if t.sigma is None else t.sigma / self.state,
+                       None if t.sigma is None else t.sigma / self.size,
                        t.inputs and t.inputs.scaled(self.state[series.driven], self.time))
             for t in series.trajectories
         )  # fmt: skip

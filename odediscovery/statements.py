@@ -32,11 +32,13 @@ class KnownSide:
         coefficients: c, [terms].
         exponents: w, [terms, states].
         more: whether other terms are to be found.
+        mirrored: states whose fractional powers are those of -x, written (-x)^1.8.
     """
 
     coefficients: Array
     exponents: Array
     more: bool
+    mirrored: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +143,7 @@ def known_side(one: Statement) -> tuple[int, KnownSide]:
         if len(marks) > 1 or not added or before.count("(") != before.count(")"):
             raise one.error("expected ? once and as a summand, as in 9.81 + ?", marks[-1])
     law = one.sum(start, len(one.text), _PRODUCTS)
-    return i, KnownSide(law.coefficients[0], law.exponents, bool(marks))
+    return i, KnownSide(law.coefficients[0], law.exponents, bool(marks), law.mirrored)
 
 
 def conserved_sum(one: Statement) -> Conserved:

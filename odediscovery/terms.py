@@ -21,6 +21,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from odediscovery.equations import Equations
+from odediscovery.mirror import signs
 from odediscovery.powersum import FUNCTIONS, Array, Function, Inputs, PowerSum, Sums
 from odediscovery.printing import constant
 from odediscovery.series import TimeSeries
@@ -36,6 +37,8 @@ _KINDS = ("coefficient", "exponent", "inner_weight", "inner_exponent")
 def terms(equations: Equations, stability: Array | None = None) -> list[dict[str, Any]]:
     """One entry a coefficient: c * prod_k x_k ** w_k in the equation of one state.
 
+    "of_minus" names the states of which -x is raised to the power, if any.
+
     Args:
         stability: share of bootstrap fits in which a term survives, [states, monomials].
     """
@@ -49,10 +52,17 @@ def terms(equations: Equations, stability: Array | None = None) -> list[dict[str
          "monomial": j,
          "powers": {s: float(w) for s, w in zip(equations.variables, law.exponents[j], strict=True)
                     if w != 0},
+         **({"of_minus": of_minus} if (of_minus := _of_minus(equations, law, j)) else {}),
          **({} if stability is None else {"stability": plain(stability[i, j])})}
         for i, j in zip(*np.nonzero(law.coefficients), strict=True)
         for j in (int(j),)
     ]  # fmt: skip
+
+
+def _of_minus(equations: Equations, law: PowerSum, j: int) -> list[str]:
+    """States of which monomial j has a power of -x."""
+    turned = signs(law.exponents[[j]], law.mirrored)[0] < 0.0
+    return [name for name, minus in zip(equations.variables, turned, strict=False) if minus]
 
 
 def exponents(equations: Equations) -> list[dict[str, Any]]:
@@ -170,10 +180,11 @@ def monomial_names(equations: Equations) -> list[str]:
     if law is None:
         return []
     names, rates = _input_names(equations.variables, law.inputs)
+    turned = signs(law.exponents, law.mirrored) < 0.0
     rows = []
-    for w in law.exponents * rates:
-        powers = [(name, constant(float(p), digits=3)) for name, p in zip(names, w, strict=True)
-                  if p]  # fmt: skip
+    for w, of_minus in zip(law.exponents * rates, turned, strict=True):
+        powers = [(f"(-{name})" if minus else name, constant(float(p), digits=3))
+                  for name, p, minus in zip(names, w, of_minus, strict=True) if p]  # fmt: skip
         rows.append("*".join(n if p == "1" else f"{n}^{p}" for n, p in powers) or "1")
     return rows
 
@@ -185,9 +196,11 @@ def _input_names(states: Sequence[str], inputs: Inputs | None) -> tuple[list[str
     names, rates = list(states), [1.0] * inputs.size
     for k, f in enumerate(inputs.functions, start=len(states)):
         # exp(r x) ** w is exp(x) ** (w r); rates scaled there and back are 1 but for a digit.
-        inside = f.name != "exp" and abs(f.rate - 1.0) > 1e-12
+        inside = f.name != "exp" and abs(abs(f.rate) - 1.0) > 1e-12
+        minus = "-" * (f.name != "exp" and f.rate < 0)
         rates[k] = f.rate if f.name == "exp" else 1.0
-        names.append(f"{f.name}({f'{f.rate:.6g}*' if inside else ''}{states[f.state]})")
+        size = f"{abs(f.rate):.6g}*" if inside else ""
+        names.append(f"{f.name}({minus}{size}{states[f.state]})")
     return names + [f"sum {u}" for u in range(len(inputs.sums))], rates
 
 
@@ -198,7 +211,8 @@ def extended(equations: Equations) -> dict[str, Any] | None:
         return None
     functions = [{"name": f.name, "state": equations.variables[f.state], "rate": f.rate}
                  for f in law.inputs.functions]  # fmt: skip
-    return {"functions": functions, **_arrays(law),
+    mirrored = [equations.variables[k] for k in law.mirrored]
+    return {"functions": functions, "mirrored": mirrored, **_arrays(law),
             "standard_errors": None if errors is None else _arrays(errors)}  # fmt: skip
 
 
@@ -224,8 +238,11 @@ def with_law(equations: Equations, record: Mapping[str, Any] | None) -> Equation
         functions.append(Function(f["name"], variables.index(f["state"]), number(f["rate"])))
     inputs = Inputs(len(variables), tuple(functions))
     held = record["standard_errors"]
+    # Results of earlier versions have no mirrored states.
+    mirrored = tuple(variables.index(name) for name in record.get("mirrored", ()))
+    law = dataclasses.replace(_law(inputs, record), mirrored=mirrored)
     read = Equations.from_power_sum(
-        equations.states, _law(inputs, record), time_name=equations.time_name,
+        equations.states, law, time_name=equations.time_name,
         units=equations.units, inputs=equations.inputs,
         standard_errors=None if held is None else _law(inputs, held),
     )  # fmt: skip
@@ -267,7 +284,8 @@ def with_errors(
                 order.append(int(j))
             row_of[int(term["monomial"])] = order.index(int(j))
     order += [j for j in range(parsed.n_monomials) if j not in order]
-    law = PowerSum(parsed.coefficients[:, order], parsed.exponents[order])
+    law = PowerSum(parsed.coefficients[:, order], parsed.exponents[order],
+                   mirrored=parsed.mirrored)  # fmt: skip
     errors = PowerSum(np.where(law.coefficients != 0, np.nan, 0.0),
                       np.where(law.exponents != 0, np.nan, 0.0))  # fmt: skip
     snapped = (np.zeros(law.coefficients.shape, bool), np.zeros(law.exponents.shape, bool))

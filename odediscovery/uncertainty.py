@@ -201,7 +201,7 @@ def _deviations(
         return np.full((len(times) - 1, n), np.nan)
     slopes = found[1][index[1:], :n, : len(places)]
     variance = np.einsum("tip,pq,tiq->ti", slopes, covariance, slopes)
-    deviations: Array = np.sqrt(np.maximum(variance, 0.0)) * scale.state[:n]
+    deviations: Array = np.sqrt(np.maximum(variance, 0.0)) * scale.size[:n]
     return deviations
 
 

@@ -290,6 +290,11 @@ def _problem(p: Prepared, known: Knowledge) -> Compartments:
             f"{names[i]!r} changes its sign: with unmeasured states only amounts are understood, "
             "which flow and are never negative; measure the others, or fit without them"
         )
+    for i in np.flatnonzero(p.scale.state < 0.0):
+        raise InputError(
+            f"{names[i]!r} is negative: with unmeasured states only amounts are understood, which "
+            "flow and are never negative; give a column of its values times -1"
+        )
     scaled = known if p.knowledge is None else p.knowledge
     given = scaled.impose(PowerSum(np.zeros((n, 0)), np.zeros((0, n))))
     given = PowerSum(given.coefficients, given.exponents)

@@ -33,10 +33,11 @@ def chemostat(path: Path) -> None:
 
 
 def drop(path: Path) -> None:
-    """The first drop of the tennis ball."""
+    """The first drop of the tennis ball, from its release on, without its irregular end."""
     balls = pd.read_csv(ROOT / "data" / "ball_drops.csv")
     balls = balls[(balls["ball"] == "tennis_ball") & (balls["drop"] == 1)]
-    balls[["t", "height", "velocity"]].to_csv(path, index=False)
+    falls = balls[balls["velocity"] < 0].iloc[:-4]
+    falls[["t", "height", "velocity"]].to_csv(path, index=False)
 
 
 def pendulum(path: Path) -> None:

@@ -27,16 +27,16 @@ UNITS = {f"units.{path.stem}": "units.base" for path in sorted(PACKAGE.glob("uni
 # stands behind it.
 LAYERS: tuple[dict[str, str], ...] = (
     {
-        "errors": "", "memory": "", "monitor": "", "powersum": "", "settings": "errors",
-        "files": "errors", "signals": "powersum", "versions": "", "starts": "powersum",
-        "workers": "errors", "cluster": "errors versions workers", "archives": "errors",
-        "device": "errors settings",
+        "errors": "", "memory": "", "monitor": "", "mirror": "", "powersum": "mirror",
+        "settings": "errors", "files": "errors", "signals": "powersum", "versions": "",
+        "starts": "powersum", "workers": "errors", "cluster": "errors versions workers",
+        "archives": "errors", "device": "errors settings",
     },
     {
         "table": "", "sheets": "table", "series": "sheets table",
-        "expressions": "", "printing": "expressions",
-        "equations": "expressions printing", "terms": "equations printing series", "cost": "",
-        "covariance": "", "survival": "", "estimates": "cost covariance series",
+        "expressions": "", "printing": "expressions", "monomials": "",
+        "equations": "expressions monomials printing", "terms": "equations printing series",
+        "cost": "", "covariance": "", "survival": "", "estimates": "cost covariance series",
         "systems": "equations series", "network": "series", "times": "series",
         "result": "equations estimates expressions hidden inputs network prepare series survival "
                   "terms",
@@ -141,7 +141,7 @@ ONLY = {
     "expressions": "errors",
     "cost": "powersum", "covariance": "powersum", "survival": "powersum",
     "estimates": "archives cost covariance powersum series", "smoothing": "powersum series",
-    "knowledge": "equations errors expressions powersum statements",
+    "knowledge": "equations errors expressions mirror powersum statements",
     "prepare": "errors knowledge powersum series smoothing",
     **UNITS, "units.base": "", "units.nalu": "units.base units.nac",
     "field": "units", "solve": "field", "optimise": "monitor",

@@ -41,9 +41,21 @@ def test_even_a_little_below_zero_is_a_sign_without_noise() -> None:
     assert p.nonnegative.tolist() == [False, False]
 
 
-def test_states_below_zero_throughout_are_told_what_they_lose() -> None:
-    (note,) = prepared(-np.exp(-T), np.sin(T), np.full(len(T), -2.0)).messages
-    assert note.startswith("x0 is negative throughout") and "times -1" in note
+def test_states_below_zero_throughout_are_mirrored() -> None:
+    p = prepared(-np.exp(-T), np.sin(T), np.full(len(T), -2.0), -5.0 * np.exp(-T) + noise(0.1))
+    assert p.nonnegative.tolist() == [True, False, True, True]
+    assert (p.scale.state < 0).tolist() == [True, False, True, True] and not p.messages
+    assert np.min(pooled(p.smooth)[:, [0, 2, 3]]) >= 0.0
+
+
+def test_the_mirror_image_of_a_state_is_prepared_like_the_state() -> None:
+    columns = 5.0 * np.exp(-T) + noise(0.1), 3.0 + np.sin(T) + noise(0.2, 1), np.cos(T)
+    here, there = prepared(*columns), prepared(*(-column for column in columns))
+    assert here.nonnegative.tolist() == there.nonnegative.tolist() == [True, True, False]
+    assert there.scale.state.tolist() == (here.scale.state * [-1, -1, 1]).tolist()
+    for one, other in [(here.noise, there.noise), (here.floor, there.floor)]:
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_allclose(pooled(there.smooth), pooled(here.smooth) * [1, 1, -1], rtol=1e-9)
 
 
 def test_everything_becomes_of_size_one() -> None:

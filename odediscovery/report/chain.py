@@ -81,8 +81,10 @@ def _columns(network: Network, found: Discovery) -> list[_Column]:
         keep[i] = np.any(weights[i + 1][keep[i + 1]] != 0, axis=0)
         if not keep[i].any():
             keep[i][:] = True
-    names = [f"d{s}/d{time}" for s in found.equations.states]
-    columns = [_Column("", list(variables)[: layers[0].inputs], np.zeros((0, 0)))]
+    seen = network.sees(variables)
+    names = [f"d{s if s == state else f'({s})'}/d{time}"
+             for s, state in zip(seen, found.equations.states, strict=False)]  # fmt: skip
+    columns = [_Column("", seen[: layers[0].inputs], np.zeros((0, 0)))]
     before = np.ones(layers[0].inputs, dtype=bool)
     for i, layer in enumerate(layers):
         last = i == len(layers) - 1

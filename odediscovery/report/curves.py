@@ -140,14 +140,14 @@ def fit_panel(found: Discovery, runs: Sequence[Drawn], k: int) -> Markup:
     series = found.series
     measured = any(np.isfinite(d.points[:, k]).any() for d in runs)
     known = found.estimates
-    nonnegative = known is not None and k < len(known.nonnegative) and bool(known.nonnegative[k])
+    within = (-np.inf, np.inf) if known is None else known.within(k)
     with rc_context(DRAWN):
         figure, axes = panel(height=2.4, below=0.85 if measured else 0.0)
         top = axes[0]
         for i, d in enumerate(runs):
             hue = colour(i)
             if len(runs) <= BANDS_MOST:
-                _draw_band(top, d, k, hue, nonnegative, len(runs) == 1)
+                _draw_band(top, d, k, hue, within, len(runs) == 1)
             top.plot(d.times, d.band.curve[:, k], color=hue, lw=1.6, zorder=3)
             top.plot(
                 d.run.time[d.samples],
@@ -162,10 +162,9 @@ def fit_panel(found: Discovery, runs: Sequence[Drawn], k: int) -> Markup:
             for side in (-1.0, 0.0, 1.0)
             if not side or len(runs) == 1
         ]
-        if nonnegative:
-            edges = [
-                np.maximum(edge, min(0.0, float(np.nanmin(seen, initial=0.0)))) for edge in edges
-            ]
+        least = min(within[0], float(np.nanmin(seen, initial=0.0)))
+        most = max(within[1], float(np.nanmax(seen, initial=0.0)))
+        edges = [np.clip(edge, least, most) for edge in edges]
         limited(top, edges, seen, beyond=0.3)
         if measured:
             _draw_residuals(axes[1], runs, k)
@@ -174,18 +173,19 @@ def fit_panel(found: Discovery, runs: Sequence[Drawn], k: int) -> Markup:
         return inline(figure, f"fit{k}", f"{state} over {series.time_name}: data and curve")
 
 
-def _draw_band(axes: Axes, d: Drawn, k: int, hue: str, nonnegative: bool, alone: bool) -> None:
+def _draw_band(axes: Axes, d: Drawn, k: int, hue: str, within: tuple[float, float],
+               alone: bool) -> None:  # fmt: skip
     """95 % of new measurements, light, and of the curve, darker; of many curves only this one."""
     # A band is wide and smooth: half the points are enough.
     curve, times = d.band.curve[::2, k], d.times[::2]
-    least = np.minimum(curve, 0.0) if nonnegative else np.full_like(curve, -np.inf)
-    bands = [(d.band.confidence[::2, k], least, 0.30 if alone else 0.12)]
+    bands = [(d.band.confidence[::2, k], within, 0.30 if alone else 0.12)]
     if alone:
-        bands.insert(0, (d.band.prediction[::2, k], np.full_like(curve, -np.inf), 0.15))
-    for half, floor, alpha in bands:
+        bands.insert(0, (d.band.prediction[::2, k], (-np.inf, np.inf), 0.15))
+    for half, (least, most), alpha in bands:
         if np.isfinite(half).any():
-            axes.fill_between(times, np.maximum(curve - half, floor), curve + half, lw=0,
-                              color=hue, alpha=alpha, zorder=1)  # fmt: skip
+            low = np.maximum(curve - half, np.minimum(curve, least))
+            high = np.minimum(curve + half, np.maximum(curve, most))
+            axes.fill_between(times, low, high, lw=0, color=hue, alpha=alpha, zorder=1)
 
 
 def _draw_residuals(axes: Axes, runs: Sequence[Drawn], k: int) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 import sympy
 
 from odediscovery.equations import Equations
+from odediscovery.mirror import signs
 from odediscovery.powersum import Array, Inputs, PowerSum
 from odediscovery.printing import order
 
@@ -99,13 +100,15 @@ def sides(equations: Equations) -> list[Side]:
     inputs = law.inputs or Inputs(len(names))
     simple = _simple(inputs, names)
     v, b = inputs.sums.exponents, inputs.sums.weights
-    inner = [_powers(simple, row, errors) for row, errors in zip(v, v_error, strict=True)]
+    inner = [
+        _powers(simple, row, errors, law.mirrored) for row, errors in zip(v, v_error, strict=True)
+    ]
     brackets: list[Base] = [
         Bracket((Term(ONE), *_terms(row, errors, v, inner)))
         for row, errors in zip(b, b_error, strict=True)
     ]
     outer = [
-        _powers([*simple, *brackets], row, errors)
+        _powers([*simple, *brackets], row, errors, law.mirrored)
         for row, errors in zip(law.exponents, w_error, strict=True)
     ]
     rows = list(zip(law.coefficients, a_error, strict=True))[: len(equations.states)]
@@ -131,7 +134,7 @@ def _simple(inputs: Inputs, names: Sequence[str]) -> list[Base]:
     """States and functions of states."""
     found: list[Base] = [Name(name) for name in names]
     for f in inputs.functions:
-        rate = 1.0 if abs(f.rate - 1.0) < SAME else f.rate
+        rate = math.copysign(1.0, f.rate) if abs(abs(f.rate) - 1.0) < SAME else f.rate
         found.append(Call(f.name, (Term(Number(rate), (Power(Name(names[f.state])),)),)))
     return found
 
@@ -143,12 +146,17 @@ def _terms(
     return tuple(Term(Number(float(row[j]), float(errors[j])), products[j], j) for j in places)
 
 
-def _powers(bases: Sequence[Base], row: Array, errors: Array) -> tuple[Power, ...]:
+def _powers(
+    bases: Sequence[Base], row: Array, errors: Array, mirrored: Sequence[int]
+) -> tuple[Power, ...]:
     found = []
-    for base, w, error in zip(bases, row.tolist(), errors.tolist(), strict=True):
+    turned = (signs(row[None], mirrored)[0] < 0.0).tolist()
+    for base, w, error, of_minus in zip(bases, row.tolist(), errors.tolist(), turned, strict=True):
         if w == 0.0:
             continue
-        if isinstance(base, Call) and base.function == "exp":
+        if of_minus:
+            found.append(Power(Bracket((Term(Number(-1.0), (Power(base),)),)), Number(w, error)))
+        elif isinstance(base, Call) and base.function == "exp":
             # exp(r x) ** w is exp(w r x).
             (term,) = base.inside
             rate = term.coefficient.value
