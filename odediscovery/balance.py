@@ -19,7 +19,8 @@ import dataclasses
 
 import numpy as np
 
-from odediscovery.polish import Polished, filled
+from odediscovery.cost import filled
+from odediscovery.polish import Polished
 from odediscovery.powersum import Array
 
 # Standard errors of what is left of a monomial up to which it is taken as nothing.

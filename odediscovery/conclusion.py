@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from odediscovery.agreement import in_units
-from odediscovery.cost import SIMPLE, Free, count, price
+from odediscovery.cost import SIMPLE, Free, count, filled, price
 from odediscovery.equations import Equations
 from odediscovery.estimates import Estimates
 from odediscovery.extract import network_of
@@ -19,7 +19,7 @@ from odediscovery.honesty import alike, structured, walk_misfit, widening
 from odediscovery.inputs import two_valued
 from odediscovery.judge import Judged, non_dominated, penalty
 from odediscovery.monitor import Monitor
-from odediscovery.polish import Polished, filled
+from odediscovery.polish import Polished
 from odediscovery.powersum import Array, Mask, PowerSum, expanded
 from odediscovery.prepare import Prepared, linear_relation, pooled
 from odediscovery.result import Discovery, FrontRow, Network
@@ -170,7 +170,7 @@ def conclude(
         chosen: index of the one that is claimed.
     """
     best, own = rows[chosen].polished, ~p.data.driven
-    unexplained = residuals(best.law, p.data, best.initial)
+    unexplained = [] if p.clean else residuals(best.law, p.data, best.initial)
     left = [] if p.clean else structured(unexplained)
     near = [] if p.clean else alike(unexplained)
     wider = 1.0 if p.clean else widening(unexplained)

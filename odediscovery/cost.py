@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from odediscovery.powersum import Mask, PowerSum
+from odediscovery.powersum import Array, Mask, PowerSum
 
 # Which of `PowerSum.constants` a fit may change.
 Free: TypeAlias = tuple[Mask, Mask, Mask, Mask]
@@ -67,3 +67,14 @@ def cost(law: PowerSum, free: Free, samples: float) -> float:
     _, w, _, v = law.constants
     held = [*w[(w != 0) & ~free[1]], *v[(v != 0) & ~free[3]]]
     return count(free) * price(law.n_states, samples) + sum(kind(float(e)) for e in held)
+
+
+def filled(
+    constants: tuple[Array, Array, Array, Array], free: Free, values: Array
+) -> tuple[Array, Array, Array, Array]:
+    """The constants with the free ones replaced by `values`, in order."""
+    a, w, b, v = (c.copy() for c in constants)
+    parts = np.split(values, np.cumsum([mask.sum() for mask in free])[:-1])
+    for changed, mask, part in zip((a, w, b, v), free, parts, strict=True):
+        changed[mask] = part
+    return a, w, b, v

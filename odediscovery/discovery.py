@@ -23,7 +23,7 @@ from odediscovery.errors import FitError, InputError
 from odediscovery.hidden import revealed, widely_prepared, with_hidden
 from odediscovery.holdout import continued, split
 from odediscovery.inputs import augmented, check_known, unaugmented
-from odediscovery.judge import Candidate, Judged, choose, judged, score, shortlist
+from odediscovery.judge import Candidate, Judged, choose, judged, penalty, score, shortlist
 from odediscovery.knowledge import Knowledge, check_signs, knowledge
 from odediscovery.ladder import SETTLED
 from odediscovery.monitor import Monitor
@@ -51,8 +51,9 @@ from odediscovery.thinning import thinned
 from odediscovery.undetermined import said
 from odediscovery.unmeasured import competed
 
-# A candidate whose mean square is this many times the best one's is polished only roughly.
-FAR = 10.0
+# A candidate whose mean square is this many times the best one's is polished only roughly: most
+# evaluations in noise and on clean data, where it will not turn out to be right.
+FAR, ROUGHLY = 10.0, (8, 4)
 # Members times windows are small tensors: a second thread waits longer than it works.
 THREADS = 1
 # Multiple of what a law leaves of the windows that it may leave of trajectories it follows.
@@ -118,8 +119,8 @@ def _found(
     candidates = again(prepared, before, monitor)
     if not (prepared.clean and settled(candidates)):
         candidates += search(prepared, settings, monitor)
-    whole, prepared = prepared, followed(prepared, candidates, monitor)
-    rows = _polished_front(prepared, candidates, monitor)
+    whole, (prepared, before_front) = prepared, followed(prepared, candidates, monitor)
+    rows = _polished_front(prepared, candidates, before_front, monitor)
     if not rows:
         raise FitError(
             "no equations could be integrated through the data; more samples, or fewer states "
@@ -216,25 +217,32 @@ def _widened(
     return dataclasses.replace(p, messages=(*p.messages, note)), rows, chosen, few
 
 
-def followed(whole: Prepared, candidates: list[Candidate], monitor: Monitor) -> Prepared:
-    """The series in pieces that the laws which are best on windows can follow.
+def followed(
+    whole: Prepared, candidates: list[Candidate], monitor: Monitor
+) -> tuple[Prepared, dict[Candidate, Polished]]:
+    """The series in pieces that the laws which are best on windows can follow; some polished there.
 
     From one start nobody can follow chaos, or a fast oscillation in noise, to its end.
     """
     p = whole
     for turns in (TURNS, BRIEF):
-        length = window_length(whole, turns)
-        if monitor.stopping() or not lost(p, candidates, length):
-            break
+        length, polished = window_length(whole, turns), dict[Candidate, Polished]()
+        if monitor.stopping() or not lost(p, candidates, length, polished):
+            return p, polished
         p = whole.pieces(length)
-    return p
+    return p, {}
 
 
-def lost(p: Prepared, candidates: list[Candidate], length: int) -> bool:
+def lost(
+    p: Prepared, candidates: list[Candidate], length: int, polished: dict[Candidate, Polished]
+) -> bool:
     """Whether trajectories much longer than `length` intervals cannot be followed to the end.
 
     None of the laws that are best on windows follows them: it explains too little of them, or in
     noise much less than of the windows. Which law happens to follow chaos would be luck.
+
+    Args:
+        polished: is given the laws that were looked at.
     """
     longest = max(len(t.time) for t in p.data.trajectories)
     if longest <= 2 * length:
@@ -242,7 +250,7 @@ def lost(p: Prepared, candidates: list[Candidate], length: int) -> bool:
     floor, moving = SETTLED if p.clean else 0.0, ~p.constant
     listed = shortlist(candidates, p.samples, floor, around=1)
     for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[:LOOKED]:
-        found = _polished(p, c, c.law, c.free, MOST)
+        found = polished[c] = _polished(p, c, c.law, c.free, MOST)
         left = float((found.squares / sigma_of(p) ** 2)[moving].sum() / found.counts[moving].sum())
         if follows(p, found) and (p.clean or left <= FOLLOWED * c.mean_square):
             return False
@@ -258,19 +266,29 @@ def _polished(p: Prepared, c: Candidate, law: PowerSum, free: Free, most: int) -
     return found
 
 
-def _polished_front(p: Prepared, candidates: list[Candidate], monitor: Monitor) -> list[Judged]:
-    """The shortlist with constants refined on whole trajectories, those that integrate."""
+def _polished_front(
+    p: Prepared, candidates: list[Candidate], known: dict[Candidate, Polished], monitor: Monitor
+) -> list[Judged]:
+    """The shortlist with constants refined on whole trajectories, those that integrate.
+
+    What is more complex than a law that leaves nothing could only fit rounding: it is left out.
+
+    Args:
+        known: laws that are polished already.
+    """
     floor = SETTLED if p.clean else 0.0
     around = 1 if monitor.stopping() else 4
     listed = shortlist(candidates, p.samples, floor, around=around)
     least = min((c.mean_square for c in listed), default=0.0) + floor
     monitor.stage("polish", len(listed))
-    rows = []
+    rows: list[Judged] = []
     for i, c in enumerate(listed):
+        if any(_needless(p, c, row) for row in rows):
+            continue
         # A row that is far from the data is there for the front, not for its constants.
         far = c.mean_square > FAR * least
-        most = 3 if monitor.stopping() else 8 if far else MOST
-        polished = _polished(p, c, c.law, c.free, most)
+        most = 3 if monitor.stopping() else ROUGHLY[p.clean] if far else MOST
+        polished = known.get(c) or _polished(p, c, c.law, c.free, most)
         law, free = without_negligible(polished.law, polished.free, pooled(p.smooth))
         if law is not polished.law and polished.finite:
             polished = _polished(p, c, law, free, most)
@@ -282,6 +300,20 @@ def _polished_front(p: Prepared, candidates: list[Candidate], monitor: Monitor) 
                      mean_square=c.mean_square, finite=polished.finite,
                      criterion=rows[-1].criterion if kept else None)  # fmt: skip
     return rows
+
+
+def _needless(p: Prepared, c: Candidate, row: Judged) -> bool:
+    """Whether clean data leave a candidate nothing to win from a row that is simpler.
+
+    What the row leaves of whole trajectories is explained by rounding and integration.
+    """
+    best = row.polished
+    if not p.clean or c.law.complexity <= best.law.complexity:
+        return False
+    starts = c.initial.size
+    dearer = (penalty(c.law, c.free, p.samples, starts)
+              >= penalty(best.law, best.free, p.samples, starts))  # fmt: skip
+    return dearer and bool((best.squares <= best.counts * sigma_of(p) ** 2).all())
 
 
 def quieter(p: Prepared, rows: list[Judged]) -> tuple[Prepared, list[Judged]]:

@@ -42,7 +42,7 @@ def factors(exponents: Array, scale: Array) -> Array:
         exponents: [monomials, states].
         scale: s, other than 0 [states].
 
-    >>> factors(np.array([[0.5, 0.0], [3.0, 1.0]]), np.array([-4.0, 2.0])).tolist()
+    >>> factors(np.array([[0.5, 0.0], [3.0, 1.0]]), np.array([-4.0, 2.0])).round(9).tolist()
     [2.0, -128.0]
     """
     with np.errstate(over="ignore", invalid="ignore"):  # inf where no number is large enough
@@ -65,6 +65,6 @@ def turned(
     """
     there = np.isin(np.arange(len(scale)), list(mirrored)) != (scale < 0.0)
     used = np.zeros(len(scale), dtype=bool)
-    for w in exponents:
+    for w in (w for w in exponents if len(w)):
         used |= fractional(w[:, : len(scale)]).any(axis=0)
     return tuple(np.flatnonzero(there & used).tolist())

@@ -22,12 +22,12 @@ import numpy as np
 from scipy.special import stdtrit
 
 from odediscovery.conclusion import freedom
-from odediscovery.cost import Free
+from odediscovery.cost import Free, filled
 from odediscovery.discovery import informed
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.estimates import Estimates
 from odediscovery.inputs import augmented
-from odediscovery.polish import Polished, filled, polish
+from odediscovery.polish import Polished, polish
 from odediscovery.powersum import Array, Mask, PowerSum
 from odediscovery.result import Discovery
 from odediscovery.series import Scale, TimeSeries

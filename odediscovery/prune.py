@@ -121,6 +121,8 @@ class Elimination:
         floor: sum of squares that integration and rounding errors alone explain.
         alone: every member goes its own way to the end, also one that became what another is.
         labels: how many unknowns at the end only tell members apart and are never changed.
+        linear: residuals are nearly linear in the unknowns, so that all which elimination would
+            take one after another may go in one step.
     """
 
     trials: int = 3
@@ -135,6 +137,7 @@ class Elimination:
     floor: float = 0.0
     alone: bool = False
     labels: int = 0
+    linear: bool = False
 
 
 def eliminate(
@@ -296,10 +299,17 @@ def _remove(
     wald = (values.square() / variance).masked_fill(~removable, torch.inf)
     rank = wald.argsort(dim=1).argsort(dim=1)
     size = free[:, :p].sum(dim=1)
-    bulk = torch.where(size > how.bulk_above, size // 6, 1)
+    count = problem.residuals(fit.unknowns[:1]).shape[1]
+    most = torch.where(size > how.bulk_above, size // 6, 1)
+    together = rank < most[:, None]
+    if how.linear:
+        for m in range(members):
+            spare = _spare(values[m], inverse[m], removable[m], fit.sum_of_squares[m], count, how)
+            together[m] = spare if int(spare.sum()) > most[m] else together[m]
+    bulk = together.sum(dim=1)
     # Trial 0 removes the `bulk` smallest together, trials 1.. one parameter each.
     turns = [torch.minimum(size - 1, torch.tensor(trial)) for trial in range(how.trials)]
-    removed = torch.stack([rank < bulk[:, None], *(rank == turn[:, None] for turn in turns)], dim=1)
+    removed = torch.stack([together, *(rank == turn[:, None] for turn in turns)], dim=1)
 
     def placed(trials: Tensor, whole: Tensor) -> Tensor:
         """Trials [members, trials, F] among all unknowns [members, U]."""
@@ -318,13 +328,35 @@ def _remove(
     refit = levenberg_marquardt(problem, start, trial_free, how.glance,
                                 tolerance=how.tolerance, monitor=monitor)  # fmt: skip
     total = refit.sum_of_squares.reshape(members, -1)
-    count = problem.residuals(fit.unknowns[:1]).shape[1]
     approved = _approved(fit.sum_of_squares, total[:, 0], bulk, count, how) & (bulk > 1)
     pick = torch.where(approved, 0, 1 + total[:, 1:].argmin(dim=1))
     pick = torch.arange(members) * (1 + how.trials) + pick
     fit = levenberg_marquardt(problem, refit.unknowns[pick], trial_free[pick], how.steps,
                               tolerance=how.tolerance, monitor=monitor)  # fmt: skip
     return fit, trial_free[pick]
+
+
+def _spare(
+    values: Tensor, inverse: Tensor, removable: Tensor, squares: Tensor, count: int,
+    how: Elimination,
+) -> Tensor:  # fmt: skip
+    """Unknowns of one member that linear backward elimination takes while BIC approves, bool [F].
+
+    theta <- theta - C_:k theta_k / C_kk,    C <- C - C_:k C_k: / C_kk,    squares += w_k
+    """
+    values, inverse, gone = values.clone(), inverse.clone(), torch.zeros_like(removable)
+    after = squares
+    while int(gone.sum()) + 1 < int(removable.sum()):
+        variance = inverse.diagonal().clamp_min(1e-300)
+        wald = (values.square() / variance).masked_fill(gone | ~removable, torch.inf)
+        k = int(wald.argmin())
+        after = after + wald[k]
+        if not _approved(squares, after, gone.sum() + 1, count, how):
+            break
+        column = inverse[:, k] / variance[k]
+        values, inverse = values - column * values[k], inverse - torch.outer(column, inverse[k])
+        gone[k] = True
+    return gone
 
 
 def _surgeon(unknowns: Tensor, inverse: Tensor, removed: Tensor) -> Tensor:

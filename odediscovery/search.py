@@ -68,7 +68,9 @@ def search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]
     candidates: list[Candidate] = []
     if p.exact is not None:
         whole = bool((p.exact.exponents == np.round(p.exact.exponents)).all())
-        candidates = prune_laws(p, [p.exact], Elimination(), monitor, whole=whole)
+        # Over a sample interval solutions are nearly linear in coefficients.
+        candidates = prune_laws(p, [p.exact], Elimination(linear=whole), monitor, whole=whole,
+                                fitted=True)  # fmt: skip
         if settled(candidates) and not doubtful(simplest(candidates, p).law, p).any():
             return candidates
     if settings.grow and p.complete and p.noisiness <= GROWABLE:
@@ -301,7 +303,7 @@ def window_length(p: Prepared, turns: float = TURNS) -> int:
 
 def prune_laws(
     p: Prepared, laws: Sequence[PowerSum], how: Elimination, monitor: Monitor, *,
-    whole: bool = False, long: bool | None = None, turns: float = TURNS,
+    whole: bool = False, long: bool | None = None, turns: float = TURNS, fitted: bool = False,
 ) -> list[Candidate]:  # fmt: skip
     """The laws on the elimination paths of all given ones, with their mean square residuals.
 
@@ -309,6 +311,7 @@ def prune_laws(
         whole: exponents are whole numbers and stay.
         long: on windows of several intervals, else of one (default: in noise only).
         turns: clear extrema in a long window.
+        fitted: whether the laws are at their best on short windows already.
 
     Returns:
         A candidate's `origin` is the index of the law it was pruned from.
@@ -319,10 +322,12 @@ def prune_laws(
     known = None if p.knowledge is None else [p.knowledge.held(law) for law in laws]
     field = members_of(laws, p.nonnegative, whole=whole, held=known)
     # Unpenalised on short windows first: quick, and near enough to choose the step grids.
-    coarse = short_windows(p).refined(field, field.theta, ACCURACY)
-    first = ShortResiduals(coarse, field)
-    steps = 32 if p.clean else 8
-    theta = levenberg_marquardt(first, field.theta, field.free, steps, monitor=monitor).unknowns
+    coarse, theta = short_windows(p), field.theta
+    if not fitted:
+        coarse = coarse.refined(field, theta, ACCURACY)
+        steps = 32 if p.clean else 8
+        theta = levenberg_marquardt(ShortResiduals(coarse, field), theta, field.free, steps,
+                                    monitor=monitor).unknowns  # fmt: skip
     problem: ShortResiduals | LongResiduals
     if p.clean if long is None else not long:
         accuracy = EXACT if p.clean else ACCURACY

@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from odediscovery.cost import SIMPLE, Free, kind, price
+from odediscovery.cost import SIMPLE, Free, filled, kind, price
 from odediscovery.judge import Judged
-from odediscovery.polish import Polished, filled
+from odediscovery.polish import Polished
 from odediscovery.powersum import PowerSum
 
 Refit = Callable[[PowerSum, Free], Judged]

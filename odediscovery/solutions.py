@@ -7,12 +7,13 @@ that is judged or printed depends on the step grids of training.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.integrate import odeint
 
-from odediscovery.powersum import Array, PowerSum, vector_field
+from odediscovery.pointwise import Rates, point_field
+from odediscovery.powersum import Array, PowerSum
 from odediscovery.series import TimeSeries
 from odediscovery.signals import Trajectory, drifts
 
@@ -25,6 +26,9 @@ RELATIVE = 100.0
 DONE = "Integration successful."
 # A solve that needs more evaluations than this has met a singularity or a stiff wall.
 MOST_EVALUATIONS, EVALUATIONS_EACH = 5_000, 100
+# States (with an rms of 1) that are nowhere near the data any more, and after how many evaluations
+# that is looked at.
+ABSURD, LOOK = 1e10, 64
 
 
 def tolerance(sigma: Array) -> float:
@@ -32,7 +36,7 @@ def tolerance(sigma: Array) -> float:
     return float(np.clip(OF_NOISE * np.min(sigma), RTOL, LOOSEST))
 
 
-class _TooLong(Exception):
+class _Lost(Exception):
     """The solver was given up."""
 
 
@@ -41,7 +45,7 @@ def integrate(law: PowerSum, start: Array, run: Trajectory, rtol: float) -> Arra
 
     The solver begins anew where a line of the inputs ends.
     """
-    dx_dt, u, slopes = vector_field(law), run.inputs, drifts([run])
+    dx_dt, u, slopes = point_field(law), run.inputs, drifts([run])
     if u is None:
         return _solved(dx_dt, start, run.time, rtol)
     found = np.hstack([np.tile(start, (len(run.time), 1)), u.values])
@@ -54,25 +58,25 @@ def integrate(law: PowerSum, start: Array, run: Trajectory, rtol: float) -> Arra
 
 
 def _solved(
-    law: Callable[[float, Array], Array], start: Array, times: Array, rtol: float,
+    law: Rates, start: Array, times: Array, rtol: float,
     drift: Array | None = None,
 ) -> Array | None:  # fmt: skip
     """The same along one line, on which the inputs have the rates `drift` [states]."""
     count, most = 0, MOST_EVALUATIONS + EVALUATIONS_EACH * len(times)
 
-    def rates(t: float, x: Array) -> Array:
+    def rates(t: float, x: Array) -> Sequence[float] | Array:
         nonlocal count
         count += 1
-        if count > most:
-            raise _TooLong
-        return law(t, x) if drift is None else law(t, x) + drift
+        if count > most or (count % LOOK == 0 and np.abs(x).max() > ABSURD):
+            raise _Lost
+        return law(t, x) if drift is None else np.asarray(law(t, x)) + drift
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # LSODA reports trouble by warnings; None says it better
         try:
             y, how = odeint(rates, start, times, tfirst=True, full_output=True, rtol=rtol,
                             atol=rtol / RELATIVE, mxstep=most)  # fmt: skip
-        except (_TooLong, ValueError, FloatingPointError):
+        except (_Lost, ValueError, FloatingPointError):
             return None
     found: Array = y
     return found if how["message"] == DONE and np.isfinite(found).all() else None

@@ -23,12 +23,12 @@ from odediscovery.cost import count
 from odediscovery.errors import InputError
 from odediscovery.estimates import Estimates
 from odediscovery.inputs import augmented
-from odediscovery.polish import sensitivities
 from odediscovery.powersum import Array
 from odediscovery.prepare import pooled
 from odediscovery.result import Discovery
 from odediscovery.signals import Signal, Trajectory
 from odediscovery.terms import LEVEL
+from odediscovery.variational import sensitivities
 
 # Relative difference of rates above which estimates are those of other equations.
 OTHER = 1e-6

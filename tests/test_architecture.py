@@ -28,6 +28,7 @@ UNITS = {f"units.{path.stem}": "units.base" for path in sorted(PACKAGE.glob("uni
 LAYERS: tuple[dict[str, str], ...] = (
     {
         "errors": "", "memory": "", "monitor": "", "mirror": "", "powersum": "mirror",
+        "pointwise": "powersum",
         "settings": "errors", "files": "errors", "signals": "powersum", "versions": "",
         "starts": "powersum", "workers": "errors", "cluster": "errors versions workers",
         "archives": "errors", "device": "errors settings",
@@ -56,6 +57,7 @@ LAYERS: tuple[dict[str, str], ...] = (
         "optimise": "", "hager_zhang": "optimise",
         "integral": "", "projection": "integral", "candidates": "integral", "subsets": "",
         "shrink": "projection", "drawn": "windows", "solutions": "", "flows": "",
+        "variational": "solutions",
         "compartments": "flows",
     },
     # Stages: none calls another. The judge and snapping read what polish returned, its value.

@@ -14,11 +14,12 @@ from odediscovery.cost import Free, all_free, none_free
 from odediscovery.covariance import Covariance
 from odediscovery.errors import InputError
 from odediscovery.estimates import Estimates
-from odediscovery.polish import Polished, polish, sensitivities
+from odediscovery.polish import Polished, polish
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.prepare import prepare
 from odediscovery.series import Scale, TimeSeries, Trajectory
 from odediscovery.terms import interval
+from odediscovery.variational import sensitivities
 
 T = np.linspace(0.0, 12.0, 40)
 ONE = Scale(np.ones(1), 1.0)

@@ -131,9 +131,8 @@ def test_chaos_in_noise_is_lost_and_an_oscillation_is_not() -> None:
         assert law is not None
         scaled = law.rescaled(prepared.scale.state, prepared.scale.time)
         whole = np.ones(law.n_states, dtype=bool)
-        told[system] = lost(
-            prepared, [Candidate(scaled, prepared.initial, 1.0, 0, whole)], window_length(prepared)
-        )
+        one = [Candidate(scaled, prepared.initial, 1.0, 0, whole)]
+        told[system] = lost(prepared, one, window_length(prepared), {})
     assert told == {"lorenz": True, "lotka-volterra": False}
 
 

@@ -9,11 +9,14 @@ from networks import LOGISTIC, PREY, STARTS, growth, logistic, series_of, solved
 from scipy.optimize import curve_fit
 
 from odediscovery.cost import Free, all_free
-from odediscovery.polish import Model, Polished, _least_squares, polish
+from odediscovery.polish import Polished, _least_squares, polish
 from odediscovery.powersum import Array, PowerSum
+from odediscovery.prepare import prepare
 from odediscovery.series import TimeSeries
 from odediscovery.solutions import residual_squares
 from odediscovery.starts import Starts
+from odediscovery.systems import get_system, simulate_system
+from odediscovery.variational import Model
 
 T = np.linspace(0.0, 12.0, 40)
 POSITIVE = np.array([True])
@@ -203,3 +206,19 @@ def test_sensitivities_of_what_has_died_out_do_not_grow() -> None:
         assert ends[0] is not None and ends[1] is not None
         slope = (ends[0][0] - ends[1][0]) / (2.0 * step[k])
         np.testing.assert_allclose(value[1][:, k], slope, atol=0.01 * np.abs(slope).max())
+
+
+def test_constants_of_chaos_are_as_good_as_their_errors_say() -> None:
+    # What the solver adds is drawn apart by a factor of some thousand.
+    true = get_system("lorenz").equations().power_sum
+    assert true is not None
+    prepared = prepare(simulate_system("lorenz"))
+    law = true.rescaled(prepared.scale.state, prepared.scale.time)
+    free = (law.coefficients != 0, np.zeros_like(law.exponents, dtype=bool), NONE, NONE)
+    near = PowerSum(law.coefficients * (1.0 + 1e-7), law.exponents)
+    found = polish(near, prepared.data, prepared.initial, prepared.floor, floor=prepared.floor,
+                   nonnegative=prepared.nonnegative, free=free)  # fmt: skip
+    assert (found.squares <= found.counts * prepared.floor**2).all()
+    off = np.abs(found.law.coefficients - law.coefficients)[free[0]]
+    assert (off <= 4.0 * found.errors.coefficients[free[0]]).all()
+    assert (off <= 1e-7 * np.abs(law.coefficients[free[0]])).all()

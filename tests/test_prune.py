@@ -13,7 +13,9 @@ from odediscovery.bench.scoring import same_terms, worst_errors
 from odediscovery.extract import laws_of, members_of
 from odediscovery.field import VectorField
 from odediscovery.monitor import Monitor
+from odediscovery.polynomials import library_law
 from odediscovery.powersum import PowerSum
+from odediscovery.prepare import prepare
 from odediscovery.prune import (
     CLOSED_GATE,
     THRESHOLD,
@@ -204,3 +206,18 @@ def test_small_parameters_are_removed_and_fixed_ones_are_not() -> None:
     assert after.theta[0, :4].tolist() == [0.0, 0.0, theta[0, 2].item(), theta[0, 3].item()]
     assert after.free[0, :4].tolist() == [False, False, True, False]
     assert thresholded(field, 1e9).free.sum() == 0
+
+
+def test_what_linear_elimination_takes_goes_in_one_step() -> None:
+    p = prepare(CYCLES)
+    library = library_law(p, 2)
+    assert library is not None
+    field = members_of([library], np.ones(2, dtype=bool), whole=True)
+    problem = ShortResiduals(windows_of(p.data), field)
+    one, many = (eliminate(field, problem, field.theta, Monitor(), how)
+                 for how in (HOW, dataclasses.replace(HOW, linear=True)))  # fmt: skip
+    assert [path.size for path in one][:3] == [12, 11, 10]
+    assert [path.size for path in many][:3] == [12, 4, 3]
+    law, again = (law_of(field, next(s for s in path if s.size == 4)) for path in (one, many))
+    np.testing.assert_array_equal(law.coefficients != 0, again.coefficients != 0)
+    np.testing.assert_allclose(law.coefficients, again.coefficients, rtol=1e-9, atol=1e-12)

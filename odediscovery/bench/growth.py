@@ -9,7 +9,7 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
 
 from odediscovery.bench.pace import run_tasks, time_in_words
 from odediscovery.bench.rows import Row
@@ -27,6 +27,15 @@ AXES: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "samples": ((40, 400, 4_000, 40_000, 100_000), (40, 80)),
     "noisy samples": ((40, 400, 4_000, 40_000, 100_000), (40, 80)),
 }
+_BRIEFLY = {
+    "members": "gradient step",
+    "hidden": "gradient step, 100 members",
+    "states": "fit, clean",
+    "samples": "fit, clean",
+    "noisy samples": "fit, 1 % noise",
+}
+# Share of an axis below which the labels of two sizes would touch.
+NARROW = 0.14
 _ABOUT = {
     "members": "a gradient step on one-interval windows of fSIR",
     "hidden": "a gradient step of 100 members of this hidden size",
@@ -117,12 +126,15 @@ def growth_figure(rows: Sequence[Row]) -> Figure:
             above, below = grid[0][column], grid[1][column]
             _draw(above, sizes, seconds, COLOURS[0])
             _draw(below, sizes, memory, COLOURS[1])
-            straight = [seconds[-1] * n / sizes[-1] for n in sizes]
-            above.plot(sizes, straight, ":", color=MUTED, lw=1.2, zorder=1)
-            above.set_title(axis)
+            # From where it is in sight.
+            low = max(sizes[0], 0.5 * min(seconds) / seconds[-1] * sizes[-1])
+            above.plot([low, sizes[-1]], [seconds[-1] * low / sizes[-1], seconds[-1]], ":",
+                       color=MUTED, lw=1.2, zorder=1, label="proportional to size")  # fmt: skip
+            above.set_title(_BRIEFLY[axis])
             below.set_xlabel(axis)
             below.set_ylim(0.0, 1.1 * max(memory))
             if column == 0:
+                above.legend(loc="upper left")
                 above.set_ylabel("processor seconds")
                 below.set_ylabel("peak memory [MB]")
     return figure
@@ -131,11 +143,22 @@ def growth_figure(rows: Sequence[Row]) -> Figure:
 def _draw(axes: Axes, sizes: Sequence[int], values: Sequence[float], colour: str) -> None:
     axes.plot(sizes, values, "o-", color=colour, lw=1.6, ms=5.0)
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(FixedLocator(sizes))
+    axes.xaxis.set_major_locator(FixedLocator(_apart(sizes)))
     axes.xaxis.set_major_formatter(lambda size, _: _short(size))
     axes.xaxis.set_minor_locator(NullLocator())
     if colour == COLOURS[0]:
         axes.set_yscale("log")
+        axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _apart(sizes: Sequence[int]) -> list[int]:
+    """The last size and those before it whose labels do not touch one another."""
+    kept = [sizes[-1]]
+    whole = math.log(sizes[-1] / sizes[0]) or 1.0
+    for size in reversed(sizes[:-1]):
+        if math.log(kept[-1] / size) >= NARROW * whole:
+            kept.append(size)
+    return kept
 
 
 def _short(size: float) -> str:
