@@ -169,7 +169,7 @@ def eliminate(
     count = problem.residuals(fit.unknowns[:1]).shape[1]
     step = 0
     while True:
-        fit, free = _merge_twins(field, problem, fit, free, how, monitor)
+        fit, free = _merge_twins(field, problem, fit, free, count, how, monitor)
         dead = _without_influence(fit.normal, free, p)
         fit = _with(fit, unknowns=torch.cat(
             [fit.unknowns[:, :p].masked_fill(dead, 0.0), fit.unknowns[:, p:]], dim=1))  # fmt: skip
@@ -191,7 +191,7 @@ def eliminate(
         if not alive.any() or monitor.stopping():
             return path
         member, free, fit = member[alive], free[alive], _members(fit, alive)
-        fit, free = _remove(problem, fit, free, p, how, monitor)
+        fit, free = _remove(problem, fit, free, p, count, how, monitor)
 
 
 def _repeated(left: Tensor, squares: Tensor) -> Tensor:
@@ -209,8 +209,8 @@ def _with(fit: LeastSquares, *, unknowns: Tensor) -> LeastSquares:
 
 
 def _merge_twins(
-    field: VectorField, problem: Residuals, fit: LeastSquares, free: Tensor, how: Elimination,
-    monitor: Monitor,
+    field: VectorField, problem: Residuals, fit: LeastSquares, free: Tensor, count: int,
+    how: Elimination, monitor: Monitor,
 ) -> tuple[LeastSquares, Tensor]:  # fmt: skip
     """The two most alike rows of a power unit as one, in the members where BIC approves.
 
@@ -241,7 +241,6 @@ def _merge_twins(
         values[members, :, drop] = 0
     refit = levenberg_marquardt(problem, start, trial_free, how.steps,
                                 tolerance=how.tolerance, monitor=monitor)  # fmt: skip
-    count = problem.residuals(start[:1]).shape[1]
     saved = free[index].sum(dim=1) - trial_free.sum(dim=1)
     good = _approved(fit.sum_of_squares[index], refit.sum_of_squares, saved, count, how)
     chosen = index[good]
@@ -286,7 +285,7 @@ def _closest_rows(
 
 
 def _remove(
-    problem: Residuals, fit: LeastSquares, free: Tensor, p: int, how: Elimination,
+    problem: Residuals, fit: LeastSquares, free: Tensor, p: int, count: int, how: Elimination,
     monitor: Monitor,
 ) -> tuple[LeastSquares, Tensor]:  # fmt: skip
     """Each member without one more parameter, or without many at once where BIC approves."""
@@ -299,7 +298,6 @@ def _remove(
     wald = (values.square() / variance).masked_fill(~removable, torch.inf)
     rank = wald.argsort(dim=1).argsort(dim=1)
     size = free[:, :p].sum(dim=1)
-    count = problem.residuals(fit.unknowns[:1]).shape[1]
     most = torch.where(size > how.bulk_above, size // 6, 1)
     together = rank < most[:, None]
     if how.linear:
@@ -322,8 +320,8 @@ def _remove(
     # Where the linear estimate overshoots, begin at the old values instead.
     plain = fit.unknowns[:, None].expand_as(start).masked_fill(removed, 0.0).flatten(0, 1)
     start = start.flatten(0, 1)
-    better = _squares(problem, plain) < _squares(problem, start)
-    start = torch.where(better[:, None], plain, start)
+    of_plain, of_start = _squares(problem, torch.cat([plain, start])).chunk(2)
+    start = torch.where((of_plain < of_start)[:, None], plain, start)
     trial_free = (free[:, None] & ~removed).flatten(0, 1)
     refit = levenberg_marquardt(problem, start, trial_free, how.glance,
                                 tolerance=how.tolerance, monitor=monitor)  # fmt: skip
