@@ -41,8 +41,8 @@ from odediscovery.prepare import CLEAN, Prepared, pooled
 from odediscovery.projection import LEAST
 from odediscovery.projection import MOST as LARGEST
 from odediscovery.prune import Elimination, Pruned, eliminate
+from odediscovery.pruning import ACCURACY, window_length
 from odediscovery.result import Discovery
-from odediscovery.search import ACCURACY, window_length
 from odediscovery.series import TimeSeries, Trajectory
 from odediscovery.survival import Survival
 from odediscovery.terms import monomial_names

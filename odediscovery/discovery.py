@@ -31,6 +31,7 @@ from odediscovery.openness import confounded, undecided
 from odediscovery.polish import Polished
 from odediscovery.powersum import Array, PowerSum
 from odediscovery.prepare import Prepared, measured, pooled, prepare, redundant
+from odediscovery.pruning import TURNS, window_length
 from odediscovery.published import RECIPES, published
 from odediscovery.refinement import (
     MOST,
@@ -42,7 +43,7 @@ from odediscovery.refinement import (
     without_excess,
 )
 from odediscovery.result import Discovery
-from odediscovery.search import BRIEF, TURNS, again, confirmed, search, settled, window_length
+from odediscovery.search import BRIEF, again, confirmed, search, settled
 from odediscovery.series import TimeSeries
 from odediscovery.settings import Settings
 from odediscovery.snap import merged_law, snapped

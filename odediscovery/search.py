@@ -10,28 +10,26 @@ richer families are grown only: they are no chains of units yet.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 
 from odediscovery.agreement import agreed, held
 from odediscovery.exchange import exchanged
 from odediscovery.extract import laws_of, members_of
-from odediscovery.field import VectorField
 from odediscovery.grow import QUICK, grow
 from odediscovery.judge import Candidate, ranked, score
 from odediscovery.ladder import SETTLED, climb, doubtful, enough, interval_squares
 from odediscovery.monitor import Monitor
 from odediscovery.optimise import levenberg_marquardt
 from odediscovery.polynomials import library_law, polynomials
-from odediscovery.powersum import Mask, PowerSum
+from odediscovery.powersum import PowerSum
 from odediscovery.prepare import Prepared
-from odediscovery.prune import Elimination, Pruned, eliminate
+from odediscovery.prune import Elimination
+from odediscovery.pruning import ACCURACY, EXACT, TURNS, prune_laws, whole_inputs
 from odediscovery.settings import Settings
 from odediscovery.training import short_windows, trained_laws
-from odediscovery.windows import LongResiduals, ShortResiduals, cut
+from odediscovery.windows import ShortResiduals
 
 # Grown laws that are pruned: the best.
 GROWN = 8
@@ -41,9 +39,6 @@ FEW = 3
 NEAR = 1e-3
 # Noise (share of a state's spread) above which growing on the integral form leads astray.
 GROWABLE = 0.003
-# Intervals of a window whose start is fitted, and extrema that it may hold; longer trajectories
-# are cut.
-SHORTEST, LONGEST, TURNS = 10, 50, 5.0
 # Clear extrema for each sample interval above which smoothing is not believed.
 COARSE = 0.1
 # Extrema in a window on which laws fitted to such samples are pruned.
@@ -58,9 +53,6 @@ PROMISING, FROM_GROWN = 1.3, 10.0
 ALL = 1.05
 # Difference of two laws' scores below which neither is better.
 GAIN = 1e-3
-# Share of a residual's standard deviation that integration may add while pruning, in noise and
-# on clean data.
-ACCURACY, EXACT = 0.02, 1e-5
 
 
 def search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]:
@@ -270,7 +262,9 @@ def grown_candidate(law: PowerSum, p: Prepared) -> Candidate:
     """A law of a rich family as it was grown; only rates of exponentials are no whole numbers."""
     law = agreed(p, law)
     squares = interval_squares(law, p)[~p.constant]
-    return Candidate(law, p.initial, float(squares.mean()), 0, _whole(law, p, True), held(p, law))
+    return Candidate(
+        law, p.initial, float(squares.mean()), 0, whole_inputs(law, p, True), held(p, law)
+    )
 
 
 def _grown(p: Prepared, settings: Settings, monitor: Monitor, most: int) -> list[PowerSum]:
@@ -291,80 +285,3 @@ def simplest(candidates: Sequence[Candidate], p: Prepared) -> Candidate:
 def settled(candidates: Sequence[Candidate]) -> bool:
     """Whether some law already explains clean data down to integration error."""
     return min((c.mean_square for c in candidates), default=np.inf) < SETTLED
-
-
-def window_length(p: Prepared, turns: float = TURNS) -> int:
-    """Intervals of a window whose start is fitted: a few oscillations.
-
-    Over many, a law that is nearly right is out of phase, and its residuals say nothing.
-    """
-    return int(np.clip(turns / max(p.turns, 1e-9), SHORTEST * turns / TURNS, LONGEST))
-
-
-def prune_laws(
-    p: Prepared, laws: Sequence[PowerSum], how: Elimination, monitor: Monitor, *,
-    whole: bool = False, long: bool | None = None, turns: float = TURNS, fitted: bool = False,
-) -> list[Candidate]:  # fmt: skip
-    """The laws on the elimination paths of all given ones, with their mean square residuals.
-
-    Args:
-        whole: exponents are whole numbers and stay.
-        long: on windows of several intervals, else of one (default: in noise only).
-        turns: clear extrema in a long window.
-        fitted: whether the laws are at their best on short windows already.
-
-    Returns:
-        A candidate's `origin` is the index of the law it was pruned from.
-    """
-    if not laws:
-        return []
-    laws, whole = [agreed(p, law) for law in laws], whole or p.whole
-    known = None if p.knowledge is None else [p.knowledge.held(law) for law in laws]
-    field = members_of(laws, p.nonnegative, whole=whole, held=known)
-    # Unpenalised on short windows first: quick, and near enough to choose the step grids.
-    coarse, theta = short_windows(p), field.theta
-    if not fitted:
-        coarse = coarse.refined(field, theta, ACCURACY)
-        steps = 32 if p.clean else 8
-        theta = levenberg_marquardt(ShortResiduals(coarse, field), theta, field.free, steps,
-                                    monitor=monitor).unknowns  # fmt: skip
-    problem: ShortResiduals | LongResiduals
-    if p.clean if long is None else not long:
-        accuracy = EXACT if p.clean else ACCURACY
-        problem, unknowns = ShortResiduals(coarse.refined(field, theta, accuracy), field), theta
-    else:
-        weight = np.where(p.constant, 0.0, 1.0 / np.maximum(p.noise, p.floor))
-        windows = cut(p.data, p.smooth, weight, window_length(p, turns), shape=p.shape)
-        windows = windows.refined(field, theta, ACCURACY)
-        problem = LongResiduals(windows, field, torch.as_tensor(p.nonnegative))
-        unknowns = problem.pack(theta)
-    samples = int((problem.windows.weight > 0).sum())
-    if p.clean:
-        how = dataclasses.replace(how, floor=0.1 * SETTLED * samples)
-    path = eliminate(field, problem, unknowns, monitor, how)
-    return [_candidate(field, problem, pruned, p, samples, whole) for pruned in path]
-
-
-def _candidate(
-    field: VectorField, problem: ShortResiduals | LongResiduals, pruned: Pruned, p: Prepared,
-    samples: int, whole: bool,
-) -> Candidate:  # fmt: skip
-    theta = pruned.unknowns[None, : field.theta.shape[1]]
-    law = agreed(p, laws_of(field.replace(theta, pruned.free[None]))[0])
-    initial = p.initial
-    if isinstance(problem, LongResiduals):
-        starts = problem.starts(pruned.unknowns[None])[0]
-        initial = starts[problem.windows.heads].numpy()[:, ~p.data.driven]
-    mean_square = pruned.sum_of_squares / samples
-    return Candidate(law, initial, mean_square, pruned.member, _whole(law, p, whole), held(p, law))
-
-
-def _whole(law: PowerSum, p: Prepared, whole: bool) -> Mask:
-    """Inputs whose exponents are whole numbers and not fitted; of exponentials they are rates."""
-    whole_states: Mask = ~p.nonnegative | whole | p.whole
-    if law.inputs is None:
-        return whole_states
-    functions = [f.name != "exp" for f in law.inputs.functions]
-    return np.concatenate(
-        [whole_states, np.array(functions + [whole] * len(law.inputs.sums), dtype=bool)]
-    )

@@ -67,13 +67,14 @@ LAYERS: tuple[dict[str, str], ...] = (
         "shooting": "polish", "balance": "polish",
     },
     {
-        "ladder": "", "exchange": "", "training": "", "search": "exchange ladder training",
+        "ladder": "", "exchange": "", "training": "", "pruning": "ladder training",
+        "search": "exchange ladder pruning training",
         "published": "",
         "unmeasured": "", "undetermined": "unmeasured",
         "conclusion": "", "openness": "conclusion", "refinement": "",
-        "discovery": "conclusion ladder openness published refinement search undetermined "
-                     "unmeasured",
-        "uncertainty": "", "bootstrap": "conclusion discovery search uncertainty",
+        "discovery": "conclusion ladder openness pruning published refinement search "
+                     "undetermined unmeasured",
+        "uncertainty": "", "bootstrap": "conclusion discovery pruning uncertainty",
         "profile": "conclusion discovery uncertainty",
         "constants": "conclusion discovery openness", "resume": "discovery published",
     },

@@ -20,7 +20,7 @@ from odediscovery.discovery import informed, lost
 from odediscovery.judge import Candidate
 from odediscovery.powersum import PowerSum
 from odediscovery.prepare import prepare
-from odediscovery.search import window_length
+from odediscovery.pruning import window_length
 
 QUICK = Settings(members=3, hidden=4, adam_steps=200, lbfgs_steps=10)
 

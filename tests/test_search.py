@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from odediscovery.judge import ranked
+from odediscovery.ladder import enough
 from odediscovery.monitor import Monitor
 from odediscovery.prepare import prepare
-from odediscovery.search import COARSE, coarse_laws, enough, library_fit, window_length
+from odediscovery.pruning import window_length
+from odediscovery.search import COARSE, coarse_laws, library_fit
 from odediscovery.systems import simulate_system
 
 LORENZ = {((1, 0, 0), 0), ((0, 1, 0), 0), ((1, 0, 0), 1), ((0, 1, 0), 1), ((1, 0, 1), 1),

@@ -23,7 +23,7 @@ from odediscovery.ladder import SETTLED
 from odediscovery.monitor import Monitor
 from odediscovery.prepare import Prepared, pooled, prepare
 from odediscovery.prune import Elimination
-from odediscovery.search import prune_laws
+from odediscovery.pruning import prune_laws
 from odediscovery.settings import Settings
 from odediscovery.systems import get_system, simulate_system
 from odediscovery.training import random_members, trained
