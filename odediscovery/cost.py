@@ -1,11 +1,14 @@
 """What the constants of a law cost, in units of twice the log-likelihood.
 
     cost = price * (free constants) + sum of kind(v) over exponents held at simple values v
+           + 2 ln 4 * (functions of a state among the factors)
 
 A free constant costs ln N + 2 ln p: ln N as in BIC, and 2 ln p because a search tries constants
 in all p = n (n + 1) places where n equations could have one more, and the best of many useless
 constants looks better than a useless constant should. An exponent held at a simple value was
-not fitted; it only costs the choice of its kind, dearer the more values that kind has.
+not fitted; it only costs the choice of its kind, dearer the more values that kind has. A factor
+sin, cos, exp or log of a state is a choice as well: with them there are so many products that a few
+useless ones always look good.
 
 Source: Chen and Chen, Extended Bayesian information criteria, Biometrika 95 (2008), gamma = 1.
 """
@@ -28,6 +31,9 @@ SIMPLE: dict[float, float] = {
     **dict.fromkeys((3.0, -2.0, 1.5, -0.5, 4.0, -3.0), 4.0),
     **dict.fromkeys((1 / 3, 2 / 3, 4 / 3, 5 / 3, -1 / 3, -2 / 3, 2.5, -1.5), 8.0),
 }
+
+# What the choice of one of the four functions of a state costs.
+FUNCTION = 2.0 * float(np.log(4.0))
 
 
 def price(states: int, samples: float) -> float:
@@ -66,7 +72,11 @@ def cost(law: PowerSum, free: Free, samples: float) -> float:
     """
     _, w, _, v = law.constants
     held = [*w[(w != 0) & ~free[1]], *v[(v != 0) & ~free[3]]]
-    return count(free) * price(law.n_states, samples) + sum(kind(float(e)) for e in held)
+    known = count(free) * price(law.n_states, samples) + sum(kind(float(e)) for e in held)
+    if law.inputs is None:
+        return known
+    own = slice(law.n_states, law.inputs.simple)
+    return known + FUNCTION * (np.count_nonzero(w[:, own]) + np.count_nonzero(v[:, own]))
 
 
 def filled(
