@@ -5,7 +5,7 @@ the integral form, exact on clean data; random ones are trained by Adam and LBFG
 robust in noise. Both are networks of one batch, pruned in the same way. On clean data the
 residuals are those of one-interval windows, each from a measured state; in noise they are
 those of long windows with fitted starts, where noise of a start cannot pass for physics. Laws of
-richer families are grown only: they are no chains of units yet.
+richer families are grown, and in noise sought along the trajectory of the best law at last.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from odediscovery.agreement import agreed, held
+from odediscovery.along import along_the_best
 from odediscovery.exchange import exchanged
 from odediscovery.extract import laws_of, members_of
 from odediscovery.grow import QUICK, grow
@@ -183,6 +184,8 @@ def noisy_search(
     candidates += improved(p, candidates, monitor, long=long)
     if settings.grow and not enough(p, candidates) and not monitor.stopping():
         candidates += rich_candidates(p, monitor, long=long)
+        if not enough(p, candidates):
+            candidates += along_the_best(p, candidates, monitor, long=long)
     return candidates
 
 

@@ -22,6 +22,8 @@ BEAM, CHILDREN = 100, 10
 LARGEST = 4000
 # Single columns, one of each kind, that are extended.
 STARTS = 150
+# Columns of which all pairs are looked at, if asked for.
+PAIRED = 1500
 # Subsets of one kind that are kept: they would all lead to the same law.
 OF_A_KIND = 3
 # Two extensions whose new directions are so much alike (correlation) are one.
@@ -31,8 +33,9 @@ DEPENDENT = 1e-5
 
 
 def best_subsets(
-    columns: Array, y: Array, kinds: NDArray[np.int64], most: int, listed: int
-) -> list[list[tuple[int, ...]]]:
+    columns: Array, y: Array, kinds: NDArray[np.int64], most: int, listed: int, *,
+    alike: float = ALIKE, children: int = CHILDREN, pairs: bool = False,
+) -> list[list[tuple[int, ...]]]:  # fmt: skip
     """The best subsets of 1, 2, ..., `most` columns, each list the best first.
 
     Args:
@@ -40,6 +43,9 @@ def best_subsets(
         y: what they are to explain, [samples].
         kinds: columns of one kind differ by a constant that is fitted later, [C].
         listed: subsets returned of each size.
+        alike: correlation from which on two extensions are one.
+        children: columns that each subset is extended by.
+        pairs: all pairs are looked at, also of two columns that explain little alone.
 
     >>> t = np.linspace(0.0, 1.0, 9)
     >>> library = np.stack([t**0, t, t**2, t**3], axis=1)
@@ -54,16 +60,29 @@ def best_subsets(
     starts = np.sort(np.unique(kinds, return_index=True)[1])[:STARTS]
     beam: list[tuple[int, ...]] = [(int(c),) for c in starts]
     levels = [beam[:listed]]
-    for _ in range(most - 1):
-        children: dict[tuple[int, ...], float] = {}
+    for size in range(2, most + 1):
+        found: dict[tuple[int, ...], float] = {}
+        if pairs and size == 2:
+            found, beam = _pairs(gram[:PAIRED, :PAIRED], b[:PAIRED], total), []
         for subset in beam:
-            for c, left in _extensions(gram, b, total, list(subset)):
-                children[tuple(sorted((*subset, c)))] = left
-        if not children:
+            for c, left in _extensions(gram, b, total, list(subset), alike, children):
+                found[tuple(sorted((*subset, c)))] = left
+        if not found:
             break
-        beam = _diverse(sorted(children, key=lambda s: children[s]), kinds)
+        beam = _diverse(sorted(found, key=lambda s: found[s]), kinds)
         levels.append(beam[:listed])
     return [[tuple(sorted(alone[list(s)].tolist())) for s in level] for level in levels]
+
+
+def _pairs(gram: Array, b: Array, total: float) -> dict[tuple[int, ...], float]:
+    """The best pairs of columns, and what each leaves of y, squared."""
+    k, m = np.triu_indices(len(b), 1)
+    rho = gram[k, m]
+    apart = 1.0 - rho**2
+    explained = (b[k] ** 2 + b[m] ** 2 - 2.0 * rho * b[k] * b[m]) / np.maximum(apart, DEPENDENT)
+    left = np.where(apart > DEPENDENT, np.maximum(total - explained, 0.0), np.inf)
+    best = np.argsort(left, kind="stable")[: OF_A_KIND * BEAM]
+    return {(int(k[i]), int(m[i])): float(left[i]) for i in best if np.isfinite(left[i])}
 
 
 def _diverse(subsets: list[tuple[int, ...]], kinds: NDArray[np.int64]) -> list[tuple[int, ...]]:
@@ -80,7 +99,9 @@ def _diverse(subsets: list[tuple[int, ...]], kinds: NDArray[np.int64]) -> list[t
     return kept
 
 
-def _extensions(gram: Array, b: Array, total: float, subset: list[int]) -> list[tuple[int, float]]:
+def _extensions(
+    gram: Array, b: Array, total: float, subset: list[int], alike: float, children: int
+) -> list[tuple[int, float]]:
     """Columns that a subset gains most by, and what is then left of y, squared."""
     inside = gram[np.ix_(subset, subset)] + DEPENDENT**2 * np.eye(len(subset))
     lower = np.linalg.cholesky(inside)
@@ -91,10 +112,10 @@ def _extensions(gram: Array, b: Array, total: float, subset: list[int]) -> list[
     scaled = np.where(usable, b - of_y @ projected, 0.0) / np.where(usable, norm, 1.0)
     left = np.maximum(total - float(of_y @ of_y) - scaled**2, 0.0)
     chosen: list[int] = []
-    for c in np.argsort(left, kind="stable")[: 10 * CHILDREN]:
+    for c in np.argsort(left, kind="stable")[: 10 * children]:
         cosines = gram[c, chosen] - projected[:, c] @ projected[:, chosen]
-        if usable[c] and np.abs(cosines / (norm[c] * norm[chosen])).max(initial=0.0) < ALIKE:
+        if usable[c] and np.abs(cosines / (norm[c] * norm[chosen])).max(initial=0.0) < alike:
             chosen.append(int(c))
-        if len(chosen) == CHILDREN:
+        if len(chosen) == children:
             break
     return [(c, float(left[c])) for c in chosen]

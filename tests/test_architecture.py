@@ -68,7 +68,8 @@ LAYERS: tuple[dict[str, str], ...] = (
     },
     {
         "ladder": "", "exchange": "", "training": "", "pruning": "ladder training",
-        "search": "exchange ladder pruning training",
+        "linearised": "", "along": "ladder linearised pruning refinement",
+        "search": "along exchange ladder pruning training",
         "published": "",
         "unmeasured": "", "undetermined": "unmeasured",
         "conclusion": "", "openness": "conclusion", "refinement": "",
