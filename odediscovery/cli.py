@@ -202,10 +202,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(error, 2)
     except OSError as error:
         return _complain(f"{error.filename or 'output'}: {error.strerror or error}", 2)
-    except MemoryError:
-        return _complain("out of memory; ask for fewer samples or members", 2)
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        return _complain("out of memory; ask for fewer samples or members, and where a GPU is too "
+                         "small leave --device out", 2)  # fmt: skip
     except KeyboardInterrupt:
         return _complain("interrupted", INTERRUPTED)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether Python, a GPU, or torch on the processor found no room; torch has no class for it."""
+    of_torch = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+    return isinstance(error, MemoryError) or of_torch
 
 
 def _complain(error: Exception | str, code: int) -> int:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from faces import discovery
 
 from odediscovery.cli import main
@@ -101,6 +102,36 @@ def test_a_fit_that_could_not_be_done_exits_with_1(
     (place / "data.csv").write_text(GOOD)
     shown = complaint(["fit", "data.csv", "--quiet"], capsys, code=1)
     assert shown == "error: no equations could be integrated\n"
+
+
+@pytest.mark.parametrize("raised", [
+    MemoryError(),
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 96.00 GiB."),
+    RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to"),
+])  # fmt: skip
+def test_too_little_memory_ends_in_one_line(
+    raised: Exception, place: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    def discover(*_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr("odediscovery.discovery.discover", discover)
+    (place / "data.csv").write_text(GOOD)
+    shown = complaint(["fit", "data.csv", "--quiet"], capsys)
+    assert shown.startswith("error: out of memory; ask for fewer samples or members")
+
+
+def test_a_fault_of_ours_is_no_mistake_of_the_user(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def discover(*_: object) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr("odediscovery.discovery.discover", discover)
+    (place / "data.csv").write_text(GOOD)
+    with pytest.raises(RuntimeError, match="a fault"):
+        main(["fit", "data.csv", "--quiet"])
 
 
 SIMULATE: dict[str, tuple[list[str], str]] = {
