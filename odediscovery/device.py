@@ -31,6 +31,9 @@ def device_of(name: str) -> torch.device:
     """
     if checked_device(name) == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: torch finds no GPU here; use --device cpu")
+    if name == "cuda":
+        # Convolutions would be rounded to ten bits there, and results not be those of the CPU.
+        torch.backends.cudnn.allow_tf32 = False
     return _DEVICES[name]
 
 
