@@ -123,10 +123,8 @@ def _found(
     whole, (prepared, before_front) = prepared, followed(prepared, candidates, monitor)
     rows = _polished_front(prepared, candidates, before_front, monitor)
     if not rows:
-        raise FitError(
-            "no equations could be integrated through the data; more samples, or fewer states "
-            "(--states), may help"
-        )
+        raise FitError("no equations could be integrated through the data; more samples, or "
+                       "fewer states (--states), may help")  # fmt: skip
     prepared, rows = quieter(prepared, rows)
     monitor.note(event="chosen", **constants(prepared, rows[choose(rows)]))
     rows = _simplified(prepared, rows, monitor)
@@ -300,6 +298,9 @@ def _polished_front(
         monitor.note(event="candidate", origin=c.origin, complexity=c.law.complexity,
                      mean_square=c.mean_square, finite=polished.finite,
                      criterion=rows[-1].criterion if kept else None)  # fmt: skip
+    if not rows and len(listed) < len(candidates):
+        # What is best on windows may blow up beyond them if there was no time to refine it.
+        return _polished_front(p, [c for c in candidates if c not in listed], known, monitor)
     return rows
 
 

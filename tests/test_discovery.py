@@ -16,7 +16,7 @@ from odediscovery import (
     simulate_system,
 )
 from odediscovery.bench.scoring import same_terms
-from odediscovery.discovery import informed, lost
+from odediscovery.discovery import _polished_front, informed, lost
 from odediscovery.judge import Candidate
 from odediscovery.powersum import PowerSum
 from odediscovery.prepare import prepare
@@ -111,6 +111,19 @@ def test_a_stop_gives_the_best_so_far() -> None:
     assert found.outcome == "stopped"
     assert any("stopped (interrupted)" in message for message in found.messages)
     assert found.front
+
+
+def test_what_blows_up_gives_way_to_what_does_not() -> None:
+    t = np.linspace(0.0, 4.0, 60)
+    p = prepare(TimeSeries.from_arrays(t, 2.0 * np.exp(-t)[:, None], ["x"]))
+    laws = [PowerSum(np.array([[a]]), np.array([[w]])) for a, w in ((9.0, 2.0), (-1.0, 1.0))]
+    best, other = (Candidate(law, p.initial, square, 0, np.array([True]))
+                   for law, square in zip(laws, (0.1, 5.0), strict=True))  # fmt: skip
+    monitor = Monitor()
+    monitor.interrupt()
+    assert _polished_front(p, [best], {}, monitor) == []
+    (row,) = _polished_front(p, [best, other], {}, monitor)
+    assert row.polished.law.exponents.tolist() == [[1.0]]
 
 
 def test_white_noise_is_no_law() -> None:
