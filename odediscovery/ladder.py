@@ -111,12 +111,21 @@ def enough(p: Prepared, candidates: Sequence[Candidate]) -> bool:
     if not candidates:
         return False
     best = ranked(candidates, p.samples)[0]
-    if (best.law.coefficients != 0).sum(axis=1).max() > TERMS:
+    if not short(best.law):
         return False
-    left, noise = best.mean_square, max(p.unexplained, 1.0)
-    if left <= (1.0 + LIKELY * np.sqrt(2.0 / p.samples)) * noise:
+    if best.mean_square <= (1.0 + LIKELY * np.sqrt(2.0 / p.samples)) * max(p.unexplained, 1.0):
         return not runs_away(best.law, p.data, best.initial, p.start_errors, p.nonnegative)
     own = ~p.data.driven
-    return left <= UNDERESTIMATED * noise and memoryless(
+    return little(p, best) and memoryless(
         [r[:, own] for r in residuals(best.law, p.data, best.initial)]
     )
+
+
+def short(law: PowerSum) -> bool:
+    """Whether no equation has more terms than a law has."""
+    return bool((law.coefficients != 0).sum(axis=1).max() <= TERMS)
+
+
+def little(p: Prepared, c: Candidate) -> bool:
+    """Whether a law leaves no more than noise that was underestimated."""
+    return c.mean_square <= UNDERESTIMATED * max(p.unexplained, 1.0)

@@ -15,12 +15,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from odediscovery.agreement import agreed, held
-from odediscovery.along import along_the_best
+from odediscovery.along import along_the_best, followed_closely
 from odediscovery.exchange import exchanged
 from odediscovery.extract import laws_of, members_of
 from odediscovery.grow import QUICK, grow
+from odediscovery.honesty import memoryless
 from odediscovery.judge import Candidate, ranked, score
-from odediscovery.ladder import SETTLED, climb, doubtful, enough, interval_squares
+from odediscovery.ladder import SETTLED, climb, doubtful, enough, interval_squares, little, short
 from odediscovery.monitor import Monitor
 from odediscovery.optimise import levenberg_marquardt
 from odediscovery.polynomials import library_law, polynomials
@@ -29,6 +30,7 @@ from odediscovery.prepare import Prepared
 from odediscovery.prune import Elimination
 from odediscovery.pruning import ACCURACY, EXACT, TURNS, prune_laws, whole_inputs
 from odediscovery.settings import Settings
+from odediscovery.solutions import residuals
 from odediscovery.training import short_windows, trained_laws
 from odediscovery.windows import ShortResiduals
 
@@ -68,8 +70,9 @@ def search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]
             return candidates
     if settings.grow and p.complete and p.noisiness <= GROWABLE:
         # The estimate of small noise is no more than that: exact laws tell that there is none.
-        candidates += clean_search(p, settings, monitor)
-        if settled(candidates) or (p.clean and candidates and monitor.stopping()):
+        found, done = clean_search(p, settings, monitor)
+        candidates += found
+        if done or settled(candidates) or (p.clean and candidates and monitor.stopping()):
             return candidates
     if not p.clean:
         return noisy_search(p, settings, monitor, candidates)
@@ -248,17 +251,40 @@ def whole_is_enough(
     return all(score(c, p.samples) > least for c in freed)
 
 
-def clean_search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]:
-    """What is quickly found in clean data: a small sum of powers, else laws of richer families."""
+def clean_search(p: Prepared, settings: Settings, monitor: Monitor) -> tuple[list[Candidate], bool]:
+    """What is quickly found in clean data: a small sum of powers, else laws of richer families.
+
+    Returns:
+        And whether what the best sum of powers leaves is noise after all.
+    """
     powers = _grown(p, settings, monitor, min(QUICK, settings.hidden))
     candidates: list[Candidate] = []
     if powers and interval_squares(powers[0], p).max() < NEAR:
         candidates = prune_laws(p, powers, Elimination(), monitor)
         # Pruning may have shown what a grown law only nearly is.
         powers = [simplest(candidates, p).law] if candidates else powers
+    if not p.clean and leaves_noise(p, candidates):
+        # There is noise, if little, and richer families would be fitted to it.
+        return candidates, True
     for laws in climb(p, powers, monitor):
         candidates += [grown_candidate(law, p) for law in laws]
-    return candidates
+    return candidates, False
+
+
+def leaves_noise(p: Prepared, candidates: Sequence[Candidate]) -> bool:
+    """Whether the best law is short and leaves about as much as the noise was estimated.
+
+    And that has no memory, once the law is fitted to whole trajectories.
+    """
+    if not candidates:
+        return False
+    best = ranked(candidates, p.samples)[0]
+    near = followed_closely(p, best) if short(best.law) and little(p, best) else None
+    if near is None:
+        return False
+    q, law = near
+    own = ~q.data.driven
+    return memoryless([r[:, own] for r in residuals(law.law, q.data, law.initial)])
 
 
 def grown_candidate(law: PowerSum, p: Prepared) -> Candidate:

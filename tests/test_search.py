@@ -10,7 +10,8 @@ from odediscovery.ladder import enough
 from odediscovery.monitor import Monitor
 from odediscovery.prepare import prepare
 from odediscovery.pruning import window_length
-from odediscovery.search import COARSE, coarse_laws, library_fit
+from odediscovery.search import COARSE, GROWABLE, coarse_laws, library_fit, search
+from odediscovery.settings import settings_for
 from odediscovery.systems import simulate_system
 
 LORENZ = {((1, 0, 0), 0), ((0, 1, 0), 0), ((1, 0, 0), 1), ((0, 1, 0), 1), ((1, 0, 1), 1),
@@ -50,3 +51,25 @@ def test_windows_are_brief_where_turns_are_many() -> None:
     prepared = prepare(simulate_system("lorenz", samples=120, until=15.0, noise=0.02))
     lengths = [window_length(prepared, turns) for turns in (1.0, 2.0, 5.0)]
     assert lengths == sorted(lengths) and lengths[0] < lengths[-1]
+
+
+class Stages(Monitor):
+    """Remembers what was begun."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def stage(self, name: str, steps: int) -> None:
+        self.names.append(name)
+
+
+def test_what_looks_like_little_noise_is_not_fitted_by_richer_families() -> None:
+    prepared = prepare(simulate_system("fsir", samples=120, noise=0.0005))
+    assert not prepared.clean and prepared.noisiness <= GROWABLE
+    stages = Stages()
+    found = search(prepared, settings_for(hidden=3), stages)
+    assert "grow" in stages.names and "grow functions" not in stages.names
+    law = ranked(found, prepared.samples)[0].law
+    assert (law.coefficients != 0).sum(axis=1).tolist() == [2, 2, 2]
+    assert law.inputs is None
