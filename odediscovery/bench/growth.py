@@ -9,7 +9,7 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 
 from odediscovery.bench.pace import run_tasks, time_in_words
 from odediscovery.bench.rows import Row
@@ -149,6 +149,10 @@ def _draw(axes: Axes, sizes: Sequence[int], values: Sequence[float], colour: str
     if colour == COLOURS[0]:
         axes.set_yscale("log")
         axes.yaxis.set_minor_formatter(NullFormatter())
+        if max(values) < 10.0 * min(values):
+            # Perhaps no power of ten is in sight.
+            axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axes.yaxis.set_major_formatter("{x:g}")
 
 
 def _apart(sizes: Sequence[int]) -> list[int]:
