@@ -72,7 +72,10 @@ def search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]
         # The estimate of small noise is no more than that: exact laws tell that there is none.
         found, done = clean_search(p, settings, monitor)
         candidates += found
-        if done or settled(candidates) or (p.clean and candidates and monitor.stopping()):
+        if done:
+            # Whole powers may be all that even little noise lets tell.
+            return candidates + prune_laws(p, polynomials(p), Elimination(), monitor, whole=True)
+        if settled(candidates) or (p.clean and candidates and monitor.stopping()):
             return candidates
     if not p.clean:
         return noisy_search(p, settings, monitor, candidates)

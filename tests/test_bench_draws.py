@@ -53,7 +53,8 @@ def test_what_has_no_law_differs_by_draw(kind: str, spread: tuple[float, float])
 
 
 def test_coverage_is_told_of_every_true_constant() -> None:
-    found = discover(Coverage(system="logistic", sigma=0.001).data(0), settings_for(members=0))
+    settings = settings_for(members=0, integer_exponents=True)
+    found = discover(Coverage(system="logistic", sigma=0.001).data(0), settings)
     truth = get_system("logistic").equations()
     told = contained(found, truth)
     assert set(told) == {"N': coefficient 0.4", "N': coefficient -0.004", "exponent 1 of N in N",
