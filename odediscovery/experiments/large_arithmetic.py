@@ -154,18 +154,18 @@ class LargeArithmetic(Experiment):
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Fig. 7: test error over the number of parameters, every run a point."""
         with rc_context(STYLE):
-            figure = empty_figure(11, 7)
+            figure, labelled = empty_figure(11, 7.5), dict[str, Any]()
             for axis, (key, task) in zip(figure.subplots(2, 2).flat, TASKS.items(), strict=True):
                 for r in (r for r in ran if r.batch["task"] == key):
                     model = r.batch["model"]
                     colour = COLOURS[MODELS.index(model.removesuffix(OURS))]
                     mse = r.column("test mse").clip(1e-9, 1e9)
-                    axis.scatter(r.column("parameters"), mse, color=colour, label=model, s=26,
-                                 marker="x" if model.endswith(OURS) else "o")  # fmt: skip
+                    marker = "x" if model.endswith(OURS) else "o"
+                    labelled[model] = axis.scatter(r.column("parameters"), mse, color=colour,
+                                                   s=26, marker=marker)  # fmt: skip
                 axis.set(title=task.sign, xscale="log", yscale="log", ylabel="test MSE",
                          xlabel="parameters above 0.001")  # fmt: skip
-                if axis.collections:
-                    axis.legend()
+            figure.legend(labelled.values(), labelled.keys(), loc="outside lower left", ncols=4)
         return figure
 
 
