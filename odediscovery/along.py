@@ -18,7 +18,7 @@ from odediscovery.monitor import Monitor
 from odediscovery.polish import Polished
 from odediscovery.prepare import Prepared
 from odediscovery.prune import Elimination
-from odediscovery.pruning import prune_laws, window_length
+from odediscovery.pruning import all_whole, prune_laws, window_length
 from odediscovery.refinement import refined, sigma_of
 
 # Families whose terms are sought, in turn.
@@ -59,8 +59,7 @@ def along_the_best(
         q, law = near
         laws = regressed(q, law.law, law.initial, sigma_of(q), family)
         # Real powers that other equations have stay real.
-        powers = law.law.exponents[:, : p.data.n_states]
-        whole = family != "powers" and bool((powers == np.round(powers)).all())
+        whole = family != "powers" and all_whole(law.law.exponents[:, : p.data.n_states])
         new = prune_laws(p, laws, how, monitor, whole=whole, long=long, fitted=True)
         found += new
         least = min((score(c, p.samples) for c in new), default=np.inf)

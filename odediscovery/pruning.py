@@ -19,7 +19,7 @@ from odediscovery.judge import Candidate
 from odediscovery.ladder import SETTLED
 from odediscovery.monitor import Monitor
 from odediscovery.optimise import levenberg_marquardt
-from odediscovery.powersum import Mask, PowerSum
+from odediscovery.powersum import Array, Mask, PowerSum
 from odediscovery.prepare import Prepared
 from odediscovery.prune import Elimination, Pruned, eliminate
 from odediscovery.training import short_windows
@@ -99,6 +99,11 @@ def _candidate(
     return Candidate(
         law, initial, mean_square, pruned.member, whole_inputs(law, p, whole), held(p, law)
     )
+
+
+def all_whole(exponents: Array) -> bool:
+    """Whether all exponents are whole numbers."""
+    return bool((exponents == np.round(exponents)).all())
 
 
 def whole_inputs(law: PowerSum, p: Prepared, whole: bool) -> Mask:

@@ -28,7 +28,7 @@ from odediscovery.polynomials import library_law, polynomials
 from odediscovery.powersum import PowerSum
 from odediscovery.prepare import Prepared
 from odediscovery.prune import Elimination
-from odediscovery.pruning import ACCURACY, EXACT, TURNS, prune_laws, whole_inputs
+from odediscovery.pruning import ACCURACY, EXACT, TURNS, all_whole, prune_laws, whole_inputs
 from odediscovery.settings import Settings
 from odediscovery.solutions import residuals
 from odediscovery.training import short_windows, trained_laws
@@ -62,7 +62,7 @@ def search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]
     """Candidate laws from every step of every member's pruning path."""
     candidates: list[Candidate] = []
     if p.exact is not None:
-        whole = bool((p.exact.exponents == np.round(p.exact.exponents)).all())
+        whole = all_whole(p.exact.exponents)
         # Over a sample interval solutions are nearly linear in coefficients.
         candidates = prune_laws(p, [p.exact], Elimination(linear=whole), monitor, whole=whole,
                                 fitted=True)  # fmt: skip
@@ -145,14 +145,10 @@ def again(p: Prepared, laws: Sequence[PowerSum], monitor: Monitor) -> list[Candi
         scaled = [law for law in scaled if law.inputs is None]
         found = [grown_candidate(law, p) for law in rich]
     for whole in (True, False):
-        alike = [law for law in scaled if _has_whole_powers(law) is whole]
+        alike = [law for law in scaled if all_whole(law.exponents) is whole]
         if alike:
             found += prune_laws(p, alike, Elimination(), monitor, whole=whole)
     return found
-
-
-def _has_whole_powers(law: PowerSum) -> bool:
-    return bool(np.all(law.exponents == np.round(law.exponents)))
 
 
 def noisy_search(

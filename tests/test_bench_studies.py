@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from listening import Stages
 
 from odediscovery import search
 from odediscovery.bench import ablation, draws
@@ -19,7 +20,6 @@ from odediscovery.bench.noise import FsirNoise, exponents_alone, true_terms
 from odediscovery.cli import main
 from odediscovery.discovery import discover
 from odediscovery.equations import Equations
-from odediscovery.monitor import Monitor
 from odediscovery.powersum import PowerSum
 from odediscovery.series import TimeSeries
 from odediscovery.settings import Settings
@@ -43,17 +43,6 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(Processes, "results", one_by_one)
     return seen
-
-
-class Stages(Monitor):
-    """Which stages ran."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def stage(self, name: str, steps: int) -> None:
-        self.names.append(name)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from listening import Stages
 
 from odediscovery.judge import ranked
 from odediscovery.ladder import enough
@@ -51,17 +52,6 @@ def test_windows_are_brief_where_turns_are_many() -> None:
     prepared = prepare(simulate_system("lorenz", samples=120, until=15.0, noise=0.02))
     lengths = [window_length(prepared, turns) for turns in (1.0, 2.0, 5.0)]
     assert lengths == sorted(lengths) and lengths[0] < lengths[-1]
-
-
-class Stages(Monitor):
-    """Remembers what was begun."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def stage(self, name: str, steps: int) -> None:
-        self.names.append(name)
 
 
 def test_what_looks_like_little_noise_is_not_fitted_by_richer_families() -> None:
