@@ -1,8 +1,9 @@
 """What the data are like, decided once before the search: scale, noise, sign, resolution.
 
-A state counts as sign-changing only when its negative part is more than noise explains; every
-other state is nonnegative with noise, or not positive, and then its mirror image -x is fitted:
-its scale is negative. A state that never changes gets a zero right-hand side.
+A state counts as sign-changing only when its negative part is more than noise explains, and more
+than a single stray sample; every other state is nonnegative with noise, or not positive, and then
+its mirror image -x is fitted: its scale is negative. A state that never changes gets a zero
+right-hand side.
 Where the user knows standard deviations of a state they are taken, and nothing is estimated.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +20,7 @@ from scipy.signal import find_peaks
 
 from odediscovery.errors import InputError
 from odediscovery.knowledge import Knowledge
-from odediscovery.powersum import Array, PowerSum
+from odediscovery.powersum import Array, Mask, PowerSum
 from odediscovery.series import Scale, TimeSeries, Trajectory
 from odediscovery.smoothing import NOISY, estimate_noise, relative_noise, smooth
 
@@ -31,6 +33,9 @@ LEAST_SHAPE = 0.1
 # Given standard deviations above this multiple of their median do not raise the state's noise, and
 # the second number is the most by which a sample's may differ from it: beyond, splines break down.
 UNUSUAL, MOST_SHAPE = 10.0, 1000.0
+# Standard deviations of the noise up to which a sample may lie beyond 0, and up to which a single
+# one of a trajectory may: of few samples the noise is easily estimated half as large as it is.
+BEYOND, STRAY = 4.0, 6.0
 # Ratio of the noise that is estimated to what is given from which on they contradict each other.
 CONTRADICTED = 3.0
 # Height of an extremum that counts, as a share of the state's standard deviation.
@@ -247,6 +252,25 @@ def _contradictions(series: TimeSeries, given: Array, looks: Array) -> tuple[str
     return tuple(messages)
 
 
+def strays(values: Sequence[Array], noise: Array) -> Mask:
+    """States that are below 0 in one sample of a trajectory at most, and little, bool [states].
+
+    A state that changes its sign stays below 0 for a while. A single sample there is noise, also
+    where the noise, which then does not grow with the state, seemed to vanish near 0.
+
+    Args:
+        values: of each trajectory, [samples, states].
+        noise: standard deviation of the noise [states], the same for all samples.
+
+    >>> strays([np.array([[-0.3, -0.3], [1.2, -0.2], [2.1, 0.9]])], noise=np.array([0.1, 0.1]))
+    array([ True, False])
+    """
+    alone = [(v < 0.0).sum(axis=0) <= 1 for v in values]
+    found: Mask = np.all(alone, axis=0)
+    found &= np.nanmin(np.concatenate(values), axis=0) >= -STRAY * noise
+    return found
+
+
 def prepare(series: TimeSeries, *, smoothing: bool = True) -> Prepared:
     """The series made dimensionless, with its noise, signs and resolution.
 
@@ -259,8 +283,8 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Prepared:
     values = pooled(data)
     # Where there is no noise, what is left of polynomials is curvature. Noise that grows with a
     # state that is near 0 in most samples is seen on the scale of its own shape only.
-    spread, shape = np.nanstd(values, axis=0), relative_noise(data)
-    measurable = estimate_noise(data) > CLEAN * spread
+    spread, shape, even = np.nanstd(values, axis=0), relative_noise(data), estimate_noise(data)
+    measurable = even > CLEAN * spread
     measurable |= estimate_noise(data, shape) > NOISY * spread
     given, own = given_noise(data)
     known = np.isfinite(given)
@@ -277,9 +301,14 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Prepared:
     constant = series.driven | (spread <= np.maximum(1e-12, rounding * 1e-6))
     floor = np.maximum(rounding / np.sqrt(12.0),
                        INTEGRATION * np.sqrt(max(len(values) / INDEPENDENT, 1.0)))  # fmt: skip
-    explained = np.maximum(4.0 * noise * np.concatenate(shape), floor)
+    explained = np.maximum(BEYOND * noise * np.concatenate(shape), floor)
     nonnegative = np.nanmin(values + explained, axis=0) >= 0.0
     negative = np.nanmax(values - explained, axis=0) <= 0.0
+    above, below = (strays([sign * t.values for t in data.trajectories], even) for sign in (1, -1))
+    stray = (above | below) & ~(nonnegative | negative | known | series.driven)
+    noise = np.where(stray, even, noise)
+    shape = tuple(np.where(stray, 1.0, s) for s in shape)
+    nonnegative, negative = nonnegative | stray & above, negative | stray & below
     # What noise explains whole has the sign of its mean.
     negative &= ~nonnegative | (np.nanmean(values, axis=0) < 0.0)
     if negative.any():

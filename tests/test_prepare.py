@@ -41,6 +41,24 @@ def test_even_a_little_below_zero_is_a_sign_without_noise() -> None:
     assert p.nonnegative.tolist() == [False, False]
 
 
+def test_a_single_sample_below_zero_is_no_sign_where_noise_seems_to_grow_with_the_state() -> None:
+    rises = 10.0 * (1.0 - np.exp(-T)) * (1.0 + noise(0.02))
+    rises[0] = -0.15
+    for sign in (1.0, -1.0):
+        p = prepared(sign * rises)
+        assert p.nonnegative.all() and np.sign(p.scale.state[0]) == sign
+        # Noise that grows with the state has one sign: this one does not.
+        assert np.unique(p.shape[0]).tolist() == [1.0]
+    # More than noise explains, it is none as long as it is alone and not far below.
+    for beginning, nonnegative in [
+        ((-0.9, 0.9), True),
+        ((-0.9, -0.9), False),
+        ((-2.0, 0.9), False),
+    ]:
+        rises[:2] = beginning
+        assert prepared(rises).nonnegative[0] == nonnegative
+
+
 def test_states_below_zero_throughout_are_mirrored() -> None:
     p = prepared(-np.exp(-T), np.sin(T), np.full(len(T), -2.0), -5.0 * np.exp(-T) + noise(0.1))
     assert p.nonnegative.tolist() == [True, False, True, True]
