@@ -14,19 +14,21 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from odediscovery.moved import keep_old_names
+
 if TYPE_CHECKING:
-    from odediscovery.constants import fit_constants
-    from odediscovery.discovery import discover
-    from odediscovery.equations import Equations
+    from odediscovery.data.inputs import load_driven, with_inputs
+    from odediscovery.data.series import TimeSeries, Trajectory, load_csv, write_csv
+    from odediscovery.data.signals import Signal
+    from odediscovery.discovery.discover import discover
+    from odediscovery.discovery.fit_constants import fit_constants
     from odediscovery.errors import FitError, InputError, OdeDiscoveryError
-    from odediscovery.estimator import ODEDiscovery
-    from odediscovery.inputs import load_driven, with_inputs
-    from odediscovery.monitor import Monitor
-    from odediscovery.result import Discovery
-    from odediscovery.series import TimeSeries, Trajectory, load_csv, write_csv
+    from odediscovery.estimator.estimator import ODEDiscovery
+    from odediscovery.laws.equations import Equations
+    from odediscovery.laws.systems import SYSTEMS, get_system, simulate_system
+    from odediscovery.result.discovery import Discovery
+    from odediscovery.runtime.monitor import Monitor
     from odediscovery.settings import Settings, settings_for
-    from odediscovery.signals import Signal
-    from odediscovery.systems import SYSTEMS, get_system, simulate_system
 
 __version__ = "0.1.0"
 
@@ -38,19 +40,21 @@ __all__ = [
 ]  # fmt: skip
 
 _HOME = {
-    "constants": ("fit_constants",),
-    "discovery": ("discover",),
-    "equations": ("Equations",),
+    "data.inputs": ("load_driven", "with_inputs"),
+    "data.series": ("TimeSeries", "Trajectory", "load_csv", "write_csv"),
+    "data.signals": ("Signal",),
+    "discovery.discover": ("discover",),
+    "discovery.fit_constants": ("fit_constants",),
     "errors": ("FitError", "InputError", "OdeDiscoveryError"),
-    "estimator": ("ODEDiscovery",),
-    "inputs": ("load_driven", "with_inputs"),
-    "monitor": ("Monitor",),
-    "result": ("Discovery",),
-    "series": ("TimeSeries", "Trajectory", "load_csv", "write_csv"),
+    "estimator.estimator": ("ODEDiscovery",),
+    "laws.equations": ("Equations",),
+    "laws.systems": ("SYSTEMS", "get_system", "simulate_system"),
+    "result.discovery": ("Discovery",),
+    "runtime.monitor": ("Monitor",),
     "settings": ("Settings", "settings_for"),
-    "signals": ("Signal",),
-    "systems": ("SYSTEMS", "get_system", "simulate_system"),
 }
+
+keep_old_names()
 
 
 def __getattr__(name: str) -> Any:

@@ -124,6 +124,15 @@ class Settings:
             raise InputError(f"--max-seconds must be positive and finite, got {self.max_seconds}")
         return self
 
+    @property
+    def published(self) -> bool:
+        """Whether the recipe is one of the paper, which knows members and nothing else.
+
+        >>> settings_for("as-run").published
+        True
+        """
+        return self.recipe != "default"
+
     def as_dict(self) -> dict[str, Any]:
         """The options as plain values, for `result.json`."""
         return dataclasses.asdict(self)

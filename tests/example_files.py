@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from odediscovery.bench.protocol import true_trajectory
-from odediscovery.bench.suites import load_suite
-from odediscovery.equations import Equations
-from odediscovery.series import TimeSeries, write_csv
-from odediscovery.signals import Signal
+from odediscovery.bench.suites.problems import load_suite
+from odediscovery.bench.suites.protocol import true_trajectory
+from odediscovery.data.series import TimeSeries, write_csv
+from odediscovery.data.signals import Signal
+from odediscovery.laws.equations import Equations
 
 ROOT = Path(__file__).resolve().parent.parent
 

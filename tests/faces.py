@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from odediscovery.equations import Equations
-from odediscovery.network import Layer, Network
-from odediscovery.powersum import PowerSum
-from odediscovery.result import Discovery, FrontRow
-from odediscovery.series import Scale, TimeSeries
+from odediscovery.data.series import Scale, TimeSeries
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.networks.layers import Layer, Network
+from odediscovery.result.discovery import Discovery, FrontRow
 from odediscovery.settings import Settings
 
 # S' = -b (SI)^g + e R, I' = b (SI)^g - a I, R' = a I - e R

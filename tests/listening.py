@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odediscovery.monitor import Monitor
+from odediscovery.runtime.monitor import Monitor
 
 
 class Stages(Monitor):

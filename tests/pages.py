@@ -8,15 +8,15 @@ from collections.abc import Callable
 import numpy as np
 from faces import awkward, discovery
 
-from odediscovery.constants import fit_constants
-from odediscovery.equations import Equations
-from odediscovery.inputs import with_inputs
-from odediscovery.network import Layer, Network
-from odediscovery.powersum import Function, Inputs, PowerSum, Sums
-from odediscovery.result import Discovery, FrontRow
-from odediscovery.series import Scale, TimeSeries
+from odediscovery.data.inputs import with_inputs
+from odediscovery.data.series import Scale, TimeSeries
+from odediscovery.discovery.fit_constants import fit_constants
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import Function, Inputs, PowerSum, Sums
+from odediscovery.networks.layers import Layer, Network
+from odediscovery.result.discovery import Discovery, FrontRow
+from odediscovery.result.survival import Survival
 from odediscovery.settings import Settings
-from odediscovery.survival import Survival
 
 HOSTILE = ("<script>alert(1)</script>", "a&b\"'</style>", "$x_{1}$ %s {{ 7*7 }}", "x\u2028y")
 

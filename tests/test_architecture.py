@@ -14,182 +14,42 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "odediscovery"
 
-# The experiments of the papers, one file each.
-STUDIES = (
-    "fsir", "fsir_study", "gradient_surface", "simple_arithmetic", "large_arithmetic",
-    "static_arithmetic", "division", "extrapolation", "operands", "comparisons", "digits",
+# The rooms from top to bottom: a module imports from its own room and from the rooms above it. The
+# modules beside the rooms (errors, settings) are above them all, the command line's door below.
+ROOMS = (
+    "runtime", "data", "laws", "knowledge", "problem", "units", "networks", "solve", "fitting",
+    "stages", "stages.grow", "stages.prune", "stages.polish", "judge", "search", "search.flows",
+    "result", "search.published", "discovery", "uncertainty", "estimator", "plots", "report",
+    "bench", "bench.suites", "bench.peers", "bench.draws", "bench.speed", "bench.series",
+    "experiments", "experiments.studies", "command",
 )  # fmt: skip
+TOP = ("__init__", "__main__", "cli", "errors", "moved", "settings")
 
-# One file a unit, which knows what a unit is and nothing else.
-UNITS = {f"units.{path.stem}": "units.base" for path in sorted(PACKAGE.glob("units/[!_]*.py"))}
+# Rooms side by side know nothing of each other.
+STRANGERS = {
+    "units": "runtime data laws knowledge problem settings",
+    "stages.grow": "stages.prune stages.polish",
+    "stages.prune": "stages.grow stages.polish",
+    "stages.polish": "stages.grow stages.prune",
+    "estimator": "plots report",
+    "plots": "estimator",
+}
 
-# From the bottom up. A module imports from the layers below its own, and of its own layer what
-# stands behind it.
-LAYERS: tuple[dict[str, str], ...] = (
-    {
-        "errors": "", "memory": "", "monitor": "", "mirror": "", "powersum": "mirror",
-        "pointwise": "powersum",
-        "settings": "errors", "files": "errors", "signals": "powersum", "versions": "",
-        "starts": "powersum", "workers": "errors", "cluster": "errors versions workers",
-        "archives": "errors", "device": "errors settings",
-    },
-    {
-        "table": "", "sheets": "table", "series": "sheets table",
-        "expressions": "", "printing": "expressions", "monomials": "",
-        "equations": "expressions monomials printing", "terms": "equations printing series",
-        "cost": "", "covariance": "", "survival": "", "estimates": "cost covariance series",
-        "systems": "equations series", "network": "series", "times": "series",
-        "result": "equations estimates expressions hidden inputs network prepare series survival "
-                  "terms",
-        "smoothing": "series", "statements": "equations expressions",
-        "knowledge": "equations expressions statements",
-        "prepare": "knowledge series smoothing", "agreement": "cost prepare",
-        "beyond": "equations prepare series",
-        "hidden": "knowledge prepare series statements table", "holdout": "result series",
-        "inputs": "knowledge series sheets table", "thinning": "prepare series smoothing",
-    },
-    {
-        **UNITS, "units.base": "", "units.nalu": "units.base units.nac", "units": " ".join(UNITS),
-    },
-    {
-        "field": "", "solve": "field", "windows": "adjoint field optimise solve",
-        "trajectories": "adjoint field solve", "adjoint": "field solve",
-        "optimise": "", "hager_zhang": "optimise",
-        "integral": "", "projection": "integral", "candidates": "integral", "subsets": "",
-        "shrink": "projection", "drawn": "windows", "solutions": "", "flows": "",
-        "variational": "solutions",
-        "compartments": "flows",
-    },
-    # Stages: none calls another. The judge and snapping read what polish returned, its value.
-    {
-        "fit": "", "grow": "", "polynomials": "", "prune": "", "extract": "", "polish": "",
-        "judge": "polish", "snap": "judge polish", "honesty": "", "stability": "polish",
-        "shooting": "polish", "balance": "polish",
-    },
-    {
-        "ladder": "", "exchange": "", "training": "", "pruning": "ladder training",
-        "linearised": "", "along": "ladder linearised pruning refinement",
-        "search": "along exchange ladder pruning training",
-        "published": "",
-        "unmeasured": "", "undetermined": "unmeasured",
-        "conclusion": "", "openness": "conclusion", "refinement": "",
-        "discovery": "conclusion ladder openness pruning published refinement search "
-                     "undetermined unmeasured",
-        "uncertainty": "", "bootstrap": "conclusion discovery pruning uncertainty",
-        "profile": "conclusion discovery uncertainty",
-        "constants": "conclusion discovery openness", "resume": "discovery published",
-    },
-    {"heatmaps": "", "plots": "heatmaps", "fronts": "plots", "progress": "", "blocks": "",
-     "estimator": "blocks",
-     "report.parts": "", "report.mathml": "report.parts", "report.words": "",
-     "report.readings": "report.mathml report.parts",
-     "report.tables": "report.mathml report.parts", "report.drawing": "plots",
-     "report.curves": "plots report.drawing", "report.chain": "plots report.drawing",
-     "report.portraits": "plots report.curves report.drawing",
-     "report.front": "plots report.curves report.drawing",
-     "report.forecast": "plots report.curves report.drawing report.tables",
-     "report": "report.chain report.curves report.forecast report.front report.mathml "
-               "report.parts report.portraits report.readings report.tables report.words"},
-    {
-        "experiments": "", "experiments.base": "", "experiments.regression": "experiments.base",
-        "experiments.study": "experiments.base",
-        "experiments.refit": "experiments.regression",
-        **dict.fromkeys(
-            (f"experiments.{name}" for name in STUDIES),
-            "experiments.base experiments.regression experiments.refit experiments.fsir "
-            "bench.success",
-        ),
-        "experiments.registry": " ".join(f"experiments.{n}" for n in ("base", *STUDIES)),
-        "bench": "", "bench.scoring": "bench.family", "bench.suites": "", "bench.family": "",
-        "bench.rows": "", "bench.libraries": "",
-        "bench.peers": "bench.libraries",
-        "bench.protocol": "bench.suites",
-        "bench.scores": "bench.family bench.protocol bench.scoring bench.suites",
-        "bench.summary": "bench.rows",
-        "bench.run": "bench.protocol bench.rows bench.scores bench.suites bench.summary",
-        "bench.ablation": "bench.protocol bench.rows bench.run bench.summary",
-        "bench.draws": "bench.rows",
-        "bench.noise": "bench.draws bench.rows bench.scores bench.summary",
-        "bench.gaps": "bench.draws bench.noise bench.rows bench.scoring bench.summary",
-        "bench.coverage": "bench.draws bench.noise bench.rows bench.summary",
-        "bench.lawless": "bench.draws bench.rows bench.summary",
-        "bench.measured": "",
-        "bench.series_study": "bench.measured bench.rows bench.summary",
-        "bench.success": "bench.scoring", "bench.networks": "", "bench.timing": "",
-        "bench.plain_loop": "", "bench.diffrax_peer": "", "bench.sindy_peer": "",
-        "bench.gradients": "bench bench.diffrax_peer bench.plain_loop bench.rows bench.timing",
-        "bench.races": "bench bench.diffrax_peer bench.peers bench.plain_loop bench.rows "
-                       "bench.scoring bench.sindy_peer bench.timing",
-        "bench.task": "bench.rows",
-        "bench.sizes": "bench.networks bench.rows bench.scoring bench.task bench.timing",
-        "bench.pace": "bench bench.diffrax_peer bench.gradients bench.races bench.rows "
-                      "bench.sindy_peer bench.sizes bench.task",
-        "bench.speed": "bench.pace bench.plain_loop bench.races bench.rows bench.summary "
-                       "bench.task",
-        "bench.growth": "bench.pace bench.rows bench.summary bench.task",
-    },
-    {
-        "bench.flags": "console", "bench.draw_commands": "bench.flags console",
-        "bench.speed_commands": "bench.flags",
-        "bench.command": "bench.draw_commands bench.flags bench.speed_commands console",
-        "experiments.command": "bench.flags console",
-        "console": "", "fit_command": "console",
-        "cli": "bench.command console experiments.command fit_command",
-        "__main__": "cli", "__init__": "",
-    },
-)  # fmt: skip
-
-# Modules that may know no more than this, whatever lies below them.
-ONLY = {
-    "table": "errors", "sheets": "errors table", "series": "errors files sheets signals table",
-    "expressions": "errors",
-    "cost": "powersum", "covariance": "powersum", "survival": "powersum",
-    "estimates": "archives cost covariance powersum series", "smoothing": "powersum series",
-    "knowledge": "equations errors expressions mirror powersum statements",
-    "prepare": "errors knowledge powersum series smoothing",
-    **UNITS, "units.base": "", "units.nalu": "units.base units.nac",
-    "field": "units", "solve": "field", "optimise": "monitor",
-    "windows": "adjoint field optimise powersum series solve",
-    "integral": "powersum series smoothing",
-    "flows": "powersum", "compartments": "flows monitor powersum prepare starts",
-    "bench.family": "powersum",
-    "bench.rows": "errors files versions",
-    "bench.libraries": "equations expressions powersum series",
-    "bench.peers": "bench.libraries equations errors expressions powersum series",
-    "heatmaps": "network", "plots": "errors files heatmaps result series uncertainty",
-    "fronts": "plots powersum series", "progress": "monitor",
-    "estimator": "blocks discovery errors result series settings", "blocks": "errors powersum",
-}  # fmt: skip
-
-# Heavy libraries and their doors.
+# Heavy libraries and their doors: modules, or whole rooms.
 DOORS = {
-    "torchdiffeq": "solve bench.plain_loop", "jax": "bench.diffrax_peer",
-    "diffrax": "bench.diffrax_peer", "pandas": "sheets series",
-    "sklearn": "estimator experiments.digits", "joblib": "",
-    "jinja2": "report",
-    "matplotlib": " ".join(("plots heatmaps fronts experiments.base bench.growth report.chain "
-                            "report.curves "
-                            "report.drawing report.forecast report.front report.portraits",
-                            *(f"experiments.{name}" for name in STUDIES))),
-    "pysindy": "bench.peers bench.sindy_peer", "pyoperon": "bench.peers",
-    "distributed": "cluster", "dask": "",
-    "typer": "cli console bench.command bench.draw_commands bench.flags bench.speed_commands "
-             "experiments.command",
-    "rich": "console bench.speed_commands progress",
+    "torchdiffeq": "solve bench.peers.plain_loop", "jax": "bench.peers.diffrax_peer",
+    "diffrax": "bench.peers.diffrax_peer", "pandas": "data",
+    "sklearn": "estimator experiments.studies.digits", "joblib": "", "jinja2": "report",
+    "matplotlib": "plots report experiments bench.speed.growth",
+    "pysindy": "bench.peers", "pyoperon": "bench.peers",
+    "distributed": "runtime.cluster", "dask": "",
+    "typer": "command", "rich": "command",
 }  # fmt: skip
 
 # The commands load what they need when they run, so that help is instant.
-LAZY = {
-    "cli",
-    "console",
-    "fit_command",
-    "bench.command",
-    "bench.draw_commands",
-    "bench.flags",
-    "bench.speed_commands",
-    "experiments.command",
-}
-STANDARD_ONLY = {"errors", "memory", "monitor", "settings", "files", "versions", "workers"}
+LAZY = "command"
+STANDARD_ONLY = ("errors", "moved", "settings", "runtime.memory", "runtime.monitor",
+                 "runtime.files", "runtime.versions", "runtime.workers")  # fmt: skip
 
 EVALUATE = {"eval", "exec", "compile", "__import__", "sympify", "parse_expr", "literal_eval"}
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "shelve", "marshal"}
@@ -225,52 +85,66 @@ def own_imports(module: str) -> set[str]:
     return {name.partition(".")[2] or "__init__" for name in names}
 
 
-def layer_of(module: str) -> int:
-    found = [i for i, layer in enumerate(LAYERS) if module in layer]
-    assert len(found) == 1, f"give {module} a place in the table of layers"
-    return found[0]
+def room_of(module: str) -> str:
+    """The room that a module is in, the innermost one; empty beside the rooms."""
+    inside = [room for room in ROOMS if module == room or module.startswith(f"{room}.")]
+    return max(inside, key=len, default="")
 
 
-def test_every_module_has_a_place_and_every_place_a_module() -> None:
-    assert sorted(name for layer in LAYERS for name in layer) == sorted(modules())
+def within(module: str, places: str) -> bool:
+    return any(module == place or module.startswith(f"{place}.") for place in places.split())
 
 
-@pytest.mark.parametrize("module", modules())
+def test_every_folder_is_a_room_and_few_modules_stand_beside_them() -> None:
+    folders = {path.parent.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py")} - {Path()}
+    assert {".".join(folder.parts) for folder in folders} == set(ROOMS)
+    assert {name for name in modules() if not room_of(name)} == set(TOP)
+    assert len(TOP) <= 6
+    for folder in folders:
+        assert len(list((PACKAGE / folder).glob("*.py"))) <= 14, folder
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if name not in TOP])
 def test_imports_go_one_way(module: str) -> None:
-    layer = layer_of(module)
-    below = {name for i in range(layer) for name in LAYERS[i]}
-    allowed = below | set(LAYERS[layer][module].split())
-    if module in ONLY:
-        allowed &= set(ONLY[module].split())
-    if module == "versions":
-        allowed.add("__init__")  # __version__, which imports nothing
-    if module == "__init__":
-        allowed = set(modules())
-    assert own_imports(module) <= allowed
+    """By folder: a module that moves is a decision, one that is added is none."""
+    own = room_of(module)
+    for name in own_imports(module):
+        room = room_of(name)
+        if room:
+            assert ROOMS.index(room) <= ROOMS.index(own), f"{module} imports {name}, a room below"
+        else:
+            assert name in ("errors", "settings", "__init__"), f"{module} imports {name}"
+        assert not within(name, STRANGERS.get(own, "")), f"{module} imports {name}, a stranger"
+
+
+def test_modules_of_one_room_do_not_import_each_other_in_a_circle() -> None:
+    waiting = {name: own_imports(name) - {name, "__init__"} for name in modules()}
+    del waiting["__init__"]  # names them all, and imports none before it is used
+    while free := [name for name, needs in waiting.items() if not needs & waiting.keys()]:
+        for name in free:
+            del waiting[name]
+    assert not waiting
 
 
 def test_the_package_itself_imports_nothing_when_imported() -> None:
     at_top = [n for n in tree_of("__init__").body if isinstance(n, ast.Import | ast.ImportFrom)]
     names = {n.module if isinstance(n, ast.ImportFrom) else n.names[0].name for n in at_top}
-    assert names == {"__future__", "importlib", "typing"}
-    taken = [n for n in ast.walk(tree_of("versions"))
-             if isinstance(n, ast.ImportFrom) and n.module == "odediscovery"]  # fmt: skip
-    assert [alias.name for n in taken for alias in n.names] == ["__version__"]
+    assert names == {"__future__", "importlib", "typing", "odediscovery.moved"}
 
 
 @pytest.mark.parametrize("module", modules())
 def test_heavy_libraries_have_one_door(module: str) -> None:
     for name, line in imports(module):
         library = name.partition(".")[0]
-        doors = DOORS.get(library, module).split()
-        assert module in doors, f"{module}:{line} imports {library}, whose door is {doors}"
+        doors = DOORS.get(library)
+        assert doors is None or within(module, doors), f"{module}:{line} imports {library}"
         if module in STANDARD_ONLY:
             assert library in {*sys.stdlib_module_names, "odediscovery"}
 
 
 @pytest.mark.parametrize("module", modules())
 def test_no_import_hides_in_a_function(module: str) -> None:
-    if module in LAZY:
+    if within(module, LAZY):
         return
     for node in ast.walk(tree_of(module)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -286,7 +160,7 @@ def test_nothing_is_evaluated_or_unpickled(module: str) -> None:
             assert node.id not in EVALUATE, where
         elif isinstance(node, ast.Attribute):
             assert node.attr not in EVALUATE - {"compile"}, where
-            assert (module == "__init__") or node.attr != "import_module", where
+            assert module in ("__init__", "moved") or node.attr != "import_module", where
             torch_file = isinstance(node.value, ast.Name) and node.value.id == "torch"
             assert not (torch_file and node.attr in ("load", "save")), where
         elif isinstance(node, ast.alias):
@@ -299,7 +173,7 @@ def test_nothing_is_evaluated_or_unpickled(module: str) -> None:
     uses_lambdify = "lambdify" in own or any(
         isinstance(n, ast.Attribute) and n.attr == "lambdify" for n in ast.walk(tree_of(module))
     )
-    assert not uses_lambdify or module == "equations"
+    assert not uses_lambdify or module == "laws.equations"
 
 
 def test_numpy_files_are_read_without_pickle() -> None:
@@ -323,7 +197,7 @@ def name_of(path: Path) -> str:
 def test_budgets(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 400
-    assert path.stem not in ("utils", "helpers", "misc", "core")
+    assert path.stem not in ("utils", "helpers", "misc", "common", "core")
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             assert node.end_lineno is not None

@@ -29,7 +29,7 @@ import pytest
 from example_files import FILES, ROOT
 from markdown_it import MarkdownIt
 
-from odediscovery.cli import main
+from odediscovery.command.cli import main
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LANGUAGES = ("console", "python", "text")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from odediscovery.cli import main
+from odediscovery.command.cli import main
 
 DATA = Path(__file__).parents[1] / "data"
 FILES = ("lynx_hare_1900_1920", "yeast_carlson_1913", "gause_paramecium_1934",

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from odediscovery.errors import InputError
-from odediscovery.files import write_whole
-from odediscovery.versions import versions
+from odediscovery.runtime.files import write_whole
+from odediscovery.runtime.versions import versions
 
 Row: TypeAlias = dict[str, Any]
 

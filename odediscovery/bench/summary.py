@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from odediscovery.bench.rows import Row
-from odediscovery.equations import Equations
 from odediscovery.errors import InputError
+from odediscovery.laws.equations import Equations
 
 # Letters of the equations in a table.
 LONGEST = 240

@@ -1,1 +1,1 @@
-"""The experiments of the papers, one file each, run by `odediscovery reproduce NAME`."""
+"""The experiments of the papers, run by `odediscovery reproduce NAME`."""

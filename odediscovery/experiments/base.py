@@ -17,7 +17,7 @@ import torch
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from odediscovery.monitor import Monitor
+from odediscovery.runtime.monitor import Monitor
 
 Value = str | int | float | bool
 Row = dict[str, Value]

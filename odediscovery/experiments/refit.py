@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from odediscovery.experiments.regression import layers, parameters_of
-from odediscovery.optimise import levenberg_marquardt
+from odediscovery.fitting.optimise import levenberg_marquardt
 from odediscovery.units import NAU, NMU, RealNPU
 
 # Least weight of a kept NMU factor (at 0 it has no gradient), least |value| behind a logarithm,

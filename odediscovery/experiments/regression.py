@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from odediscovery.device import device_of
 from odediscovery.experiments.base import Stopped
-from odediscovery.monitor import Monitor
+from odediscovery.runtime.device import device_of
+from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import AbstractUnit
 from odediscovery.units.base import l1_norm
 

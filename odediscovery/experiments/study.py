@@ -26,12 +26,12 @@ import numpy as np
 
 from odediscovery.errors import FitError, InputError
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, Stopped
-from odediscovery.files import write_whole
-from odediscovery.memory import keep_freed_memory
-from odediscovery.monitor import Monitor
-from odediscovery.plots import save_figure
-from odediscovery.versions import versions
-from odediscovery.workers import Backend, Failure
+from odediscovery.plots.figures import save_figure
+from odediscovery.runtime.files import write_whole
+from odediscovery.runtime.memory import keep_freed_memory
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.versions import versions
+from odediscovery.runtime.workers import Backend, Failure
 
 
 def reproduce(

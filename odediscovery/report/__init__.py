@@ -25,8 +25,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from odediscovery.errors import InputError
-from odediscovery.files import write_whole
-from odediscovery.printing import constant
+from odediscovery.laws.printing import constant
 from odediscovery.report.chain import network_svg
 from odediscovery.report.curves import (
     BANDS_MOST,
@@ -42,12 +41,7 @@ from odediscovery.report.mathml import LONGEST, equation_rows, size
 from odediscovery.report.parts import sides
 from odediscovery.report.portraits import PAIRS_MOST, portraits
 from odediscovery.report.readings import readings
-from odediscovery.report.tables import (
-    constant_rows,
-    stability_rows,
-    start_rows,
-    typeset,
-)
+from odediscovery.report.tables import constant_rows, stability_rows, start_rows, typeset
 from odediscovery.report.words import (
     command,
     explained,
@@ -57,7 +51,8 @@ from odediscovery.report.words import (
     settings_rows,
     summary,
 )
-from odediscovery.result import Discovery, versions
+from odediscovery.result.discovery import Discovery, versions
+from odediscovery.runtime.files import write_whole
 
 __all__ = ["Forecast", "forecast_of", "readings", "report_html", "write_report"]
 

@@ -17,11 +17,11 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from odediscovery.network import Layer, Network
-from odediscovery.plots import COLOURS, INK, MUTED
-from odediscovery.powersum import Array
+from odediscovery.networks.layers import Layer, Network
+from odediscovery.plots.figures import COLOURS, INK, MUTED
 from odediscovery.report.drawing import DRAWN, PAPER, inline
-from odediscovery.result import Discovery
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.arrays import Array
 
 STEP, GAP, LETTER = 1.75, 0.52, 0.075
 # With more lines than this between two layers their numbers would hide each other.

@@ -17,9 +17,9 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.errors import InputError
-from odediscovery.plots import COLOURS, INK, MUTED
-from odediscovery.powersum import Array
+from odediscovery.plots.figures import COLOURS, INK, MUTED
 from odediscovery.report.drawing import (
     DRAWN,
     PAPER,
@@ -31,9 +31,9 @@ from odediscovery.report.drawing import (
     panel,
     thinned,
 )
-from odediscovery.result import Discovery
-from odediscovery.series import TimeSeries, Trajectory
-from odediscovery.uncertainty import Band, band
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.arrays import Array
+from odediscovery.uncertainty.bands import Band, band
 
 CURVE_POINTS = 500
 # The bands of more curves would hide each other.

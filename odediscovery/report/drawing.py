@@ -30,8 +30,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
-from odediscovery.plots import COLOURS, GRID, INK, MUTED, STYLE
-from odediscovery.powersum import Array
+from odediscovery.plots.figures import COLOURS, GRID, INK, MUTED, STYLE
+from odediscovery.runtime.arrays import Array
 
 Places: TypeAlias = NDArray[np.int_]
 

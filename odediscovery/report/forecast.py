@@ -9,16 +9,16 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib import rc_context
 
+from odediscovery.data.signals import Signal
 from odediscovery.errors import InputError
-from odediscovery.plots import COLOURS, MUTED
-from odediscovery.powersum import Array
-from odediscovery.printing import constant
+from odediscovery.laws.printing import constant
+from odediscovery.plots.figures import COLOURS, MUTED
 from odediscovery.report.curves import CURVE_POINTS, POINTS_PANEL, STATES_MOST, ring, with_unit
 from odediscovery.report.drawing import DRAWN, inline, limited, panel, thinned
 from odediscovery.report.tables import rounded, typeset
-from odediscovery.result import Discovery
-from odediscovery.signals import Signal
-from odediscovery.uncertainty import band
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.arrays import Array
+from odediscovery.uncertainty.bands import band
 
 ROWS_MOST = 8
 

@@ -14,11 +14,11 @@ from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
-from odediscovery.plots import COLOURS, INK, MUTED, meaning_of_complexity
-from odediscovery.powersum import Array
+from odediscovery.plots.figures import COLOURS, INK, MUTED, meaning_of_complexity
 from odediscovery.report.curves import STATES_MOST, Drawn, ring, with_unit
 from odediscovery.report.drawing import DRAWN, inline, limited, logarithmic, panel
-from odediscovery.result import Discovery, FrontRow
+from odediscovery.result.discovery import Discovery, FrontRow
+from odediscovery.runtime.arrays import Array
 
 POINTS = 300
 # A curve to look at; a row that needs more evaluations blows up, and nobody waits for it.

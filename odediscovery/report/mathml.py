@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
-from odediscovery.equations import Equations
-from odediscovery.printing import constant
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.printing import constant
 from odediscovery.report.parts import Bracket, Call, Name, Number, Power, Side, Term, sides
 
 DIGITS = 4

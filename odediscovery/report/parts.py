@@ -19,10 +19,11 @@ from typing import TypeAlias
 import numpy as np
 import sympy
 
-from odediscovery.equations import Equations
-from odediscovery.mirror import signs
-from odediscovery.powersum import Array, Inputs, PowerSum
-from odediscovery.printing import order
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.mirror import signs
+from odediscovery.laws.power_sum import Inputs, PowerSum
+from odediscovery.laws.printing import order
+from odediscovery.runtime.arrays import Array
 
 
 @dataclass(frozen=True)

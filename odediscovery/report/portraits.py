@@ -17,12 +17,12 @@ from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 
-from odediscovery.equations import Equations
-from odediscovery.plots import MUTED
-from odediscovery.powersum import Array
+from odediscovery.laws.equations import Equations
+from odediscovery.plots.figures import MUTED
 from odediscovery.report.curves import Drawn, ring, with_unit
 from odediscovery.report.drawing import DRAWN, PAPER, colour, inline, panel
-from odediscovery.result import Discovery
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.arrays import Array
 
 PAIRS_MOST = 6
 # Arrows in a row and in a column, and how long they are, in cells.

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 from markupsafe import Markup
 
-from odediscovery.equations import Equations
-from odediscovery.powersum import Array
-from odediscovery.printing import constant
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.printing import constant
 from odediscovery.report.mathml import LONGEST, size
 from odediscovery.report.parts import ONE, Bracket, Call, Name, Number, Power, Side, Term, sides
+from odediscovery.runtime.arrays import Array
 
 # Two coefficients that differ by less are the same amount, leaving here and arriving there.
 SAME, SIGMAS = 0.01, 3.0

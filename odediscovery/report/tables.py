@@ -10,11 +10,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from odediscovery.printing import constant
+from odediscovery.laws.printing import constant
+from odediscovery.laws.records import constants, interval
 from odediscovery.report.mathml import term_mathml
 from odediscovery.report.parts import ONE, Bracket, Power, Side, Term, sides
-from odediscovery.result import Discovery
-from odediscovery.terms import constants, interval
+from odediscovery.result.discovery import Discovery
 
 STARTS_MOST = 60
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from odediscovery.inputs import interpolations
-from odediscovery.prepare import measured
-from odediscovery.result import Discovery
-from odediscovery.series import group_column, sigma_columns
+from odediscovery.data.inputs import interpolations
+from odediscovery.data.samples import measured
+from odediscovery.data.series import group_column, sigma_columns
+from odediscovery.result.discovery import Discovery
 from odediscovery.settings import RECIPES, Settings
 
 # What the folder keeps the fitted data under.

@@ -19,21 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from odediscovery.units.base import (
-    AbstractUnit,
-    Arrays,
-    Tensors,
-    glorot,
-    product,
-    weighted_sum,
-)
-from odediscovery.units.nac import (
-    EPSILON,
-    Array,
-    accumulator,
-    accumulator_array,
-    power_product,
-)
+from odediscovery.units.base import AbstractUnit, Arrays, Tensors, glorot, product, weighted_sum
+from odediscovery.units.nac import EPSILON, Array, accumulator, accumulator_array, power_product
 
 
 class NALU(AbstractUnit):

@@ -1,0 +1,133 @@
+"""How often is a fit right, or honest, when the noise is drawn again and again?
+
+One row a draw. A measurement is a `Draws`: how the data of a draw are made, and what a row tells
+of what was found in them; the rows are made here, in processes side by side, each kept as soon as
+it is known.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import ClassVar, TypeVar
+
+from odediscovery.bench.rows import Row, Rows
+from odediscovery.data.series import TimeSeries
+from odediscovery.discovery.discover import discover
+from odediscovery.errors import InputError
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.workers import IN_TURN, Backend, Failure
+from odediscovery.settings import settings_for
+
+# A fit ends by itself at about its limit; what does not within this many seconds more is killed.
+GRACE = 60.0
+# What the rows of every measurement tell.
+COMMON = ("id", "method", "failed", "outcome", "seconds", "equations")
+
+Self = TypeVar("Self", bound="Draws")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draws(ABC):
+    """What one folder of draws is about.
+
+    Args:
+        seed: number of the first draw; the others follow.
+        max_seconds: wall-clock limit of a fit.
+    """
+
+    measure: ClassVar[str]
+    own: ClassVar[tuple[str, ...]]
+
+    seed: int = 0
+    max_seconds: float = 180.0
+
+    @abstractmethod
+    def data(self, draw: int) -> TimeSeries:
+        """The measured series of one draw."""
+
+    @abstractmethod
+    def told(self, found: Discovery, series: TimeSeries) -> Row:
+        """What the row says of what was found, one entry for each name in `own`."""
+
+    @abstractmethod
+    def markdown(self, rows: Sequence[Row]) -> str:
+        """Tables of all rows."""
+
+    def in_a_word(self, row: Row) -> str:
+        """What is said when a draw is done."""
+        return "hit" if row["hit"] else "miss"
+
+    def checked(self: Self) -> Self:
+        """These draws, or an `InputError` that names the option that is out of range."""
+        settings_for(seed=self.seed, max_seconds=self.max_seconds)
+        return self
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What a row tells."""
+        return (*COMMON, *self.own)
+
+    def blank(self, draw: int) -> Row:
+        """The row of a draw with no equations."""
+        return dict.fromkeys(self.columns) | {"id": str(draw), "method": "ours"}
+
+
+def run_draws(
+    about: Draws, count: int, folder: Path, *, backend: Backend = IN_TURN,
+    monitor: Monitor | None = None, say: Callable[[str], None] = print,
+) -> list[Row]:  # fmt: skip
+    """Fit the draws that are not yet in `folder`; the rows of all.
+
+    Args:
+        count: how many draws.
+        folder: to begin, or to go on with.
+        backend: where the draws are fitted.
+        monitor: hears the progress and can stop the work; finished rows stay.
+        say: hears one line a draw.
+
+    Raises:
+        InputError: an option is out of range, or the folder holds something else.
+        FitError: nobody can run the fits.
+    """
+    if count < 1:
+        raise InputError(f"--draws must be at least 1, got {count}")
+    study = {"measure": about.measure, **asdict(about.checked())}
+    rows = Rows.claim(folder, study, about.columns)
+    monitor = monitor or Monitor()
+    wanted = range(about.seed, about.seed + count)
+    tasks = [(about, draw) for draw in wanted if not rows.has(str(draw), "ours")]
+    monitor.stage(about.measure, len(tasks))
+    limit = about.max_seconds + GRACE
+    for done, (number, row) in enumerate(
+        backend.results(fitted, tasks, limit, monitor.stopping), start=1
+    ):
+        if isinstance(row, Failure):
+            blank = about.blank(tasks[number][1])
+            row = blank | {"failed": row.reason, "seconds": row.seconds}
+        rows.add(row)
+        monitor.step(done)
+        word = row["failed"] or f"{about.in_a_word(row)}, {row['seconds']:.1f} s"
+        say(f"{done} of {len(tasks)}  draw {row['id']}: {word}")
+    return sorted((row for row in rows.all if int(row["id"]) in wanted), key=lambda r: int(r["id"]))
+
+
+def fitted(task: tuple[Draws, int]) -> Row:
+    """The row of one draw: what was found, or the reason why there are no equations."""
+    about, draw = task
+    row, began = about.blank(draw), time.monotonic()
+    try:
+        series = about.data(draw)
+        began = time.monotonic()
+        found = discover(series, settings_for(seed=draw, max_seconds=about.max_seconds))
+        seconds = round(time.monotonic() - began, 3)
+        return row | about.told(found, series) | {
+            "outcome": found.outcome, "seconds": seconds, "equations": found.equations.texts()
+        }  # fmt: skip
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        return row | {"failed": reason, "seconds": round(time.monotonic() - began, 3)}

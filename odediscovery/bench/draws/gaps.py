@@ -1,0 +1,96 @@
+"""How often is the fractional SIR model found from short, irregular runs with gaps?
+
+    y = x + 0.02 * std(x) * e,    e ~ N(0, 1)        a fifth of all values missing
+
+Eight trajectories from random starts, of 8 to 40 samples at random times. A draw is a hit when
+every found equation has exactly the true monomials, exponents within 0.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from odediscovery.bench.draws.draw import Draws
+from odediscovery.bench.draws.noise import true_terms
+from odediscovery.bench.rows import Row
+from odediscovery.bench.suites.scoring import worst_errors
+from odediscovery.bench.summary import in_short, median_seconds, table
+from odediscovery.data.series import TimeSeries
+from odediscovery.errors import InputError
+from odediscovery.laws.systems import get_system
+from odediscovery.result.discovery import Discovery
+
+SYSTEM, UNTIL = "fsir", 200.0
+# Lowest and highest start of susceptible, infected and recovered, and numbers of samples.
+STARTS, SAMPLES = ((50.0, 0.01, 0.0), (100.0, 10.0, 30.0)), (8, 40)
+# How far an exponent may be off.
+OFF = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class FsirGaps(Draws):
+    """Draws of runs, gaps and noise.
+
+    Args:
+        sigma: noise as a share of each state's standard deviation over its trajectory.
+        missing: share of the values that are missing.
+        trajectories: number of runs.
+    """
+
+    measure: ClassVar[str] = "fsir-gaps"
+    own: ClassVar[tuple[str, ...]] = ("hit", "samples", "off")
+
+    sigma: float = 0.02
+    missing: float = 0.2
+    trajectories: int = 8
+
+    def checked(self) -> FsirGaps:
+        if not (self.sigma >= 0 and np.isfinite(self.sigma)):
+            raise InputError(f"--sigma must be at least 0 and finite, got {self.sigma}")
+        if not 0 <= self.missing <= 0.8:
+            raise InputError(f"--missing must be at least 0 and at most 0.8, got {self.missing}")
+        if self.trajectories < 1:
+            raise InputError(f"--trajectories must be at least 1, got {self.trajectories}")
+        return super().checked()
+
+    def data(self, draw: int) -> TimeSeries:
+        random, truth = np.random.default_rng(draw), get_system(SYSTEM).equations()
+        times, values = [], []
+        for _ in range(self.trajectories):
+            n = int(random.integers(SAMPLES[0], SAMPLES[1] + 1))
+            t = np.concatenate([[0.0], np.sort(random.uniform(0.0, UNTIL, n - 1))])
+            x = truth.simulate(random.uniform(*STARTS), t)
+            x = x + self.sigma * x.std(axis=0) * random.standard_normal(x.shape)
+            times.append(t)
+            values.append(np.where(random.random(x.shape) < self.missing, np.nan, x))
+        return TimeSeries.from_arrays(times, values, truth.states)
+
+    def told(self, found: Discovery, series: TimeSeries) -> Row:
+        terms, law = true_terms(found.equations, SYSTEM, series), found.equations.power_sum
+        truth = get_system(SYSTEM).equations().power_sum
+        off = None
+        if terms and law is not None and truth is not None:
+            off = worst_errors(law, truth)[0]
+        return {"hit": off is not None and off <= OFF, "samples": series.n_samples, "off": off}
+
+    def markdown(self, rows: Sequence[Row]) -> str:
+        counted = table(
+            ("sigma", "missing", "trajectories", "hits", "median s"),
+            [(f"{self.sigma:g}", f"{self.missing:g}", str(self.trajectories),
+              f"{sum(bool(row['hit']) for row in rows)} of {len(rows)}", median_seconds(rows))],
+        )  # fmt: skip
+        each = table(("draw", "hit", "samples", "worst exponent off by", "equations"),
+                     [_line(row) for row in rows])  # fmt: skip
+        return f"# {self.measure}\n\n{counted}\n\n{each}\n"
+
+
+def _line(row: Row) -> tuple[str, ...]:
+    if row["failed"]:
+        return (row["id"], "failed", "-", "-", row["failed"])
+    off = "-" if row["off"] is None else f"{row['off']:.3f}"
+    return (row["id"], ["no", "yes"][row["hit"]], str(row["samples"]), off,
+            in_short(row["equations"], 3))  # fmt: skip

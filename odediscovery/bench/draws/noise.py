@@ -1,0 +1,118 @@
+"""How often is the fractional SIR model found in noise?
+
+    y = x + sigma * std(x) * e,    e ~ N(0, 1)        40 points, one trajectory or up to five
+
+One row a draw of the noise. A draw is a hit when every found equation has exactly the true
+monomials, and the exponent of the returning R is 1: snapped to it, or within three of its
+standard errors of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from odediscovery.bench.draws.draw import Draws
+from odediscovery.bench.rows import Row
+from odediscovery.bench.suites.scores import same_law
+from odediscovery.bench.summary import in_short, median_seconds, table
+from odediscovery.data.samples import pooled
+from odediscovery.data.series import TimeSeries
+from odediscovery.errors import InputError
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.systems import get_system, simulate_system
+from odediscovery.result.discovery import Discovery
+
+SYSTEM, RETURNING = "fsir", "R"
+# Susceptible, infected and recovered at the start of each trajectory; the first one is usual.
+STARTS = ((100.0, 0.01, 0.0), (80.0, 5.0, 15.0), (60.0, 30.0, 10.0), (40.0, 10.0, 50.0),
+          (90.0, 1.0, 9.0))  # fmt: skip
+# Standard errors that the exponent may be off.
+ERRORS = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FsirNoise(Draws):
+    """Draws of the noise on fSIR.
+
+    A row tells in `terms` whether all monomials are the true ones, and in `returning` the
+    exponents of R where it stands alone, with their standard errors (0 where snapped).
+
+    Args:
+        sigma: noise as a share of each state's standard deviation over its trajectory.
+        trajectories: how many of `STARTS` are measured.
+    """
+
+    measure: ClassVar[str] = "fsir-noise"
+    own: ClassVar[tuple[str, ...]] = ("hit", "terms", "returning")
+
+    sigma: float = 0.05
+    trajectories: int = 1
+
+    def checked(self) -> FsirNoise:
+        if not (self.sigma >= 0 and np.isfinite(self.sigma)):
+            raise InputError(f"--sigma must be at least 0 and finite, got {self.sigma}")
+        if not 1 <= self.trajectories <= len(STARTS):
+            raise InputError(f"--trajectories must be at least 1 and at most {len(STARTS)}, "
+                             f"got {self.trajectories}")  # fmt: skip
+        return super().checked()
+
+    def data(self, draw: int) -> TimeSeries:
+        names = get_system(SYSTEM).states
+        runs = [
+            simulate_system(SYSTEM, dict(zip(names, start, strict=True)), noise=self.sigma,
+                            seed=1000 * k + draw).trajectories[0]
+            for k, start in enumerate(STARTS[: self.trajectories])
+        ]  # fmt: skip
+        return TimeSeries(names, tuple(runs))
+
+    def told(self, found: Discovery, series: TimeSeries) -> Row:
+        terms = true_terms(found.equations, SYSTEM, series)
+        returning = exponents_alone(found.equations, RETURNING)
+        one = bool(returning) and all(abs(w - 1.0) <= ERRORS * error for w, error in returning)
+        return {"hit": terms and one, "terms": terms, "returning": returning}
+
+    def markdown(self, rows: Sequence[Row]) -> str:
+        hits, terms = (sum(bool(row[k]) for row in rows) for k in ("hit", "terms"))
+        counted = table(
+            ("sigma", "trajectories", "hits", "true terms", "median s"),
+            [(f"{self.sigma:g}", str(self.trajectories), f"{hits} of {len(rows)}", str(terms),
+              median_seconds(rows))],
+        )  # fmt: skip
+        each = table(("draw", "hit", "true terms", "exponent of R", "equations"),
+                     [_line(row) for row in rows])  # fmt: skip
+        return f"# {self.measure}\n\n{counted}\n\n{each}\n"
+
+
+def true_terms(found: Equations, system: str, series: TimeSeries) -> bool:
+    """Whether every equation has the true monomials, with their signs, and no others."""
+    values = pooled(series)
+    box = np.stack([np.nanmin(values, axis=0), np.nanmax(values, axis=0)], axis=1)
+    return same_law(found, get_system(system).equations(), box) is not None
+
+
+def exponents_alone(found: Equations, state: str) -> list[tuple[float, float]]:
+    """Exponent and standard error of every monomial that is a power of this state alone.
+
+    >>> exponents_alone(get_system("fsir").equations(), "R")
+    [(1.0, 0.0)]
+    """
+    law, errors = found.power_sum, found.standard_errors
+    if law is None:
+        return []
+    k, w = found.states.index(state), law.exponents
+    alone = (w[:, k] != 0) & ((w != 0).sum(axis=1) == 1) & (law.coefficients != 0).any(axis=0)
+    return [(float(w[j, k]), 0.0 if errors is None else float(errors.exponents[j, k]))
+            for j in np.flatnonzero(alone)]  # fmt: skip
+
+
+def _line(row: dict[str, Any]) -> tuple[str, ...]:
+    if row["failed"]:
+        return (row["id"], "failed", "no", "-", row["failed"])
+    said = ["no", "yes"]
+    power = "; ".join(f"{w:.3g} ({e:.2g})" if e else f"{w:g}" for w, e in row["returning"])
+    short = in_short(row["equations"], 3)
+    return (row["id"], said[row["hit"]], said[row["terms"]], power or "-", short)

@@ -1,0 +1,1 @@
+"""Other packages, and plain code, on the same task."""

@@ -1,0 +1,1 @@
+"""Measured series beside the models that people use for them."""

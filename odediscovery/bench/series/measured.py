@@ -1,0 +1,184 @@
+"""Measured series, and the named models that people fit to them, by least squares.
+
+    minimise  sum over trajectories, samples, states of (x(t; c, x0) - data)^2
+
+Source: Gause, The Struggle for Existence (1934); Kermack and McKendrick, Proc. R. Soc. A 115
+(1927); Taghvaei, Georgiou, Norton and Tannenbaum, Scientific Reports 10 (2020).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy.integrate import odeint
+from scipy.optimize import least_squares
+
+from odediscovery.data.series import TimeSeries, load_csv
+from odediscovery.runtime.arrays import Array
+from odediscovery.solve.trajectories import DONE
+
+# Starts of a least-squares fit, and the most evaluations of each.
+STARTS, MOST = 12, 200
+# How far ln c and ln x0 may go from there.
+FAR = 7.0
+# Share of the time that is kept back.
+HELD = 0.2
+
+# (constants, states [states]) -> dx/dt [states].
+Rates: TypeAlias = Callable[[Array, Array], Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A named law whose constants are all positive.
+
+    Args:
+        text: the law, for people.
+        ranges: least and greatest start of each constant, by its name in the text.
+        rates: its right-hand side.
+    """
+
+    text: str
+    ranges: Mapping[str, tuple[float, float]]
+    rates: Rates
+
+    def simulate(self, constants: Array, start: Array, times: Array) -> Array:
+        """States from `start` at the first of `times`, [times, states]; nan if it is lost."""
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")  # LSODA reports trouble by warnings
+            y, how = odeint(lambda t, x: self.rates(constants, x), start, times, tfirst=True,
+                            full_output=True, rtol=1e-8, atol=1e-8, mxstep=5000)  # fmt: skip
+        found: Array = y if how["message"] == DONE else np.full_like(y, np.nan)
+        return found
+
+
+@dataclass(frozen=True)
+class Case:
+    """A measured series with what is done to it.
+
+    Args:
+        load: reads it from the folder of the tables.
+        models: named models, by name.
+        options: settings of `discover`.
+    """
+
+    load: Callable[[Path], TimeSeries]
+    models: Mapping[str, Model]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def gause(folder: Path) -> TimeSeries:
+    """Both species in three cultures: alone, where the other one is absent (0), and mixed."""
+    names = ["aurelia_mono", "caudatum_mono", "aurelia_mix", "caudatum_mix"]
+    (run,) = load_csv(folder / "gause_paramecium_1934.csv", "t", names).trajectories
+    counted = np.isfinite(run.values).any(axis=1)
+    aurelia, caudatum, *mixed = run.values[counted].T
+    values = [np.stack(pair, axis=1) for pair in
+              ((aurelia, 0.0 * aurelia), (0.0 * caudatum, caudatum), mixed)]  # fmt: skip
+    return TimeSeries.from_arrays(
+        [run.time[counted]] * 3, list(values), ["aurelia", "caudatum"], time_name="day",
+        labels=["aurelia alone", "caudatum alone", "mixed"],
+    )  # fmt: skip
+
+
+def covid(country: str, population: int) -> Callable[[Path], TimeSeries]:
+    """S never confirmed, I active, R recovered or dead: S + I + R = population."""
+
+    def load(folder: Path) -> TimeSeries:
+        path = folder / f"covid19_{country}_2020.csv"
+        (run,) = load_csv(path, "t", ["never_confirmed", "active"]).trajectories
+        values = np.column_stack([run.values, population - run.values.sum(axis=1)])
+        return TimeSeries.from_arrays(run.time, values, ["S", "I", "R"])
+
+    return load
+
+
+def _wave(country: str, population: int) -> Case:
+    rate = (0.02, 1.0)
+
+    def model(text: str, infected: Callable[[Array, Array], float],
+              **ranges: tuple[float, float]) -> Model:  # fmt: skip
+        def rates(c: Array, x: Array) -> Sequence[float]:
+            new = infected(c, np.maximum(x, 0.0))
+            return -new, new - c[1] * x[1], c[1] * x[1]
+
+        return Model(f"S' = -{text}, I' = {text} - g*I, R' = g*I", ranges, rates)
+
+    def part(c: Array, x: Array) -> float:
+        return float(c[0] * max(c[2] - x[1] - x[2], 0.0) * x[1] / c[2])
+
+    return Case(
+        covid(country, population),
+        {
+            "SIR": model(
+                f"b*S*I/{population}", lambda c, x: c[0] * x[0] * x[1] / population, b=rate, g=rate
+            ),
+            "SIR, part K exposed": model("b*(K - I - R)*I/K", part, b=rate, g=rate, K=(1e5, 1e6)),
+            "fractional SIR": model(
+                "b*S^0.5*I^0.5", lambda c, x: c[0] * np.sqrt(x[0] * x[1]), b=(1e-5, 1e-1), g=rate
+            ),
+        },
+        {"conserve": ("S + I + R",), "holdout": HELD},
+    )
+
+
+def _competition(c: Array, x: Array) -> Sequence[float]:
+    (r, s, k, m, a, b), (p, q) = c, x
+    return r * p * (1 - (p + a * q) / k), s * q * (1 - (q + b * p) / m)
+
+
+CASES: Mapping[str, Case] = {
+    "gause": Case(
+        gause,
+        {"Lotka-Volterra competition": Model(
+            "P' = r*P*(1 - (P + a*Q)/K), Q' = s*Q*(1 - (Q + b*P)/M)",
+            {"r": (0.3, 2.0), "s": (0.3, 2.0), "K": (100.0, 1000.0), "M": (50.0, 500.0),
+             "a": (0.1, 5.0), "b": (0.1, 5.0)},
+            _competition,
+        )},
+    ),
+    "covid-italy": _wave("italy", 60461828),
+    "covid-germany": _wave("germany", 83155031),
+}  # fmt: skip
+
+
+def least_squares_fit(model: Model, series: TimeSeries, seed: int) -> tuple[Array, Array, int]:
+    """Constants and start values of a named model at the least sum of squares.
+
+    Over ln c and ln x0, from starts drawn evenly in ln c and from the first samples; an absent
+    state, which is 0 throughout a trajectory, stays so.
+
+    Returns:
+        constants, start values [trajectories, states], and how many of `STARTS` ended there.
+    """
+    runs = series.trajectories
+    size = float(np.sqrt(np.nanmean(np.concatenate([t.values for t in runs]) ** 2)))
+    first = np.array([[column[np.isfinite(column)][0] for column in t.values.T] for t in runs])
+    present = np.stack([np.nanmax(np.abs(t.values), axis=0) > 0 for t in runs])
+    low, high = np.log(np.array(list(model.ranges.values()))).T
+    count, random = len(low), np.random.default_rng(seed)
+
+    def unpacked(u: Array) -> tuple[Array, Array]:
+        starts = np.zeros_like(first)
+        starts[present] = np.exp(u[count:])
+        return np.exp(u[:count]), starts
+
+    def residual(u: Array) -> Array:
+        constants, starts = unpacked(u)
+        left = [(model.simulate(constants, x0, t.time) - t.values)[np.isfinite(t.values)] / size
+                for x0, t in zip(starts, runs, strict=True)]  # fmt: skip
+        return np.clip(np.nan_to_num(np.concatenate(left), nan=1e6), -1e6, 1e6)
+
+    ends = []
+    for _ in range(STARTS):
+        # A count of 0 at first is less than one.
+        u = np.concatenate([random.uniform(low, high), np.log(np.maximum(first[present], 1.0))])
+        ends.append(least_squares(residual, u, x_scale="jac", max_nfev=MOST,
+                                  bounds=(u - FAR, u + FAR)))  # fmt: skip
+    best = min(ends, key=lambda end: float(end.cost))
+    return *unpacked(best.x), sum(bool(end.cost <= 1.001 * best.cost) for end in ends)

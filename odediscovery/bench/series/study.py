@@ -1,0 +1,233 @@
+"""Measured series by `discover`, beside the models that people use for them.
+
+Both are fitted to the same samples, with the same last share kept back, and fit start values too.
+A refusal (`poor-fit`) is a result, with its reasons.
+
+    R2 = 1 - sum (x - x_sim)^2 / sum (x - mean x)^2,    off^2 = <(x - x_sim)^2> / <(x - mean x)^2>
+
+over all states, R2 about the means of the samples that are scored; `off` is the error of those
+kept back over the spread of those fitted, since a tail that hardly changes has no spread of its
+own. The series are written too, as tables that `odediscovery fit` reads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from odediscovery.bench.rows import Row, Rows
+from odediscovery.bench.series.measured import CASES, STARTS, Case, Model, least_squares_fit
+from odediscovery.bench.summary import table
+from odediscovery.data.series import TimeSeries, Trajectory, write_csv
+from odediscovery.discovery.discover import discover
+from odediscovery.discovery.holdout import off_by, r2_of, split
+from odediscovery.errors import unknown_name
+from odediscovery.laws.equations import Equations
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.workers import IN_TURN, Backend, Failure
+from odediscovery.settings import settings_for
+
+# Seconds beyond its limit that a fit may take.
+GRACE = 120.0
+# The method that knows nothing: the last fitted sample stays.
+LAST = "last value"
+# What a row tells: `constants` without start values, R2 of the samples that were fitted and of
+# those kept back (in `each` of each state), `notes` what the fit says to its reader.
+COLUMNS = ("id", "method", "failed", "outcome", "constants", "r2", "r2_heldout", "off", "each",
+           "seconds", "equations", "notes")  # fmt: skip
+
+# Samples that are fitted, and those kept back.
+Sides: TypeAlias = tuple[TimeSeries, TimeSeries | None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One case for one method, `ours` or the name of a model."""
+
+    id: str
+    method: str
+    series: TimeSeries
+    seed: int
+    max_seconds: float
+
+
+def run_cases(
+    ids: Sequence[str] | None, data: Path, folder: Path, *, seed: int = 0,
+    max_seconds: float = 600.0, backend: Backend = IN_TURN, monitor: Monitor | None = None,
+    say: Callable[[str], None] = print,
+) -> list[Row]:  # fmt: skip
+    """Fit the cases that are not yet in `folder` by all their methods; the rows of all.
+
+    Args:
+        ids: cases (default: all).
+        data: folder of the measured tables.
+        folder: to begin, or to go on with; the series are written there, too.
+        max_seconds: wall-clock limit of `discover`.
+        backend: where the fits are run.
+        monitor: hears the progress and can stop the work; finished rows stay.
+        say: hears one line a fit.
+
+    Raises:
+        InputError: an option is out of range, a table is missing, or the folder holds something
+            else.
+        FitError: nobody can run the fits.
+    """
+    chosen = list(CASES) if ids is None else list(ids)
+    for id in chosen:
+        if id not in CASES:
+            raise unknown_name("series", id, CASES)
+    settings_for(seed=seed, max_seconds=max_seconds)
+    tables = {id: CASES[id].load(data) for id in chosen}
+    rows = Rows.claim(folder, {"measure": "series", "seed": seed, "max_seconds": max_seconds},
+                      COLUMNS)  # fmt: skip
+    for id, series in tables.items():
+        write_csv(series, folder / f"{id}.csv")
+    monitor = monitor or Monitor()
+    tasks = [Task(id, method, tables[id], seed, max_seconds) for id in chosen
+             for method in methods(CASES[id]) if not rows.has(id, method)]  # fmt: skip
+    monitor.stage("series", len(tasks))
+    for done, (number, row) in enumerate(
+        backend.results(fitted, tasks, max_seconds + GRACE, monitor.stopping), start=1
+    ):
+        if isinstance(row, Failure):
+            row = _blank(tasks[number]) | {"failed": row.reason, "seconds": row.seconds}
+        rows.add(row)
+        monitor.step(done)
+        told = row["failed"] or f"R2 {_figure(row['r2'])}, {row['seconds']:.1f} s"
+        say(f"{done} of {len(tasks)}  {row['id']}, {row['method']}: {told}")
+    order = [(id, method) for id in chosen for method in methods(CASES[id])]
+    kept = [row for row in rows.all if (row["id"], row["method"]) in order]
+    return sorted(kept, key=lambda row: order.index((row["id"], row["method"])))
+
+
+def methods(case: Case) -> tuple[str, ...]:
+    """Ours, the named models, and where samples are kept back that nothing changes any more."""
+    return ("ours", *case.models, *([LAST] if case.options.get("holdout") else []))
+
+
+def fitted(task: Task) -> Row:
+    """The row of one case and method, or the reason why there are no equations."""
+    case, row, began = CASES[task.id], _blank(task), time.monotonic()
+    try:
+        series = task.series
+        sides = split(series, case.options.get("holdout", 0.0))
+        if task.method == "ours":
+            told = _ours(series, sides, case, task)
+        elif task.method == LAST:
+            told = {"outcome": "-", "constants": 0} | _scored(sides, lambda run, times: np.tile(
+                run.values[-1], (len(times), 1)))  # fmt: skip
+        else:
+            told = _named(sides, case.models[task.method], task.seed)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        told = {"failed": " ".join(reason.split())}
+    return row | told | {"seconds": round(time.monotonic() - began, 3)}
+
+
+def _ours(series: TimeSeries, sides: Sides, case: Case, task: Task) -> Row:
+    found = discover(series, settings_for(seed=task.seed, max_seconds=task.max_seconds,
+                                          **case.options))  # fmt: skip
+    starts = {run.label: x0 for run, x0 in zip(found.series.trajectories, found.initial_values,
+                                               strict=True)}  # fmt: skip
+    scores = _scored(sides, lambda run, times: found.equations.simulate(starts[run.label], times))
+    return scores | {
+        "outcome": found.outcome, "constants": fitted_numbers(found.equations),
+        "equations": found.equations.texts(), "notes": list(found.messages),
+    }  # fmt: skip
+
+
+def _named(sides: Sides, model: Model, seed: int) -> Row:
+    constants, found, ended = least_squares_fit(model, sides[0], seed)
+    starts = {run.label: x0 for run, x0 in zip(sides[0].trajectories, found, strict=True)}
+    scores = _scored(sides, lambda run, times: model.simulate(constants, starts[run.label], times))
+    values = ", ".join(f"{name} = {c:.5g}" for name, c in zip(model.ranges, constants, strict=True))
+    return scores | {"outcome": f"{ended} of {STARTS} starts", "constants": len(constants),
+                     "notes": [f"{model.text} with {values}"]}  # fmt: skip
+
+
+def _scored(sides: Sides, solution: Callable[[Trajectory, Array], Array]) -> Row:
+    """R2 of what was fitted and of what was kept back, and how far off the latter is.
+
+    Args:
+        solution: (fitted trajectory, times from its first one on) -> states.
+    """
+    earlier, later = sides
+
+    def paths(scored: TimeSeries) -> list[Array]:
+        pairs = zip(earlier.trajectories, scored.trajectories, strict=True)
+        return [solution(run, np.union1d(run.time[:1], at.time))[-len(at.time) :]
+                for run, at in pairs]  # fmt: skip
+
+    whole, each = r2_of(earlier, paths(earlier))
+    told: Row = {"r2": _finite(whole)}
+    if later is not None:
+        ends = paths(later)
+        whole, each = r2_of(later, ends)
+        told |= {"r2_heldout": _finite(whole), "off": _finite(off_by(earlier, later, ends))}
+    return told | {"each": {s: _finite(r2) for s, r2 in zip(earlier.states, each, strict=True)}}
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def fitted_numbers(found: Equations) -> int | None:
+    """Coefficients and exponents that were fitted; None for what is no sum of products.
+
+    Where the equations add up to nothing, as those of S, I and R, each follows from the others.
+
+    >>> fitted_numbers(Equations.parse(["S", "I"], {"S": "-0.3*S*I", "I": "0.3*S*I"}))
+    1
+    """
+    law, errors = found.power_sum, found.standard_errors
+    if law is None:
+        return None
+    a, w = law.coefficients, law.exponents
+    sizes = np.abs(a).sum(axis=0)
+    closed = len(a) > 1 and bool((np.abs(a.sum(axis=0)) <= 1e-9 * sizes).all())
+    free = (a != 0).sum(axis=0) - closed
+    exponents = (w != np.round(w)) if errors is None else (np.nan_to_num(errors.exponents) > 0)
+    return int(free.sum() + exponents.sum())
+
+
+def markdown(rows: Sequence[Row], seed: int, max_seconds: float) -> str:
+    """A line a series and method, then what was found and what its reader should know."""
+    command = f"`odediscovery bench series --seed {seed} --max-seconds {max_seconds:g}`"
+    header = ("series", "method", "constants", "R2", "R2 held out", "off", "R2 of each state",
+              "outcome", "s")  # fmt: skip
+    parts = ["# series", command, table(header, [_line(row) for row in rows]),
+             "R2 of each state is that of the samples kept back, where there are any; `off` is "
+             "their error over the spread of those fitted."]  # fmt: skip
+    for row in (row for row in rows if row["equations"] or row["notes"]):
+        lines = [f"## {row['id']}, {row['method']}", ""]
+        if row["equations"]:
+            text = Equations.parse(list(row["equations"]), row["equations"]).pretty(4)
+            lines += [*(f"    {line}" for line in text.splitlines()), ""]
+        parts.append("\n".join([*lines, *(f"- {note}" for note in row["notes"])]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _line(row: Row) -> tuple[str, ...]:
+    seconds = f"{row['seconds']:.0f}"
+    if row["failed"]:
+        return (row["id"], row["method"], *["-"] * 5, row["failed"], seconds)
+    each = ", ".join(f"{state} {_figure(r2)}" for state, r2 in row["each"].items())
+    off = "-" if row["off"] is None else f"{row['off']:.1%}"
+    constants = "-" if row["constants"] is None else str(row["constants"])
+    return (row["id"], row["method"], constants, _figure(row["r2"]), _figure(row["r2_heldout"]),
+            off, each, row["outcome"], seconds)  # fmt: skip
+
+
+def _figure(r2: float | None) -> str:
+    return "-" if r2 is None else f"{r2:.3f}" if abs(r2) < 100 else f"{r2:.2g}"
+
+
+def _blank(task: Task) -> Row:
+    return dict.fromkeys(COLUMNS) | {"id": task.id, "method": task.method, "each": {},
+                                     "notes": []}  # fmt: skip

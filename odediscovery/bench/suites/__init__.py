@@ -1,0 +1,1 @@
+"""Systems with a known answer, and how often it is found."""

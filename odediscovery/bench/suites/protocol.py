@@ -1,0 +1,122 @@
+"""The protocol: true trajectories, and what of them a method gets to see.
+
+    additive         y = x + sigma * std(x) * e        (std of each state over its trajectory)
+    multiplicative   y = x * (1 + sigma * e)           e ~ N(0, 1), independent
+
+Truth is integrated to a relative tolerance of 1e-10; a method sees the noisy samples of the
+first starts, of which a share may be dropped. Random numbers depend on the seed, the suite, the
+system and sigma alone, never on which other systems run or in which order.
+
+Source of the multiplicative noise and of the dropping: d'Ascoli et al., ODEFormer, ICLR 2024.
+There the first sample may be dropped too; here it stays, as the time that R2 is counted from.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.integrate import solve_ivp
+
+from odediscovery.bench.suites.problems import MULTIPLICATIVE, Problem
+from odediscovery.data.series import LEAST_VALUES, TimeSeries
+from odediscovery.errors import FitError, InputError
+from odediscovery.runtime.arrays import Array
+
+RTOL = 1e-10
+_MOST_EVALUATIONS = 2_000_000
+# Where LSODA gives up: an explicit method of high order, then one for stiff systems.
+_FALLBACKS = ("DOP853", "Radau")
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How the training data are made.
+
+    Args:
+        sigma: noise as a share, 0 for none.
+        drop: share of the samples left out at random, at least 0 and below 1.
+        trajectories: how many of the starts are trained on.
+        seed: of noise, dropping and the methods.
+    """
+
+    sigma: float = 0.0
+    drop: float = 0.0
+    trajectories: int = 1
+    seed: int = 0
+
+    def checked(self) -> Protocol:
+        """This protocol, or an `InputError` that names the option that is out of range."""
+        if not 0.0 <= self.sigma < math.inf:
+            raise InputError(f"--sigma must be at least 0 and finite, got {self.sigma}")
+        if not 0.0 <= self.drop < 1.0:
+            raise InputError(f"--drop must be at least 0 and below 1, got {self.drop}")
+        if self.trajectories < 1:
+            raise InputError(f"--trajectories must be at least 1, got {self.trajectories}")
+        if self.seed < 0:
+            raise InputError(f"--seed must be at least 0, got {self.seed}")
+        return self
+
+
+def check_trajectories(problem: Problem, protocol: Protocol) -> None:
+    """Whether a system has that many starts to train on.
+
+    Raises:
+        InputError: it has fewer.
+    """
+    if protocol.trajectories > problem.trainable:
+        raise InputError(f"--trajectories {protocol.trajectories}: systems of {problem.suite} have "
+                         f"at most {problem.trainable} to train on")  # fmt: skip
+
+
+def true_trajectory(problem: Problem, start: int) -> Array:
+    """The noise-free states at `problem.times`, [n_samples, states].
+
+    Args:
+        start: which of `problem.starts`; -1 is the unseen one.
+
+    Raises:
+        FitError: no solver can follow the truth.
+    """
+    begin, times = problem.starts[start], problem.times
+    values = problem.equations.simulate(begin, times, RTOL, most_evaluations=_MOST_EVALUATIONS)
+    for method in _FALLBACKS:
+        if np.isfinite(values).all():
+            break
+        solved = solve_ivp(lambda _, x: problem.equations.rates(x), problem.t_span, begin, method,
+                           times, rtol=RTOL, atol=1e-12)  # fmt: skip
+        if solved.success:
+            values = solved.y.T
+    if not np.isfinite(values).all():
+        raise FitError(f"no solver follows the true equations of {problem.suite} {problem.id}")
+    return values
+
+
+def training_data(problem: Problem, protocol: Protocol) -> TimeSeries:
+    """The series that a method gets: noisy, thinned samples of the first starts."""
+    check_trajectories(problem, protocol)
+    key = f"{protocol.seed}|{problem.suite}|{problem.id}|{protocol.sigma!r}"
+    stream = zlib.crc32(key.encode())
+    # Two streams, so that dropping samples leaves the noise of the others as it is.
+    noise, thinning = np.random.default_rng([stream, 0]), np.random.default_rng([stream, 1])
+    times, values = [], []
+    for start in range(protocol.trajectories):
+        clean = true_trajectory(problem, start)
+        size = np.abs(clean) if problem.noise == MULTIPLICATIVE else clean.std(axis=0)
+        seen = clean + protocol.sigma * size * noise.standard_normal(clean.shape)
+        kept = _kept(len(seen), protocol.drop, thinning)
+        times.append(problem.times[kept])
+        values.append(seen[kept])
+    if protocol.trajectories == 1:
+        return TimeSeries.from_arrays(times[0], values[0], problem.states)
+    return TimeSeries.from_arrays(list(times), list(values), problem.states)
+
+
+def _kept(samples: int, drop: float, random: np.random.Generator) -> Array:
+    """Places of the samples that stay, in order; the first always does."""
+    removed = min(int(drop * samples), max(samples - LEAST_VALUES, 0))
+    left_out = random.permutation(np.arange(1, samples))[:removed]
+    places: Array = np.setdiff1d(np.arange(samples), left_out)
+    return places

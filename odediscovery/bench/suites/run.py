@@ -1,0 +1,159 @@
+"""A suite run by one or more methods: a row a system, kept as soon as it is done.
+
+    training data -> method -> equations -> scores -> row
+
+A method is a function of the noisy training series alone; truth is only looked at afterwards.
+Whatever goes wrong on the way is a row with its reason, since a benchmark that leaves out what
+failed measures nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from odediscovery.bench.rows import COLUMNS, Row, Rows
+from odediscovery.bench.suites.problems import choose, load_suite
+from odediscovery.bench.suites.protocol import Protocol, check_trajectories, training_data
+from odediscovery.bench.suites.scores import score
+from odediscovery.bench.summary import in_a_line
+from odediscovery.data.series import TimeSeries
+from odediscovery.discovery.discover import discover
+from odediscovery.errors import InputError, OdeDiscoveryError
+from odediscovery.laws.equations import Equations
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.workers import IN_TURN, Backend, Failure
+from odediscovery.settings import settings_for
+
+# (series, seconds it may take, seed) -> equations over the states of the series, and how the
+# search ended.
+Method: TypeAlias = Callable[[TimeSeries, float, int], tuple[Equations, str]]
+
+# A method ends by itself at about its limit; what does not within half of it more, or within this
+# many seconds, is killed.
+GRACE = 60.0
+
+
+@dataclass(frozen=True)
+class Study:
+    """What one folder of rows is about.
+
+    Args:
+        suite: name of the suite.
+        protocol: how the training data are made.
+        max_seconds: wall-clock limit of a method for one system, in seconds.
+    """
+
+    suite: str
+    protocol: Protocol
+    max_seconds: float = 180.0
+
+    def checked(self) -> Study:
+        """This study, or an `InputError` that names the option that is out of range."""
+        self.protocol.checked()
+        if not 0.0 < self.max_seconds < math.inf:
+            raise InputError(f"--max-seconds must be positive and finite, got {self.max_seconds}")
+        for problem in load_suite(self.suite).values():
+            check_trajectories(problem, self.protocol)
+        return self
+
+    def as_dict(self) -> dict[str, Any]:
+        """The settings that rows of one folder share."""
+        return {"suite": self.suite, **asdict(self.protocol), "max_seconds": self.max_seconds}
+
+
+@dataclass(frozen=True)
+class Task:
+    """One system for one method."""
+
+    study: Study
+    id: str
+    name: str
+    method: Method
+
+
+def ours(series: TimeSeries, max_seconds: float, seed: int) -> tuple[Equations, str]:
+    """`discover` with its default recipe."""
+    found = discover(series, settings_for("default", seed=seed, max_seconds=max_seconds))
+    return found.equations, found.outcome
+
+
+def solve(task: Task) -> Row:
+    """The row of one system: scores, or the reason why there are none."""
+    study, began = task.study, time.monotonic()
+    row = _blank(task)
+    try:
+        problem = load_suite(study.suite)[task.id]
+        series = training_data(problem, study.protocol)
+        began = time.monotonic()
+        equations, outcome = task.method(series, study.max_seconds, study.protocol.seed)
+        row |= {"seconds": round(time.monotonic() - began, 3), "outcome": outcome,
+                "equations": equations.texts()}  # fmt: skip
+        scores = score(equations, problem, study.protocol)
+    except Exception as error:
+        # The message of our own errors says what happened; of any other, its kind does too.
+        own = isinstance(error, OdeDiscoveryError)
+        reason = str(error) if own else f"{type(error).__name__}: {error}"
+        return row | {"failed": " ".join(reason.split()),
+                      "seconds": row["seconds"] or round(time.monotonic() - began, 3)}  # fmt: skip
+    return row | {
+        "recon": _finite(scores.recon), "gen": _finite(scores.gen), "exact": scores.exact,
+        "coef": scores.coef, "complexity": scores.complexity,
+    }  # fmt: skip
+
+
+def run_suite(
+    study: Study, methods: Mapping[str, Method], folder: Path, *, ids: Sequence[str] | None = None,
+    backend: Backend = IN_TURN, monitor: Monitor | None = None,
+    say: Callable[[str], None] = print,
+) -> list[Row]:  # fmt: skip
+    """Run what is not yet in `folder`; all its rows, in the order of the suite.
+
+    Args:
+        methods: by the name that rows carry; importable functions.
+        folder: to begin, or to go on with.
+        ids: of the systems, all if not given.
+        backend: where the systems are run.
+        monitor: hears the progress and can stop the work; finished rows stay.
+        say: hears one line a finished system.
+
+    Raises:
+        InputError: an option is out of range, or the folder holds something else.
+        FitError: nobody can run the systems.
+    """
+    problems = choose(study.checked().suite, ids)
+    rows = Rows.claim(folder, study.as_dict())
+    monitor = monitor or Monitor()
+    tasks = [Task(study, problem.id, name, method) for name, method in methods.items()
+             for problem in problems if not rows.has(problem.id, name)]  # fmt: skip
+    monitor.stage(study.suite, len(tasks))
+    # The limit is the method's; before it data are made, behind it equations are scored.
+    limit = study.max_seconds + max(GRACE, 0.5 * study.max_seconds)
+    for done, (number, row) in enumerate(
+        backend.results(solve, tasks, limit, monitor.stopping), start=1
+    ):
+        if isinstance(row, Failure):
+            row = _blank(tasks[number]) | {"failed": row.reason, "seconds": row.seconds}
+        rows.add(row)
+        monitor.step(done)
+        say(f"{done} of {len(tasks)}  {in_a_line(row)}")
+    order = {id: place for place, id in enumerate(load_suite(study.suite))}
+    known = [row for row in rows.all if row["id"] in order]
+    return sorted(known, key=lambda row: (order[row["id"]], row["method"]))
+
+
+def _blank(task: Task) -> Row:
+    """The row of a system with no equations."""
+    problem = load_suite(task.study.suite)[task.id]
+    return dict.fromkeys(COLUMNS) | {
+        "id": task.id, "method": task.name, "states": len(problem.states),
+        "representation": problem.representation, "exact": False, "coef": False,
+    }  # fmt: skip
+
+
+def _finite(r2: float) -> float | None:
+    return r2 if math.isfinite(r2) else None

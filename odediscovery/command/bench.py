@@ -1,0 +1,254 @@
+"""`odediscovery bench SUITE`: systems with a known answer, and measurements of the project itself.
+
+A suite (`fractional`, `odebench`, `classics`), `ablation`, the draws of `draw_commands` and the
+measurements of `speed_commands` write a folder of rows and a summary; `success` prints a table and,
+on request, writes a JSON file. The commands import what they measure when they run, so that help is
+instant.
+"""
+
+# Imports inside the commands are the point: help has to come before torch could be loaded.
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from odediscovery.command import bench_draws as draw_commands
+from odediscovery.command import bench_speed as speed_commands
+from odediscovery.command.bench_speed import print_table
+from odediscovery.command.console import BackendName, Scheduler
+from odediscovery.command.flags import (
+    Folder,
+    Ids,
+    Jobs,
+    JsonOut,
+    MaxSeconds,
+    Quiet,
+    Seed,
+    flag,
+    progress,
+    run_shown,
+    tell,
+)
+from odediscovery.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from odediscovery.bench.suites.run import Method
+    from odediscovery.bench.suites.success import Member
+
+# The suites of `suites.SUITES`, with what their help says.
+SUITES = {
+    "fractional": "25 systems with fractional and negative powers.",
+    "odebench": "34 systems of ODEBench, its development half.",
+    "classics": "The known systems of `simulate`.",
+}
+METHODS = ("ours", "pysindy", "pyoperon")
+
+
+class _Suites(TyperGroup):
+    """Names what exists where a name does not."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except typer.TyperException as error:
+            known = InputError(f"{error} Known: {', '.join(self.commands)}")
+            raise known from None
+
+
+bench = typer.Typer(
+    name="bench", cls=_Suites,
+    help="Measure how often the found equations are the true ones, and how fast they come.",
+)  # fmt: skip
+
+
+@bench.command()
+def success(
+    each: Annotated[int, flag("members of each hidden size 6, 9, 12, 15, 20 (default: 20)")] = 20,
+    seed: Seed = 0,
+    out: JsonOut = None,
+) -> None:
+    """Count the random RealNPU members that end with exactly the terms of fSIR."""
+    _check(seed, out)
+    if each < 1:
+        raise InputError(f"--each must be at least 1, got {each}")
+    from odediscovery.bench.suites.success import success_rate
+
+    members = success_rate(each, seed, progress)
+    _print_success(members)
+    _write(out, "success", seed, [dataclasses.asdict(member) for member in members])
+
+
+def _suite(
+    context: typer.Context,
+    sigma: Annotated[float, flag("noise: a share of each state's standard deviation, in odebench "
+                                  "of each value (default: 0)")] = 0.0,
+    drop: Annotated[float, flag("share of the samples left out at random (default: 0)")] = 0.0,
+    trajectories: Annotated[int, flag("how many starts to train on (default: 1)")] = 1,
+    method: Annotated[str, flag("ours, pysindy, pyoperon or all (default: ours)")] = "ours",
+    ids: Ids = None,
+    jobs: Jobs = 1,
+    backend: BackendName = "processes",
+    scheduler: Scheduler = None,
+    max_seconds: MaxSeconds = 180.0,
+    seed: Seed = 0,
+    out: Folder = None,
+    quiet: Quiet = False,
+) -> None:  # fmt: skip
+    """Run a suite: a row a system in rows.jsonl, tables in summary.md."""
+    suite = str(context.info_name)
+    if method not in (*METHODS, "all"):
+        raise unknown_name("method", method, (*METHODS, "all"))
+    chosen = _ids(ids)
+    from odediscovery.bench.suites.problems import load_suite
+    from odediscovery.bench.suites.protocol import Protocol
+    from odediscovery.bench.suites.run import Study, run_suite
+    from odediscovery.bench.summary import markdown
+
+    study = Study(suite, Protocol(sigma, drop, trajectories, seed), max_seconds).checked()
+    methods = _methods(METHODS if method == "all" else (method,))
+    name = f"bench-{suite}-sigma{sigma:g}-drop{drop:g}-trajectories{trajectories}-seed{seed}"
+    folder = out or Path(name)
+    run = partial(run_suite, study, methods, folder, ids=chosen)
+    rows, stopped = run_shown(run, quiet, (backend, scheduler, jobs))
+    if rows:
+        tell(markdown(study.as_dict(), rows, len(load_suite(suite))), folder, stopped)
+
+
+@bench.command()
+def ablation(
+    ids: Ids = None,
+    jobs: Jobs = 1,
+    backend: BackendName = "processes",
+    scheduler: Scheduler = None,
+    max_seconds: MaxSeconds = 180.0,
+    seed: Seed = 0,
+    out: Folder = None,
+    quiet: Quiet = False,
+) -> None:
+    """Show what each stage of a fit brings: the fractional suite without one at a time."""
+    chosen = _ids(ids)
+    from odediscovery.bench.suites.ablation import markdown, run_ablation
+
+    folder = out or Path(f"bench-ablation-seed{seed}")
+    run = partial(run_ablation, folder, seed=seed, max_seconds=max_seconds, ids=chosen)
+    rows, stopped = run_shown(run, quiet, (backend, scheduler, jobs))
+    if rows:
+        tell(markdown(rows), folder, stopped)
+
+
+@bench.command()
+def series(
+    ids: Annotated[str | None, flag("gause, covid-italy, covid-germany (default: all)")] = None,
+    data: Annotated[Path, flag("folder of the measured tables (default: data)")] = Path("data"),
+    jobs: Annotated[int, flag("fits side by side, one thread each (default: 1)")] = 1,
+    backend: BackendName = "processes",
+    scheduler: Scheduler = None,
+    max_seconds: Annotated[float, flag("time limit of a fit (default: 600)")] = 600.0,
+    seed: Seed = 0,
+    out: Folder = None,
+    quiet: Quiet = False,
+) -> None:
+    """Fit measured series beside the models that people use for them."""
+    chosen = _ids(ids)
+    from odediscovery.bench.series.study import markdown, run_cases
+
+    folder = out or Path(f"bench-series-seed{seed}")
+    run = partial(run_cases, chosen, data, folder, seed=seed, max_seconds=max_seconds)
+    rows, stopped = run_shown(run, quiet, (backend, scheduler, jobs))
+    if rows:
+        tell(markdown(rows, seed, max_seconds), folder, stopped)
+
+
+@bench.command()
+def page(
+    folders: Annotated[list[Path], typer.Argument(help="folders that a suite wrote")],
+) -> None:
+    """Print one table of several folders of suites, methods side by side."""
+    from odediscovery.bench.suites.problems import load_suite
+    from odediscovery.bench.summary import side_by_side
+
+    print(side_by_side(folders, {name: len(load_suite(name)) for name in SUITES}))
+
+
+for _name, _help in SUITES.items():
+    bench.command(_name, help=_help)(_suite)
+for _name, _command in {**speed_commands.COMMANDS, **draw_commands.COMMANDS}.items():
+    bench.command(_name)(_command)
+
+
+def _ids(text: str | None) -> list[str] | None:
+    """The ids that were named, None for all."""
+    if text is None:
+        return None
+    chosen = [id.strip() for id in text.split(",") if id.strip()]
+    if not chosen:
+        raise InputError("--ids expects ids with commas between, got none")
+    return chosen
+
+
+def _methods(names: Sequence[str]) -> dict[str, Method]:
+    """The functions of these methods; those of peers need their packages."""
+    from odediscovery.bench.suites.run import ours
+
+    methods: dict[str, Method] = {}
+    for name in names:
+        if name == "ours":
+            methods[name] = ours
+            continue
+        from odediscovery.bench.peers import fits as peers
+
+        peers.check_installed(name)
+        methods[name] = peers.sindy if name == "pysindy" else peers.operon
+    return methods
+
+
+def _print_success(members: Sequence[Member]) -> None:
+    of_size = Counter(m.hidden for m in members)
+    exact = Counter(m.hidden for m in members if m.exact)
+    rows = [(str(h), f"{exact[h]} of {n}", f"{exact[h] / n:.0%}") for h, n in of_size.items()]
+    total = sum(exact.values())
+    rows.append(("all", f"{total} of {len(members)}", f"{total / len(members):.0%}"))
+    print_table(("hidden", "exact", "share"), rows)
+
+
+def _check(seed: int, out: Path | None) -> None:
+    """Mistakes are told before a long measurement, not behind it."""
+    from odediscovery.runtime.files import check_writable
+
+    if seed < 0:
+        raise InputError(f"--seed must be at least 0, got {seed}")
+    if out is not None and out.is_dir():
+        raise InputError(f"--out {out}: a folder of that name exists; choose a file")
+    if out is not None:
+        check_writable(out, "--out")
+
+
+def _write(out: Path | None, suite: str, seed: int, rows: Sequence[dict[str, Any]]) -> None:
+    """The rows with what is needed to repeat them."""
+    if out is None:
+        return
+    from odediscovery.runtime.files import write_whole
+    from odediscovery.runtime.versions import versions
+
+    document = {
+        "suite": suite, "command": " ".join(["odediscovery", *sys.argv[1:]]), "seed": seed,
+        "machine": {"processor": platform.machine(), "cores": os.cpu_count(),
+                    "system": platform.system()},
+        "versions": versions(), "rows": list(rows),
+    }  # fmt: skip
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(out, (json.dumps(document, indent=1) + "\n").encode())
+    print(f"written to {out}")

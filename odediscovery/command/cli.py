@@ -1,0 +1,243 @@
+"""The command `odediscovery`: a CSV goes in, equations come out.
+
+Every command is a page: read, compute, say. Heavy libraries are imported when a command runs,
+so that help is instant. A person's mistake ends in one line on standard error that starts with
+`error: ` and exit code 2, a fit that could not be done in exit code 1, and nothing is written in
+either case.
+"""
+
+# Imports inside the commands are the point: help has to come before torch could be loaded.
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from odediscovery.command.bench import bench
+from odediscovery.command.console import argument, assignments, flag, print_discovery
+from odediscovery.command.fit import fit
+from odediscovery.command.reproduce import reproduce
+from odediscovery.errors import FitError, InputError, OdeDiscoveryError, unknown_name
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from odediscovery.report import Forecast
+    from odediscovery.result.discovery import Discovery
+
+FORMATS = ("text", "latex", "python", "julia", "json")
+# What a shell expects of a program that Ctrl-C ended; typer turns the exception into it.
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="odediscovery",
+    help="Find the differential equations behind measured time series.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.add_typer(bench)
+app.command()(fit)
+app.command()(reproduce)
+
+
+Folder = Annotated[Path, argument("DIR", "folder that `fit` wrote")]
+CsvOut = Annotated[Path | None, flag("CSV file to write", "standard output")]
+
+
+@app.command()
+def simulate(
+    system: Annotated[str, argument("SYSTEM", "name of a known system")],
+    set: Annotated[list[str] | None, flag("parameter or initial value: beta=0.1")] = None,
+    samples: Annotated[int | None, flag("number of samples", "the system's own")] = None,
+    noise: Annotated[float, flag("noise as a share of each state's spread", "0")] = 0.0,
+    seed: Annotated[int, flag("random seed of the noise", "0")] = 0,
+    until: Annotated[float | None, flag("last time", "the system's own")] = None,
+    out: CsvOut = None,
+) -> None:
+    """Simulate a known system: a CSV of samples as if they had been measured."""
+    from odediscovery.laws.systems import simulate_system
+
+    given = assignments(set or [], "--set")
+    series = simulate_system(
+        system, set=given, samples=samples, noise=noise, seed=seed, until=until
+    )
+    run = series.trajectories[0]
+    _write_table((series.time_name, *series.states), run.time, run.values, out)
+
+
+@app.command()
+def predict(
+    folder: Folder,
+    initial: Annotated[str | None, flag("initial values: S=100,I=0.01", "the fitted ones")] = None,
+    until: Annotated[float | None, flag("last time, from the start of the data")] = None,
+    times: Annotated[Path | None, flag("CSV file with the times", "those of the data")] = None,
+    intervals: Annotated[bool, flag("95 % intervals of new measurements: S_low, S_high")] = False,
+    inputs: Annotated[Path | None, flag("table of time and inputs", "the data's")] = None,
+    report: Annotated[
+        Path | None, flag("HTML file to write with the curves and their bands")
+    ] = None,
+    out: CsvOut = None,
+) -> None:
+    """Integrate the equations of a result: a CSV of states over time."""
+    if until is not None and times is not None:
+        raise InputError("--until and --times cannot be given together; choose one")
+    import numpy as np
+
+    from odediscovery.command.times import asked_times
+    from odediscovery.data.inputs import read_signal
+    from odediscovery.result.discovery import Discovery
+
+    found = Discovery.load(folder)
+    given = _given_start(found, initial)
+    fitted = dict(zip(found.equations.states, found.initial_values[0].tolist(), strict=True))
+    acting = found.series.trajectories[0].inputs
+    if inputs is not None:
+        acting = read_signal(inputs, found.series)
+    alone = inputs is not None and until is None and times is None
+    when = acting.times if alone and acting is not None else asked_times(found.series, until, times)
+    start = np.array([*(fitted | given).values()]) if given else None
+    values = found.simulate(start, when, None if inputs is None else acting)
+    others = set(found.series.inputs) - {found.series.time_name}
+    if acting is not None and others and acting.times[-1] < when[-1]:
+        _note(f"inputs are known up to {acting.times[-1]:g}; later their last values are held")
+    if not np.isfinite(values).all():
+        _note("the solution grows without bound; later rows are empty")
+    if report is not None:
+        from odediscovery.report import forecast_of
+
+        forecast = forecast_of(found, when, given, None if inputs is None else acting)
+        _write_page(found, folder, report, forecast)
+    names = found.equations.states
+    if intervals:
+        from odediscovery.uncertainty.bands import with_intervals
+
+        names, values = with_intervals(found, values, when, start, acting)
+    _write_table((found.series.time_name, *names), when, values, out)
+
+
+@app.command()
+def report(
+    folder: Folder,
+    out: Annotated[Path | None, flag("HTML file to write", "DIR/report.html")] = None,
+) -> None:
+    """Write the page of a result: equations, curves and what to know, in one HTML file."""
+    from odediscovery.result.discovery import Discovery
+
+    path = out or folder / "report.html"
+    _write_page(Discovery.load(folder), folder, path, None)
+    print(f"written to {path}")
+
+
+def _given_start(found: Discovery, text: str | None) -> dict[str, float]:
+    """The initial values that were asked for, by state."""
+    given = assignments(text.split(",") if text else [], "--initial")
+    for name in given:
+        if name not in found.equations.states:
+            raise unknown_name("state", name, found.equations.states)
+    return given
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)
+
+
+def _write_page(found: Discovery, folder: Path, path: Path, forecast: Forecast | None) -> None:
+    """A page that names the versions with which the result was found."""
+    from odediscovery.report import write_report
+    from odediscovery.result.discovery import read_document
+
+    versions = read_document(folder / "result.json").get("versions")
+    write_report(found, path, forecast, versions if isinstance(versions, dict) else None)
+
+
+@app.command()
+def show(
+    folder: Folder,
+    format: Annotated[str, flag("text, latex, python, julia or json", "text")] = "text",
+) -> None:
+    """Print the equations of a result, as text or in another language."""
+    if format not in FORMATS:
+        raise unknown_name("format", format, FORMATS)
+    from odediscovery.result.discovery import Discovery
+
+    found = Discovery.load(folder)
+    if format == "text":
+        print_discovery(found)
+    elif format == "latex":
+        print(found.latex(), end="")
+    elif format == "python":
+        print(found.equations.python(), end="")
+    elif format == "julia":
+        print(found.equations.julia(), end="")
+    else:
+        print((folder / "result.json").read_text(encoding="utf-8"), end="")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the exit code is 0 (done), 2 (call or data wrong) or 1 (no fit)."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = app(args=given or ["--help"], prog_name="odediscovery", standalone_mode=False)
+        sys.stdout.flush()
+        return _complain("interrupted", INTERRUPTED) if code == INTERRUPTED else int(code or 0)
+    except (BrokenPipeError, SystemExit):
+        # The reader (`| head`) has seen enough, which typer turns into SystemExit if it sees it
+        # first; Python's own flush at exit must not complain either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except FitError as error:
+        return _complain(error, 1)
+    except (OdeDiscoveryError, typer.TyperException) as error:
+        return _complain(error, 2)
+    except OSError as error:
+        return _complain(f"{error.filename or 'output'}: {error.strerror or error}", 2)
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        return _complain("out of memory; ask for fewer samples or members, and where a GPU is too "
+                         "small leave --device out", 2)  # fmt: skip
+    except KeyboardInterrupt:
+        return _complain("interrupted", INTERRUPTED)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether Python, a GPU, or torch on the processor found no room; torch has no class for it."""
+    of_torch = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+    return isinstance(error, MemoryError) or of_torch
+
+
+def _complain(error: Exception | str, code: int) -> int:
+    message = error.format_message() if isinstance(error, typer.TyperException) else str(error)
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def _write_table(
+    header: Sequence[str], times: NDArray[np.float64], values: NDArray[np.float64], out: Path | None
+) -> None:
+    """A CSV of states over time to a file, whole or not at all, or to standard output."""
+    stream = io.StringIO()
+    table = csv.writer(stream, lineterminator="\n")
+    table.writerow(header)
+    for time, row in zip(times.tolist(), values.tolist(), strict=True):
+        table.writerow([repr(time), *("" if math.isnan(x) else repr(x) for x in row)])
+    if out is None:
+        print(stream.getvalue(), end="")
+        return
+    from odediscovery.runtime.files import write_whole
+
+    try:
+        write_whole(out, stream.getvalue().encode())
+    except OSError as error:
+        raise InputError(f"--out {out}: cannot be written ({error.strerror})") from error

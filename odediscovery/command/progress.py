@@ -1,0 +1,90 @@
+"""A fit as a person sees it while it runs: a bar on standard error, and Ctrl-C as a wish.
+
+Both are a `Monitor`: the stages call `stage` and `step` and know nothing of terminals. On a
+terminal a line shows stage, share, best loss and time left, and vanishes at the end; where
+standard error is no terminal (a log, a pipe) each stage is one plain line. The first Ctrl-C
+asks the fit to end with the best it has, the second one really ends it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
+
+from odediscovery.runtime.monitor import Monitor
+
+
+class TerminalMonitor(Monitor):
+    """A `Monitor` that draws a bar, or prints a line a stage where there is no terminal.
+
+    Args:
+        max_seconds: wall-clock limit in seconds, or None for none.
+        quiet: say nothing at all.
+    """
+
+    def __init__(self, max_seconds: float | None = None, *, quiet: bool = False) -> None:
+        super().__init__(max_seconds)
+        self._quiet = quiet
+        self._lines = not quiet and not sys.stderr.isatty()
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[loss]}", markup=False),
+            TextColumn("{task.fields[left]}", markup=False),
+            console=Console(stderr=True),
+            transient=True,
+            disable=quiet or self._lines,
+        )
+        self._task: TaskID | None = None
+        self._steps, self._begun = 1, 0.0
+
+    def stage(self, name: str, steps: int) -> None:
+        self._steps, self._begun = max(steps, 1), self.seconds()
+        if self._lines:
+            print(f"{self._begun:7.1f} s  {name}", file=sys.stderr, flush=True)
+            return
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+        self._task = self._progress.add_task(name, total=self._steps, loss="", left="")
+
+    def step(self, done: int, loss: float | None = None) -> None:
+        if self._task is None:
+            return
+        fields: dict[str, Any] = {"left": f"{self._left(done):.0f} s left"} if done > 0 else {}
+        if loss is not None:
+            fields["loss"] = f"best loss {loss:.2e}"
+        self._progress.update(self._task, completed=min(done, self._steps), **fields)
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Show the bar, and turn Ctrl-C into a wish to end with the best found so far."""
+
+        def wish(_signal: int, _frame: FrameType | None) -> None:
+            self.interrupt()
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            if not self._quiet:
+                # Not print: the signal may have come in the middle of one.
+                os.write(2, b"\nCtrl-C: ending with the best so far (once more: end at once)\n")
+
+        before = signal.signal(signal.SIGINT, wish)
+        try:
+            with self._progress:
+                yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _left(self, done: int) -> float:
+        """Seconds left in this stage at its pace so far, and never more than the time limit."""
+        left = (self.seconds() - self._begun) / done * max(self._steps - done, 0)
+        if self.max_seconds is not None:
+            left = min(left, self.max_seconds - self.seconds())
+        return max(left, 0.0)

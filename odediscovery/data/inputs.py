@@ -1,0 +1,237 @@
+"""Inputs: columns that act on a system and are known, such as a feed, a force or a temperature.
+
+    dx/dt = f(x, u(t))
+
+For the stages of a fit an input is a further state without an equation: laws may contain it, and
+whoever integrates one follows u(t) instead. So a series has two forms: the user's, with the
+inputs beside the states, and the augmented one, in which they are its last states.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from odediscovery.data.series import TimeSeries, Trajectory, load_csv
+from odediscovery.data.sheets import read_table
+from odediscovery.data.signals import Signal, filled
+from odediscovery.data.table import check_names
+from odediscovery.errors import InputError, unknown_name
+from odediscovery.runtime.arrays import Array
+
+# How an input may run between samples: held is the second one.
+WAYS = ("linear", "held")
+
+
+def with_inputs(
+    series: TimeSeries, linear: Sequence[str] = (), held: Sequence[str] = ()
+) -> TimeSeries:
+    """The series with some of its columns as inputs instead of states.
+
+    Missing values of an input are filled in, between two others by interpolating or holding, and
+    at the end by the last one.
+
+    Args:
+        series: as it was loaded, the inputs among its states.
+        linear: columns that change steadily between samples. The name of the time makes time
+            itself an input, u(t) = t.
+        held: columns that keep each value until the next sample, where they jump.
+
+    Raises:
+        InputError: an unknown or repeated name, a missing first value, no state left, or inputs
+            with standard deviations.
+
+    >>> columns = [[4.0, 0.0], [3.0, 1.0], [2.0, 1.0], [1.5, 1.0]]
+    >>> series = TimeSeries.from_arrays([0, 1, 2, 3], columns, ["x", "feed"])
+    >>> driven = with_inputs(series, held=["feed"])
+    >>> driven.states, driven.inputs
+    (('x',), ('feed',))
+    """
+    names = [*linear, *held]
+    for name in names:
+        if name != series.time_name and name not in series.states:
+            raise unknown_name("input", name, (*series.states, series.time_name))
+        if names.count(name) > 1:
+            raise InputError(f"input {name!r} is named twice; name every input once")
+    if series.time_name in held:
+        raise InputError(f"{series.time_name!r} is the time, which cannot be held; name it among "
+                         "the other inputs")  # fmt: skip
+    if not names:
+        return series
+    states = tuple(state for state in series.states if state not in names)
+    if not states:
+        raise InputError(f"no state is left besides the inputs {', '.join(names)}; expected at "
+                         "least one column to model")  # fmt: skip
+    kept = [series.states.index(state) for state in states]
+    trajectories = []
+    for t in series.trajectories:
+        columns = [_column(series, t, name, name in held) for name in names]
+        signal = Signal(t.time, np.stack(columns, axis=1), np.isin(names, list(held)))
+        sigma = None if t.sigma is None else t.sigma[:, kept]
+        trajectories.append(Trajectory(t.time, t.values[:, kept], t.label, sigma, signal))
+    return dataclasses.replace(series, states=states, trajectories=tuple(trajectories),
+                               inputs=tuple(names))  # fmt: skip
+
+
+def load_driven(
+    path: str | os.PathLike[str], linear: Sequence[str] = (), held: Sequence[str] = (), *,
+    time: str | None = None, states: Sequence[str] | None = None, group: str | None = None,
+    sigma: Mapping[str, str] | str | None = None, noise: Mapping[str, float] | None = None,
+) -> TimeSeries:  # fmt: skip
+    """`load_csv` of a table with inputs; these need not be named among the states.
+
+    Args:
+        path: the table, as in `load_csv`.
+        linear: columns that change steadily between samples, as in `with_inputs`.
+        held: columns that keep each value until the next sample.
+        time: column of the times; by default the one called t or time, else the first.
+        states: columns of the states; by default all other columns of numbers.
+        group: column whose values tell the trajectories apart.
+        sigma: column of standard deviations by state, in the unit of the state.
+        noise: standard deviation of all values of a state, by its name, in its unit.
+
+    Raises:
+        InputError: as in `load_csv` and `with_inputs`, or an input that is also something else.
+
+    >>> doses = load_driven("data/theoph.csv", held=["weight_kg"], states=["conc"], group="subject")
+    >>> doses.states, doses.inputs
+    (('conc',), ('weight_kg',))
+    """
+    names = [*linear, *held]
+    if not names:
+        return load_csv(path, time, states, group, sigma=sigma, noise=noise)
+    table = read_table(Path(path))
+    for name in names:
+        if name not in table.columns:
+            raise unknown_name("input", name, table.columns)
+        if states is not None and name in states:
+            raise InputError(f"column {name!r} is named as a state and as an input; name it once")
+        if name == group:
+            raise InputError(f"column {name!r} is the group column, so it cannot be an input")
+    guess = table.time_column(time, table.chosen(group, "group column"))
+    # T that is named as an input is a temperature rather than the time.
+    guessed = time is None and guess not in ("t", "time", next(iter(table.columns)))
+    time = table.time_column(None, [guess]) if guessed and guess in names else guess
+    series = load_csv(path, time, states, group, sigma=sigma, noise=noise)
+    more = [name for name in names if name not in (*series.states, series.time_name)]
+    if more:
+        series = load_csv(path, time, [*series.states, *more], group, sigma=sigma, noise=noise)
+    return with_inputs(series, linear, held)
+
+
+def read_signal(path: Path, series: TimeSeries) -> Signal:
+    """Inputs for a prediction, from a table with columns of the time and of every input.
+
+    Args:
+        path: a table as `load_csv` reads it.
+        series: whose inputs they are.
+
+    Raises:
+        InputError: no inputs to read, a column that is missing or holds other than numbers, times
+            that do not increase, or no first value.
+    """
+    own = series.trajectories[0].inputs
+    if own is None:
+        raise InputError(f"{path}: these equations have no inputs; leave the option out")
+    table = read_table(path)
+    asked = dict.fromkeys((series.time_name, *series.inputs))
+    if not asked.keys() <= table.columns.keys():
+        raise InputError(f"{path}: expected columns {', '.join(asked)}, got "
+                         f"{', '.join(table.columns)}; name them so")  # fmt: skip
+    times = table.numbers(series.time_name, "time", gaps=False)
+    if not len(times) or (np.diff(times) <= 0).any():
+        raise InputError(f"{path}: expected times that increase from one row to the next")
+    columns = [times if name == series.time_name else table.numbers(name, "input")
+               for name in series.inputs]  # fmt: skip
+    for name, column in zip(series.inputs, columns, strict=True):
+        if np.isnan(column[0]):
+            raise InputError(f"{path}: input {name!r} has no value in the first row; fill it in")
+    values = [filled(times, u, bool(h)) for u, h in zip(columns, own.held, strict=True)]
+    return Signal(times, np.stack(values, axis=1), own.held)
+
+
+def interpolations(series: TimeSeries) -> dict[str, str]:
+    """How each input runs between samples, "linear" or "held", by its name."""
+    first = series.trajectories[0].inputs
+    held = [] if first is None else first.held.tolist()
+    return {name: WAYS[one] for name, one in zip(series.inputs, held, strict=True)}
+
+
+def with_ways(series: TimeSeries, ways: Mapping[str, str]) -> TimeSeries:
+    """`with_inputs` from what `interpolations` gives.
+
+    Raises:
+        InputError: a way that is neither "linear" nor "held", or as in `with_inputs`.
+    """
+    for way in ways.values():
+        if way not in WAYS:
+            raise unknown_name("way between samples", way, WAYS)
+    linear, held = ([name for name, way in ways.items() if way == kind] for kind in WAYS)
+    return with_inputs(series, linear, held)
+
+
+def _column(series: TimeSeries, t: Trajectory, name: str, held: bool) -> Array:
+    """The values of one input in one trajectory, gaps filled."""
+    if name == series.time_name:
+        return t.time
+    i = series.states.index(name)
+    if t.sigma is not None and np.isfinite(t.sigma[:, i]).any():
+        raise InputError(f"input {name!r} has standard deviations, but inputs are taken as exact; "
+                         "leave these out")  # fmt: skip
+    if not np.isfinite(t.values[0, i]):
+        where = f" of trajectory {t.label!r}" if t.label else ""
+        raise InputError(f"input {name!r} has no value in the first sample{where} (time "
+                         f"{t.time[0]:.10g}): fill it in, or leave out the samples before its "
+                         "first value")  # fmt: skip
+    return filled(t.time, t.values[:, i], held)
+
+
+def augmented(series: TimeSeries) -> TimeSeries:
+    """The series with its inputs as further states, the last ones.
+
+    Raises:
+        InputError: an input called like a state.
+    """
+    if not series.inputs:
+        return series
+    states = (*series.states, *series.inputs)
+    check_names([*states], len(states))
+    trajectories = []
+    for t in series.trajectories:
+        assert t.inputs is not None  # all trajectories of a series have the same inputs
+        sigma = t.sigma
+        if sigma is not None:
+            sigma = np.pad(sigma, ((0, 0), (0, len(series.inputs))), constant_values=np.nan)
+        values = np.hstack([t.values, t.inputs.values])
+        trajectories.append(dataclasses.replace(t, values=values, sigma=sigma))
+    return dataclasses.replace(series, states=states, trajectories=tuple(trajectories))
+
+
+def unaugmented(series: TimeSeries) -> TimeSeries:
+    """The inverse of `augmented`."""
+    if not series.inputs:
+        return series
+    own = ~series.driven
+    trajectories = tuple(
+        dataclasses.replace(t, values=t.values[:, own],
+                            sigma=None if t.sigma is None else t.sigma[:, own])
+        for t in series.trajectories
+    )  # fmt: skip
+    states = tuple(np.array(series.states, dtype=object)[own])
+    return dataclasses.replace(series, states=states, trajectories=trajectories)
+
+
+def two_valued(series: TimeSeries) -> list[str]:
+    """What held inputs with two values cannot tell, one sentence each: u^2 is then a + b u."""
+    signals = [t.inputs for t in series.trajectories if t.inputs is not None]
+    told = []
+    for k, name in enumerate(series.inputs):
+        count = len(np.unique(np.concatenate([signal.values[:, k] for signal in signals])))
+        if count <= 2 and signals[0].held[k]:
+            told.append(f"{name} takes only {count} value{'s'[: count != 1]}: its powers, and a "
+                        "constant beside it, cannot be told apart")  # fmt: skip
+    return told

@@ -1,0 +1,57 @@
+"""All samples of a series at once, which states were measured, and columns added to it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odediscovery.data.series import TimeSeries, Trajectory
+from odediscovery.data.table import check_names
+from odediscovery.runtime.arrays import Array
+
+
+def with_hidden(series: TimeSeries, hidden: Sequence[str]) -> TimeSeries:
+    """The series with columns for unmeasured states, nothing known of them yet.
+
+    Raises:
+        InputError: a name is empty, doubled or that of a column.
+    """
+    states = (*series.states, *hidden)
+    check_names([series.time_name, *states], len(states) + 1)
+    return with_columns(series, states)
+
+
+def with_columns(series: TimeSeries, states: Sequence[str]) -> TimeSeries:
+    """The series with these states, nan for those that it does not have.
+
+    >>> with_columns(TimeSeries.from_arrays(range(4), [4, 3, 2, 1], ["a"]), ["b", "a"]).states
+    ('b', 'a')
+    """
+    places = [states.index(name) for name in series.states]
+    runs = tuple(
+        Trajectory(t.time, _spread(t.values, places, len(states), np.nan), t.label,
+                   None if t.sigma is None else _spread(t.sigma, places, len(states), np.nan),
+                   t.inputs)
+        for t in series.trajectories
+    )  # fmt: skip
+    return dataclasses.replace(series, states=tuple(states), trajectories=runs)
+
+
+def _spread(values: Array, places: Sequence[int], n: int, fill: float) -> Array:
+    """Values [..., k] in some of n columns."""
+    wide: Array = np.full((*values.shape[:-1], n), fill, dtype=np.float64)
+    wide[..., list(places)] = values
+    return wide
+
+
+def pooled(series: TimeSeries) -> Array:
+    """All samples of all trajectories, [samples, states]."""
+    return np.concatenate([t.values for t in series.trajectories])
+
+
+def measured(series: TimeSeries) -> NDArray[np.bool_]:
+    """States of which there are samples [states]."""
+    return np.asarray(np.isfinite(pooled(series)).any(axis=0))

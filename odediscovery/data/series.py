@@ -1,0 +1,406 @@
+"""Measured time series: the one door through which data come in.
+
+A `TimeSeries` holds trajectories: values of some states at strictly increasing times, nan where
+nothing was measured. It is made by `load_csv`, `TimeSeries.from_frame` or
+`TimeSeries.from_arrays`, which check everything once; the rest of the package trusts it. Tables,
+from a file or a frame, are text turned into numbers cell by cell, so that every complaint can
+name the line and the column.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from odediscovery.data.sheets import (
+    array_deviations,
+    csv_text,
+    float_arrays,
+    frame_table,
+    read_table,
+)
+from odediscovery.data.signals import Trajectory as Trajectory
+from odediscovery.data.table import Table, assigned, check_names, with_levels
+from odediscovery.errors import InputError
+from odediscovery.runtime.files import write_whole
+
+Array = NDArray[np.float64]
+
+# Fewer values than this of a state determine no law, not even a straight line with a check.
+LEAST_VALUES = 4
+
+
+@dataclass(frozen=True, eq=False)
+class TimeSeries:
+    """Trajectories of the same states.
+
+    Args:
+        states: names of the states, as the user wrote them.
+        trajectories: one or more.
+        time_name: name of the time.
+        units: unit of a state or of the time, by name, where known.
+        messages: what the reader of the data should know, one sentence each.
+        inputs: names of what acts on the system and is known, see `inputs`.
+
+    >>> load_csv("data/lynx_hare_1900_1920.csv").trajectories[0].values.shape
+    (21, 2)
+    """
+
+    states: tuple[str, ...]
+    trajectories: tuple[Trajectory, ...]
+    time_name: str = "t"
+    units: Mapping[str, str] = field(default_factory=dict)
+    messages: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+        return len(self.states)
+
+    @property
+    def driven(self) -> NDArray[np.bool_]:
+        """Which states are inputs (see `inputs.augmented`): known, without an equation [states]."""
+        return np.array([state in self.inputs for state in self.states], dtype=bool)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of sample times, over all trajectories."""
+        return sum(len(trajectory.time) for trajectory in self.trajectories)
+
+    @classmethod
+    def from_arrays(
+        cls, time: ArrayLike | list[ArrayLike], values: ArrayLike | list[ArrayLike],
+        states: Sequence[str] | None = None, *, labels: Sequence[str] | None = None,
+        time_name: str = "t", units: Mapping[str, str] | None = None,
+        sigma: ArrayLike | Sequence[ArrayLike | None] | None = None,
+        noise: Mapping[str, float] | None = None,
+    ) -> TimeSeries:  # fmt: skip
+        """A checked series from arrays.
+
+        Args:
+            time: [n], or a list of such arrays, one a trajectory.
+            values: [n, states] or [n] (one state), nan where missing, or a list of such arrays.
+            states: names; by default x0, x1, ...
+            labels: one a trajectory; by default 1, 2, ... when there are several.
+            time_name: name of the time.
+            units: unit of a state or of the time, by name.
+            sigma: standard deviations of the values, shaped like these, in their units; a state
+                of which all are nan has unknown noise.
+            noise: standard deviation of all values of a state, by its name.
+
+        Raises:
+            InputError: shapes that do not fit, bad names, times that do not increase, infinite
+                values, standard deviations that are not positive, or fewer samples than can be
+                fitted.
+
+        >>> series = TimeSeries.from_arrays([0, 1, 2, 3], [1.0, 0.5, 0.25, 0.125], ["mass"])
+        >>> series.states, series.n_samples
+        (('mass',), 4)
+        """
+        several = isinstance(time, (list, tuple)) and len(time) > 0 and np.ndim(time[0]) > 0
+        times: list[Any] = list(time) if several else [time]  # type: ignore[arg-type]
+        blocks: list[Any] = list(values) if several else [values]  # type: ignore[arg-type]
+        if len(times) != len(blocks):
+            raise InputError(
+                f"{len(times)} arrays of times, but {len(blocks)} of values: give one of each "
+                "for every trajectory"
+            )
+        if labels is None:
+            labels = [str(k + 1) for k in range(len(times))] if several else [""]
+        if len(labels) != len(times) or len(set(labels)) != len(labels):
+            raise InputError(f"give {len(times)} distinct labels, one a trajectory")
+        pairs = [float_arrays(t, v) for t, v in zip(times, blocks, strict=True)]
+        width = pairs[0][1].shape[1]
+        if any(v.shape[1] != width for _, v in pairs):
+            raise InputError("every trajectory needs the same number of states")
+        names = [f"x{k}" for k in range(width)] if states is None else list(states)
+        check_names([time_name, *names], width + 1)
+        trajectories = []
+        for (t, v), label in zip(pairs, labels, strict=True):
+            rows = [f"sample {k}" for k in range(len(t))]
+            for k, i in np.argwhere(np.isinf(v)):
+                raise InputError(
+                    f"{rows[k]}, state {names[i]!r}: infinite value; use nan if missing"
+                )
+            trajectories.append(_trajectory(t, v, label, rows, time_name))
+        _check_enough(trajectories, names)
+        given: Any = sigma if several and sigma is not None else [sigma] * len(times)
+        deviations = array_deviations(given, [v for _, v in pairs], labels, names)
+        known = _with_sigma(trajectories, names, deviations, noise)
+        return cls(tuple(names), known, time_name, dict(units or {}))
+
+    @classmethod
+    def from_frame(
+        cls, frame: pd.DataFrame, time: str | None = None, states: Sequence[str] | None = None,
+        group: str | Sequence[str] | None = None, *,
+        sigma: Mapping[str, str] | str | None = None, noise: Mapping[str, float] | None = None,
+    ) -> TimeSeries:  # fmt: skip
+        """A checked series from a pandas DataFrame, by the rules of `load_csv`.
+
+        Args:
+            frame: a column of times (numbers or dates) and columns of states; a named index
+                counts as a column in front. None, NaN, NA and NaT are missing values.
+            time: column of the times; by default the one called t or time, else the first.
+            states: columns of the states; by default all other columns of numbers.
+            group: column, or several, whose values tell the trajectories apart.
+            sigma: column of standard deviations by state, {"S": "S_sd"} or "S=S_sd,I=I_sd", in the
+                unit of the state; these columns are no states by default.
+            noise: standard deviation of all values of a state, by its name.
+
+        Raises:
+            InputError: the frame or a name is wrong; the message names the line (the header is
+                line 1, the first row line 2) and the column.
+
+        >>> frame = pd.DataFrame({"t": [0, 1, 2, 3], "mass": [1.0, 0.5, 0.25, 0.125]})
+        >>> TimeSeries.from_frame(frame).states
+        ('mass',)
+        """
+        table = frame_table(frame, "the frame")
+        return _series_of(table, "the frame", time, states, group, sigma, noise)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The series as one table: (group column,) time, states (, inputs, standard deviations);
+        one line a sample."""
+        group, deviations = group_column(self), sigma_columns(self)
+        labels = [trajectory.label for trajectory in self.trajectories]
+        if not all(labels) or len(set(labels)) < len(labels):
+            labels = [str(k + 1) for k in range(len(labels))]
+        blocks = []
+        for trajectory, label in zip(self.trajectories, labels, strict=True):
+            block = pd.DataFrame(trajectory.values, columns=list(self.states))
+            for k, name in enumerate(self.inputs):
+                if trajectory.inputs is not None and name != self.time_name:
+                    block[name] = trajectory.inputs.values[:, k]
+            for state, name in deviations.items():
+                block[name] = _sigma(trajectory)[:, self.states.index(state)]
+            block.insert(0, self.time_name, trajectory.time)
+            if group is not None:
+                block.insert(0, group, label)
+            blocks.append(block)
+        return pd.concat(blocks, ignore_index=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """Units in which every state and the sample interval are about 1.
+
+    x' = x / state,  t' = t / time.
+
+    Args:
+        state: one number a state [states], in its unit; negative for a mirrored one (`mirror`).
+        time: in the unit of the time.
+
+    >>> series = TimeSeries.from_arrays([0, 2, 4, 6], [3.0, 3.0, 3.0, 3.0])
+    >>> scale = Scale.of(series)
+    >>> scale.state.tolist(), scale.time
+    ([3.0], 2.0)
+    """
+
+    state: Array
+    time: float
+
+    @property
+    def size(self) -> Array:
+        """|state|, the unit of standard deviations [states]."""
+        return np.abs(self.state)
+
+    @classmethod
+    def of(cls, series: TimeSeries) -> Scale:
+        """Root mean square of the observed values of each state (1 if all are zero), and the
+        median sample interval."""
+        values = np.concatenate([t.values for t in series.trajectories])
+        # Divided by the largest first: squares of very large or small numbers leave the range.
+        largest = np.nanmax(np.abs(values), axis=0)
+        largest = np.where(largest > 0, largest, 1.0)
+        rms = largest * np.sqrt(np.nanmean((values / largest) ** 2, axis=0))
+        steps = np.concatenate([np.diff(t.time) for t in series.trajectories])
+        return cls(np.where(rms > 0, rms, 1.0), float(np.median(steps)))
+
+    def apply(self, series: TimeSeries) -> TimeSeries:
+        """The dimensionless series."""
+        trajectories = tuple(
+            Trajectory(t.time / self.time, t.values / self.state, t.label,
+                       None if t.sigma is None else t.sigma / self.size,
+                       t.inputs and t.inputs.scaled(self.state[series.driven], self.time))
+            for t in series.trajectories
+        )  # fmt: skip
+        return replace(series, trajectories=trajectories, units={})
+
+
+def load_csv(
+    path: str | os.PathLike[str], time: str | None = None, states: Sequence[str] | None = None,
+    group: str | Sequence[str] | None = None, *, sigma: Mapping[str, str] | str | None = None,
+    noise: Mapping[str, float] | None = None,
+) -> TimeSeries:  # fmt: skip
+    """Read a table of measurements: a header with column names, then one line a sample.
+
+    Args:
+        path: text in UTF-8, columns parted by comma, semicolon or tab (with the last two,
+            numbers may have a decimal comma), or by its ending the first sheet of a .xlsx or
+            .xls file, or a .parquet file. Empty cells, NA, NaN, null and none are missing values.
+        time: column of the times, numbers or ISO dates (2020-03-01, 2020-03-01 12:00), which
+            become days since the first; by default the one called t or time, else the first.
+        states: columns of the states; by default all other columns of numbers.
+        group: column, or several, whose values tell the trajectories apart.
+        sigma: column of standard deviations by state, {"S": "S_sd"} or "S=S_sd,I=I_sd", in the
+            unit of the state; these columns are no states by default.
+        noise: standard deviation of all values of a state, by its name.
+
+    Raises:
+        InputError: the file or a name is wrong, or a library that reads it is missing; the
+            message names the line (the header is line 1) and the column.
+
+    >>> load_csv("data/yeast_carlson_1913.csv").states
+    ('biomass',)
+    """
+    return _series_of(read_table(Path(path)), path, time, states, group, sigma, noise)
+
+
+def write_csv(series: TimeSeries, path: str | os.PathLike[str]) -> None:
+    """Write the series as a table that `load_csv` reads back to the same numbers.
+
+    Several trajectories get a column of labels in front (see `group_column`), known standard
+    deviations columns behind (see `sigma_columns`). `path` appears whole or not at all.
+
+    Raises:
+        OSError: the file cannot be written.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     write_csv(load_csv("data/yeast_carlson_1913.csv"), f"{folder}/copy.csv")
+    ...     print(load_csv(f"{folder}/copy.csv").n_samples)
+    19
+    """
+    write_whole(Path(path), csv_text(series.to_frame()).encode())
+
+
+def group_column(series: TimeSeries) -> str | None:
+    """The column of labels that `write_csv` and `to_frame` put in front, or None for none.
+
+    It is called "trajectory", with underscores appended if a state or the time has that name.
+    """
+    if len(series.trajectories) < 2:
+        return None
+    name = "trajectory"
+    while name in (*series.states, *series.inputs, series.time_name):
+        name += "_"
+    return name
+
+
+def sigma_columns(series: TimeSeries) -> dict[str, str]:
+    """The columns of standard deviations that `write_csv` and `to_frame` append, by state.
+
+    They are what `load_csv` takes as `sigma`. For S it is called "S_sd", with underscores appended
+    if another column has that name.
+
+    >>> sigma_columns(TimeSeries.from_arrays([0, 1, 2, 3], [1, 2, 3, 4], ["S"], noise={"S": 0.1}))
+    {'S': 'S_sd'}
+    """
+    known = np.any([np.isfinite(_sigma(t)).any(axis=0) for t in series.trajectories], axis=0)
+    taken = {*series.states, *series.inputs, series.time_name, group_column(series)}
+    columns: dict[str, str] = {}
+    for i in map(int, np.flatnonzero(known)):
+        name = f"{series.states[i]}_sd"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        columns[series.states[i]] = name
+    return columns
+
+
+def _series_of(
+    table: Table, source: object, time: str | None, states: Sequence[str] | None,
+    group: str | Sequence[str] | None, sigma: Mapping[str, str] | str | None,
+    noise: Mapping[str, float] | None,
+) -> TimeSeries:  # fmt: skip
+    """The series in a table; `source` names it in messages."""
+    if not table.lines:
+        raise InputError(f"{source} holds a header but no data; add one line a sample")
+    groups = table.chosen(group, "group column")
+    time_name = table.time_column(time, groups)
+    deviations = assigned(sigma, "column of standard deviations")
+    taken = {**dict.fromkeys(groups, "a group column"), time_name: "the time"}
+    for state, name in deviations.items():
+        name = deviations[state] = table.chosen([name], "column of standard deviations")[0]
+        if name in groups or name == time_name:
+            raise InputError(f"column {name!r} is {taken[name]}, so it cannot hold the standard "
+                             f"deviations of {state!r}")  # fmt: skip
+    taken |= {name: f"the standard deviation of {state!r}" for state, name in deviations.items()}
+    chosen, messages = table.state_columns(states, taken)
+    if not chosen:
+        raise InputError(f"{source}: no column of numbers besides the time {time_name!r}; "
+                         "expected at least one state")  # fmt: skip
+    times, since = table.times(time_name)
+    if since:
+        messages.append(f"Column {time_name!r} holds dates: time is counted in days since {since}.")
+    values = np.stack([table.numbers(name, "state") for name in chosen], axis=1)
+    errors = table.deviations(deviations, chosen, values)
+    hint = f", in days since {since}" if since else ""
+    if not groups:
+        hint += "; if the file holds several trajectories, name the column that tells them apart " \
+            "as group"  # fmt: skip
+    trajectories, sigma_of_runs = [], []
+    for label, rows in table.groups(groups).items():
+        lines = [f"line {table.lines[k]}" for k in rows]
+        trajectories.append(_trajectory(times[rows], values[rows], label, lines, time_name, hint))
+        sigma_of_runs.append(errors[rows])
+    _check_enough(trajectories, chosen)
+    for name, column in zip(chosen, values.T, strict=True):
+        if missing := int(np.isnan(column).sum()):
+            messages.append(f"Column {name!r} lacks {missing} of {len(column)} values.")
+    units = {time_name: "days"} if since else {}
+    known = _with_sigma(trajectories, chosen, sigma_of_runs, noise)
+    return TimeSeries(tuple(chosen), known, time_name, units, tuple(messages))
+
+
+def _sigma(trajectory: Trajectory) -> Array:
+    """Standard deviations [n, states], nan where unknown."""
+    known = trajectory.sigma
+    return np.full(trajectory.values.shape, np.nan) if known is None else known
+
+
+def _with_sigma(
+    trajectories: Sequence[Trajectory], names: Sequence[str], sigma: Sequence[Array],
+    noise: Mapping[str, float] | None,
+) -> tuple[Trajectory, ...]:  # fmt: skip
+    """Trajectories with their standard deviations, None where nothing is known of them."""
+    known = with_levels(sigma, [run.values for run in trajectories], names, noise)
+    return tuple(
+        replace(run, sigma=None if np.isnan(block).all() else block)
+        for run, block in zip(trajectories, known, strict=True)
+    )
+
+
+def _trajectory(
+    time: Array, values: Array, label: str, rows: Sequence[str], time_name: str, hint: str = ""
+) -> Trajectory:
+    """A trajectory whose times are finite and increase; `rows` names every sample."""
+    for k in map(int, np.flatnonzero(~np.isfinite(time))):
+        raise InputError(f"{rows[k]}: the time {time_name!r} is missing or infinite")
+    for k in map(int, np.flatnonzero(np.diff(time) <= 0)):
+        how = "repeats" if time[k + 1] == time[k] else "goes back:"
+        after = f"{time[k + 1]:.10g} after {time[k]:.10g} in {rows[k]}"
+        where = f" of trajectory {label!r}" if label else ""
+        raise InputError(f"{rows[k + 1]}{where}: the time {time_name!r} {how} {after}{hint}")
+    samples = int(np.isfinite(values).any(axis=1).sum())
+    if samples < 2:
+        name = f"trajectory {label!r}" if label else "the series"
+        raise InputError(f"{name} has {samples} sample{'s'[: samples != 1]} with a value; "
+                         "at least 2 are needed")  # fmt: skip
+    return Trajectory(time, values, label)
+
+
+def _check_enough(trajectories: Sequence[Trajectory], states: Sequence[str]) -> None:
+    for i, name in enumerate(states):
+        count = sum(int(np.isfinite(t.values[:, i]).sum()) for t in trajectories)
+        if count < LEAST_VALUES:
+            raise InputError(f"state {name!r} has {count} values in all; at least {LEAST_VALUES} "
+                             "are needed to fit it")  # fmt: skip

@@ -1,0 +1,1 @@
+"""`discover()`: the stages in their order."""

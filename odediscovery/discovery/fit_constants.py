@@ -1,0 +1,88 @@
+"""fit_constants(): measured series and equations of a known form in, their constants out.
+
+`discover` asks which law; this asks how large the constants of a given law are, and how sure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.discovery.conclude import conclude
+from odediscovery.errors import FitError, InputError
+from odediscovery.judge.criterion import judged
+from odediscovery.judge.identifiability import apart, undecided
+from odediscovery.laws.cost import Free, all_free
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.impose import agreed_with
+from odediscovery.problem.pose import informed
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.settings import Settings
+from odediscovery.stages.polish.polish import polish
+from odediscovery.stages.values import Polished
+
+# Fits in turn with estimates of the noise from what they leave, and most Jacobians of each.
+ROUNDS, MOST = 3, 50
+
+
+def fit_constants(
+    series: TimeSeries, form: Equations, settings: Settings | None = None, *,
+    exponents: bool = True,
+) -> Discovery:  # fmt: skip
+    """The most likely constants of equations whose form is given, with standard errors.
+
+        min over constants c and starts x_0   sum (x(t; c, x_0) - data)^2 / sigma^2
+
+    on whole trajectories; sigma of every state from what the fit itself leaves.
+
+    Args:
+        series: what was measured.
+        form: sums of products of powers of the same states; the fit starts from their constants.
+            What is not in them stays out.
+        settings: of these only what is known counts (`known`, `conserve`, `bounds`, ...), which
+            is not fitted.
+        exponents: whether exponents are fitted too; those of states that change sign are whole
+            numbers and stay.
+
+    Raises:
+        InputError: the form has other states, or is no sum of products of powers.
+        FitError: it cannot be integrated through the data from these constants.
+
+    >>> t = np.linspace(0.0, 2.0, 20)
+    >>> series = TimeSeries.from_arrays(t, 4.0 * np.exp(-0.5 * t), ["x"])
+    >>> bool(fit_constants(series, Equations.parse(["x"], {"x": "-x**1.2"})).mse < 1e-12)
+    True
+    """
+    settings = (settings or Settings()).checked()
+    if tuple(form.states) != tuple(series.states) or form.power_sum is None:
+        raise InputError(
+            f"expected equations of {', '.join(series.states)} that are sums of products of "
+            f"powers, got {form.texts()}; write one for each state"
+        )
+    series, p, known = informed(series, settings)
+    monitor = Monitor()
+    law = form.power_sum.rescaled(p.scale.state, p.scale.time)
+    a, w, b, v = all_free(law)
+    law, free = agreed_with(p, law, (a, w & p.nonnegative & exponents, b, v))
+    law, free = apart(p, law, free, fit=True) if exponents else (law, free)
+    sigma, initial = np.maximum(p.noise, p.floor), p.initial
+
+    def refit(law: PowerSum, free: Free) -> Polished:
+        return polish(law, p.data, initial, sigma, floor=p.floor, nonnegative=p.nonnegative,
+                      free=free, most=MOST, shape=p.shape)  # fmt: skip
+
+    for _ in range(ROUNDS):
+        found = refit(law, free)
+        if not found.finite:
+            raise FitError("equations of this form could not be integrated through the data from "
+                           "these constants; start from nearer ones")  # fmt: skip
+        law, initial = found.law, found.initial
+        sigma = np.maximum(np.sqrt(found.squares / found.counts.clip(1)), p.floor)
+    row = judged(found, np.maximum(p.noise, p.floor), 0)
+    result = conclude(p, [row], 0, series, settings, monitor)
+    wide = undecided(p, found, refit) if exponents else []
+    return dataclasses.replace(result, messages=(*result.messages, *wide, *known.sentences()))

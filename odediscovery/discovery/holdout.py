@@ -1,0 +1,193 @@
+"""The last share of the measured time kept from the fit, and the equations continued over it.
+
+    R2 = 1 - sum (x - x_sim)^2 / sum (x - mean x)^2
+
+over all held-out values of all states and trajectories, in the units of the data, each state
+about its own mean over the held-out samples (variance weighted, like the R2 of the fit). x_sim
+starts at the fitted start values, at the first time of the trajectory, and goes through the
+whole time: what the equations lose on the way is lost here too. Below 0 the mean of the held-out
+values, which nobody knew before, would have been nearer: easily so where they hardly change. So
+
+    off = sqrt(mean (x - x_sim)^2 / variance of the fitted values),    states summed up
+
+is told too, beside that of the last fitted values, if they stayed. Equations that are farther off
+than these, and clearly off, do not hold at later times and are refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from odediscovery.data.series import LEAST_VALUES, TimeSeries
+from odediscovery.errors import InputError
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.arrays import Array
+
+# Fewer samples than this have no variance.
+LEAST_HELD = 2
+# Error, as a share of the spread of the fitted values, from which on equations may be refused.
+CLEARLY_OFF = 0.05
+
+
+def split(series: TimeSeries, share: float) -> tuple[TimeSeries, TimeSeries | None]:
+    """The series until the last `share` of each trajectory's time, and what is left of it.
+
+        earlier: t <= t_first + (1 - share) (t_last - t_first),    later: the rest
+
+    Args:
+        share: at least 0, below 1; 0 keeps nothing back.
+
+    Returns:
+        The earlier samples, and the later ones: as many trajectories, which may be empty; None
+        for a share of 0.
+
+    Raises:
+        InputError: too few samples on one of the sides.
+
+    >>> series = TimeSeries.from_arrays(np.arange(10.0), np.arange(10.0))
+    >>> earlier, later = split(series, 0.2)
+    >>> earlier.trajectories[0].time[-1], later.trajectories[0].time
+    (np.float64(7.0), array([8., 9.]))
+    """
+    if share == 0.0:
+        return series, None
+    before, after = [], []
+    for run in series.trajectories:
+        last = run.time[-1] - share * (run.time[-1] - run.time[0])
+        # A time on the edge may be off by its last digit.
+        count = int(np.sum(run.time <= last + 1e-9 * (run.time[-1] - run.time[0])))
+        before.append(run.part(slice(count)))
+        after.append(run.part(slice(count, None)))
+    earlier = dataclasses.replace(series, trajectories=tuple(before))
+    later = dataclasses.replace(series, trajectories=tuple(after))
+    _check(earlier, later, share)
+    return earlier, later
+
+
+def _check(earlier: TimeSeries, later: TimeSeries, share: float) -> None:
+    kept, held = (np.sum([np.isfinite(t.values).sum(axis=0) for t in part.trajectories], axis=0)
+                  for part in (earlier, later))  # fmt: skip
+    for state, left, back in zip(earlier.states, kept, held, strict=True):
+        if left < LEAST_VALUES:
+            raise InputError(f"--holdout {share:g} leaves {left} values of {state!r} to fit, at "
+                             f"least {LEAST_VALUES} are needed; keep less back")  # fmt: skip
+        if back < LEAST_HELD:
+            raise InputError(f"--holdout {share:g} keeps {back} values of {state!r} back, at least "
+                             f"{LEAST_HELD} are needed; keep more back")  # fmt: skip
+    for run in earlier.trajectories:
+        samples = int(np.isfinite(run.values).any(axis=1).sum())
+        if samples < 2:
+            name = f"trajectory {run.label!r}" if run.label else "the series"
+            raise InputError(f"--holdout {share:g} leaves {samples} samples of {name} to fit, at "
+                             "least 2 are needed; keep less back")  # fmt: skip
+
+
+def r2_of(later: TimeSeries, continued: Sequence[Array]) -> tuple[float, Array]:
+    """R2 of what continues a series, over all states and of each alone [states].
+
+    Args:
+        later: held-out samples.
+        continued: states at their times, [samples, states] a trajectory.
+
+    Returns:
+        -inf where `continued` is not finite; nan where nothing varies.
+
+    >>> later = TimeSeries.from_arrays([0, 1, 2, 3], [1.0, 2.0, 3.0, 4.0])
+    >>> r2_of(later, [np.array([[1.0], [2.0], [3.0], [3.0]])])[0]
+    0.8
+    """
+    values = np.concatenate([t.values for t in later.trajectories])
+    errors = np.where(np.isfinite(values), np.concatenate(continued) - values, 0.0)
+    left = np.where(np.isfinite(errors).all(axis=0), np.nansum(errors**2, axis=0), np.inf)
+    spread = np.nansum((values - np.nanmean(values, axis=0)) ** 2, axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = np.where(spread > 0, 1.0 - left / spread, np.nan)
+        whole = 1.0 - left.sum() / spread.sum() if spread.sum() > 0 else np.nan
+    return float(whole), each
+
+
+def continuations(found: Discovery, later: TimeSeries) -> list[Array]:
+    """The equations at held-out times, from the fitted starts, [samples, states] a trajectory.
+
+    Args:
+        later: states that were measured; the equations may have more.
+
+    Returns:
+        nan from where a solution blows up.
+    """
+    places = [found.equations.states.index(state) for state in later.states]
+    ends = []
+    for run, rest, start in zip(found.series.trajectories, later.trajectories,
+                                found.initial_values, strict=True):  # fmt: skip
+        times = np.concatenate([run.time[:1], rest.time])
+        acting = run.inputs
+        if acting is not None and rest.inputs is not None:
+            acting = acting.joined(rest.inputs)
+        ends.append(found.equations.simulate(start, times, inputs=acting)[1:, places]
+                    if len(rest.time) else np.empty((0, len(places))))  # fmt: skip
+    return ends
+
+
+def off_by(earlier: TimeSeries, later: TimeSeries, ends: Sequence[Array]) -> float:
+    """Root of the mean squared error over held-out samples, over the spread of the fitted ones.
+
+    Args:
+        ends: states at the held-out times, [samples, states] a trajectory.
+    """
+    before, after = (np.concatenate([t.values for t in part.trajectories])
+                     for part in (earlier, later))  # fmt: skip
+    with np.errstate(divide="ignore", invalid="ignore"):
+        squares = np.nanmean(np.square(np.concatenate(ends) - after), axis=0)
+        return float(np.sqrt(squares.sum() / np.nanvar(before, axis=0).sum()))
+
+
+def staying(earlier: TimeSeries, later: TimeSeries) -> list[Array]:
+    """The last fitted value of each state at all held-out times, as if nothing changed any more."""
+    ends = []
+    for run, rest in zip(earlier.trajectories, later.trajectories, strict=True):
+        last = [column[np.isfinite(column)][-1:] for column in run.values.T]
+        values = [float(value[0]) if len(value) else np.nan for value in last]
+        ends.append(np.tile(values, (len(rest.time), 1)))
+    return ends
+
+
+def continued(found: Discovery, earlier: TimeSeries, later: TimeSeries) -> Discovery:
+    """The result with its R2 on held-out samples, a sentence about it, and the verdict.
+
+    Args:
+        found: fitted to `earlier`.
+        later: the held-out samples.
+    """
+    ends = continuations(found, later)
+    whole, each = r2_of(later, ends)
+    count = sum(len(run.time) for run in later.trajectories)
+    text = f"{count} samples were kept back: the equations "
+    if not all(np.isfinite(x).all() for x in ends):
+        text += "cannot be continued over them"
+        return dataclasses.replace(found, outcome=_refused(found),
+                                   messages=(*found.messages, text))  # fmt: skip
+    told = ", ".join(f"{state} {_number(r2)}" for state, r2 in zip(later.states, each, strict=True))
+    off, still = off_by(earlier, later, ends), off_by(earlier, later, staying(earlier, later))
+    text += f"continued over them have R2 = {_number(whole)}"
+    text += f" ({told})" * (len(each) > 1)
+    text += f"; they are off by {off:.2g} of the spread of the fitted ones, the last values by "
+    text += f"{still:.2g} if they stayed"
+    outcome = found.outcome
+    if off > max(still, CLEARLY_OFF):
+        outcome = _refused(found)
+        text += ": no law of later times"
+    return dataclasses.replace(found, r2_heldout=whole if np.isfinite(whole) else None,
+                               outcome=outcome, messages=(*found.messages, text))  # fmt: skip
+
+
+def _refused(found: Discovery) -> str:
+    return "poor-fit" if found.outcome == "converged" else found.outcome
+
+
+def _number(r2: float) -> str:
+    if np.isfinite(r2):
+        return f"{r2:.3f}" if abs(r2) < 100.0 else f"{r2:.3g}"
+    return "unknown" if np.isnan(r2) else "none"

@@ -1,0 +1,43 @@
+"""A fit goes on from an earlier result: on the same data, beside the laws found before."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from odediscovery.discovery.discover import discover
+from odediscovery.errors import InputError
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.monitor import Monitor
+
+
+def resume(found: Discovery, monitor: Monitor | None = None, **changed: Any) -> Discovery:
+    """The fit continued: other random members, and all equations of the front among the laws.
+
+    The equations can only become better by the judge's criterion, or stay as they are.
+
+    Args:
+        found: a result of the default recipe, from `discover` or `Discovery.load`.
+        monitor: as in `discover`.
+        changed: settings other than before; None for those that stay. By default the seed is the
+            next one, so that new members are drawn, and the time is not limited.
+
+    Raises:
+        InputError: a result that cannot be continued, or as in `discover`.
+        FitError: as in `discover`.
+    """
+    before = found.settings
+    if before.published:
+        raise InputError(f"a fit by the recipe {before.recipe!r} cannot be resumed: what it trains "
+                         "is the end of it; fit the data again with another seed")  # fmt: skip
+    if before.holdout:
+        raise InputError("a fit with --holdout cannot be resumed: the folder holds no samples that "
+                         "were kept back; fit the data again")  # fmt: skip
+    given = {name: value for name, value in changed.items() if value is not None}
+    given = {"seed": before.seed + 1, "max_seconds": None, **given}
+    settings = dataclasses.replace(before, **given).checked()
+    # Unmeasured states are columns of the kept series already.
+    asked = dataclasses.replace(settings, hidden_states=())
+    laws = [row.equations.law for row in found.front]
+    again = discover(found.series, asked, monitor, before=[law for law in laws if law is not None])
+    return dataclasses.replace(again, settings=settings)

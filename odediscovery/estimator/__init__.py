@@ -1,0 +1,5 @@
+"""The face for scikit-learn."""
+
+from odediscovery.estimator.estimator import ODEDiscovery
+
+__all__ = ["ODEDiscovery"]

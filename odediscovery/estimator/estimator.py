@@ -1,0 +1,318 @@
+"""Equations from data behind scikit-learn's interface, for grid search, cross-validation, joblib.
+
+An `ODEDiscovery` keeps its parameters as they were given and checks them in `fit`, which makes
+the `TimeSeries` that `discover` asks for. Pickled, it carries the files of `Discovery.save`,
+which `Discovery.load` reads.
+
+Source: scikit-learn, "Developing scikit-learn estimators"; methods are called as in pysindy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.discovery.discover import discover
+from odediscovery.errors import InputError
+from odediscovery.estimator.blocks import columns_of, is_frame, is_list, numbers, paired, read_run
+from odediscovery.result.discovery import Discovery
+from odediscovery.settings import RECIPES, Settings
+
+Array = NDArray[np.float64]
+
+# Score of a solution that blows up; no score is lower. Finite, because with -inf or nan a grid
+# search cannot rank means over folds; so low that one such fold decides against a candidate.
+LOWEST_SCORE = -1e6
+
+# An estimator knows as many states as X has columns, and scikit-learn keeps samples back itself.
+_DEFAULTS = {f.name: f.default for f in dataclasses.fields(Settings)
+             if f.name not in ("hidden_states", "holdout")}  # fmt: skip
+
+
+class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
+    """dx/dt = f(x) found from samples of x(t), as a scikit-learn estimator.
+
+    Nothing is checked before `fit`; the other methods raise scikit-learn's NotFittedError before
+    it. A parameter that equals its default takes the value of the recipe.
+
+    Args:
+        states: names of the states; of a DataFrame the columns to use. Default: the column
+            names, or x0, x1, ...
+        recipe: as all that follow an option of `Settings`, with the same default.
+        seed: see `Settings`.
+        members: see `Settings`.
+        hidden: see `Settings`.
+        max_seconds: see `Settings`.
+        threads: see `Settings`.
+        device: see `Settings`.
+        unit: see `Settings`.
+        grow: see `Settings`.
+        l1: see `Settings`.
+        adam_steps: see `Settings`.
+        learning_rate: see `Settings`.
+        lbfgs_steps: see `Settings`.
+        prune_long: see `Settings`.
+        known: see `Settings`.
+        conserve: see `Settings`.
+        forbid: see `Settings`.
+        bounds: see `Settings`.
+        integer_exponents: see `Settings`.
+
+    Attributes:
+        discovery_: the `Discovery`, with the Pareto front, messages and outcome.
+        equations_: its `Equations`.
+        feature_names_in_: names of the states [states].
+        n_features_in_: number of states.
+        interval_: sample interval, which `score` takes too; None if `fit` was given times.
+
+    Source: scikit-learn's estimator API.
+
+    >>> import numpy as np
+    >>> t = np.linspace(0, 5, 30)
+    >>> model = ODEDiscovery(states=["mass"], members=0).fit(3 * np.exp(-0.5 * t)[:, None], t=t)
+    >>> model.predict([[2.0]]).round(4).tolist()
+    [[-1.0]]
+    """
+
+    def __init__(
+        self, *, states: Sequence[str] | None = None, recipe: str = "default", seed: int = 0,
+        members: int = 16, hidden: int = 8, max_seconds: float | None = None,
+        threads: int | None = None, device: str = "cpu", unit: str = "RealNPU", grow: bool = True,
+        l1: float = 0.01, adam_steps: int = 1200, learning_rate: float = 0.015,
+        lbfgs_steps: int = 40, prune_long: bool = True, known: Sequence[str] = (),
+        conserve: Sequence[str] = (), forbid: Sequence[str] = (), bounds: str | None = None,
+        integer_exponents: bool = False,
+    ) -> None:  # fmt: skip
+        self.states, self.recipe, self.seed, self.members = states, recipe, seed, members
+        self.hidden, self.max_seconds, self.threads = hidden, max_seconds, threads
+        self.device, self.unit = device, unit
+        self.grow, self.l1, self.adam_steps = grow, l1, adam_steps
+        self.learning_rate, self.lbfgs_steps = learning_rate, lbfgs_steps
+        self.prune_long, self.known = prune_long, known
+        self.conserve, self.forbid = conserve, forbid
+        self.bounds, self.integer_exponents = bounds, integer_exponents
+
+    def fit(self, X: Any, y: object = None, t: Any = None, sigma: Any = None) -> ODEDiscovery:
+        """The equations dx/dt = f(x) behind X; sets the attributes that end in "_", returns self.
+
+        Args:
+            X: values of the states, nan where missing: [samples, states], a DataFrame (a column
+                called t or time holds the times), or a list of such trajectories.
+            y: ignored; scikit-learn passes it.
+            t: times of the samples [samples], increasing, or the interval between samples;
+                for a list of trajectories one interval for all or a list with one entry each.
+                None: the DataFrame's column of times, otherwise samples one apart.
+            sigma: standard deviations of the values, shaped like X (a list for a list; columns in
+                the order of the states), nan for a state without; None: they are estimated.
+
+        Raises:
+            InputError: a parameter is out of range, or X or t is not as said above.
+            FitError: no law could be integrated through the data.
+
+        >>> X = 3 * np.exp(-0.05 * np.arange(30))[:, None]
+        >>> ODEDiscovery(states=["mass"], members=0).fit(X, t=0.1).equations_.states
+        ('mass',)
+        """
+        settings, names = self._settings(), self.states
+        if names is not None:
+            if isinstance(names, str) or not np.iterable(names):
+                raise InputError(f"states: expected a list of names, got {names!r}; give a list")
+            names = list(names)
+        blocks, given = paired(X, t)
+        if is_frame(blocks[0]):
+            names, _ = columns_of(blocks[0], names)
+        runs = [read_run(b, at, names, 1.0) for b, at in zip(blocks, given, strict=True)]
+        times: list[Any] = [run.time for run in runs]
+        values: list[Any] = [run.values for run in runs]
+        if not is_list(X):
+            times, values = times[0], values[0]
+        column = next((run.column for run in runs if run.column), None)
+        series = TimeSeries.from_arrays(times, values, names, time_name=column or "t", sigma=sigma)
+        self._keep(discover(series, settings))
+        self.interval_ = None
+        if not isinstance(t, list | tuple) and np.ndim(t) == 0 and column is None:
+            self.interval_ = 1.0 if t is None else float(t)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """dx/dt = f(x) at given states, [samples, states], in units of the state per time; nan or
+        infinite where f is not defined.
+
+        Args:
+            X: states [samples, states]; of a DataFrame the columns are taken by name.
+
+        Raises:
+            InputError: X is not as said above.
+
+        >>> model = ODEDiscovery(members=0).fit(np.exp(-0.1 * np.arange(30))[:, None])
+        >>> model.predict([[1.0], [2.0]]).round(4).tolist()
+        [[-0.1], [-0.2]]
+        """
+        check_is_fitted(self)
+        run = read_run(X, None, list(self.feature_names_in_), 1.0)
+        return self.equations_.rates(self._checked(run.values))
+
+    def simulate(self, u0: ArrayLike, t: ArrayLike) -> Array:
+        """x(t) with x(t_0) = u0 and dx/dt = f(x), [times, states]; nan from a blow-up on.
+
+        Args:
+            u0: the states at the first time [states], in the data's units.
+            t: increasing times [times], in the data's unit.
+
+        Raises:
+            InputError: u0 or t is not as said above.
+
+        >>> model = ODEDiscovery(members=0).fit(np.exp(-0.1 * np.arange(30))[:, None])
+        >>> model.simulate([2.0], [0.0, 10.0]).round(4).tolist()
+        [[2.0], [0.7358]]
+        """
+        check_is_fitted(self)
+        start = numbers(u0, "u0")
+        if start.shape != (self.n_features_in_,) or not np.isfinite(start).all():
+            raise InputError(f"u0: expected {self.n_features_in_} finite numbers, one a state, "
+                             f"got {start.tolist()}; give these")  # fmt: skip
+        return self.discovery_.simulate(start, numbers(t, "t"))
+
+    def score(self, X: Any, y: object = None, t: Any = None) -> float:
+        """R2 = 1 - sum |x - x_sim|^2 / sum |x - mean x|^2 of X simulated from its first sample.
+
+        `sklearn.metrics.r2_score`, variance weighted, over all samples of all trajectories but
+        missing values; a trajectory starts at its first sample in which no state is missing. A
+        solution that blows up scores -1e6, and none scores less: a finite number, so that a grid
+        search can rank means over folds.
+
+        Args:
+            X: one trajectory or a list of them, as in `fit`.
+            y: ignored; scikit-learn passes it.
+            t: as in `fit`. None: the DataFrame's column of times, otherwise the interval that
+                `fit` used.
+
+        Raises:
+            InputError: X or t is not as said above, or arrays come without times after a fit with
+                times (in a grid search give DataFrames with a column t, or route t by
+                `set_fit_request` and `set_score_request`).
+
+        >>> X = np.exp(-0.1 * np.arange(30))[:, None]
+        >>> round(ODEDiscovery(members=0).fit(X).score(3 * X), 6)
+        1.0
+        """
+        check_is_fitted(self)
+        observed, simulated = [], []
+        for block, at in zip(*paired(X, t), strict=True):
+            run = read_run(block, at, list(self.feature_names_in_), self.interval_)
+            complete = np.flatnonzero(np.isfinite(self._checked(run.values)).all(axis=1))
+            if not complete.size:
+                raise InputError("X: expected a sample with all states to start from, every one "
+                                 "lacks a value; fill some in")  # fmt: skip
+            first = complete[0]
+            observed.append(run.values[first:])
+            simulated.append(self.discovery_.simulate(run.values[first], run.time[first:]))
+        return _r2(np.concatenate(observed), np.concatenate(simulated))
+
+    def equations(self, digits: int = 4) -> list[str]:
+        """x' = f(x) as text, one line a state, standard errors in parentheses.
+
+        Args:
+            digits: significant digits of a constant whose error is unknown.
+
+        >>> model = ODEDiscovery(members=0).fit(np.exp(-0.1 * np.arange(30))[:, None])
+        >>> len(model.equations())
+        1
+        """
+        check_is_fitted(self)
+        return self.equations_.pretty(digits).splitlines()
+
+    def print(self, digits: int = 4) -> None:
+        """x' = f(x), printed: the lines of `equations` with as many `digits`.
+
+        >>> ODEDiscovery(members=0).fit(np.exp(-0.1 * np.arange(30))[:, None]).print()
+        ... # doctest: +ELLIPSIS
+        x0' = -0...*x0
+        """
+        print("\n".join(self.equations(digits)))
+
+    def latex(self) -> str:
+        """x' = f(x) as a LaTeX `align` environment.
+
+        >>> ODEDiscovery(members=0).fit(np.exp(-0.1 * np.arange(30))[:, None]).latex()[1:13]
+        'begin{align}'
+        """
+        check_is_fitted(self)
+        return self.discovery_.latex()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if state.pop("equations_", None) is not None:
+            with tempfile.TemporaryDirectory() as folder:
+                state["discovery_"].save(folder)
+                files = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+            state["discovery_"] = files
+        return state
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        super().__setstate__({name: v for name, v in state.items() if name != "discovery_"})
+        if "discovery_" in state:
+            with tempfile.TemporaryDirectory() as folder:
+                for name, content in state["discovery_"].items():
+                    (Path(folder) / Path(name).name).write_bytes(content)
+                self._keep(Discovery.load(folder))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _keep(self, found: Discovery) -> None:
+        self.discovery_ = found
+        self.equations_ = found.equations
+        self.feature_names_in_ = np.array(found.equations.states, dtype=object)
+        self.n_features_in_ = len(found.equations.states)
+
+    def _settings(self) -> Settings:
+        """The parameters, also numpy's scalars of a grid, as settings; messages name them so."""
+        given = {name: getattr(self, name) for name in _DEFAULTS}
+        try:
+            plain = {n: v.item() if isinstance(v, np.generic) else v for n, v in given.items()}
+            plain |= {n: tuple(plain[n]) for n in ("known", "conserve", "forbid")}
+            changed = {n: v for n, v in plain.items() if v != _DEFAULTS[n]}
+            recipe = RECIPES.get(plain["recipe"], {})
+            return Settings(**{**recipe, **changed}).checked()
+        except InputError as error:
+            text = re.sub(r"--([a-z][a-z0-9-]*)", lambda m: m[1].replace("-", "_"), str(error))
+            raise InputError(text) from None
+        except (TypeError, ValueError) as error:
+            raise InputError("expected parameters of the types that Settings documents, got one "
+                             f"that is not ({error}); mend it") from None  # fmt: skip
+
+    def _checked(self, values: Array) -> Array:
+        if values.shape[1] != self.n_features_in_:
+            raise InputError(f"X has {values.shape[1]} features, but ODEDiscovery is expecting "
+                             f"{self.n_features_in_} features as input; give those")  # fmt: skip
+        return values
+
+
+def _r2(observed: Array, simulated: Array) -> float:
+    """Variance-weighted R2 over all values that were observed; see `ODEDiscovery.score`."""
+    if len(observed) < 2:
+        raise InputError(f"X: expected at least 2 samples to score, got {len(observed)}")
+    if not np.isfinite(simulated).all():
+        return LOWEST_SCORE
+    # A missing value that is the mean, and simulated so, adds nothing to either sum.
+    missing, mean = np.isnan(observed), np.nanmean(observed, axis=0)
+    truth, law = np.where(missing, mean, observed), np.where(missing, mean, simulated)
+    size = np.abs(truth).max() or 1.0  # without it squares leave the range of floats
+    with np.errstate(over="ignore"):
+        law = np.clip(law / size, -1e99, 1e99)
+    r2 = r2_score(truth / size, law, multioutput="variance_weighted")
+    return max(float(r2), LOWEST_SCORE)

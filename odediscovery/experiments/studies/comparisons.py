@@ -1,0 +1,217 @@
+"""Comparisons learned on integers from -10 to 9, asked about integers up to 1e13.
+
+    y = 1 if x1 R x2 else 0,    R one of  >  <  >=  <=  =  !=
+
+A Neural Status Register (`units/nsr.py`) against a dense net 2 -> 16 -> 16 -> 1 with tanh and a
+sigmoid at the end, both trained on mean squared error with Adam. Half of the test pairs are
+equal; of the others half are neighbours (x2 = x1 + 1 or x1 - 1) and half are drawn at random, all
+uniform on the integers of magnitude up to 1e2 ... 1e13 (exact in double precision).
+
+Source: Faber and Wattenhofer, Neural Status Registers (2020), "Learning comparisons on data from
+[-10; 9]". How its pairs are drawn is not printed; a third of our training pairs for the
+inequalities and half for = and != are equal, a sixth and a quarter are neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import sympy
+import torch
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, find, markdown, number
+from odediscovery.experiments.regression import Training, layers, parameters_of, train
+from odediscovery.plots.figures import COLOURS, STYLE, empty_figure
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.units import NSR, Dense
+
+MODELS = ("NSR", "MLP")
+TASKS = (">", "<", ">=", "<=", "=", "!=")
+SIGNS = {">=": "≥", "<=": "≤", "!=": "≠"}
+POWERS = tuple(range(2, 14))
+RANGES = ("train", *(f"1e{power}" for power in POWERS))
+# Accuracies on the training range and at 1e2 ... 1e13; all end in a plateau.
+PUBLISHED: dict[tuple[str, str], tuple[float, ...]] = {
+    ("MLP", ">"): (1.0, 1.0, 0.96, 0.71, 0.49, *[0.48] * 8),
+    ("MLP", "<"): (1.0, 1.0, 0.93, 0.7, 0.49, *[0.48] * 8),
+    ("MLP", ">="): (1.0, 1.0, 0.94, 0.71, 0.49, *[0.48] * 8),
+    ("MLP", "<="): (1.0, 1.0, 0.94, 0.68, 0.49, *[0.48] * 8),
+    ("MLP", "="): (0.95, *[0.5] * 12),
+    ("MLP", "!="): (0.95, *[0.5] * 12),
+    **{("NSR", task): (1.0,) * 13 for task in TASKS[:4]},
+    ("NSR", "="): (0.99, *[0.93] * 12),
+    ("NSR", "!="): (0.99, *[0.92] * 12),
+}
+LOW, HIGH = -10, 9
+RUNS, STEPS, BATCH, TEST = 10, 5000, 128, 4000
+QUICK_RUNS, QUICK_STEPS = 2, 120
+# One setting for all six tasks.
+SCALE, REDUNDANCY, RATE = 3.0, 8, 0.05
+MLP_WIDTH, MLP_RATE = 16, 0.005
+
+
+class Comparisons(Experiment):
+    """Two models, six comparisons, 10 runs each."""
+
+    name = "comparisons"
+    title = "Comparisons (Neural Status Registers): accuracy far outside the training range"
+
+    def batches(self, plan: Plan) -> list[dict[str, str]]:
+        return [{"model": model, "task": task} for model in MODELS for task in TASKS]
+
+    def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
+        model, task = batch["model"], batch["task"]
+        runs, steps = (RUNS, STEPS) if plan.full else (QUICK_RUNS, QUICK_STEPS)
+        source = plan.generator(batch)
+        network = _network(model, runs, source)
+        equal = 1 / 2 if task in ("=", "!=") else 1 / 3
+
+        def draw() -> tuple[Tensor, Tensor]:
+            x = pairs((runs, BATCH), LOW, HIGH, equal, source)
+            return x, truth(task, x)
+
+        training = Training(steps, RATE if model == "NSR" else MLP_RATE)
+        train(network, draw, training, monitor, name=f"{model} {task}", device=plan.device)
+        return _rows(network, task, training, plan.generator(batch, "test")), {}
+
+    def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
+        rows = []
+        for r in ran:
+            model, task = r.batch["model"], r.batch["task"]
+            published = PUBLISHED[model, task]
+            ours = {name: r.column(f"accuracy {name}") for name in RANGES}
+            far = ours["1e13"]
+            said = {str(row["relation"]) for row in r.rows} - {""}
+            rows.append((
+                f"{model} {SIGNS.get(task, task)}",
+                f"{number(published[0], 3)} / {number(float(ours['train'].mean()), 3)}",
+                f"{number(published[3], 3)} / {number(float(ours['1e4'].mean()), 3)}",
+                f"{number(published[-1], 3)} / {number(float(far.mean()), 3)}",
+                f"{number(float(far.min()), 3)}", f"{int((far == 1.0).sum())} of {len(far)}",
+                "; ".join(sorted(said)) or "-",
+                "-" if model == "MLP" else
+                "yes" if round(float(far.mean()), 2) >= published[-1] else "no",
+            ))  # fmt: skip
+        return markdown(
+            ("model and task", "training range, published / ours (mean)", "1e4", "1e13",
+             "1e13, our worst run", "perfect at 1e13", "read off",
+             "at 1e13 as published or better"), rows,
+        )  # fmt: skip
+
+    def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
+        """Accuracy over magnitude, one panel a task: mean and range of the runs."""
+        with rc_context(STYLE):
+            figure = empty_figure(10.5, 6.2)
+            axes = figure.subplots(2, 3, sharex=True, sharey=True)
+            for axis, task in zip(axes.flat, TASKS, strict=True):
+                axis.set_title(f"x1 {SIGNS.get(task, task)} x2")
+                for model, colour in zip(MODELS, COLOURS, strict=False):
+                    _draw_model(axis, find(ran, model=model, task=task), model, task, colour)
+            axes[0, 0].set_ylim(0.2, 1.05)
+            odd = range(1, 14, 2)
+            axes[0, 0].set_xticks(odd, ["train", *(f"1e{power}" for power in odd[1:])])
+            for axis in axes[1]:
+                axis.set_xlabel("largest magnitude of the integers")
+            for axis in axes[:, 0]:
+                axis.set_ylabel("accuracy")
+            handles, labels = axes[0, 0].get_legend_handles_labels()
+            figure.legend(handles, labels, loc="outside lower left", ncols=4)
+        return figure
+
+
+def pairs(
+    shape: tuple[int, ...], low: int, high: int, equal: float, source: torch.Generator
+) -> Tensor:
+    """Pairs of integers from low to high, [*shape, 2].
+
+    Of the pairs a part `equal` is equal; of the rest half are neighbours, the others drawn
+    independently until they differ (a shift by a random non-zero amount, wrapped around).
+    """
+    first = torch.randint(low, high + 1, shape, generator=source)
+    kind = torch.rand(shape, generator=source)
+    up = 2 * torch.randint(0, 2, shape, generator=source) - 1
+    # A neighbour outside the range lies on the other side.
+    up = torch.where((first + up < low) | (first + up > high), -up, up)
+    width = high - low + 1
+    shift = torch.randint(1, width, shape, generator=source)
+    elsewhere = (first - low + shift) % width + low
+    second = torch.where(kind < equal, first, elsewhere)
+    near = (kind >= equal) & (kind < equal + (1.0 - equal) / 2)
+    second = torch.where(near, first + up, second)
+    return torch.stack([first, second], dim=-1).to(torch.float64)
+
+
+def truth(task: str, x: Tensor) -> Tensor:
+    """1 where the comparison of the two columns holds, else 0, [..., 1]."""
+    a, b = x[..., :1], x[..., 1:]
+    holds = {">": a > b, "<": a < b, ">=": a >= b, "<=": a <= b, "=": a == b, "!=": a != b}
+    return holds[task].to(x.dtype)
+
+
+def _network(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
+    base: dict[str, Any] = {"members": runs, "generator": source}
+    if model == "NSR":
+        return nn.Sequential(NSR(2, 1, scale=SCALE, redundancy=REDUNDANCY, **base))
+    return nn.Sequential(
+        Dense(2, MLP_WIDTH, activation="tanh", **base),
+        Dense(MLP_WIDTH, MLP_WIDTH, activation="tanh", **base),
+        Dense(MLP_WIDTH, 1, activation="sigmoid", **base),
+    )
+
+
+def _rows(
+    network: nn.Sequential, task: str, training: Training, source: torch.Generator
+) -> list[Row]:
+    found: dict[str, Tensor] = {}
+    limits = [(LOW, HIGH), *((-(10**power), 10**power) for power in POWERS)]
+    for name, (low, high) in zip(RANGES, limits, strict=True):
+        x = pairs((1, TEST), low, high, 1 / 2, source)
+        with torch.no_grad():
+            right = (network(x) > 0.5) == (truth(task, x) > 0.5)
+        found[name] = right.to(torch.float64).mean(dim=(-1, -2))
+    how: Row = {"steps": training.steps, "rate": training.rate, "method": training.method,
+                "batch": BATCH}  # fmt: skip
+    if isinstance(layers(network)[0], NSR):
+        how |= {"scale": SCALE, "redundancy": REDUNDANCY}
+    return [
+        {**{f"accuracy {name}": float(values[k]) for name, values in found.items()},
+         "relation": relation, **how}
+        for k, relation in enumerate(_relations(network))
+    ]  # fmt: skip
+
+
+def _relations(network: nn.Sequential) -> list[str]:
+    """What each run has learned, as a relation; empty where the model has none to show."""
+    unit = layers(network)[0]
+    if not isinstance(unit, NSR):
+        return [""] * unit.members
+    x = [sympy.Symbol("x1", real=True), sympy.Symbol("x2", real=True)]
+    values = {name: p.detach().numpy() for name, p in parameters_of(unit).items()}
+    members = [{name: v[k] for name, v in values.items()} for k in range(unit.members)]
+    return [_plain(unit.snapped(member, x)[0]) for member in members]
+
+
+def _plain(relation: sympy.Basic) -> str:
+    """A relation as it is typed; sympy prints = and != as function calls."""
+    for kind, sign in ((sympy.Eq, "="), (sympy.Ne, "!=")):
+        if isinstance(relation, kind):
+            return f"{relation.lhs} {sign} {relation.rhs}"
+    return str(relation)
+
+
+def _draw_model(axis: Axes, r: Ran | None, model: str, task: str, colour: str) -> None:
+    place = np.array([1, *POWERS])
+    axis.plot(place, PUBLISHED[model, task], color=colour, lw=1.0, ls="--",
+              label=f"{model}, published")  # fmt: skip
+    if r is None:
+        return
+    ours = np.stack([r.column(f"accuracy {name}") for name in RANGES])
+    axis.fill_between(place, ours.min(axis=1), ours.max(axis=1), color=colour, alpha=0.15, lw=0)
+    axis.plot(place, ours.mean(axis=1), color=colour, lw=1.8, marker="o", ms=3.5,
+              label=f"{model}, mean and range of {len(r.rows)} runs")  # fmt: skip

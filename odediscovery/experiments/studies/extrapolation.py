@@ -1,0 +1,206 @@
+"""Sec. 2 of the project report on NAC and NALU: dense nets learn y = x and fail outside.
+
+    y = x,    trained on x ~ U(-10, 10), tested on the grid -10, -9.9 ... 20
+
+An MLP 1 -> 8 -> 8 -> 1 with one of nine activations on both hidden layers, squared loss and
+plain gradient descent; beside them one NAC and one NALU, 1 -> 1, which the report does not put
+into this test, with its smooth L1 loss and RMSProp. The report prints a figure, no number, and
+neither rate, batch nor steps: ours are constants below, and gradients are clipped entry by entry
+because descent at inputs up to 10 is unstable otherwise. Both presets are the same.
+
+Source: nac_nalu_project.md, Sec. 2, after Fig. 1 of Trask et al. (2018).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from odediscovery.experiments.base import (
+    Arrays,
+    Experiment,
+    Plan,
+    Ran,
+    Row,
+    markdown,
+    median_deviation,
+    number,
+)
+from odediscovery.experiments.regression import Training, train
+from odediscovery.plots.figures import COLOURS, GRID, MUTED, STYLE, empty_figure
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.units import NAC, NALU, Dense
+
+UNITS = ("NAC", "NALU")
+HIDDEN, BATCH = 8, 64
+RUNS, STEPS = 20, 20_000
+QUICK_RUNS, QUICK_STEPS = 3, 400
+DENSE = {"rate": 1e-3, "method": "sgd", "clip": 1.0}
+ARITHMETIC = {"rate": 1e-2, "method": "rmsprop", "loss": "smooth-l1"}
+# The report's words "fail outside" as a number: so many times the error inside.
+FAILS = 10.0
+
+
+class PReLU(nn.Module):
+    """max(x, 0) + a min(x, 0) with one trained slope a a member, 0.25 at first as in torch."""
+
+    def __init__(self, members: int) -> None:
+        super().__init__()
+        self.slope = nn.Parameter(torch.full((members, 1, 1), 0.25, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The activation, elementwise; x [members, batch, features]."""
+        return x.clamp(min=0.0) + self.slope * x.clamp(max=0.0)
+
+
+ACTIVATIONS: dict[str, Callable[[int], nn.Module]] = {
+    "ReLU": lambda _: nn.ReLU(),
+    "Sigmoid": lambda _: nn.Sigmoid(),
+    "Tanh": lambda _: nn.Tanh(),
+    "ReLU6": lambda _: nn.ReLU6(),
+    "LeakyReLU": lambda _: nn.LeakyReLU(),
+    "ELU": lambda _: nn.ELU(),
+    "SELU": lambda _: nn.SELU(),
+    "PReLU": PReLU,
+    "Swish": lambda _: nn.SiLU(),
+}
+MODELS = (*ACTIVATIONS, *UNITS)
+
+
+class Extrapolation(Experiment):
+    """Nine activations and two arithmetic units, 20 runs each, on the identity."""
+
+    name = "extrapolation"
+    title = "Numerical extrapolation failures (NAC/NALU report, Sec. 2): y = x beyond the training"
+
+    def batches(self, plan: Plan) -> list[dict[str, str]]:
+        return [{"model": model} for model in MODELS]
+
+    def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
+        model = batch["model"]
+        runs, steps = (RUNS, STEPS) if plan.full else (QUICK_RUNS, QUICK_STEPS)
+        source = plan.generator(batch)
+        network = _network(model, runs, source)
+        how: dict[str, Any] = ARITHMETIC if model in UNITS else DENSE
+        training = Training(steps, **how)
+
+        def draw() -> tuple[Tensor, Tensor]:
+            x = 20.0 * torch.rand(runs, BATCH, 1, generator=source, dtype=torch.float64) - 10.0
+            return x, x
+
+        train(network, draw, training, monitor, name=model, device=plan.device)
+        return _tested(network, runs, training)
+
+    def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
+        rows = []
+        for r in ran:
+            model = r.batch["model"]
+            inside, outside = r.column("error inside"), r.column("error outside")
+            ratio = float(np.median(outside)) / float(np.median(inside))
+            failed = int((outside > FAILS * inside).sum())
+            published = {"PReLU": "fails, the least"}.get(model, "fails")
+            rows.append((
+                model, "-" if model in UNITS else published,
+                " ± ".join(map(number, median_deviation(inside))),
+                " ± ".join(map(number, median_deviation(outside))), number(ratio),
+                f"{failed} of {len(r.rows)}",
+                "-" if model in UNITS else "yes" if ratio > FAILS else "no",
+            ))  # fmt: skip
+        text = markdown(
+            ("model", "published", "ours inside, median ± MAD", "ours outside, median ± MAD",
+             "outside / inside", "runs above 10 x", "agrees"), rows,
+        )  # fmt: skip
+        return f"{text}\n{_remarks(ran)}\n"
+
+    def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
+        """Left the curve of the median run of every model, right its error outside."""
+        with rc_context(STYLE):
+            figure = empty_figure(11.5, 5.2)
+            left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+            left.axvspan(-10, 10, color=GRID, lw=0)
+            left.plot([-10, 20], [-10, 20], color=MUTED, lw=5, alpha=0.4, label="y = x")
+            done = [r for r in ran if "median run" in r.arrays]
+            for r in done:
+                left.plot(r.arrays["x"], r.arrays["median run"], label=r.batch["model"],
+                          lw=1.5, **_look(r.batch["model"]))  # fmt: skip
+            left.set(xlabel="x", ylabel="prediction", xlim=(-10, 20), ylim=(-12, 22),
+                     title="median run; grey: training range")  # fmt: skip
+            left.legend(ncols=2, fontsize=8, loc="upper left")
+            _draw_errors(right, done)
+        return figure
+
+
+def _network(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
+    base: dict[str, Any] = {"members": runs, "generator": source}
+    if model in UNITS:
+        return nn.Sequential(NAC(1, 1, **base) if model == "NAC" else NALU(1, 1, **base))
+    activation = ACTIVATIONS[model]
+    return nn.Sequential(
+        Dense(1, HIDDEN, **base), activation(runs),
+        Dense(HIDDEN, HIDDEN, **base), activation(runs), Dense(HIDDEN, 1, **base),
+    )  # fmt: skip
+
+
+def _tested(network: nn.Sequential, runs: int, training: Training) -> tuple[list[Row], Arrays]:
+    """A row of mean absolute errors a run, and the curve of the run of median error outside."""
+    x = np.linspace(-10.0, 20.0, 301)
+    points = torch.tensor(x)[None, :, None].expand(runs, -1, -1)
+    with torch.no_grad():
+        curves = network(points)[..., 0].numpy()
+    off = np.nan_to_num(np.abs(curves - x), nan=np.inf)
+    inside, outside = off[:, x <= 10.0].mean(axis=1), off[:, x > 10.0].mean(axis=1)
+    middle = np.argsort(outside, kind="stable")[runs // 2]
+    how: Row = {
+        "steps": training.steps, "rate": training.rate, "method": training.method,
+        "loss": training.loss, "batch": BATCH,
+    }  # fmt: skip
+    rows: list[Row] = [
+        {"error inside": float(a), "error outside": float(b), **how}
+        for a, b in zip(inside, outside, strict=True)
+    ]
+    arrays = {"x": x, "median run": curves[middle], "median": np.median(curves, axis=0)}
+    return rows, arrays
+
+
+def _remarks(ran: Sequence[Ran]) -> str:
+    """What the report says in words, next to what was found."""
+    median = {r.batch["model"]: float(np.median(r.column("error outside"))) for r in ran}
+    dense = {m: e for m, e in median.items() if m not in UNITS}
+    said = [
+        'Published as a figure only: "all nonlinear functions fail to learn to represent numbers '
+        f'outside", PReLU the least. Failing is taken as an error above {FAILS:.0f} times that '
+        "inside."
+    ]
+    if "PReLU" in dense and len(dense) > 1:
+        order = ", ".join(f"{m} {number(e)}" for m, e in sorted(dense.items(), key=lambda x: x[1]))
+        place = sorted(dense, key=lambda m: dense[m]).index("PReLU") + 1
+        said.append(f"Ours, by error outside: {order}; PReLU is number {place} of {len(dense)}.")
+    return " ".join(said)
+
+
+def _look(model: str) -> dict[str, Any]:
+    """Colour and dash of a model; eleven models are more than colours that can be told apart."""
+    i = MODELS.index(model)
+    return {"color": COLOURS[i % len(COLOURS)], "ls": "-" if i < len(COLOURS) else "--"}
+
+
+def _draw_errors(axis: Axes, ran: Sequence[Ran]) -> None:
+    """Mean absolute errors of every model: each run a point, the median a line."""
+    for i, r in enumerate(ran):
+        for name, colour, shift in (("inside", MUTED, -0.17), ("outside", COLOURS[1], 0.17)):
+            values = r.column(f"error {name}").clip(1e-7, 1e7)
+            axis.plot(values, np.full(len(values), i + shift), ".", color=colour, alpha=0.45)
+            axis.plot(np.median(values), i + shift, "|", ms=15, mew=2.2, color=colour,
+                      label=name if i == 0 else None)  # fmt: skip
+    axis.set(xscale="log", xlabel="mean absolute error", title="inside and outside, every run")
+    axis.set_yticks(range(len(ran)), [r.batch["model"] for r in ran])
+    axis.invert_yaxis()
+    if ran:
+        axis.legend(fontsize=8, markerscale=0.6, loc="lower right")

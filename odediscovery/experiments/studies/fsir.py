@@ -1,0 +1,266 @@
+"""Sec. 4.1 of Neural Power Units: which network finds the fractional SIR model? (Figs. 4 and 5)
+
+    S' = -r + eta R,    I' = r - alpha I,    R' = alpha I - eta R,    r = beta I^gamma S^kappa
+
+The paper trains 100 dense nets, 100 NPUs and 100 RealNPUs and plots size against error. Here the
+same grid is trained by a published recipe (all members of a model in one batch), set beside the
+300 points of the original Julia runs and the answer of `discover` with its defaults. Errors of
+trained members are those of the solver that they were trained with, as in the paper; errors of
+our answer are those of the printed equations, integrated accurately.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.experiments.fronts import Cloud, Curve, fronts_figure
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.systems import simulate_system
+from odediscovery.networks.layers import Network
+from odediscovery.plots.figures import weights_figure
+from odediscovery.plots.heatmaps import network_figure
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.search.published.recipes import (
+    RECIPES,
+    network,
+    parameters,
+    random_members,
+    train,
+)
+from odediscovery.search.published.trajectories import Trajectories
+from odediscovery.settings import settings_for
+
+MODELS = ("Dense", "NPU", "RealNPU")
+COLOURS = {"Dense": "#E69F00", "NPU": "#56B4E9", "RealNPU": "#009E73"}
+OUR_COLOURS = {"NPU": "#F0B28A", "RealNPU": "#A03C00"}
+MARKERS = {"Dense": "s", "NPU": "^", "RealNPU": "o"}
+OURS = "#D55E00"
+# What is shown of the axis of errors: some runs diverge, ours end at integration error.
+ERRORS = (1e-15, 1e4)
+# A network of more parameters has no one row that could be called the transmission rate.
+READABLE = 24
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is trained: every hidden size with every L1 weight, `runs` times each."""
+
+    hidden: tuple[int, ...]
+    l1: tuple[float, ...]
+    runs: int
+    gradient_steps: int
+    lbfgs_steps: int
+
+    @property
+    def members(self) -> list[tuple[int, float]]:
+        """(hidden size, L1 weight) of every member."""
+        return [(h, l1) for h in self.hidden for l1 in self.l1 for _ in range(self.runs)]
+
+
+FULL = Grid((6, 9, 12, 15, 20), (0.0, 0.01, 0.1, 1.0), 5, 3000, 1000)
+QUICK = Grid((6, 9), (0.01, 0.1), 1, 120, 40)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One model of Fig. 4: its name, number of parameters above 0.001 and mean squared error."""
+
+    model: str
+    parameters: int
+    mse: float
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A trained member: its point, what it was trained with, its weights and its solution."""
+
+    point: Point
+    hidden: int
+    l1: float
+    network: Network
+    solution: Array
+
+
+def fsir_series() -> TimeSeries:
+    """The 40 clean samples on [0, 200] of the paper."""
+    return simulate_system("fsir")
+
+
+def julia_points() -> list[Point]:
+    """The 300 runs of the original Julia code, in the order they were stored."""
+    file = resources.files("odediscovery.experiments") / "data" / "julia_fsir_pareto.csv"
+    with file.open(encoding="utf-8") as stream:
+        return [
+            Point(row["model"], int(row["nonzero_parameters"]), float(row["mse"]))
+            for row in csv.DictReader(stream)
+        ]
+
+
+def train_grid(
+    model: str, grid: Grid, recipe: str = "as-run", seed: int = 0,
+    monitor: Monitor | None = None, device: str = "cpu",
+) -> list[Trained]:  # fmt: skip
+    """All members of a grid, trained side by side; those that diverged have an infinite error.
+
+    Args:
+        model: "Dense", "NPU" or "RealNPU".
+        grid: `FULL` (about ten minutes a model) or `QUICK` (some seconds).
+        recipe: "as-run" or "paper".
+        device: where they are trained.
+    """
+    settings = settings_for(
+        recipe, seed=seed, unit=model, members=len(grid.members), adam_steps=grid.gradient_steps,
+        lbfgs_steps=grid.lbfgs_steps, device=device,
+    )  # fmt: skip
+    series, how = fsir_series(), RECIPES[recipe]
+    data = Trajectories.of(series, series.trajectories[0].values[:1], how.solver)
+    hidden = [h for h, _ in grid.members]
+    l1 = torch.tensor([weight for _, weight in grid.members], dtype=torch.float64)
+    field = random_members(model, series.n_states, hidden, seed, how)
+    field = train(field, data, how, settings, monitor or Monitor(), l1)
+    with torch.no_grad():
+        errors = data.mse(field, field.theta).nan_to_num(torch.inf).tolist()
+        solutions = data.solutions(field, field.theta)[0].numpy()
+    sizes = parameters(field).tolist()
+    return [
+        Trained(Point(model, sizes[i], errors[i]), *grid.members[i], network(field, i),
+                solutions[i])
+        for i in range(field.members)
+    ]  # fmt: skip
+
+
+def best(trained: Sequence[Trained], model: str, most: int | None = None) -> Trained:
+    """The member of a model with the smallest error, of at most so many parameters if any is."""
+    own = [t for t in trained if t.point.model == model]
+    small = [t for t in own if most is None or t.point.parameters <= most]
+    return min(small or own, key=lambda t: t.point.mse)
+
+
+# Figures
+
+
+def pareto_figure(
+    found: Discovery, trained: Sequence[Trained], recipe: str = "as-run",
+    alone: Sequence[Point] = (),
+) -> Figure:  # fmt: skip
+    """Fig. 4: fronts of the Julia runs (pale), of `trained` and of `found`; data and curves.
+
+    Args:
+        found: what `discover` says.
+        trained: members by a published recipe.
+        recipe: which.
+        alone: random members of ours, each pruned by itself.
+    """
+    points = julia_points()
+    clouds = [_cloud(points, model, f"{model}, Julia (100 runs)", pale=True) for model in MODELS]
+    again = [t.point for t in trained if np.isfinite(t.point.mse)]
+    clouds += [
+        _cloud(again, model, f"{model}, {recipe} ({sum(p.model == model for p in again)} members)")
+        for model in MODELS if any(p.model == model for p in again)
+    ]  # fmt: skip
+    ours = [p for p in alone if np.isfinite(p.mse)]
+    clouds += [
+        dataclasses.replace(
+            _cloud(ours, model, f"{model}, ours ({sum(p.model == model for p in ours)} members)"),
+            colour=OUR_COLOURS[model], marker="v", front=False,
+        )
+        for model in MODELS if any(p.model == model for p in ours)
+    ]  # fmt: skip
+    rows = found.front
+    clouds.append(
+        Cloud("ours: discover() with its defaults", OURS, "D",
+              np.array([row.complexity for row in rows], float),
+              np.array([max(row.mse, ERRORS[0]) for row in rows]),
+              star=next(i for i, row in enumerate(rows) if row.selected))
+    )  # fmt: skip
+    times = found.series.trajectories[0].time
+    dense = np.linspace(times[0], times[-1], 400)
+    curves = [Curve("ours", dense, found.simulate(times=dense))]
+    if trained:
+        nearest = min(trained, key=lambda t: t.point.mse)
+        curves.append(Curve(f"best {nearest.point.model}, {recipe}", times, nearest.solution, "--"))
+    return fronts_figure(clouds, found.series, curves, ERRORS)
+
+
+def _cloud(points: Sequence[Point], model: str, label: str, *, pale: bool = False) -> Cloud:
+    chosen = [p for p in points if p.model == model]
+    return Cloud(label, COLOURS[model], MARKERS[model],
+                 np.array([p.parameters for p in chosen], float),
+                 np.array([p.mse for p in chosen]), pale)  # fmt: skip
+
+
+def heat_figures(found: Discovery, trained: Sequence[Trained]) -> tuple[Figure, Figure]:
+    """Fig. 5: the layers of our network and those of the best readable RealNPU of `trained`."""
+    states, time = found.equations.states, found.series.time_name
+    theirs = best(trained, "RealNPU", READABLE).network
+    return weights_figure(found), network_figure(theirs, states, time)
+
+
+# The table
+
+
+def comparison(found: Discovery, trained: Sequence[Trained] = (), recipe: str = "as-run") -> str:
+    """Ours beside the paper's exponents and the best runs of each model, as a Markdown table."""
+    law = found.equations.power_sum
+    chosen = next(row for row in found.front if row.selected)
+    rows = [
+        ("truth", "13", "0", "0.5", "0.5", "1"),
+        ("**ours**: `discover`, defaults", str(chosen.complexity), f"{found.mse:.2g}",
+         *([f"{w:.6f}" for w in _exponents(law)] if law else [""] * 3)),
+    ]  # fmt: skip
+    points = julia_points()
+    again = {t.point: t for t in trained if np.isfinite(t.point.mse)}
+    for model in reversed(MODELS):
+        for what, p in _notable(points, model):
+            paper = (model, p.parameters) == ("RealNPU", 17)
+            exponents = ("0.57", "0.62", "0.64") if paper else [""] * 3
+            name = f"{model}, Julia, {what}{' (Fig. 5 of the paper)' if paper else ''}"
+            rows.append((name, str(p.parameters), f"{p.mse:.4f}", *exponents))
+        for what, p in _notable(list(again), model):
+            name = f"{model}, {recipe} in this package, {what}"
+            rows.append((name, str(p.parameters), f"{p.mse:.4f}", *_found_exponents(again[p])))
+    head = ("model", "parameters", "MSE", "kappa (S)", "gamma (I)", "R")
+    lines = [head, ("---", *["--:"] * 5), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def _notable(points: Sequence[Point], model: str) -> list[tuple[str, Point]]:
+    """The run of a model with the smallest error, and the sparsest of those below 1."""
+    own = [p for p in points if p.model == model]
+    if not own:
+        return []
+    least = min(own, key=lambda p: p.mse)
+    sparse = min(own, key=lambda p: (p.mse >= 1.0, p.parameters, p.mse))
+    if least == sparse or sparse.mse >= 1.0:
+        return [("best", least)]
+    return [("best", least), ("sparsest below MSE 1", sparse)]
+
+
+def _exponents(law: PowerSum) -> list[float]:
+    """Exponents of S and I in the transmission rate, and of R where it stands alone."""
+    weight = np.abs(law.coefficients).max(axis=0)
+    infected = (law.exponents[:, :2] != 0).all(axis=1)
+    alone = (law.exponents[:, 2] != 0) & (law.exponents[:, :2] == 0).all(axis=1)
+    rate = law.exponents[np.argmax(weight * infected)] if infected.any() else np.full(3, np.nan)
+    back = law.exponents[np.argmax(weight * alone)] if alone.any() else np.full(3, np.nan)
+    return [float(rate[0]), float(rate[1]), float(back[2])]
+
+
+def _found_exponents(member: Trained) -> list[str]:
+    """Those of a RealNPU sparse enough to read, as the paper read its own: gates left aside."""
+    if member.point.model != "RealNPU" or member.point.parameters > READABLE:
+        return [""] * 3
+    power, total = (layer.arrays for layer in member.network.layers)
+    law = PowerSum(total["weight"], power["real"]).merged()
+    return [f"{w:.2f}" if np.isfinite(w) else "" for w in _exponents(law)]

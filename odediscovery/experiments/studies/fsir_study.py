@@ -1,0 +1,250 @@
+"""The fSIR grid as a study: 300 runs as the code ran or the paper prints, and ours beside them.
+
+Batches: the hundred members of each model by the published recipe, a hundred random RealNPU and
+NPU members by our training and pruning (each alone, no growing), and one member trained by
+itself, whose pace tells what 300 runs would take one after the other.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from scipy.stats import ks_2samp
+
+from odediscovery.bench.suites.success import HIDDEN, success_rate
+from odediscovery.data.series import Scale
+from odediscovery.discovery.discover import discover
+from odediscovery.experiments.base import (
+    Arrays,
+    Experiment,
+    Plan,
+    Ran,
+    Row,
+    Stopped,
+    find,
+    markdown,
+    number,
+)
+from odediscovery.experiments.studies.fsir import (
+    ERRORS,
+    FULL,
+    MODELS,
+    QUICK,
+    READABLE,
+    Point,
+    Trained,
+    fsir_series,
+    heat_figures,
+    julia_points,
+    pareto_figure,
+    train_grid,
+)
+from odediscovery.networks.layers import Layer, Network
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.search.published.recipes import RECIPES, random_members, train
+from odediscovery.search.published.trajectories import Trajectories
+from odediscovery.settings import settings_for
+
+DEFAULT, ALONE = "default", "one member alone"
+# Errors below it are drawn there: the axis begins at it.
+LEAST = ERRORS[0]
+# Gradient steps of the member that is timed alone; its LBFGS steps are in proportion.
+TIMED_STEPS = 100
+QUICK_ADAM, QUICK_HIDDEN = 120, (4,)
+SHORT = dataclasses.replace(QUICK, gradient_steps=20, lbfgs_steps=5)
+
+
+class FractionalSIR(Experiment):
+    """Figs. 4 and 5: which network finds the fractional SIR model?"""
+
+    name = "fsir"
+    title = "Fractional SIR model (Figs. 4 and 5)"
+
+    def batches(self, plan: Plan) -> list[dict[str, str]]:
+        theirs = [{"recipe": plan.preset, "model": model} for model in reversed(MODELS)]
+        # In quick mode one model of these is enough to show what they are.
+        alone = [{"recipe": ALONE, "model": model} for model in reversed(MODELS)]
+        ours = [{"recipe": DEFAULT, "model": model} for model in ("RealNPU", "NPU")]
+        return [*theirs, *alone, *ours] if plan.full else [*theirs, alone[0], ours[0]]
+
+    def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
+        if batch["recipe"] == DEFAULT:
+            return _ours(plan, batch["model"], monitor), {}
+        if batch["recipe"] == ALONE:
+            return [_timed(plan, batch["model"], monitor)], {}
+        grid = FULL if plan.full else SHORT
+        trained = train_grid(batch["model"], grid, plan.preset, plan.seed, monitor, plan.device)
+        if monitor.stopping():
+            raise Stopped
+        rows: list[Row] = [
+            {"hidden": t.hidden, "l1": t.l1, "parameters": t.point.parameters, "mse": t.point.mse,
+             "gradient steps": grid.gradient_steps, "lbfgs steps": grid.lbfgs_steps}
+            for t in trained
+        ]  # fmt: skip
+        return rows, _weights(trained)
+
+    def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
+        return "\n".join((
+            _distributions(plan, ran), _default_table(ran), _time_table(plan, ran)
+        ))  # fmt: skip
+
+    def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
+        """Fig. 4: published runs, ours by the same recipe, and the answer of `discover`."""
+        alone = [Point(r.batch["model"], int(row["parameters"]), max(float(row["mse"]), LEAST))
+                 for r in ran if r.batch["recipe"] == DEFAULT for row in r.rows]  # fmt: skip
+        return pareto_figure(_answer(plan), _trained(plan, ran), plan.preset, alone)
+
+    def more_figures(self, plan: Plan, ran: Sequence[Ran]) -> dict[str, Figure]:
+        """Fig. 5: the layers of our network, and of the best readable RealNPU."""
+        trained = _trained(plan, ran)
+        if not any(t.point.model == "RealNPU" for t in trained):
+            return {}
+        ours, theirs = heat_figures(_answer(plan), trained)
+        return {"fsir-network-ours": ours, f"fsir-network-{plan.preset}": theirs}
+
+
+@functools.cache
+def _answer(plan: Plan) -> Discovery:
+    """What `discover` says with its defaults: some seconds, and the same every time."""
+    return discover(fsir_series(), settings_for("default", seed=plan.seed, device=plan.device))
+
+
+def _ours(plan: Plan, model: str, monitor: Monitor) -> list[Row]:
+    each, sizes, steps = (20, HIDDEN, 3000) if plan.full else (2, QUICK_HIDDEN, QUICK_ADAM)
+    monitor.stage(f"{model}, default", 1)
+    members = success_rate(
+        each, plan.seed, lambda line: monitor.stage(f"{model}, default: {line}", 1), unit=model,
+        sizes=sizes, adam_steps=steps, monitor=monitor, device=plan.device,
+    )  # fmt: skip
+    if monitor.stopping():
+        raise Stopped
+    return [
+        {"hidden": m.hidden, "parameters": m.complexity, "mse": m.mse, "exact": int(m.exact),
+         "exponents": repr(m.exponents)}
+        for m in members
+    ]  # fmt: skip
+
+
+def _timed(plan: Plan, model: str, monitor: Monitor) -> Row:
+    """Seconds that one run of the study's length takes alone, from some of its steps."""
+    how, steps = RECIPES[plan.preset], TIMED_STEPS if plan.full else TIMED_STEPS // 50
+    series, seconds = fsir_series(), 0.0
+    data = Trajectories.of(series, series.trajectories[0].values[:1], how.solver)
+    for hidden in HIDDEN:
+        settings = settings_for(
+            plan.preset, seed=plan.seed, unit=model, members=1, adam_steps=steps,
+            lbfgs_steps=max(steps * FULL.lbfgs_steps // FULL.gradient_steps, 1), device=plan.device,
+        )  # fmt: skip
+        began = time.perf_counter()
+        train(random_members(model, 3, [hidden], plan.seed, how), data, how, settings, monitor)
+        seconds += (time.perf_counter() - began) / len(HIDDEN)
+        if monitor.stopping():
+            raise Stopped
+    return {"timed steps": steps, "seconds a run": seconds * FULL.gradient_steps / steps}
+
+
+def _weights(trained: Sequence[Trained]) -> Arrays:
+    """Solutions of all members, and the layers of the best one and the best readable one."""
+    arrays: Arrays = {"solutions": np.stack([t.solution for t in trained])}
+    small = [k for k, t in enumerate(trained) if t.point.parameters <= READABLE]
+    keep = {min(part, key=lambda k: trained[k].point.mse) for part in (small, range(len(trained)))
+            if part}  # fmt: skip
+    for k in keep:
+        for i, layer in enumerate(trained[k].network.layers):
+            for name, value in layer.arrays.items():
+                arrays[f"{k}/{i}/{layer.unit}/{name}"] = value
+    return arrays
+
+
+def _trained(plan: Plan, ran: Sequence[Ran]) -> list[Trained]:
+    """The members whose solutions can be drawn again; those without layers have empty ones."""
+    again = []
+    for r in ran:
+        if r.batch["recipe"] != plan.preset:
+            continue
+        for k, row in enumerate(r.rows):
+            point = Point(r.batch["model"], int(row["parameters"]), float(row["mse"]))
+            again.append(Trained(point, int(row["hidden"]), float(row["l1"]), _network(r, k),
+                                 r.arrays["solutions"][k]))  # fmt: skip
+    return again
+
+
+def _network(r: Ran, member: int) -> Network:
+    layers: dict[tuple[int, str], dict[str, NDArray[np.float64]]] = {}
+    for key, value in r.arrays.items():
+        parts = key.split("/")
+        if parts[0] == str(member):
+            layers.setdefault((int(parts[1]), parts[2]), {})[parts[3]] = value
+    built = []
+    for (_, unit), arrays in sorted(layers.items()):
+        outputs, inputs = arrays["real" if "real" in arrays else "weight"].shape
+        built.append(Layer(unit, outputs, inputs, arrays))
+    return Network(tuple(built), Scale(np.ones(3), 1.0))
+
+
+# Tables
+
+
+def _distributions(plan: Plan, ran: Sequence[Ran]) -> str:
+    """Share of runs below 0.05 and below 1, and the median, beside the 300 published points."""
+    rows = []
+    for model in reversed(MODELS):
+        julia = np.array([p.mse for p in julia_points() if p.model == model])
+        rows.append((f"{model}, Julia", *_shares(julia), "", ""))
+        r = find(ran, recipe=plan.preset, model=model)
+        if r is not None:
+            own = np.nan_to_num(r.column("mse"), nan=np.inf)
+            test = ks_2samp(np.log10(own.clip(1e-9, 1e9)), np.log10(julia.clip(1e-9, 1e9)))
+            rows.append((f"{model}, {plan.preset}", *_shares(own), number(test.statistic),
+                         number(test.pvalue)))  # fmt: skip
+    return markdown(
+        ("model", "runs", "MSE < 0.05", "MSE < 1", "median MSE", "best MSE",
+         "Kolmogorov-Smirnov distance to Julia's", "p"), rows,
+    )  # fmt: skip
+
+
+def _shares(mse: NDArray[np.float64]) -> tuple[str, ...]:
+    return (str(len(mse)), f"{(mse < 0.05).mean():.0%}", f"{(mse < 1).mean():.0%}",
+            number(float(np.median(mse)), 3), number(float(mse.min()), 3))  # fmt: skip
+
+
+def _default_table(ran: Sequence[Ran]) -> str:
+    ours = [r for r in ran if r.batch["recipe"] == DEFAULT]
+    sizes = sorted({int(row["hidden"]) for r in ours for row in r.rows})
+    rows = []
+    for r in ours:
+        exact, hidden = r.column("exact"), r.column("hidden")
+        rows.append((
+            f"{r.batch['model']}, ours", str(len(exact)), f"{exact.mean():.0%}",
+            *(f"{exact[hidden == h].sum():.0f} of {(hidden == h).sum()}" for h in sizes),
+        ))  # fmt: skip
+    if not rows:
+        return ""
+    head = ("random members, each pruned alone", "members", "exactly the true monomials",
+            *(f"h = {h}" for h in sizes))  # fmt: skip
+    return markdown(head, rows)
+
+
+def _time_table(plan: Plan, ran: Sequence[Ran]) -> str:
+    """The batch against its members one after the other, in the same study."""
+    rows = []
+    for model in reversed(MODELS):
+        batch, alone = (find(ran, recipe=recipe, model=model) for recipe in (plan.preset, ALONE))
+        if batch is None or alone is None:
+            continue
+        grid = FULL if plan.full else SHORT
+        single = float(alone.rows[0]["seconds a run"])
+        single *= grid.gradient_steps / FULL.gradient_steps * len(batch.rows)
+        rows.append((model, f"{batch.seconds:.0f} s", f"{single:.0f} s",
+                     number(single / batch.seconds)))  # fmt: skip
+    if not rows:
+        return ""
+    return markdown(("model", "one batch", "one after the other, extrapolated", "ratio"),
+                    rows)  # fmt: skip

@@ -1,0 +1,1 @@
+"""The objective (windows of consecutive samples) and its optimisers, batched over members."""

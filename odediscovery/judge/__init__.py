@@ -1,0 +1,1 @@
+"""Which law is claimed: criterion, residual tests, doubt, stability, identifiability."""

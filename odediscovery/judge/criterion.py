@@ -1,0 +1,148 @@
+"""Judging: which of many laws do the data support?
+
+    criterion = sum over states of n ln(SSR / n + floor^2) + cost * N / (N - K - 2)
+
+on trajectories integrated from fitted start values, never on derivatives. The floor is the
+largest of estimated noise, rounding and integration error: fitting closer than that is no
+merit, neither in the last digits of clean data nor in the noise of measured ones. `cost` is
+that of `cost.cost`; the factor, with K fitted numbers (start values included), corrects for
+small samples, where every fitted number takes away residual.
+
+Source: McQuarrie and Tsai, Regression and Time Series Model Selection (1998), BICc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from odediscovery.laws.cost import Free, cost, count, price
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.runtime.arrays import Array
+from odediscovery.stages.values import Candidate, Judged, Polished
+
+# Candidates of one complexity whose scores differ by less are all judged, so many at most.
+CLOSE, ALIKE = 6.0, 3
+# What it costs a law to run away from starts that the data allow, in free constants.
+FRAGILE = 4
+
+
+
+
+def penalty(law: PowerSum, free: Free, samples: float, starts: int) -> float:
+    """The second part of the criterion.
+
+    Args:
+        samples: number of observed values N.
+        starts: number of fitted start values.
+    """
+    fitted = count(free) + starts
+    return cost(law, free, samples) * samples / max(samples - fitted - 2.0, 1.0)
+
+
+
+
+def judged(polished: Polished, floor: Array, origin: int, *, fragile: bool = False) -> Judged:
+    """The polished law with its criterion.
+
+    Args:
+        floor: standard deviation that noise, rounding and integration explain [states].
+        fragile: whether it runs away from starts that the data allow.
+    """
+    squares, counts = polished.squares, polished.counts
+    if not polished.finite or not np.isfinite(squares).all():
+        return Judged(polished, float("inf"), origin)
+    seen = counts > 0
+    misfit = counts[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)
+    charged = penalty(polished.law, polished.free, counts.sum(), polished.initial.size)
+    charged += fragile * FRAGILE * price(polished.law.n_states, counts.sum())
+    return Judged(polished, float(misfit.sum() + charged), origin, fragile)
+
+
+def score(c: Candidate, samples: int, floor: float = 1e-300) -> float:
+    """Misfit on training windows and penalty of a candidate, lower is better.
+
+    Args:
+        samples: number of observed values.
+        floor: mean square that integration error alone explains.
+    """
+    charged = penalty(c.law, c.free, samples, c.initial.size)
+    return float(samples * np.log(c.mean_square + floor) + charged)
+
+
+def ranked(candidates: Sequence[Candidate], samples: int) -> list[Candidate]:
+    """The candidates by `score`, the best first."""
+    return sorted(candidates, key=lambda c: score(c, samples))
+
+
+def shortlist(
+    candidates: Sequence[Candidate], samples: int, floor: float, *, around: int = 4
+) -> list[Candidate]:
+    """The best candidates of each complexity near the best of all, simplest first.
+
+    Of one complexity more than one is listed where windows hardly tell them apart. Laws with
+    whole powers and laws with real ones are listed apart: the same complexity costs them
+    differently.
+
+    Args:
+        samples: number of observed values.
+        floor: mean square that integration error alone explains.
+        around: how many complexities are kept on either side of the best, of each kind.
+    """
+    listed: list[Candidate] = []
+    for whole in (False, True):
+        of_size: dict[int, list[Candidate]] = {}
+        for c in sorted(candidates, key=lambda c: c.mean_square):
+            if bool(c.whole.all()) is whole:
+                of_size.setdefault(c.law.complexity, []).append(c)
+        # Only rows that beat everything simpler belong to the front.
+        front: list[Candidate] = []
+        for size in sorted(of_size):
+            if not front or of_size[size][0].mean_square < front[-1].mean_square:
+                front.append(of_size[size][0])
+        scores = [score(c, samples, floor) for c in front]
+        middle = int(np.argmin(scores)) if front else 0
+        for c in front[max(middle - around, 0) : middle + around + 1]:
+            listed += _as_good(of_size[c.law.complexity], samples, floor)
+    return sorted(listed, key=lambda c: c.law.complexity)
+
+
+def _as_good(candidates: Sequence[Candidate], samples: int, floor: float) -> list[Candidate]:
+    """The first candidate, and others of its complexity with other monomials and a like score."""
+    kept = [candidates[0]]
+    most = score(candidates[0], samples, floor) + CLOSE
+    for c in candidates[1:]:
+        if score(c, samples, floor) > most or len(kept) == ALIKE:
+            break
+        if all(c.form != k.form for k in kept):
+            kept.append(c)
+    return kept
+
+
+def choose(rows: Sequence[Judged]) -> int:
+    """Index of the row with the smallest criterion."""
+    return int(np.argmin([row.criterion for row in rows]))
+
+
+def non_dominated(rows: Sequence[Judged], chosen: int, scale: Array) -> list[int]:
+    """Rows that are better than every simpler one, simplest first; the chosen one always.
+
+    Args:
+        scale: what the states were divided by [states]: better means a smaller mean squared
+            error in the user's units.
+    """
+
+    def mean_square(i: int) -> float:
+        return float((rows[i].polished.plain_squares * scale**2).sum())
+
+    order = sorted(
+        range(len(rows)), key=lambda i: (rows[i].polished.law.complexity, mean_square(i))
+    )
+    kept: list[int] = []
+    least = np.inf
+    for i in order:
+        if mean_square(i) < least or i == chosen:
+            kept.append(i)
+            least = min(least, mean_square(i))
+    return kept

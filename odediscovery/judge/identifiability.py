@@ -1,0 +1,145 @@
+"""What a chosen law leaves open: exponents and combinations that the data hardly know.
+
+An exponent that was set to a simple value, because the data cannot tell the difference, may be one
+of which they can tell next to nothing. It is fitted again, alone, with the coefficients and
+whatever else is free, and where its interval holds several whole numbers the reader should know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from odediscovery.judge.residual_tests import widening
+from odediscovery.laws.cost import Free, count
+from odediscovery.laws.expressions import identifiers
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.records import interval
+from odediscovery.problem.impose import held
+from odediscovery.problem.prepare import Prepared
+from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.solve.trajectories import residuals
+from odediscovery.stages.values import Polished, freedom
+
+Refit = Callable[[PowerSum, Free], Polished]
+
+# Where a power begins that a known term has too, in another equation: equal ones are merged.
+BESIDE = 1.001
+# Share of the largest part, relative to its constant, from which on a constant is in a combination.
+NAMED = 0.1
+
+
+def apart(p: Prepared, law: PowerSum, free: Free, *, fit: bool) -> tuple[PowerSum, Free]:
+    """The law with known monomials once more for equations that are not known to have them.
+
+    With h' = v known, the power of v in h' is 1; in v' = g - c v nothing is known of it.
+
+    Args:
+        p: what is known of the data and the law.
+        law: a sum of powers, dimensionless.
+        free: which of its constants are fitted.
+        fit: whether exponents of the new monomials are fitted, where they may be real.
+    """
+    known = held(p, law)
+    if known is None or law.inputs is not None:
+        return law, free
+    real = (law.exponents != 0) & p.nonnegative & (not p.whole)
+    common = free[0] & known[0].any(axis=0) & real.any(axis=1)
+    rows = np.flatnonzero(common.any(axis=0))
+    if not len(rows):
+        return law, free
+    a = np.hstack([np.where(common, 0.0, law.coefficients),
+                   np.where(common, law.coefficients, 0.0)[:, rows]])  # fmt: skip
+    w = np.vstack([law.exponents, np.where(real[rows], BESIDE, 1.0) * law.exponents[rows]])
+    fitted = np.vstack([free[1], real[rows] & fit])
+    also = np.hstack([free[0] & ~common, common[:, rows]])
+    return PowerSum(a, w, None, law.mix), (also, fitted, free[2], free[3])
+
+
+def undecided(p: Prepared, found: Polished, refit: Refit) -> list[str]:
+    """Exponents whose 95 % interval holds two whole numbers or more, one sentence each.
+
+        w +- t f standard error,  t the 97.5 % point of Student's t,
+
+    f what memory in the residuals widens it by (`honesty.widening`). Other exponents that the law
+    holds are held.
+
+    Args:
+        p: what is known of the data and the law.
+        found: the law, dimensionless; exponents have no unit.
+        refit: a law with some constants free, polished.
+    """
+    if found.law.inputs is not None:
+        return []
+    notes = []
+    law, free = apart(p, found.law, found.free, fit=False)
+    for j, k in np.argwhere(_may_be_real(p, law)):
+        again = found
+        if law is not found.law or not free[1][j, k]:
+            fitted = free[1].copy()
+            fitted[j, k] = True
+            again = refit(law, (free[0], fitted, free[2], free[3]))
+        if not again.finite or again.law.exponents.shape != law.exponents.shape:
+            continue
+        value, error = again.law.exponents[j, k], again.errors.exponents[j, k]
+        error *= widening(residuals(again.law, p.data, again.initial))
+        ends = interval(float(value), float(error), freedom(again))
+        if ends is not None and np.floor(ends[1]) - np.ceil(ends[0]) >= 1:
+            notes.append(_sentence(p, law, int(j), int(k), ends))
+    return notes
+
+
+def confounded(p: Prepared, found: Polished) -> list[str]:
+    """Constants of which the data know a combination only, a sentence for each combination.
+
+    From the directions in which the likelihood does not change, C = (J^T J)^-1.
+    """
+    law, k = found.law, count(found.free)
+    if law.inputs is not None or not k:
+        return []
+    names = _constants(p, law, found.free)
+    values = np.concatenate([c[m] for c, m in zip(law.constants, found.free, strict=True)])
+    hidden, notes = np.isnan(found.joint.deviations()[:k]), []
+    for direction in found.joint.unknown[:, :k]:
+        share = np.where(hidden, np.abs(direction / np.where(values == 0.0, 1.0, values)), 0.0)
+        told = [names[i] for i in np.flatnonzero(share > NAMED * share.max(initial=0.0))]
+        if len(told) == 1:
+            notes.append(f"the data tell nothing of {told[0]}")
+        elif told:
+            notes.append(f"the data do not tell {' and '.join(told)} apart: only a combination of "
+                         "them is known")  # fmt: skip
+    return notes
+
+
+def _constants(p: Prepared, law: PowerSum, free: Free) -> list[str]:
+    """What the free constants of a sum of powers are called, in their order."""
+    names = list(identifiers(p.data.states).values())
+    terms = [_term(p, w) or "1" for w in law.exponents]
+    told = [f"the coefficient of {terms[j]} in {names[i]}'" for i, j in np.argwhere(free[0])]
+    return told + [f"the exponent of {names[k]} in {terms[j]}" for j, k in np.argwhere(free[1])]
+
+
+def _may_be_real(p: Prepared, law: PowerSum) -> Mask:
+    """Exponents that neither the sign of a state nor the user holds, [monomials, states]."""
+    known = held(p, law)
+    real: Mask = (law.exponents != 0) & p.nonnegative
+    return real if known is None else real & ~known[1]
+
+
+def _sentence(p: Prepared, law: PowerSum, j: int, k: int, ends: Sequence[float]) -> str:
+    names = list(identifiers(p.data.states).values())
+    of = " and ".join(f"{names[i]}'" for i in np.flatnonzero(law.coefficients[:, j]))
+    low, high = ends
+    return (f"the exponent of {names[k]} in the term {_term(p, law.exponents[j])} of {of} is "
+            f"known only to lie between {low:.2g} and {high:.2g}")  # fmt: skip
+
+
+def _term(p: Prepared, exponents: Array) -> str:
+    """A dimensionless product as the user's: of -x where a mirrored state's power is not whole."""
+    names, w = identifiers(p.data.states).values(), np.round(exponents, 2)
+    below = (p.scale.state < 0.0) & (w != np.round(w))
+    told = [f"(-{name})" if minus else name for name, minus in zip(names, below, strict=True)]
+    return "*".join(name if near == 1 else f"{name}^{power:.3g}"
+                    for name, near, power in zip(told, w, exponents, strict=True)
+                    if power)  # fmt: skip

@@ -1,0 +1,184 @@
+"""What should keep a reader from believing equations: residuals that are no noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.runtime.arrays import Array
+
+# Residuals of a state from which on their signs tell something.
+FEW = 20
+# Standard deviations that the number of runs may be below its expected value.
+CLEARLY = 4.0
+# Standard deviations that the correlation of neighbours has to be below to be none.
+UNLIKELY = 2.0
+# Logarithms of the variances of a step, relative to that of the noise, that a walk may have.
+WALKS = np.linspace(-12.0, 16.0, 57)
+# Correlation from which on neighbouring residuals count as no more alike.
+MOST_ALIKE = 0.99
+
+
+def runs(residuals: Sequence[Array]) -> tuple[Array, Array, Array]:
+    """How many runs of one sign the residuals of every state have, and should have.
+
+        expected  1 + 2 a b / n,    variance  (m - 1) (m - 2) / (n - 1)  with  m = expected
+
+    for a residuals above 0, b below and n = a + b; summed over trajectories.
+
+    Args:
+        residuals: [samples, states] a trajectory, nan where nothing was measured.
+
+    Returns:
+        Number of runs, expected number and its standard deviation, all [states].
+
+    Source: Wald and Wolfowitz, Annals of Mathematical Statistics 11 (1940).
+
+    >>> slow = np.sin(np.linspace(0.0, 6.0, 50))[:, None]
+    >>> found, expected, spread = runs([slow])
+    >>> int(found[0]), round(float(expected[0]), 1)
+    (2, 25.5)
+    """
+    states = residuals[0].shape[1]
+    found, expected, variance = np.zeros(states), np.zeros(states), np.zeros(states)
+    for r in residuals:
+        for i in range(states):
+            above = r[np.isfinite(r[:, i]) & (r[:, i] != 0), i] > 0
+            n, a = len(above), int(above.sum())
+            if n < 2:
+                continue
+            m = 1.0 + 2.0 * a * (n - a) / n
+            found[i] += 1 + np.count_nonzero(above[1:] != above[:-1])
+            expected[i] += m
+            variance[i] += (m - 1.0) * (m - 2.0) / (n - 1.0)
+    return found, expected, np.sqrt(np.maximum(variance, 0.0))
+
+
+def correlations(residuals: Sequence[Array]) -> tuple[Array, Array]:
+    """Correlation of neighbouring residuals of every state, and how many pairs it is from.
+
+        r = sum e_t e_{t+1} / sum e_t^2,    standard deviation 1 / sqrt(pairs) for noise
+
+    Args:
+        residuals: [samples, states] a trajectory, nan where nothing was measured.
+
+    Source: Durbin and Watson, Biometrika 37 (1950).
+
+    >>> slow = np.sin(np.linspace(0.0, 6.0, 50))[:, None]
+    >>> bool(correlations([slow])[0][0] > 0.9)
+    True
+    """
+    products = sum(np.nansum(r[1:] * r[:-1], axis=0) for r in residuals)
+    pairs = sum(np.isfinite(r[1:] * r[:-1]).sum(axis=0) for r in residuals)
+    squares = sum(np.nansum(r**2, axis=0) for r in residuals)
+    return products / np.maximum(squares, 1e-300), np.asarray(pairs)
+
+
+def widening(residuals: Sequence[Array]) -> float:
+    """By what memory in the residuals makes the interval of a constant wider, at least 1.
+
+        sqrt((1 + r) / (1 - r)),  r the largest correlation of a state's neighbouring residuals
+
+    N residuals of which each is r times the last one and new noise tell as much as
+    N (1 - r) / (1 + r) without memory. An r that chance explains counts as 0.
+
+    Args:
+        residuals: [samples, states] a trajectory, nan where nothing was measured.
+
+    Source: Bartlett, Journal of the Royal Statistical Society 98 (1935).
+
+    >>> random = np.random.default_rng(0)
+    >>> noise = random.standard_normal((4001, 1))
+    >>> round(widening([noise]), 1), round(widening([noise[1:] + noise[:-1]]), 1)
+    (1.0, 1.7)
+    """
+    r, pairs = correlations(residuals)
+    clear = r > UNLIKELY / np.sqrt(np.maximum(pairs, 1))
+    largest = float(np.max(np.where(clear, r, 0.0), initial=0.0))
+    # Hardly anything is known of a walk: its steps, not it, would be noise.
+    largest = min(largest, MOST_ALIKE)
+    return float(np.sqrt((1.0 + largest) / (1.0 - largest)))
+
+
+def alike(residuals: Sequence[Array]) -> list[tuple[int, float]]:
+    """States whose neighbouring residuals are clearly alike: index and correlation."""
+    r, pairs = correlations(residuals)
+    clear = (pairs >= FEW) & (r > CLEARLY / np.sqrt(np.maximum(pairs, 1)))
+    return [(int(i), float(r[i])) for i in np.flatnonzero(clear)]
+
+
+def memoryless(residuals: Sequence[Array]) -> bool:
+    """Whether enough residuals of every state are there, and no neighbours alike.
+
+    >>> random, t = np.random.default_rng(0), np.linspace(0.0, 20.0, 100)
+    >>> noise, wave = random.standard_normal((100, 1)), np.sin(t)[:, None]
+    >>> memoryless([noise]), memoryless([noise + wave]), memoryless([noise[:10]])
+    (True, False, False)
+    """
+    r, pairs = correlations(residuals)
+    return bool(np.all((pairs >= FEW) & (r < UNLIKELY / np.sqrt(np.maximum(pairs, 1)))))
+
+
+def structured(residuals: Sequence[Array]) -> list[tuple[int, int, int]]:
+    """States whose residuals are clearly no noise: index, runs of one sign, expected runs."""
+    counts = sum(np.isfinite(r).sum(axis=0) for r in residuals)
+    found, expected, spread = runs(residuals)
+    clear = (counts >= FEW) & (found < expected - CLEARLY * spread) & (spread > 0)
+    return [(int(i), int(found[i]), round(expected[i])) for i in np.flatnonzero(clear)]
+
+
+def walk_misfit(series: TimeSeries, shape: Sequence[Array] | None = None) -> Array:
+    """How badly a random walk seen through noise explains every state, as a law's misfit is told.
+
+        x_{k+1} = x_k + sqrt(q dt) s u_k,    y_k = x_k + s shape_k e_k,    u, e ~ N(0, 1)
+        misfit  = min over q of  n ln(mean v_k^2 / F_k) + n mean ln(F_k / shape_k^2)
+
+    with the errors v_k of a Kalman filter's forecasts and their variances s^2 F_k; the first value
+    of each trajectory, which nothing forecasts, counts like the mean of the others. It is the
+    counterpart of n ln(SSR / n): a walk knows no law, so a law whose misfit is larger is none.
+
+    Args:
+        shape: noise of each sample relative to the others, [samples, states] a trajectory
+            (default: all alike).
+
+    Returns:
+        [states], nan where nothing was measured.
+
+    Source: Harvey, Forecasting, Structural Time Series Models and the Kalman Filter (1989), ch. 4.
+
+    >>> t, random = np.arange(50.0), np.random.default_rng(0)
+    >>> noise = TimeSeries.from_arrays(t, random.standard_normal(50))
+    >>> walk = TimeSeries.from_arrays(t, np.cumsum(random.standard_normal(50)))
+    >>> noise_variance = np.exp(walk_misfit(noise) / 50)  # a walk that hardly moves
+    >>> bool(0.5 < noise_variance[0] < 1.5), bool(walk_misfit(walk)[0] < 30.0)
+    (True, True)
+    """
+    q = np.exp(WALKS)
+    step = float(np.median(np.concatenate([np.diff(t.time) for t in series.trajectories])))
+    states = len(series.states)
+    squares, logs = np.zeros((states, len(q))), np.zeros((states, len(q)))
+    counts, forecasts = np.zeros(states), np.zeros(states)
+    for i, t in enumerate(series.trajectories):
+        own = np.ones_like(t.values) if shape is None else shape[i]
+        seen, variance = np.isfinite(t.values), own**2
+        gaps = np.diff(t.time, prepend=t.time[0]) / step
+        mean, spread = np.full((states, 1), np.nan), np.zeros((states, len(q)))
+        for y, there, r, gap in zip(np.nan_to_num(t.values), seen, variance, gaps, strict=True):
+            spread = spread + q * gap
+            first = there & np.isnan(mean[:, 0])
+            f = spread + r[:, None]
+            judged = (there & ~first)[:, None]
+            error = np.where(judged, y[:, None] - mean, 0.0)
+            squares += error**2 / f
+            logs += np.where(judged, np.log(f / r[:, None]), 0.0)
+            forecasts += judged[:, 0]
+            gain = np.where(there[:, None], spread / f, 0.0)
+            mean = np.where(first[:, None], y[:, None], mean + gain * error)
+            spread = np.where(first[:, None], r[:, None], spread * (1.0 - gain))
+        counts += seen.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = np.log(squares / forecasts[:, None]) + logs / forecasts[:, None]
+    best: Array = np.where(forecasts > 0, counts * each.min(axis=1), np.nan)
+    return best

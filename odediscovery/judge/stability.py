@@ -1,0 +1,45 @@
+"""Laws that run away: from starts that the data allow, they leave everything measured behind.
+
+A law may follow a trajectory along an edge from which it would fall: to one side of the fitted
+start its solutions blow up. The measured system did not, and where it started is known to
+within an error only, so such a law is doubted.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.solve.trajectories import residuals
+
+# Multiple of a state's range in the data from which on a solution has left them behind.
+FAR = 10.0
+
+
+def runs_away(
+    law: PowerSum, series: TimeSeries, initial: Array, error: Array, nonnegative: Mask
+) -> bool:
+    """Whether a solution leaves the data behind that starts within an error of the fitted start.
+
+    Each state's start is moved by its error to either side, the others stay.
+
+    Args:
+        initial: fitted start values [trajectories, states], without inputs.
+        error: how uncertain they are [trajectories, states], without inputs.
+        nonnegative: states that do not start below 0.
+    """
+    values = np.concatenate([t.values for t in series.trajectories])
+    reach = FAR * (np.nanmax(values, axis=0) - np.nanmin(values, axis=0))
+    nonnegative = nonnegative[~series.driven]
+    for i, side in itertools.product(range(initial.shape[1]), (-1.0, 1.0)):
+        start = initial.copy()
+        start[:, i] += side * error[:, i]
+        start = np.where(nonnegative, np.maximum(start, 0.0), start)
+        left = residuals(law, series, start, 1e-6)
+        if any(np.any(np.abs(np.nan_to_num(r, posinf=np.inf)) > reach) for r in left):
+            return True
+    return False

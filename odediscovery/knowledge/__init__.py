@@ -1,0 +1,1 @@
+"""What a user knows of the law: from statements to constraints."""

@@ -1,0 +1,379 @@
+"""What a user knows before the fit, in plain words, and laws that agree with it.
+
+Known terms, conserved sums, forbidden variables and the range of the exponents are written as
+text and read like equations, without evaluating anything. `Knowledge.impose` brings a law to the
+nearest one that agrees. A conserved sum sum_i c_i x_i needs no constant of its own: the equation
+of one of its states, the tied one, follows from the others, x_l' = -sum_{i != l} c_i/c_l x_i'.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.errors import InputError
+from odediscovery.knowledge.statements import (
+    Conserved,
+    KnownSide,
+    conserved_sum,
+    known_side,
+    quoted,
+    read_bounds,
+    texts_of,
+)
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.expressions import exact, identifiers, join_terms
+from odediscovery.laws.mirror import factors, turned
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.runtime.arrays import Array, Mask
+
+# Exponents closer than this are one monomial: a fitted one takes the place of a known one.
+NEAR = 0.05 + 1e-9
+
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """What is known about dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k]; see `knowledge`.
+
+    Args:
+        states: names as the user wrote them.
+        known: known part of every equation, or None.
+        conserved: linearly independent sums.
+        forbidden: [states (equation), states (variable)].
+        bounds: least and greatest exponent other than 0.
+        integer: whether exponents are whole numbers.
+        mix: M with x' = M @ (what is found and known), [states, states]. The identity but for
+            rows of tied states, -c_i/c_l over the others, and columns of 0 for these, so that
+            C @ M = 0 for the conserved weights C. (Where known equations alone keep a sum, it
+            holds for these: C @ M @ A = 0.)
+    """
+
+    states: tuple[str, ...]
+    known: tuple[KnownSide | None, ...]
+    conserved: tuple[Conserved, ...]
+    forbidden: Mask
+    bounds: tuple[float, float]
+    integer: bool
+    mix: Array
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is known."""
+        return not self.sentences()
+
+    @property
+    def fixed(self) -> Mask:
+        """Equations with nothing left to find [states]."""
+        return np.array([side is not None and not side.more for side in self.known])
+
+    @property
+    def tied(self) -> Mask:
+        """Equations that follow from the others' by the conserved sums [states]."""
+        return np.asarray(self.mix.diagonal() == 0)
+
+    @property
+    def mentioned(self) -> Mask:
+        """States that known terms need [states]."""
+        return np.asarray((self._given.exponents != 0).any(axis=0))
+
+    def without(self, states: Mask) -> Knowledge:
+        """The same, and these states appear in no equation, unless known terms need them."""
+        taken = states & ~self.mentioned
+        return dataclasses.replace(self, forbidden=self.forbidden | taken)
+
+    def rescaled(self, scale: Array, time_scale: float) -> Knowledge:
+        """The same for x' = x / scale [states] and t' = t / time_scale: exponents stay.
+
+        Known terms c'_j = c_j * (T / s_i) * prod_k s_k ** w_jk, sums c'_i = c_i s_i,
+        M'_ij = M_ij s_j / s_i. Imposing commutes with it where no exponent has to be changed.
+        """
+        sides: list[KnownSide | None] = []
+        for side, own in zip(self.known, scale, strict=True):
+            if side is not None:
+                factor = factors(side.exponents, scale) * time_scale / own
+                side = dataclasses.replace(
+                    side, coefficients=side.coefficients * factor,
+                    mirrored=turned(side.mirrored, scale, [side.exponents]),
+                )  # fmt: skip
+            sides.append(side)
+        sums = tuple(Conserved(one.weights * scale, one.value) for one in self.conserved)
+        mix = self.mix * scale / scale[:, None]
+        return dataclasses.replace(self, known=tuple(sides), conserved=sums, mix=mix)
+
+    def impose(self, law: PowerSum) -> PowerSum:
+        """The nearest law that agrees, with nothing in the equations of tied states.
+
+        Known terms come first, in the order of the equations and exactly as given; a monomial
+        within `NEAR` of one gives way in that equation. Exponents are clipped into the bounds
+        (and rounded), forbidden variables lose their coefficients, also within functions and
+        sums; what is then in no equation is dropped. The law's `mix` fills the tied equations.
+
+        >>> fall = knowledge(["h", "v"], known=["h' = -v", "v' = 9.81 + ?"])
+        >>> found = PowerSum(np.array([[1.0, 0.0], [9.0, -0.5]]), np.array([[0, 0.02], [0, 1]]))
+        >>> fall.impose(found).coefficients.tolist()  # of v, of the constant
+        [[-1.0, 0.0], [-0.5, 9.81]]
+        """
+        given, law = self._given, self._in_bounds(law)
+        coefficients, exponents = law.coefficients.copy(), law.exponents
+        coefficients[self.tied | self.fixed] = 0.0
+        coefficients[self.forbidden @ _uses(law).T] = 0.0
+        first = self._padded(exponents.shape[1])
+        near = (np.abs(first[:, None] - exponents) <= NEAR).all(axis=2)
+        coefficients[(given.coefficients != 0) @ near] = 0.0
+        coefficients = np.hstack([given.coefficients, coefficients])
+        mix = self.mix if self.tied.any() else law.mix
+        mirrored = tuple(sorted({*given.mirrored, *law.mirrored}))
+        exponents = np.vstack([first, exponents])
+        return PowerSum(coefficients, exponents, law.inputs, mix, mirrored).merged()
+
+    def held(self, law: PowerSum) -> tuple[Mask, Mask]:
+        """Constants of an imposed law that must not be fitted.
+
+        Returns:
+            coefficients [states, monomials] of known terms; exponents [monomials, inputs] of
+            known monomials, or all if they are whole numbers.
+        """
+        of_a = np.zeros(law.coefficients.shape, dtype=bool)
+        of_w = np.full(law.exponents.shape, self.integer)
+        for k, row in enumerate(self._padded(law.exponents.shape[1])):
+            for j in _same(law.exponents, row).nonzero()[0][:1]:
+                of_a[:, j] = self._given.coefficients[:, k] != 0
+                of_w[j] = True
+        return of_a, of_w
+
+    def allows(self, law: PowerSum) -> bool:
+        """Whether a law agrees, to 1e-9: it is what `impose` makes of it.
+
+        Equations of tied states may be those that follow from the others, or empty.
+        """
+        nearest, mix = self.impose(law), self.mix
+        if np.abs(law.constants[3] - nearest.constants[3]).max(initial=0.0) > _TOLERANCE:
+            return False
+        whole, size = mix @ nearest.coefficients, np.abs(mix) @ np.abs(nearest.coefficients)
+        agree = np.ones((2, law.n_states), dtype=bool)
+        for row in np.vstack([law.exponents, nearest.exponents]):
+            mine, there = _same(law.exponents, row), _same(nearest.exponents, row)
+            own = law.coefficients[:, mine]
+            least = _TOLERANCE * (size[:, there].sum(axis=1) + np.abs(own).sum(axis=1))
+            for form, other in enumerate((nearest.coefficients, whole)):
+                agree[form] &= np.abs(own.sum(axis=1) - other[:, there].sum(axis=1)) <= least
+        return bool(agree.all(axis=1).any())
+
+    def sentences(self) -> list[str]:
+        """What is known, one sentence each, names as in equations.
+
+        >>> knowledge(["S", "I"], conserve=["I + S = 9"], forbid=["I: S"]).sentences()
+        ['S + I = 9 is kept exactly', "S does not appear in I'"]
+        """
+        names = list(identifiers(self.states).values())
+        sides = Equations.from_power_sum(self.states, self._given).texts().values()
+        texts = [
+            f"{name}' = {text}{' + ?' * side.more} is given"
+            for name, text, side in zip(names, sides, self.known, strict=True)
+            if side
+        ]
+        texts += [f"{self._sum(one)} is kept exactly" for one in self.conserved]
+        texts += [f"{names[k]} does not appear in {names[i]}'"
+                  for i, k in np.argwhere(self.forbidden)]  # fmt: skip
+        if np.isfinite(self.bounds).any():
+            texts.append("exponents other than 0 lie within {:g}..{:g}".format(*self.bounds))
+        return texts + ["exponents are whole numbers"] * self.integer
+
+    @cached_property
+    def _given(self) -> PowerSum:
+        """All known terms as one law; a monomial known in two equations is shared."""
+        n = len(self.states)
+        rows = [(i, side) for i, side in enumerate(self.known) if side is not None]
+        columns = [np.eye(n)[:, [i]] * side.coefficients for i, side in rows]
+        exponents = [side.exponents for _, side in rows]
+        mirrored = {k for _, side in rows for k in side.mirrored}
+        return PowerSum(
+            np.hstack([np.zeros((n, 0)), *columns]), np.vstack([np.zeros((0, n)), *exponents]),
+            mirrored=tuple(sorted(mirrored)),
+        ).merged()  # fmt: skip
+
+    def _padded(self, inputs: int) -> Array:
+        """Exponents of the known monomials over all inputs of a law [monomials, inputs]."""
+        exponents = self._given.exponents
+        return np.pad(exponents, ((0, 0), (0, inputs - exponents.shape[1])))
+
+    def _in_bounds(self, law: PowerSum) -> PowerSum:
+        least, most = self.bounds
+        if self.integer:
+            least, most = np.ceil(least), np.floor(most)
+
+        def clipped(w: Array) -> Array:
+            inside = np.clip(w, least, most)
+            return np.where(abs(w) <= _TOLERANCE, 0.0, inside.round() if self.integer else inside)
+
+        a, w, b, v = law.constants
+        return law.with_constants(a, clipped(w), b, clipped(v))
+
+    def _sum(self, one: Conserved) -> str:
+        pairs = zip(one.weights.tolist(), identifiers(self.states).values(), strict=True)
+        terms = [(c < 0, f"{'' if abs(c) == 1 else exact(abs(c)) + '*'}{x}") for c, x in pairs if c]
+        return join_terms(terms) + ("" if one.value is None else f" = {exact(one.value)}")
+
+
+def knowledge(
+    states: Sequence[str], *, known: Sequence[str] = (), conserve: Sequence[str] = (),
+    forbid: Sequence[str] = (), bounds: str | None = None, integer_exponents: bool = False,
+) -> Knowledge:  # fmt: skip
+    """What the texts say about equations of `states`.
+
+    Args:
+        states: any column names; in sums they are written as identifiers, as in equations.
+        known: "h' = -v", or "v' = 9.81 + ?" where other terms are to be found.
+        conserve: "S + I + R", weighted sums that stay constant, or "S + I + R = 763".
+        forbid: "S: I, R", variables that do not appear in an equation.
+        bounds: "exponents 0..2", or "0..2".
+        integer_exponents: whether exponents are whole numbers.
+
+    Raises:
+        InputError: a text that cannot be read, with the character, or texts that contradict
+            each other.
+
+    >>> given = knowledge(["S", "I", "R"], known=["R' = 0.1*I"], conserve=["S + I + R = 763"])
+    >>> given.mix.tolist()
+    [[1.0, 0.0, 0.0], [-1.0, 0.0, -1.0], [0.0, 0.0, 1.0]]
+    """
+    n = len(states)
+    sides: list[KnownSide | None] = [None] * n
+    texts: dict[int, str] = {}
+    for one in texts_of(states, known):
+        i, side = known_side(one)
+        if i in texts:
+            raise one.error(f"{states[i]}' is already given by {quoted(texts[i])}; join them", 0)
+        texts[i], sides[i] = one.text, side if len(side.coefficients) or not side.more else None
+    sums = tuple(conserved_sum(one) for one in texts_of(states, conserve))
+    forbidden = np.zeros((n, n), dtype=bool)
+    for one in texts_of(states, forbid):
+        i, at = one.name(0, ":", "a state and : behind it")
+        named = [one.name(at, r",|\Z", "a state")]
+        while named[-1][1] < len(one.text):
+            named.append(one.name(named[-1][1], r",|\Z", "a state"))
+        forbidden[i, [k for k, _ in named]] = True
+    limits = [read_bounds(one) for one in texts_of(states, () if bounds is None else bounds)]
+    result = Knowledge(
+        tuple(states), tuple(sides), sums, forbidden, (limits or [(-math.inf, math.inf)])[0],
+        bool(integer_exponents), np.eye(n),
+    )  # fmt: skip
+    _check_exponents(result)
+    return dataclasses.replace(result, mix=_mix(result))
+
+
+def check_signs(given: Knowledge, scaled: Knowledge) -> None:
+    """Whether the fractional powers of known terms are of what is not negative in the data.
+
+    Args:
+        given: in the user's units.
+        scaled: the same in units of the data, negative ones for states that are negative.
+
+    Raises:
+        InputError: a fractional power of a state that is negative, or of -x for another one.
+    """
+    names = list(identifiers(given.states).values())
+    for i, side in enumerate(scaled.known):
+        for k in () if side is None else side.mirrored:
+            own = given.known[i]
+            minus = own is not None and k in own.mirrored
+            what, is_ = (f"-{names[k]}", "") if minus else (names[k], "-")
+            raise InputError(
+                f"{given.states[i]}' is known with a fractional power of {what}, which is negative "
+                f"in the data; expected one of {is_}{names[k]}, or a whole power"
+            )
+
+
+def _check_exponents(given: Knowledge) -> None:
+    least, most = given.bounds
+    if given.integer and math.isfinite(most - least) and math.ceil(least) > math.floor(most):
+        raise InputError(f"no whole number lies within {least:g}..{most:g}; widen the bounds")
+    for i, side in enumerate(given.known):
+        for row in () if side is None else side.exponents:
+            for k in np.flatnonzero(row):
+                told = f"{given.states[i]}' is known with {given.states[k]}**{row[k]:g}, but"
+                if given.forbidden[i, k]:
+                    raise InputError(f"{told} {given.states[k]} is forbidden there; drop one")
+                if not least <= row[k] <= most:
+                    raise InputError(f"{told} exponents lie within {least:g}..{most:g}; widen them")
+                if given.integer and row[k] != round(row[k]):
+                    raise InputError(f"{told} exponents are to be whole numbers; drop one")
+
+
+def _mix(given: Knowledge) -> Array:
+    """Gauss-Jordan elimination; the last states with nothing said of them are tied."""
+    n, fixed, sums, known = len(given.states), given.fixed, given.conserved, given._given
+    rows = np.array([one.weights / np.abs(one.weights).max() for one in sums]).reshape(-1, n)
+    # States in different units have weights of different sizes.
+    least = _TOLERANCE * np.abs(rows).max(axis=0, initial=0.0)
+    said = (known.coefficients != 0).any(axis=1) | given.forbidden.any(axis=1)
+    pivots = dict[int, int]()
+    for k in sorted(reversed(range(n)), key=lambda k: (fixed[k], said[k])):
+        left = ~np.isin(np.arange(len(rows)), list(pivots))
+        size = np.abs(rows[:, k]) * left
+        if size.max(initial=0.0) > least[k]:
+            r = int(size.argmax())
+            pivots[r] = k
+            # Rows of tied states keep the fixed ones; among the rest only dependence matters.
+            others = (left if fixed[k] else left | True) & (np.arange(len(rows)) != r)
+            rows[others] -= np.outer(rows[others, k] / rows[r, k], rows[r])
+            rows[np.abs(rows) <= least] = 0.0
+    mix = np.eye(n)
+    for r, one in enumerate(sums):
+        k = pivots.get(r, -1)
+        parts = rows[r][:, None] * known.coefficients
+        if k < 0:
+            raise InputError(f"that {given._sum(one)} is kept follows from the other conserved "
+                             "sums; leave it out")  # fmt: skip
+        if not fixed[k] and said[k]:
+            raise InputError(f"{given.states[k]}' follows from the conserved sums, so nothing "
+                             "else can be said of it; drop one of them")  # fmt: skip
+        if not fixed[k]:
+            mix[k] = -rows[r] / rows[r, k]
+        elif (np.abs(parts.sum(axis=0)) > _TOLERANCE * np.abs(parts).sum(axis=0)).any():
+            raise InputError(f"the known equations do not keep {given._sum(one)} constant; change "
+                             "one of them or leave the sum out")  # fmt: skip
+    mix[:, [k for k in pivots.values() if not fixed[k]]] = 0.0
+    return mix + 0.0
+
+
+def _uses(law: PowerSum) -> Mask:
+    """Whether a monomial needs a state, also in a function or a sum [monomials, states]."""
+    needs = np.eye(law.n_states, dtype=bool)
+    if law.inputs is not None:
+        needs = needs[[law.inputs.state_of(k) for k in range(law.inputs.simple)]]
+        if len(sums := law.inputs.sums):
+            needs = np.vstack([needs, (sums.weights != 0) @ (sums.exponents != 0) @ needs])
+    return np.asarray((law.exponents != 0) @ needs)
+
+
+def _same(exponents: Array, row: Array) -> Mask:
+    same: Mask = np.all(np.abs(exponents - row) <= 2 * _TOLERANCE, axis=1)
+    return same
+
+
+def check_known(known: Knowledge, series: TimeSeries) -> None:
+    """Whether nothing is said of the equations of inputs, which have none.
+
+    Args:
+        known: over the states of an augmented series.
+
+    Raises:
+        InputError: a known equation of an input, or a conserved sum that contains one.
+    """
+    for i in np.flatnonzero(series.driven):
+        name = series.states[i]
+        if known.known[i] is not None:
+            raise InputError(f"{name}' is given, but {name} is an input: it has no equation; "
+                             "leave it out")  # fmt: skip
+        if any(one.weights[i] != 0 for one in known.conserved):
+            raise InputError(f"a conserved sum contains {name}, but {name} is an input, which "
+                             "changes by itself; leave it out")  # fmt: skip

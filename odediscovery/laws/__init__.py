@@ -1,0 +1,1 @@
+"""A law as numbers (`PowerSum`) and as sympy (`Equations`): parsed, printed, priced."""

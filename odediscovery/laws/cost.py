@@ -1,0 +1,91 @@
+"""What the constants of a law cost, in units of twice the log-likelihood.
+
+    cost = price * (free constants) + sum of kind(v) over exponents held at simple values v
+           + 2 ln 4 * (functions of a state among the factors)
+
+A free constant costs ln N + 2 ln p: ln N as in BIC, and 2 ln p because a search tries constants
+in all p = n (n + 1) places where n equations could have one more, and the best of many useless
+constants looks better than a useless constant should. An exponent held at a simple value was
+not fitted; it only costs the choice of its kind, dearer the more values that kind has. A factor
+sin, cos, exp or log of a state is a choice as well: with them there are so many products that a few
+useless ones always look good.
+
+Source: Chen and Chen, Extended Bayesian information criteria, Biometrika 95 (2008), gamma = 1.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.runtime.arrays import Array, Mask
+
+# Which of `PowerSum.constants` a fit may change.
+Free: TypeAlias = tuple[Mask, Mask, Mask, Mask]
+
+# Exponents that laws of nature like, and what each kind costs.
+SIMPLE: dict[float, float] = {
+    1.0: 1.0,
+    **dict.fromkeys((2.0, 0.5, -1.0), 2.5),
+    **dict.fromkeys((3.0, -2.0, 1.5, -0.5, 4.0, -3.0), 4.0),
+    **dict.fromkeys((1 / 3, 2 / 3, 4 / 3, 5 / 3, -1 / 3, -2 / 3, 2.5, -1.5), 8.0),
+}
+
+# What the choice of one of the four functions of a state costs.
+FUNCTION = 2.0 * float(np.log(4.0))
+
+
+def price(states: int, samples: float) -> float:
+    """What one free constant has to gain: ln N + 2 ln(n (n + 1)) for n states, N samples."""
+    return float(np.log(max(samples, 2.0)) + 2.0 * np.log(states * (states + 1)))
+
+
+def kind(value: float) -> float:
+    """What an exponent held at `value` costs; other than simple values count as the dearest."""
+    return SIMPLE.get(value, max(SIMPLE.values()))
+
+
+def all_free(law: PowerSum) -> Free:
+    """Every constant that is not zero."""
+    a, w, b, v = law.constants
+    return a != 0, w != 0, b != 0, v != 0
+
+
+def none_free(law: PowerSum) -> Free:
+    """Nothing is fitted."""
+    a, w, b, v = (np.zeros(c.shape, dtype=bool) for c in law.constants)
+    return a, w, b, v
+
+
+def count(free: Free) -> int:
+    """How many constants are free."""
+    return int(sum(mask.sum() for mask in free))
+
+
+def cost(law: PowerSum, free: Free, samples: float) -> float:
+    """The cost above.
+
+    Args:
+        free: what was fitted.
+        samples: number of observed values N.
+    """
+    _, w, _, v = law.constants
+    held = [*w[(w != 0) & ~free[1]], *v[(v != 0) & ~free[3]]]
+    known = count(free) * price(law.n_states, samples) + sum(kind(float(e)) for e in held)
+    if law.inputs is None:
+        return known
+    own = slice(law.n_states, law.inputs.simple)
+    return known + FUNCTION * (np.count_nonzero(w[:, own]) + np.count_nonzero(v[:, own]))
+
+
+def filled(
+    constants: tuple[Array, Array, Array, Array], free: Free, values: Array
+) -> tuple[Array, Array, Array, Array]:
+    """The constants with the free ones replaced by `values`, in order."""
+    a, w, b, v = (c.copy() for c in constants)
+    parts = np.split(values, np.cumsum([mask.sum() for mask in free])[:-1])
+    for changed, mask, part in zip((a, w, b, v), free, parts, strict=True):
+        changed[mask] = part
+    return a, w, b, v

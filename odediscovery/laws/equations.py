@@ -1,0 +1,342 @@
+"""Differential equations as one value: expressions, constants with errors, names and units.
+
+Where every right-hand side is a sum of products of powers, the same law is also kept as numbers
+(`PowerSum`), in which a monomial that stands in several equations is one: its exponents are
+single constants with single standard errors. So is a fitted law with functions and inner sums.
+Anything else is kept as sympy expressions alone. Column names may be anything; inside, states are
+symbols with safe names.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import sympy
+from numpy.typing import ArrayLike, NDArray
+from scipy.integrate import LSODA
+
+from odediscovery.data.signals import Signal, followed
+from odediscovery.errors import InputError
+from odediscovery.laws.expressions import identifiers, number, parse, text
+from odediscovery.laws.mirror import signs
+from odediscovery.laws.monomials import read_power_sum
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.printing import julia_source, latex_rows, pretty_text, python_source
+from odediscovery.runtime.arrays import Array
+
+# An integration that needs more evaluations has met a singularity or a stiff wall.
+MOST_EVALUATIONS = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """dx_i/dt = f_i(x, u(t)) for named states and, where there are any, inputs.
+
+    Args:
+        states: names as the user wrote them.
+        right_hand_sides: f_i over `symbols`, one a state.
+        time_name: name of the time.
+        power_sum: the same law as numbers, or None where some f_i is no sum of monomials.
+        standard_errors: of the constants of `law`, in the same places; 0 for those held fixed
+            (snapped), nan where unknown.
+        snapped: (coefficients, exponents) of `power_sum`, True for constants set to a round
+            number instead of a fitted one.
+        units: unit of a state or of the time, by name, where known.
+        extended: the law as numbers where it has functions of states or inner sums, and
+            `power_sum` is None for that reason; None where nothing but expressions is known.
+        inputs: names of the inputs u, the last variables of `symbols` and of the laws, which have
+            no equation there (0). One that is called like the time is time itself.
+
+    Attributes:
+        variables: states and inputs.
+
+    >>> decay = Equations.parse(["mass"], {"mass": "-0.5*mass"})
+    >>> print(decay.pretty())
+    mass' = -0.5*mass
+    """
+
+    states: tuple[str, ...]
+    right_hand_sides: tuple[sympy.Expr, ...]
+    time_name: str = "t"
+    power_sum: PowerSum | None = None
+    standard_errors: PowerSum | None = None
+    snapped: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None
+    units: Mapping[str, str] = field(default_factory=dict)
+    extended: PowerSum | None = None
+    inputs: tuple[str, ...] = ()
+    variables: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variables", (*self.states, *self.inputs))
+
+    @property
+    def law(self) -> PowerSum | None:
+        """The law as numbers, a sum of monomials or an extended one; None where neither is."""
+        return self.extended if self.power_sum is None else self.power_sum
+
+    @property
+    def symbols(self) -> tuple[sympy.Symbol, ...]:
+        """One symbol a state, then one an input, with safe names."""
+        return _symbols(self.variables)
+
+    @classmethod
+    def from_power_sum(
+        cls, states: Sequence[str], power_sum: PowerSum, *, time_name: str = "t",
+        standard_errors: PowerSum | None = None,
+        snapped: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
+        units: Mapping[str, str] | None = None, inputs: Sequence[str] = (),
+    ) -> Equations:  # fmt: skip
+        """The equations of a law given as numbers; equal monomials should be merged before.
+
+        Args:
+            states: names as the user wrote them.
+            power_sum: the law, in the user's units; inputs are its last variables.
+            time_name: name of the time.
+            standard_errors: of the law's constants, in the same places.
+            snapped: [states, monomials] and [monomials, variables] of sums of monomials; in other
+                laws the constants with error 0.
+            units: unit of a state or of the time, by name.
+            inputs: names of the inputs.
+
+        Raises:
+            ValueError: the number of states or the shapes do not fit.
+        """
+        names, given_inputs = (*states, *inputs), tuple(inputs)
+        if len(names) != power_sum.n_states:
+            raise ValueError(f"{len(names)} names for a law of {power_sum.n_states} states")
+        own = [values.shape for values in power_sum.constants]
+        given = [] if standard_errors is None else [v.shape for v in standard_errors.constants]
+        held = [] if snapped is None else [values.shape for values in snapped]
+        if given != own[: len(given)] or held != own[: len(held)]:
+            raise ValueError("standard errors and snapped constants should have the shapes of "
+                             "the law")  # fmt: skip
+        symbols = _symbols(names)
+        factors = symbols if power_sum.inputs is None else _inputs(power_sum, symbols)
+        mirrored = power_sum.mirrored
+        monomials = [_product(_bases(factors, w, mirrored), w) for w in power_sum.exponents]
+        sides = tuple(
+            sympy.Add(*(number(float(c)) * m for c, m in zip(row, monomials, strict=True)))
+            for row in power_sum.coefficients[: len(states)]
+        )
+        if power_sum.inputs is not None:
+            return cls(tuple(states), sides, time_name, standard_errors=standard_errors,
+                       units=dict(units or {}), extended=power_sum,
+                       inputs=given_inputs)  # fmt: skip
+        return cls(tuple(states), sides, time_name, power_sum, standard_errors, snapped,
+                   dict(units or {}), inputs=given_inputs)  # fmt: skip
+
+    @classmethod
+    def parse(
+        cls, states: Sequence[str], texts: Mapping[str, str], *, time_name: str = "t",
+        constants: Mapping[str, float] | None = None, units: Mapping[str, str] | None = None,
+        inputs: Sequence[str] = (),
+    ) -> Equations:  # fmt: skip
+        """The equations written as text, read without evaluating anything.
+
+        Args:
+            states: names as the user wrote them.
+            texts: right-hand side of every state, over the safe identifiers of the states and
+                inputs.
+            constants: other names in the texts and the numbers they stand for.
+            time_name: name of the time.
+            units: unit of a state or of the time, by name.
+            inputs: names of the inputs.
+
+        Raises:
+            InputError: a state without text, or a text that cannot be read.
+
+        >>> law = Equations.parse(["S"], {"S": "k - S**0.5"}, constants={"k": 2.0})
+        >>> law.power_sum.exponents.tolist()
+        [[0.0], [0.5]]
+        """
+        symbols = _symbols((*states, *inputs))
+        names: dict[str, sympy.Symbol | float] = dict(constants or {})
+        names.update({symbol.name: symbol for symbol in symbols})
+        for state in states:
+            if state not in texts:
+                raise InputError(f"the equation of {state!r} is missing")
+        sides = tuple(parse(texts[state], names) for state in states)
+        power_sum = read_power_sum(sides, symbols)
+        if power_sum is not None:
+            return cls.from_power_sum(states, power_sum, time_name=time_name, units=units,
+                                      inputs=inputs)  # fmt: skip
+        return cls(tuple(states), sides, time_name, units=dict(units or {}), inputs=tuple(inputs))
+
+    @property
+    def complexity(self) -> int:
+        """Constants and states of a sum of monomials (see `PowerSum.complexity`); nodes of the
+        expression trees otherwise."""
+        if self.power_sum is not None:
+            return self.power_sum.complexity
+        return sum(1 for side in self.right_hand_sides for _ in sympy.preorder_traversal(side))
+
+    def rates(self, x: ArrayLike) -> Array:
+        """dx/dt for x [..., variables] -> [..., states]; nan or inf where it is not defined."""
+        with np.errstate(all="ignore"):
+            return self._rates_function()(np.asarray(x, dtype=np.float64))
+
+    def simulate(
+        self, initial: ArrayLike, times: ArrayLike, rtol: float = 1e-9, atol: float = 1e-12,
+        most_evaluations: int = MOST_EVALUATIONS, inputs: Signal | None = None,
+    ) -> Array:  # fmt: skip
+        """The states at some times, [n, states]; nan rows from where the solution fails on.
+
+        Args:
+            initial: states at the first time [states].
+            times: increasing [n].
+            rtol: relative tolerance of the solver (LSODA).
+            atol: absolute tolerance, as a share of the initial value of each state.
+            most_evaluations: of the right-hand sides, after which the solution counts as failed.
+            inputs: of equations with inputs, in the order of these, known from the first of the
+                times on; behind their last time the last values stay. Not needed for time alone.
+
+        Raises:
+            ValueError: shapes that do not fit, or inputs that are missing.
+
+        >>> decay = Equations.parse(["x"], {"x": "-x"})
+        >>> decay.simulate([1.0], [0.0, 1.0])[1].round(6).tolist()
+        [0.367879]
+        """
+        start, at = np.array(initial, dtype=np.float64), np.array(times, dtype=np.float64)
+        if start.shape != (len(self.states),) or at.ndim != 1:
+            raise ValueError(f"expected {len(self.states)} initial values and a list of times, got "
+                             f"shapes {start.shape} and {at.shape}")  # fmt: skip
+        if inputs is None and self.inputs == (self.time_name,) and at.size:
+            inputs = Signal(at[:1], at[:1, None], np.array([False]))
+        if len(self.inputs) != (0 if inputs is None else len(inputs.held)):
+            raise ValueError(f"expected the inputs {', '.join(self.inputs) or 'none'} over time")
+        largest = np.max(np.abs(start), initial=0.0) or 1.0
+        # A state that starts at 0 is measured by a millionth of the largest one.
+        absolute = atol * np.maximum(np.abs(start), 1e-6 * largest)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            solve = partial(_integrate, rtol=rtol, atol=absolute, most_evaluations=most_evaluations)
+            rates = self._rates_function()
+            if inputs is None:
+                return solve(lambda t, x: rates(x), start, at)
+            time = [name == self.time_name for name in self.inputs]
+            return followed(solve, rates, start, at, inputs, np.array(time))
+
+    def texts(self) -> dict[str, str]:
+        """Right-hand side of every state, over safe identifiers, with exact numbers."""
+        sides = zip(self.states, self.right_hand_sides, strict=True)
+        return {state: text(side) for state, side in sides}
+
+    def pretty(self, digits: int = 4) -> str:
+        """Lines for people: x' = 0.0600(12)*x^0.5, with two digits of the standard error in
+        parentheses, and round constants bare.
+
+        Args:
+            digits: significant digits of a constant whose error is unknown.
+        """
+        return pretty_text(self, digits)
+
+    def latex(self, digits: int = 4) -> dict[str, str]:
+        r"""Every equation in LaTeX, "\frac{dx}{dt} = ...", by state; `digits` as in `pretty`."""
+        return latex_rows(self, digits)
+
+    def python(self) -> str:
+        """Source of a Python function `rates(t, y)` for scipy's `solve_ivp`; with inputs
+        `rates(t, y, u)`, where the function u gives them at a time: `solve_ivp(..., args=(u,))`."""
+        return python_source(self)
+
+    def julia(self) -> str:
+        """Source of a Julia function `rates!(du, u, p, t)` for DifferentialEquations.jl; the
+        function p gives inputs at a time."""
+        return julia_source(self)
+
+    def _rates_function(self) -> Callable[[Array], Array]:
+        law, own = self.power_sum, len(self.states)
+        if law is not None:
+            return law.rates if not self.inputs else lambda x: law.rates(x)[..., :own]
+        # Private names: a column called `sin` or `x y` never becomes code.
+        private = [sympy.Symbol(f"y{k}") for k in range(len(self.variables))]
+        renamed = dict(zip(self.symbols, private, strict=True))
+        sides = [side.xreplace(renamed) for side in self.right_hand_sides]
+        compiled = sympy.lambdify(private, sides, modules="numpy")
+
+        def rates(x: Array) -> Array:
+            values = compiled(*np.moveaxis(x, -1, 0))
+            return np.stack([np.broadcast_to(v, x.shape[:-1]) for v in values], axis=-1)
+
+        return rates
+
+
+def _symbols(states: Sequence[str]) -> tuple[sympy.Symbol, ...]:
+    return tuple(sympy.Symbol(name) for name in identifiers(states).values())
+
+
+def _product(factors: Sequence[sympy.Expr], exponents: Array) -> sympy.Expr:
+    """prod_k factor_k ** w_k; exp(r x) ** w is exp(w r x)."""
+    powers = []
+    for factor, w in zip(factors, exponents.tolist(), strict=True):
+        if w and isinstance(factor, sympy.exp):
+            rate, symbol = factor.args[0].as_coeff_Mul()
+            powers.append(sympy.exp(number(float(rate) * w) * symbol))
+        elif w:
+            powers.append(sympy.Pow(factor, number(w)))
+    return sympy.Mul(*powers)
+
+
+def _bases(
+    factors: Sequence[sympy.Expr], w: Array, mirrored: Sequence[int]
+) -> list[sympy.Expr]:  # fmt: skip
+    """What is raised to the powers w: -x where that is a fractional one of a mirrored state."""
+    turned = signs(w[None], mirrored)[0] < 0.0
+    return [-f if minus else f for f, minus in zip(factors, turned, strict=True)]
+
+
+def _inputs(law: PowerSum, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr]:
+    """States, functions and sums as expressions."""
+    simple: list[sympy.Expr] = list(symbols)
+    inputs = law.inputs
+    assert inputs is not None  # that is what makes a law an extended one
+    for f in inputs.functions:
+        # A rate that was scaled there and back again is 1 or -1 but for the last digit.
+        rate = math.copysign(1.0, f.rate) if abs(abs(f.rate) - 1.0) < 1e-12 else f.rate
+        simple.append(getattr(sympy, f.name)(number(rate) * symbols[f.state]))
+    sums = inputs.sums
+    inner = [_product(_bases(simple, v, law.mirrored), v) for v in sums.exponents]
+    rows = [sympy.Add(1, *(number(float(b)) * m for b, m in zip(row, inner, strict=True)))
+            for row in sums.weights]  # fmt: skip
+    return simple + rows
+
+
+class _GivenUp(Exception):
+    """The right-hand sides left the range of floats, or were asked for too often."""
+
+
+def _integrate(rates: Callable[[float, Array], Array], start: Array, times: Array, rtol: float,
+               atol: Array, most_evaluations: int) -> Array:  # fmt: skip
+    """Steps by hand: what was reached before a failure is kept, which `solve_ivp` would lose."""
+    result = np.full((len(times), len(start)), np.nan)
+    if not len(times) or not np.isfinite(start).all() or not np.isfinite(times).all():
+        return result
+    result[times == times[0]] = start
+    evaluations = 0
+
+    def right(t: float, x: Array) -> Array:
+        nonlocal evaluations
+        evaluations += 1
+        value = rates(t, x)
+        if evaluations > most_evaluations or not np.isfinite(value).all():
+            raise _GivenUp
+        return value
+
+    try:
+        solver = LSODA(right, float(times[0]), start, float(times[-1]), rtol=rtol, atol=atol)
+        while solver.status == "running":
+            solver.step()
+            if solver.status == "failed" or not np.isfinite(solver.y).all():
+                break
+            inside = (times > solver.t_old) & (times <= solver.t)
+            if inside.any():
+                result[inside] = solver.dense_output()(times[inside]).T
+    except (_GivenUp, ArithmeticError, ValueError):
+        pass
+    return result

@@ -1,0 +1,133 @@
+"""What a fit estimated, as numbers with their covariance: the constants of a law and its starts.
+
+Printed equations tell standard errors one by one; what follows from several constants together,
+a band around a curve or the error of a ratio, needs the covariance. It lies in an npz file that
+is read without pickle.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odediscovery.data.series import Scale
+from odediscovery.laws.cost import Free, count
+from odediscovery.laws.covariance import Covariance
+from odediscovery.laws.power_sum import FUNCTIONS, Function, Inputs, PowerSum, Sums
+from odediscovery.runtime.archives import pack, unpack
+from odediscovery.runtime.arrays import Array, Mask
+
+# A start value below this share of its standard error rests on its bound.
+AT_BOUND = 0.1
+_NAMES = ("coefficients", "exponents", "inner_weights", "inner_exponents")
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Constants and start values as they were fitted, dimensionless.
+
+    Args:
+        law: the fitted law, in units of `scale`.
+        free: which of its constants were fitted.
+        initial: fitted start values [trajectories, states], without inputs, in units of `scale`.
+        covariance: of the free constants, in the order of `free`, and behind them the start
+            values, trajectory by trajectory.
+        nonnegative: states whose start value is at least 0, bool [states].
+        scale: what the data were divided by.
+    """
+
+    law: PowerSum
+    free: Free
+    initial: Array
+    covariance: Covariance
+    nonnegative: Mask
+    scale: Scale
+
+    def start_errors(self) -> Array:
+        """Standard errors of the start values [trajectories, states], in the user's units.
+
+        nan where the data do not tell, and for a start that rests on its bound 0: there an error
+        to both sides says nothing.
+        """
+        k = count(self.free)
+        found = self.covariance.deviations()[k:].reshape(self.initial.shape)
+        resting = self.nonnegative & (self.initial < AT_BOUND * found)
+        return np.where(resting, np.nan, found) * self.scale.size[: self.initial.shape[1]]
+
+    @property
+    def mirrored(self) -> tuple[int, ...]:
+        """States that are negative throughout."""
+        return tuple(np.flatnonzero(self.scale.state < 0.0).tolist())
+
+    def within(self, k: int) -> tuple[float, float]:
+        """Least and greatest value of state k: one end is 0 where it does not change its sign."""
+        if k >= len(self.nonnegative) or not self.nonnegative[k]:
+            return -np.inf, np.inf
+        return (-np.inf, 0.0) if k in self.mirrored else (0.0, np.inf)
+
+    @staticmethod
+    def to_bytes(estimates: Estimates | None) -> bytes:
+        """The content of `covariance.npz`; no arrays but an empty head where nothing is known."""
+        arrays: dict[str, NDArray[np.float64] | Mask] = {}
+        head: dict[str, Any] | None = None
+        if estimates is not None:
+            law, inputs = estimates.law, estimates.law.inputs
+            functions = () if inputs is None else inputs.functions
+            head = {"functions": [dataclasses.astuple(f) for f in functions],
+                    "inputs": inputs is not None}  # fmt: skip
+            for name, values, free in zip(_NAMES, law.constants, estimates.free, strict=True):
+                arrays |= {name: values, f"free_{name}": free}
+            if law.mix is not None:
+                arrays["mix"] = law.mix
+            arrays |= {
+                "initial": estimates.initial, "covariance": estimates.covariance.known,
+                "unknown": estimates.covariance.unknown, "nonnegative": estimates.nonnegative,
+                "scale_state": estimates.scale.state, "scale_time": np.array(estimates.scale.time),
+            }  # fmt: skip
+        return pack("head", head, arrays)
+
+    @classmethod
+    def from_file(cls, path: Path) -> Estimates | None:
+        """What `to_bytes` kept; None for no such file, which earlier versions did not write.
+
+        Raises:
+            InputError: cut short, or anything but the expected arrays.
+        """
+        return unpack(path, "head", _assembled) if path.is_file() else None
+
+
+def _assembled(head: Any, arrays: Mapping[str, NDArray[np.float64]]) -> Estimates | None:
+    if head is None:
+        return None
+    a, w, b, v = (np.asarray(arrays[name], dtype=np.float64) for name in _NAMES)
+    law = PowerSum(a, w, _inputs(head, len(a), b, v), arrays.get("mix"))
+    masks = [np.asarray(arrays[f"free_{name}"], dtype=bool) for name in _NAMES]
+    free: Free = (masks[0], masks[1], masks[2], masks[3])
+    initial, state = np.asarray(arrays["initial"], float), np.asarray(arrays["scale_state"], float)
+    known, unknown = arrays["covariance"], arrays["unknown"]
+    size = count(free) + initial.size
+    shapes = [mask.shape == c.shape for mask, c in zip(free, law.constants, strict=True)]
+    fits = (initial.shape[1] <= law.n_states and state.shape == (law.n_states,)
+            and known.shape == (size, size) and unknown.shape[1:] == (size,)
+            and all(shapes))  # fmt: skip
+    if not fits:
+        raise ValueError("its arrays do not fit each other")
+    return Estimates(
+        law, free, initial, Covariance(np.asarray(known, float), np.asarray(unknown, float)),
+        np.asarray(arrays["nonnegative"], dtype=bool), Scale(state, float(arrays["scale_time"])),
+    )  # fmt: skip
+
+
+def _inputs(head: Mapping[str, Any], states: int, b: Array, v: Array) -> Inputs | None:
+    if not head["inputs"]:
+        return None
+    functions = [Function(str(f), int(state), float(rate)) for f, state, rate in head["functions"]]
+    if not {f.name for f in functions} <= set(FUNCTIONS):
+        raise ValueError("unknown functions")
+    return Inputs(states, tuple(functions), Sums(b, v))

@@ -1,0 +1,113 @@
+"""Right-hand sides at one point, for solvers that go step by step.
+
+    dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k]
+
+Such a solver asks for the rates of three states some thousand times, one after the other. On so
+few numbers a call of numpy takes far longer than the arithmetic, so what is not 0 in A and W is
+listed once and evaluated with plain numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from odediscovery.laws.power_sum import TINY, Inputs, PowerSum, expanded
+from odediscovery.runtime.arrays import Array
+
+# What numpy's functions of a state are on plain numbers.
+_FUNCTIONS: dict[str, Callable[[float], float]] = {
+    "sin": math.sin, "cos": math.cos, "exp": math.exp, "log": lambda z: math.log(max(z, TINY)),
+}  # fmt: skip
+# Coefficients or exponents from which on numpy is faster.
+MANY = 200
+
+# (t, states) -> their rates.
+Rates: TypeAlias = Callable[[float, Array], Sequence[float] | Array]
+# Powers other than the first: (place of the base, exponent, least base).
+_Powers: TypeAlias = list[tuple[int, float, float]]
+# Products as a function of bases and powers.
+_Products: TypeAlias = list[Callable[[Sequence[float]], Any]]
+
+
+def point_field(law: PowerSum) -> Rates:
+    """The function (t, x) -> dx/dt of states [states] for solvers that call it often.
+
+    It is that of `PowerSum.rates`, also where a number becomes too large.
+
+    >>> law = PowerSum(np.array([[1.0, -0.5]]), np.array([[1.0], [2.0]]))
+    >>> list(point_field(law)(0.0, np.array([2.0])))
+    [0.0]
+    """
+    size = np.count_nonzero(law.coefficients) + np.count_nonzero(law.exponents)
+    if size > MANY or law.mirrored:
+        return lambda t, x: law.rates(x)
+    bases, powered = _bases(law.inputs), _powered(law.exponents)
+    rows = _rows(expanded(law).coefficients)
+
+    def dx_dt(t: float, x: Array) -> Sequence[float] | Array:
+        try:
+            products = powered(bases(x.tolist()))
+            return [sum([c * products[j] for c, j in row]) for row in rows]
+        except (ArithmeticError, ValueError):
+            return law.rates(x)
+
+    return dx_dt
+
+
+def _rows(a: Array) -> list[list[tuple[float, int]]]:
+    """What is not 0 in each row of A: (coefficient, monomial)."""
+    return [[(float(row[j]), int(j)) for j in np.flatnonzero(row)] for row in a]
+
+
+def _powered(exponents: Array) -> Callable[[list[float]], list[float]]:
+    """Bases -> products of their powers; bases are added to."""
+    count = exponents.shape[1]
+    powers: _Powers = []
+    products: _Products = []
+    for row in exponents:
+        places = []
+        for k in np.flatnonzero(row):
+            power = int(k), float(row[k]), -math.inf if row[k] == round(row[k]) else TINY
+            if row[k] == 1.0:
+                places.append(int(k))
+                continue
+            if power not in powers:
+                powers.append(power)
+            places.append(count + powers.index(power))
+        products.append(_product(places))
+
+    def of(y: list[float]) -> list[float]:
+        for k, w, least in powers:
+            y.append(max(y[k], least) ** w)
+        return [product(y) for product in products]
+
+    return of
+
+
+def _product(places: list[int]) -> Callable[[Sequence[float]], Any]:
+    if not places:
+        return lambda y: 1.0
+    factors = itemgetter(*places)
+    return factors if len(places) == 1 else lambda y: math.prod(factors(y))
+
+
+def _bases(inputs: Inputs | None) -> Callable[[list[float]], list[float]]:
+    """States -> what the power layer sees."""
+    if inputs is None:
+        return lambda x: x
+    functions = [(_FUNCTIONS[f.name], f.rate, f.state) for f in inputs.functions]
+    weights, powered = _rows(inputs.sums.weights), _powered(inputs.sums.exponents)
+
+    def of(x: list[float]) -> list[float]:
+        z = x + [f(rate * x[k]) for f, rate, k in functions]
+        if not weights:
+            return z
+        products = powered(list(z))
+        return z + [1.0 + sum([c * products[j] for c, j in row]) for row in weights]
+
+    return of

@@ -1,0 +1,395 @@
+"""Sums of products of real powers, the form that a pruned chain of NPU and NAU has.
+
+    dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k]
+
+`A` are the weights of the sum layer (NAU), `W` the exponents of the power layer (NPU). Each
+monomial (row of `W`) is shared by all equations, so an exponent is one constant even where the
+monomial stands in several right-hand sides. In most laws the inputs y of the power layer are the
+states x; `Inputs` adds functions of single states and the sums of a chain NPU -> NAU before it.
+Everything here is numpy and without scale: the same class holds dimensionless and user units.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odediscovery.laws.mirror import factors, fractional, signs, turned
+from odediscovery.runtime.arrays import Array, Mask
+
+# Below this a base of a fractional power counts as zero: log(0) would turn 0 * log(0) to nan.
+TINY = 1e-300
+# Share of the terms of a sum below which it is rounding.
+ROUNDING = 1e-12
+
+# f(z) and f'(z) of the functions of a state.
+FUNCTIONS: Mapping[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
+    "sin": (np.sin, np.cos),
+    "cos": (np.cos, lambda z: -np.sin(z)),
+    "exp": (np.exp, np.exp),
+    "log": (lambda z: np.log(np.maximum(z, TINY)), lambda z: 1.0 / np.maximum(z, TINY)),
+}
+
+
+@dataclass(frozen=True)
+class Function:
+    """f(rate * x_state), an input of a power layer.
+
+    Args:
+        name: one of `FUNCTIONS`.
+        state: index of the state.
+        rate: 1 in the units in which f is taken.
+    """
+
+    name: str
+    state: int
+    rate: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class PowerSum:
+    """dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k].
+
+    Args:
+        coefficients: A, [states, monomials]; [flows, monomials] with a matrix of flows.
+        exponents: W, [monomials, inputs]; a row of zeros is the constant term.
+        inputs: what y is; the states themselves if not given.
+        mix: M, [states, states], where equations follow from others (a conserved sum): then
+            dx/dt = M (A y^W), and rows of A whose equation follows are 0. Or [states, flows],
+            what a unit of each flow takes from every state or adds to it.
+        mirrored: states that are negative throughout and have fractional powers, which are those
+            of -x (see `mirror`). Dimensionless laws have none.
+
+    >>> decay = PowerSum(np.array([[-0.5]]), np.array([[1.0]]))
+    >>> decay.rates(np.array([[2.0], [4.0]])).tolist()
+    [[-1.0], [-2.0]]
+    """
+
+    coefficients: Array
+    exponents: Array
+    inputs: Inputs | None = None
+    mix: Array | None = None
+    mirrored: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        a, w = self.coefficients, self.exponents
+        inputs = self.n_states if self.inputs is None else self.inputs.size
+        if a.ndim != 2 or w.ndim != 2 or w.shape != (a.shape[1], inputs):
+            raise ValueError(
+                f"coefficients [states, monomials] and exponents [monomials, {inputs} inputs] do "
+                f"not fit: {a.shape} and {w.shape}"
+            )
+
+    @property
+    def n_states(self) -> int:
+        """Number of states (equations)."""
+        return int(len(self.coefficients) if self.mix is None else len(self.mix))
+
+    @property
+    def n_monomials(self) -> int:
+        """Number of distinct products of powers."""
+        return int(self.exponents.shape[0])
+
+    @property
+    def constants(self) -> tuple[Array, Array, Array, Array]:
+        """A [states, monomials], W [monomials, inputs], and B, V of the inner sums; 0 for none."""
+        inner = NO_SUMS if self.inputs is None else self.inputs.sums
+        return self.coefficients, self.exponents, inner.weights, inner.exponents
+
+    def with_constants(self, a: Array, w: Array, b: Array, v: Array) -> PowerSum:
+        """The same law with other `constants` a, w, b, v [as these]."""
+        inputs = self.inputs and dataclasses.replace(self.inputs, sums=Sums(b, v))
+        return PowerSum(a, w, inputs, self.mix, self.mirrored)
+
+    @property
+    def complexity(self) -> int:
+        """Constants + functions and states used (13 for the fractional SIR model)."""
+        count = sum(np.count_nonzero(values) for values in self.constants)
+        if self.inputs is None:
+            return int(count + np.any(self.exponents != 0, axis=0).sum())
+        used = self.inputs.used(self.exponents)
+        of = {self.inputs.state_of(int(k)) for k in np.flatnonzero(used)}
+        return int(count + used[self.inputs.states :].sum() + len(of))
+
+    def monomials(self, x: Array) -> Array:
+        """prod_k y_k ** W[j, k] for x [..., states] -> [..., monomials].
+
+        A fractional power of a negative input is taken at 0: only noise or an overshooting
+        solver brings a state there that has none by nature. Whole powers keep the sign.
+        """
+        y = x if self.inputs is None else self.inputs.values(x, self.mirrored)
+        return powers(y, self.exponents, self.mirrored)
+
+    def rates(self, x: Array) -> Array:
+        """dx/dt for x [..., states] -> [..., states]."""
+        dx_dt: Array = self.monomials(x) @ expanded(self).coefficients.T
+        return dx_dt
+
+    def rescaled(self, scale: Array, time_scale: float) -> PowerSum:
+        """The same law for x' = x / scale and t' = t / time_scale: no exponent changes.
+
+        With x_k = s_k x'_k:  A'[i, j] = A[i, j] * (T / s_i) * prod_k s_k ** W[j, k]. Flows, which
+        have no scale, keep the user's amounts: M'[i, f] = M[i, f] / s_i. Of a negative s_k, which
+        turns x_k < 0 into x'_k > 0, fractional powers are those of |s_k|.
+        """
+        n = self.n_states
+        factor = factors(self.exponents[:, :n], scale)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = scale if len(self.coefficients) == n else np.ones(len(self.coefficients))
+            a = self.coefficients * factor[None, :] * time_scale / rows[:, None]
+        inputs = None if self.inputs is None else self.inputs.rescaled(scale)
+        mix = None if self.mix is None else self.mix * rows / scale[:, None]
+        inner = () if inputs is None else (inputs.sums.exponents,)
+        mirrored = turned(self.mirrored, scale, (self.exponents, *inner))
+        return PowerSum(a, self.exponents.copy(), inputs, mix, mirrored)
+
+    def unscaled(self, scale: Array, time_scale: float) -> PowerSum:
+        """Inverse of `rescaled`, for the same `scale` [states] and `time_scale`."""
+        return self.rescaled(1.0 / scale, 1.0 / time_scale)
+
+    def merged(self, tolerance: float = 1e-9) -> PowerSum:
+        """Equal monomials (exponents within `tolerance`) summed into one, empty ones dropped.
+
+        Done on numbers, since a computer algebra system keeps x**0.5 and x**0.5000000001 apart.
+        The order of first appearance stays.
+        """
+        rows: list[Array] = []
+        columns: list[Array] = []
+        for j in range(self.n_monomials):
+            w, a = self.exponents[j], self.coefficients[:, j]
+            for k, row in enumerate(rows):
+                if np.max(np.abs(row - w), initial=0.0) <= tolerance:
+                    columns[k] = columns[k] + a
+                    break
+            else:
+                rows.append(w.copy())
+                columns.append(a.copy())
+        keep = [k for k, column in enumerate(columns) if np.any(column != 0)]
+        if not keep:
+            nothing = np.zeros((len(self.coefficients), 0)), np.zeros((0, self.exponents.shape[1]))
+            return PowerSum(*nothing, self.inputs, self.mix, self.mirrored)
+        return PowerSum(
+            np.stack([columns[k] for k in keep], axis=1), np.stack([rows[k] for k in keep]),
+            self.inputs, self.mix, self.mirrored,
+        )  # fmt: skip
+
+    def compact(self) -> PowerSum:
+        """The same law without the functions and sums that no monomial needs."""
+        if self.inputs is None:
+            return self
+        inputs, w = self.inputs, self.exponents
+        simple, n = inputs.simple, inputs.states
+        sums = np.flatnonzero(np.any(w[:, simple:] != 0, axis=0))
+        kept = np.concatenate([np.ones(n, bool), inputs.used(w)[n:]])
+        functions = tuple(f for f, k in zip(inputs.functions, kept[n:], strict=True) if k)
+        if not functions and not len(sums):
+            return PowerSum(self.coefficients, w[:, :n], None, self.mix, self.mirrored)
+        inner = NO_SUMS
+        if len(sums):
+            inner = inputs.sums.select(sums)
+            inner = Sums(inner.weights, inner.exponents[:, kept])
+        columns = np.concatenate([np.flatnonzero(kept), simple + sums])
+        inputs = Inputs(n, functions, inner)
+        return PowerSum(self.coefficients, w[:, columns], inputs, self.mix, self.mirrored)
+
+    def structure(self) -> frozenset[tuple[bytes, bytes]]:
+        """What has which constant, not their values: equal for the same terms in any order.
+
+        (Of laws over the same inputs.)
+        """
+        return frozenset(
+            ((self.coefficients[:, j] != 0).tobytes(), (self.exponents[j] != 0).tobytes())
+            for j in range(self.n_monomials)
+        )
+
+
+def expanded(law: PowerSum) -> PowerSum:
+    """The same law with every equation written out: coefficients M A."""
+    if law.mix is None:
+        return law
+    a, size = law.mix @ law.coefficients, np.abs(law.mix) @ np.abs(law.coefficients)
+    # What cancels but for rounding is no term.
+    a = np.where(np.abs(a) > ROUNDING * size, a, 0.0)
+    return PowerSum(a, law.exponents, law.inputs, mirrored=law.mirrored)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """u_l = 1 + sum_j B[l, j] * prod_k z_k ** V[j, k], the sums that a power layer sees.
+
+    Args:
+        weights: B, [sums, monomials].
+        exponents: V, [monomials, states and functions].
+    """
+
+    weights: Array
+    exponents: Array
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def values(self, z: Array, mirrored: Sequence[int] = ()) -> Array:
+        """u for z [..., states and functions] -> [..., sums]."""
+        u: Array = 1.0 + powers(z, self.exponents, mirrored) @ self.weights.T
+        return u
+
+    def and_also(self, other: Sums) -> Sums:
+        """These sums and others behind them, nothing shared."""
+        if not len(self) or not len(other):
+            return other if not len(self) else self
+        weights = np.zeros(np.add(self.weights.shape, other.weights.shape))
+        weights[: len(self), : self.weights.shape[1]] = self.weights
+        weights[len(self) :, self.weights.shape[1] :] = other.weights
+        return Sums(weights, np.vstack([self.exponents, other.exponents]))
+
+    def select(self, which: NDArray[np.int64]) -> Sums:
+        """Some of the sums, with the monomials that they need."""
+        weights = self.weights[which]
+        rows = np.any(weights != 0, axis=0)
+        return Sums(weights[:, rows], self.exponents[rows])
+
+    def alike(self, other: Sums, factor: float) -> int | None:
+        """The sum with the monomials of the only one in `other`, all weights within a factor."""
+        for k in range(len(self)):
+            one = self.select(np.array([k]))
+            if one.exponents.shape != other.exponents.shape:
+                continue
+            ratio = one.weights / other.weights
+            near = np.abs(one.exponents - other.exponents) <= 0.5 * np.abs(other.exponents)
+            if near.all() and (ratio > 1 / factor).all() and (ratio < factor).all():
+                return k
+        return None
+
+
+NO_SUMS = Sums(np.zeros((0, 0)), np.zeros((0, 0)))
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What a power layer sees: y = (x, f(x), u), states, functions of states, and sums.
+
+    Args:
+        states: number of states.
+        functions: of single states.
+        sums: over products of powers of z = (x, f(x)).
+
+    >>> hill = Inputs(1, (), Sums(np.array([[4.0]]), np.array([[2.0]])))
+    >>> hill.values(np.array([0.5])).tolist()  # x, 1 + 4 x^2
+    [0.5, 2.0]
+    """
+
+    states: int
+    functions: tuple[Function, ...] = ()
+    sums: Sums = field(default=NO_SUMS)
+
+    @property
+    def size(self) -> int:
+        """Number of inputs."""
+        return self.states + len(self.functions) + len(self.sums)
+
+    @property
+    def simple(self) -> int:
+        """Number of states and functions."""
+        return self.states + len(self.functions)
+
+    def state_of(self, k: int) -> int:
+        """The state that a state or function k is of."""
+        return k if k < self.states else self.functions[k - self.states].state
+
+    def used(self, exponents: Array) -> Mask:
+        """States and functions that the law's exponents [monomials, inputs] need."""
+        outer = np.any(exponents != 0, axis=0)
+        inner: Mask = outer[: self.simple].copy()
+        for row in self.sums.weights[outer[self.simple :]]:
+            inner |= np.any(self.sums.exponents[row != 0] != 0, axis=0)
+        return inner
+
+    def base(self, x: Array) -> Array:
+        """z for x [..., states] -> [..., states and functions]."""
+        if not self.functions:
+            return x
+        with np.errstate(over="ignore", invalid="ignore"):
+            of = [FUNCTIONS[f.name][0](f.rate * x[..., f.state]) for f in self.functions]
+        return np.concatenate([x, np.stack(of, axis=-1)], axis=-1)
+
+    def values(self, x: Array, mirrored: Sequence[int] = ()) -> Array:
+        """y for x [..., states] -> [..., inputs]."""
+        z = self.base(x)
+        sums = self.sums
+        return np.concatenate([z, sums.values(z, mirrored)], axis=-1) if len(sums) else z
+
+    def linearised(self, x: Array, free: tuple[Mask, Mask]) -> tuple[Array, Array, Array]:
+        """y, dy/dx [B, inputs, states] and dy/d(free constants of the sums) for x [B, states]."""
+        z = self.base(x)
+        slopes = np.zeros((len(x), self.simple, self.states))
+        slopes[:, : self.states] = np.eye(self.states)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for k, f in enumerate(self.functions, start=self.states):
+                slopes[:, k, f.state] = f.rate * FUNCTIONS[f.name][1](f.rate * x[:, f.state])
+        (bl, bj), (vj, vk) = np.nonzero(free[0]), np.nonzero(free[1])
+        inner = np.zeros((len(x), self.size, len(bl) + len(vj)))
+        if not len(self.sums):
+            return z, slopes, inner
+        b = self.sums.weights
+        m, dm = power_slopes(z, self.sums.exponents)
+        inner[:, self.simple + bl, np.arange(len(bl))] = m[:, bj]
+        log_z = np.log(np.maximum(np.abs(z), TINY))
+        inner[:, self.simple :, len(bl) :] = b[:, vj] * (m[:, vj] * log_z[:, vk])[:, None, :]
+        y = np.concatenate([z, 1.0 + m @ b.T], axis=1)
+        return y, np.concatenate([slopes, b @ dm @ slopes], axis=1), inner
+
+    def rescaled(self, scale: Array) -> Inputs:
+        """The same inputs for x' = x / scale."""
+        functions = tuple(
+            dataclasses.replace(f, rate=f.rate * float(scale[f.state])) for f in self.functions
+        )
+        if not len(self.sums):
+            return Inputs(self.states, functions)
+        factor = factors(self.sums.exponents[:, : self.states], scale)
+        return Inputs(self.states, functions, Sums(self.sums.weights * factor, self.sums.exponents))
+
+
+def powers(y: Array, exponents: Array, mirrored: Sequence[int] = ()) -> Array:
+    """prod_k y_k ** W[j, k] for y [..., inputs] -> [..., monomials]."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        own = y[..., None, :] if not mirrored else y[..., None, :] * signs(exponents, mirrored)
+        base = np.maximum(own, _least_bases(exponents))
+        products: Array = np.prod(np.power(base, exponents), axis=-1)
+    return products
+
+
+def _least_bases(exponents: Array) -> Array:
+    """What bases are raised to at least: fractional powers see nothing below `TINY`."""
+    least: Array = np.where(fractional(exponents), TINY, -np.inf)
+    return least
+
+
+def vector_field(law: PowerSum) -> Callable[[float, Array], Array]:
+    """The function (t, x) -> dx/dt of states [..., states] for solvers that call it often.
+
+    What depends on the constants alone is computed once; floating point warnings are the
+    caller's concern.
+    """
+    if law.inputs is not None or law.mirrored:
+        return lambda t, x: law.rates(x)
+    w, a, least = law.exponents, expanded(law).coefficients.T, _least_bases(law.exponents)
+    times, maximum = np.multiply.reduce, np.maximum
+
+    def dx_dt(t: float, x: Array) -> Array:
+        rates: Array = times(maximum(x[..., None, :], least) ** w, axis=-1) @ a
+        return rates
+
+    return dx_dt
+
+
+def power_slopes(y: Array, w: Array) -> tuple[Array, Array]:
+    """The same products [B, monomials] and their slopes [B, monomials, inputs]."""
+    base = np.maximum(y[:, None, :], _least_bases(w))
+    factors = base**w
+    slopes = np.where(w == 0.0, 0.0, w * base ** (w - 1.0))
+    others = np.where(np.eye(w.shape[1], dtype=bool), 1.0, factors[:, :, None, :]).prod(axis=3)
+    return factors.prod(axis=2), slopes * others

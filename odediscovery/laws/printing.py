@@ -1,0 +1,379 @@
+r"""Equations for people and for other programs: plain text, LaTeX, Python, Julia.
+
+A fitted constant is printed as 0.06003(12): the value to the place of the second digit of its
+standard error, and these two digits in parentheses, the notation of metrology (JCGM 100:2008,
+7.2.2), also within functions and inner sums. Constants that were set to a round number carry no
+error and stand bare; an exponent of 1 and a coefficient of 1 are left out. Terms come in a fixed
+order: gains before losses, then by the sum of their exponents, then in the order of the states.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+import sympy
+from numpy.typing import NDArray
+
+from odediscovery.laws.expressions import identifiers, join_terms, render
+from odediscovery.laws.mirror import signs
+from odediscovery.laws.power_sum import Function, Inputs, PowerSum
+from odediscovery.runtime.arrays import Array
+
+# More digits than this say nothing: no solver here is that accurate.
+_MOST_DIGITS = 12
+
+_GREEK = frozenset([
+    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa",
+    "lambda", "mu", "nu", "xi", "pi", "rho", "sigma", "tau", "upsilon", "phi", "chi", "psi",
+    "omega", "Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Upsilon", "Phi", "Psi",
+    "Omega",
+])  # fmt: skip
+_ESCAPES = {
+    "\\": r"\backslash{}", "=": r"\char61{}", " ": r"\ ", "^": r"\hat{}", "~": r"\sim{}",
+    **{c: f"\\{c}" for c in "_%$#&{}"},
+}  # fmt: skip
+# Words of the language, and names that the printed function itself uses.
+_JULIA_WORDS = frozenset([
+    "abstract", "baremodule", "begin", "catch", "const", "do", "else", "elseif", "end", "export",
+    "false", "function", "let", "local", "macro", "module", "mutable", "primitive", "quote",
+    "struct", "true", "try", "type", "using", "where", "Base", "du", "u", "p", "t",
+])  # fmt: skip
+_PYTHON_WORDS = frozenset(["np", "rates"])
+
+
+class Printable(Protocol):
+    """What is printed: `Equations`, of which this file needs only these values."""
+
+    @property
+    def states(self) -> tuple[str, ...]: ...
+    @property
+    def inputs(self) -> tuple[str, ...]: ...
+    @property
+    def variables(self) -> tuple[str, ...]: ...
+    @property
+    def symbols(self) -> tuple[sympy.Symbol, ...]: ...
+    @property
+    def right_hand_sides(self) -> tuple[sympy.Expr, ...]: ...
+    @property
+    def time_name(self) -> str: ...
+    @property
+    def power_sum(self) -> PowerSum | None: ...
+    @property
+    def standard_errors(self) -> PowerSum | None: ...
+    @property
+    def snapped(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None: ...
+    @property
+    def extended(self) -> PowerSum | None: ...
+
+
+def constant(value: float, error: float = math.nan, digits: int = 4) -> str:
+    """A number to the precision of its standard error: 0.06003(12).
+
+    Args:
+        value: the number.
+        error: its standard error; 0 for exact, nan for unknown.
+        digits: significant digits when the error is unknown.
+
+    >>> constant(0.0600312, 0.000118), constant(1234.5, 56.0), constant(0.5, 0.0)
+    ('0.06003(12)', '1234(56)', '0.5')
+    """
+    if error == 0:
+        return _general(value, _MOST_DIGITS)
+    if not (math.isfinite(error) and math.isfinite(value)):
+        return _general(value, digits)
+    place = _exponent(error, 2) - 1
+    top = max(_exponent(value, 3) if value else place + 1, place + 1)
+    if top - place >= _MOST_DIGITS:
+        return _general(value, _MOST_DIGITS)
+    # Outside this range zeros would hide the digits that matter.
+    shift = 0 if place <= 0 and -4 <= top < 7 else top
+    decimals = max(shift - place, 0)
+    number = f"{value / 10.0**shift:.{decimals}f}({round(error / 10.0**place)})"
+    return number if shift == 0 else f"{number}e{shift}"
+
+
+def _exponent(value: float, digits: int) -> int:
+    """Power of ten of a number rounded to some digits."""
+    return int(f"{value:.{digits - 1}e}".partition("e")[2])
+
+
+def _general(value: float, digits: int) -> str:
+    """At most `digits` significant digits, without the zeros at the end."""
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g}"
+    power = _exponent(value, digits)
+    if -4 <= power < 7:
+        written = f"{value:.{max(digits - 1 - power, 0)}f}"
+        return written.rstrip("0").rstrip(".") if "." in written else written
+    mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    return f"{mantissa}e{int(exponent)}"
+
+
+def pretty_text(equations: Printable, digits: int) -> str:
+    """See `Equations.pretty`."""
+    rows = _rows(equations, digits, str, "(-{})", lambda power: f"^{power}", "*", lambda c: c)
+    names = dict(zip((s.name for s in equations.symbols), equations.variables, strict=True))
+    if rows is None and equations.extended is not None and equations.standard_errors is not None:
+        rows = _extended_rows(
+            equations.extended, equations.standard_errors, equations.variables, digits
+        )[: len(equations.states)]
+    if rows is None:
+        plain = [render(side, name=names.__getitem__, power="^",
+                        number=lambda value: constant(value, digits=digits))
+                 for side in equations.right_hand_sides]  # fmt: skip
+        # A fitted 0.9999999 is a factor that rounds to 1.
+        rows = [re.sub(r"(?<![\w.^])1\*(?=[^\d])", "", row) for row in plain]
+    return "\n".join(f"{s}' = {row}" for s, row in zip(equations.states, rows, strict=True))
+
+
+def latex_rows(equations: Printable, digits: int) -> dict[str, str]:
+    """See `Equations.latex`."""
+    rows = _rows(equations, digits, latex_name, r"\left(-{}\right)",
+                 lambda power: f"^{{{power}}}", r"\,", _latex_number)  # fmt: skip
+    names = [latex_name(name) for name in equations.variables]
+    time = latex_name(equations.time_name)
+    if rows is None:
+        symbols = dict(zip(equations.symbols, names, strict=True))
+        rows = [sympy.latex(_rounded(side, digits), symbol_names=symbols)
+                for side in equations.right_hand_sides]  # fmt: skip
+    return {
+        state: rf"\frac{{d{name}}}{{d{time}}} = {row}"
+        for state, name, row in zip(equations.states, names, rows, strict=False)
+    }
+
+
+def _rows(
+    equations: Printable, digits: int, name: Callable[[str], str], minus: str,
+    raised: Callable[[str], str], times: str, shown: Callable[[str], str],
+) -> list[str] | None:  # fmt: skip
+    """Right-hand sides of a sum of monomials with their standard errors; None if it is none.
+
+    Args:
+        minus: how -x is written as a base.
+    """
+    law, errors, snapped = equations.power_sum, equations.standard_errors, equations.snapped
+    if law is None:
+        return None
+    unknown = np.full_like(law.coefficients, np.nan), np.full_like(law.exponents, np.nan)
+    a_error = unknown[0] if errors is None else errors.coefficients
+    w_error = unknown[1] if errors is None else errors.exponents
+    if snapped is not None:
+        a_error, w_error = np.where(snapped[0], 0.0, a_error), np.where(snapped[1], 0.0, w_error)
+    names = [name(variable) for variable in equations.variables]
+    turned = signs(law.exponents, law.mirrored) < 0.0
+    monomials = [
+        _powers([minus.format(name) if below else name
+                 for name, below in zip(names, of_minus, strict=True)], row, error, digits, raised)
+        for row, error, of_minus in zip(law.exponents, w_error, turned, strict=True)
+    ]  # fmt: skip
+    rows = []
+    for a, error in list(zip(law.coefficients, a_error, strict=True))[: len(equations.states)]:
+        terms = []
+        for j in sorted(np.flatnonzero(a), key=lambda j: order(a[j], law.exponents[j])):
+            written = shown(constant(abs(float(a[j])), float(error[j]), digits))
+            factors = [] if written == "1" and monomials[j] else [written]
+            terms.append((bool(a[j] < 0), times.join([*factors, *monomials[j]])))
+        rows.append(join_terms(terms))
+    return rows
+
+
+def order(coefficient: float, powers: Iterable[float]) -> tuple[bool, float, tuple[float, ...]]:
+    """The place of a term in its equation: gains first, then by the sum of its exponents."""
+    # Rounded, so that fitted exponents of 0.9998 and 1.0001 do not change places.
+    near = tuple(round(-float(p), 2) for p in powers)
+    return coefficient < 0, round(-sum(near), 1), near
+
+
+def _powers(
+    names: Sequence[str], row: Iterable[float], errors: Iterable[float], digits: int,
+    raised: Callable[[str], str],
+) -> list[str]:  # fmt: skip
+    factors = []
+    for name, power, error in zip(names, row, errors, strict=True):
+        if power != 0:
+            written = constant(float(power), float(error), digits)
+            factors.append(name if written == "1" else f"{name}{raised(written)}")
+    return factors
+
+
+def _extended_rows(
+    law: PowerSum, errors: PowerSum, states: Sequence[str], digits: int
+) -> list[str]:
+    """Right-hand sides of a law with functions and inner sums, with their standard errors."""
+    inputs, (a, w, b, v), (da, dw, db, dv) = law.inputs, law.constants, errors.constants
+    assert inputs is not None  # that is what makes a law an extended one
+    simple = [*states, *map(partial(_function_name, states), inputs.functions)]
+
+    def sums(values: Array, error: Array, powers: Array, products: list[list[str]],
+             first: list[tuple[bool, str]]) -> str:  # fmt: skip
+        terms = []
+        for j in sorted(np.flatnonzero(values), key=lambda j: order(float(values[j]), powers[j])):
+            written = constant(abs(float(values[j])), float(error[j]), digits)
+            above = [f for f in products[j] if not f.startswith("/")]
+            above = above if written == "1" and above else [written, *above]
+            below = [f for f in products[j] if f.startswith("/")]
+            terms.append((bool(values[j] < 0), "*".join(above) + "".join(below)))
+        return join_terms([*first, *terms])
+
+    inner = [_factors(inputs, simple, row, error, digits, law.mirrored)
+             for row, error in zip(v, dv, strict=True)]  # fmt: skip
+    names = simple + [f"({sums(row, error, v, inner, [(False, '1')])})"
+                      for row, error in zip(b, db, strict=True)]  # fmt: skip
+    outer = [_factors(inputs, names, row, error, digits, law.mirrored)
+             for row, error in zip(w, dw, strict=True)]  # fmt: skip
+    return [sums(row, error, w, outer, []) for row, error in zip(a, da, strict=True)]
+
+
+def _function_name(states: Sequence[str], function: Function) -> str:
+    """f(x), or f(r*x) where the rate is another than 1."""
+    state = states[function.state]
+    rate = function.rate
+    # A rate that was scaled there and back again is 1 but for the last digit.
+    one = abs(abs(rate) - 1.0) < 1e-12
+    return f"{function.name}({'-' * (rate < 0)}{'' if one else f'{abs(rate):.6g}*'}{state})"
+
+
+def _factors(
+    inputs: Inputs, names: Sequence[str], row: Array, errors: Iterable[float], digits: int,
+    mirrored: Sequence[int],
+) -> list[str]:  # fmt: skip
+    """The factors of a product of powers of inputs; what the product is divided by starts with /.
+
+    exp(r x) ** w is written exp(w r x), and a sum to a whole negative power stands below.
+    """
+    factors, n = [], inputs.states
+    turned = signs(row[None], mirrored)[0] < 0.0
+    for k, (name, power, error) in enumerate(zip(names, row, errors, strict=True)):
+        if power == 0:
+            continue
+        name = f"(-{name})" if turned[k] else name
+        function = inputs.functions[k - n] if n <= k < inputs.simple else None
+        if function is not None and function.name == "exp":
+            rate = float(power) * function.rate
+            written = constant(abs(rate), float(error) * abs(function.rate), digits)
+            state = names[function.state]
+            argument = state if written == "1" else f"{written}*{state}"
+            factors.append(f"exp({'-' if rate < 0 else ''}{argument})")
+            continue
+        below = k >= inputs.simple and power < 0 and error == 0
+        written = constant(abs(power) if below else float(power), float(error), digits)
+        raised = name if written == "1" else f"{name}^{written}"
+        factors.append(f"/{raised}" if below else raised)
+    return factors
+
+
+def _latex_number(written: str) -> str:
+    mantissa, _, exponent = written.partition("e")
+    return rf"{mantissa} \times 10^{{{exponent}}}" if exponent else mantissa
+
+
+def latex_name(name: str) -> str:
+    r"""A column name in LaTeX's mathematics: x1 -> x_{1}, beta -> \beta, heart rate -> upright.
+
+    >>> latex_name("x1"), latex_name("beta"), latex_name("heart rate")
+    ('x_{1}', '\\beta', '\\mathrm{heart\\ rate}')
+    """
+    stem, index = re.fullmatch(r"(.*?)_?(\d*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
+    if index and stem:
+        return f"{latex_name(stem)}_{{{index}}}"
+    if len(name) == 1 and name.isascii() and name.isalpha():
+        return name
+    letters = unicodedata.name(name, "").split() if len(name) == 1 else []
+    if letters[:1] == ["GREEK"] and letters[2:3] == ["LETTER"] and len(letters) == 4:
+        greek = letters[3].lower().replace("lamda", "lambda")
+        name = greek.capitalize() if letters[1] == "CAPITAL" else greek
+    if name in _GREEK:
+        return f"\\{name}"
+    return rf"\mathrm{{{''.join(_ESCAPES.get(c, c) for c in name)}}}"
+
+
+def _rounded(expression: sympy.Expr, digits: int) -> sympy.Expr:
+    return expression.xreplace(
+        {f: sympy.Float(float(f), digits) for f in expression.atoms(sympy.Float)}
+    )
+
+
+def python_source(equations: Printable) -> str:
+    """See `Equations.python`."""
+    names, given, (time, state, inputs) = _local_names(equations, _PYTHON_WORDS, ("t", "y", "u"))
+    sides = [
+        render(side, name=names.__getitem__, function=lambda f: f"np.{f.lower()}")
+        for side in equations.right_hand_sides
+    ]
+    own, acting = _split(equations, names)
+    time = given or time
+    lines = [
+        "import numpy as np",
+        "",
+        "",
+        f"def rates({time}, {state}{f', {inputs}' if acting else ''}):",
+        *([f"    {_unpacked(acting)} = {inputs}({time})  # inputs at this time"] * bool(acting)),
+        f"    {_unpacked(own)} = {state}",
+        "    return np.array([",
+        *(f"        {side},  # d/dt of {name}"
+          for side, name in zip(sides, equations.states, strict=True)),
+        "    ])",
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def julia_source(equations: Printable) -> str:
+    """See `Equations.julia`."""
+    names, given, _ = _local_names(equations, _JULIA_WORDS, ())
+    sides = [
+        render(side, name=names.__getitem__, function=lambda f: f"Base.{f.lower()}", power="^")
+        for side in equations.right_hand_sides
+    ]
+    own, acting = _split(equations, names)
+    lines = [
+        "function rates!(du, u, p, t)",
+        *([f"    {given} = t"] * bool(given)),
+        *([f"    {_unpacked(acting)} = p(t)  # the inputs at this time"] * bool(acting)),
+        f"    {_unpacked(own)} = u",
+        *(f"    du[{i + 1}] = {side}  # d/dt of {name}"
+          for i, (side, name) in enumerate(zip(sides, equations.states, strict=True))),
+        "    return nothing",
+        "end",
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _unpacked(names: Sequence[str]) -> str:
+    return ", ".join(names) + ("," if len(names) == 1 else "")
+
+
+def _split(equations: Printable, names: dict[str, str]) -> tuple[list[str], list[str]]:
+    """Variable names of the states, and of the inputs but for time."""
+    local, count = list(names.values()), len(equations.states)
+    acting = zip(equations.inputs, local[count:], strict=True)
+    return local[:count], [name for column, name in acting if column != equations.time_name]
+
+
+def _local_names(
+    equations: Printable, reserved: frozenset[str], arguments: tuple[str, ...]
+) -> tuple[dict[str, str], str, list[str]]:
+    """Variable names by symbol that avoid reserved words, that of time if it is an input ("" if
+    not), and argument names that avoid all of them."""
+    taken = set(identifiers(equations.variables).values()) | reserved
+    names = {}
+    for symbol in equations.symbols:
+        name = symbol.name
+        while (name != symbol.name and name in taken) or name in reserved:
+            name += "_"
+        taken.add(name)
+        names[symbol.name] = name
+    given = []
+    for argument in arguments:
+        while argument in taken:
+            argument += "_"
+        given.append(argument)
+    of_column = dict(zip(equations.variables, names.values(), strict=True))
+    time = equations.time_name
+    return names, of_column[time] if time in equations.inputs else "", given

@@ -1,0 +1,102 @@
+"""The pruned network behind the equations, as plain arrays.
+
+A fitted chain of units is kept as what it computes with: the name of each unit and its arrays,
+input first. That is enough to draw it, to read it and to build the live network again, and it
+lies in one npz file that is read without pickle, so that a file from a stranger can hold
+numbers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odediscovery.data.series import Scale
+from odediscovery.errors import InputError
+from odediscovery.runtime.archives import pack, unpack
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One arithmetic unit: y [outputs] = unit(x [inputs]).
+
+    Args:
+        unit: name in the registry of units, e.g. "RealNPU".
+        outputs, inputs: number of features.
+        arrays: the weights by name, e.g. {"real": [outputs, inputs], "gate": [inputs]}.
+        functions: of a layer of functions: name and input of each output behind the inputs.
+    """
+
+    unit: str
+    outputs: int
+    inputs: int
+    arrays: Mapping[str, NDArray[np.float64]]
+    functions: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A chain of units between dimensionless states and their dimensionless rates.
+
+    Args:
+        layers: input first.
+        scale: what the data were divided by before the network saw them.
+    """
+
+    layers: tuple[Layer, ...]
+    scale: Scale
+
+    def sees(self, names: Sequence[str]) -> list[str]:
+        """What states are called before the network: a mirrored one, of negative scale, is −x."""
+        below = self.scale.state < 0.0
+        return [f"\N{MINUS SIGN}{name}" if k < len(below) and below[k] else name
+                for k, name in enumerate(names)]  # fmt: skip
+
+    @staticmethod
+    def to_bytes(network: Network | None) -> bytes:
+        """The content of `model.npz`; no layers when there is no network."""
+        arrays: dict[str, NDArray[np.float64]] = {}
+        chain = []
+        for i, layer in enumerate(network.layers if network else ()):
+            chain.append({"unit": layer.unit, "outputs": layer.outputs, "inputs": layer.inputs,
+                          "functions": layer.functions})  # fmt: skip
+            arrays |= {f"{i}.{name}": np.asarray(a, float) for name, a in layer.arrays.items()}
+        if network:
+            arrays["scale.state"] = np.asarray(network.scale.state, float)
+            arrays["scale.time"] = np.array(float(network.scale.time))
+        return pack("layers", chain, arrays)
+
+    @classmethod
+    def from_file(cls, path: Path) -> Network | None:
+        """The network in an npz file that `to_bytes` made, None if it holds no layers.
+
+        Raises:
+            InputError: no such file, cut short, or anything but the expected arrays.
+        """
+        if not path.is_file():
+            raise InputError(f"{path} is missing; fit the data again")
+        return unpack(path, "layers", _assembled)
+
+
+def _assembled(chain: Any, arrays: Mapping[str, NDArray[np.float64]]) -> Network | None:
+    layers = []
+    for i, entry in enumerate(chain):
+        own = {
+            name.partition(".")[2]: np.asarray(array, float)
+            for name, array in arrays.items()
+            if name.partition(".")[0] == str(i)
+        }
+        functions = tuple((str(name), int(k)) for name, k in entry.get("functions", ()))
+        layers.append(
+            Layer(str(entry["unit"]), int(entry["outputs"]), int(entry["inputs"]), own, functions)
+        )
+    if not layers:
+        return None
+    return Network(
+        tuple(layers), Scale(np.asarray(arrays["scale.state"], float), float(arrays["scale.time"]))
+    )

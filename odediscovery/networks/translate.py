@@ -1,0 +1,201 @@
+"""Networks as laws and laws as networks: RealNPU -> NAU with gates at 1 is a sum of powers.
+
+A law with functions and sums among its inputs is a longer chain of the same units:
+
+    Functions -> RealNPU -> NAU -> RealNPU -> NAU
+    x -> z = (x, f(x)) -> (z, 1, m) -> (z, u = 1 + B m) -> monomials -> rates
+
+whose first pair passes z on beside the sums u.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+
+from odediscovery.data.series import Scale
+from odediscovery.laws.power_sum import NO_SUMS, Function, Inputs, PowerSum, Sums, expanded
+from odediscovery.networks.layers import Layer, Network
+from odediscovery.networks.vector_field import VectorField
+from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.units import NAU, NPU, AbstractUnit, Functions, RealNPU
+
+# Initial weights of both layers as the fSIR study drew them.
+GAIN = 0.2
+
+
+# Weight of the imaginary exponents of an NPU in the L1 norm: so strong that they are driven out,
+# as the closing words of the paper propose.
+IMAGINARY_L1 = 10.0
+
+
+def power_units(
+    nonnegative: Sequence[bool], hidden: int, unit: str = "RealNPU", *, outputs: int | None = None
+) -> tuple[RealNPU | NPU, NAU]:
+    """The chain RealNPU -> NAU (or NPU -> NAU) for these inputs.
+
+    Args:
+        nonnegative: which inputs never change sign, one flag an input.
+        hidden: number of products of powers.
+        unit: "RealNPU" or "NPU", whose imaginary exponents are penalised `IMAGINARY_L1` times.
+        outputs: number of sums (default: as many as inputs).
+    """
+    n, flags = len(nonnegative), [bool(f) for f in nonnegative]
+    power = (
+        NPU(n, hidden, nonnegative=flags, gain=GAIN, imaginary_l1=IMAGINARY_L1)
+        if unit == "NPU"
+        else RealNPU(n, hidden, nonnegative=flags, gain=GAIN)
+    )
+    return power, NAU(hidden, n if outputs is None else outputs, gain=GAIN)
+
+
+def laws_of(field: VectorField) -> list[PowerSum]:
+    """The law that each member of a chain with gates at 1 is, equal monomials summed.
+
+    Of an NPU -> NAU chain it is what is left without the imaginary exponents.
+    """
+    laws = []
+    for member in range(field.members):
+        *before, power, total = field.arrays(member)
+        inputs = _inputs_of(field, before) if before else None
+        exponents = power["real"]
+        if inputs is not None and len(inputs.sums):
+            # A sum without weights is 1, whatever its power.
+            used = np.any(inputs.sums.weights != 0, axis=1)
+            exponents = exponents.copy()
+            exponents[:, inputs.simple :][:, ~used] = 0.0
+        mix = None if field.mix is None else field.mix.numpy()
+        laws.append(PowerSum(total["weight"], exponents, inputs, mix).merged().compact())
+    return laws
+
+
+def _inputs_of(field: VectorField, layers: Sequence[Mapping[str, Array]]) -> Inputs:
+    """What the last power unit of a member sees."""
+    first, functions = field.units[0], tuple[Function, ...]()
+    if isinstance(first, Functions):
+        functions = tuple(
+            Function(name, state, float(rate))
+            for (name, state), rate in zip(first.functions, layers[0]["rate"], strict=True)
+        )
+        layers = layers[1:]
+    sums, simple = NO_SUMS, field.n_states + len(functions)
+    if layers:
+        inner, adding = layers
+        sums = Sums(adding["weight"][simple:, simple + 1 :], inner["real"][simple + 1 :])
+    return Inputs(field.n_states, functions, sums)
+
+
+def members_of(
+    laws: Sequence[PowerSum], nonnegative: Mask, *, whole: bool = False,
+    held: Sequence[tuple[Mask, Mask]] | None = None,
+) -> VectorField:  # fmt: skip
+    """Members of one chain, as small as the laws allow, that compute the laws.
+
+    What a law lacks is not free; exponents of inputs that change sign are rounded and not free
+    either, since only whole powers of them are real.
+
+    Args:
+        nonnegative: which states never change sign, [states].
+        whole: round and hold the exponents of all inputs but exponentials, whose exponents are
+            their rates.
+        held: coefficients [states, monomials] and exponents [monomials, inputs] of each law that
+            are known and not free.
+    """
+    n, hidden = len(nonnegative), max(1, *(law.n_monomials for law in laws))
+    inputs = [law.inputs or Inputs(n) for law in laws]
+    functions = tuple(dict.fromkeys(f for own in inputs for f in own.functions))
+    of_functions = [f.name == "exp" for f in functions]
+    positive = np.concatenate([nonnegative, np.array(of_functions, dtype=bool)])
+    fitted = np.concatenate([nonnegative & (not whole), np.array(of_functions, dtype=bool)])
+    sums = max(len(own.sums) for own in inputs)
+    inner = max(own.sums.exponents.shape[0] for own in inputs)
+    simple = n + len(functions)
+    units: list[AbstractUnit] = []
+    if functions:
+        units.append(Functions(n, simple, functions=[(f.name, f.state) for f in functions]))
+    if sums:
+        units += power_units(positive.tolist(), simple + 1 + inner, outputs=simple + sums)
+    units += power_units([*positive.tolist(), *[True] * sums], hidden, outputs=n)
+    theta, free = [], []
+    for i, (law, own) in enumerate(zip(laws, inputs, strict=True)):
+        layers = _layers(law, own, functions, fitted, (sums, inner, hidden), whole)
+        if held is not None:
+            _hold(layers, *held[i])
+        theta.append(np.concatenate([values.ravel() for values, _ in layers]))
+        free.append(np.concatenate([mask.ravel() for _, mask in layers]))
+    mix = laws[0].mix
+    return VectorField(tuple(units), torch.as_tensor(np.stack(theta)),
+                       torch.as_tensor(np.stack(free)),
+                       None if mix is None else torch.as_tensor(mix))  # fmt: skip
+
+
+def _hold(layers: list[tuple[Array, Mask]], coefficients: Mask, exponents: Mask) -> None:
+    """Constants of the last pair of units are no longer free, in the order of the law's terms.
+
+    Inputs are states: known terms have no others.
+    """
+    rows, states = len(exponents), len(coefficients)
+    layers[-1][1][:, :rows] &= ~coefficients
+    layers[-3][1][:rows, :states] &= ~exponents[:, :states]
+
+
+def _layers(
+    law: PowerSum, own: Inputs, functions: tuple[Function, ...], fitted: Mask,
+    sizes: tuple[int, int, int], whole: bool,
+) -> list[tuple[Array, Mask]]:  # fmt: skip
+    """Parameters of one law in the order in which a chain keeps them, and which are free."""
+    sums, inner, hidden = sizes
+    n, simple = own.states, own.states + len(functions)
+    places = np.array([*range(n), *(n + functions.index(f) for f in own.functions)], dtype=int)
+    layers: list[tuple[Array, Mask]] = []
+
+    def powers(real: Array, free: Mask) -> None:
+        rounded = np.where(free, real, np.round(real))
+        layers.append((rounded, free & (real != 0)))
+        layers.append((np.ones(real.shape[1]), np.zeros(real.shape[1], dtype=bool)))
+
+    if functions:
+        layers.append((np.array([f.rate for f in functions]), np.zeros(len(functions), bool)))
+    if sums:
+        real = np.zeros((simple + 1 + inner, simple))
+        real[:simple] = np.eye(simple)
+        rows = np.arange(len(own.sums.exponents))
+        if len(rows):
+            real[np.ix_(simple + 1 + rows, places)] = own.sums.exponents
+        own_rows = np.arange(len(real))[:, None] > simple
+        powers(real, own_rows & fitted)
+        weight = np.zeros((simple + sums, len(real)))
+        weight[:simple, :simple], weight[simple:, simple] = np.eye(simple), 1.0
+        b = np.zeros((sums, inner))
+        b[: len(own.sums), : len(rows)] = own.sums.weights
+        weight[simple:, simple + 1 :] = b
+        free = np.zeros(weight.shape, dtype=bool)
+        free[simple:, simple + 1 :] = b != 0
+        layers.append((weight, free))
+    real = np.zeros((hidden, simple + sums))
+    columns = np.append(places, simple + np.arange(len(own.sums)))
+    real[np.ix_(np.arange(law.n_monomials), columns)] = law.exponents
+    of_sums = np.full(sums, not whole)
+    powers(real, np.broadcast_to(np.concatenate([fitted, of_sums]), real.shape))
+    weight = np.zeros((n, hidden))
+    weight[:, : law.n_monomials] = law.coefficients
+    layers.append((weight, weight != 0))
+    return layers
+
+
+def network_of(law: PowerSum, scale: Scale, equations: int | None = None) -> Network:
+    """The pruned chain of units that a law is, up to so many equations (inputs have none)."""
+    field = members_of([expanded(law)], np.ones(law.n_states, dtype=bool))
+    layers = []
+    for unit, arrays in zip(field.units, field.arrays(0), strict=True):
+        functions = unit.functions if isinstance(unit, Functions) else ()
+        if functions:
+            # The inputs pass as they are: one rate for every output.
+            arrays = {"rate": np.concatenate([np.ones(unit.inputs), arrays["rate"]])}
+        layers.append(Layer(unit.name, unit.outputs, unit.inputs, arrays, functions))
+    weight = layers[-1].arrays["weight"][:equations]
+    layers[-1] = dataclasses.replace(layers[-1], outputs=len(weight), arrays={"weight": weight})
+    return Network(tuple(layers), scale)

@@ -1,0 +1,250 @@
+"""What was found, as pictures: the fit, the Pareto front and the pruned network.
+
+Figures are made with matplotlib's object-oriented API: no global state, no window, nothing that
+meddles with a caller's own plots. Colours are told apart by everybody (Okabe and Ito), and no
+column name is read as mathematics: a `$` or `_` in it is just a letter.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps, rc_context
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from odediscovery.data.series import Trajectory
+from odediscovery.errors import InputError
+from odediscovery.plots.heatmaps import network_figure
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.files import write_whole
+from odediscovery.uncertainty.bands import Band, band
+
+INK, MUTED, GRID = "#222222", "#707070", "#e6e6e6"
+# Okabe and Ito (2008): blue, vermilion, green, orange, sky blue, purple, black.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#000000")
+STYLE: dict[Any, Any] = {
+    "font.size": 10.0, "axes.edgecolor": MUTED, "axes.labelcolor": INK, "text.color": INK,
+    "xtick.color": MUTED, "ytick.color": MUTED, "axes.spines.top": False,
+    "axes.spines.right": False, "axes.grid": True, "grid.color": GRID, "grid.linewidth": 0.8,
+    "axes.axisbelow": True, "axes.titlesize": 11.0, "axes.titleweight": "bold",
+    "axes.titlelocation": "left", "legend.frameon": False, "figure.dpi": 150.0,
+    "axes.formatter.limits": (-3, 4), "axes.formatter.useoffset": False,
+}  # fmt: skip
+CURVE_POINTS = 400
+# How far beyond data and curves a band is shown, as a share of their range.
+BEYOND = 0.4
+LEGEND_MOST = 7
+COLUMNS_MOST = 3
+
+
+def fit_figure(discovery: Discovery) -> Figure:
+    """Data and integrated curves of every state, the residuals below, all trajectories."""
+    series = discovery.series
+    n = series.n_states
+    columns = n if n <= COLUMNS_MOST else (n + 1) // 2 if n <= 4 else COLUMNS_MOST
+    rows = -(-n // columns)
+    with rc_context(STYLE):
+        figure = empty_figure(max(6.0, 4.2 * columns), 4.3 * rows + 0.7)
+        grid = figure.add_gridspec(rows, columns)
+        curves = [_curve(discovery, j, run) for j, run in enumerate(series.trajectories)]
+        for k, state in enumerate(series.states):
+            cell = grid[k // columns, k % columns].subgridspec(2, 1, height_ratios=(3, 1))
+            top = figure.add_subplot(cell[0])
+            below = figure.add_subplot(cell[1], sharex=top)
+            _draw_state(top, below, discovery, curves, k)
+            seen = any(np.isfinite(run.values[:, k]).any() for run in series.trajectories)
+            top.set_title(_with_unit(state, series.units) + " (not measured)" * (not seen))
+            below.set_xlabel(_with_unit(series.time_name, series.units))
+        figure.suptitle(_headline(discovery), x=0.01, ha="left", fontsize=10.5, color=MUTED)
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(
+            handles, labels, loc="outside lower left", ncols=min(len(labels), 2 * columns)
+        )
+    return figure
+
+
+def _curve(discovery: Discovery, j: int, run: Trajectory) -> tuple[NDArray[np.float64], Band]:
+    """Times of a smooth curve through a trajectory's start, the samples' among them, and it."""
+    dense = np.union1d(np.linspace(run.time[0], run.time[-1], CURVE_POINTS), run.time)
+    if discovery.estimates is not None:
+        return dense, band(discovery, dense, trajectory=j)
+    curve = discovery.equations.simulate(discovery.initial_values[j], dense, inputs=run.inputs)
+    unknown = np.full_like(curve, np.nan)
+    return dense, Band(curve, unknown, unknown)
+
+
+def _draw_state(
+    top: Axes, below: Axes, discovery: Discovery, curves: list[tuple[NDArray[np.float64], Band]],
+    k: int,
+) -> None:  # fmt: skip
+    runs = discovery.series.trajectories
+    named = 1 < len(runs) <= LEGEND_MOST
+    for j, (run, (dense, found)) in enumerate(zip(runs, curves, strict=True)):
+        colour, curve = _colour(j, len(runs)), found.curve[:, k]
+        at_samples = curve[np.searchsorted(dense, run.time)]
+        name = (run.label or f"trajectory {j + 1}") if named else "equations"
+        dots: dict[str, Any] = {
+            "color": colour if len(runs) > 1 else INK, "marker": "o", "ls": "none",
+            "markersize": 4.5, "markerfacecolor": "white", "markeredgewidth": 1.0,
+        }  # fmt: skip
+        first = j == 0
+        top.plot(run.time, run.values[:, k], **dots, label="data" if first else None)
+        top.plot(dense, curve, color=colour, lw=1.8, label=name if named or first else None)
+        below.plot(run.time, run.values[:, k] - at_samples, **dots)
+    top.margins(x=0.03, y=0.08)
+    known = discovery.estimates
+    _draw_bands(top, curves, k, (-np.inf, np.inf) if known is None else known.within(k))
+    below.axhline(0.0, color=COLOURS[0] if len(runs) == 1 else MUTED, lw=1.2, zorder=1)
+    top.tick_params(labelbottom=False)
+    residuals = np.concatenate([line.get_ydata() for line in below.lines])
+    largest = float(np.nanmax(np.abs(residuals), initial=0.0)) or 1.0
+    below.set_ylim(-1.3 * largest, 1.3 * largest)
+    below.yaxis.set_major_locator(MaxNLocator(3, symmetric=True))
+    below.set_ylabel("data \N{MINUS SIGN} fit", color=MUTED, fontsize=9)
+
+
+def _draw_bands(
+    top: Axes, curves: list[tuple[NDArray[np.float64], Band]], k: int, within: tuple[float, float]
+) -> None:
+    """95 % bands of the curves, dark, and of new measurements, light, behind what is drawn.
+
+    Args:
+        within: least and greatest value of the state, other than of a measurement of it.
+    """
+    low, high = top.get_ylim()
+    for j, (dense, found) in enumerate(curves):
+        curve, colour = found.curve[:, k], _colour(j, len(curves))
+        ends = np.minimum(curve, within[0]), np.maximum(curve, within[1])
+        for half, (floor, ceiling), alpha, meaning in (
+            (found.prediction[:, k], (-np.inf, np.inf), 0.13, "95 % of new measurements"),
+            (found.confidence[:, k], ends, 0.30, "95 % band of the curve"),
+        ):
+            if np.isfinite(half).any():
+                top.fill_between(dense, np.maximum(curve - half, floor),
+                                 np.minimum(curve + half, ceiling), lw=0, color=colour,
+                                 alpha=alpha, zorder=1,
+                                 label=meaning if j == 0 else None)  # fmt: skip
+    # A band that says no more than that nothing is known must not flatten the data.
+    beyond = BEYOND * (high - low)
+    wide = top.get_ylim()
+    top.set_ylim(max(wide[0], low - beyond), min(wide[1], high + beyond))
+
+
+def pareto_figure(discovery: Discovery) -> Figure:
+    """Complexity against mean squared error: the front as a staircase, the choice marked."""
+    rows = sorted(discovery.front, key=lambda row: row.complexity)
+    cost = np.array([row.complexity for row in rows], dtype=float)
+    error = np.array([row.mse for row in rows])
+    # A perfect fit has no place on a logarithmic axis: it stands a decade below the others.
+    error = np.maximum(error, np.min(error[error > 0], initial=1.0) / 10.0)
+    with rc_context(STYLE):
+        figure = empty_figure(6.4, 4.4)
+        axes = figure.add_subplot()
+        seen = np.isfinite(error)
+        axes.set_yscale("log")
+        axes.step(cost[seen], np.minimum.accumulate(error[seen]), where="post",
+                  color=MUTED, lw=1.3, zorder=2)  # fmt: skip
+        axes.plot(cost[seen], error[seen], "o", ms=6.5, color=COLOURS[0], mec="white", zorder=3,
+                  label="candidate equations")  # fmt: skip
+        for row, y in zip(rows, error, strict=True):
+            if row.selected and np.isfinite(y):
+                axes.plot(row.complexity, y, "*", ms=17, color=COLOURS[1], mec="white",
+                          zorder=4, label=f"chosen: complexity {row.complexity}, "
+                          f"MSE {row.mse:.3g}")  # fmt: skip
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.margins(x=0.08, y=0.12)
+        axes.set_xlabel(meaning_of_complexity(discovery))
+        axes.set_ylabel("mean squared error of the integrated equations")
+        axes.set_title("Pareto front")
+        figure.legend(loc="outside lower left", ncols=2)
+    return figure
+
+
+def meaning_of_complexity(discovery: Discovery) -> str:
+    """What the complexities of a front count, for the label of its axis."""
+    if discovery.settings.recipe != "default":
+        return "complexity (parameters above 0.001, gates included)"
+    if discovery.equations.power_sum is not None:
+        return "complexity (constants + states used)"
+    return "complexity (nodes of the expression tree)"
+
+
+def weights_figure(discovery: Discovery) -> Figure:
+    """The pruned layers as annotated heat maps, from the input (left) to the output (right)."""
+    with rc_context(STYLE | {"axes.grid": False}):
+        if discovery.network is None:
+            figure = empty_figure(6.0, 1.6)
+            figure.text(0.5, 0.5, "These equations were read from no network.", ha="center")
+            return figure
+        return network_figure(
+            discovery.network, discovery.equations.variables, discovery.series.time_name
+        )
+
+
+def save_figures(discovery: Discovery, folder: str | os.PathLike[str]) -> None:
+    """Write fit.png, pareto.png and weights.png into `folder`, each whole or not at all.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    pictures = {
+        "fit.png": fit_figure, "pareto.png": pareto_figure, "weights.png": weights_figure,
+    }  # fmt: skip
+    for name, draw in pictures.items():
+        save_figure(draw(discovery), Path(folder) / name)
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG, whole or not at all.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    stream = io.BytesIO()
+    # A letter that the font lacks is no reason to fail.
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(stream, format="png")
+    try:
+        write_whole(path, stream.getvalue())
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error
+
+
+def empty_figure(width: float, height: float) -> Figure:
+    """An empty figure of so many inches, drawn by Agg and laid out so that nothing overlaps."""
+    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08)
+    figure = Figure(figsize=(width, height), layout=layout, facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _colour(index: int, count: int) -> str | tuple[float, float, float, float]:
+    if count <= LEGEND_MOST:
+        return COLOURS[index]
+    return colormaps["viridis"](0.9 * index / (count - 1))
+
+
+def _literal(name: str) -> str:
+    """A column name as it is: without this a pair of `$` would be read as mathematics."""
+    return name.replace("$", r"\$")
+
+
+def _with_unit(name: str, units: Mapping[str, str]) -> str:
+    return _literal(f"{name} [{units[name]}]" if units.get(name) else name)
+
+
+def _headline(discovery: Discovery) -> str:
+    r2 = f"R\N{SUPERSCRIPT TWO} = {discovery.r2:.6f}"
+    return f"{r2}    MSE = {discovery.mse:.3g}    {discovery.outcome}"

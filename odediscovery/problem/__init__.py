@@ -1,0 +1,1 @@
+"""Data and knowledge made dimensionless: the one value that every stage takes."""

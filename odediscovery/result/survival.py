@@ -1,0 +1,80 @@
+"""In what share of bootstrap fits each term of a law survives, as a value that is kept.
+
+A printed standard error says how well a constant is known if its term is there. Whether the term
+is there at all is another question: the choice is made anew on data that could have been
+measured as well, and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from odediscovery.runtime.arrays import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Survival:
+    """What bootstrap fits have in common with the printed equations.
+
+    Args:
+        kind: "residuals" or "trajectories", what was drawn.
+        draws: number of data sets.
+        shares: share of them in which a term survives, [states, monomials] in the places of the
+            law's coefficients; nan where there is no term.
+        same: share of them that lead to just the printed terms.
+        others: terms that the printed equations lack, as (state, text, share), most frequent
+            first.
+
+    >>> seen = Survival("residuals", 100, np.array([[1.0, 0.93]]), 0.93)
+    >>> print(seen.text(["N"], ["N", "N^2"]))
+    100 bootstrap fits (residuals drawn): 93% have just these terms
+      N': N 100%, N^2 93%
+    """
+
+    kind: str
+    draws: int
+    shares: Array
+    same: float
+    others: tuple[tuple[str, str, float], ...] = ()
+
+    def record(self) -> dict[str, Any]:
+        """Plain values for `result.json`."""
+        return {
+            "kind": self.kind, "draws": self.draws, "same_terms": self.same,
+            "shares": [[None if np.isnan(x) else x for x in row] for row in self.shares.tolist()],
+            "other_terms": [{"state": state, "term": term, "share": share}
+                            for state, term, share in self.others],
+        }  # fmt: skip
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any] | None) -> Survival | None:
+        """Inverse of `record()`; None for none."""
+        if record is None:
+            return None
+        shares = [[np.nan if x is None else float(x) for x in row] for row in record["shares"]]
+        others = tuple((str(o["state"]), str(o["term"]), float(o["share"]))
+                       for o in record["other_terms"])  # fmt: skip
+        return cls(str(record["kind"]), int(record["draws"]), np.array(shares, dtype=np.float64),
+                   float(record["same_terms"]), others)  # fmt: skip
+
+    def text(self, states: Sequence[str], monomials: Sequence[str]) -> str:
+        """Lines for people: how often each term came back, and which others came.
+
+        Args:
+            states: names of the states.
+            monomials: what the law's monomials are called.
+        """
+        lines = [f"{self.draws} bootstrap fits ({self.kind} drawn): {self.same:.0%} have just "
+                 "these terms"]  # fmt: skip
+        for state, row in zip(states, self.shares, strict=True):
+            kept = [f"{name} {share:.0%}" for name, share in zip(monomials, row, strict=True)
+                    if not np.isnan(share)]  # fmt: skip
+            came = [f"{term} {share:.0%}" for owner, term, share in self.others if owner == state]
+            if kept or came:
+                also = f" (also {', '.join(came)})" if came else ""
+                lines.append(f"  {state}': {', '.join(kept) or 'no term'}{also}")
+        return "\n".join(lines)

@@ -1,0 +1,219 @@
+"""Tasks on a dask cluster: the same functions and tasks as in processes of this machine.
+
+A task says which data, settings and seeds, its result is a row: hundreds of bytes there, hundreds
+back. The scheduler gives tasks to workers and those of a worker that is lost to others; here each
+task is counted off once, whatever was run twice.
+
+    odediscovery -- tasks --> scheduler -- tasks --> worker -- task --> its child process
+
+The child is the one of `workers`: a time limit holds there too, a crash costs one task and no
+worker, and a worker that computes still answers its scheduler. Neither scheduler nor workers
+unpack what the child alone needs, so they load no torch; dask's limit on the memory of a worker
+does not see the child. This speaks to dask itself: joblib's dask backend is a layer above the
+same calls, in which a single task that lost its workers ends all others, and which cannot end
+tasks that run.
+
+Source: Rocklin, Dask: parallel computation with blocked algorithms and task scheduling (2015);
+https://distributed.dask.org (resilience, `allowed-failures`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from multiprocessing.connection import wait
+from typing import Any
+
+from odediscovery.errors import FitError, InputError
+from odediscovery.runtime.versions import versions
+from odediscovery.runtime.workers import LOOK, Child, Failure, packed
+
+try:
+    import distributed
+except ImportError:
+    distributed = None
+
+# Tasks that are sent before their turn: at least so many, and so many a thread of the workers.
+AHEAD, AHEAD_EACH = 1000, 2
+# Seconds between two looks at how many workers there are, and for the scheduler to answer.
+COUNT, ANSWER = 5.0, 10.0
+
+
+@contextmanager
+def connected(scheduler: str, say: Callable[[str], None]) -> Iterator[Cluster]:
+    """The cluster of a scheduler, for as long as one works with it.
+
+    Args:
+        scheduler: its address, such as tcp://node1:8786.
+        say: hears when there are no workers.
+
+    Raises:
+        InputError: dask is not installed, or nobody answers at this address.
+    """
+    if distributed is None:
+        raise InputError('--backend dask needs the package distributed: pip install '
+                         '"odediscovery[dask]"')  # fmt: skip
+    try:
+        # A client that could not begin is hard to get rid of: what can be seen before is.
+        distributed.comm.get_address_host_port(scheduler)
+        secure = distributed.Security().get_connection_args("client")["ssl_context"]
+        if scheduler.startswith("tls:") and secure is None:
+            raise ValueError("dask's settings name no certificate for tls")
+        client = distributed.Client(scheduler, timeout=ANSWER, set_as_default=False)
+    except (ImportError, OSError, ValueError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"--scheduler {scheduler}: expected the address of a dask scheduler, such "
+                         f"as tcp://node1:8786, got no answer ({reason}); start one with `dask "
+                         "scheduler`") from None  # fmt: skip
+    with client:
+        yield Cluster(client, say)
+
+
+@dataclass(eq=False)
+class Cluster:
+    """A dask cluster, a `Backend`. Its number of threads is that of tasks side by side.
+
+    Args:
+        client: connected to the scheduler.
+        say: hears when there are no workers.
+    """
+
+    client: Any
+    say: Callable[[str], None]
+    _threads: int = field(default=-1, init=False)
+    _counted: float = field(default=-math.inf, init=False)
+
+    def results(
+        self, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float = math.inf,
+        stopping: Callable[[], object] = lambda: None,
+    ) -> Iterator[tuple[int, Any]]:  # fmt: skip
+        """See `Backend`. A task whose worker is lost again and again is a `Failure`."""
+        run, served, own = uuid.uuid4().hex, packed(function), _own()
+        waiting = iter(enumerate(tasks))
+        running: dict[Any, int] = {}
+        ended = distributed.as_completed(
+            loop=self.client.loop, with_results=True, raise_errors=False
+        )
+        try:
+            while stopping() is None:
+                for number, task in itertools.islice(waiting, max(self._room() - len(running), 0)):
+                    future = self.client.submit(
+                        _unit, run, own, served, packed(task), limit, pure=False,
+                        key=f"odediscovery-{run}-{number}",
+                    )  # fmt: skip
+                    running[future] = number
+                    ended.add(future)
+                if not running:
+                    return
+                batch = ended.next_batch(block=False)
+                for future, result in batch:
+                    yield running.pop(future), _told(result)
+                if not batch:
+                    self._check(running)
+                    time.sleep(LOOK / 4)
+        finally:
+            self._leave(run, list(running))
+
+    def _room(self) -> int:
+        """How many tasks may be under way; more than there are workers, so that none waits."""
+        if time.monotonic() - self._counted > COUNT:
+            before, self._counted = self._threads, time.monotonic()
+            self._threads = sum(self.client.nthreads().values())
+            if self._threads == 0 and before != 0:
+                address = self.client.scheduler.address
+                self.say(f"no workers at {address} yet: start some with `dask worker {address}`")
+        return max(AHEAD, AHEAD_EACH * self._threads)
+
+    def _check(self, running: dict[Any, int]) -> None:
+        """Whether there is still somebody to wait for."""
+        if self.client.status == "closed" or any(future.cancelled() for future in running):
+            raise _gone()
+
+    def _leave(self, run: str, running: list[Any]) -> None:
+        """End the tasks that still run, and the processes that ran them."""
+        if self.client.status != "running":
+            return
+        self.client.cancel(running)
+        self.client.run(_end_children, run, on_error="ignore")
+
+
+def _told(result: Any) -> Any:
+    """What a future brought: the result of its task, or why there is none."""
+    if isinstance(result, list):
+        return result[0]
+    if isinstance(result, BaseException):  # a cancelled future
+        raise _gone()
+    error = result[1]
+    if isinstance(error, distributed.KilledWorker):
+        return Failure(f"its worker was lost {error.allowed_failures + 1} times", 0.0)
+    if isinstance(error, FitError):
+        raise error
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    raise FitError(f"the cluster cannot run the tasks ({reason}); its scheduler and workers need "
+                   "the same packages as this machine")  # fmt: skip
+
+
+def _gone() -> FitError:
+    return FitError("the dask scheduler was lost; what was finished is kept, and the same command "
+                    "goes on from there")  # fmt: skip
+
+
+# From here on: what happens on a worker of the cluster, in threads side by side.
+
+_lock = threading.Lock()
+# Of each run that uses this worker, the child processes that have no task now.
+_idle: dict[str, list[Child]] = {}
+# Runs that were left.
+_over: set[str] = set()
+
+
+def _unit(run: str, asked: dict[str, str], function: bytes, task: bytes, limit: float) -> list[Any]:
+    """The result of a task or its failure, as a list of one."""
+    other = [f"{name} {version}" for name, version in asked.items() if _own().get(name) != version]
+    if other:
+        raise FitError(f"a worker of the cluster has other versions than this machine: install "
+                       f"{', '.join(other)} there")  # fmt: skip
+    with _lock:
+        if run in _over:
+            return [Failure("the run was left", 0.0)]
+        free = _idle.setdefault(run, [])
+        child = free.pop() if free else None
+    child = child or Child(function)
+    try:
+        while run not in _over:
+            if child.ready and child.task is None:
+                child.give(0, task)
+            wait([child.connection], LOOK)
+            result = child.heard(limit)
+            if result is not None:
+                return [result[0]]
+        return [Failure("the run was left", 0.0)]
+    finally:
+        with _lock:
+            usable = child.ready and child.task is None and not child.lost and run not in _over
+            if usable:
+                _idle[run].append(child)
+        if not usable:
+            child.end()
+
+
+def _end_children(run: str) -> None:
+    """End what a run has on this worker; tasks that it still has end at their next look."""
+    with _lock:
+        _over.add(run)
+        left = _idle.pop(run, [])
+    for child in left:
+        child.end()
+
+
+@cache
+def _own() -> dict[str, str]:
+    """Versions of what numbers depend on, but for Python, which dask itself looks after."""
+    return {name: version for name, version in versions().items() if name != "python"}

@@ -1,0 +1,1 @@
+"""Laws of flows between compartments, for states that nobody measured."""

@@ -1,0 +1,330 @@
+"""The search where states are unmeasured: structures of flows compete on whole trajectories.
+
+    all structures of 1, 2, 3, ... flows -> rough fits, all at once -> the best polished -> judged
+
+Without samples of a state there is no derivative to regress on and no window to start; what is
+left are whole trajectories from fitted starts. So few and simple laws compete, all flows between
+states at rates of mass action, more flows step by step until the judge is no longer pleased. Then
+the exponents of the best are free and snapped, as in other laws.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from odediscovery.errors import FitError, InputError
+from odediscovery.judge.criterion import judged
+from odediscovery.knowledge.constraints import Knowledge
+from odediscovery.laws.cost import Free, price
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.prepare import Prepared
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.search.flows.flows import Compartments, Flow, Structure, law_of, units
+from odediscovery.search.flows.rough_fits import BEGINNINGS, Rough, rough_fits
+from odediscovery.settings import Settings
+from odediscovery.solve.initial_values import LEAST_START, Starts, Sums
+from odediscovery.solve.trajectories import residual_squares, tolerance
+from odediscovery.stages.polish.polish import polish
+from odediscovery.stages.polish.snap import snapped
+from odediscovery.stages.values import Judged, Polished
+
+# States in all, flows of a structure, and those that are tried in any case.
+MOST_STATES, MOST_FLOWS, TRIED = 4, 5, 3
+# Combinations of flows times trajectories that are all tried; where there are more, so many of the
+# best smaller ones get one flow more. And most structures in any case.
+ALL, BEAM, MOST_STRUCTURES = 5000, 16, 2000
+# Structures of each size that are polished, and judged ones that are tried with a flow less and
+# with free exponents.
+POLISHED, THINNED, FREED = 4, 3, 2
+# Difference of the criterion that is no evidence.
+CLOSE = 4.0
+# Mean square of a rough fit, as a multiple of the best one's, that may be as good; and difference
+# of two constants, as a share of their sum, from which on they are others.
+ROUGHLY, APART = 1.5, 0.1
+# Share of the noise below which a start is as good as 0, and growth of the sum of squares, beyond
+# that of noise, by which it matters that it is not.
+NOUGHT, MATTERS = 0.01, 1.1
+# Evaluations of a polish, and of that of the chosen law.
+MOST, LAST = 30, 200
+
+
+@dataclass(frozen=True, eq=False)
+class Competed:
+    """What the competition of structures left.
+
+    Args:
+        p: what they were judged on, without knowledge: their flows agree with it.
+        rows: judged laws.
+        chosen: index of the best.
+        structures: the flows of each.
+        problem: which flows there may be.
+        starts: how start values are bounded.
+        twins: the chosen flows with clearly other constants that are about as good.
+    """
+
+    p: Prepared
+    rows: list[Judged]
+    chosen: int
+    structures: list[tuple[Flow, ...]]
+    problem: Compartments
+    starts: Starts
+    twins: list[Judged]
+
+
+def competed(p: Prepared, known: Knowledge, settings: Settings, monitor: Monitor) -> Competed:
+    """Laws of flows for states of which some have no samples.
+
+    Args:
+        p: from `hidden.widely_prepared`.
+        known: in the user's units; `p.knowledge` is the same without dimension.
+
+    Raises:
+        InputError: what is known, or the data, do not allow for a search of flows.
+        FitError: no structure could be integrated through the data.
+    """
+    problem, sums = _problem(p, known), _sums(p, known)
+    starts = Starts(p.nonnegative, sums)
+    p = dataclasses.replace(p, knowledge=None, given=None)
+    contest = _Contest(p, problem, starts, known.bounds)
+    generator = np.random.default_rng(settings.seed)
+    ranked: list[Rough] = []
+    runs = len(p.data.trajectories)
+    for size in range(0 if problem.given.n_monomials else 1, MOST_FLOWS + 1):
+        structures = _structures(problem, size, ranked, runs)
+        fits = rough_fits(p, structures, starts, problem.given, generator, monitor)
+        ranked = fits or ranked
+        before = contest.least
+        monitor.stage(f"polish {size} flows", POLISHED)
+        for k, fit in enumerate(fits[:POLISHED]):
+            contest.enter(fit)
+            monitor.step(k + 1)
+        if monitor.stopping() or (size >= TRIED and contest.least >= before):
+            break
+    if not contest.rows:
+        raise FitError(
+            "no flows between the measured and the unmeasured states could be integrated through "
+            "the data; say more of them (--conserve, --known), or leave some out"
+        )
+    if not monitor.stopping():
+        contest.thin()
+    if not known.integer and not monitor.stopping():
+        contest.free_exponents()
+    chosen = simplest(contest.rows)
+    alike = [frozenset(contest.structures[chosen])] if not monitor.stopping() else []
+    others = rough_fits(p, alike, starts, problem.given, generator, monitor, each=BEGINNINGS)
+    twins = [contest.rows[chosen], *contest.twins(contest.rows[chosen], others)]
+    # Of what cannot be told apart the one that supposes the least of what nobody saw.
+    twins.sort(key=lambda row: float(row.polished.initial[:, problem.hidden].sum()))
+    contest.rows[chosen] = contest.ended(twins[0])
+    return Competed(p, contest.rows, chosen, contest.structures, problem, starts, twins[1:])
+
+
+def simplest(rows: Sequence[Judged]) -> int:
+    """Index of the simplest row whose criterion is about as good as the best one's.
+
+    Among so many structures a slightly better one is no evidence against a simple law, and a law
+    with a constant that the data do not determine is none.
+    """
+    known = [i for i, row in enumerate(rows) if determined(row)] or list(range(len(rows)))
+    least = min(rows[i].criterion for i in known)
+    close = [i for i in known if rows[i].criterion < least + CLOSE]
+
+    def size(i: int) -> tuple[int, float, float]:
+        law = rows[i].polished.law
+        return law.complexity, float(np.abs(law.exponents).sum()), rows[i].criterion
+
+    return min(close, key=size)
+
+
+def determined(row: Judged) -> bool:
+    """Whether every fitted coefficient is larger than its standard error."""
+    found = row.polished
+    a, e = (law.coefficients[found.free[0]] for law in (found.law, found.errors))
+    return bool(((e > 0) & (e < np.abs(a))).all())
+
+
+def _structures(
+    problem: Compartments, size: int, smaller: Sequence[Rough], runs: int
+) -> list[Structure]:
+    """All structures of a size, or those that are the best smaller ones and one flow more."""
+    if not size:
+        return [frozenset()] if problem.sensible(frozenset()) else []
+    if math.comb(len(problem.flows), size) * runs <= ALL or not smaller:
+        return problem.structures(size)[:MOST_STRUCTURES]
+    return problem.larger([frozenset(fit.structure) for fit in smaller[:BEAM]])[:MOST_STRUCTURES]
+
+
+class _Contest:
+    """Structures polished and judged one by one, on the same data."""
+
+    def __init__(
+        self, p: Prepared, problem: Compartments, starts: Starts, bounds: tuple[float, float]
+    ) -> None:
+        self.p, self.problem, self.starts, self.bounds = p, problem, starts, bounds
+        self.sigma = np.maximum(p.noise, p.floor)
+        self.rows: list[Judged] = []
+        self.structures: list[tuple[Flow, ...]] = []
+
+    @property
+    def least(self) -> float:
+        """The best criterion so far."""
+        return min((row.criterion for row in self.rows), default=np.inf)
+
+    def ended(self, row: Judged) -> Judged:
+        """The row with its constants at the very end of the fit."""
+        found = row.polished
+        after = self.judge(found.law, found.free, found.initial, row.origin, LAST)
+        return after if after.criterion <= row.criterion else row
+
+    def judge(
+        self, law: PowerSum, free: Free, initial: Array, origin: int, most: int = MOST
+    ) -> Judged:
+        """A law with constants and starts at the maximum of the likelihood."""
+        found = polish(law, self.p.data, initial, self.sigma, floor=self.p.floor, free=free,
+                       nonnegative=self.starts.nonnegative, most=most, shape=self.p.shape,
+                       sums=self.starts.sums)  # fmt: skip
+        row = judged(found, self.sigma, origin)
+        a, w = found.law.coefficients[free[0]], found.law.exponents[free[1]]
+        inside = bool(((w >= self.bounds[0]) & (w <= self.bounds[1])).all())
+        # A flow that runs backwards would take from states that are empty.
+        sound = inside and bool((a > 0).all()) and not self._from_nothing(found)
+        return row if sound else dataclasses.replace(row, criterion=np.inf)
+
+    def _from_nothing(self, found: Polished) -> bool:
+        """Whether it matters that starts are above 0 of which noise is a hundred times larger.
+
+        A law in which something grows out of itself can use such a start as a delay of its own.
+        """
+        least = np.maximum(NOUGHT * self.sigma, 2.0 * LEAST_START)
+        low = self.starts.nonnegative & (found.initial <= least)
+        if not found.finite or not low.any():
+            return False
+        empty = np.where(low, 0.0, found.initial)
+        squares = residual_squares(found.law, self.p.data, empty, self.p.shape,
+                                   tolerance(self.sigma))[0]  # fmt: skip
+        before, after = ((s / self.sigma**2).sum() for s in (found.squares, squares))
+        return not after <= MATTERS * before + found.counts.sum()
+
+    def enter(self, fit: Rough) -> None:
+        """Polish and judge one structure, and keep it if it can be integrated."""
+        self._keep(self.polished(fit), fit.structure)
+
+    def thin(self) -> None:
+        """The best structures without one of their flows: a rough fit may have missed those."""
+        for i in np.argsort([row.criterion for row in self.rows], kind="stable")[:THINNED]:
+            flows, found = self.structures[i], self.rows[i].polished
+            k = found.law.coefficients[: len(flows)].sum(axis=1) / units(flows, self.p.scale.state)
+            for f in range(len(flows)):
+                fewer = (*flows[:f], *flows[f + 1 :])
+                left = frozenset(fewer)
+                new = left not in map(frozenset, self.structures)
+                if new and self.problem.sensible(left) and self.problem.canonical(left) == left:
+                    self.enter(Rough(fewer, np.delete(k, f), found.initial, np.inf))
+
+    def polished(self, fit: Rough) -> Judged:
+        """A structure with the constants that are best near a rough fit."""
+        law, of_a = law_of(fit.structure, fit.constants, self.problem.given, self.p.scale.state)
+        none = np.zeros((0, 0), dtype=bool)
+        free = of_a, np.zeros(law.exponents.shape, dtype=bool), none, none
+        return self.judge(law, free, fit.initial, len(self.rows))
+
+    def twins(self, row: Judged, fits: Sequence[Rough]) -> list[Judged]:
+        """Fits of the same flows that are about as good with clearly other constants."""
+        a = row.polished.law.coefficients
+        found: list[Judged] = []
+        for fit in fits if not row.polished.free[1].any() else ():
+            if fit.mean_square > ROUGHLY * fits[0].mean_square:
+                break
+            law, _ = law_of(fit.structure, fit.constants, self.problem.given, self.p.scale.state)
+            seen = [a, *(r.polished.law.coefficients for r in found)]
+            if law.coefficients.shape != a.shape or not _apart(law, seen):
+                continue
+            other = self.polished(fit)
+            if _apart(other.polished.law, seen) and other.criterion < row.criterion + CLOSE:
+                found.append(other)
+        return found
+
+    def free_exponents(self) -> None:
+        """The best laws once more with real exponents, simple ones where data cannot tell."""
+        for i in np.argsort([row.criterion for row in self.rows], kind="stable")[:FREED]:
+            row = self.rows[i]
+            law, free = row.polished.law, row.polished.free
+            given = (law.exponents[:, None] == self.problem.given.exponents).all(axis=2).any(axis=1)
+            fitted = (law.exponents != 0) & ~given[:, None]
+
+            def refit(law: PowerSum, free: Free, row: Judged = row) -> Judged:
+                return self.judge(law, free, row.polished.initial, row.origin)
+
+            real = refit(law, (free[0], fitted, *free[2:]))
+            gain = int(fitted.sum()) * price(law.n_states, real.polished.counts.sum())
+            if real.criterion - gain >= row.criterion:
+                continue
+            # A power that was chosen among many is a constant fitted, also where it is simple.
+            real = snapped(real, refit)
+            if real.criterion + price(law.n_states, real.polished.counts.sum()) < row.criterion:
+                self._keep(real, self.structures[i])
+
+    def _keep(self, row: Judged, structure: tuple[Flow, ...]) -> None:
+        if np.isfinite(row.criterion):
+            self.rows.append(row)
+            self.structures.append(structure)
+
+
+def _apart(law: PowerSum, others: Sequence[Array]) -> bool:
+    a = law.coefficients
+    return all((np.abs(a - b) > APART * (np.abs(a) + np.abs(b))).any() for b in others)
+
+
+def _problem(p: Prepared, known: Knowledge) -> Compartments:
+    """Which flows there may be, or why there can be none."""
+    names, n, hidden = known.states, len(known.states), ~p.measured
+    if n > MOST_STATES:
+        raise InputError(f"{n} states with unmeasured ones among them are too many to search: "
+                         f"expected at most {MOST_STATES}; choose fewer with --states")  # fmt: skip
+    for i in np.flatnonzero(~p.nonnegative):
+        raise InputError(
+            f"{names[i]!r} changes its sign: with unmeasured states only amounts are understood, "
+            "which flow and are never negative; measure the others, or fit without them"
+        )
+    for i in np.flatnonzero(p.scale.state < 0.0):
+        raise InputError(
+            f"{names[i]!r} is negative: with unmeasured states only amounts are understood, which "
+            "flow and are never negative; give a column of its values times -1"
+        )
+    scaled = known if p.knowledge is None else p.knowledge
+    given = scaled.impose(PowerSum(np.zeros((n, 0)), np.zeros((0, n))))
+    given = PowerSum(given.coefficients, given.exponents)
+    rows = (given.coefficients != 0).any(axis=1) | known.fixed
+    weights = np.array([c.weights for c in known.conserved]).reshape(-1, n)
+    both = rows & (weights != 0).any(axis=0)
+    for i in np.flatnonzero(both):
+        raise InputError(f"{names[i]}' is known and {names[i]} stands in a conserved sum: with "
+                         "unmeasured states one of them is enough; drop the other")  # fmt: skip
+    uses = (given.exponents != 0).any(axis=0)
+    forbidden = known.forbidden
+    distinct = rows | uses | forbidden.any(axis=0) | forbidden.any(axis=1)
+    return Compartments(hidden, weights, forbidden, known.fixed, given, (rows | uses) & hidden,
+                        distinct, p.constant, known.bounds)  # fmt: skip
+
+
+def _sums(p: Prepared, known: Knowledge) -> Sums:
+    """Conserved sums with their values, dimensionless, that start values have to keep."""
+    found: list[tuple[Array, float]] = []
+    taken = np.zeros(len(known.states), dtype=bool)
+    for one in (c for c in known.conserved if c.value is not None):
+        assert one.value is not None
+        sign = np.sign(one.value)
+        if sign == 0 or (one.weights * sign < 0).any() or taken[one.weights != 0].any():
+            raise InputError(
+                "with unmeasured states, sums with a value need positive weights, and no state "
+                "may stand in two of them; leave out the value of one"
+            )
+        taken |= one.weights != 0
+        found.append((sign * one.weights * p.scale.state, sign * one.value))
+    return tuple(found)

@@ -1,0 +1,293 @@
+"""Structures of flows fitted roughly to whole trajectories, all of them side by side.
+
+    minimise  sum over trajectories, samples, measured states of ((x(t; k, x0) - data) / sigma)^2
+
+over rate constants k > 0 (through their logarithms) and all start values, those of unmeasured
+states too. Structures times random beginnings are members of one batch: Runge-Kutta 4 on a grid
+shared by all, derivatives by shifts that are rows of the same batch, Levenberg-Marquardt for each
+member on its own. Members that lag behind are dropped on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odediscovery.laws.power_sum import TINY, PowerSum
+from odediscovery.problem.prepare import Prepared
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.search.flows.flows import Flow, Structure, units
+from odediscovery.solve.initial_values import Starts
+
+# Runge-Kutta steps over the longest trajectory at least, and samples of one at most.
+STEPS, SAMPLES = 48, 60
+# Noise of a measured state that is taken as the least, as a share of its rms.
+LEAST_NOISE = 0.01
+# Random beginnings of a structure, and how many of them are fitted.
+BEGINNINGS, FITTED = 16, 6
+# Levenberg-Marquardt steps of each round; behind it, how many fits of a structure stay for the
+# next, and the share of all.
+ROUNDS = ((5, 3, 0.6), (6, 2, 0.5), (12, 1, 0.5), (20, 1, 1.0))
+# Structures that stay at least.
+LEAST_KEPT = 12
+# Members that are integrated at once; more would leave the processor's cache.
+AT_ONCE = 20_000
+# Beyond this a residual or derivative is not squared.
+WILD = 1e60
+# Shift of derivatives, in logarithms of rate constants and roots of starts.
+SHIFT = 1e-6
+# Decades of a hidden start around the measured ones, and the share of members that start near 0.
+DECADES, EMPTY = 0.7, 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Rough:
+    """A structure with constants from a rough fit.
+
+    Args:
+        structure: its flows in a fixed order.
+        constants: k of each, see `flows.law_of`.
+        initial: start values [trajectories, states].
+        mean_square: of the weighted residuals.
+    """
+
+    structure: tuple[Flow, ...]
+    constants: Array
+    initial: Array
+    mean_square: float
+
+
+class _Batch:
+    """Structures as members: the field, the grid of times and the data that all share."""
+
+    def __init__(self, p: Prepared, starts: Starts, given: PowerSum) -> None:
+        self.starts, self.given, self.n = starts, given, p.data.n_states
+        self.scale, self.runs = p.scale.state, len(p.data.trajectories)
+        self.seen = np.flatnonzero(p.measured)
+        kept = [np.unique(np.linspace(0, len(t.time) - 1, min(len(t.time), SAMPLES)).astype(int))
+                for t in p.data.trajectories]  # fmt: skip
+        longest = max(map(len, kept))
+        self.gaps = np.zeros((longest - 1, self.runs))
+        self.values = np.full((longest, self.runs, len(self.seen)), np.nan)
+        sigma = np.ones_like(self.values)
+        for r, (t, rows, shape) in enumerate(zip(p.data.trajectories, kept, p.shape, strict=True)):
+            self.gaps[: len(rows) - 1, r] = np.diff(t.time[rows])
+            self.values[: len(rows), r] = t.values[np.ix_(rows, self.seen)]
+            sigma[: len(rows), r] = shape[np.ix_(rows, self.seen)]
+        self.sigma = sigma * np.maximum(p.noise, LEAST_NOISE)[self.seen]
+        self.count = int(np.isfinite(self.values).sum())
+        self.longest = float(self.gaps.sum(axis=0).max())
+
+    def monomials(self, structures: Sequence[tuple[Flow, ...]]) -> tuple[Array, Array]:
+        """Distinct products [Q, states], and what a unit of flow f does by q [S, F, Q, states]."""
+        rows = dict.fromkeys(f.factors for s in structures for f in s)
+        place = {factors: q for q, factors in enumerate(rows)}
+        most = max(map(len, structures))
+        of_flow = np.zeros((len(structures), most, len(rows), self.n))
+        for s, flows in enumerate(structures):
+            size = units(flows, self.scale)
+            for f, flow in enumerate(flows):
+                of_flow[s, f, place[flow.factors]] = np.array(flow.change) * size[f] / self.scale
+        w = [np.bincount(np.array(k, int), minlength=self.n) for k in rows]
+        return np.array(w, dtype=float).reshape(-1, self.n), of_flow
+
+    def solve(self, exponents: Array, coefficients: Array, start: Array) -> Array:
+        """States at all samples [samples, states, B, trajectories].
+
+        Args:
+            exponents: [Q, states].
+            coefficients: [Q, states, B].
+            start: [states, B, trajectories].
+        """
+        w = np.vstack([exponents, self.given.exponents])
+        known = np.broadcast_to(self.given.coefficients.T[:, :, None],
+                                (self.given.n_monomials, *coefficients.shape[1:]))  # fmt: skip
+        rates = _field(w, np.concatenate([coefficients, known])[..., None])
+        x, found = start, [start]
+        with np.errstate(all="ignore"):
+            for gap in self.gaps:
+                steps = max(int(np.ceil(gap.max() * STEPS / self.longest)), 1)
+                h = gap / steps
+                for _ in range(steps):
+                    k1 = rates(x)
+                    k2 = rates(x + h / 2 * k1)
+                    k3 = rates(x + h / 2 * k2)
+                    k4 = rates(x + h * k3)
+                    x = x + h / 6 * (k1 + 2 * (k2 + k3) + k4)
+                found.append(x)
+        return np.stack(found)
+
+    def residuals(self, exponents: Array, of_flow: Array, u: Array, q: Array) -> Array:
+        """Weighted residuals [B, trajectories, samples * measured], 0 where nothing was measured.
+
+        Args:
+            of_flow: [B, F, Q, states].
+            u: logarithms of constants [B, F].
+            q: roots of starts [B, trajectories, states].
+        """
+        parts = []
+        for k in range(0, len(u), AT_ONCE):
+            at = slice(k, k + AT_ONCE)
+            coefficients = np.einsum("bf,bfqi->qib", np.exp(u[at]), of_flow[at])
+            start = np.moveaxis(self.starts.values(q[at]), -1, 0)
+            parts.append(self.solve(exponents, coefficients, start)[:, self.seen])
+        x = np.moveaxis(np.concatenate(parts, axis=2), 1, -1)  # [samples, B, trajectories, seen]
+        with np.errstate(all="ignore"):
+            r = (x - self.values[:, None]) / self.sigma[:, None]
+        r = np.where(np.isfinite(self.values)[:, None], r, 0.0)
+        return np.moveaxis(r, 0, 2).reshape(len(u), self.runs, -1)
+
+
+def _field(w: Array, coefficients: Array) -> Callable[[Array], Array]:
+    """x [states, ...] -> dx/dt for members that share the products of powers."""
+    entries = [(q, i) for q, i in np.argwhere(np.any(coefficients, axis=(2, 3)))]
+
+    def rates(x: Array) -> Array:
+        products = []
+        for row in w:
+            y = np.ones(x.shape[1:])
+            for k in np.flatnonzero(row):
+                whole = row[k] == round(row[k]) and 0 < row[k] <= 3
+                for _ in range(int(row[k]) if whole else 0):
+                    y = y * x[k]
+                y = y if whole else y * np.power(np.maximum(x[k], TINY), row[k])
+            products.append(y)
+        total = np.zeros(x.shape)
+        for q, i in entries:
+            total[i] += coefficients[q, i] * products[q]
+        return total
+
+    return rates
+
+
+def rough_fits(
+    p: Prepared, structures: Sequence[Structure], starts: Starts, given: PowerSum,
+    generator: np.random.Generator, monitor: Monitor, *, each: int = 1,
+) -> list[Rough]:  # fmt: skip
+    """The structures that fit best with their constants, the best first.
+
+    Args:
+        p: with unmeasured states, dimensionless.
+        structures: all of one size.
+        starts: how start values are bounded.
+        given: known terms, dimensionless.
+        generator: draws the beginnings.
+        each: how many fits of a structure are kept.
+    """
+    if not structures:
+        return []
+    batch = _Batch(p, starts, given)
+    flows = [tuple(sorted(s, key=lambda f: (f.change, f.factors))) for s in structures]
+    exponents, of_flow = batch.monomials(flows)
+    u, q = _beginnings(p, batch, flows, generator)
+    own = np.tile(np.arange(len(flows)), BEGINNINGS)
+    cost = _cost(batch.residuals(exponents, of_flow[own], u, q))
+    index = _best(own, cost, max(FITTED, each))
+    u, q, own, damping = u[index], q[index], own[index], np.full(len(index), 1e-2)
+    for steps, most, share in ROUNDS:
+        monitor.stage("fit flows", steps)
+        for step in range(steps):
+            if monitor.stopping():
+                break
+            u, q, cost, damping = _step(batch, exponents, of_flow[own], u, q, damping)
+            monitor.step(step + 1)
+        keep = _best(own, cost, max(most, each))
+        keep = keep[: max(int(share * len(keep)), LEAST_KEPT)]
+        u, q, own, cost, damping = u[keep], q[keep], own[keep], cost[keep], damping[keep]
+    x0 = starts.values(q)
+    return [Rough(flows[s], np.exp(u[m, : len(flows[s])]), x0[m], float(cost[m] / batch.count))
+            for m, s in enumerate(own) if np.isfinite(cost[m])]  # fmt: skip
+
+
+def _best(own: NDArray[np.int64], cost: Array, each: int) -> NDArray[np.int64]:
+    """Indices of the best few members of each structure, the best of all first."""
+    order = np.lexsort((cost, own))
+    place = np.arange(len(own)) - np.searchsorted(own[order], own[order])
+    kept = order[place < each]
+    return kept[np.argsort(cost[kept], kind="stable")]
+
+
+def _beginnings(
+    p: Prepared, batch: _Batch, flows: Sequence[tuple[Flow, ...]], generator: np.random.Generator
+) -> tuple[Array, Array]:
+    """Random constants [B, F] and roots of starts [B, trajectories, states]."""
+    count, n = BEGINNINGS * len(flows), batch.n
+    highest = np.stack([np.nanmax(t.values[:, batch.seen]) for t in p.data.trajectories])
+    level = np.abs(highest).clip(LEAST_NOISE)[None, :, None]
+    level = level * 10 ** generator.uniform(-DECADES, DECADES, (count, 1, n))
+    empty = generator.random((count, 1, n)) < EMPTY
+    start = np.where(empty, LEAST_NOISE * level, level)
+    # What a sum holds is mostly in one of its hidden states.
+    for c, value in batch.starts.sums:
+        own = (c != 0) & ~p.measured
+        share = generator.dirichlet(np.full(n, 0.3), count)[:, None]
+        start = np.where(own, share * value / np.where(own, c, 1.0), start)
+    start[:, :, batch.seen] = np.nan_to_num(p.initial[:, batch.seen], nan=1.0)
+    q = batch.starts.roots(start, np.full(n, 0.1 * LEAST_NOISE))
+    typical = np.maximum(level, 1e-3).mean(axis=1)
+    for c, value in batch.starts.sums:
+        own = (c != 0) & ~p.measured
+        typical = np.where(own, value / np.where(own, c, 1.0), typical)
+    typical[:, batch.seen] = 1.0
+    most = max(map(len, flows))
+    fastest = np.log(5.0), np.log(1.0 / batch.longest)
+    u = generator.uniform(fastest[1], fastest[0], (count, most))
+    for m in range(count):
+        for f, flow in enumerate(flows[m % len(flows)]):
+            own_change = np.abs(np.array(flow.change)) * units([flow], batch.scale) / batch.scale
+            u[m, f] -= np.log(typical[m, list(flow.factors)]).sum() + np.log(own_change.max())
+    return u, q
+
+
+def _cost(residuals: Array) -> Array:
+    with np.errstate(all="ignore"):
+        squares = np.sum(residuals**2, axis=(1, 2))
+    cost: Array = np.where(np.isfinite(squares), squares, np.inf)
+    return cost
+
+
+def _step(
+    batch: _Batch, exponents: Array, of_flow: Array, u: Array, q: Array, damping: Array
+) -> tuple[Array, Array, Array, Array]:
+    """One Levenberg-Marquardt step of every member: unknowns, their cost, damping."""
+    members, most, n, runs = len(u), u.shape[1], batch.n, batch.runs
+    shifts = 1 + most + n
+    all_u, all_q = np.repeat(u[None], shifts, axis=0), np.repeat(q[None], shifts, axis=0)
+    for k in range(most):
+        all_u[1 + k, :, k] += SHIFT
+    for i in range(n):
+        all_q[1 + most + i, :, :, i] += SHIFT
+    r = batch.residuals(
+        exponents, np.tile(of_flow, (shifts, 1, 1, 1)), all_u.reshape(shifts * members, -1),
+        all_q.reshape(-1, runs, n),
+    ).reshape(shifts, members, runs, -1)  # fmt: skip
+    now = _cost(r[0])
+    # A member that blows up has no direction to go; its cost says so.
+    with np.errstate(all="ignore"):
+        d = (r[1:] - r[0]) / SHIFT
+        d, left = (np.where(np.abs(x) < WILD, x, 0.0) for x in (d, r[0]))
+    jacobian = np.zeros((members, runs, r.shape[-1], most + runs * n))
+    jacobian[..., :most] = np.moveaxis(d[:most], 0, -1)
+    for run in range(runs):
+        place = slice(most + run * n, most + (run + 1) * n)
+        jacobian[:, run, :, place] = np.moveaxis(d[most:, :, run], 0, -1)
+    jacobian = jacobian.reshape(members, -1, most + runs * n)
+    transposed = np.swapaxes(jacobian, 1, 2)
+    normal = transposed @ jacobian
+    left = transposed @ left.reshape(members, -1, 1)
+    diagonal = np.einsum("mpp->mp", normal)
+    added = damping[:, None] * diagonal + 1e-9 * diagonal.max(axis=1, keepdims=True) + 1e-12
+    normal = normal + np.eye(normal.shape[1]) * added[:, None]
+    step = np.linalg.solve(normal, -left)[..., 0]
+    # A constant by a factor of ten at most in one step.
+    step[:, :most] = np.clip(step[:, :most], -2.3, 2.3)
+    new_u, new_q = u + step[:, :most], q + step[:, most:].reshape(members, runs, n)
+    cost = _cost(batch.residuals(exponents, of_flow, new_u, new_q))
+    better = cost < now
+    u = np.where(better[:, None], new_u, u)
+    q = np.where(better[:, None, None], new_q, q)
+    return u, q, np.minimum(cost, now), np.where(better, damping / 4.0, damping * 4.0).clip(1e-9)

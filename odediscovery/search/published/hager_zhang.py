@@ -1,0 +1,221 @@
+"""LBFGS as Optim.jl ran it in June 2020, for the recipe `as-run` alone.
+
+Its line search trusts values and slopes alike. Where they disagree, as with the continuous
+adjoint of coarse Euler steps, it accepts steps that go up (by at most 1e-6), and Optim stopped at
+the first of them: that ended four of five dense nets of the fSIR study, after 50 of 1000 steps.
+Every member is a generator that yields the point it asks for; one batch answers all of them.
+
+Source: Hager and Zhang, Algorithm 851 (2006), as in LineSearches.jl 7.0 and Optim.jl 0.21.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from odediscovery.fitting.optimise import Loss, loss_and_gradient
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import Monitor
+
+# Wolfe conditions, rise of the value that still counts as none, and growth of the first bracket.
+DELTA, SIGMA, RISE, GROWTH = 0.1, 0.9, 1e-6, 5.0
+# Shrinking of a bracket that is good enough, step back from what is not finite, and most of both.
+SHRINK, BACK, TRIALS, HALVINGS = 2.0 / 3.0, 0.1, 50, 52
+# Largest entry of a gradient that counts as none.
+FLAT = 1e-8
+
+Asking = Generator[float, tuple[float, float], float]
+Member = Generator[Array, tuple[float, Array], Array]
+
+
+class _Thrown(Exception):
+    """The search gave up; Julia's script then kept what it had before LBFGS."""
+
+
+class _Line:
+    """One line search: asks for (value, slope) at step lengths, answers with the step length."""
+
+    def __init__(self, value: float, slope: float) -> None:
+        self.at, self.value, self.slope = [0.0], [value], [slope]
+        self.most = value + RISE * abs(value)
+
+    def search(self) -> Asking:
+        """A step length that meets the Wolfe conditions, or the approximate ones near a minimum."""
+        c, trial = 1.0, (yield 1.0)
+        for _ in range(HALVINGS):
+            if all(map(math.isfinite, trial)):
+                break
+            c *= BACK
+            trial = yield c
+        else:
+            return 0.0
+        self._add(c, trial)
+        a, b, rounds = yield from self._bracket()
+        for _ in range(rounds, TRIALS):
+            width = self.at[b] - self.at[a]
+            if width <= np.spacing(self.at[b]):
+                return self.at[a]
+            done, low, high = yield from self._secants(a, b)
+            if done:
+                return self.at[low]
+            if self.at[high] - self.at[low] < SHRINK * width:
+                if self._flat(a, b) and self._flat(low, high):
+                    return self.at[low]
+                a, b = low, high
+            else:
+                middle = yield from self._ask((self.at[low] + self.at[high]) / 2)
+                a, b = yield from self._update(low, high, middle)
+        return self.at[a]
+
+    def _add(self, c: float, trial: tuple[float, float]) -> int:
+        self.at.append(c)
+        self.value.append(trial[0])
+        self.slope.append(trial[1])
+        return len(self.at) - 1
+
+    def _ask(self, c: float) -> Generator[float, tuple[float, float], int]:
+        trial = yield c
+        if not all(map(math.isfinite, (c, *trial))):
+            raise _Thrown
+        return self._add(c, trial)
+
+    def _flat(self, a: int, b: int) -> bool:
+        return bool(np.nextafter(self.value[a], np.inf) >= self.value[b])
+
+    def _wolfe(self, i: int) -> bool:
+        first, slope = self.slope[0], self.slope[i]
+        if slope < SIGMA * first:
+            return False
+        return (self.value[i] - self.value[0] <= DELTA * first * self.at[i]) or (
+            (2 * DELTA - 1) * first >= slope and self.value[i] <= self.most
+        )
+
+    def _bracket(self) -> Generator[float, tuple[float, float], tuple[int, int, int]]:
+        """Two points with a minimum between them by their slopes, and the rounds it took."""
+        for rounds in range(1, TRIALS):
+            last = len(self.at) - 1
+            good = next(i for i in range(last - 1, -1, -1) if self.value[i] <= self.most)
+            if self.slope[last] >= 0:
+                return good, last, rounds + 1
+            if self.value[last] > self.most:
+                return *(yield from self._bisect(good, last)), rounds + 1
+            below = self.at[last]
+            c = GROWTH * below
+            trial = yield c
+            while not all(map(math.isfinite, trial)):
+                c = (below + c) / 2
+                if c - below <= np.spacing(below):
+                    return last, last, rounds + 1
+                trial = yield c
+            self._add(c, trial)
+        return 0, 0, TRIALS
+
+    def _secants(self, a: int, b: int) -> Generator[float, tuple[float, float],
+                                                    tuple[bool, int, int]]:  # fmt: skip
+        if not self.slope[a] < 0 <= self.slope[b]:
+            raise _Thrown
+        c = yield from self._ask(self._secant(a, b))
+        if self._wolfe(c):
+            return True, c, c
+        low, high = yield from self._update(a, b, c)
+        if c in (low, high):
+            again = self._secant(b, high) if c == high else self._secant(a, low)
+            if self.at[low] <= again <= self.at[high]:
+                c = yield from self._ask(again)
+                if self._wolfe(c):
+                    return True, c, c
+                low, high = yield from self._update(low, high, c)
+        return False, low, high
+
+    def _secant(self, a: int, b: int) -> float:
+        rise = self.slope[b] - self.slope[a]
+        product = self.at[a] * self.slope[b] - self.at[b] * self.slope[a]
+        return product / rise if rise else math.nan
+
+    def _update(self, a: int, b: int, c: int) -> Generator[float, tuple[float, float],
+                                                          tuple[int, int]]:  # fmt: skip
+        if not self.at[a] <= self.at[c] <= self.at[b]:
+            return a, b
+        if self.slope[c] >= 0:
+            return a, c
+        if self.value[c] <= self.most:
+            return c, b
+        return (yield from self._bisect(a, c))
+
+    def _bisect(self, a: int, b: int) -> Generator[float, tuple[float, float], tuple[int, int]]:
+        while self.at[b] - self.at[a] > np.spacing(self.at[b]):
+            c = yield from self._ask((self.at[a] + self.at[b]) / 2)
+            if self.slope[c] >= 0:
+                return a, c
+            a, b = (c, b) if self.value[c] <= self.most else (a, c)
+        return a, b
+
+
+def _member(start: Array, steps: int, history: int) -> Member:
+    """LBFGS of one member: yields points, is sent (value, gradient), ends at the first rise."""
+    x = start
+    value, gradient = yield x
+    pairs: list[tuple[Array, Array]] = []
+    for _ in range(steps):
+        if not math.isfinite(value) or np.abs(gradient).max() <= FLAT:
+            break
+        direction = _direction(gradient, pairs)
+        if direction @ gradient >= 0:
+            pairs, direction = [], -gradient
+        seen = {0.0: (value, gradient)}
+        line = _Line(value, float(direction @ gradient)).search()
+        try:
+            c = next(line)
+            while True:
+                seen[c] = yield x + c * direction
+                c = line.send((seen[c][0], float(seen[c][1] @ direction)))
+        except StopIteration as end:
+            length = end.value
+        except _Thrown:
+            return start
+        new_value, new_gradient = seen[length]
+        moved, change = length * direction, new_gradient - gradient
+        if new_value >= value or moved @ change == 0:
+            break
+        x, value, gradient = x + moved, new_value, new_gradient
+        pairs = [*pairs, (moved, change)][-history:]
+    return x
+
+
+def _direction(gradient: Array, pairs: list[tuple[Array, Array]]) -> Array:
+    q, weights = gradient.copy(), []
+    for s, y in reversed(pairs):
+        weights.append((s @ q) / (s @ y))
+        q -= weights[-1] * y
+    if pairs:
+        s, y = pairs[-1]
+        q *= (s @ y) / (y @ y)
+    for (s, y), weight in zip(pairs, reversed(weights), strict=True):
+        q += (weight - (y @ q) / (s @ y)) * s
+    return -q
+
+
+def lbfgs_to_first_rise(
+    loss: Loss, theta: Tensor, free: Tensor, steps: int, monitor: Monitor, *, history: int = 10
+) -> Tensor:
+    """`optimise.lbfgs` with the line search and the ends of Optim.jl, see above."""
+    found = theta.detach().to("cpu", copy=True)
+    runs = [_member(row, steps, history) for row in found.numpy().copy()]
+    asked = torch.stack([torch.as_tensor(next(run)) for run in runs])
+    open_, rounds = set(range(len(runs))), 0
+    while open_ and not monitor.stopping():
+        value, gradient = loss_and_gradient(loss, asked.to(theta.device), 1.0)
+        values, gradients = value.tolist(), (gradient * free).cpu().numpy()
+        for i in sorted(open_):
+            try:
+                asked[i] = torch.as_tensor(runs[i].send((values[i], gradients[i].copy())))
+            except StopIteration as end:
+                found[i] = asked[i] = torch.as_tensor(end.value)
+                open_.remove(i)
+        rounds += 1
+        monitor.step(min(rounds // 3, steps), min(values))
+    return found.to(theta.device)

@@ -1,0 +1,315 @@
+r"""The recipes `paper` and `as-run`: members trained as the fSIR study prints it, and as it ran.
+
+    loss = MSE(data, solution from the first sample) + l1 * |theta|_1        over all parameters
+
+Nothing of ours is in here: whole trajectories from one start, the user's raw units, a constant
+rate, gates penalised like any weight, no pruning and no refit, so what is printed carries the
+bias of the penalty. The paper prints Adam and no solver; the Julia code took RMSProp with decay
+0.9 and Euler steps of one time unit, under which the true law has an error of 1.08 on the
+study's own data: no run could have found it. Both are kept as the yardstick of `default`.
+
+Source: Heim, Pevny, Smidl, Neural Power Units (2020), Sec. 4.1, and the code of its authors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import sympy
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import pad
+
+from odediscovery.data.samples import pooled
+from odediscovery.data.series import Scale, TimeSeries
+from odediscovery.errors import FitError
+from odediscovery.fitting.optimise import FirstOrder, lbfgs
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.networks.vector_field import VectorField
+from odediscovery.problem.prepare import Prepared
+from odediscovery.result.discovery import FrontRow, Layer, Network
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.device import device_of, moved
+from odediscovery.runtime.memory import keep_freed_memory
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.search.published.hager_zhang import lbfgs_to_first_rise
+from odediscovery.search.published.trajectories import Trajectories
+from odediscovery.settings import Settings
+from odediscovery.units import NAU, NPU, AbstractUnit, Dense, RealNPU
+
+# Parameters up to this size count as zero, in the study's figures and in what is printed.
+ZERO = 1e-3
+# Initial weights of power units and sums as the study drew them; dense layers have gain 1.
+GAIN = 0.2
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How members are trained: first-order method, solver, gradient of a gate outside [0, 1].
+
+    `adjoint`: gradients by the continuous adjoint, and Optim.jl's LBFGS, as in the Julia code.
+    """
+
+    method: str
+    solver: str
+    gate_gradient: str
+    adjoint: bool
+
+
+RECIPES = {
+    "paper": Recipe("adam", "rk4", "through", False),
+    "as-run": Recipe("rmsprop", "euler", "zero", True),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a published recipe ends with, in the user's units.
+
+    Args:
+        front: members that no other beats in both number of parameters and error.
+        initial: where each trajectory starts, [trajectories, states].
+        noise: root mean square of the chosen equations' residuals, [states].
+        network: of the chosen member.
+        messages: what the reader should know.
+    """
+
+    front: tuple[FrontRow, ...]
+    initial: Array
+    noise: Array
+    network: Network
+    messages: tuple[str, ...]
+
+
+def published(
+    series: TimeSeries, prepared: Prepared, settings: Settings, monitor: Monitor
+) -> Outcome:
+    """Members trained by a published recipe, read as equations, and their Pareto front.
+
+    Raises:
+        FitError: no member could be integrated through the data.
+        InputError: too many Euler steps.
+    """
+    recipe = RECIPES[settings.recipe]
+    n, hidden = series.n_states, [settings.hidden] * settings.members
+    field = random_members(settings.unit, n, hidden, settings.seed, recipe)
+    start = prepared.initial * prepared.scale.state
+    field = train(field, Trajectories.of(series, start, recipe.solver), recipe, settings, monitor)
+    # The recipes see the data as they are, not mirrored.
+    positive = prepared.nonnegative & (prepared.scale.state > 0.0)
+    members = [read(field, i, series, start, positive) for i in range(field.members)]
+    front = non_dominated([m for m in members if np.isfinite(m.mse)])
+    if not front:
+        raise FitError(
+            f"none of the {len(members)} members of recipe {settings.recipe} could be integrated "
+            "through the data; try more --members or --recipe default"
+        )
+    chosen = min(front, key=lambda m: m.criterion)
+    rows = tuple(
+        FrontRow(m.equations, m.parameters, m.mse, m.r2, m.criterion, m is chosen) for m in front
+    )
+    failed = sum(not np.isfinite(m.mse) for m in members)
+    noise = np.sqrt(np.nanmean(chosen.residuals**2, axis=0))
+    return Outcome(rows, start, noise, network(field, chosen.index), _messages(settings, failed))
+
+
+def _messages(settings: Settings, failed: int) -> tuple[str, ...]:
+    euler = RECIPES[settings.recipe].solver == "euler"
+    steps = " and by Euler steps of one time unit" if euler else ""
+    said = [
+        f"recipe {settings.recipe}: the constants are as trained, biased by the L1 penalty{steps}; "
+        "recipe default refits them without",
+        f"complexity is the study's count here: parameters above {ZERO:g}, gates included",
+    ]
+    if failed:
+        said.append(f"{failed} of {settings.members} members could not be integrated")
+    return tuple(said)
+
+
+# Members
+
+
+def chain(unit: str, states: int, hidden: int, recipe: Recipe) -> tuple[AbstractUnit, ...]:
+    """The study's network: a power unit and a sum, or a dense net of two tanh layers."""
+    if unit == "Dense":
+        return (Dense(states, hidden, activation="tanh"), Dense(hidden, hidden, activation="tanh"),
+                Dense(hidden, states))  # fmt: skip
+    power = NPU if unit == "NPU" else RealNPU
+    return (power(states, hidden, gain=GAIN, gate_gradient=recipe.gate_gradient),
+            NAU(hidden, states, gain=GAIN))  # fmt: skip
+
+
+def random_members(
+    unit: str, states: int, hidden: Sequence[int], seed: int, recipe: Recipe
+) -> VectorField:
+    """One randomly initialised member for each hidden size, side by side in one batch.
+
+    Each is drawn at its own size; in the batch it stands in the upper left corner of every
+    parameter of the largest, and what lies outside is zero and not free.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    largest = chain(unit, states, max(hidden), recipe)
+    rows, free = [], []
+    for h in hidden:
+        own = chain(unit, states, h, recipe)
+        theta, mask = [], []
+        for layer, wide in zip(own, largest, strict=True):
+            for name, value in layer.initial(1, generator).items():
+                shape = wide.shapes()[name]
+                room = [k for a, b in zip(shape[::-1], value.shape[:0:-1], strict=True)
+                        for k in (0, a - b)]  # fmt: skip
+                theta.append(pad(value, room).flatten())
+                mask.append(pad(torch.ones_like(value), room).flatten() > 0)
+        rows.append(torch.cat(theta))
+        free.append(torch.cat(mask))
+    return VectorField(largest, torch.stack(rows), torch.stack(free))
+
+
+def parameters(field: VectorField) -> NDArray[np.int_]:
+    """The study's size of a model: how many |theta| > 0.001, gates included, [members]."""
+    counts: NDArray[np.int_] = (field.theta.abs() > ZERO).sum(dim=1).numpy()
+    return counts
+
+
+# Training
+
+
+def train(
+    field: VectorField, data: Trajectories, recipe: Recipe, settings: Settings, monitor: Monitor,
+    l1: Tensor | None = None,
+) -> VectorField:  # fmt: skip
+    """The members after first-order steps and LBFGS on the penalised loss, small ones zeroed.
+
+    Args:
+        settings: lengths, rate and seed, and the device that the training is done on.
+        l1: weight of the L1 norm of each member [members]; default: `settings.l1` for all.
+    """
+    keep_freed_memory()
+    given, device = field, device_of(settings.device)
+    field, data = moved(field, device), moved(data, device)
+    weight = settings.l1 if l1 is None else l1.to(device)
+
+    def loss(theta: Tensor, progress: float) -> Tensor:
+        mse = data.adjoint_mse(field, theta) if recipe.adjoint else data.mse(field, theta)
+        return mse + weight * (theta * field.free).abs().sum(dim=1)
+
+    monitor.stage({"adam": "Adam", "rmsprop": "RMSProp"}[recipe.method], settings.adam_steps)
+    first = FirstOrder(settings.adam_steps, settings.learning_rate, recipe.method, "constant")
+    theta = first.run(loss, field.theta, field.free, monitor)
+    if not monitor.stopping():
+        monitor.stage("LBFGS", settings.lbfgs_steps)
+        second = lbfgs_to_first_rise if recipe.adjoint else lbfgs
+        theta = second(loss, theta, field.free, settings.lbfgs_steps, monitor)
+    return given.replace(theta.masked_fill(theta.abs() <= ZERO, 0.0).cpu())
+
+
+# Reading
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """A trained member as equations; `mse` is inf where they cannot be integrated.
+
+    Args:
+        parameters: how many are above 0.001, gates included.
+        mse, r2, residuals: of the printed equations, integrated accurately from `initial`.
+        criterion: BIC of the same, N ln(mse) + parameters ln(N).
+    """
+
+    index: int
+    parameters: int
+    equations: Equations
+    mse: float
+    r2: float
+    criterion: float
+    residuals: Array
+
+
+def read(
+    field: VectorField, index: int, series: TimeSeries, initial: Array,
+    nonnegative: NDArray[np.bool_],
+) -> Member:  # fmt: skip
+    """One member as equations in the user's units, with their error on the data."""
+    law = equations(field, index, series, nonnegative)
+    residuals = np.concatenate([
+        np.where(np.isfinite(run.values), law.simulate(x, run.time) - run.values, 0.0)
+        for run, x in zip(series.trajectories, initial, strict=True)
+    ])  # fmt: skip
+    values = pooled(series)
+    count = int(np.isfinite(values).sum())
+    squares = float((residuals**2).sum())
+    spread = float(np.nansum((values - np.nanmean(values, axis=0)) ** 2))
+    size = int(parameters(field)[index])
+    if not np.isfinite(squares):
+        return Member(index, size, law, math.inf, -math.inf, math.inf, residuals)
+    mse = squares / count
+    return Member(
+        index, size, law, mse, 1.0 - squares / spread if spread > 0 else 1.0,
+        count * math.log(max(mse, 1e-300)) + size * math.log(count),
+        np.where(np.isfinite(values), residuals, np.nan),
+    )  # fmt: skip
+
+
+def equations(
+    field: VectorField, index: int, series: TimeSeries, nonnegative: NDArray[np.bool_]
+) -> Equations:
+    """One member as equations, exact for its weights; gates between 0 and 1 stay what they are.
+
+    A state that is never negative in the data is read without the power unit's sign.
+    """
+    states, time_name, units = series.states, series.time_name, dict(series.units)
+    law = _power_sum(field, index, np.nanmin(pooled(series), axis=0) > 0)
+    if law is not None and nonnegative.all():
+        return Equations.from_power_sum(states, law, time_name=time_name, units=units)
+    symbols = Equations(states, ()).symbols
+    signless = {s for s, known in zip(symbols, nonnegative, strict=True) if known}
+
+    def is_negative(minus_x: sympy.Expr, _at_zero: sympy.Expr) -> sympy.Expr:
+        """1 for x < 0, else 0, in functions that can be written down and read back."""
+        x = -minus_x
+        return sympy.S.Zero if x in signless else sympy.sign(x) * (sympy.sign(x) - 1) / 2
+
+    sides = [
+        side.replace(sympy.Heaviside, is_negative).xreplace({sympy.pi: sympy.Float(math.pi)})
+        for side in field.symbolic(index, symbols)
+    ]
+    return Equations(states, tuple(sides), time_name, units=units)
+
+
+def _power_sum(field: VectorField, index: int, positive: NDArray[np.bool_]) -> PowerSum | None:
+    """The law of a member whose gates are all 0 or 1, else None.
+
+    At exactly 0 the power unit adds the machine epsilon, a power sum does not: a state that
+    gets there must have no negative exponent.
+    """
+    first, *rest = field.arrays(index)
+    gates = np.clip(first.get("gate", np.full(1, 0.5)), 0.0, 1.0)
+    if "imaginary" in first or not np.isin(gates, (0.0, 1.0)).all():
+        return None
+    exponents = first["real"] * gates
+    if np.any(exponents[:, ~positive] < 0):
+        return None
+    return PowerSum(rest[0]["weight"], exponents).merged()
+
+
+def non_dominated(members: Sequence[Member]) -> list[Member]:
+    """Members that are better than every smaller one, smallest first."""
+    kept: list[Member] = []
+    for m in sorted(members, key=lambda m: (m.parameters, m.mse)):
+        if not kept or m.mse < kept[-1].mse:
+            kept.append(m)
+    return kept
+
+
+def network(field: VectorField, index: int) -> Network:
+    """One member's layers as arrays, hidden rows that are all zero left as they are."""
+    layers = tuple(
+        Layer(unit.name, unit.outputs, unit.inputs, arrays)
+        for unit, arrays in zip(field.units, field.arrays(index), strict=True)
+    )
+    return Network(layers, Scale(np.ones(field.n_states), 1.0))

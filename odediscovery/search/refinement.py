@@ -1,0 +1,118 @@
+"""The constants of judged laws refined on more than they were found with.
+
+Laws are found and judged on what they can be judged on: thinned series, pieces that they can
+follow. Constants gain from all there is: longer pieces, whole trajectories, all samples.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from odediscovery.data.samples import pooled
+from odediscovery.judge.criterion import judged, non_dominated
+from odediscovery.laws.cost import Free, none_free
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.impose import agreed_with
+from odediscovery.problem.prepare import Prepared
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.stages.polish.balance import balanced
+from odediscovery.stages.polish.polish import polish
+from odediscovery.stages.polish.shooting import joined
+from odediscovery.stages.values import Judged, Polished
+
+# Most evaluations of a polish.
+MOST = 25
+# Share of the variance that a law leaves where it has lost the trajectories.
+LOST = 0.3
+
+
+def sigma_of(p: Prepared) -> Array:
+    """Standard deviation that residuals are divided by [states]."""
+    return np.maximum(p.noise, p.floor)
+
+
+def refined(
+    p: Prepared, law: PowerSum, free: Free, initial: Array, sigma: Array, most: int = MOST
+) -> Polished:
+    """The law, as what is known wants it, with constants at the maximum of the likelihood."""
+    law, free = agreed_with(p, law, free)
+    return polish(law, p.data, initial, sigma, floor=p.floor, nonnegative=p.nonnegative,
+                  free=free, most=most, shape=p.shape)  # fmt: skip
+
+
+def lengthened(whole: Prepared, p: Prepared, row: Judged, monitor: Monitor) -> Judged:
+    """The row with constants refined on longer pieces, judged on the same ones as before."""
+    monitor.stage("join pieces", 1)
+
+    def refit(q: Prepared, found: Polished) -> Polished:
+        return refined(q, found.law, found.free, found.initial, sigma_of(q))
+
+    return with_constants(p, row, joined(whole, p, row.polished, refit))
+
+
+def with_constants(p: Prepared, row: Judged, better: Polished) -> Judged:
+    """The row with constants that were found elsewhere, judged on the same data as before."""
+    if better is row.polished:
+        return row
+    law, found = better.law, row.polished
+    here = polish(law, p.data, found.initial, sigma_of(p), floor=p.floor, shape=p.shape,
+                  nonnegative=p.nonnegative, free=none_free(law))  # fmt: skip
+    if not here.finite:
+        return row
+    joint = better.joint
+    if better.initial.shape != here.initial.shape:
+        # Starts of other pieces: they depend on the constants as they do here.
+        there = polish(law, p.data, here.initial, sigma_of(p), floor=p.floor, shape=p.shape,
+                       nonnegative=p.nonnegative, free=better.free, most=0)  # fmt: skip
+        joint = there.joint.with_first(better.joint.part(slice(len(better.covariance))))
+    polished = dataclasses.replace(here, free=better.free, errors=better.errors, joint=joint)
+    return judged(polished, sigma_of(p), row.origin, fragile=row.fragile)
+
+
+def without_excess(p: Prepared, row: Judged) -> Judged:
+    """The row without terms that a conserved sum does not need."""
+    return row if p.knowledge is None else with_constants(p, row, balanced(row.polished))
+
+
+def on_all_samples(
+    p: Prepared, few: Prepared, rows: Sequence[Judged], chosen: int, monitor: Monitor
+) -> tuple[list[Judged], int] | None:
+    """The rows of the front judged on all samples, and which one is the chosen one.
+
+    Its constants are refined there, those of the others stay. None where it cannot follow the
+    whole trajectories.
+
+    Args:
+        p: all samples; they need not be smoothed.
+        few: those that the rows were found on.
+        chosen: index of the row that is claimed.
+    """
+    kept = non_dominated(rows, chosen, few.scale.state)
+    monitor.stage("all samples", len(kept))
+    found: dict[int, Judged] = {}
+    initial = p.initial
+    for i in sorted(kept, key=lambda i: i != chosen):
+        before = rows[i].polished
+        law = before.law.unscaled(few.scale.state, few.scale.time)
+        law = law.rescaled(p.scale.state, p.scale.time)
+        after = refined(p, law, before.free, initial, sigma_of(p), MOST if i == chosen else 0)
+        if i == chosen:
+            if not follows(p, after):
+                return None
+            initial = after.initial
+        if after.finite:
+            found[i] = judged(after, sigma_of(p), rows[i].origin, fragile=rows[i].fragile)
+        monitor.step(len(found))
+    order = [i for i in kept if i in found]
+    return [found[i] for i in order], order.index(chosen)
+
+
+def follows(p: Prepared, found: Polished) -> bool:
+    """Whether a law explains most of the variance of the series."""
+    values, moving = pooled(p.data), ~p.constant
+    spread = np.nansum((values - np.nanmean(values, axis=0))[:, moving] ** 2)
+    return found.finite and bool(found.plain_squares.sum() <= LOST * spread)

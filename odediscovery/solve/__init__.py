@@ -1,0 +1,1 @@
+"""Initial value problems, their sensitivities and adjoints: one door to each solver."""

@@ -1,0 +1,275 @@
+"""Runge-Kutta steps of sums of powers, and the gradient of their ends by the discrete adjoint.
+
+Training spends its time on one thing: the gradient of solutions of RealNPU -> NAU by all its
+parameters. For that chain the rates and their transposed derivative are a few products,
+
+    f = A y,    y = exp(W log r) cos(W k),    r and k as in the unit's formula
+    (df/dx)^T m = s * W^T (y * A^T m),        s = g sign(x) / r
+
+(and a sine where k is not 0), so a solve is a plain loop that keeps r, log r and y of every stage,
+its reverse a plain loop over the stages backwards, and the gradient by A and W one product over all
+stages at the end. The numbers are those of backpropagation through the solver, to the last digits,
+but no graph is built. States stand before windows, [members, states, windows], which suits the
+products: their last axis is long.
+
+Source: Griewank and Walther, Evaluating Derivatives (2008), Ch. 3.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from odediscovery.networks.vector_field import VectorField
+from odediscovery.solve.fixed_step import Drive, advance_by_grid, by_grid, step
+from odediscovery.units import NAU, RealNPU
+from odediscovery.units.npu import EPSILON
+
+# Evaluations of the rates in a step.
+STAGES = 4
+# Most numbers of one kind that a block of members keeps. On the processor 4 MiB: what is larger
+# leaves its cache, and beyond 32 MiB glibc asks for it anew each time. A GPU is busy with 256 MiB.
+LARGEST, LARGEST_ON_GPU = 2**19, 2**25
+
+# Where an evaluation keeps r, log r, y, k and y's other half; None where nothing is kept.
+_Place: TypeAlias = tuple[Tensor | None, ...]
+_NOWHERE: _Place = (None,) * 5
+
+
+def applies(field: VectorField) -> bool:
+    """Whether the field is a sum of powers as above: RealNPU -> NAU without clipping."""
+    power, *rest = field.units
+    plain = len(rest) == 1 and isinstance(rest[0], NAU) and not rest[0].clip
+    return plain and isinstance(power, RealNPU)
+
+
+def interval_ends(
+    field: VectorField, theta: Tensor, start: Tensor, duration: Tensor, grid_index: Tensor,
+    drive: Drive | None = None,
+) -> Tensor:  # fmt: skip
+    """States at the ends of intervals on their own grids, differentiable by theta and start.
+
+    As above where that `applies`, else by torchdiffeq.
+
+    Args:
+        theta: [members, P].
+        start: [members, windows, states].
+        duration: of each interval, [windows].
+        grid_index: into `solve.GRIDS`, [windows].
+        drive: of the windows' inputs.
+
+    Returns:
+        [members, windows, states]
+    """
+    if not applies(field):
+        return advance_by_grid(field.rates(theta), start, duration, grid_index, drive)
+
+    def part(index: Tensor | slice, grid: Tensor) -> Tensor:
+        x, own = start[:, index], drive and drive.at(index)
+        drift = None
+        if own is not None:
+            x, drift = own.enter(x), own.drift
+        return _solved(field, theta, x, duration[index][:, None] * grid.diff(), drift, False)
+
+    return by_grid(part, grid_index)
+
+
+def nodes(field: VectorField, theta: Tensor, start: Tensor, steps: Tensor) -> Tensor:
+    """States after every step, differentiable by theta and start.
+
+    Args:
+        field: one that `applies`.
+        theta: [members, P].
+        start: [members, windows, states].
+        steps: lengths of the K steps of every window, [windows, K].
+
+    Returns:
+        [members, windows, 1 + K, states], the start first.
+    """
+    return _solved(field, theta, start, steps, None, True).transpose(1, 2)
+
+
+def _solved(
+    field: VectorField, theta: Tensor, start: Tensor, steps: Tensor, drift: Tensor | None,
+    every: bool,
+) -> Tensor:  # fmt: skip
+    """The last state of each window [members, windows, states], or every one behind it.
+
+    Args:
+        every: for all, [members, 1 + K, windows, states], the start first.
+    """
+    members, first = len(theta), start.transpose(1, 2)
+    if torch.is_grad_enabled() and (theta.requires_grad or start.requires_grad):
+        each = STAGES * steps.numel() * field.units[0].outputs
+        largest = LARGEST if theta.device.type == "cpu" else LARGEST_ON_GPU
+        blocks = min(math.ceil(members * each / largest), members)
+        if blocks > 1:
+            parts = zip(theta.tensor_split(blocks), start.tensor_split(blocks), strict=True)
+            return torch.cat([_solved(field, t, x, steps, drift, every) for t, x in parts])
+        solution: Tensor = _Solve.apply(  # type: ignore[no-untyped-call]
+            field, theta, first, steps, drift, every
+        )
+    else:
+        solution = _marched(_Rates(field, theta, drift), first, steps, every)
+    return solution.transpose(-1, -2)
+
+
+def _marched(rates: _Rates, x: Tensor, steps: Tensor, every: bool) -> Tensor:
+    """The last state [members, states, windows], or all nodes [members, 1 + K, states, windows]."""
+    found = [x]
+    for h in steps.T:
+        x = step(rates, x, h)
+        found.append(x)
+    return torch.stack(found, dim=1) if every else x
+
+
+class _Solve(torch.autograd.Function):
+    """The march as one operation."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, field: VectorField, theta: Tensor, start: Tensor, steps: Tensor,
+        drift: Tensor | None, every: bool,
+    ) -> Tensor:  # fmt: skip
+        windows, count = steps.shape
+        ctx.rates, ctx.steps = _Rates(field, theta, drift, STAGES * count, windows), steps
+        ctx.every = every
+        return _marched(ctx.rates, start, steps, every)
+
+    @staticmethod
+    def backward(ctx: Any, given: Tensor) -> tuple[Tensor | None, ...]:
+        """Cotangents of theta and of the start from those of the solution.
+
+        A stage hands back to the state where the step began, and to the rates of earlier stages in
+        the shares in which they stand in its own state.
+        """
+        reverse, of_start = _Reverse(ctx.rates), ctx.needs_input_grad[2]
+        x = given[:, -1] if ctx.every else given
+        for i, h in reversed(list(enumerate(ctx.steps.T))):
+            k1 = h / 8.0 * x
+            k3 = 3.0 * k1
+            x4 = reverse.pull(k1)
+            back = h * x4
+            x3 = reverse.pull(k3 + back)
+            x2 = reverse.pull(torch.addcmul(k3 - back, h, x3))
+            k1 = torch.addcmul(k1 + back, h / 3.0, x2 - x3)
+            x = x + x4 + x3 + x2
+            if ctx.every:
+                x = x + given[:, i]
+            if i or of_start:
+                x = x + reverse.pull(k1)
+            else:
+                reverse.note(k1)
+        return None, reverse.gradient(), x if of_start else None, None, None, None
+
+
+class _Rates:
+    """x [members, states, windows] -> dx/dt for fixed parameters, kept if there is room for it.
+
+    Args:
+        stages, windows: how many evaluations will be kept, and of what width; 0 for none.
+    """
+
+    def __init__(
+        self, field: VectorField, theta: Tensor, drift: Tensor | None, stages: int = 0,
+        windows: int = 0,
+    ) -> None:  # fmt: skip
+        self.field, self.theta = field, theta.detach()
+        self.power: RealNPU = field.units[0]  # type: ignore[assignment]
+        power, total = field.unpack(self.theta)
+        self.w, self.a = power["real"].contiguous(), total["weight"].contiguous()
+        if field.mix is not None:
+            self.a = field.mix @ self.a
+        self.gate = power["gate"].clamp(0.0, 1.0)[..., None]
+        self.signed = ~self.power.positive[:, None]
+        self._base = 1.0 - self.gate + self.gate * EPSILON
+        self._turn = None if self.power.all_positive else torch.pi * self.gate * self.signed
+        self._drift = None if drift is None else drift.T
+        self.x: list[Tensor] = []
+        # r, log r and y of all stages; where states change sign also k and y's other half.
+        hidden, n = self.w.shape[1:]
+        rows = (n, n, hidden) if self._turn is None else (n, n, hidden, n, hidden)
+        self.rooms = [theta.new_empty(len(theta), wide, stages, windows) for wide in rows]
+        views = [room.unbind(2) for room in self.rooms]
+        self._places: list[_Place] = [(*place, None, None) for place in zip(*views, strict=True)]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """dx/dt."""
+        r_place, log_place, y_place, k_place, half_place, *_ = _NOWHERE
+        if self._places:
+            r_place, log_place, y_place, k_place, half_place, *_ = self._places[len(self.x)]
+            self.x.append(x)
+        r = torch.addcmul(self._base, self.size(x), self.gate, out=r_place)
+        power = torch.bmm(self.w, torch.log(r, out=log_place))
+        if self._turn is None:
+            y = torch.exp(power, out=y_place)
+        else:
+            angle = torch.bmm(self.w, torch.mul(self._turn, x < 0, out=k_place))
+            power.exp_()
+            torch.mul(power, torch.sin(angle), out=half_place)
+            y = torch.mul(power, torch.cos(angle), out=y_place)
+        rates = torch.bmm(self.a, y)
+        return rates if self._drift is None else rates + self._drift
+
+    def size(self, x: Tensor) -> Tensor:
+        """|x|, or 0 for a negative number that is noise."""
+        if self._turn is None:
+            return x.clamp_min(0.0)
+        return torch.where(self.signed, x.abs(), x.clamp_min(0.0))
+
+
+class _Reverse:
+    """The evaluations of rates backwards, the last one first."""
+
+    def __init__(self, rates: _Rates) -> None:
+        self._rates = rates
+        self._r, self._log_r, self._y, *self._turned = rates.rooms
+        x = torch.stack(rates.x, dim=2).flatten(2)
+        per_r = self._r.flatten(2).reciprocal()
+        if self._turned:
+            sign = torch.where(rates.signed, torch.sign(x), (x > 0).to(x))
+            s = sign.mul_(rates.gate).mul_(per_r)
+        else:
+            s = torch.where(x > 0, per_r, 0.0).mul_(rates.gate)
+        self._x, self._per_r, self._s = x, per_r, s.reshape(self._r.shape).unbind(2)
+        self._m, self._g = torch.empty_like(self._r), torch.empty_like(self._y)
+        self._turns = torch.empty_like(self._y) if self._turned else None
+        self._stages = list(zip(self._m.unbind(2), self._g.unbind(2), self._y.unbind(2),
+                                strict=True))  # fmt: skip
+        self._a, self._w = (p.transpose(1, 2).contiguous() for p in (rates.a, rates.w))
+
+    def note(self, m: Tensor) -> Tensor:
+        """Remember the cotangent of one evaluation's rates; that of its log y."""
+        here, g, y = self._stages.pop()
+        through = torch.bmm(self._a, here.copy_(m))
+        if self._turns is not None:
+            at = len(self._stages)
+            torch.mul(through, self._turned[1][:, :, at], out=self._turns[:, :, at]).neg_()
+        return torch.mul(through, y, out=g)
+
+    def pull(self, m: Tensor) -> Tensor:
+        """(df/dx)^T m of one evaluation."""
+        g = self.note(m)
+        return torch.bmm(self._w, g).mul_(self._s[len(self._stages)])
+
+    def gradient(self) -> Tensor:
+        """Cotangents of theta, once all evaluations have theirs."""
+        rates, field = self._rates, self._rates.field
+        m, g, y, log_r = (z.flatten(2) for z in (self._m, self._g, self._y, self._log_r))
+        of_a, of_w = torch.bmm(m, y.transpose(1, 2)), torch.bmm(g, log_r.transpose(1, 2))
+        of_r = torch.bmm(self._w, g).mul_(self._per_r)
+        of_gate = of_r.mul_(rates.size(self._x).add_(EPSILON - 1.0)).sum(dim=2)
+        if self._turns is not None:
+            turns, negative = self._turns.flatten(2), (self._x < 0) & rates.signed
+            of_w = of_w + torch.bmm(turns, self._turned[0].flatten(2).transpose(1, 2))
+            of_gate = of_gate + (torch.bmm(self._w, turns) * negative).sum(dim=2) * torch.pi
+        if rates.power.gate_gradient == "zero":
+            raw = field.unpack(rates.theta)[0]["gate"]
+            of_gate = of_gate * ((raw >= 0.0) & (raw <= 1.0))
+        if field.mix is not None:
+            of_a = field.mix.T @ of_a
+        parts = {"real": of_w, "gate": of_gate, "weight": of_a}
+        return torch.cat([parts[name].flatten(1) for _, name, _, _ in field.slices()], dim=1)

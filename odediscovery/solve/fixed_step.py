@@ -1,0 +1,292 @@
+"""Solving initial value problems: the only door to torchdiffeq.
+
+Training uses fixed steps: an adaptive method shares one step size over the whole batch, so one
+difficult window slows all, and one member that turns nan stops all. In exchange the steps of
+every interval are chosen beforehand, from an error estimate: an interval of the data is
+integrated over tau in [0, 1] with its duration as a factor, on one of a few `GRIDS`. The graded
+ones begin with tiny steps for a start near a singular point (I = 0.01 under sqrt(I)).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torchdiffeq import odeint
+
+from odediscovery.networks.vector_field import Linearisation, VectorField
+
+
+def _uniform(steps: int) -> Tensor:
+    return torch.linspace(0.0, 1.0, steps + 1, dtype=torch.float64)
+
+
+def _graded(steps: int, spread: float = 4.0) -> Tensor:
+    return torch.expm1(spread * _uniform(steps)) / math.expm1(spread)
+
+
+# From cheap to dear; an interval takes the first that is accurate enough.
+GRIDS: tuple[Tensor, ...] = (
+    _uniform(1), _uniform(2), _uniform(4), _graded(6), _uniform(8), _graded(12), _uniform(16),
+    _graded(24), _uniform(32),
+)  # fmt: skip
+REFERENCE = _graded(64)
+DEFAULT_GRID = 1
+# Sensitivities of intervals with more points than these two steps have are computed for all steps
+# side by side, unless that were more than so many at once.
+PAIR, SIDE_BY_SIDE = 3, 20_000
+
+Rates = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Drive:
+    """How inputs, states without an equation, run through intervals: u = entry + drift * time.
+
+    Args:
+        entry: their values where an interval begins [..., states]; nan for other states.
+        drift: their rates in it, in the unit of time of the rates [..., states]; 0 for others.
+    """
+
+    entry: Tensor
+    drift: Tensor
+
+    def enter(self, x: Tensor) -> Tensor:
+        """States [members, ..., states] with the inputs where they have to be."""
+        return torch.where(self.entry.isnan(), x, self.entry)
+
+    def added(self, rates: Rates) -> Rates:
+        """Rates of all states: what a law says of some and the drift of the others."""
+        return lambda x: rates(x) + self.drift
+
+    def at(self, index: Tensor | slice | tuple[slice, int]) -> Drive:
+        """The drive of some intervals."""
+        return Drive(self.entry[index], self.drift[index])
+
+    def through(self, steps: Tensor) -> Drive:
+        """That of every step, [windows, K, states], of intervals [windows, states].
+
+        Args:
+            steps: their lengths [windows, K].
+        """
+        before = (steps.cumsum(dim=1) - steps)[..., None]
+        drift = self.drift[:, None].expand(-1, steps.shape[1], -1)
+        return Drive(self.entry[:, None] + before * drift, drift)
+
+    def flat(self) -> Drive:
+        """All intervals of all windows in one row."""
+        return Drive(self.entry.flatten(0, 1), self.drift.flatten(0, 1))
+
+
+def advance(
+    rates: Rates, start: Tensor, duration: Tensor, grid: Tensor, drive: Drive | None = None
+) -> Tensor:
+    """State at the end of one interval for every member and window.
+
+    Args:
+        rates: x [members, windows, ...] -> dx/dt, the same shape.
+        start: [members, windows, ...].
+        duration: length of each window's interval, [windows], in the unit of time of `rates`.
+        grid: increasing points of tau from 0 to 1; one Runge-Kutta step between neighbours.
+        drive: of the windows' inputs; states are then [members, windows, states].
+    """
+    factor = duration.reshape(1, -1, *[1] * (start.dim() - 2))
+    grid = grid.to(start.device)
+    ends = grid[:: len(grid) - 1]
+    options = {"grid_constructor": lambda func, y0, t: grid}
+    if drive is not None:
+        start, rates = drive.enter(start), drive.added(rates)
+    solution: Tensor = odeint(lambda t, x: factor * rates(x), start, ends, method="rk4",
+                              options=options)  # fmt: skip
+    return solution[-1]
+
+
+def advance_together(
+    rates: Rates, start: Tensor, times: Tensor, grid: Tensor, method: str = "rk4"
+) -> Tensor:
+    """States at all `times` behind the first in one solve, for windows that share their times.
+
+    Args:
+        times: [L + 1], the first is that of `start` [members, windows, states].
+        grid: all steps from the first to the last time; contains `times`.
+
+    Returns:
+        [members, windows, L, states]
+    """
+    options = {"grid_constructor": lambda func, y0, t: grid}
+    solution: Tensor = odeint(lambda t, x: rates(x), start, times, method=method, options=options)
+    return solution[1:].movedim(0, 2)
+
+
+def march(rates: Rates, start: Tensor, steps: Tensor, drive: Drive | None = None) -> Tensor:
+    """States after every step, without gradients.
+
+    torchdiffeq's fourth-order method (Kutta's 3/8 rule) as a plain loop: refits solve so many
+    small problems one interval after the other that the bookkeeping of a general solver takes
+    longer than they.
+
+    Args:
+        rates: x [members, windows, states] -> dx/dt.
+        start: [members, windows, states].
+        steps: lengths of the K steps of every window, [windows, K]; 0 beyond its end.
+        drive: of the inputs in each of them [windows, K, states].
+
+    Returns:
+        [members, windows, 1 + K, states], the start first.
+    """
+    x, nodes, dx_dt = start, [start], rates
+    with torch.no_grad():
+        for k, h in enumerate(steps.T[:, :, None]):
+            if drive is not None:
+                here = drive.at((slice(None), k))
+                x, dx_dt = here.enter(x), here.added(rates)
+            x = step(dx_dt, x, h)
+            nodes.append(x)
+    return torch.stack(nodes, dim=2)
+
+
+def step(rates: Rates, x: Tensor, h: Tensor) -> Tensor:
+    """x after one step of length h by Kutta's 3/8 rule, what torchdiffeq calls rk4.
+
+    Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I (1993), Table II.1.2.
+    """
+    k1 = rates(x)
+    third = h / 3.0
+    k2 = rates(torch.addcmul(x, third, k1))
+    k3 = rates(torch.addcmul(torch.addcmul(x, h, k2), third, k1, value=-1.0))
+    k4 = rates(torch.addcmul(x, h, k1 - k2 + k3))
+    return torch.addcmul(x, h / 8.0, k1 + 3.0 * (k2 + k3) + k4)
+
+
+def advance_by_grid(
+    rates: Rates, start: Tensor, duration: Tensor, grid_index: Tensor, drive: Drive | None = None
+) -> Tensor:
+    """`advance` with every window on its own grid."""
+
+    def part(index: Tensor | slice, grid: Tensor) -> Tensor:
+        return advance(rates, start[:, index], duration[index], grid, drive and drive.at(index))
+
+    return by_grid(part, grid_index)
+
+
+def by_grid(solve: Callable[[Tensor | slice, Tensor], Tensor], grid_index: Tensor) -> Tensor:
+    """One batched solve for each grid in use, windows in their order again.
+
+    Args:
+        solve: (places of windows, their grid) -> [members, those windows, ...].
+        grid_index: of every window, [windows].
+    """
+    first = int(grid_index[0])
+    if bool((grid_index == first).all()):
+        return solve(slice(None), GRIDS[first].to(grid_index.device))
+    used = torch.unique(grid_index).tolist()
+    parts = [(grid_index == g).nonzero()[:, 0] for g in used]
+    solved = [solve(part, GRIDS[g].to(part.device)) for g, part in zip(used, parts, strict=True)]
+    return torch.cat(solved, dim=1)[:, torch.argsort(torch.cat(parts))]
+
+
+def sensitivities(
+    field: VectorField, theta: Tensor, start: Tensor, duration: Tensor, grid_index: Tensor,
+    columns: Tensor | None = None, drive: Drive | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """End states and their derivatives by start state and parameters, by forward sensitivities.
+
+        dX/dt = f,    d(S)/dt = df/dx S + [0, df/dtheta],    S(0) = [1, 0]
+
+    Args:
+        columns: parameters that are asked for, [members, F] (default: all P).
+        drive: of the windows' inputs, which no start and no parameter changes.
+
+    Returns:
+        end [members, windows, states] and S [members, windows, states, states + F].
+    """
+    members = start.shape[0]
+    linear, rates = field.linearisation(theta, columns), field.rates(theta)
+    count = theta.shape[1] if columns is None else columns.shape[1]
+    ends, slopes, order = [], [], []
+    for g in torch.unique(grid_index).tolist():
+        part = (grid_index == g).nonzero()[:, 0]
+        x, h, grid, own = start[:, part], duration[part], GRIDS[g], drive and drive.at(part)
+        if len(grid) > PAIR and members * len(part) * len(grid) <= SIDE_BY_SIDE:
+            end, s = _step_by_step(linear, rates, x, h, grid, count, own)
+        else:
+            end, s = _variational(linear, x, h, grid, count, own)
+        ends.append(end)
+        slopes.append(s)
+        order.append(part)
+    back = torch.argsort(torch.cat(order))
+    return torch.cat(ends, dim=1)[:, back], torch.cat(slopes, dim=1)[:, back]
+
+
+def _variational(
+    linear: Linearisation, start: Tensor, duration: Tensor, grid: Tensor, count: int,
+    drive: Drive | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    members, windows, n = start.shape
+
+    def rates(y: Tensor) -> Tensor:
+        f, f_x, f_theta = linear(y[..., 0])
+        f = f if drive is None else f + drive.drift
+        s = f_x @ y[..., 1:]
+        s[..., n:] += f_theta
+        return torch.cat([f[..., None], s], dim=-1)
+
+    y = start.new_zeros(members, windows, n, 1 + n + count)
+    y[..., 0] = start if drive is None else drive.enter(start)
+    own = torch.ones_like(start) if drive is None else drive.entry.isnan().to(start)
+    y[..., 1 : n + 1] = torch.diag_embed(own)
+    with torch.no_grad():
+        end = advance(rates, y, duration, grid)
+    return end[..., 0], end[..., 1:]
+
+
+def _step_by_step(
+    linear: Linearisation, rates: Rates, start: Tensor, duration: Tensor, grid: Tensor, count: int,
+    drive: Drive | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The same with all steps side by side, from a solve without sensitivities, then multiplied.
+
+    S_{k+1} = Phi_k S_k + [0, Theta_k]
+    """
+    members, windows, n = start.shape
+    steps = duration[:, None] * grid.diff().to(duration.device)
+    each_step = drive and drive.through(steps)
+    nodes = march(rates, start, steps, each_step)
+    begin = nodes[:, :, :-1].reshape(members, -1, n)
+    _, each = _variational(linear, begin, steps.reshape(-1), GRIDS[0], count,
+                           each_step and each_step.flat())  # fmt: skip
+    each = each.reshape(members, windows, -1, n, n + count)
+    total = each[:, :, 0]
+    for k in range(1, each.shape[2]):
+        later = each[:, :, k, :, :n] @ total
+        later[..., n:] += each[:, :, k, :, n:]
+        total = later
+    return nodes[:, :, -1], total
+
+
+def choose_grids(
+    field: VectorField, theta: Tensor, start: Tensor, duration: Tensor, tolerance: Tensor,
+    drive: Drive | None = None,
+) -> Tensor:  # fmt: skip
+    """For every window the cheapest grid whose error stays below `tolerance` [states].
+
+    The error is the distance to a fine graded solution, its median over the members with a
+    finite solution; windows that no grid solves get the finest.
+    """
+    rates = field.rates(theta)
+    with torch.no_grad():
+        reference = advance(rates, start, duration, REFERENCE, drive)
+        todo = torch.ones_like(duration, dtype=torch.bool)
+        index = torch.full_like(duration, len(GRIDS) - 1, dtype=torch.long)
+        for g, grid in enumerate(GRIDS[:-1]):
+            end = advance(rates, start, duration, grid, drive)
+            error = ((end - reference).abs() / tolerance).amax(dim=-1)
+            good = error.nanquantile(0.5, dim=0) <= 1.0
+            index[todo & good] = g
+            todo &= ~good
+            if not todo.any():
+                break
+    return index

@@ -1,0 +1,67 @@
+"""Start values and the numbers q through which they are fitted without bounds.
+
+    x_i = q_i^2 where x_i cannot be negative, else x_i = q_i;    then, for a sum with its value,
+    x_i <- x_i V / (c . x)   for all its states, so that  c . x = V
+
+A start of 0 is then no wall, and start values keep what is conserved whatever q is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from odediscovery.runtime.arrays import Array, Mask
+
+# Least start of a nonnegative state, in units of its rms: from exactly 0 a law with sqrt(x) may
+# leave or stay, and its sensitivity is infinite.
+LEAST_START = 1e-8
+
+# Weights c [states] and value V of sums that share no state; all their weights are positive and
+# their states nonnegative.
+Sums: TypeAlias = tuple[tuple[Array, float], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Starts:
+    """Which starts are bounded, and which sums they keep.
+
+    Args:
+        nonnegative: states that do not start below 0 [states].
+        sums: conserved sums with their values.
+
+    >>> starts = Starts(np.array([True, True]), ((np.array([1.0, 1.0]), 10.0),))
+    >>> starts.values(np.array([[1.0, 2.0]])).tolist()
+    [[2.0, 8.0]]
+    """
+
+    nonnegative: Mask
+    sums: Sums = ()
+
+    def roots(self, initial: Array, awake: Array) -> Array:
+        """q of start values [trajectories, states], as if they were at least `awake` [states]."""
+        least = np.maximum(initial, np.maximum(awake, LEAST_START))
+        return np.where(self.nonnegative, np.sqrt(least), initial)
+
+    def values(self, q: Array) -> Array:
+        """Start values [..., states] of q."""
+        x = self._unbound(q)
+        for c, value in self.sums:
+            x = np.where(c != 0, x * (value / (x @ c))[..., None], x)
+        return x
+
+    def slopes(self, q: Array) -> Array:
+        """dx/dq of one trajectory's q [states] -> [states, states]."""
+        x = self._unbound(q)
+        slopes: Array = np.diag(np.where(self.nonnegative, 2.0 * q, 1.0))
+        for c, value in self.sums:
+            whole = c @ x
+            scaled = value / whole * (slopes - np.outer(x, c @ slopes) / whole)
+            slopes = np.where((c != 0)[:, None], scaled, slopes)
+        return slopes
+
+    def _unbound(self, q: Array) -> Array:
+        """Start values that no sum binds yet."""
+        return np.where(self.nonnegative, np.maximum(q * q, LEAST_START), q)

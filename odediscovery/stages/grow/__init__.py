@@ -1,0 +1,1 @@
+"""Laws grown term by term on the integral form."""

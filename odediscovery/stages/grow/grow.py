@@ -1,0 +1,355 @@
+"""Warm start: a law grown one product of powers at a time on the integral form.
+
+The coefficients are linear given the exponents and are eliminated (variable projection), so
+that only exponents are searched: the candidates of a grid by what they would explain, then all
+exponents together by Levenberg-Marquardt. Each law refines the path of the states between the
+samples, which takes the error of the interpolation out of its own residuals. From rich laws
+single constants are removed, weakest first; an information criterion ranks what it meets.
+
+Equations are grown one by one and joined, monomials that coincide being shared, and also all
+at once: the first is the smaller search, the second has more data for every exponent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.laws.power_sum import NO_SUMS, Inputs, PowerSum, Sums
+from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.stages.grow.integral_form import Integral, Path
+from odediscovery.stages.grow.libraries import (
+    Terms,
+    exponentials_of,
+    functions_of,
+    powers_of,
+    products_of,
+    with_sums,
+)
+from odediscovery.stages.grow.shrink import best_of_each, descent
+from odediscovery.stages.grow.subsets import best_subsets
+from odediscovery.stages.grow.variable_projection import Fit, Model
+
+# Residual, in units of what is expected, that counts as none.
+FLOOR = 0.1
+# New monomials tried on every law, and how alike (correlation) two of them may be.
+TRIED, ALIKE = 6, 0.98
+# Monomials of separately grown equations with exponents this close are taken as one.
+SHARED = 0.05
+# Terms up to which an exact equation needs no second look with the monomials of the others.
+PLAIN = 3
+# Most monomials of a law that is only looked for quickly.
+QUICK = 5
+# Of a rich family: most terms of an equation, subsets fitted of each size, and mean square
+# residual (in what the path leaves uncertain) below which a law may be the right one.
+MOST_RICH, TRIED_RICH, PROMISING = 5, 24, 1e4
+# Steps that each of these is given at first, and how many of each size are fitted to the end.
+QUICK_STEPS, FITTED = 4, 5
+# Pairs of candidates that are looked at, and candidates that tell how certain an integral is.
+PAIRS, WEIGHED = 2000, 400
+# Scores that differ by less are equal.
+EQUAL = 1e-2
+# Constants of a sum within this factor are taken as one and the same sum.
+NEAR = 4.0
+# What monomials may be made of, from simple to rich.
+FAMILIES = ("powers", "functions", "sums", "sums of exponentials")
+# Laws returned at most, and times the equations are grown anew on the path that they refine.
+LISTED, ROUNDS = 12, 6
+
+
+def proposals(fit: Fit, model: Model, columns: Array) -> list[int]:
+    """The candidates that explain most of the residuals, no two of them alike."""
+    linear = fit.linear(model)
+    columns = linear.projected(columns)
+    norm = np.linalg.norm(columns, axis=1, keepdims=True)
+    columns = np.where(norm > 1e-7, columns / np.where(norm > 1e-7, norm, 1.0), 0.0)
+    explained = np.einsum("itc,it->ic", columns, linear.residual) ** 2 / fit.counts[:, None]
+    left = np.maximum(model.squares[:, None] - explained, 0.0) + fit.floor[:, None]
+    gain = fit.counts[:, None] * np.log((model.squares + fit.floor)[:, None] / left)
+    chosen: list[int] = []
+    for c in np.argsort(-gain.sum(axis=0), kind="stable"):
+        cosines = np.einsum("it,itd->id", columns[:, :, c], columns[:, :, chosen])
+        if not chosen or np.abs(cosines).max(axis=0).max() < ALIKE:
+            chosen.append(int(c))
+        if len(chosen) == TRIED:
+            break
+    return chosen
+
+
+def pairs(fit: Fit, columns: Array) -> list[list[int]]:
+    """The pairs of candidates that explain most of one equation together."""
+    unit, y = columns[0], fit.target[0]
+    gram, b = unit.T @ unit, unit.T @ y
+    a, c = np.triu_indices(len(b), 1)
+    rho = gram[a, c]
+    apart = 1.0 - rho**2
+    explained = (b[a] ** 2 + b[c] ** 2 - 2 * rho * b[a] * b[c]) / np.maximum(apart, 1e-7)
+    explained[apart < 1e-7] = -np.inf
+    best = np.argpartition(-explained, min(PAIRS, len(a) - 1))[:PAIRS] if len(a) else a
+    taken = np.zeros(len(b))
+    chosen: list[list[int]] = []
+    for k in best[np.argsort(-explained[best], kind="stable")]:
+        # Neighbours of a pair on the grid lead to the same law.
+        if max(taken[a[k]], taken[c[k]]) < 2:
+            chosen.append([int(a[k]), int(c[k])])
+            taken[[a[k], c[k]]] += 1
+        if len(chosen) == TRIED:
+            break
+    return chosen
+
+
+def extended(fit: Fit, model: Model, terms: Terms, new: Sequence[int], steps: int = 20) -> Model:
+    """The law with more monomials in every equation, optimised."""
+    w, sums = model.exponents, model.sums
+    for c in new:
+        row = np.zeros(w.shape[1])
+        row[: terms.rows.shape[1]] = terms.rows[c]
+        if terms.constant[c]:
+            own = Sums(terms.constant[c : c + 1, None], terms.inner[c : c + 1])
+            place = sums.alike(own, NEAR)
+            if place is None:
+                place, sums = len(sums), sums.and_also(own)
+                w, row = np.pad(w, ((0, 0), (0, 1))), np.pad(row, (0, 1))
+            row[terms.rows.shape[1] + place] = terms.power[c]
+        w = np.vstack([w, row])
+    used = np.hstack([model.used, np.ones((len(fit.equations), len(new)), dtype=bool)])
+    return fit.optimised(fit.model(w, used, w != 0, model.path, sums), steps)
+
+
+def empty(fit: Fit, path: Path) -> Model:
+    """No monomials."""
+    w = np.zeros((0, fit.problem.inputs.size))
+    return fit.model(w, np.zeros((len(fit.equations), 0), dtype=bool), w != 0, path)
+
+
+def climb(fit: Fit, path: Path, grid: Terms, most: int, beam: int,
+          monitor: Monitor) -> list[list[Model]]:  # fmt: skip
+    """The best laws with 1, 2, ... monomials on one path, until one more gains nothing."""
+    levels = [[empty(fit, path)]]
+    penalty = 2 * np.log(fit.counts.sum())
+    columns = grid.columns(fit.problem, path, fit.equations)
+    while len(levels) <= most and monitor.stopping() is None:
+        wider = ((model, c) for model in levels[-1] for c in proposals(fit, model, columns))
+        # One level of a long series takes minutes: a limit must hold within it.
+        found = [
+            extended(fit, model, grid, [c])
+            for model, c in itertools.takewhile(lambda _: monitor.stopping() is None, wider)
+        ]
+        if not found:
+            break
+        if len(levels) == 2 and len(fit.equations) == 1:
+            found += [extended(fit, levels[0][0], grid, pair) for pair in pairs(fit, columns)]
+        kept: list[Model] = []
+        # Of laws that explain the same the smallest is kept.
+        for model in sorted(found, key=lambda m: (round(m.score), m.size)):
+            if all(abs(model.score - k.score) > EQUAL for k in kept):
+                kept.append(model)
+            if len(kept) == beam:
+                break
+        levels.append(kept)
+        # Two terms may explain what neither explains alone: one idle level is allowed.
+        if len(levels) > 2 and levels[-3][0].score - kept[0].score < 2 * penalty:
+            break
+        if fit.exact(kept[0]):
+            break
+    return levels[1:]
+
+
+def single_laws(fit: Fit, i: int, path: Path, grid: Terms, most: int, beam: int,
+                monitor: Monitor) -> list[Model]:  # fmt: skip
+    """Laws for one equation alone, the best first, judged with the error of the path."""
+    one = Fit(fit.problem, fit.equations[[i]], fit.counts[[i]], fit.floor[[i]])
+    if grid.rich:
+        return rich_laws(one, path, grid, monitor)
+    levels = climb(one, path, grid, most, beam, monitor)
+    starts = [m for level in levels[-2:] for m in level]
+    if most <= QUICK and starts and min(m.squares.max() for m in starts) > PROMISING:
+        starts = starts[-1:]
+    found = [m for s in starts for m in descent(one, s, monitor, settle=False)]
+    return best_of_each(one, found)
+
+
+def rich_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Model]:
+    """Laws of one equation from a large library: the best subsets, fitted.
+
+    Only those that leave next to nothing are worth a way down.
+    """
+    columns = grid.columns(fit.problem, path, fit.equations)
+    start, found = empty(fit, path), list[Model]()
+    for level in best_subsets(columns[0], fit.target[0], grid.kinds, MOST_RICH, TRIED_RICH):
+        if monitor.stopping() is not None:
+            break
+        quick = [extended(fit, start, grid, subset, QUICK_STEPS) for subset in level]
+        quick.sort(key=lambda model: model.score)
+        found += [fit.optimised(model) for model in quick[:FITTED]]
+        if any(fit.exact(model) for model in found):
+            break
+    found = best_of_each(fit, found)
+    near = [m for m in found[:2] if m.squares.max() < PROMISING]
+    return best_of_each(
+        fit, found + [m for s in near for m in descent(fit, s, monitor, settle=False)]
+    )
+
+
+def joined(fit: Fit, parts: Sequence[Model], path: Path) -> Model:
+    """The laws of single equations as one law with shared monomials and sums."""
+    first, sums = fit.problem.inputs.size, NO_SUMS
+    places = []
+    for part in parts:
+        own = [part.sums.select(np.array([k])) for k in range(len(part.sums))]
+        at = []
+        for one in own:
+            place = sums.alike(one, 1.0 + SHARED)
+            at.append(len(sums) if place is None else place)
+            sums = sums.and_also(one) if place is None else sums
+        places.append(first + np.array(at, dtype=int))
+    exponents: list[Array] = []
+    used: list[Mask] = []
+    for i, (part, at_sums) in enumerate(zip(parts, places, strict=True)):
+        for short in part.exponents:
+            row = np.zeros(first + len(sums))
+            row[:first], row[at_sums] = short[:first], short[first:]
+            near = [k for k, w in enumerate(exponents) if np.abs(w - row).max() < SHARED]
+            same = [k for k in near if np.array_equal(exponents[k] != 0, row != 0)]
+            if not same:
+                exponents.append(row)
+                used.append(np.zeros(len(parts), dtype=bool))
+            used[same[0] if same else -1][i] = True
+    w = np.array(exponents).reshape(-1, first + len(sums))
+    uses = np.array(used).reshape(-1, len(parts)).T
+    return fit.settled(fit.optimised(fit.model(w, uses, w != 0, path, sums)))
+
+
+def terms_of(fit: Fit, model: Model) -> Terms:
+    """The monomials of a law as candidates, those with one sum over one monomial at most."""
+    first, found = fit.problem.inputs.size, []
+    for row in model.exponents:
+        of = np.flatnonzero(row[first:])
+        own = model.sums.select(of)
+        if not len(of):
+            found.append((row[:first], 0.0, np.zeros(first), 0.0))
+        elif len(of) == 1 and own.weights.size == 1:
+            found.append((row[:first], own.weights[0, 0], own.exponents[0], row[first + of[0]]))
+    rows, constant, inner, power = zip(*found, strict=True) if found else ((), (), (), ())
+    return Terms(np.array(rows).reshape(-1, first), np.array(constant),
+                 np.array(inner).reshape(-1, first), np.array(power))  # fmt: skip
+
+
+def separately(
+    fit: Fit, grids: Sequence[Terms], most: int, beam: int, monitor: Monitor
+) -> tuple[Fit, list[Model]]:
+    """Equations grown one by one and joined, again and again on the path that this refines.
+
+    What one equation is made of is a candidate for the others in the next round.
+
+    Args:
+        grids: candidates of every equation.
+    """
+    grid = max(grids, key=len)
+    path = fit.problem.interpolated()
+    fit = on_path(fit, path, grid)
+    found: list[Model] = []
+    choices = list(grids)
+    for _ in range(ROUNDS):
+        singles = [
+            single_laws(fit, i, path, own, most, beam, monitor) for i, own in enumerate(choices)
+        ]
+        if not all(singles):
+            break
+        law = joined(fit, [laws[0] for laws in singles], path)
+        path = law.path
+        fit = on_path(fit, path, grid)
+        law = fit.settled(fit.model(law.exponents, law.used, law.powers, path, law.sums))
+        if found and fit.criterion(law) > fit.criterion(found[-1]) - 1.0:
+            break
+        found.append(law)
+        found_terms = [terms_of(fit, laws[0]) for laws in singles]
+        choices = [functools.reduce(Terms.and_also, found_terms, own) for own in grids]
+        if plain(fit, law):
+            break
+    return fit, found[::-1]
+
+
+def plain(fit: Fit, law: Model) -> bool:
+    """Whether a law leaves nothing and has few terms in every equation."""
+    return fit.exact(law) and bool(law.used.sum(axis=1).max() <= PLAIN)
+
+
+def on_path(fit: Fit, path: Path, grid: Terms) -> Fit:
+    """The same fit with intervals weighted by how certain their integrals are on this path."""
+    problem = fit.problem.weighted(path, grid.rows[grid.constant == 0][:WEIGHED])
+    e = fit.equations
+    return Fit(problem, e, problem.counts[e], fit.floor)
+
+
+def inputs_for(family: str, integer: Mask, changing: Mask, size: Array) -> Inputs:
+    """What the power layer of a family sees, without sums."""
+    if family == "functions":
+        return functions_of(~integer, changing, size)
+    return exponentials_of(changing) if "exponentials" in family else Inputs(len(integer))
+
+
+def grid_for(problem: Integral, family: str, integer: Mask, changing: Mask) -> Terms:
+    """The candidates of a family."""
+    inputs = problem.inputs
+    if family == "functions":
+        return dataclasses.replace(Terms.plain(products_of(inputs, integer, changing)), rich=True)
+    rows = powers_of(integer, changing)
+    grid = Terms.plain(np.pad(rows, ((0, 0), (0, inputs.size - inputs.states))))
+    if family == "powers":
+        return grid
+    whole = np.all(grid.rows == np.round(grid.rows), axis=1)
+    sums = with_sums(inputs, changing, problem.interpolated())
+    return dataclasses.replace(Terms.plain(grid.rows[whole]).and_also(sums), rich=True)
+
+
+def grow(
+    series: TimeSeries, noise: Array, *, integer: Mask, family: str = "powers",
+    size: Array | None = None, known: PowerSum | None = None, doubtful: Mask | None = None,
+    max_monomials: int = 8, beam: int = 3, monitor: Monitor | None = None,
+) -> tuple[PowerSum, ...]:  # fmt: skip
+    """Laws dx_i/dt = sum_j A[i, j] prod_k x_k^W[j, k] of several sizes, the best first.
+
+    Args:
+        series: dimensionless: states divided by their rms, time by the sample interval.
+        noise: standard deviation of the noise of every state [states], 0 for none.
+        integer: states that change sign and take whole powers only [states].
+        family: what the monomials are made of, one of `FAMILIES`.
+        size: what the states were divided by [states] (default: 1), for functions.
+        known, doubtful: a law of powers, and the equations [states] that are sought anew; the
+            others are made of its terms (default: all are sought).
+        max_monomials: most monomials of one law.
+        beam: laws kept of each size on the way up.
+        monitor: can end the growing early; what was found so far is returned.
+    """
+    monitor = monitor or Monitor()
+    values = np.concatenate([t.values for t in series.trajectories])
+    changing = np.nanmax(values, axis=0) - np.nanmin(values, axis=0) > 1e-12
+    size = np.ones(len(integer)) if size is None else size
+    inputs = inputs_for(family, integer, changing, size)
+    # Richer families have whole exponents: with real ones they would fit anything.
+    whole = integer if family == "powers" else np.ones_like(integer)
+    problem = Integral.of(series, noise, whole, inputs)
+    equations = np.flatnonzero(changing & ~series.driven)
+    fit = Fit(problem, equations, problem.counts[equations], np.full(len(equations), FLOOR**2))
+    grids = [grid_for(problem, family, integer, changing)] * len(equations)
+    if known is not None and doubtful is not None:
+        for e in np.flatnonzero(~doubtful[equations]):
+            rows = known.exponents[known.coefficients[equations[e]] != 0]
+            grids[e] = Terms.plain(np.pad(rows, ((0, 0), (0, inputs.size - inputs.states))))
+    fit, starts = separately(fit, grids, max_monomials, beam, monitor)
+    thorough = family == "powers" and max_monomials > QUICK
+    if thorough and len(equations) > 1 and not any(fit.exact(m) for m in starts):
+        path = starts[0].path if starts else problem.interpolated()
+        levels = climb(fit, path, grids[0], max_monomials, beam, monitor)
+        starts += [fit.settled(m) for level in levels[-2:] for m in level]
+    # Of a law that is plain, pruning on the differential equations tells what may go.
+    rich = [m for m in starts[:1] if not plain(fit, m)]
+    found = [m for start in rich for m in descent(fit, start, monitor, settle=True)]
+    return tuple(fit.law(m) for m in best_of_each(fit, found + starts)[:LISTED])

@@ -1,0 +1,295 @@
+"""The integral form of a law: increments of the states equal integrals of their right-hand sides.
+
+    x_i(t_b) - x_i(t_a) = sum_j A[i, j] * integral_a^b prod_k x_k(t) ** W[j, k] dt
+
+With the path x(t) between the samples interpolated (smoothed in noise) and Gauss quadrature in
+every sample interval, the coefficients A are linear given the exponents W; no ODE is solved and
+nothing is differentiated. The path can be refined by a law: integrate its rates along the old
+path, interpolate (or smooth) only what is left over. For the right law little is left over, and
+the error of the interpolation goes with it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.polynomial import polynomial as poly
+from numpy.typing import NDArray
+from scipy.interpolate import make_interp_spline
+from scipy.linalg import cholesky_banded, solve_banded
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.data.smoothing import smoothing_spline
+from odediscovery.laws.power_sum import Inputs, Sums
+from odediscovery.runtime.arrays import Array
+
+Spline = Callable[[Array], Array]
+
+NODES = 8
+# A state with noise above this share of its spread is smoothed instead of interpolated.
+CLEAN = 1e-4
+# An integral with a smaller relative error than this is certain.
+CERTAIN = 1e-6
+# Powers see no value nearer to zero than this (states have an rms of 1).
+TINY = 1e-9
+# In noise: no nearer than this share of its standard deviation.
+NEAR_ZERO = 0.3
+# No power of a state may exceed this: far outliers of negative powers carry no information.
+LARGEST_LOG = 200.0
+
+
+def _gauss() -> tuple[Array, Array, Array]:
+    """Nodes c and weights b on [0, 1], and B with B[i, :] f(c) = integral_0^c_i f."""
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    c, b = (nodes + 1) / 2, weights / 2
+    # Integrals of the monomials 1, c, c^2, ... up to each node, in the basis of Lagrange.
+    vander = poly.polyvander(c, NODES - 1)
+    degree = np.arange(1, NODES + 1)
+    running = np.linalg.solve(vander.T, (c[:, None] ** degree / degree).T).T.astype(np.float64)
+    return np.asarray(c, dtype=np.float64), np.asarray(b, dtype=np.float64), running
+
+
+NODE, WEIGHT, PARTIAL = _gauss()
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """The inputs of a power layer at the quadrature nodes of every interval.
+
+    Args:
+        log: ln |y|, [intervals, nodes, inputs].
+        negative: where y < 0, same shape.
+        coarse: the same by a lower order: what differs is the error of the interpolation.
+    """
+
+    log: Array
+    negative: NDArray[np.bool_]
+    coarse: Path | None = None
+
+    @classmethod
+    def of(cls, y: Array, integer: NDArray[np.bool_], smallest: Array,
+           coarse: Path | None = None) -> Path:  # fmt: skip
+        """From y; inputs without `integer` exponents are nonnegative, noise aside."""
+        magnitude = np.where(integer, np.abs(y), y)
+        return cls(np.log(np.maximum(magnitude, smallest)), (y < 0) & integer, coarse)
+
+    def with_sums(self, sums: Sums) -> Path:
+        """The same with the sums u as further inputs; they have to be positive."""
+        if not len(sums):
+            return self
+        u = 1.0 + self.monomials(sums.exponents) @ sums.weights.T
+        return Path(
+            np.concatenate([self.log, np.log(np.maximum(u, TINY))], axis=-1),
+            np.concatenate([self.negative, np.zeros(u.shape, dtype=bool)], axis=-1),
+            None if self.coarse is None else self.coarse.with_sums(sums),
+        )
+
+    def monomials(self, exponents: Array) -> Array:
+        """prod_k x_k ** W[j, k], [intervals, nodes, monomials]."""
+        values = np.exp(np.minimum(self.log @ exponents.T, LARGEST_LOG))
+        if self.negative.any():
+            odd = np.round(exponents) % 2
+            values = values * (1.0 - 2.0 * ((self.negative @ odd.T) % 2))
+        result: Array = values
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Integral:
+    """Samples, intervals and how integrals up to the samples become residuals.
+
+    Args:
+        time, values: all trajectories in one column, [samples], [samples, states], nan = missing.
+        first: index of the first sample of every trajectory.
+        left: index of the sample at the left of every interval, [intervals].
+        step: length of every interval.
+        before: the previous observed sample of the same state and trajectory, [states, samples];
+            the sample itself where there is none.
+        row: whether the sample gives a residual for a state, [states, samples].
+        noise: standard deviation of the noise of every state, [states].
+        inputs: what the power layer sees, without sums.
+        integer: inputs with whole exponents only, bool [inputs].
+        factors: Cholesky factor (two diagonals) of the covariance of the rows, one a state.
+        counts: residuals of every state, uncertain ones counted in part, [states].
+        target: observed states as `reduced` gives integrals, [states, samples].
+        given: inputs, the last states, at the nodes of every interval [intervals, nodes, given].
+    """
+
+    time: Array
+    values: Array
+    first: NDArray[np.int64]
+    left: NDArray[np.int64]
+    step: Array
+    before: NDArray[np.int64]
+    row: NDArray[np.bool_]
+    noise: Array
+    inputs: Inputs
+    integer: NDArray[np.bool_]
+    factors: tuple[Array, ...]
+    counts: Array
+    target: Array
+    given: Array
+
+    @classmethod
+    def of(cls, series: TimeSeries, noise: Array, integer: NDArray[np.bool_],
+           inputs: Inputs) -> Integral:  # fmt: skip
+        """From a dimensionless series; every state is observed in every trajectory.
+
+        Args:
+            integer: states with whole exponents only, bool [states]; of the functions all are
+                such but exp.
+        """
+        of_functions = np.array([f.name != "exp" for f in inputs.functions], dtype=bool)
+        time = np.concatenate([t.time for t in series.trajectories])
+        values = np.concatenate([t.values for t in series.trajectories])
+        length = np.array([len(t.time) for t in series.trajectories])
+        first = np.cumsum(length) - length
+        inside = np.ones(len(time), dtype=bool)
+        inside[[*(first[1:] - 1), -1]] = False
+        left = np.flatnonzero(inside)
+        seen = np.isfinite(values).T
+        owner = np.repeat(np.arange(len(first)), length)
+        latest = np.maximum.accumulate(np.where(seen, np.arange(len(time)), -1), axis=1)
+        before = np.concatenate([np.full((len(seen), 1), -1), latest[:, :-1]], axis=1)
+        row = seen & (before >= first[owner])
+        before = np.where(row, before, np.arange(len(time)))
+        plain = cls(
+            time, values, first, left, time[left + 1] - time[left], before, row, noise, inputs,
+            np.concatenate([integer, of_functions]), (), np.zeros(len(seen)), np.zeros(row.shape),
+            _given(series),
+        )  # fmt: skip
+        return plain._whitened(np.zeros(row.shape))
+
+    @property
+    def smoothed(self) -> NDArray[np.bool_]:
+        """States whose path is smoothed, not interpolated."""
+        result: NDArray[np.bool_] = self.noise > CLEAN * np.nanstd(self.values, axis=0)
+        return result
+
+    def _whitened(self, error: Array) -> Integral:
+        """With rows of unit variance, given the relative error of the integrals [states, samples].
+
+        Two causes: noise s of the samples, which neighbouring differences share,
+        covariance 2 s^2 and -s^2; and the path between the samples, which they do not.
+        """
+        observed = np.where(np.isfinite(self.values), self.values, 0.0).T[:, :, None]
+        states = np.arange(len(self.row))
+        target = self.differences(observed, states)[:, :, 0]
+        factors, counts = [], np.zeros(len(states))
+        for i, rows in enumerate(self.row):
+            e = error[i, rows]
+            usual = max(float(np.median(e)) if len(e) else 0.0, CERTAIN)
+            size = max(float(np.sqrt(np.mean(target[i, rows] ** 2))) if len(e) else 0.0, TINY)
+            own = (usual * (1.0 + (e / usual) ** 2) * size) ** 2
+            noise = self.noise[i] ** 2
+            band = np.zeros((2, len(e)))
+            band[0] = own + 2 * noise
+            where = np.flatnonzero(rows)
+            band[1, :-1] = np.where(self.before[i, where[1:]] == where[:-1], -noise, 0.0)
+            factors.append(cholesky_banded(band, lower=True) if len(e) else band)
+            counts[i] = max(np.sum((usual**2 * size**2 + noise) / (own + noise)), 1.0)
+        changed = replace(self, factors=tuple(factors), counts=counts)
+        return replace(changed, target=changed.reduced(observed, states)[:, :, 0])
+
+    def weighted(self, path: Path, exponents: Array) -> Integral:
+        """Rows weighted down where interpolations of different order give different integrals.
+
+        What counts is the median of the relative difference over many monomials: near a
+        singular start it is thousands of times larger than elsewhere, and so is the error.
+        """
+        states = np.arange(len(self.row))
+        fine = self.differences(self.cumulative(path.monomials(exponents)), states)
+        coarse = (path.coarse or path).monomials(exponents)
+        change = np.abs(self.differences(self.cumulative(coarse), states) - fine)
+        size = np.sqrt(np.mean(fine**2, axis=1, keepdims=True))
+        return self._whitened(np.median(change / np.where(size > 0, size, 1.0), axis=2))
+
+    def differences(self, cumulative: Array, states: NDArray[np.int64]) -> Array:
+        """Integrals between neighbouring samples of some states, [states, samples, columns].
+
+        From integrals up to the samples, [samples, columns] or one such for every state.
+        """
+        full = np.broadcast_to(cumulative, (len(states), *cumulative.shape[-2:]))
+        result: Array = full - full[np.arange(len(states))[:, None], self.before[states]]
+        return result
+
+    def reduced(self, cumulative: Array, states: NDArray[np.int64]) -> Array:
+        """The differences as independent rows of unit variance, 0 where there is no row."""
+        result = self.differences(cumulative, states)
+        for e, i in enumerate(states):
+            if self.row[i].any():
+                rows = self.row[i]
+                result[e, rows] = solve_banded(
+                    (1, 0), self.factors[i], result[e, rows], check_finite=False
+                )
+        return result
+
+    def cumulative(self, nodes: Array) -> Array:
+        """Integrals from the start to every sample, [samples, columns], of values at nodes."""
+        inner = np.einsum("q,iqc->ic", WEIGHT, nodes) * self.step[:, None]
+        total = np.zeros((len(self.time), inner.shape[1]))
+        total[self.left + 1] = inner
+        result: Array = np.cumsum(total, axis=0)
+        return result
+
+    def columns(self, path: Path, exponents: Array, states: NDArray[np.int64]) -> Array:
+        """Integrals of monomials as rows of residuals, [states, samples, monomials]."""
+        return self.reduced(self.cumulative(path.monomials(exponents)), states)
+
+    def interpolated(self) -> Path:
+        """The path from the samples alone."""
+        return self._path(np.zeros_like(self.values), np.zeros((len(self.left), NODES, 1)))
+
+    def refined(self, rates: Array) -> Path:
+        """The path that a law's rates along the old path give, plus what is left over.
+
+        Args:
+            rates: at the nodes, [intervals, nodes, states].
+        """
+        at_samples = self.cumulative(rates)
+        partial = np.einsum("pq,iqc->ipc", PARTIAL, rates) * self.step[:, None, None]
+        return self._path(at_samples, at_samples[self.left][:, None, :] + partial)
+
+    def _path(self, at_samples: Array, at_nodes: Array) -> Path:
+        """A model's path, plus the spline through what it leaves of the samples."""
+        left_over = self.values - at_samples
+        nodes = self.time[self.left][:, None] + self.step[:, None] * NODE
+        x = np.broadcast_to(at_nodes, (*nodes.shape, self.values.shape[1])).copy()
+        rough = x.copy()
+        bounds = [*self.first, len(self.time)]
+        for a, b in itertools.pairwise(bounds):
+            inside = (self.left >= a) & (self.left < b)
+            for i in range(x.shape[2] - self.given.shape[2]):
+                seen = a + np.flatnonzero(np.isfinite(left_over[a:b, i]))
+                fine, coarse = _splines(self.time[seen], left_over[seen, i], self.smoothed[i])
+                x[inside, :, i] += fine(nodes[inside])
+                rough[inside, :, i] += coarse(nodes[inside])
+        driven = slice(x.shape[2] - self.given.shape[2], None)
+        x[..., driven] = rough[..., driven] = self.given
+        smallest = np.full(self.inputs.size, TINY)
+        smallest[: len(self.row)] = np.maximum(
+            TINY, np.where(self.smoothed, NEAR_ZERO * self.noise, 0.0)
+        )
+        lower = Path.of(self.inputs.values(rough), self.integer, smallest)
+        return Path.of(self.inputs.values(x), self.integer, smallest, lower)
+
+
+def _given(series: TimeSeries) -> Array:
+    """Inputs at the nodes of every interval, [intervals, nodes, inputs]."""
+    found = [np.zeros((len(t.time) - 1, NODES, 0)) if t.inputs is None else
+             t.inputs.at(t.time[:-1, None] + np.diff(t.time)[:, None] * NODE)
+             for t in series.trajectories]  # fmt: skip
+    return np.concatenate(found)
+
+
+def _splines(t: Array, y: Array, smoothed: bool) -> tuple[Spline, Spline]:
+    """A spline and one of lower order: the same if smoothing, which has errors of its own."""
+    if smoothed and len(t) >= 5:
+        spline = smoothing_spline(t, y)
+        return spline, spline
+    degree = 5 if len(t) >= 6 else 3 if len(t) >= 4 else min(1, len(t) - 1)
+    fine = make_interp_spline(t, y, k=degree)
+    return fine, make_interp_spline(t, y, k=degree - 2) if degree > 2 else fine

@@ -1,0 +1,145 @@
+"""Warm start in noise: laws of products of whole powers, by regression on the integral form.
+
+    x(t_{j+1}) - x(t_j) = sum_m A[., m] integral of prod_k x_k^W[m, k] dt over the interval
+
+With the exponents given, the coefficients are linear. In noise the data often cannot tell
+which power it was, and a law of whole powers is all that can be claimed; regression finds such
+laws in a moment, and pruning on whole trajectories makes them good. Each equation loses its
+weakest term, by t statistic, until an information criterion no longer falls; a strict and a
+loose penalty give smaller and larger laws to prune from, none the whole of a small library.
+
+Source: weak-form SINDy; Schaeffer and McCalla, Sparse model selection via integral terms (2017).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+
+from odediscovery.laws.cost import price
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.prepare import Prepared
+from odediscovery.runtime.arrays import Array, Mask
+
+# Highest degrees of the products, each a library of its own, since what few products explain is
+# lost among many; and most coefficients over all equations.
+DEGREES, LIBRARY = (1, 2, 3), 150
+# Most coefficients of a law with a whole library in every equation.
+LARGEST = 60
+# Power of a gap by which it weighs less where samples are interpolated.
+GAPS = 3.0
+# Multiples of the price of a constant that a term has to gain; and most coefficients of a library
+# that is pruned as a whole.
+PENALTIES, WHOLE = (1.5, 0.3, 0.0), 30
+
+
+def polynomials(p: Prepared) -> list[PowerSum]:
+    """A law for each library and penalty, dimensionless; equal ones once."""
+    n = p.data.n_states
+    laws: dict[bytes, PowerSum] = {}
+    for degree in DEGREES:
+        if degree > 1 and n * math.comb(n + degree, degree) > LIBRARY:
+            continue
+        exponents = _products(n, degree)
+        columns, increments = _integral_form(p, exponents)
+        increments = increments - _of_known(p)
+        allowed = _allowed(p, exponents)
+        for factor in PENALTIES:
+            if factor == 0.0 and n * len(exponents) > WHOLE:
+                continue
+            worth = factor * price(n, increments.size)
+            a = np.zeros((n, len(exponents)))
+            for i, y in enumerate(increments.T):
+                a[i, allowed[i]] = _selected(columns[:, allowed[i]], y, worth)
+            law = PowerSum(a, exponents).merged()
+            laws.setdefault(law.exponents.tobytes() + (law.coefficients != 0).tobytes(), law)
+    return [law for law in laws.values() if law.n_monomials]
+
+
+def _products(n: int, degree: int) -> Array:
+    """Exponents of all products of n states up to a degree, [products, states]."""
+    factors = itertools.combinations_with_replacement(range(n + 1), degree)
+    rows = sorted(np.bincount(group, minlength=n + 1)[1:].tolist() for group in factors)
+    return np.array(rows, dtype=float)
+
+
+def _allowed(p: Prepared, exponents: Array) -> Mask:
+    """Which products each equation may have, [states, products]."""
+    found: Mask = np.repeat(~p.constant[:, None], len(exponents), axis=1)
+    known = p.knowledge
+    if known is not None:
+        forbidden = known.forbidden.astype(float) @ (exponents != 0).T > 0
+        found &= ~forbidden & ~(known.fixed | known.tied)[:, None]
+    return found
+
+
+def _of_known(p: Prepared) -> Array:
+    """Integrals of the known parts of the right-hand sides, [intervals, states] (0 if none)."""
+    n = p.data.n_states
+    if p.knowledge is None:
+        return np.zeros(n)
+    nothing = PowerSum(np.zeros((n, 0)), np.zeros((0, n)))
+    law = p.knowledge.impose(nothing)
+    if not law.n_monomials:
+        return np.zeros(n)
+    columns, _ = _integral_form(p, law.exponents)
+    integrals: Array = columns @ law.coefficients.T
+    return integrals
+
+
+def library_law(p: Prepared, degree: int) -> PowerSum | None:
+    """All products up to a degree in every equation, by least squares; None if there are many."""
+    n = p.data.n_states
+    if n * math.comb(n + degree, degree) > LARGEST:
+        return None
+    exponents = _products(n, degree)
+    columns, increments = _integral_form(p, exponents)
+    # Over a long gap interpolation tells little.
+    gaps = np.concatenate([np.diff(t.time) for t in p.smooth.trajectories if len(t.time) >= 3])
+    weights = (gaps.min() / gaps)[:, None] ** GAPS
+    columns, increments = columns * weights, increments * weights
+    scale = np.linalg.norm(columns, axis=0)
+    solution = np.linalg.lstsq(columns / scale, increments, rcond=1e-10)[0].T / scale
+    return PowerSum(np.where(p.constant[:, None], 0.0, solution), exponents)
+
+
+def _integral_form(p: Prepared, exponents: Array) -> tuple[Array, Array]:
+    """Integrals of the products [intervals, monomials] and increments [intervals, states]."""
+    nodes, weights = np.polynomial.legendre.leggauss(3)
+    law = PowerSum(np.zeros((p.data.n_states, len(exponents))), exponents)
+    columns, increments = [], []
+    for t in p.smooth.trajectories:
+        if len(t.time) < 3:
+            continue
+        path = CubicSpline(t.time, t.values)
+        half = np.diff(t.time)[:, None] / 2
+        at = t.time[:-1, None] + half * (1.0 + nodes)
+        x = path(at)
+        if t.inputs is not None:
+            x[..., p.data.driven] = t.inputs.at(at)
+        columns.append((law.monomials(x) * (half * weights)[..., None]).sum(axis=1))
+        increments.append(np.diff(t.values, axis=0))
+    return np.concatenate(columns), np.concatenate(increments)
+
+
+def _selected(columns: Array, y: Array, worth: float) -> Array:
+    """Coefficients of one equation after backward elimination, [monomials]."""
+    scale = np.linalg.norm(columns, axis=0)
+    scaled = columns / np.where(scale > 0, scale, 1.0)
+    kept = np.flatnonzero(scale > 0)
+    best, best_score = np.zeros(columns.shape[1]), np.inf
+    while len(kept):
+        x = scaled[:, kept]
+        inverse = np.linalg.pinv(x.T @ x + 1e-10 * np.eye(len(kept)), hermitian=True)
+        solution = inverse @ (x.T @ y)
+        misfit = float(np.sum((y - x @ solution) ** 2)) + 1e-16 * float(y @ y)
+        score = len(y) * np.log(max(misfit, 1e-300) / len(y)) + worth * len(kept)
+        if score < best_score:
+            best, best_score = np.zeros(columns.shape[1]), score
+            best[kept] = solution / scale[kept]
+        statistic = solution**2 / np.maximum(np.diag(inverse), 1e-300)
+        kept = np.delete(kept, int(np.argmin(statistic)))
+    return best

@@ -1,0 +1,365 @@
+"""Which terms would explain the data better than a law does? Regression along its trajectory.
+
+A law f that follows the data is near the true one, f + g, in effect: to first order in g
+
+    data - x = Phi(t, 0) d + integral_0^t Phi(t, s) g(x(s)) ds + noise,    dPhi/dt = (df/dx) Phi
+
+along its own trajectory x, d being the error of its start. So what any candidate term does to the
+trajectory is known without fitting it, and which few terms together should stand in an equation
+is a linear regression on the data themselves, with their own noise. Nothing is smoothed or
+differentiated, which is what misleads regression on increments or derivatives in noise.
+
+Source: the score test (Rao 1948) for terms of a right-hand side; Gauss-Newton, in function space.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odediscovery.data.series import Trajectory
+from odediscovery.laws.cost import FUNCTION, all_free, cost, kind, price
+from odediscovery.laws.power_sum import NO_SUMS, Inputs, PowerSum, Sums
+from odediscovery.problem.prepare import Prepared
+from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.solve.trajectories import integrate
+from odediscovery.stages.grow.grow import grid_for, inputs_for
+from odediscovery.stages.grow.integral_form import Integral, Path
+from odediscovery.stages.grow.libraries import Terms
+from odediscovery.stages.grow.subsets import best_subsets
+
+# Indices of candidates or equations.
+Indices: TypeAlias = NDArray[np.int64]
+
+# Steps over one sample interval.
+STEPS = 4
+# Most terms of an equation, and subsets of each size that are looked at.
+MOST, LISTED = 4, 40
+# Columns that a subset is extended by, and correlation from which on two of them are one: what they
+# explain, a thousand times the noise, has to be the same to within the noise.
+CHILDREN, ALIKE = 20, 0.9999
+# Subsets of one equation that go into laws, laws that come of them, and how much worse than the
+# present one a law may look whose real powers, rates or sums are only near.
+OF_EQUATION, LAWS, WORSE = 8, 8, 6.0
+# Step, in units of a state's rms, of the differences that slopes are taken by.
+NEAR = 1e-6
+# Columns whose responses are computed together, and the least share of the largest that counts.
+TOGETHER, LEAST = 500, 1e-9
+# No force is larger than this: what it did could not be squared.
+LARGEST = 1e100
+
+
+@dataclass(frozen=True, eq=False)
+class Along:
+    """A law's trajectory and what disturbances of its rates do to it.
+
+    Args:
+        x: states at both ends and the middle of every step, [steps, 3, states] a trajectory.
+        slopes: df/dx there, [steps, 3, states, states].
+        length: of every step.
+        left: data minus x in units of the noise, 0 where missing, [samples, states].
+        weight: 1 / noise of every sample, 0 where missing, [samples, states].
+    """
+
+    x: tuple[Array, ...]
+    slopes: tuple[Array, ...]
+    length: tuple[Array, ...]
+    left: tuple[Array, ...]
+    weight: tuple[Array, ...]
+
+    @classmethod
+    def of(cls, p: Prepared, law: PowerSum, initial: Array, sigma: Array) -> Along | None:
+        """None where the law blows up."""
+        found: list[tuple[Array, ...]] = []
+        for t, start, shape in zip(p.data.trajectories, initial, p.shape, strict=True):
+            ends = np.linspace(t.time[:-1], t.time[1:], 2 * STEPS, endpoint=False, axis=1)
+            times = np.append(ends.ravel(), t.time[-1])
+            fine = Trajectory(times, np.zeros((len(times), law.n_states)))
+            x = integrate(law, start, fine, 1e-7)
+            if x is None:
+                return None
+            nodes = np.stack([x[:-1:2], x[1::2], x[2::2]], axis=1)
+            seen = np.isfinite(t.values) & ~p.constant
+            weight = seen / (sigma * shape)
+            left = np.where(seen, t.values - x[:: 2 * STEPS], 0.0) * weight
+            found.append((nodes, _slopes(law, nodes), np.diff(times[::2]), left, weight))
+        return cls(*(tuple(parts) for parts in zip(*found, strict=True)))
+
+    def responses(self, equation: int, forces: Sequence[Array]) -> Array:
+        """What forces on one equation do to the samples, in units of the noise.
+
+        Args:
+            forces: values at `x`, [steps, 3, columns] a trajectory.
+
+        Returns:
+            [samples and states of all trajectories, columns].
+        """
+        rows = []
+        for k, force in enumerate(forces):
+            rows.append(self._solved(k, np.zeros((self.x[k].shape[2], force.shape[2])),
+                                     equation, force))  # fmt: skip
+        return np.concatenate(rows)
+
+    def starts(self) -> Array:
+        """What a change of each start value does, [samples and states, trajectories * states]."""
+        n, count = self.x[0].shape[2], len(self.x)
+        blocks = []
+        for k in range(count):
+            rows = self._solved(k, np.eye(n), 0, None)
+            wide = np.zeros((len(rows), count * n))
+            wide[:, k * n : (k + 1) * n] = rows
+            blocks.append(wide)
+        return np.concatenate(blocks)
+
+    @property
+    def residual(self) -> Array:
+        """Data minus the law in units of the noise, [samples and states]."""
+        return np.concatenate([left.ravel() for left in self.left])
+
+    @property
+    def samples(self) -> int:
+        """Observed values."""
+        return int(sum((w > 0).sum() for w in self.weight))
+
+    def _solved(self, k: int, y: Array, equation: int, force: Array | None) -> Array:
+        """dy/dt = (df/dx) y + force e_i by Runge-Kutta, weighted, [samples * states, columns]."""
+        found = [y]
+        for j, (h, a) in enumerate(zip(self.length[k], self.slopes[k], strict=True)):
+            f = np.zeros((3, 1)) if force is None else force[j]
+
+            def rates(y: Array, at: int, a: Array = a, f: Array = f) -> Array:
+                changed: Array = a[at] @ y
+                changed[equation] += f[at]
+                return changed
+
+            k1 = rates(y, 0)
+            k2 = rates(y + h / 2 * k1, 1)
+            k3 = rates(y + h / 2 * k2, 1)
+            k4 = rates(y + h * k3, 2)
+            y = y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+            if (j + 1) % STEPS == 0:
+                found.append(y)
+        stacked = np.stack(found) * self.weight[k][..., None]
+        return stacked.reshape(stacked.shape[0] * stacked.shape[1], -1)
+
+
+def _slopes(law: PowerSum, x: Array) -> Array:
+    """df/dx by central differences, [..., states, states]."""
+    columns = []
+    for step in NEAR * np.eye(law.n_states):
+        columns.append((law.rates(x + step) - law.rates(x - step)) / (2.0 * NEAR))
+    return np.nan_to_num(np.stack(columns, axis=-1))
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Terms for one equation and what they would gain over the present ones.
+
+    Args:
+        terms: indices of candidates; None for the terms that it has.
+        coefficients: of them.
+        gain: by which the criterion would fall.
+    """
+
+    terms: tuple[int, ...] | None
+    coefficients: Array
+    gain: float
+
+
+def regressed(
+    p: Prepared, law: PowerSum, initial: Array, sigma: Array, family: str
+) -> list[PowerSum]:
+    """Laws of a family that should be at least about as good as a law that follows the data.
+
+    Args:
+        law: dimensionless, with the constants and starts that fit best.
+        initial: its start values [trajectories, states].
+        sigma: standard deviation of the noise [states].
+        family: one of `grow.FAMILIES`.
+
+    Returns:
+        The most promising first; each equation has the terms of the law or new ones. Empty where
+        none looks as good, or the law has flows or cannot be integrated.
+    """
+    changing = ~p.constant
+    inputs = inputs_for(family, ~p.nonnegative, changing, p.scale.state)
+    along = None if law.mix is not None else Along.of(p, law, initial, sigma)
+    if along is None:
+        return []
+    wide = _widened(law, inputs)
+    whole = ~p.nonnegative if family == "powers" else np.ones(p.data.n_states, dtype=bool)
+    problem = Integral.of(p.data, p.noise, whole, inputs)
+    grid = grid_for(problem, family, ~p.nonnegative | p.whole, changing)
+    equations = np.flatnonzero(changing)
+    choices = [_choices(along, wide, grid, problem, int(i), equations) for i in equations]
+    found = []
+    for picks in _combined(choices):
+        found.append(_law(wide, grid, equations, picks))
+    return found
+
+
+def _widened(law: PowerSum, inputs: Inputs) -> PowerSum:
+    """The same law over the states and functions of a family, its other functions behind them."""
+    own, n = law.inputs or Inputs(law.n_states), law.n_states
+    functions = tuple(dict.fromkeys((*inputs.functions, *own.functions)))
+    simple = n + len(functions)
+    places = [*range(n), *(n + functions.index(f) for f in own.functions)]
+    w = np.zeros((law.n_monomials, simple + len(own.sums)))
+    w[:, [*places, *range(simple, w.shape[1])]] = law.exponents
+    sums = NO_SUMS
+    if len(own.sums):
+        v = np.zeros((len(own.sums.exponents), simple))
+        v[:, places] = own.sums.exponents
+        sums = Sums(own.sums.weights, v)
+    return PowerSum(law.coefficients, w, Inputs(n, functions, sums))
+
+
+def _forces(along: Along, grid: Terms, problem: Integral, chosen: Indices) -> list[Array]:
+    """Values of some candidates along the trajectories, [steps, 3, candidates] each."""
+    smallest = np.full(problem.inputs.size, 1e-9)
+    forces = []
+    for x in along.x:
+        path = Path.of(problem.inputs.values(x), problem.integer, smallest)
+        values = path.monomials(grid.rows[chosen])
+        summed = np.flatnonzero(grid.constant[chosen])
+        if len(summed):
+            of = chosen[summed]
+            u = 1.0 + grid.constant[of] * path.monomials(grid.inner[of])
+            values[:, :, summed] *= np.maximum(u, 1e-9) ** grid.power[of]
+        forces.append(np.clip(np.nan_to_num(values), -LARGEST, LARGEST))
+    return forces
+
+
+def _choices(
+    along: Along, law: PowerSum, grid: Terms, problem: Integral, i: int, equations: Indices
+) -> list[Choice]:
+    """The best sets of terms for one equation, what it has among them.
+
+    Starts and the coefficients of the other equations are free along with it.
+    """
+    nuisance = [along.starts()]
+    for e in equations[equations != i]:
+        used = law.coefficients[e] != 0
+        nuisance.append(along.responses(int(e), [law.monomials(x)[..., used] for x in along.x]))
+    q = np.linalg.qr(_unit(np.hstack(nuisance))[0])[0]
+
+    def projected(columns: Array) -> Array:
+        rest: Array = columns - q @ (q.T @ columns)
+        return rest
+
+    parts = np.array_split(np.arange(len(grid)), max(len(grid) // TOGETHER, 1))
+    columns = np.hstack([projected(along.responses(i, _forces(along, grid, problem, part)))
+                         for part in parts])  # fmt: skip
+    columns, norm = _unit(columns)
+    used = law.coefficients[i] != 0
+    own = projected(along.responses(i, [law.monomials(x)[..., used] for x in along.x]))
+    y = projected(along.residual) + own @ law.coefficients[i, used]
+    worth, n = price(law.n_states, along.samples), along.samples
+    present = n * np.log(_left(own, y)[0] / n) + _cost(law, i, n)
+    found = [Choice(None, law.coefficients[i], 0.0)]
+    of_term, plain = _costs(grid, problem.inputs, worth), grid.constant == 0
+    rough = _rough(grid, problem)
+    here = {w.tobytes() for w in law.exponents[used]}
+    rows = np.pad(grid.rows, ((0, 0), (0, law.exponents.shape[1] - grid.rows.shape[1])))
+    for level in best_subsets(
+        columns, y, grid.kinds, MOST, LISTED, alike=ALIKE, children=CHILDREN, pairs=True
+    ):
+        for subset in level:
+            same = {w.tobytes() for w in rows[list(subset)]} == here
+            if same and plain[list(subset)].all():
+                continue
+            left, a = _left(columns[:, subset], y)
+            gain = present - n * np.log(left / n) - of_term[list(subset)].sum()
+            if gain > (-WORSE if rough[list(subset)].any() else 0.0):
+                found.append(Choice(subset, a / norm[list(subset)], float(gain)))
+    return sorted(found, key=lambda c: -c.gain)[:OF_EQUATION]
+
+
+def _cost(law: PowerSum, i: int, samples: int) -> float:
+    """What the terms of one equation cost."""
+    assert law.inputs is not None
+    a = np.where(np.arange(law.n_states)[:, None] == i, law.coefficients, 0.0)
+    one = PowerSum(a, law.exponents, law.inputs).merged().compact()
+    free, n = all_free(one), law.n_states
+    whole = one.exponents == np.round(one.exponents)
+    if one.inputs is not None:
+        rates = [n + k for k, f in enumerate(one.inputs.functions) if f.name == "exp"]
+        whole[:, rates] = False
+    return cost(one, (free[0], free[1] & ~whole, free[2], np.zeros_like(free[3])), samples)
+
+
+def _costs(grid: Terms, inputs: Inputs, worth: float) -> Array:
+    """What each candidate costs as a term; rates and constants of sums are fitted."""
+    rates = np.array([False] * inputs.states + [f.name == "exp" for f in inputs.functions])
+    powers = np.column_stack([grid.rows[:, ~rates], grid.inner[:, ~rates], grid.power])
+    fitted = np.count_nonzero(np.column_stack([grid.rows[:, rates], grid.inner[:, rates]]), axis=1)
+    kinds = np.array([sum(kind(float(v)) for v in row[row != 0]) for row in powers])
+    of = slice(inputs.states, None)
+    chosen = np.count_nonzero(np.hstack([grid.rows[:, of], grid.inner[:, of]]), axis=1)
+    costs: Array = kinds + worth * (1.0 + fitted + (grid.constant != 0)) + FUNCTION * chosen
+    return costs
+
+
+def _rough(grid: Terms, problem: Integral) -> Mask:
+    """Candidates with constants that are fitted afterwards: real powers, rates, sums."""
+    simple = len(problem.integer)
+    real: Mask = (grid.rows[:, :simple][:, ~problem.integer] != 0).any(axis=1)
+    rough: Mask = real | (grid.constant != 0)
+    return rough
+
+
+def _unit(columns: Array) -> tuple[Array, Array]:
+    """Columns of norm 1, those that do nothing as 0, and the norms."""
+    norm = np.linalg.norm(columns, axis=0)
+    usable = np.isfinite(norm) & (norm > LEAST * np.max(norm, where=np.isfinite(norm), initial=0.0))
+    norm = np.where(usable, norm, 1.0)
+    return np.where(usable, columns / norm, 0.0), norm
+
+
+def _left(columns: Array, y: Array) -> tuple[float, Array]:
+    """Sum of squares that columns leave of y, and their coefficients."""
+    a = np.asarray(np.linalg.lstsq(columns, y, rcond=1e-10)[0], dtype=np.float64)
+    return max(float(np.sum((y - columns @ a) ** 2)), 1e-300), a
+
+
+def _combined(choices: Sequence[Sequence[Choice]]) -> list[tuple[Choice, ...]]:
+    """One choice for every equation, those with the largest gain in all; none without a new one."""
+    beam: list[tuple[Choice, ...]] = [()]
+    for own in choices:
+        longer = ((*picks, c) for picks, c in itertools.product(beam, own))
+        beam = heapq.nlargest(LAWS + 1, longer, key=lambda picks: sum(c.gain for c in picks))
+    return [picks for picks in beam if any(c.terms is not None for c in picks)][:LAWS]
+
+
+def _law(law: PowerSum, grid: Terms, equations: Indices, picks: Sequence[Choice]) -> PowerSum:
+    """The law with the terms that were chosen for its equations."""
+    assert law.inputs is not None
+    simple, sums = law.inputs.simple, law.inputs.sums
+    rows, columns = [*law.exponents], [*np.zeros_like(law.coefficients.T)]
+    for e, pick in zip(equations, picks, strict=True):
+        if pick.terms is None:
+            for j in range(law.n_monomials):
+                columns[j] = columns[j].copy()
+                columns[j][e] = law.coefficients[e, j]
+            continue
+        for c, a in zip(pick.terms, pick.coefficients, strict=True):
+            row, inner = np.pad([grid.rows[c], grid.inner[c]],
+                                ((0, 0), (0, simple - grid.rows.shape[1])))  # fmt: skip
+            if grid.constant[c]:
+                own = Sums(grid.constant[c : c + 1, None], inner[None])
+                place = sums.alike(own, 1.05)
+                if place is None:
+                    place, sums = len(sums), sums.and_also(own)
+                row = np.concatenate([row, np.eye(len(sums))[place] * grid.power[c]])
+            rows.append(row)
+            columns.append(a * np.eye(law.n_states)[e])
+    size = simple + len(sums)
+    w = np.array([np.pad(row, (0, size - len(row))) for row in rows])
+    inputs = Inputs(law.n_states, law.inputs.functions, sums)
+    return PowerSum(np.array(columns).T, w, inputs).merged().compact()

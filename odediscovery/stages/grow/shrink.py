@@ -1,0 +1,126 @@
+"""Simpler laws from rich ones on the integral form, one constant less at a time.
+
+The weakest constants by Wald statistic are left out side by side and the rest is refitted; two
+monomials that became alike are made one, so are two sums over the same monomials, and an
+exponential that is a straight line over the data becomes one. The best by the criterion goes on.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from odediscovery.laws.power_sum import Sums
+from odediscovery.runtime.arrays import Mask
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.stages.grow.variable_projection import Fit, Model
+
+# Rates of exponentials, 1 / rms of the state, below which straight lines are tried for them.
+SLOW = 0.3
+
+
+def _tidied(fit: Fit, model: Model, used: Mask, powers: Mask, weights: Mask) -> Model:
+    """The law with fewer constants: empty and coinciding monomials go, the rest is refitted."""
+    first = fit.problem.inputs.size
+    exponents, used, rows = np.where(powers, model.exponents, 0.0), used.copy(), list[int]()
+    exponents[:, first:][:, ~weights.any(axis=1)] = 0.0
+    for j in np.flatnonzero(used.any(axis=0)):
+        twin = next((k for k in rows if np.abs(exponents[j] - exponents[k]).max() < 1e-6), None)
+        if twin is None:
+            rows.append(int(j))
+        else:
+            used[:, twin] |= used[:, j]
+    w, used = exponents[rows], used[:, rows]
+    kept = np.flatnonzero(np.any(w[:, first:] != 0, axis=0))
+    sums = Sums(np.where(weights, model.sums.weights, 0.0), model.sums.exponents).select(kept)
+    w = w[:, [*range(first), *(first + kept)]]
+    return fit.optimised(fit.model(w, used, w != 0, model.path, sums))
+
+
+def _merged(fit: Fit, model: Model, distance: float = 0.5) -> Model | None:
+    """The two nearest monomials made one, if any are near."""
+    pairs = [
+        (float(np.abs(model.exponents[a] - model.exponents[b]).max()), a, b)
+        for a, b in itertools.combinations(range(len(model.exponents)), 2)
+    ]
+    nearest, a, b = min(pairs, default=(np.inf, 0, 0))
+    if nearest > distance:
+        return None
+    used, exponents = model.used.copy(), model.exponents.copy()
+    weight = np.abs(model.coefficients[:, [a, b]]).sum(axis=0)
+    share = weight[0] / max(weight.sum(), 1e-300)
+    mixed = share * exponents[a] + (1 - share) * exponents[b]
+    whole = np.zeros(len(mixed), dtype=bool)
+    whole[: len(fit.problem.integer)] = fit.problem.integer
+    exponents[a] = np.where(whole, np.round(mixed), mixed)
+    used[:, a] |= used[:, b]
+    keep = np.arange(len(exponents)) != b
+    w = exponents[keep]
+    return fit.optimised(fit.model(w, used[:, keep], w != 0, model.path, model.sums))
+
+
+def _with_one_sum_less(fit: Fit, model: Model) -> list[Model]:
+    """Sums over the same monomials made one."""
+    first, found = fit.problem.inputs.size, []
+    for a in range(len(model.sums)):
+        later = np.arange(a + 1, len(model.sums))
+        b = model.sums.select(later).alike(model.sums.select(np.array([a])), np.inf)
+        if b is not None:
+            w = model.exponents.copy()
+            w[:, first + a] += w[:, first + later[b]]
+            w[:, first + later[b]] = 0.0
+            changed = fit.model(w, model.used, w != 0, model.path, model.sums)
+            found.append(_tidied(fit, changed, model.used, w != 0, model.sums.weights != 0))
+    return found
+
+
+def _without_slow_rates(fit: Fit, model: Model) -> list[Model]:
+    """Exponentials that are straight lines over the data as such: exp(r x) ~ 1 + r x."""
+    n, found = len(fit.problem.row), []
+    for j, k in np.argwhere(model.powers):
+        if k in fit.rates and abs(model.exponents[j, k]) < SLOW:
+            w = model.exponents.copy()
+            w[j, fit.problem.inputs.functions[k - n].state] += 1.0
+            w[j, k] = 0.0
+            found.append(fit.optimised(fit.model(w, model.used, w != 0, model.path, model.sums)))
+    return found
+
+
+def simpler(fit: Fit, model: Model, tries: int = 3) -> Model | None:
+    """The best law with one constant less or two monomials made one."""
+    constants = (model.used, model.powers, model.sums.weights != 0)
+    places = [
+        (statistic[row, column], kind, row, column)
+        for kind, (statistic, free) in enumerate(zip(fit.wald(model), constants, strict=True))
+        for row, column in np.argwhere(free)
+    ]
+    found = [*_with_one_sum_less(fit, model), *_without_slow_rates(fit, model)]
+    for _, kind, row, column in sorted(places)[:tries]:
+        left = [free.copy() for free in constants]
+        left[kind][row, column] = False
+        if left[0].any():
+            found.append(_tidied(fit, model, *left))
+    merged = _merged(fit, model)
+    return min([*found, *([merged] if merged else [])], key=fit.criterion, default=None)
+
+
+def descent(fit: Fit, model: Model, monitor: Monitor, *, settle: bool) -> Iterator[Model]:
+    """Every law on the way from a rich one to a single constant."""
+    yield model
+    while model.size > 1 and monitor.stopping() is None:
+        after = simpler(fit, model)
+        if after is None:
+            return
+        model = fit.settled(after) if settle else after
+        yield model
+
+
+def best_of_each(fit: Fit, models: Sequence[Model]) -> list[Model]:
+    """The best model of every structure, by the criterion."""
+    best: dict[object, Model] = {}
+    for model in models:
+        if model.structure not in best or model.score < best[model.structure].score:
+            best[model.structure] = model
+    return sorted(best.values(), key=fit.criterion)

@@ -1,0 +1,121 @@
+"""Which few columns of a library explain an equation together? A wide beam search.
+
+    minimise |y - sum_{c in S} a_c column_c|^2    over the subsets S of 1, 2, ... columns
+
+Growing greedily loses terms that explain little alone. With the columns fixed a step is linear
+algebra only, so that many subsets of each size can be kept, and only the best of each size go on
+to where exponents and constants of sums are fitted.
+
+Source: orthogonal least squares (Chen, Billings and Luo, Int. J. Control 50, 1989) with a beam.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odediscovery.runtime.arrays import Array
+
+# Subsets of one size that are kept, and columns that each of them is extended by.
+BEAM, CHILDREN = 100, 10
+# Columns of a library that are looked at, the best alone: their products are kept in memory.
+LARGEST = 4000
+# Single columns, one of each kind, that are extended.
+STARTS = 150
+# Columns of which all pairs are looked at, if asked for.
+PAIRED = 1500
+# Subsets of one kind that are kept: they would all lead to the same law.
+OF_A_KIND = 3
+# Two extensions whose new directions are so much alike (correlation) are one.
+ALIKE = 0.98
+# Share of a column that is left when it depends on the others.
+DEPENDENT = 1e-5
+
+
+def best_subsets(
+    columns: Array, y: Array, kinds: NDArray[np.int64], most: int, listed: int, *,
+    alike: float = ALIKE, children: int = CHILDREN, pairs: bool = False,
+) -> list[list[tuple[int, ...]]]:  # fmt: skip
+    """The best subsets of 1, 2, ..., `most` columns, each list the best first.
+
+    Args:
+        columns: of norm 1, [samples, C].
+        y: what they are to explain, [samples].
+        kinds: columns of one kind differ by a constant that is fitted later, [C].
+        listed: subsets returned of each size.
+        alike: correlation from which on two extensions are one.
+        children: columns that each subset is extended by.
+        pairs: all pairs are looked at, also of two columns that explain little alone.
+
+    >>> t = np.linspace(0.0, 1.0, 9)
+    >>> library = np.stack([t**0, t, t**2, t**3], axis=1)
+    >>> library /= np.linalg.norm(library, axis=0)
+    >>> best_subsets(library, 2 * t - t**3, np.arange(4), 2, 1)[1]
+    [(1, 3)]
+    """
+    alone = np.argsort(-np.abs(columns.T @ y), kind="stable")[:LARGEST]
+    columns, kinds = columns[:, alone], kinds[alone]
+    gram, b, total = columns.T @ columns, columns.T @ y, float(y @ y)
+    # What explains little alone may be needed: the best column of every kind is a start.
+    starts = np.sort(np.unique(kinds, return_index=True)[1])[:STARTS]
+    beam: list[tuple[int, ...]] = [(int(c),) for c in starts]
+    levels = [beam[:listed]]
+    for size in range(2, most + 1):
+        found: dict[tuple[int, ...], float] = {}
+        if pairs and size == 2:
+            found, beam = _pairs(gram[:PAIRED, :PAIRED], b[:PAIRED], total), []
+        for subset in beam:
+            for c, left in _extensions(gram, b, total, list(subset), alike, children):
+                found[tuple(sorted((*subset, c)))] = left
+        if not found:
+            break
+        beam = _diverse(sorted(found, key=lambda s: found[s]), kinds)
+        levels.append(beam[:listed])
+    return [[tuple(sorted(alone[list(s)].tolist())) for s in level] for level in levels]
+
+
+def _pairs(gram: Array, b: Array, total: float) -> dict[tuple[int, ...], float]:
+    """The best pairs of columns, and what each leaves of y, squared."""
+    k, m = np.triu_indices(len(b), 1)
+    rho = gram[k, m]
+    apart = 1.0 - rho**2
+    explained = (b[k] ** 2 + b[m] ** 2 - 2.0 * rho * b[k] * b[m]) / np.maximum(apart, DEPENDENT)
+    left = np.where(apart > DEPENDENT, np.maximum(total - explained, 0.0), np.inf)
+    best = np.argsort(left, kind="stable")[: OF_A_KIND * BEAM]
+    return {(int(k[i]), int(m[i])): float(left[i]) for i in best if np.isfinite(left[i])}
+
+
+def _diverse(subsets: list[tuple[int, ...]], kinds: NDArray[np.int64]) -> list[tuple[int, ...]]:
+    """The first subsets, few of each kind."""
+    seen: dict[tuple[int, ...], int] = {}
+    kept = []
+    for subset in subsets:
+        kind = tuple(sorted(kinds[list(subset)].tolist()))
+        seen[kind] = seen.get(kind, 0) + 1
+        if seen[kind] <= OF_A_KIND:
+            kept.append(subset)
+        if len(kept) == BEAM:
+            break
+    return kept
+
+
+def _extensions(
+    gram: Array, b: Array, total: float, subset: list[int], alike: float, children: int
+) -> list[tuple[int, float]]:
+    """Columns that a subset gains most by, and what is then left of y, squared."""
+    inside = gram[np.ix_(subset, subset)] + DEPENDENT**2 * np.eye(len(subset))
+    lower = np.linalg.cholesky(inside)
+    projected = np.linalg.solve(lower, gram[subset])
+    of_y = np.linalg.solve(lower, b[subset])
+    norm = np.sqrt(np.maximum(1.0 - np.einsum("kc,kc->c", projected, projected), 0.0))
+    usable = norm > DEPENDENT
+    scaled = np.where(usable, b - of_y @ projected, 0.0) / np.where(usable, norm, 1.0)
+    left = np.maximum(total - float(of_y @ of_y) - scaled**2, 0.0)
+    chosen: list[int] = []
+    for c in np.argsort(left, kind="stable")[: 10 * children]:
+        cosines = gram[c, chosen] - projected[:, c] @ projected[:, chosen]
+        if usable[c] and np.abs(cosines / (norm[c] * norm[chosen])).max(initial=0.0) < alike:
+            chosen.append(int(c))
+        if len(chosen) == children:
+            break
+    return [(c, float(left[c])) for c in chosen]

@@ -1,0 +1,335 @@
+"""Variable projection: fits of a power-sum law on the integral form.
+
+    minimise  sum_i N_i ln(|y_i - sum_j A[i, j] G_i,j(W)|^2 / N_i + floor_i^2)
+
+over the exponents W alone: the coefficients A are linear and solved for at every W. That is the
+likelihood of residuals whose size is unknown and differs from state to state; the floor is what
+no law can explain (digits of the data, noise of a start). Steps are Levenberg-Marquardt with
+Kaufman's Jacobian (BIT 15, 1975): columns of dG/dW A projected off the columns of G.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odediscovery.laws.power_sum import NO_SUMS, Inputs, PowerSum, Sums
+from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.stages.grow.integral_form import Integral, Path
+
+# Bounds of exponents, and of rates (exponents of exp).
+LEAST, MOST, FASTEST = -3.0, 4.0, 30.0
+# Keeps the columns of coinciding monomials solvable; columns have norm 1.
+RIDGE = 1e-11
+# A gain in the score below this is none; a change of path below the other needs no next round.
+GAIN, ROUND_GAIN = 1e-3, 0.5
+TINY = 1e-300
+
+# Stands for an exponent that is no whole number, whatever it is.
+REAL = 0.25
+
+# Row and column of constants, [places, 2].
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A law of some equations, on its own path.
+
+    Args:
+        exponents: W, [monomials, inputs], sums last.
+        used: which coefficients are free, [equations, monomials]; the others are 0.
+        powers: which exponents are not 0, [monomials, inputs].
+        sums: the sums among the inputs.
+        path: the states between the samples.
+        coefficients: A, [equations, monomials].
+        squares: mean square residual of every equation, [equations].
+        score: the minimised sum above.
+    """
+
+    exponents: Array
+    used: Mask
+    powers: Mask
+    sums: Sums
+    path: Path
+    coefficients: Array
+    squares: Array
+    score: float
+
+    @property
+    def size(self) -> int:
+        """Number of constants."""
+        inner = np.count_nonzero(self.sums.weights) + np.count_nonzero(self.sums.exponents)
+        return int(self.used.sum() + self.powers.sum() + inner)
+
+    @cached_property
+    def seen(self) -> Path:
+        """The path with the sums as further inputs."""
+        return self.path.with_sums(self.sums)
+
+    @property
+    def structure(self) -> tuple[frozenset[tuple[bytes, bytes]], bytes]:
+        """Which monomials stand in which equations, with which inputs and whole exponents."""
+        whole = self.exponents == np.round(self.exponents)
+        kinds = np.where(whole, self.exponents, REAL)
+        terms = (
+            (used.tobytes(), kind.tobytes()) for used, kind in zip(self.used.T, kinds, strict=True)
+        )
+        return frozenset(terms), np.round(self.sums.exponents).tobytes()
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """Least squares for the coefficients of all equations at once.
+
+    Args:
+        q, r: of the scaled columns, [equations, samples, m] and [equations, m, m].
+        scale: norms of the columns, [equations, m].
+        coefficients: [equations, m].
+        residual: target - columns @ coefficients, [equations, samples].
+    """
+
+    q: Array
+    r: Array
+    scale: Array
+    coefficients: Array
+    residual: Array
+
+    def projected(self, columns: Array) -> Array:
+        """What of columns [equations, samples, c] the monomials cannot express."""
+        result: Array = columns - self.q @ (self.q.transpose(0, 2, 1) @ columns)
+        return result
+
+
+def solve(columns: Array, target: Array, used: Mask) -> Linear:
+    """min |target_i - columns_i a_i|^2 over the used coefficients of every equation i.
+
+    >>> t = np.arange(4.0)
+    >>> columns = np.stack([t, t**2], axis=1)[None]
+    >>> fit = solve(columns, 3 * t[None] - t[None] ** 2, np.array([[True, True]]))
+    >>> fit.coefficients.round(6).tolist()
+    [[3.0, -1.0]]
+    """
+    n, samples, m = columns.shape
+    scale = np.sqrt(np.einsum("itm,itm->im", columns, columns))
+    scale = np.where(used & (scale > 0), scale, 1.0)
+    stacked = np.zeros((n, samples + m, m))
+    stacked[:, :samples] = np.where(used[:, None, :], columns / scale[:, None, :], 0.0)
+    diagonal = np.arange(m)
+    # Unused columns are unit vectors of their own rows: their coefficient becomes 0.
+    stacked[:, samples + diagonal, diagonal] = np.where(used, RIDGE, 1.0)
+    q, r = np.linalg.qr(stacked)
+    q = q[:, :samples]
+    a = np.linalg.solve(r, np.einsum("itm,it->im", q, target)[:, :, None])[:, :, 0]
+    residual = target - np.einsum("itm,im->it", stacked[:, :samples], a)
+    return Linear(q, r, scale, np.where(used, a / scale, 0.0), residual)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The likelihood of laws for some equations.
+
+    Args:
+        problem: the integral form.
+        equations: the states whose equations are sought, [equations].
+        counts: residuals of every equation, [equations].
+        floor: mean squares that no law explains, [equations].
+    """
+
+    problem: Integral
+    equations: NDArray[np.int64]
+    counts: Array
+    floor: Array
+
+    @property
+    def rates(self) -> NDArray[np.int64]:
+        """Inputs that are exponential functions."""
+        functions = self.problem.inputs.functions
+        return len(self.problem.row) + np.flatnonzero([f.name == "exp" for f in functions])
+
+    @property
+    def target(self) -> Array:
+        """Left-hand sides, [equations, samples]."""
+        return self.problem.target[self.equations]
+
+    def score(self, squares: Array) -> float:
+        """N ln(squares + floor), summed."""
+        return float(np.sum(self.counts * np.log(squares + self.floor)))
+
+    def criterion(self, model: Model) -> float:
+        """Bayes' information criterion: less is better."""
+        return model.score + model.size * float(np.log(self.counts.sum()))
+
+    def exact(self, model: Model) -> bool:
+        """Whether the residuals of every equation are below the floor."""
+        return bool(np.all(model.squares < self.floor))
+
+    def linear(self, model: Model) -> Linear:
+        """The least squares problem of a model."""
+        columns = self.problem.columns(model.seen, model.exponents, self.equations)
+        return solve(columns, self.target, model.used)
+
+    def model(
+        self, exponents: Array, used: Mask, powers: Mask, path: Path, sums: Sums = NO_SUMS
+    ) -> Model:
+        """The model with these exponents and the best coefficients."""
+        columns = self.problem.columns(path.with_sums(sums), exponents, self.equations)
+        linear = solve(columns, self.target, used)
+        squares = np.sum(linear.residual**2, axis=1) / self.counts
+        score = self.score(squares)
+        return Model(exponents, used, powers, sums, path, linear.coefficients, squares, score)
+
+    def _rates_of(self, model: Model) -> Array:
+        """Rates of all states at the nodes of the model's path; other equations are zero."""
+        coefficients = np.zeros((len(self.problem.row), len(model.exponents)))
+        coefficients[self.equations] = model.coefficients
+        result: Array = model.seen.monomials(model.exponents) @ coefficients.T
+        return result
+
+    def law(self, model: Model) -> PowerSum:
+        """The model as a law of all states; other equations are zero."""
+        n = len(self.problem.row)
+        coefficients = np.zeros((n, len(model.exponents)))
+        coefficients[self.equations] = model.coefficients
+        inputs = Inputs(n, self.problem.inputs.functions, model.sums)
+        return PowerSum(coefficients, model.exponents, inputs).compact()
+
+    def _places(self, model: Model) -> tuple[Places, Places, Places]:
+        """Where W, B and V are free: whole exponents stay, and in sums all but rates."""
+        whole = np.concatenate([self.problem.integer, np.ones(len(model.sums), dtype=bool)])
+        inside = np.array(np.nonzero(model.sums.exponents)).T
+        of_v = inside[np.isin(inside[:, 1], self.rates)]
+        return np.argwhere(model.powers & ~whole), np.argwhere(model.sums.weights), of_v
+
+    def _jacobian(self, model: Model, linear: Linear, places: tuple[Places, ...]) -> Array:
+        """d residual / d (W, B, V) with A held, [equations, samples, places]."""
+        (w_row, w_of), *inner = (p.T for p in places)
+        monomials = model.seen.monomials(model.exponents)
+        nodes = monomials[:, :, w_row] * model.seen.log[:, :, w_of]
+        columns = self.problem.reduced(self.problem.cumulative(nodes), self.equations)
+        of_w: Array = -columns * linear.coefficients[:, None, w_row]
+        if not sum(p.size for p in inner):
+            return of_w
+        nodes = self._of_sums(model, linear, monomials, *inner)
+        flat = self.problem.cumulative(nodes.reshape(*nodes.shape[:2], -1))
+        each = flat.reshape(len(flat), *nodes.shape[2:]).transpose(1, 0, 2)
+        return np.concatenate([of_w, -self.problem.reduced(each, self.equations)], axis=2)
+
+    def _of_sums(self, model: Model, linear: Linear, monomials: Array, of_b: Places,
+                 of_v: Places) -> Array:  # fmt: skip
+        """d rates / d (B, V) at the nodes, [intervals, nodes, equations, places]."""
+        sums, first = model.sums, self.problem.inputs.size
+        z = model.path.monomials(sums.exponents)
+        u = np.exp(model.seen.log[:, :, first:])
+        # d rate_i / d ln u_l = sum_j A[i, j] W[j, l] monomial_j
+        slope = np.einsum("ij,jl,pqj->pqil", linear.coefficients, model.exponents[:, first:],
+                          monomials)  # fmt: skip
+        slope = slope / u[:, :, None, :]
+        b = slope[..., of_b[0]] * z[:, :, None, of_b[1]]
+        through = np.einsum("pqil,lj->pqij", slope, sums.weights) * z[:, :, None, :]
+        v = through[..., of_v[0]] * model.path.log[:, :, None, of_v[1]]
+        return np.concatenate([b, v], axis=-1)
+
+    def optimised(self, model: Model, steps: int = 20) -> Model:
+        """All free exponents by Levenberg-Marquardt; whole exponents stay."""
+        places = self._places(model)
+        if not sum(map(len, places)):
+            return model
+        damping = 1e-3
+        equations: tuple[Array, Array] | None = None
+        for _ in range(steps):
+            if equations is None:
+                equations = self._normal(model, places)
+            after = self._stepped(model, places, equations, damping)
+            gain = model.score - after.score
+            if gain > 0:
+                model, damping, equations = after, max(damping / 10, 1e-9), None
+                if gain < GAIN:
+                    break
+            else:
+                damping *= 10
+                if damping > 1e4:
+                    break
+        return model
+
+    def _normal(self, model: Model, places: tuple[Places, ...]) -> tuple[Array, Array]:
+        """Normal matrix and gradient of the weighted residuals."""
+        linear = self.linear(model)
+        weight = 1.0 / np.sqrt(model.squares + self.floor)
+        jac = linear.projected(self._jacobian(model, linear, places)) * weight[:, None, None]
+        flat = jac.reshape(-1, jac.shape[2])
+        return flat.T @ flat, flat.T @ (linear.residual * weight[:, None]).ravel()
+
+    def _stepped(
+        self, model: Model, places: tuple[Places, ...], equations: tuple[Array, Array],
+        damping: float,
+    ) -> Model:  # fmt: skip
+        normal, gradient = equations
+        diagonal = np.diag(normal)
+        ridge = damping * diagonal + 1e-13 * diagonal.max() + TINY
+        shift = -np.linalg.solve(normal + np.diag(ridge), gradient)
+        w, b, v = model.exponents.copy(), model.sums.weights.copy(), model.sums.exponents.copy()
+        at, at_b, at_v = (tuple(p.T) for p in places)
+        of_w, of_b, of_v = np.split(shift, np.cumsum([len(p) for p in places])[:-1])
+        rates = np.isin(places[0][:, 1], self.rates)
+        bound = np.where(rates, FASTEST, MOST)
+        w[at] = np.clip(w[at] + np.clip(of_w, -0.5, 0.5), np.where(rates, -bound, LEAST), bound)
+        b[at_b] += np.clip(of_b, -0.5 * np.abs(b[at_b]), 0.5 * np.abs(b[at_b]))
+        v[at_v] = np.clip(v[at_v] + np.clip(of_v, -0.5, 0.5), -FASTEST, FASTEST)
+        return self.model(w, model.used, model.powers, model.path, Sums(b, v))
+
+    def settled(self, model: Model, rounds: int = 12) -> Model:
+        """Exponents optimised and the path refined in turn, until neither helps."""
+        best, worse = model, 0
+        for _ in range(rounds):
+            path = self.problem.refined(self._rates_of(model))
+            model = self.optimised(
+                self.model(model.exponents, model.used, model.powers, path, model.sums)
+            )
+            if not np.isfinite(model.score):
+                break
+            gain = best.score - model.score
+            # The error of a path may rise for a round before it falls.
+            worse = 0 if gain > 0 else worse + 1
+            best = model if gain > 0 else best
+            if abs(gain) < ROUND_GAIN or worse == 2 or self.exact(best):
+                break
+        return best
+
+    def wald(self, model: Model) -> tuple[Array, Array, Array]:
+        """(constant / standard error)^2 of A [equations, m], W [m, inputs] and B; inf if 0.
+
+        A whole exponent is judged with all others held.
+        """
+        linear = self.linear(model)
+        sigma = np.sqrt(model.squares + self.floor)
+        of_free, of_b, of_v = self._places(model)
+        places = np.argwhere(model.powers)
+        jac = self._jacobian(model, linear, (places, of_b, of_v))
+        inside = linear.q.transpose(0, 2, 1) @ jac
+        weighted = (jac - linear.q @ inside) / sigma[:, None, None]
+        flat = weighted.reshape(linear.residual.size, jac.shape[2])
+        free = np.ones(jac.shape[2], dtype=bool)
+        free[: len(places)] = (places[:, None] == of_free[None]).all(axis=2).any(axis=1)
+        covariance = np.zeros((len(free), len(free)))
+        normal = flat[:, free].T @ flat[:, free]
+        covariance[np.ix_(free, free)] = np.linalg.pinv(normal, rcond=1e-14, hermitian=True)
+        inverse = np.linalg.inv(linear.r)
+        change = inverse @ inside
+        variance = np.einsum("imk,imk->im", inverse, inverse) * sigma[:, None] ** 2
+        variance = variance + np.einsum("imp,pr,imr->im", change, covariance, change)
+        scaled = linear.coefficients * linear.scale
+        of_a = np.where(model.used, scaled**2 / np.maximum(variance, TINY), np.inf)
+        held = 1.0 / np.maximum(np.einsum("tp,tp->p", flat, flat), TINY)
+        spread = np.where(free, np.diag(covariance), held)
+        found = [of_a]
+        for values, at in ((model.exponents, places), (model.sums.weights, of_b)):
+            own, spread = np.split(spread, [len(at)])
+            statistic = np.full(values.shape, np.inf)
+            with np.errstate(over="ignore"):  # inf where there is no variance at all
+                statistic[tuple(at.T)] = values[tuple(at.T)] ** 2 / np.maximum(own, TINY)
+            found.append(statistic)
+        return found[0], found[1], found[2]

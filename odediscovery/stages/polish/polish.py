@@ -1,0 +1,110 @@
+"""The constants of a law refined on whole trajectories, with standard errors.
+
+    minimise  sum over trajectories, samples, states of ((x(t; theta, x0) - data) / sigma)^2
+
+over coefficients, exponents and start values, with scipy's LSODA at tight tolerance: an
+adaptive solver of another family than training used, so what training owed to its own solver
+does not reach the printed constants. The Jacobian comes from the variational equations
+(`variational.py`), and the covariance of constants and start values is (J^T J)^-1 at the minimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.linalg import block_diag
+from scipy.optimize import least_squares
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.laws.cost import Free, all_free, filled
+from odediscovery.laws.covariance import Covariance
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.solve.initial_values import Starts, Sums
+from odediscovery.solve.sensitivities import Model
+from odediscovery.stages.values import Polished
+
+
+def polish(
+    law: PowerSum, series: TimeSeries, initial: Array, sigma: Array, *, floor: Array,
+    nonnegative: Mask, free: Free | None = None, most: int = 25,
+    shape: Sequence[Array] | None = None, sums: Sums = (),
+) -> Polished:  # fmt: skip
+    """The law's non-zero constants and start values at the maximum of the likelihood.
+
+    Args:
+        law: dimensionless, in the units of `series`.
+        initial: start values to begin from [trajectories, states], without inputs.
+        sigma: standard deviation of the residuals of every state [states].
+        floor: standard deviation that rounding and integration alone explain [states]; no
+            standard error is computed from smaller residuals.
+        nonnegative: states whose start value is fitted through its square root.
+        free: which constants are fitted (default: all that are not zero).
+        most: most evaluations of the Jacobian; 0 takes constants and starts as they are.
+        shape: noise of each sample relative to the others, [samples, states] a trajectory
+            (default: all alike).
+        sums: conserved sums with their values, which the start values keep.
+
+    Returns:
+        The refined law; the given one with `finite=False` if it cannot be integrated.
+    """
+    free = free or all_free(law)
+    shape = shape or [np.ones_like(t.values) for t in series.trajectories]
+    starts = Starts(nonnegative[~series.driven], tuple(sums))
+    model = Model(law, series, sigma, free, starts, shape)
+    u = model.pack(initial)
+    now = model.evaluate(u)
+    if now is not None and len(u) and most:
+        u, now = _least_squares(model, u, now, most)
+    law, initial = model.unpack(u)
+    squares, plain, counts = model.squares(None if now is None else now[0])
+    unknown = np.nan if now is None else 0.0
+    nothing = law.with_constants(*(np.full_like(c, unknown) for c in law.constants))
+    if now is None:
+        return Polished(law, nothing, initial, Covariance.nothing_known(len(u)), free, squares,
+                        counts, finite=False, plain_squares=plain)  # fmt: skip
+    # Each state's sigma anew from its residuals, and starts from their roots.
+    fitted = len(u) / max(int(np.count_nonzero(counts)), 1)
+    left = np.sqrt(squares / np.maximum(counts - fitted, 1.0))
+    own = sigma / np.maximum(left, floor)
+    rows = [np.broadcast_to(own, t.values.shape).ravel() for t in series.trajectories]
+    roots = u[model.n_constants :].reshape(initial.shape)
+    slopes = block_diag(np.eye(model.n_constants), *map(starts.slopes, roots))
+    joint = Covariance.of(now[1] * np.concatenate(rows)[:, None]).transformed(slopes)
+    errors = np.sqrt(np.maximum(np.diag(joint.matrix)[: model.n_constants], 0.0))
+    of_law = law.with_constants(*filled(nothing.constants, free, errors))
+    return Polished(law, of_law, initial, joint, free, squares, counts, finite=True,
+                    plain_squares=plain)  # fmt: skip
+
+
+def _least_squares(
+    model: Model, u: Array, now: tuple[Array, Array], most: int
+) -> tuple[Array, tuple[Array, Array]]:
+    cache: dict[bytes, tuple[Array, Array] | None] = {u.tobytes(): now}
+
+    def at(v: Array) -> tuple[Array, Array] | None:
+        key = v.tobytes()
+        if key not in cache:
+            cache.clear()
+            cache[key] = model.evaluate(v)
+        return cache[key]
+
+    # A law that blows up is worse than any other, also than where a poor one begins.
+    wall = np.full_like(now[0], 1e8 * max(1.0, float(np.abs(now[0]).max())))
+
+    def residual(v: Array) -> Array:
+        value = at(v)
+        return wall if value is None else value[0]
+
+    def jacobian(v: Array) -> Array:
+        value = at(v)
+        assert value is not None  # scipy asks for the Jacobian of accepted points only
+        return value[1]
+
+    found = least_squares(residual, u, jacobian, method="trf", x_scale="jac", max_nfev=most,
+                          xtol=1e-10, ftol=1e-9, gtol=1e-12)  # fmt: skip
+    best = at(found.x)
+    if best is None or np.sum(best[0] ** 2) > np.sum(now[0] ** 2):
+        return u, now
+    return found.x, best

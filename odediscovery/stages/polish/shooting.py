@@ -1,0 +1,71 @@
+"""Multiple shooting: constants of a law whose trajectories cannot be followed from one start.
+
+Chaos forgets its start, so a law is fitted to short pieces with starts of their own. Pieces
+tell the constants poorly; but once the law fits them, two neighbours can be joined: where the
+first one ends is nearly where the second one begins. Piece by piece the fit comes to longer
+trajectories, over which small errors of the constants would grow, until joining fails.
+
+Source: Bock, Randwertproblemmethoden zur Parameteridentifizierung (1987).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from odediscovery.problem.prepare import Prepared
+from odediscovery.runtime.arrays import Array
+from odediscovery.solve.trajectories import solutions
+from odediscovery.stages.values import Polished
+
+# Growth of the mean squared residual from which on joining has failed.
+WORSE = 1.2
+# Joins that are tried at most.
+JOINS = 8
+
+# (series and what is known of it, law with the starts to begin from) -> refined constants.
+Refit = Callable[[Prepared, Polished], Polished]
+
+
+def joined(whole: Prepared, pieces: Prepared, found: Polished, refit: Refit) -> Polished:
+    """The law with constants refined on ever longer pieces, as far as they can be followed.
+
+    Args:
+        whole: the series with its whole trajectories.
+        pieces: the same cut into pieces, as `found` was fitted to.
+        found: a law that fits the pieces.
+        refit: fits constants and starts.
+
+    Returns:
+        What was fitted to the longest pieces; `found` itself where not even two can be joined.
+    """
+    now, best = pieces, found
+    for _ in range(JOINS):
+        count = len(now.data.trajectories)
+        if count == len(whole.data.trajectories):
+            break
+        samples = sum(len(t.time) for t in whole.data.trajectories)
+        longer = whole.pieces(int(np.ceil(2.0 * samples / count)))
+        if len(longer.data.trajectories) >= count:
+            longer = whole
+        start = np.concatenate(solutions(best.law, now.data, best.initial))[_heads(longer)]
+        start = start[:, ~longer.data.driven]
+        tried = refit(longer, dataclasses.replace(best, initial=start))
+        if not tried.finite or _mean_square(tried) > WORSE * _mean_square(best):
+            break
+        now, best = longer, tried
+    return best
+
+
+def _mean_square(found: Polished) -> float:
+    # Every start that is fitted takes away residual.
+    return float(found.squares.sum() / max(found.counts.sum() - found.initial.size, 1.0))
+
+
+def _heads(p: Prepared) -> Array:
+    """Index of each piece's first sample among all of them."""
+    counts = [len(t.time) for t in p.data.trajectories]
+    heads: Array = np.cumsum([0, *counts[:-1]])
+    return heads

@@ -1,0 +1,135 @@
+"""Snapping: exponents that the likelihood cannot tell from simple values are set to them.
+
+A law with x^0.98(3) is better told with x. First all exponents at once, by the quadratic
+approximation of the likelihood; where that does not hold (two growth terms whose exponents
+are told apart only together), one after another, each judged by a real refit; at last values
+taken are exchanged for others nearby. A value is taken only if the criterion, which charges a
+held simple value less than a fitted constant, falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from odediscovery.laws.cost import SIMPLE, Free, filled, kind, price
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.stages.values import Judged, Polished
+
+Refit = Callable[[PowerSum, Free], Judged]
+
+# Squared standard errors from which on the likelihood can tell two values apart.
+TELL = 5.0
+# Real refits tried for each value that is fixed.
+TRIED = 3
+# Dearest kind of value that takes the place of another one, and the squared standard errors of
+# the fit with all exponents free up to which it may.
+EXCHANGED, REACH = 2.5, 16.0
+
+
+def snapped(row: Judged, refit: Refit) -> Judged:
+    """The row with simple exponents wherever that lowers its criterion.
+
+    Args:
+        refit: law and what is free -> polished and judged.
+    """
+    first = row
+    together = [g for g in _goals(row.polished) if g[0] < 0.0]
+    places: dict[tuple[int, int], float] = {}
+    for _, place, value in together:
+        places.setdefault(place, value)
+    if len(places) > 1:
+        after = refit(*_fixed(row.polished, places))
+        if after.criterion < row.criterion:
+            row = after
+    row = _one_by_one(row, refit)
+    while True:
+        for trial in _exchanges(row.polished, first.polished):
+            after = refit(*trial)
+            # What is free in it may still become simple.
+            worth = price(after.polished.law.n_states, after.polished.counts.sum())
+            if after.criterion - worth * after.polished.free[1].sum() < row.criterion:
+                after = _one_by_one(after, refit)
+            if after.criterion < row.criterion:
+                row = after
+                break
+        else:
+            return row
+
+
+def _one_by_one(row: Judged, refit: Refit) -> Judged:
+    """The row after simple values were taken one after another, the likeliest first."""
+    while True:
+        for _, place, value in _goals(row.polished)[:TRIED]:
+            after = refit(*_fixed(row.polished, {place: value}))
+            if after.criterion < row.criterion:
+                row = after
+                break
+        else:
+            return row
+
+
+def _exchanges(polished: Polished, first: Polished) -> list[tuple[PowerSum, Free]]:
+    """Laws with another simple value for one exponent that is held already.
+
+    Values taken one after another need not be the best together: which of 0.5, 1 and 2 it is
+    may be told only once the others are held.
+    """
+    law, free = polished.law, polished.free
+    if law.exponents.shape != first.law.exponents.shape:
+        return []
+    changed = []
+    for j, k in np.argwhere(first.free[1] & ~free[1] & (law.exponents != 0)):
+        now, error = law.exponents[j, k], max(float(first.errors.exponents[j, k]), 1e-300)
+        for value, dear in SIMPLE.items():
+            near = ((first.law.exponents[j, k] - value) / error) ** 2 < REACH
+            if near and dear <= EXCHANGED and value != now:
+                a, w, *inner = law.constants
+                w = w.copy()
+                w[j, k] = value
+                changed.append(merged_law(law.with_constants(a, w, *inner), free))
+    return changed
+
+
+def _goals(polished: Polished) -> list[tuple[float, tuple[int, int], float]]:
+    """(expected change of the criterion, place of an exponent, simple value), best first."""
+    law, errors = polished.law, polished.errors.exponents
+    worth = price(law.n_states, polished.counts.sum())
+    goals = []
+    for j, k in np.argwhere(polished.free[1]):
+        error = max(float(errors[j, k]), 1e-300)
+        for value in SIMPLE:
+            misfit = ((law.exponents[j, k] - value) / error) ** 2
+            if misfit < min(worth, TELL):
+                goals.append((misfit + kind(value) - worth, (int(j), int(k)), value))
+    return sorted(goals)
+
+
+def _fixed(polished: Polished, places: dict[tuple[int, int], float]) -> tuple[PowerSum, Free]:
+    """Law and mask with some exponents held; the others move along by the conditional mean."""
+    law, free = polished.law, polished.free
+    index_of = {tuple(p): i for i, p in enumerate(np.argwhere(free[1]).tolist())}
+    n_a = int(free[0].sum())
+    theta = np.concatenate([c[mask] for c, mask in zip(law.constants, free, strict=True)])
+    index = np.array([n_a + index_of[place] for place in places])
+    change = np.array(list(places.values())) - theta[index]
+    c = polished.covariance
+    moved = theta + c[:, index] @ np.linalg.lstsq(c[np.ix_(index, index)], change, rcond=None)[0]
+    # Far from the minimum the linear step is worse than none.
+    if not np.all(np.isfinite(moved)) or np.max(np.abs(moved - theta)) > 1.0:
+        moved = theta.copy()
+    moved[index] = list(places.values())
+    still = free[1].copy()
+    for place in places:
+        still[place] = False
+    changed = law.with_constants(*filled(law.constants, free, moved))
+    return merged_law(changed, (free[0], still, *free[2:]))
+
+
+def merged_law(law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
+    """Monomials that became equal as one; exponents stay held where they were."""
+    merged = law.merged()
+    rows = [int(np.flatnonzero((law.exponents == w).all(axis=1))[0]) for w in merged.exponents]
+    held = free[1][rows].reshape(merged.exponents.shape)
+    return merged, (merged.coefficients != 0, held, *free[2:])

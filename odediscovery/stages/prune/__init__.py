@@ -1,0 +1,1 @@
+"""Laws pruned constant by constant on windows of the data."""

@@ -1,0 +1,359 @@
+"""Pruning: gates to 0 or 1, then backward elimination with unpenalised refits, member by member.
+
+L1 finds the support, but the constants it leaves are biased; so every step here refits without
+penalty. From the trained network down to almost nothing, each step removes the parameter that
+the data miss least: those with the smallest Wald statistics w_p are tried side by side, each
+from the optimal-brain-surgeon estimate, and the removal whose refit is best is kept.
+
+    C = (J^T J)^-1,    w_p = theta_p^2 / C_pp,    theta <- theta - C_:p theta_p / C_pp
+
+While a network is large, a sixth of it may go at once if BIC approves; two monomials that
+became the same are made one. All members and trials are one batch of Levenberg-Marquardt. What
+comes back is the path: one smaller network a step, for the judge to choose from.
+
+Source: Hassibi and Stork, Optimal Brain Surgeon (1993).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from odediscovery.fitting.optimise import (
+    LeastSquares,
+    Residuals,
+    compact,
+    levenberg_marquardt,
+    within,
+)
+from odediscovery.networks.vector_field import VectorField
+from odediscovery.runtime.monitor import Monitor
+
+# Relative difference of two sums of squares below which members are the same law.
+SAME = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Pruned:
+    """One network on the way down: unknowns (theta first) and what is still free.
+
+    Args:
+        member: index of the member it comes from.
+        unknowns: parameters, then fitted start values if the problem has any.
+        free: which parameters are left, bool [P].
+        sum_of_squares: of the weighted residuals after the refit.
+    """
+
+    member: int
+    unknowns: Tensor
+    free: Tensor
+    sum_of_squares: float
+
+    @property
+    def size(self) -> int:
+        """Number of parameters left."""
+        return int(self.free.sum())
+
+
+
+
+
+
+def _without_influence(normal: Tensor, free: Tensor, parameters: int) -> Tensor:
+    """Free parameters whose column of the Jacobian is zero: rows that nothing reads."""
+    diagonal = normal.diagonal(dim1=1, dim2=2)[:, :parameters]
+    return free[:, :parameters] & (diagonal <= 1e-18 * diagonal.amax(dim=1, keepdim=True))
+
+
+def _inverse(normal: Tensor) -> Tensor:
+    scale = normal.diagonal(dim1=1, dim2=2).clamp_min(1e-300).rsqrt()
+    h = normal * scale[:, :, None] * scale[:, None, :]
+    h = h + 1e-11 * torch.eye(h.shape[-1], dtype=h.dtype)
+    inverse: Tensor = torch.linalg.pinv(h, hermitian=True)
+    return inverse * scale[:, :, None] * scale[:, None, :]
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """How hard the elimination works.
+
+    Args:
+        trials: parameters tried side by side at each step.
+        first_steps: most Levenberg-Marquardt steps before the first removal.
+        hopeless: members whose first refit is this many times worse than the best are dropped.
+        steps: most Levenberg-Marquardt steps of a refit.
+        glance: the same for a trial: the best one is told from the others sooner.
+        beyond: removals that are still made, for the front's simple rows, after BIC says that
+            even a model without constants could not win back what this one has lost.
+        bulk_above: larger networks may lose a sixth of their parameters in one step.
+        tolerance: relative gain below which a refit counts as converged.
+        near: two monomials whose exponents differ by less than this are tried as one.
+        floor: sum of squares that integration and rounding errors alone explain.
+        alone: every member goes its own way to the end, also one that became what another is.
+        labels: how many unknowns at the end only tell members apart and are never changed.
+        linear: residuals are nearly linear in the unknowns, so that all which elimination would
+            take one after another may go in one step.
+    """
+
+    trials: int = 3
+    first_steps: int = 80
+    hopeless: float = math.inf
+    steps: int = 12
+    glance: int = 3
+    beyond: int = 3
+    bulk_above: int = 16
+    tolerance: float = 1e-4
+    near: float = 0.5
+    floor: float = 0.0
+    alone: bool = False
+    labels: int = 0
+    linear: bool = False
+
+
+def eliminate(
+    field: VectorField,
+    problem: Residuals,
+    unknowns: Tensor,
+    monitor: Monitor,
+    how: Elimination = Elimination(),
+) -> list[Pruned]:
+    """The path of every member, from the first refit to (almost) nothing.
+
+    Args:
+        problem: residuals over unknowns [members, P + others], theta first; the others
+            (fitted start states) are never removed.
+        unknowns: where to begin.
+    """
+    p = field.theta.shape[1]
+    others = unknowns.shape[1] - p
+    free = torch.cat([field.free, torch.ones(field.members, others, dtype=torch.bool)], dim=1)
+    free[:, unknowns.shape[1] - how.labels :] = False
+    member = torch.arange(field.members)
+    fit = levenberg_marquardt(problem, unknowns, free, how.first_steps, monitor=monitor)
+    near = fit.sum_of_squares <= how.hopeless * fit.sum_of_squares.min() + how.floor
+    member, free, fit = member[near], free[near], _members(fit, near)
+    path: list[Pruned] = []
+    monitor.stage("prune", int(free[:, :p].sum(dim=1).max()))
+    best = torch.full((field.members,), torch.inf, dtype=torch.float64)
+    patience = torch.full((field.members,), how.beyond)
+    count = problem.residuals(fit.unknowns[:1]).shape[1]
+    step = 0
+    while True:
+        fit, free = _merge_twins(field, problem, fit, free, count, how, monitor)
+        dead = _without_influence(fit.normal, free, p)
+        fit = _with(fit, unknowns=torch.cat(
+            [fit.unknowns[:, :p].masked_fill(dead, 0.0), fit.unknowns[:, p:]], dim=1))  # fmt: skip
+        free[:, :p] &= ~dead
+        path += [
+            Pruned(int(member[m]), fit.unknowns[m].clone(), free[m, :p].clone(),
+                   float(fit.sum_of_squares[m]))
+            for m in range(len(member)) if fit.sum_of_squares[m].isfinite()
+        ]  # fmt: skip
+        misfit = count * torch.log(fit.sum_of_squares + how.floor)
+        left = free[:, :p].sum(dim=1)
+        best[member] = torch.minimum(best[member], misfit + left * math.log(count))
+        patience[member] -= (misfit > best[member]).long()
+        alive = (patience[member] > 0) & (left > 1) & misfit.isfinite()
+        if not how.alone:
+            alive &= ~_repeated(left, fit.sum_of_squares + how.floor)
+        step += 1
+        monitor.step(step, float(fit.sum_of_squares.min()))
+        if not alive.any() or monitor.stopping():
+            return path
+        member, free, fit = member[alive], free[alive], _members(fit, alive)
+        fit, free = _remove(problem, fit, free, p, count, how, monitor)
+
+
+def _repeated(left: Tensor, squares: Tensor) -> Tensor:
+    """Members that became what one before them is: as many parameters, the same misfit."""
+    same = (left[:, None] == left) & ((squares[:, None] / squares).log().abs() < SAME)
+    return same.tril(diagonal=-1).any(dim=1)
+
+
+def _members(fit: LeastSquares, index: Tensor) -> LeastSquares:
+    return LeastSquares(fit.unknowns[index], fit.sum_of_squares[index], fit.normal[index])
+
+
+def _with(fit: LeastSquares, *, unknowns: Tensor) -> LeastSquares:
+    return dataclasses.replace(fit, unknowns=unknowns)
+
+
+def _merge_twins(
+    field: VectorField, problem: Residuals, fit: LeastSquares, free: Tensor, count: int,
+    how: Elimination, monitor: Monitor,
+) -> tuple[LeastSquares, Tensor]:  # fmt: skip
+    """The two most alike rows of a power unit as one, in the members where BIC approves.
+
+    Elimination alone cannot see that two rows became the same monomial: each alone is needed.
+    """
+    twins = _closest_rows(field, fit.unknowns, free)
+    if twins is None:
+        return fit, free
+    real, weight, keep, drop, gap = twins
+    index = (gap < how.near).nonzero()[:, 0]
+    if not len(index):
+        return fit, free
+    start, trial_free = fit.unknowns[index].clone(), free[index].clone()
+    members = torch.arange(len(index))
+    w, a = real(start), weight(start)
+    w_free, a_free = real(trial_free), weight(trial_free)
+    keep, drop = keep[index], drop[index]
+    share = a[members, :, keep].abs().sum(dim=1), a[members, :, drop].abs().sum(dim=1)
+    mix = (share[1] / (share[0] + share[1]).clamp_min(1e-300))[:, None]
+    joint = w_free[members, keep] | w_free[members, drop]
+    w[members, keep] = (1 - mix) * w[members, keep] + mix * w[members, drop]
+    w_free[members, keep] = joint
+    a[members, :, keep] += a[members, :, drop]
+    a_free[members, :, keep] |= a_free[members, :, drop]
+    for values in (w, w_free):
+        values[members, drop] = 0
+    for values in (a, a_free):
+        values[members, :, drop] = 0
+    refit = levenberg_marquardt(problem, start, trial_free, how.steps,
+                                tolerance=how.tolerance, monitor=monitor)  # fmt: skip
+    saved = free[index].sum(dim=1) - trial_free.sum(dim=1)
+    good = _approved(fit.sum_of_squares[index], refit.sum_of_squares, saved, count, how)
+    chosen = index[good]
+    merged = LeastSquares(fit.unknowns.clone(), fit.sum_of_squares.clone(), fit.normal.clone())
+    merged.unknowns[chosen] = refit.unknowns[good]
+    merged.sum_of_squares[chosen] = refit.sum_of_squares[good]
+    merged.normal[chosen] = refit.normal[good]
+    free = free.clone()
+    free[chosen] = trial_free[good]
+    return merged, free
+
+
+Rows = Callable[[Tensor], Tensor]
+
+
+def _closest_rows(
+    field: VectorField, unknowns: Tensor, free: Tensor
+) -> tuple[Rows, Rows, Tensor, Tensor, Tensor] | None:
+    """Views of the exponents and of the sum layer behind them, and each member's nearest rows.
+
+    None when the chain does not end in a power unit and a sum.
+    """
+    last, power = len(field.units) - 1, len(field.units) - 2
+    shapes = field.units[power].shapes()
+    if power < 0 or "real" not in shapes or "weight" not in field.units[last].shapes():
+        return None
+    h, n = shapes["real"]
+
+    def real(v: Tensor) -> Tensor:
+        return v[:, field.place(power, "real")].view(len(v), h, n)
+
+    def weight(v: Tensor) -> Tensor:
+        return v[:, field.place(last, "weight")].view(len(v), -1, h)
+
+    alive = weight(free).any(dim=1)
+    w = real(unknowns)
+    gap = (w[:, :, None] - w[:, None, :]).abs().amax(dim=-1)
+    apart = ~(alive[:, :, None] & alive[:, None, :]) | torch.eye(h, dtype=torch.bool)
+    gap = gap.masked_fill(apart, torch.inf)
+    least, flat = gap.flatten(1).min(dim=1)
+    return real, weight, flat // h, flat % h, least
+
+
+def _remove(
+    problem: Residuals, fit: LeastSquares, free: Tensor, p: int, count: int, how: Elimination,
+    monitor: Monitor,
+) -> tuple[LeastSquares, Tensor]:  # fmt: skip
+    """Each member without one more parameter, or without many at once where BIC approves."""
+    members = len(free)
+    columns = compact(free)
+    inverse, values = _inverse(within(fit.normal, columns)), fit.unknowns.gather(1, columns)
+    variance = inverse.diagonal(dim1=1, dim2=2).clamp_min(1e-300)
+    loose = free.gather(1, columns)
+    removable = loose & (columns < p)
+    wald = (values.square() / variance).masked_fill(~removable, torch.inf)
+    rank = wald.argsort(dim=1).argsort(dim=1)
+    size = free[:, :p].sum(dim=1)
+    most = torch.where(size > how.bulk_above, size // 6, 1)
+    together = rank < most[:, None]
+    if how.linear:
+        for m in range(members):
+            spare = _spare(values[m], inverse[m], removable[m], fit.sum_of_squares[m], count, how)
+            together[m] = spare if int(spare.sum()) > most[m] else together[m]
+    bulk = together.sum(dim=1)
+    # Trial 0 removes the `bulk` smallest together, trials 1.. one parameter each.
+    turns = [torch.minimum(size - 1, torch.tensor(trial)) for trial in range(how.trials)]
+    removed = torch.stack([together, *(rank == turn[:, None] for turn in turns)], dim=1)
+
+    def placed(trials: Tensor, whole: Tensor) -> Tensor:
+        """Trials [members, trials, F] among all unknowns [members, U]."""
+        wide = whole[:, None].expand(-1, trials.shape[1], -1)
+        return wide.scatter(2, columns[:, None].expand_as(trials), trials)
+
+    others = _surgeon(values, inverse, removed)
+    start = placed(torch.where(loose[:, None], others, values[:, None]), fit.unknowns)
+    removed = placed(removed, torch.zeros_like(free))
+    # Where the linear estimate overshoots, begin at the old values instead.
+    plain = fit.unknowns[:, None].expand_as(start).masked_fill(removed, 0.0).flatten(0, 1)
+    start = start.flatten(0, 1)
+    of_plain, of_start = _squares(problem, torch.cat([plain, start])).chunk(2)
+    start = torch.where((of_plain < of_start)[:, None], plain, start)
+    trial_free = (free[:, None] & ~removed).flatten(0, 1)
+    refit = levenberg_marquardt(problem, start, trial_free, how.glance,
+                                tolerance=how.tolerance, monitor=monitor)  # fmt: skip
+    total = refit.sum_of_squares.reshape(members, -1)
+    approved = _approved(fit.sum_of_squares, total[:, 0], bulk, count, how) & (bulk > 1)
+    pick = torch.where(approved, 0, 1 + total[:, 1:].argmin(dim=1))
+    pick = torch.arange(members) * (1 + how.trials) + pick
+    fit = levenberg_marquardt(problem, refit.unknowns[pick], trial_free[pick], how.steps,
+                              tolerance=how.tolerance, monitor=monitor)  # fmt: skip
+    return fit, trial_free[pick]
+
+
+def _spare(
+    values: Tensor, inverse: Tensor, removable: Tensor, squares: Tensor, count: int,
+    how: Elimination,
+) -> Tensor:  # fmt: skip
+    """Unknowns of one member that linear backward elimination takes while BIC approves, bool [F].
+
+    theta <- theta - C_:k theta_k / C_kk,    C <- C - C_:k C_k: / C_kk,    squares += w_k
+    """
+    values, inverse, gone = values.clone(), inverse.clone(), torch.zeros_like(removable)
+    after = squares
+    while int(gone.sum()) + 1 < int(removable.sum()):
+        variance = inverse.diagonal().clamp_min(1e-300)
+        wald = (values.square() / variance).masked_fill(gone | ~removable, torch.inf)
+        k = int(wald.argmin())
+        after = after + wald[k]
+        if not _approved(squares, after, gone.sum() + 1, count, how):
+            break
+        column = inverse[:, k] / variance[k]
+        values, inverse = values - column * values[k], inverse - torch.outer(column, inverse[k])
+        gone[k] = True
+    return gone
+
+
+def _surgeon(unknowns: Tensor, inverse: Tensor, removed: Tensor) -> Tensor:
+    """Linear estimate of the others when the `removed` unknowns [members, trials, F] become 0.
+
+    theta - C_:R (C_RR)^-1 theta_R, written for all sets R at once by unit rows outside R.
+    """
+    mask = removed.to(inverse)
+    inside = inverse[:, None] * mask[..., None] * mask[:, :, None, :]
+    inside = inside + torch.diag_embed(1.0 - mask)
+    scale = inside.diagonal(dim1=-2, dim2=-1).clamp_min(1e-300).rsqrt()
+    inside = inside * scale[..., None] * scale[..., None, :]
+    inside = inside + 1e-12 * torch.eye(inside.shape[-1], dtype=inside.dtype)
+    target = (unknowns[:, None] * mask * scale)[..., None]
+    solved = torch.linalg.solve(inside, target)[..., 0] * scale * mask
+    found: Tensor = unknowns[:, None] - solved @ inverse
+    return found.masked_fill(removed, 0.0)
+
+
+def _squares(problem: Residuals, unknowns: Tensor) -> Tensor:
+    return problem.residuals(unknowns).square().sum(dim=1).nan_to_num(torch.inf)
+
+
+def _approved(old: Tensor, new: Tensor, saved: Tensor, count: int, how: Elimination) -> Tensor:
+    """Whether BIC prefers the smaller network: count ln(new / old) < saved ln(count)."""
+    gain = count * torch.log((new + how.floor) / (old + how.floor))
+    return gain < saved * math.log(count)

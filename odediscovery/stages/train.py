@@ -1,0 +1,187 @@
+"""Random members trained on one-interval windows: where laws come from that nothing else found.
+
+Adam, then LBFGS, under L1  ->  gates 0 or 1, small parameters removed  ->  laws to be pruned
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from odediscovery.fitting.optimise import FirstOrder, Loss, lbfgs
+from odediscovery.fitting.windows import Windows, short_windows
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.networks.translate import laws_of, power_units
+from odediscovery.networks.vector_field import VectorField
+from odediscovery.problem.prepare import Prepared
+from odediscovery.runtime.device import device_of, moved
+from odediscovery.runtime.memory import keep_freed_memory
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.settings import Settings
+
+# Trained members that are pruned: the best.
+KEPT = 12
+
+
+def trained_laws(p: Prepared, settings: Settings, monitor: Monitor) -> list[PowerSum]:
+    """Laws of random members after training."""
+    field = random_members(p, [settings.hidden] * settings.members, settings.seed)
+    return laws_of(trained(p, field, settings, monitor))
+
+
+def random_members(
+    p: Prepared, hidden: Sequence[int], seed: int, unit: str = "RealNPU"
+) -> VectorField:
+    """One RealNPU -> NAU member for each hidden size, from the study's random initialisation.
+
+    Sizes differ by what is free; the equation of a state that never changes is zero.
+    """
+    n, h = p.data.n_states, max(hidden)
+    generator = torch.Generator().manual_seed(seed)
+    units = power_units(p.nonnegative.tolist(), h, unit)
+    field = VectorField.random(units, len(hidden), generator)
+    rows = torch.arange(h) < torch.tensor(hidden)[:, None]
+    tied = np.zeros(n, dtype=bool) if p.knowledge is None else p.knowledge.tied
+    follows = p.constant | tied
+    used = (rows[:, None, :] & ~torch.as_tensor(follows)[None, :, None]).flatten(1)
+    theta, free = field.theta.clone(), field.free.clone()
+    powers = rows[:, :, None].expand(-1, -1, n).flatten(1)
+    exponents = [name for name in units[0].shapes() if name != "gate"]
+    for place, mask in (
+        *((field.place(0, name), powers) for name in exponents),
+        (field.place(1, "weight"), used),
+    ):
+        theta[:, place] = theta[:, place].masked_fill(~mask, 0.0)
+        free[:, place] &= mask
+    mix = torch.as_tensor(p.knowledge.mix) if p.knowledge is not None and tied.any() else None
+    return dataclasses.replace(field, theta=theta, free=free, mix=mix)
+
+
+
+
+def trained(
+    p: Prepared, field: VectorField, settings: Settings, monitor: Monitor, keep: int = KEPT
+) -> VectorField:
+    """The best `keep` members after training, gates at 0 or 1 and small parameters removed.
+
+    They are trained on the device of the settings. The order of the members stays only if all are
+    kept.
+    """
+    device = device_of(settings.device)
+    there = train(
+        moved(field, device), moved(short_windows(p), device), steps=settings.adam_steps,
+        rate=settings.learning_rate, lbfgs_steps=settings.lbfgs_steps, l1=settings.l1, keep=keep,
+        monitor=monitor,
+    )  # fmt: skip
+    return thresholded(binarised(field.replace(there.theta.cpu(), there.free.cpu())))
+
+
+# Share of the gradient steps over which the L1 weight rises from 0 to its full value.
+RAMP = 0.5
+
+
+# Shares of the gradient steps between which the gates are drawn to 1.
+OPENING = (0.4, 0.7)
+
+
+# Integration error an LBFGS step may see, in units of a residual's standard deviation.
+ACCURACY = 0.01
+
+
+def gates(field: VectorField) -> Tensor:
+    """Which entries of theta are gates, bool [P]."""
+    mask = torch.zeros_like(field.free[0])
+    for _, name, place, _ in field.slices():
+        if name == "gate":
+            mask[place] = True
+    return mask
+
+
+def penalties(field: VectorField) -> Tensor:
+    """Relative weight of every parameter in the L1 norm, [P]."""
+    weights = torch.ones_like(field.theta[0])
+    for i, name, place, _ in field.slices():
+        weights[place] = field.units[i].penalties()[name]
+    return weights
+
+
+def penalised(field: VectorField, windows: Windows, l1: float) -> Loss:
+    """loss(theta, progress) [members] with ramped L1 and gates drawn to 1."""
+    gate, weight = gates(field), penalties(field)
+
+    def loss(theta: Tensor, progress: float) -> Tensor:
+        share = min(max((progress - OPENING[0]) / (OPENING[1] - OPENING[0]), 0.0), 1.0)
+        opened = torch.where(gate, theta + share * (1.0 - theta), theta)
+        norm = (theta * weight * (field.free & ~gate)).abs().sum(dim=1)
+        return windows.loss(field, opened) + l1 * min(progress / RAMP, 1.0) * norm
+
+    return loss
+
+
+def train(
+    field: VectorField, windows: Windows, *, steps: int, rate: float, lbfgs_steps: int, l1: float,
+    keep: int, monitor: Monitor,
+) -> VectorField:  # fmt: skip
+    """The best members after Adam (one-cycle rate), then LBFGS, on short windows; gates at 1.
+
+    Args:
+        windows: one-interval windows whose residuals have a spread of about 1.
+        steps: Adam steps.
+        rate: largest learning rate.
+        lbfgs_steps: most LBFGS iterations.
+        l1: final weight of the L1 norm.
+        keep: how many members LBFGS goes on with, those with the smallest penalised loss.
+    """
+    keep_freed_memory()
+    loss = penalised(field, windows, l1)
+    monitor.stage("Adam", steps)
+    theta = FirstOrder(steps, rate).run(loss, field.theta, field.free, monitor)
+    gate = gates(field)
+    field = field.replace(theta.masked_fill(gate, 1.0), field.free & ~gate)
+    if keep < field.members:
+        with torch.no_grad():
+            final = loss(field.theta, 1.0).nan_to_num(torch.inf)
+        field = field.select(torch.argsort(final)[:keep])
+    if monitor.stopping():
+        return field
+    windows = windows.refined(field, field.theta, ACCURACY)
+    monitor.stage("LBFGS", lbfgs_steps)
+    loss = penalised(field, windows, l1)
+    return field.replace(lbfgs(loss, field.theta, field.free, lbfgs_steps, monitor))
+
+
+# A gate nearer to 0 than this hides its input: the exponents behind it go with it.
+CLOSED_GATE = 0.02
+
+
+# Trained parameters below this are removed before the first refit.
+THRESHOLD = 0.02
+
+
+def binarised(field: VectorField) -> VectorField:
+    """Gates fixed at 1, or at 0 with the exponents behind them, so that units are read exactly."""
+    theta, free = field.theta.clone(), field.free.clone()
+    for i, unit in enumerate(field.units):
+        shapes = unit.shapes()
+        if "gate" not in shapes:
+            continue
+        gate = field.place(i, "gate")
+        closed = theta[:, gate] < CLOSED_GATE
+        for name in ("real", "imaginary"):
+            if name in shapes:
+                place = field.place(i, name)
+                hidden = closed[:, None, :].expand(-1, *shapes[name]).flatten(1)
+                theta[:, place] = theta[:, place].masked_fill(hidden, 0.0)
+                free[:, place] &= ~hidden
+        theta[:, gate], free[:, gate] = 1.0, False
+    return field.replace(theta, free)
+
+
+def thresholded(field: VectorField, threshold: float = THRESHOLD) -> VectorField:
+    """Parameters below `threshold` removed: set to 0 and no longer free."""
+    small = field.free & (field.theta.abs() < threshold)
+    return field.replace(field.theta.masked_fill(small, 0.0), field.free & ~small)

@@ -1,0 +1,113 @@
+"""What travels between stages: a candidate law, a polished one, a judged one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from odediscovery.laws.cost import Free, count
+from odediscovery.laws.covariance import Covariance
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.runtime.arrays import Array, Mask
+
+# Relative mean square below which a law explains clean data as well as any law can.
+SETTLED = 1e-8
+
+
+def freedom(polished: Polished) -> int:
+    """Observed values - fitted constants - fitted start values, at least 1."""
+    fitted = count(polished.free) + polished.initial.size
+    return max(int(polished.counts.sum()) - fitted, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A law on the way to the judge, dimensionless.
+
+    Args:
+        law: a sum of powers.
+        initial: start values to begin from, [trajectories, states].
+        mean_square: of its weighted training residuals.
+        origin: index of the pruned law it came from, for the log.
+        whole: inputs whose exponents are whole numbers, held and not fitted, bool [inputs].
+        held: coefficients and exponents that are known and not fitted.
+    """
+
+    law: PowerSum
+    initial: Array
+    mean_square: float
+    origin: int
+    whole: Mask
+    held: tuple[Mask, Mask] | None = None
+
+    @property
+    def form(self) -> frozenset[tuple[bytes, bytes]]:
+        """Its terms, with their exponents where these are not fitted."""
+        w = np.where(self.whole, self.law.exponents, self.law.exponents != 0)
+        a = self.law.coefficients != 0
+        return frozenset((a[:, j].tobytes(), w[j].tobytes()) for j in range(self.law.n_monomials))
+
+    @property
+    def free(self) -> Free:
+        """What a fit may change."""
+        a, w, b, v = self.law.constants
+        whole = self.whole[: v.shape[1]]
+        fitted = a != 0, (w != 0) & ~self.whole, b != 0, (v != 0) & ~whole
+        if self.held is None:
+            return fitted
+        known_a, known_w = self.held
+        return fitted[0] & ~known_a, fitted[1] & ~known_w, *fitted[2:]
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A polished law with its criterion (lower is better; inf for a law that blows up).
+
+    `fragile`: it runs away from starts that the data allow, which the criterion charges.
+    """
+
+    polished: Polished
+    criterion: float
+    origin: int
+    fragile: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Polished:
+    """A law with refined constants.
+
+    Args:
+        law: the refined constants, in the units of the data given.
+        errors: standard errors in the same places; 0 for what was held fixed.
+        initial: fitted start values [trajectories, states], without inputs.
+        joint: how well the free constants, in the order of `free`, and behind them the start
+            values, trajectory by trajectory, are known together.
+        free: what was fitted.
+        squares: sum of squared residuals of every state [states], in the data's units; noisier
+            samples weigh less.
+        plain_squares: the same with all samples alike.
+        counts: observed values of every state [states].
+        finite: whether the law could be integrated through all trajectories.
+    """
+
+    law: PowerSum
+    errors: PowerSum
+    initial: Array
+    joint: Covariance
+    free: Free
+    squares: Array
+    counts: Array
+    finite: bool
+    plain_squares: Array
+
+    @property
+    def covariance(self) -> Array:
+        """Of the free constants, [constants, constants]; huge where the data do not tell."""
+        k = count(self.free)
+        return self.joint.matrix[:k, :k]
+
+    def widened(self, factor: float) -> Polished:
+        """The same with standard errors that are larger by a factor."""
+        errors = self.law.with_constants(*(factor * e for e in self.errors.constants))
+        return replace(self, errors=errors, joint=self.joint.widened(factor))

@@ -1,0 +1,218 @@
+"""How uncertain a finished result is: bands around its curves, intervals of predictions.
+
+A solution x(t; theta, x0) depends on fitted constants theta and fitted start values x0, whose
+covariance C is known from the fit. To first order
+
+    Var x(t) = D C D^T,    D = d x(t) / d (theta, x0)
+
+with D from the variational equations, and x(t) +- t sqrt(Var x(t)), t the 97.5 % point of
+Student's t, is a 95 % band of the curve. A new measurement scatters around it with the variance
+of the residuals besides: 95 % of them are within x(t) +- t sqrt(Var x(t) + s^2).
+
+Source: Seber and Wild, Nonlinear Regression (1989), Sec. 5.1 and 5.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+
+from odediscovery.data.inputs import augmented
+from odediscovery.data.samples import pooled
+from odediscovery.data.signals import Signal, Trajectory
+from odediscovery.errors import InputError
+from odediscovery.laws.cost import count
+from odediscovery.laws.estimates import Estimates
+from odediscovery.laws.records import LEVEL
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.arrays import Array
+from odediscovery.solve.sensitivities import sensitivities
+
+# Relative difference of rates above which estimates are those of other equations.
+OTHER = 1e-6
+# Times that are farther apart than this many sample intervals are joined by steps between.
+FINEST, MOST_STEPS = 1.0, 200_000
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """A solution with half widths of its 95 % intervals, in the data's units.
+
+    Args:
+        curve: the solution [times, states], nan from where it blows up on.
+        confidence: half width of the interval of the curve itself [times, states].
+        prediction: the same of a new measurement, whose noise is that of the residuals.
+
+    >>> ahead = Band(np.array([[5.0]]), np.array([[0.3]]), np.array([[0.5]]))
+    >>> ahead.low.tolist(), ahead.high.tolist()
+    ([[4.5]], [[5.5]])
+    """
+
+    curve: Array
+    confidence: Array
+    prediction: Array
+
+    @property
+    def low(self) -> Array:
+        """Lower ends of the prediction intervals [times, states]."""
+        return self.curve - self.prediction
+
+    @property
+    def high(self) -> Array:
+        """Upper ends of the prediction intervals [times, states]."""
+        return self.curve + self.prediction
+
+
+def band(
+    found: Discovery, times: Array | None = None, initial: Array | None = None,
+    trajectory: int = 0, inputs: Signal | None = None,
+) -> Band:  # fmt: skip
+    """The chosen equations integrated, with 95 % intervals.
+
+    Args:
+        found: a result with its covariance.
+        times: increasing times [n]; default: those of the trajectory.
+        initial: values [states] at the first of `times`, taken as exact: then only the constants
+            are uncertain; default: the fitted values of the trajectory at its first time.
+        trajectory: index of the trajectory whose fitted start is meant.
+        inputs: what acts (default: what acted on the trajectory).
+
+    Raises:
+        InputError: the covariance is not known, or times before the start.
+
+    >>> from odediscovery import Equations, fit_constants, simulate_system
+    >>> form = Equations.parse(["N"], {"N": "0.4*N - 0.004*N**2"})
+    >>> found = fit_constants(simulate_system("logistic", noise=0.05), form, exponents=False)
+    >>> ahead = band(found, times=[0.0, 10.0, 50.0])
+    >>> bool((ahead.prediction > ahead.confidence).all())
+    True
+    """
+    estimates = checked_estimates(found)
+    run = found.series.trajectories[trajectory]
+    inputs = inputs or run.inputs
+    at = run.time if times is None else np.asarray(times, dtype=np.float64)
+    fitted = initial is None
+    first = float(run.time[0]) if fitted else float(at[0])
+    if at[0] < first:
+        raise InputError(f"times should not lie before the first sample at {first:g}, got "
+                         f"{at[0]:g}; give initial values to start there")  # fmt: skip
+    start = found.initial_values[trajectory] if initial is None else np.asarray(initial, float)
+    joined = at if at[0] == first else np.append(first, at)
+    curve = found.equations.simulate(start, joined, inputs=inputs)[-len(at) :]
+    reached = at[np.isfinite(curve).all(axis=1)]
+    deviations = np.full_like(curve, np.nan)
+    if len(reached):
+        deviations[: len(reached)] = _deviations(
+            estimates, start, np.append(first, reached), inputs, trajectory if fitted else None
+        )
+    student = float(stdtrit(found.degrees_of_freedom or np.inf, 0.5 + LEVEL / 2.0))
+    noise = residual_deviation(found)
+    return Band(curve, student * deviations, student * np.sqrt(deviations**2 + noise**2))
+
+
+def with_intervals(
+    found: Discovery,
+    values: Array,
+    times: Array,
+    initial: Array | None,
+    inputs: Signal | None = None,
+) -> tuple[tuple[str, ...], Array]:
+    """Predicted states and behind them the ends of their prediction intervals, with names.
+
+    Args:
+        values: the states at `times` [times, states].
+        times, initial, inputs: as in `band`.
+
+    Returns:
+        Names S, I, ..., S_low, S_high, I_low, ... and a column each.
+
+    Raises:
+        InputError: a state has one of these names, or as in `band`.
+    """
+    states = found.equations.states
+    ends = tuple(f"{state}_{end}" for state in states for end in ("low", "high"))
+    if taken := set(ends) & set(states):
+        raise InputError(f"a state is called {min(taken)!r} as an end of an interval would be: "
+                         "rename the column")  # fmt: skip
+    half = band(found, times, initial, inputs=inputs).prediction
+    sides = np.stack([values - half, values + half], axis=2).reshape(len(values), -1)
+    return (*states, *ends), np.hstack([values, sides])
+
+
+def residual_deviation(found: Discovery) -> Array:
+    """Standard deviation of a measurement around the curve [states].
+
+    Residuals are smaller than the noise, for the constants were fitted to them.
+    """
+    values = float(np.isfinite(pooled(found.series)).sum())
+    larger: Array = found.noise * np.sqrt(values / (found.degrees_of_freedom or values))
+    return larger
+
+
+def checked_estimates(found: Discovery) -> Estimates:
+    """The estimates of the chosen equations.
+
+    Raises:
+        InputError: there are none, or they are those of other equations.
+    """
+    if found.estimates is None:
+        raise InputError("this result has no covariance of its constants (it is of an earlier "
+                         "version or of a published recipe): fit the data again with the default "
+                         "recipe")  # fmt: skip
+    estimates = found.estimates
+    law = estimates.law.unscaled(estimates.scale.state, estimates.scale.time)
+    x = pooled(augmented(found.series))
+    x = x[np.isfinite(x).all(axis=1)]
+    fits = x.shape[1] == law.n_states
+    if fits:
+        printed = np.nan_to_num(found.equations.rates(x))
+        apart = np.abs(np.nan_to_num(law.rates(x))[:, : printed.shape[1]] - printed)
+        fits = bool((apart <= OTHER * np.abs(printed).max(axis=0, initial=0.0)).all())
+    if not fits:
+        raise InputError("covariance.npz belongs to other equations than result.json: fit the data "
+                         "again")  # fmt: skip
+    return estimates
+
+
+def _deviations(
+    estimates: Estimates, start: Array, times: Array, inputs: Signal | None, trajectory: int | None
+) -> Array:
+    """Standard deviations of the curve behind the first of `times`, [times - 1, states]."""
+    scale, law, n = estimates.scale, estimates.law, len(start)
+    k = count(estimates.free)
+    places = np.arange(k)
+    if trajectory is not None:
+        places = np.append(places, k + trajectory * n + np.arange(n))
+    covariance = estimates.covariance.part(places).matrix
+    grid, index = _fine(times / scale.time)
+    run = Trajectory(grid, np.zeros((len(grid), law.n_states)))
+    if inputs is not None:
+        # A solver begins anew where an input has a kink or a jump.
+        known = inputs.scaled(scale.state[n:], scale.time)
+        within = (known.times > grid[0]) & (known.times < grid[-1])
+        joined = np.union1d(grid, known.times[within])
+        index, grid = np.searchsorted(joined, grid[index]), joined
+        run = Trajectory(grid, np.zeros((len(grid), law.n_states)),
+                         inputs=Signal(grid, known.at(grid), inputs.held))  # fmt: skip
+    found = sensitivities(law, estimates.free, start / scale.state[:n], run)
+    if found is None:
+        return np.full((len(times) - 1, n), np.nan)
+    slopes = found[1][index[1:], :n, : len(places)]
+    variance = np.einsum("tip,pq,tiq->ti", slopes, covariance, slopes)
+    deviations: Array = np.sqrt(np.maximum(variance, 0.0)) * scale.size[:n]
+    return deviations
+
+
+def _fine(times: Array) -> tuple[Array, Array]:
+    """The times and others between where they are far apart, and the places of the given ones."""
+    gaps = np.diff(times)
+    longest = max(FINEST, float(gaps.sum()) / MOST_STEPS)
+    pieces = np.maximum(np.ceil(gaps / longest), 1.0).astype(int)
+    # A first time that is given twice stays one.
+    pieces[gaps == 0.0] = 0
+    index = np.append(0, np.cumsum(pieces))
+    grid = [a + gap * np.arange(1, count + 1) / count
+            for a, gap, count in zip(times, gaps, pieces, strict=False) if count]  # fmt: skip
+    return np.concatenate([times[:1], *grid]), index

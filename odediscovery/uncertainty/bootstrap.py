@@ -1,0 +1,402 @@
+"""How stable the choice of terms is: the choice made anew on data that could have been measured.
+
+    data* = solution + residual*
+
+Residuals of the chosen law are drawn with replacement, in blocks of neighbours so that what
+memory they have stays, and of whole samples so that states keep what they have in common; or,
+where there are many trajectories, these are drawn. Every data set gets a member of one batch: all
+begin at a law that is richer than the chosen one and lose one term after another, by the
+backward elimination and the criterion of the search, and what is left is compared.
+
+It is the choice among these terms that is repeated, not the search for them: exponents that were
+set to simple values stay, and terms that no row of the front and no other equation has are not
+tried. Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993); Kuensch, The
+jackknife and the bootstrap for general stationary observations (1989).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from odediscovery.data.samples import pooled
+from odediscovery.data.series import TimeSeries, Trajectory
+from odediscovery.discovery.conclude import CLOSE
+from odediscovery.errors import FitError, InputError, OdeDiscoveryError
+from odediscovery.fitting.optimise import levenberg_marquardt
+from odediscovery.fitting.windows import LongResiduals, Windows, cut
+from odediscovery.laws.cost import SIMPLE, count, price
+from odediscovery.laws.cost import kind as kind_cost
+from odediscovery.laws.estimates import Estimates
+from odediscovery.laws.power_sum import TINY, PowerSum, powers
+from odediscovery.laws.records import monomial_names
+from odediscovery.networks.translate import members_of
+from odediscovery.networks.vector_field import VectorField
+from odediscovery.problem.impose import agreed, held
+from odediscovery.problem.pose import informed
+from odediscovery.problem.prepare import CLEAN, Prepared
+from odediscovery.result.discovery import Discovery
+from odediscovery.result.survival import Survival
+from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.workers import Failure, Processes
+from odediscovery.stages.grow.variable_projection import LEAST
+from odediscovery.stages.grow.variable_projection import MOST as LARGEST
+from odediscovery.stages.prune.eliminate import Elimination, Pruned, eliminate
+from odediscovery.stages.prune.paths import ACCURACY, window_length
+from odediscovery.uncertainty.bands import checked_estimates
+from odediscovery.uncertainty.resampled import DrawnResiduals
+
+# Fewest trajectories that can be drawn.
+FEWEST = 5
+# Exponents nearer than this belong to the same monomial, in what is left; and in what is tried.
+NEAR, SAME = 0.5, 0.25
+# Most monomials of the law that is pruned, and the size of a term in it that is not yet fitted.
+MOST, FAINT = 10, 1e-3
+# Numbers in the Jacobians of one batch.
+BATCH = 40_000_000
+# Most members of one batch; more are no faster. Parts do not depend on the number of processes,
+# since a batch decides how sums are rounded, and that may decide between two terms.
+PART = 250
+# Most steps of the fit of starts alone.
+STEPS = 40
+# Share of the draws that has to be fitted.
+ENOUGH = 0.5
+# Share of the draws from which on a term that the equations lack is told.
+TOLD = 0.05
+
+# Coefficients [states, monomials] and exponents [monomials, inputs].
+Chosen: TypeAlias = tuple[Array, Array]
+
+
+def bootstrap(
+    found: Discovery, draws: int = 100, *, kind: str = "residuals", seed: int | None = None,
+    monitor: Monitor | None = None, jobs: int = 1,
+) -> Survival:  # fmt: skip
+    """How often each term of the chosen equations survives the choice on drawn data.
+
+    Args:
+        found: a result of the default recipe, from `discover` or `Discovery.load`.
+        draws: number of data sets.
+        kind: "residuals", or "trajectories" where there are at least 5.
+        seed: of the draws (default: that of the fit).
+        monitor: hears the progress and can stop the work.
+        jobs: processes that share the draws, 250 at a time; the result is the same.
+
+    Raises:
+        InputError: nothing to draw: data without noise, too few trajectories, no covariance.
+        FitError: the monitor asked to stop, or the drawn data could not be fitted.
+
+    >>> from odediscovery import Equations, fit_constants, simulate_system
+    >>> form = Equations.parse(["N"], {"N": "0.4*N - 0.004*N**2"})
+    >>> found = fit_constants(simulate_system("logistic", noise=0.05), form, exponents=False)
+    >>> bootstrap(found, draws=10).shares.tolist()
+    [[1.0, 1.0]]
+    """
+    _check(found, draws, kind)
+    estimates, monitor = checked_estimates(found), monitor or Monitor()
+    p = _prepared(found)
+    rich = richer(p, found, estimates.law)
+    seed = found.settings.seed if seed is None else seed
+    parts = [range(first, min(first + PART, draws)) for first in range(0, draws, PART)]
+    jobs = min(Processes(jobs).jobs, len(parts))
+    shares = [(p, estimates, rich, kind, seed, draws, parts[k::jobs]) for k in range(jobs)]
+    choices = _chosen(shares[0], monitor) if jobs == 1 else []
+    if jobs > 1:
+        monitor.stage("bootstrap", jobs)
+        ended = Processes(jobs).results(_chosen, shares, stopping=monitor.stopping)
+        for done, (_, share) in enumerate(ended, start=1):
+            if isinstance(share, Failure):
+                raise FitError(f"a part of the bootstrap could not be done: {share.reason}")
+            choices += share
+            monitor.step(done)
+    if reason := monitor.stopping():
+        raise FitError(f"the bootstrap was stopped ({reason}): no stability of terms is known")
+    kept = [choice for choice in choices if choice is not None]
+    if len(kept) < ENOUGH * draws:
+        raise FitError(f"only {len(kept)} of {draws} bootstrap fits could be done: no stability of "
+                       "terms is known")  # fmt: skip
+    return _survival(found, estimates, rich, kept, kind)
+
+
+def _chosen(
+    share: tuple[Prepared, Estimates, PowerSum, str, int, int, list[range]],
+    monitor: Monitor | None = None,
+) -> list[Chosen | None]:
+    """What is chosen on the data sets of some parts; None where nothing could be fitted."""
+    p, estimates, rich, kind, seed, draws, parts = share
+    generator, monitor = np.random.default_rng(seed), monitor or Monitor()
+    field = members_of([rich], p.nonnegative, held=[_held(p, rich, estimates)])
+    windows, paths = _followed(p, estimates.law, monitor)
+    problem = LongResiduals(windows.refined(field, field.theta, ACCURACY), field,
+                            torch.as_tensor(p.nonnegative))  # fmt: skip
+    if kind == "residuals":
+        fitted = count(estimates.free) + problem.n_starts
+        shift = _drawn_residuals(p, windows, paths, p.samples - fitted, draws, generator)
+        factor = torch.ones_like(shift)
+    else:
+        factor = _drawn_trajectories(windows, draws, generator)
+        shift = torch.zeros_like(factor)
+    drawn = DrawnResiduals(problem, shift, factor)
+    pruned = (path for part in parts for path in _pruned(field, drawn, part, monitor))
+    return [_choice(field, path, p, problem.n_starts) for path in pruned]
+
+
+def with_survival(found: Discovery, draws: int, monitor: Monitor, jobs: int = 1) -> Discovery:
+    """The result with the stability of its terms, or with a message why it has none."""
+    try:
+        survival = bootstrap(found, draws, monitor=monitor, jobs=jobs)
+        return dataclasses.replace(found, survival=survival)
+    except OdeDiscoveryError as error:
+        return dataclasses.replace(found, messages=(*found.messages, f"no bootstrap: {error}"))
+
+
+def _check(found: Discovery, draws: int, kind: str) -> None:
+    if draws < 1:
+        raise InputError(f"--bootstrap must be at least 1, got {draws}")
+    if kind not in ("residuals", "trajectories"):
+        raise InputError(f"what is drawn should be residuals or trajectories, got {kind!r}")
+    runs = len(found.series.trajectories)
+    if kind == "trajectories" and runs < FEWEST:
+        raise InputError(f"at least {FEWEST} trajectories are needed to draw from, got {runs}; "
+                         "draw residuals instead")  # fmt: skip
+
+
+def _prepared(found: Discovery) -> Prepared:
+    """The series as the search saw it, with the noise that the chosen equations leave."""
+    # States without a column are in the series already.
+    settings = dataclasses.replace(found.settings, hidden_states=())
+    _, p, _ = informed(found.series, settings)
+    noise = np.append(found.noise, np.zeros(len(found.series.inputs)))
+    p = dataclasses.replace(p, noise=np.maximum(noise / p.scale.size, p.floor))
+    if p.noisiness <= CLEAN:
+        raise InputError("the equations leave no noise that could be drawn: their terms are as "
+                         "certain as the data are exact")  # fmt: skip
+    return p
+
+
+def richer(p: Prepared, found: Discovery, law: PowerSum) -> PowerSum:
+    """The chosen law with each of its monomials in all equations, and the front's other terms.
+
+    What the user knows still holds. Laws with functions or sums stay as they are.
+
+    Args:
+        law: the chosen law, dimensionless.
+    """
+    if law.inputs is not None or not law.n_monomials:
+        return agreed(p, law)
+    open_rows = ~p.constant if law.mix is None else ~p.constant & (np.diag(law.mix) != 0.0)
+    rows = list(law.exponents)
+    used = [open_rows.copy() for _ in rows]
+    for w, in_equations in _rivals(found):
+        place = next((k for k, own in enumerate(rows) if _same(own, w, SAME)), None)
+        if place is None and len(rows) < MOST and w.min() >= LEAST and w.max() <= LARGEST:
+            place = len(rows)
+            rows.append(w)
+            used.append(np.zeros_like(open_rows))
+        if place is not None:
+            used[place] |= in_equations & open_rows
+    a = np.zeros((law.n_states, len(rows)))
+    a[:, : law.n_monomials] = law.coefficients
+    # New terms are a faint part of the rates wherever the data are.
+    x = pooled(p.smooth)
+    largest = np.abs(powers(x, np.stack(rows))).max(axis=0)
+    faint = FAINT * np.abs(law.rates(x)).max() / np.maximum(largest, TINY)
+    a = np.where((a == 0.0) & np.stack(used, axis=1), faint, a)
+    return agreed(p, PowerSum(a, np.stack(rows), None, law.mix))
+
+
+def _rivals(found: Discovery) -> list[tuple[Array, Mask]]:
+    """Monomials of the front's rows that could win, the best first: exponents, and in which
+    equations they stand."""
+    chosen = next(row for row in found.front if row.selected)
+    rivals = [
+        row for row in found.front
+        if row.complexity >= chosen.complexity or row.criterion < chosen.criterion + CLOSE
+    ]  # fmt: skip
+    rivals.sort(key=lambda row: np.nan_to_num(row.criterion, nan=np.inf))
+    laws = [row.equations.power_sum for row in rivals]
+    return [(w, a != 0) for law in laws if law
+            for w, a in zip(law.exponents, law.coefficients.T, strict=True)]  # fmt: skip
+
+
+def _same(one: Array, other: Array, near: float) -> bool:
+    """Whether exponents belong to the same monomial: the same inputs, to nearly the same powers."""
+    alike = ((one != 0) == (other != 0)).all()
+    return bool(alike and np.abs(one - other).max(initial=0.0) < near)
+
+
+def _held(p: Prepared, rich: PowerSum, estimates: Estimates) -> tuple[Mask, Mask]:
+    """What is not fitted: known constants, and exponents that have simple values."""
+    of_a, of_w = np.zeros(rich.coefficients.shape, dtype=bool), np.isin(rich.exponents, [*SIMPLE])
+    for j, w in enumerate(rich.exponents):
+        for own, free in zip(estimates.law.exponents, estimates.free[1], strict=True):
+            if (own == w).all():
+                of_w[j] = ~free
+    known = held(p, rich)
+    return (of_a, of_w) if known is None else (of_a | known[0], of_w | known[1])
+
+
+def _followed(p: Prepared, law: PowerSum, monitor: Monitor) -> tuple[Windows, list[Array]]:
+    """Windows with starts fitted to the law, and the law's states at all samples of each
+    trajectory [samples, states]."""
+    field = members_of([law], p.nonnegative)
+    weight = np.where(p.constant, 0.0, 1.0 / p.noise)
+    windows = cut(p.data, p.smooth, weight, window_length(p), shape=p.shape)
+    windows = windows.refined(field, field.theta, ACCURACY)
+    problem = LongResiduals(windows, field, torch.as_tensor(p.nonnegative))
+    unknowns = problem.pack(field.theta)
+    starts = torch.zeros_like(unknowns, dtype=torch.bool)
+    starts[:, field.theta.shape[1] :] = True
+    fit = levenberg_marquardt(problem, unknowns, starts, STEPS, monitor=monitor)
+    windows = dataclasses.replace(windows, start=problem.starts(fit.unknowns)[0])
+    ends = windows.predict(field, field.theta)[0]
+    paths, heads = [], [*windows.heads.tolist(), len(ends)]
+    for first, stop in itertools.pairwise(heads):
+        inside = windows.duration[first:stop] > 0
+        path = torch.cat([windows.start[first, None], ends[first:stop][inside]])
+        paths.append(path.detach().numpy())
+    return windows, paths
+
+
+def _drawn_residuals(
+    p: Prepared, windows: Windows, paths: list[Array], freedom: int, draws: int,
+    generator: np.random.Generator,
+) -> Tensor:  # fmt: skip
+    """(data* - data) w of every data set, [draws, R]."""
+    scaled = [
+        (t.values - x) / s for t, x, s in zip(p.data.trajectories, paths, p.shape, strict=True)
+    ]
+    together = np.concatenate(scaled)
+    # Residuals are smaller than the noise, for the constants were fitted to them.
+    larger = np.sqrt(p.samples / max(freedom, 1))
+    left = [larger * (_without_gaps(e, together, generator) - np.nanmean(together, axis=0))
+            for e in scaled]  # fmt: skip
+    length = windows.size[1]
+    weight = np.where(p.constant, 0.0, 1.0 / p.noise)
+    shifts = []
+    for _ in range(draws):
+        runs = tuple(
+            Trajectory(t.time, np.where(np.isfinite(t.values), x + s * e, np.nan))
+            for t, x, s, e in zip(p.data.trajectories, paths, p.shape, _blocks(left, generator),
+                                  strict=True)
+        )  # fmt: skip
+        drawn = cut(TimeSeries(p.data.states, runs), p.smooth, weight, length, shape=p.shape)
+        first = (drawn.first - windows.first) * windows.first_weight
+        ends = (drawn.target - windows.target) * windows.weight
+        shifts.append(torch.cat([first.flatten(), ends.flatten()]))
+    return torch.stack(shifts)
+
+
+def _without_gaps(left: Array, together: Array, generator: np.random.Generator) -> Array:
+    """Residuals with others of the same state where a value was not measured."""
+    filled = left.copy()
+    for i, column in enumerate(filled.T):
+        gaps = ~np.isfinite(column)
+        seen = together[np.isfinite(together[:, i]), i]
+        column[gaps] = generator.choice(seen, gaps.sum()) if len(seen) else 0.0
+    return filled
+
+
+def _blocks(left: list[Array], generator: np.random.Generator) -> list[Array]:
+    """Residuals of each trajectory drawn anew, blocks of neighbours from any trajectory."""
+    sizes = np.array([len(e) for e in left])
+    drawn = []
+    for samples in sizes:
+        length = int(np.ceil(samples ** (1.0 / 3.0)))
+        blocks, have = [], 0
+        while have < samples:
+            source = left[generator.choice(len(left), p=sizes / sizes.sum())]
+            first = int(generator.integers(max(len(source) - length, 0) + 1))
+            blocks.append(source[first : first + length])
+            have += len(blocks[-1])
+        drawn.append(np.concatenate(blocks)[:samples])
+    return drawn
+
+
+def _drawn_trajectories(windows: Windows, draws: int, generator: np.random.Generator) -> Tensor:
+    """Root of how often the trajectory of each residual was drawn, [draws, R]."""
+    b, length, n = windows.size
+    runs = len(windows.heads)
+    counts = generator.multinomial(runs, np.full(runs, 1.0 / runs), size=draws)
+    owner = np.searchsorted(windows.heads.numpy(), np.arange(b), side="right") - 1
+    root = np.sqrt(counts[:, owner].astype(np.float64))
+    return torch.as_tensor(np.hstack([root.repeat(n, axis=1), root.repeat(length * n, axis=1)]))
+
+
+def _pruned(
+    field: VectorField, drawn: DrawnResiduals, part: range, monitor: Monitor
+) -> list[list[Pruned]]:
+    """What backward elimination leaves step by step, for each data set of these numbers."""
+    base = drawn.problem.pack(field.theta)
+    how = Elimination(alone=True, near=0.0, labels=1)
+    each = drawn.shift.shape[1] * base.shape[1] * (1 + how.trials)
+    paths: list[list[Pruned]] = [[] for _ in part]
+    size = max(BATCH // each, 1)
+    for first in range(0, len(part), size):
+        own = torch.as_tensor(part[first : first + size], dtype=base.dtype)
+        m = len(own)
+        members = field.replace(field.theta.repeat(m, 1), field.free.repeat(m, 1))
+        problem = DrawnResiduals(dataclasses.replace(drawn.problem, field=members), drawn.shift,
+                                 drawn.factor)  # fmt: skip
+        unknowns = torch.cat([base.repeat(m, 1), own[:, None]], dim=1)
+        for step in eliminate(members, problem, unknowns, monitor, how):
+            paths[first + step.member].append(step)
+    return paths
+
+
+def _choice(field: VectorField, path: list[Pruned], p: Prepared, starts: int) -> Chosen | None:
+    """Coefficients and exponents where the criterion is least; None where nothing could be fitted.
+
+    The criterion is that of the judge, on the windows.
+    """
+    last = len(field.units) - 1
+    shape = field.units[last - 1].shapes()["real"]
+    real, weight = field.place(last - 1, "real"), field.place(last, "weight")
+    best, least = None, np.inf
+    for step in path:
+        a: Array = step.unknowns[weight].reshape(-1, shape[0]).numpy()
+        w: Array = step.unknowns[real].reshape(shape).numpy()
+        fitted: Mask = step.free[real].reshape(shape).numpy()
+        simple = w[(w != 0) & ~fitted & np.any(a != 0, axis=0)[:, None]]
+        cost = step.size * price(len(a), p.samples) + sum(kind_cost(float(e)) for e in simple)
+        spare = max(p.samples - step.size - starts - 2.0, 1.0)
+        score = p.samples * np.log(step.sum_of_squares / p.samples + 1.0) + cost * p.samples / spare
+        if score < least:
+            best, least = (a, w), score
+    return best
+
+
+def _survival(
+    found: Discovery, estimates: Estimates, rich: PowerSum, kept: list[Chosen], kind: str
+) -> Survival:
+    """The choices compared with the printed equations."""
+    printed, law = found.equations.law, estimates.law
+    rich = dataclasses.replace(rich, mirrored=estimates.mirrored)
+    assert printed is not None  # estimates are those of a law
+    states, follows = found.equations.states, np.zeros(law.n_states, dtype=bool)
+    if law.mix is not None:
+        # What stands in a tied equation is not chosen: it follows from the others.
+        follows = np.diag(law.mix) == 0.0
+    terms = (printed.coefficients != 0) & ~follows[:, None]
+    hits, same = np.zeros(terms.shape), 0
+    came = np.zeros((law.n_states, rich.n_monomials))
+    for a, w in kept:
+        there = np.array([[_same(own, row, NEAR) for row in w] for own in printed.exponents])
+        there = there.reshape(len(printed.exponents), len(w)).astype(float)
+        here = ((a != 0).astype(float) @ there.T > 0) & terms
+        extra = (a != 0) & ~(terms.astype(float) @ there > 0) & ~follows[:, None]
+        hits += here
+        came += extra[:, : rich.n_monomials]
+        same += int(np.array_equal(here, terms) and not extra.any())
+    names = monomial_names(dataclasses.replace(found.equations, power_sum=rich, extended=None)
+                           if rich.inputs is None else found.equations)  # fmt: skip
+    often = np.argwhere(came >= TOLD * len(kept))
+    others = [(states[i], names[j], float(came[i, j] / len(kept))) for i, j in often]
+    return Survival(kind, len(kept), np.where(terms, hits / len(kept), np.nan), same / len(kept),
+                    tuple(sorted(others, key=lambda o: -o[2])))  # fmt: skip

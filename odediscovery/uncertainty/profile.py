@@ -1,0 +1,215 @@
+"""Profile likelihood: the interval of a constant without the assumption of a parabola.
+
+    S(c) = min over all other constants and start values of the weighted sum of squares, at c
+    {c : S(c) - S(c*) <= t^2 s^2},    s^2 = S(c*) / degrees of freedom
+
+With t the 97.5 % point of Student's t this is where the likelihood has fallen by half the 95 %
+point of chi-squared with one degree of freedom, where the noise is estimated from few samples too.
+A standard error takes S for a parabola; where it is none, or where the constant can hardly be
+told, the ends are elsewhere, and may be infinite.
+
+Source: Venzon and Moolgavkar, Applied Statistics 37 (1988); Bates and Watts, Nonlinear Regression
+Analysis (1988), Sec. 6.1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+
+from odediscovery.data.inputs import augmented
+from odediscovery.data.series import Scale, TimeSeries
+from odediscovery.errors import InputError, unknown_name
+from odediscovery.laws.cost import Free, filled
+from odediscovery.laws.estimates import Estimates
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.records import LEVEL
+from odediscovery.problem.pose import informed
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.stages.polish.polish import polish
+from odediscovery.stages.values import Polished, freedom
+from odediscovery.uncertainty.bands import checked_estimates, residual_deviation
+
+# Fits on the way to one end, its accuracy as a share of t, and the longest step between two.
+TRIED, CLOSE, STRIDE = 14, 0.01, 4.0
+# Distances from the best value, in units of its own size, beyond which an end is infinite.
+FAR = 1e3
+# Growth of the sum of squares in whole trajectories by which a result in pieces is known.
+PIECES = 2.0
+KINDS = ("coefficient", "exponent")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The 95 % interval of a constant by its likelihood, in the user's units.
+
+    Args:
+        value: where the likelihood is largest.
+        low: lower end of the interval; -inf where the data set none.
+        high: upper end; inf where the data set none.
+
+    >>> Profile(0.5, 0.4, math.inf).low
+    0.4
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """Whole trajectories and what they are fitted with."""
+
+    series: TimeSeries
+    sigma: Array
+    floor: Array
+    nonnegative: Mask
+    shape: tuple[Array, ...]
+
+    def __call__(self, law: PowerSum, free: Free, initial: Array) -> Polished:
+        return polish(law, self.series, initial, self.sigma, floor=self.floor, shape=self.shape,
+                      nonnegative=self.nonnegative, free=free, most=60)  # fmt: skip
+
+    def squares(self, found: Polished) -> float:
+        """The weighted sum of squares, inf for a law that blows up."""
+        return float((found.squares / self.sigma**2).sum()) if found.finite else math.inf
+
+
+def profile(found: Discovery, kind: str, monomial: int, of: str) -> Profile:
+    """The interval of one constant of the chosen equations by profile likelihood.
+
+    Args:
+        found: a result of the default recipe.
+        kind: "coefficient" or "exponent".
+        monomial: index of the monomial, as in `terms` of `result.json`.
+        of: the state whose equation a coefficient stands in; the state or input that an exponent
+            belongs to.
+
+    Raises:
+        InputError: no such constant, one that was not fitted, or trajectories that could only be
+            followed in pieces.
+
+    >>> from odediscovery import Equations, fit_constants, simulate_system
+    >>> form = Equations.parse(["N"], {"N": "0.4*N - 0.004*N**2"})
+    >>> found = fit_constants(simulate_system("logistic", noise=0.05), form, exponents=False)
+    >>> growth = profile(found, "coefficient", 0, "N")
+    >>> growth.low < 0.4 < growth.high
+    True
+    """
+    estimates = checked_estimates(found)
+    which, place = _place(found, estimates, kind, monomial, of)
+    law, scale = _in_units(estimates, which, place)
+    fit = _fit(found, scale)
+    initial = found.initial_values / scale.state[: len(found.equations.states)]
+    best = fit(law, estimates.free, initial)
+    least = fit.squares(best)
+    if not least < PIECES * float(best.counts.sum()):
+        raise InputError("the equations do not follow whole trajectories from one start: there is "
+                         "no likelihood of these to profile")  # fmt: skip
+    degrees = freedom(best)
+    unit = float(law.unscaled(scale.state, scale.time).constants[which][place]
+                 / law.constants[which][place])  # fmt: skip
+    student = float(stdtrit(degrees, 0.5 + LEVEL / 2.0))
+    ends = sorted(
+        unit * _end(fit, best, which, place, side * student, least / degrees)
+        for side in (-1.0, 1.0)
+    )
+    return Profile(unit * float(best.law.constants[which][place]), *ends)
+
+
+def _place(
+    found: Discovery, estimates: Estimates, kind: str, monomial: int, of: str
+) -> tuple[int, tuple[int, int]]:
+    """Which of the fitted law's constants is meant: index of its array, and place in it."""
+    printed, states = found.equations.law, found.equations.variables
+    if kind not in KINDS:
+        raise unknown_name("kind of constant", kind, KINDS)
+    if of not in states:
+        raise unknown_name("state", of, states)
+    assert printed is not None  # estimates are those of a law
+    if not 0 <= monomial < printed.n_monomials:
+        raise InputError(f"monomials are numbered from 0 to {printed.n_monomials - 1}, got "
+                         f"{monomial}")  # fmt: skip
+    same = np.abs(estimates.law.exponents - printed.exponents[monomial]).max(axis=1)
+    row = int(np.argmin(same))
+    which, k = KINDS.index(kind), states.index(of)
+    place = (k, row) if which == 0 else (row, k)
+    if not estimates.free[which][place]:
+        raise InputError(f"the {kind} of monomial {monomial} and {of!r} was not fitted: it is "
+                         "zero, held at a round number, known, or follows from others")  # fmt: skip
+    return which, place
+
+
+def _in_units(estimates: Estimates, which: int, place: tuple[int, int]) -> tuple[PowerSum, Scale]:
+    """The law in units in which this constant is that of the user's units but for a factor.
+
+    The factor of a coefficient holds powers of the scales with the monomial's exponents: states
+    whose exponents are fitted keep the user's units.
+    """
+    scale, law = estimates.scale, estimates.law
+    if which == 1:
+        return law, scale
+    fitted = estimates.free[1][place[1], : law.n_states]
+    own = Scale(np.where(fitted, np.sign(scale.state), scale.state), scale.time)
+    user = law.unscaled(scale.state, scale.time)
+    return user.rescaled(own.state, own.time), own
+
+
+def _fit(found: Discovery, scale: Scale) -> _Fit:
+    settings = dataclasses.replace(found.settings, hidden_states=())
+    series, p, _ = informed(found.series, settings)
+    floor = p.floor * p.scale.size / scale.size
+    # Inputs are taken as exact.
+    noise = np.append(residual_deviation(found), np.zeros(len(series.inputs)))
+    sigma = np.maximum(noise / scale.size, floor)
+    return _Fit(scale.apply(augmented(series)), sigma, floor, p.nonnegative, p.shape)
+
+
+def _end(
+    fit: _Fit, best: Polished, which: int, place: tuple[int, int], student: float, variance: float
+) -> float:
+    """Where S has grown by t^2 s^2, above the best value or, for a negative t, below it.
+
+    The root of the growth is nearly linear in the distance, so each trial scales the distance by
+    what is missing. The other constants move along by their conditional mean.
+    """
+    a, w, b, v = (mask.copy() for mask in best.free)
+    held: Free = (a, w, b, v)
+    held[which][place] = False
+    index = int(sum(mask.sum() for mask in best.free[:which]))
+    index += int(best.free[which][: place[0]].sum() + best.free[which][place[0], : place[1]].sum())
+    along = best.covariance[:, index] / best.covariance[index, index]
+    value = float(best.law.constants[which][place])
+    size, least, most = max(abs(value), 1.0), fit.squares(best), abs(student)
+    step = min(most * float(best.errors.constants[which][place]), size)
+    now, shorter, longer = best, 0.0, math.inf
+    for _ in range(TRIED):
+        target = value + math.copysign(step, student)
+        theta = np.concatenate(
+            [c[mask] for c, mask in zip(now.law.constants, best.free, strict=True)]
+        )
+        theta = theta + along * (target - theta[index])
+        law = now.law.with_constants(*filled(now.law.constants, best.free, theta))
+        tried = fit(law, held, now.initial)
+        grown = max(fit.squares(tried) - least, 0.0)
+        root = math.sqrt(grown / variance)
+        if abs(root - most) < CLOSE * most:
+            return target
+        if root > most:
+            longer = step
+        else:
+            shorter = step
+        if math.isfinite(root):
+            now = tried
+        step *= min(most / max(root, most / STRIDE), STRIDE)
+        if not shorter < step < longer:
+            step = 0.5 * (shorter + longer) if math.isfinite(longer) else STRIDE * shorter
+        if step > FAR * size:
+            return math.copysign(math.inf, student)
+    return value + math.copysign(step, student)

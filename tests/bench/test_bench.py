@@ -1,0 +1,242 @@
+"""Benchmarks measure; these tests only see that they measure the right thing and say so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from faces import discovery
+
+from odediscovery.bench.peers import fits as peers
+from odediscovery.bench.rows import COLUMNS, Row
+from odediscovery.bench.suites import run, success
+from odediscovery.bench.suites.problems import load_suite
+from odediscovery.bench.suites.protocol import Protocol, training_data
+from odediscovery.bench.suites.run import Study, Task
+from odediscovery.bench.suites.scores import score
+from odediscovery.bench.suites.success import Member
+from odediscovery.bench.summary import in_a_line
+from odediscovery.command.bench import _print_success
+from odediscovery.command.cli import main
+from odediscovery.data.series import TimeSeries
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.workers import Processes
+from odediscovery.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["bench"], "Missing command"),
+        (["bench", "sped"], "Did you mean 'speed'"),
+        (["bench", "speed", "--seed", "-1"], "--seed must be at least 0, got -1"),
+        (["bench", "speed", "--parts", "gradient"], "did you mean 'gradients'?"),
+        (["bench", "speed", "--parts", ","], "--parts expects names"),
+        (["bench", "speed", "--max-seconds", "0"], "--max-seconds must be positive"),
+        (["bench", "speed", "--out", "."], "holds something else"),
+        (["bench", "growth", "--axes", "sample"], "did you mean 'samples'?"),
+        (["bench", "growth", "--out", "file"], "a file of that name exists"),
+        (["bench", "success", "--each", "0"], "--each must be at least 1, got 0"),
+        (["bench", "success", "--out", "."], "choose a file"),
+        (["bench", "fractal"], "Known: success, ablation, series, page, fractional"),
+        (["bench", "odebench", "--ids", "1,2"], "unknown system of odebench '2': "),
+        (["bench", "odebench", "--ids", ","], "--ids expects ids"),
+        (["bench", "odebench", "--method", "sindy"], "did you mean 'pysindy'? Known: ours"),
+        (["bench", "odebench", "--sigma", "-1"], "--sigma must be at least 0"),
+        (["bench", "odebench", "--drop", "1"], "--drop must be at least 0 and below 1"),
+        (["bench", "odebench", "--trajectories", "2"], "have at most 1 to train on"),
+        (["bench", "odebench", "--jobs", "0"], "--jobs must be at least 1"),
+        (["bench", "odebench", "--max-seconds", "0"], "--max-seconds must be positive"),
+        (["bench", "odebench", "--seed", "-1"], "--seed must be at least 0"),
+        (["bench", "odebench", "--out", "file"], "a file of that name exists"),
+        (["bench", "odebench", "--out", "."], "holds something else"),
+        (["bench", "ablation", "--ids", "sir"], "unknown system of fractional 'sir'"),
+        (["bench", "ablation", "--seed", "-1"], "--seed must be at least 0"),
+        (["bench", "fsir-noise", "--sigma", "-1"], "--sigma must be at least 0"),
+        (["bench", "fsir-noise", "--trajectories", "6"], "at least 1 and at most 5, got 6"),
+        (["bench", "fsir-noise", "--draws", "0"], "--draws must be at least 1"),
+        (["bench", "fsir-noise", "--seed", "-1"], "--seed must be at least 0"),
+        (["bench", "fsir-noise", "--max-seconds", "0"], "--max-seconds must be positive"),
+        (["bench", "fsir-noise", "--out", "."], "holds something else"),
+    ],
+)
+def test_mistakes_end_in_one_line_before_anything_is_measured(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("mine")
+    assert main(arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == "" and shown.err.startswith("error: ") and said in shown.err
+    assert shown.err.count("\n") == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_success_table_counts_by_hidden_size(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        Member(6, True, 13, 0.0, 0.0, []),
+        Member(6, False, 9, 1.0, 1.0, []),
+        Member(9, True, 13, 0.0, 0.0, []),
+    ]
+    _print_success(rows)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[2:] == [["6", "1", "of", "2", "50%"], ["9", "1", "of", "1", "100%"],
+                         ["all", "2", "of", "3", "67%"]]  # fmt: skip
+
+
+def test_success_runs_every_hidden_size_and_writes_a_row_a_member(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(success, "ADAM_STEPS", 30)
+    monkeypatch.setattr(success, "HIDDEN", (2, 3))
+    out = tmp_path / "below" / "success.json"
+    assert main(["bench", "success", "--each", "1", "--out", str(out)]) == 0
+    shown = capsys.readouterr()
+    assert "trained 2 members" in shown.err and "of 2" in shown.out
+    rows = json.loads(out.read_text())["rows"]
+    assert [row["hidden"] for row in rows] == [2, 3]
+
+
+# Suites
+
+
+def broken(_series: TimeSeries, _settings: Settings) -> Discovery:
+    raise ZeroDivisionError("a law\nof nothing")
+
+
+def task(id: str = "torricelli_inflow", study: Study | None = None) -> Task:
+    return Task(study or Study("fractional", Protocol()), id, "ours", run.ours)
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
+    """Tasks run in this process; which ones they were."""
+    seen: list[Task] = []
+
+    def one_by_one(
+        _backend: Processes, function: Callable[[Task], Row], tasks: Sequence[Task], _limit: float,
+        stopping: Callable[[], object],
+    ) -> Iterator[tuple[int, Row]]:  # fmt: skip
+        for number, given in enumerate(tasks):
+            if stopping() is None:
+                seen.append(given)
+                yield number, function(given)
+
+    monkeypatch.setattr(Processes, "results", one_by_one)
+    return seen
+
+
+def test_a_row_tells_what_became_of_a_system() -> None:
+    row = run.solve(task())
+    assert tuple(row) == COLUMNS and json.loads(json.dumps(row, allow_nan=False)) == row
+    assert row["exact"] and row["coef"] and row["recon"] > 0.999 and row["gen"] > 0.999
+    assert row["failed"] is None and row["outcome"] == "converged" and row["seconds"] > 0
+    assert row["equations"]["h"].endswith("*h**0.5")
+
+
+def test_a_method_sees_the_noisy_training_data_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[TimeSeries, Settings]] = []
+
+    def watched(series: TimeSeries, settings: Settings) -> Discovery:
+        seen.append((series, settings))
+        return discovery()
+
+    monkeypatch.setattr(run, "discover", watched)
+    study = Study("fractional", Protocol(0.05, 0.5, 2, 7), 12.0)
+    row = run.solve(task("sir_fractional", study))
+    assert row["exact"] and row["complexity"] == 31
+    ((series, settings),) = seen
+    assert [len(t.time) for t in series.trajectories] == [20, 20]
+    assert (settings.seed, settings.max_seconds, settings.recipe) == (7, 12.0, "default")
+
+
+def test_a_failure_is_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "discover", broken)
+    row = run.solve(task())
+    assert row["failed"] == "ZeroDivisionError: a law of nothing"
+    assert row["recon"] is None and row["equations"] is None and not row["exact"]
+    assert in_a_line(row).startswith("ours torricelli_inflow: failed after")
+
+
+def test_rows_are_kept_and_not_run_again(
+    here: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "below" / "rows"
+    begin = ["bench", "fractional", "--out", str(out), "--ids"]
+    assert main([*begin, "torricelli_inflow"]) == 0
+    shown = capsys.readouterr()
+    assert "1 of 1  ours torricelli_inflow: exact" in shown.err
+    assert "| ours | 1 of 25 | 1 (100%) |" in shown.out and "h' = 0.3 - 0.35*h^0.5" in shown.out
+    # A line that was cut short is done again, a whole one is not.
+    with (out / "rows.jsonl").open("a") as file:
+        file.write('{"id": "von_bertal')
+    assert main([*begin, "von_bertalanffy,torricelli_inflow", "--quiet"]) == 0
+    assert [t.id for t in here] == ["torricelli_inflow", "von_bertalanffy"]
+    rows = [json.loads(line) for line in (out / "rows.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in rows] == ["torricelli_inflow", "von_bertalanffy"]
+    summary = (out / "summary.md").read_text()
+    assert "2 of 25" in summary and summary in capsys.readouterr().out
+    assert json.loads((out / "study.json").read_text())["versions"]
+    assert sorted(p.name for p in out.iterdir()) == ["rows.jsonl", "study.json", "summary.md"]
+
+
+def test_a_stopped_run_keeps_what_is_done(here: list[Task], tmp_path: Path) -> None:
+    study, monitor = Study("fractional", Protocol()), Monitor()
+
+    def go_on(monitor: Monitor, say: Callable[[str], None]) -> list[str]:
+        rows = run.run_suite(study, {"ours": run.ours}, tmp_path, monitor=monitor, say=say,
+                             ids=["torricelli_inflow", "von_bertalanffy"])  # fmt: skip
+        return [row["id"] for row in rows]
+
+    assert go_on(monitor, lambda _: monitor.interrupt()) == ["von_bertalanffy"]
+    assert go_on(Monitor(), lambda _: None) == ["von_bertalanffy", "torricelli_inflow"]
+    assert len(here) == 2
+
+
+def test_a_suite_runs_in_processes_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["bench", "classics", "--ids", "torricelli,logistic", "--sigma", "0"]
+    assert main([*arguments, "--out", str(tmp_path / "rows")]) == 0
+    shown = capsys.readouterr()
+    assert "2 of 2  ours torricelli: exact" in shown.err
+    assert "| ours | 2 of 16 | 2 (100%) |" in shown.out
+
+
+def test_another_study_in_the_folder_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "study.json").write_text(json.dumps(Study("fractional", Protocol()).as_dict()))
+    assert main(["bench", "fractional", "--sigma", "0.1", "--out", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "holds another study (sigma 0.0; asked for: sigma 0.1)" in said
+    assert said.count("\n") == 1
+    (tmp_path / "study.json").write_text("[")
+    assert main(["bench", "fractional", "--out", str(tmp_path)]) == 2
+    assert "no study of bench" in capsys.readouterr().err
+
+
+def test_a_missing_package_is_told_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(peers, "pysindy", None)
+    monkeypatch.setattr(peers, "SymbolicRegressor", None)
+    for method, name in (("all", "pysindy"), ("pyoperon", "pyoperon")):
+        assert main(["bench", "odebench", "--method", method]) == 2
+        said = capsys.readouterr().err
+        assert said == (f'error: --method {method if method != "all" else name} needs the package '
+                        f'{name}: pip install "odediscovery[bench]"\n')  # fmt: skip
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("method", "package"), [("sindy", "pysindy"), ("operon", "pyoperon")])
+def test_peers_find_a_straight_law(method: str, package: str) -> None:
+    pytest.importorskip(package)
+    problem = load_suite("odebench")["1"]
+    found, _ = getattr(peers, method)(training_data(problem, Protocol()), 4.0, 0)
+    assert score(found, problem, Protocol()).recon > 0.999

@@ -1,0 +1,104 @@
+"""Draws of gaps, of noise with intervals, and of what has no law: data, counts, what is kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from odediscovery.bench.draws import draw as draws
+from odediscovery.bench.draws.coverage import Coverage, contained
+from odediscovery.bench.draws.gaps import FsirGaps
+from odediscovery.bench.draws.lawless import Lawless
+from odediscovery.discovery.discover import discover
+from odediscovery.errors import InputError
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.systems import get_system, simulate_system
+from odediscovery.settings import settings_for
+
+
+def test_runs_are_short_irregular_and_have_gaps() -> None:
+    series = FsirGaps().data(3)
+    sizes = [len(t.time) for t in series.trajectories]
+    assert len(sizes) == 8 and min(sizes) >= 8 and max(sizes) <= 40 and len(set(sizes)) > 3
+    assert all(np.ptp(np.diff(t.time)) > 1 for t in series.trajectories)
+    values = np.concatenate([t.values for t in series.trajectories])
+    assert 0.1 < np.isnan(values).mean() < 0.3
+    again = FsirGaps().data(3)
+    assert np.array_equal(again.trajectories[5].values, series.trajectories[5].values, True)
+
+
+@pytest.mark.parametrize(("off", "hit"), [(0.0, True), (0.09, True), (0.2, False)])
+def test_gaps_ask_for_exponents_within_a_tenth(off: float, hit: bool) -> None:
+    truth = get_system("fsir").equations().power_sum
+    assert truth is not None
+    law = PowerSum(truth.coefficients, truth.exponents + off * (truth.exponents == 0.5))
+
+    class Found:
+        equations = Equations.from_power_sum(("S", "I", "R"), law)
+
+    row = FsirGaps().told(Found, simulate_system("fsir"))  # type: ignore[arg-type]
+    assert row["hit"] is hit and row["off"] == pytest.approx(off)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spread"),
+    [("white-noise", (0.7, 1.3)), ("random-walk", (1.5, 60.0))],
+)  # fmt: skip
+def test_what_has_no_law_differs_by_draw(kind: str, spread: tuple[float, float]) -> None:
+    first, second = (Lawless(kind=kind).data(k).trajectories[0].values for k in (0, 1))
+    assert first.shape == (60, 1) and not np.allclose(first, second)
+    assert spread[0] < first.std() < spread[1]
+    assert 0.7 < np.diff(first, axis=0).std() < 1.9
+
+
+def test_coverage_is_told_of_every_true_constant() -> None:
+    settings = settings_for(members=0, integer_exponents=True)
+    found = discover(Coverage(system="logistic", sigma=0.001).data(0), settings)
+    truth = get_system("logistic").equations()
+    told = contained(found, truth)
+    assert set(told) == {"N': coefficient 0.4", "N': coefficient -0.004", "exponent 1 of N in N",
+                         "exponent 2 of N in N^2"}  # fmt: skip
+    # Held at the true exponents; the coefficients are fitted.
+    assert all(c["contained"] and c["held"] for name, c in told.items() if "exponent" in name)
+    assert not any(c["held"] for name, c in told.items() if "coefficient" in name)
+    # Of a law whose constants are wrong the intervals contain none of the fitted ones.
+    off = Equations.parse(["N"], {"N": "0.9*N - 0.3*N**2"})
+    assert not any(c["contained"] for c in contained(found, off).values() if not c["held"])
+
+
+def test_only_what_converged_is_a_claim() -> None:
+    class Found:
+        messages = ("a note",)
+        r2 = 0.9
+
+    about, rows = Lawless(), []
+    for draw, Found.outcome in enumerate(("converged", "poor-fit", "stopped")):  # type: ignore[attr-defined]
+        told = about.told(Found, about.data(0))  # type: ignore[arg-type]
+        end = {"outcome": Found.outcome, "seconds": 1.0, "equations": {"x": "0.1*x"}}  # type: ignore[attr-defined]
+        rows.append(about.blank(draw) | told | end)
+    assert [row["claimed"] for row in rows] == [True, False, False]
+    assert "| white-noise | 1 of 3 | 1.0 |" in about.markdown(rows)
+
+
+def test_a_law_with_other_terms_covers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Found:
+        outcome, degrees_of_freedom = "converged", 10
+        equations = Equations.parse(["N"], {"N": "0.4*N - 0.01"})
+
+    monkeypatch.setattr(draws, "discover", lambda _series, _settings: Found)
+    about = Coverage(system="logistic")
+    row = draws.fitted((about, 0))
+    assert row["terms"] is False and row["constants"] is None
+    right = row | {"terms": True, "constants": {"c": {"contained": True, "held": False}}}
+    assert "| c | 1 of 2 | 50.0% | 0 |" in about.markdown([row, right])
+
+
+@pytest.mark.parametrize(
+    "about",
+    [Lawless(kind="pink"), Coverage(system="nosuch"), Coverage(sigma=0.0), FsirGaps(missing=0.9),
+     FsirGaps(sigma=-1.0), FsirGaps(trajectories=0), Coverage(system="pendulum")],
+)  # fmt: skip
+def test_what_cannot_be_drawn_is_said(about: draws.Draws) -> None:
+    with pytest.raises(InputError):
+        about.checked()

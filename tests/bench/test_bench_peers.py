@@ -1,0 +1,137 @@
+"""Other methods get a fair chance, and stand beside ours on one page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from odediscovery.bench.peers import fits as peers
+from odediscovery.bench.peers.libraries import Library, libraries
+from odediscovery.bench.rows import COLUMNS
+from odediscovery.bench.suites.problems import load_suite
+from odediscovery.bench.suites.protocol import Protocol, training_data
+from odediscovery.bench.suites.scores import score
+from odediscovery.command.cli import main
+from odediscovery.data.series import Scale, TimeSeries
+from odediscovery.errors import FitError
+from odediscovery.laws.equations import Equations
+
+
+def test_libraries_hold_only_functions_that_the_values_have() -> None:
+    positive, mixed = np.array([[1.0, 2.0]]), np.array([[1.0, -2.0]])
+    every = list(libraries(positive))
+    assert [len(one.exponents) for one in every[:3]] == [3, 6, 10]
+    assert max(one.waves for one in every) == 2
+    wanted = np.array([0.5, -1.0])
+    assert any((one.exponents == wanted).all(axis=1).any() for one in every)
+    for one in libraries(mixed):
+        of_second = one.exponents[:, 1]
+        assert (of_second >= 0).all() and (of_second == np.round(of_second)).all()
+
+
+def test_scaled_coefficients_become_equations_in_user_units() -> None:
+    library = Library(np.array([[0.0, 0.0], [-0.5, 2.0]]), waves=2)
+    state, time = np.array([10.0, 0.1]), 3.0
+    c = np.random.default_rng(0).normal(size=(2, 10))
+    found = library.equations(("a b", "c"), c, Scale(state, time))
+    x = np.random.default_rng(1).uniform(0.5, 2.0, (5, 2))
+    scaled = library.columns(x / state, state) @ c.T
+    np.testing.assert_allclose(found.rates(x), scaled * state / time, rtol=1e-12)
+
+
+def test_all_candidates_are_integrated_at_once() -> None:
+    t = np.linspace(0.0, 2.0, 21)
+    series = TimeSeries.from_arrays(t, np.exp(-t), ["x"])
+    library = Library(np.array([[0.0], [1.0], [2.0]]))
+    right, still, wall = ([[0.0, -1.0, 0.0]], [[0.0, 0.0, 0.0]], [[0.0, 0.0, 9.0]])
+    candidates = [
+        peers._Candidate(library, np.array(c), [np.ones(1)]) for c in (right, still, wall)
+    ]
+    errors = peers._mean_squares(candidates, series, np.ones(1))[:, 0]
+    assert errors[0] < 1e-18 and errors[2] == np.inf
+    assert errors[1] == pytest.approx(np.mean((1.0 - np.exp(-t)) ** 2))
+
+
+@pytest.mark.parametrize(
+    ("suite", "id", "protocol"),
+    [
+        ("fractional", "torricelli_inflow", Protocol()),
+        ("odebench", "23", Protocol()),
+        ("odebench", "25", Protocol(0.02, 0.5)),
+    ],
+)
+def test_sindy_finds_roots_sines_and_noisy_lines(suite: str, id: str, protocol: Protocol) -> None:
+    pytest.importorskip("pysindy")
+    problem = load_suite(suite)[id]
+    found, outcome = peers.sindy(training_data(problem, protocol), 60.0, 0)
+    assert outcome == "done" and score(found, problem, protocol).exact
+
+
+def test_a_model_of_operon_also_stands_without_its_intercept() -> None:
+    off = np.array([0.5, 0.7])
+    both = peers._with_and_without("-0.25 + 2.0*x**0.5", 6, off, ["x"])
+    assert [(model.length, round(model.error, 6)) for model in both] == [(6, 0.37), (4, 0.7325)]
+    bare = Equations.parse(["x"], {"x": both[1].text})
+    assert bare.texts() == {"x": "2*x**0.5"}
+    assert len(peers._with_and_without("2.0*x", 1, off, ["x"])) == 1
+    assert len(peers._with_and_without("2.0", 1, off, ["x"])) == 1
+    # Beyond floats, and a power that nobody could compute.
+    assert peers._with_and_without("x**1e9 + 1.0", 1, off, ["x"]) == []
+    assert peers._with_and_without("1.0*x + 1" + 400 * "0", 1, off, ["x"]) == []
+
+
+def test_sindy_says_when_nothing_can_be_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pysindy")
+    monkeypatch.setattr(peers, "THRESHOLDS", (1e9,))
+    series = training_data(load_suite("fractional")["torricelli_inflow"], Protocol())
+    with pytest.raises(FitError, match="no threshold"):
+        peers.sindy(series, 60.0, 0)
+
+
+def kept(folder: Path, methods: tuple[str, ...], systems: int, **changed: object) -> Path:
+    """A folder of rows, half of them exact."""
+    folder.mkdir()
+    study = {"suite": "fractional", "sigma": 0.0, "drop": 0.0, "trajectories": 1, "seed": 0}
+    (folder / "study.json").write_text(json.dumps({**study, **changed}))
+    row = dict.fromkeys(COLUMNS) | {"coef": False, "gen": -3.0}
+    rows = [
+        row | {"id": str(k), "method": method, "exact": k % 2 == 0,
+               "recon": None if k == 1 else 0.95, "seconds": float(k)}
+        for method in methods for k in range(systems)
+    ]  # fmt: skip
+    (folder / "rows.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    return folder
+
+
+def test_kept_folders_stand_side_by_side(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = [
+        kept(tmp_path / "c", ("pysindy",), 34, suite="odebench", sigma=0.05, drop=0.5),
+        kept(tmp_path / "b", ("pysindy", "pyoperon"), 25),
+        kept(tmp_path / "a", ("ours",), 11, trajectories=1, seed=0),
+    ]
+    assert main(["bench", "page", *map(str, folders)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2:] == [
+        "| `fractional`, clean, 1 trajectory | ours, 11 of 25 systems | 6 of 11 | 10 | 0 | 0 "
+        "| 5.0 | 9.5 | 10.0 |",
+        "| `fractional`, clean, 1 trajectory | pysindy | 13 of 25 | 24 | 0 | 0 "
+        "| 12.0 | 22.8 | 24.0 |",
+        "| `fractional`, clean, 1 trajectory | pyoperon | 13 of 25 | 24 | 0 | 0 "
+        "| 12.0 | 22.8 | 24.0 |",
+        "| `odebench`, 5 % noise, half of the samples, 1 trajectory | pysindy | 17 of 34 | 33 "
+        "| 0 | 0 | 16.5 | 31.3 | 33.0 |",
+    ]
+
+
+def test_a_folder_without_rows_of_a_suite_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = kept(tmp_path / "other", ("ours",), 2, suite="ablation")
+    for folder in (other, tmp_path / "missing"):
+        assert main(["bench", "page", str(folder)]) == 2
+        assert str(folder) in capsys.readouterr().err

@@ -1,0 +1,161 @@
+"""Measured series beside named models: what is read, fitted and scored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from odediscovery.bench.series import measured
+from odediscovery.bench.series import study as series_study
+from odediscovery.bench.series.measured import CASES, HELD, Case, Model, least_squares_fit
+from odediscovery.bench.series.study import LAST, Task, fitted, fitted_numbers
+from odediscovery.command.cli import main
+from odediscovery.data.series import TimeSeries, load_csv
+from odediscovery.laws.equations import Equations
+from odediscovery.runtime.workers import Processes
+from odediscovery.settings import settings_for
+
+DATA = Path(__file__).parents[2] / "data"
+T = np.linspace(0.0, 10.0, 41)
+DECAY = Model("x' = -a*x", {"a": (0.01, 10.0)}, lambda c, x: (-c[0] * x[0],))
+
+
+def _decaying(_folder: Path) -> TimeSeries:
+    noise = 0.02 * np.random.default_rng(0).standard_normal(len(T))
+    return TimeSeries.from_arrays(T, 5.0 * np.exp(-0.3 * T) + noise, ["x"])
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
+    """One quick case, fitted in this process; which tasks there were."""
+    case = Case(_decaying, {"decay": DECAY}, {"holdout": HELD, "members": 0})
+    monkeypatch.setattr(series_study, "CASES", {"decay": case})
+    seen: list[Task] = []
+
+    def one_by_one(
+        _backend: Processes, function: Callable[[Any], Any], tasks: Sequence[Any], _limit: float,
+        _stopping: object,
+    ) -> Iterator[tuple[int, Any]]:  # fmt: skip
+        for number, task in enumerate(tasks):
+            seen.append(task)
+            yield number, function(task)
+
+    monkeypatch.setattr(Processes, "results", one_by_one)
+    return seen
+
+
+def test_an_absent_species_is_zero_and_no_missing_value() -> None:
+    series = CASES["gause"].load(DATA)
+    alone, other, mixed = series.trajectories
+    assert series.states == ("aurelia", "caudatum")
+    assert (alone.values[:, 1] == 0).all() and (other.values[:, 0] == 0).all()
+    assert alone.values[:3, 0].tolist() == [2.0, 14.0, 34.0]
+    assert mixed.values[2].tolist() == [21.0, 11.0]
+    # Nobody counted on the first day.
+    assert all(t.time.tolist() == [0.0, *range(2, 26)] for t in series.trajectories)
+
+
+@pytest.mark.parametrize("country", ["italy", "germany"])
+def test_everybody_is_susceptible_infected_or_removed(country: str) -> None:
+    series = CASES[f"covid-{country}"].load(DATA)
+    columns = ["never_confirmed", "active", "recovered", "deaths"]
+    (run,) = load_csv(DATA / f"covid19_{country}_2020.csv", "t", columns).trajectories
+    s, i, recovered, dead = run.values.T
+    (own,) = series.trajectories
+    np.testing.assert_array_equal(own.values, np.column_stack([s, i, recovered + dead]))
+    assert settings_for(**CASES[f"covid-{country}"].options).holdout == 0.2
+
+
+@pytest.mark.parametrize("case", CASES.values())
+def test_named_models_are_what_their_text_says(case: Case) -> None:
+    random = np.random.default_rng(1)
+    for model in case.models.values():
+        sides = dict(part.strip().split("' = ") for part in model.text.split(", "))
+        values = {name: float(np.exp(random.uniform(*np.log(ends))))
+                  for name, ends in model.ranges.items()}  # fmt: skip
+        names = [*sides, *values]
+        texts = {name: text.replace("^", "**") for name, text in sides.items()}
+        law = Equations.parse(names, texts | dict.fromkeys(values, "0"))
+        state = random.uniform(1.0, 1e4, len(sides))
+        expected = law.rates(np.array([[*state, *values.values()]]))[0, : len(sides)]
+        found = model.rates(np.array([*values.values()]), state)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_least_squares_finds_constants_and_starts_and_leaves_the_absent_absent() -> None:
+    competition = CASES["gause"].models["Lotka-Volterra competition"]
+    truth = np.array([0.8, 0.6, 500.0, 200.0, 2.0, 0.5])
+    starts = np.array([[3.0, 0.0], [2.0, 4.0]])
+    values = [competition.simulate(truth, start, T) for start in starts]
+    values[1][7, 0] = np.nan
+    series = TimeSeries.from_arrays([T, T], list(values), ["P", "Q"])
+    constants, found, ended = least_squares_fit(competition, series, seed=0)
+    np.testing.assert_allclose(constants, truth, rtol=1e-3)
+    np.testing.assert_allclose(found, starts, rtol=1e-2)
+    assert found[0, 1] == 0.0 and 1 <= ended <= measured.STARTS
+
+
+def test_a_row_scores_what_was_kept_back(quick: list[Task]) -> None:
+    rows = {m: fitted(Task("decay", m, _decaying(DATA), 0, 60.0)) for m in ("ours", "decay", LAST)}
+    assert [row["failed"] for row in rows.values()] == [None] * 3
+    assert rows["ours"]["constants"] == rows["decay"]["constants"] == 1
+    assert rows["ours"]["r2"] > 0.999 and rows["decay"]["r2"] > 0.999
+    # The last value stays: its R2 and its error, by hand.
+    x = _decaying(DATA).trajectories[0].values[:, 0]
+    before, after = x[:33], x[33:]
+    squares = np.sum((after - before[-1]) ** 2)
+    expected = 1.0 - squares / np.sum((after - after.mean()) ** 2)
+    assert rows[LAST]["r2_heldout"] == pytest.approx(expected)
+    assert rows[LAST]["each"] == {"x": pytest.approx(expected)}
+    assert rows[LAST]["off"] == pytest.approx(np.sqrt(squares / 8 / before.var()))
+    assert rows["ours"]["r2_heldout"] > expected
+    told = [note for note in rows["ours"]["notes"] if "kept back" in note]
+    assert f"R2 = {rows['ours']['r2_heldout']:.3f}" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("texts", "count"),
+    [
+        ({"S": "-0.3*S*I", "I": "0.3*S*I - 0.1*I", "R": "0.1*I"}, 2),
+        ({"S": "-0.3*S**0.5*I", "I": "0.3*S**0.5*I - 0.1*I", "R": "0.1*I"}, 3),
+        ({"x": "0.5*x - 0.1*x**2"}, 2),
+        ({"P": "P - P*Q", "Q": "2*P*Q - Q"}, 4),
+        ({"x": "sin(x)/(1 + x)"}, None),
+    ],
+)
+def test_constants_that_follow_from_others_are_not_counted(
+    texts: dict[str, str], count: int | None
+) -> None:
+    assert fitted_numbers(Equations.parse([*texts], texts)) == count
+
+
+def test_the_command_keeps_rows_and_tables_and_goes_on(
+    quick: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "study"
+    command = ["bench", "series", "--data", str(DATA), "--out", str(out), "--quiet"]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert (out / "summary.md").read_text(encoding="utf-8") in shown
+    assert "| decay | ours | 1 |" in shown and "x' = -a*x with a = 0.3" in shown
+    rows = [json.loads(line) for line in (out / "rows.jsonl").read_text().splitlines()]
+    assert [tuple(row) for row in rows] == [series_study.COLUMNS] * 3
+    assert [row["method"] for row in rows] == ["ours", "decay", LAST]
+    assert load_csv(out / "decay.csv").n_samples == len(T)
+    assert main(command) == 0 and len(quick) == 3
+    assert main([*command, "--seed", "1"]) == 2
+    assert "holds another study" in capsys.readouterr().err
+
+
+def test_mistakes_end_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ["--out", str(tmp_path / "study")]
+    assert main(["bench", "series", "--ids", "gauze", *out]) == 2
+    assert "gause" in capsys.readouterr().err
+    assert main(["bench", "series", "--data", str(tmp_path), *out]) == 2
+    assert "gause_paramecium_1934.csv" in capsys.readouterr().err
+    assert not (tmp_path / "study").exists()

@@ -1,0 +1,398 @@
+"""Inputs u(t): followed exactly by every integrator, found in laws, kept and asked for again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from problems import field_of, numeric_jacobian
+from scipy.integrate import solve_ivp
+
+from odediscovery.command.cli import main
+from odediscovery.data.inputs import augmented, load_driven, two_valued, unaugmented, with_inputs
+from odediscovery.data.series import TimeSeries, write_csv
+from odediscovery.data.signals import Signal
+from odediscovery.discovery.discover import discover
+from odediscovery.errors import InputError
+from odediscovery.fitting.windows import LongResiduals, ShortResiduals, Windows, cut
+from odediscovery.judge.doubt import interval_squares
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.plots.figures import save_figures
+from odediscovery.problem.prepare import prepare
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.arrays import Array
+from odediscovery.settings import Settings
+from odediscovery.solve.fixed_step import GRIDS
+from odediscovery.solve.trajectories import residuals
+from odediscovery.stages.polish.polish import polish
+
+# Unequal times, a sine and a feed that somebody changes now and then.
+TIMES = np.concatenate([[0.0], np.cumsum(np.random.default_rng(0).uniform(0.1, 0.4, 54))])
+SINE = 1.2 + np.sin(TIMES)
+FEED = np.array([0.5, 2.0, 1.0])[(TIMES // 2.5).astype(int) % 3]
+
+
+def driven(texts: dict[str, str], start: list[float], **inputs: tuple[Array, bool]) -> TimeSeries:
+    """Exact samples of equations under inputs (values, held)."""
+    states, names = list(texts), list(inputs)
+    values = np.column_stack([u for u, _ in inputs.values()])
+    held = np.array([h for _, h in inputs.values()])
+    law = Equations.parse(states, texts, inputs=names)
+    x = law.simulate(start, TIMES, inputs=Signal(TIMES, values, held))
+    series = TimeSeries.from_arrays(TIMES, np.hstack([x, values]), [*states, *names])
+    linear = [name for name, (_, h) in inputs.items() if not h]
+    return with_inputs(series, linear, [name for name in names if name not in linear])
+
+
+def stirred() -> TimeSeries:
+    """x' = 0.8 u - 0.5 x with a feed that is held, and y' = x - 0.3 T y with a T that is not."""
+    return driven({"x": "0.8*u - 0.5*x", "y": "x - 0.3*T*y"}, [2.0, 1.0],
+                  T=(SINE, False), u=(FEED, True))  # fmt: skip
+
+
+# Of the augmented series: x, y, T, u.
+STIRRED = PowerSum(
+    np.array([[0.8, -0.5, 0.0], [0.0, 1.0, -0.3], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]),
+    np.array([[0.0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 1, 0]]),
+)
+OWN = np.array([True, True, False, False])
+
+
+# ---- the solutions, against closed forms and against a solver that sees u(t) as a function -------
+
+
+def test_a_held_input_jumps_at_its_samples() -> None:
+    # x' = -x + u has x = u + (x0 - u) exp(-t) while u stays.
+    law = Equations.parse(["x"], {"x": "u - x"}, inputs=["u"])
+    steps = Signal(np.array([0.0, 1.0, 3.0]), np.array([[2.0], [-1.0], [5.0]]), np.array([True]))
+    found = law.simulate([0.0], [0.0, 0.5, 1.0, 2.0, 3.0, 4.0], inputs=steps)[:, 0]
+    first = 2.0 - 2.0 * np.exp(-1.0)
+    second = -1.0 + (first + 1.0) * np.exp(-2.0)
+    expected = [0.0, 2.0 - 2.0 * np.exp(-0.5), first, -1.0 + (first + 1.0) * np.exp(-1.0), second,
+                5.0 + (second - 5.0) * np.exp(-1.0)]  # fmt: skip
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+def test_a_linear_input_is_a_straight_line_between_samples() -> None:
+    # x' = u, so x is the trapezoid under u: exact by numpy, at unequal times.
+    law = Equations.parse(["x"], {"x": "u"}, inputs=["u"])
+    signal = Signal(TIMES, SINE[:, None], np.array([False]))
+    found = law.simulate([0.5], TIMES, inputs=signal)[:, 0]
+    area = np.concatenate([[0.0], np.cumsum(np.diff(TIMES) * (SINE[1:] + SINE[:-1]) / 2)])
+    np.testing.assert_allclose(found, 0.5 + area, rtol=1e-7)
+
+
+def test_time_goes_on_where_other_inputs_stay() -> None:
+    law = Equations.parse(["x"], {"x": "t + u"}, inputs=["t", "u"])
+    signal = Signal(np.array([0.0, 1.0]), np.array([[0.0, 1.0], [1.0, 2.0]]), np.zeros(2, bool))
+    # Up to t = 1 it is t^2/2 + t + t^2/2; then t^2/2 and 2 t go on.
+    found = law.simulate([0.0], [0.0, 1.0, 3.0], inputs=signal)[:, 0]
+    np.testing.assert_allclose(found, [0.0, 2.0, 2.0 + 4.0 + 4.0], rtol=1e-8)
+    alone = Equations.parse(["x"], {"x": "t"}, inputs=["t"])
+    np.testing.assert_allclose(alone.simulate([0.0], [2.0, 4.0])[:, 0], [0.0, 6.0], rtol=1e-8)
+
+
+def test_lines_of_inputs_end_only_at_kinks_and_jumps() -> None:
+    t = np.array([0.0, 1.0, 2.5, 3.0, 4.0])
+    clock = Signal(t, t[:, None], np.array([False]))
+    assert clock.lines() == [(0, 4)]
+    feed = Signal(t, np.array([[1.0], [1.0], [2.0], [2.0], [2.0]]), np.array([True]))
+    assert feed.lines() == [(0, 2), (2, 4)]
+    bent = Signal(t, np.array([[0.0], [1.0], [2.5], [2.5], [2.5]]), np.array([False]))
+    assert bent.lines() == [(0, 2), (2, 4)]
+
+
+# ---- machinery: windows, polish, integral form ---------------------------------------------------
+
+
+def finest(windows: Windows) -> Windows:
+    values = {name: getattr(windows, name) for name in windows.__dataclass_fields__}
+    return Windows(**{**values, "grid": torch.full_like(windows.grid, len(GRIDS) - 1)})
+
+
+@pytest.mark.parametrize("length", [1, 7])
+def test_windows_of_the_true_law_leave_nothing_and_their_jacobian_is_right(length: int) -> None:
+    whole = augmented(stirred())
+    weight = np.where(OWN, 1.0, 0.0)
+    windows = finest(cut(whole, whole, weight, length))
+    field = field_of(STIRRED)
+    left = windows.predict(field, field.theta)[0] - windows.target
+    assert float((left * windows.weight).abs().max()) < 1e-7
+    nonnegative = torch.tensor([True, False, True, True])
+    problem: ShortResiduals | LongResiduals = ShortResiduals(windows, field)
+    unknowns = field.theta
+    if length > 1:
+        problem = LongResiduals(windows, field, nonnegative)
+        unknowns = problem.pack(field.theta)
+    assert float(problem.residuals(unknowns).abs().max()) < 1e-7
+    free = torch.ones_like(unknowns, dtype=torch.bool)
+    free[:, : field.theta.shape[1]] = field.free
+    residual, jacobian = problem.linearised(unknowns, free)
+    numeric = numeric_jacobian(problem.residuals, unknowns, 1e-5)
+    np.testing.assert_allclose(residual, problem.residuals(unknowns), atol=1e-12)
+    np.testing.assert_allclose(jacobian[:, :, free[0]], numeric[:, :, free[0]], atol=2e-6)
+
+
+def test_polish_recovers_the_constants_and_fits_no_starts_of_inputs() -> None:
+    whole = augmented(stirred())
+    start = whole.trajectories[0].values[:1, OWN]
+    left = residuals(STIRRED, whole, start)[0]
+    assert np.abs(left).max() < 1e-7
+    off = PowerSum(STIRRED.coefficients * 1.1, STIRRED.exponents)
+    found = polish(off, whole, start * 1.05, np.full(4, 1e-3), floor=np.full(4, 1e-9),
+                   nonnegative=OWN)  # fmt: skip
+    np.testing.assert_allclose(found.law.coefficients, STIRRED.coefficients, atol=1e-6)
+    assert found.initial.shape == (1, 2)
+    assert found.counts.tolist() == [len(TIMES), len(TIMES), 0, 0]
+    assert found.squares[2:].tolist() == [0.0, 0.0]
+
+
+def test_inputs_have_no_noise_and_no_equation() -> None:
+    rng = np.random.default_rng(1)
+    series = with_inputs(
+        TimeSeries.from_arrays(TIMES, np.column_stack([np.exp(-TIMES), rng.normal(size=55)]),
+                               ["x", "u"]), held=["u"])  # fmt: skip
+    p = prepare(augmented(series))
+    assert p.noise[1] == 0.0
+    assert p.constant.tolist() == [False, True]
+    assert p.samples == 55
+    assert p.initial.shape == (1, 1)
+    p = prepare(augmented(stirred())).without_noise(None)
+    law = STIRRED.rescaled(p.scale.state, p.scale.time)
+    assert interval_squares(law, p).max() < 1e-12
+
+
+# ---- whole fits ----------------------------------------------------------------------------------
+
+
+def terms_of(found: Discovery, state: int) -> dict[tuple[float, ...], float]:
+    """Coefficients of an equation by exponents of states and inputs, to three decimals."""
+    law = found.equations.power_sum
+    assert law is not None
+    return {tuple((w.round(3) + 0.0).tolist()): round(float(a), 3)
+            for a, w in zip(law.coefficients[state], law.exponents, strict=True) if a}  # fmt: skip
+
+
+def quick(series: TimeSeries) -> Discovery:
+    return discover(series, Settings(members=0))
+
+
+@pytest.mark.parametrize(("u", "held"), [(SINE, False), (FEED, True)], ids=["sine", "steps"])
+def test_a_linear_law_under_an_input_is_found(u: Array, held: bool) -> None:
+    found = quick(driven({"x": "-0.5*x + 0.8*u"}, [2.0], u=(u, held)))
+    assert terms_of(found, 0) == {(1.0, 0.0): -0.5, (0.0, 1.0): 0.8}
+    assert found.equations.inputs == ("u",)
+    assert found.r2 > 1 - 1e-9
+
+
+def test_a_driven_damped_oscillator_is_found() -> None:
+    force = np.sin(1.7 * TIMES)
+    found = quick(driven({"x": "v", "v": "-x - 0.2*v + F"}, [1.0, 0.0], F=(force, False)))
+    assert terms_of(found, 0) == {(0.0, 1.0, 0.0): 1.0}
+    assert terms_of(found, 1) == {(1.0, 0.0, 0.0): -1.0, (0.0, 1.0, 0.0): -0.2,
+                                  (0.0, 0.0, 1.0): 1.0}  # fmt: skip
+
+
+def test_trained_members_find_a_law_with_inputs_in_noise() -> None:
+    series = driven({"x": "0.9*x - 0.6*u*x"}, [1.0], u=(1.5 + np.sin(1.3 * TIMES), False))
+    run = series.trajectories[0]
+    noise = 0.02 * run.values.std() * np.random.default_rng(2).standard_normal(run.values.shape)
+    columns = np.hstack([run.values + noise, run.inputs.values])  # type: ignore[union-attr]
+    noisy = with_inputs(TimeSeries.from_arrays(TIMES, columns, ["x", "u"]), ["u"])
+    found = discover(noisy, Settings(grow=False, members=4))
+    law = found.equations.power_sum
+    assert law is not None
+    rates = law.rates(np.array([[1.0, 1.0], [1.0, 2.0], [2.0, 1.0]]))[:, 0]
+    np.testing.assert_allclose(rates, [0.3, -0.3, 0.6], atol=0.06)
+
+
+def test_time_is_a_variable_on_demand() -> None:
+    t = np.linspace(0.0, 8.0, 50)
+    x = t - 1.0 + 4.0 * np.exp(-t)  # x' = t - x
+    series = with_inputs(TimeSeries.from_arrays(t, x, ["x"]), ["t"])
+    found = quick(series)
+    assert terms_of(found, 0) == {(1.0, 0.0): -1.0, (0.0, 1.0): 1.0}
+    assert found.equations.pretty().startswith("x' = ")
+    np.testing.assert_allclose(found.simulate(times=np.array([0.0, 12.0]))[-1], [11.0], atol=1e-3)
+
+
+def test_a_power_of_time_is_found_from_two_trajectories() -> None:
+    t = np.linspace(0.1, 6.0, 40)
+    paths = [x0 * np.exp(-0.2 * (t**1.5 - t[0] ** 1.5)) for x0 in (3.0, 0.7)]  # x' = -0.3 x t^0.5
+    series = with_inputs(TimeSeries.from_arrays([t, t], paths, ["x"]), ["t"])
+    assert terms_of(quick(series), 0) == {(1.0, 0.5): -0.3}
+
+
+# ---- the user's side -----------------------------------------------------------------------------
+
+
+def test_gaps_of_an_input_are_filled_and_the_rest_of_the_series_stays() -> None:
+    times = [0.0, 1.0, 2.0, 4.0, 5.0, 6.0]
+    u = np.array([1.0, np.nan, 3.0, 4.0, 5.0, np.nan])
+    series = TimeSeries.from_arrays(times, np.column_stack([np.arange(6.0), u, u]),
+                                    ["x", "a", "b"], noise={"x": 0.1})  # fmt: skip
+    found = with_inputs(series, ["a"], ["b"])
+    signal = found.trajectories[0].inputs
+    assert signal is not None
+    assert signal.values.T.tolist() == [[1, 2, 3, 4, 5, 5], [1, 1, 3, 4, 5, 5]]
+    sigma = found.trajectories[0].sigma
+    assert sigma is not None
+    assert sigma.tolist() == [[0.1]] * 6
+    back = unaugmented(augmented(found))
+    assert back.states == ("x",)
+    assert back.trajectories[0].values.tolist() == found.trajectories[0].values.tolist()
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Discovery]:
+    """A fit with a held input called like a keyword and time, and its folder."""
+    u = FEED
+    t = TIMES
+    law = Equations.parse(["x"], {"x": "0.8*lambda_ - 0.5*x + 0.1*t"}, inputs=["lambda", "t"])
+    x = law.simulate([2.0], t, inputs=Signal(t, np.column_stack([u, t]), np.array([True, False])))
+    series = TimeSeries.from_arrays(t, np.column_stack([x, u]), ["x", "lambda"])
+    found = quick(with_inputs(series, ["t"], ["lambda"]))
+    folder = tmp_path_factory.mktemp("driven") / "out"
+    found.save(folder)
+    save_figures(found, folder)
+    return folder, found
+
+
+def test_a_result_with_inputs_comes_back_from_its_folder(kept: tuple[Path, Discovery]) -> None:
+    folder, found = kept
+    document = json.loads((folder / "result.json").read_text())
+    assert document["states"] == ["x"]
+    assert document["inputs"] == {"t": "linear", "lambda": "held"}
+    back = Discovery.load(folder)
+    assert back.equations_text() == found.equations_text()
+    assert back.series.inputs == found.series.inputs
+    np.testing.assert_allclose(back.simulate(), found.simulate(), rtol=1e-9)
+    np.testing.assert_allclose(back.simulate(), back.series.trajectories[0].values, atol=1e-5)
+    assert "lambda" in back.latex()
+
+
+def test_printed_python_runs_with_numpy_and_scipy_alone(kept: tuple[Path, Discovery]) -> None:
+    found = kept[1]
+    source = found.equations.python()
+    names: dict[str, object] = {}
+    code = compile(source, "printed", "exec")
+    exec(code, names)
+    signal = found.series.trajectories[0].inputs
+    assert signal is not None
+
+    # A short piece in which the feed stays: scipy must not step over a jump.
+    def u(t: float) -> Array:
+        return np.array([FEED[0]])
+
+    end = float(TIMES[5])
+    solved = solve_ivp(names["rates"], (0.0, end), found.initial_values[0], args=(u,), rtol=1e-9)
+    np.testing.assert_allclose(solved.y[:, -1], found.simulate()[5], rtol=1e-6)
+    assert "p(t)" in found.equations.julia()
+
+
+def test_predict_takes_other_inputs_and_says_what_it_holds(
+    kept: tuple[Path, Discovery], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plan.csv"
+    plan.write_text("t,lambda\n0,1\n1,1\n4,0\n")
+    assert main(["predict", str(kept[0]), "--inputs", str(plan)]) == 0
+    captured = capsys.readouterr()
+    rows = captured.out.splitlines()
+    assert rows[0] == "t,x"
+    assert [row.split(",")[0] for row in rows[1:]] == ["0.0", "1.0", "4.0"]
+    assert captured.err == ""
+    # x' = 0.8 - 0.5 x + 0.1 t from x0 at 0: x = a + b t + (x0 - a) exp(-t / 2).
+    b, a = 0.2, 1.2
+    x0 = float(rows[1].split(",")[1])
+    last = a + b * 4 + (x0 - a) * np.exp(-2)
+    assert float(rows[3].split(",")[1]) == pytest.approx(last, abs=1e-4)
+    assert main(["predict", str(kept[0]), "--until", "40", "--out", str(tmp_path / "p.csv")]) == 0
+    assert "later their last values are held" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("t,lamda\n0,1\n", "expected columns t, lambda, got t, lamda"),
+     ("t,lambda\n1,1\n0,1\n", "increase"),
+     ("t,lambda\n5,1\n6,1\n", "known from 5 on"), ("t,lambda\n0,\n1,2\n", "first row"),
+     ("t,lambda\n0,on\n1,2\n", "'on'")],
+)  # fmt: skip
+def test_wrong_inputs_of_a_prediction_are_one_line(
+    kept: tuple[Path, Discovery], tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    content: str, message: str,
+) -> None:  # fmt: skip
+    plan = tmp_path / "plan.csv"
+    plan.write_text(content)
+    assert main(["predict", str(kept[0]), "--inputs", str(plan)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert message in error
+
+
+TABLE = "run,t,x,y,feed,mode\n" + "".join(f"a,{k},{9 - k},{k},{k % 3},on\n" for k in range(9))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["--inputs", "fed"], "unknown input 'fed': did you mean 'feed'"),
+     (["--inputs", "feed", "--states", "x,feed"], "as a state and as an input"),
+     (["--held-inputs", "run", "--group", "run"], "group column"),
+     (["--held-inputs", "t"], "cannot be held"),
+     (["--inputs", "feed", "--held-inputs", "feed"], "named twice"),
+     (["--inputs", "mode"], "'on'"),
+     (["--inputs", "x,y,feed"], "no state is left"),
+     (["--inputs", "feed", "--noise-level", "feed=0.1"], "taken as exact"),
+     (["--inputs", "feed", "--recipe", "paper"], "--recipe default"),
+     (["--inputs", "feed", "--known", "feed' = 1"], "feed is an input"),
+     (["--inputs", "feed", "--conserve", "x + feed"], "feed is an input")],
+)  # fmt: skip
+def test_wrong_inputs_of_a_fit_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    data, out = tmp_path / "data.csv", tmp_path / "out"
+    data.write_text(TABLE)
+    code = main(["fit", str(data), "--quiet", "--members", "1", "--out", str(out), *arguments])
+    error = capsys.readouterr().err
+    assert code == 2
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert message in error
+    assert not out.exists()
+
+
+def test_an_input_needs_its_first_value(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text(TABLE.replace("a,0,9,0,0,on", "a,0,9,0,,on"))
+    with pytest.raises(InputError, match=r"'feed' has no value in the first sample \(time 0\)"):
+        load_driven(tmp_path / "data.csv", ["feed"])
+
+
+def test_a_temperature_called_T_is_no_time(tmp_path: Path) -> None:
+    rows = "".join(f"{k},{9 - k},{20 - k % 3}\n" for k in range(9))
+    (tmp_path / "data.csv").write_text("hours,x,T\n" + rows)
+    series = load_driven(tmp_path / "data.csv", ["T"])
+    assert (series.time_name, series.states, series.inputs) == ("hours", ("x",), ("T",))
+    write_csv(series, tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_text().startswith("hours,x,T\n")
+    # The time itself as an input is no further column.
+    series = load_driven(tmp_path / "data.csv", ["hours"], time="hours", states=["x"])
+    assert series.to_frame().columns.tolist() == ["hours", "x"]
+
+
+def test_two_values_of_an_input_do_not_tell_its_powers() -> None:
+    switched = np.where(FEED > 0.9, 2.0, 0.5)
+    series = driven({"x": "-0.5*x + 0.8*u"}, [2.0], u=(switched, True))
+    told = "u takes only 2 values: its powers, and a constant beside it, cannot be told apart"
+    assert told in quick(series).messages
+    assert two_valued(stirred()) == []
+
+
+def test_what_is_known_may_name_inputs() -> None:
+    series = driven({"x": "-0.5*x + 0.8*u"}, [2.0], u=(SINE, False))
+    found = discover(series, Settings(members=0, known=("x' = 0.8*u + ?",)))
+    assert terms_of(found, 0) == {(1.0, 0.0): -0.5, (0.0, 1.0): 0.8}
+    assert "is given" in " ".join(found.messages)

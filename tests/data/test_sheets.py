@@ -1,0 +1,354 @@
+"""Dates, frames, Parquet and spreadsheets: other doors, the same rules and words."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from odediscovery.data.series import TimeSeries, load_csv
+from odediscovery.errors import InputError
+from odediscovery.plots.figures import _with_unit
+
+FRAME = pd.DataFrame({"t": [0.0, 0.1, 2.0, 3.0], "S": [4, 5, 6, 7], "who": list("abcd")})
+XLSX, XLS, PARQUET = b"PK\x03\x04 cut", b"\xd0\xcf\x11\xe0 cut", b"PAR1 cut"
+
+
+def dated(folder: Path, *dates: str, sep: str = ",") -> Path:
+    path = folder / "d.csv"
+    lines = [f"{cell}{sep}{k}" for k, cell in enumerate(dates)]
+    path.write_text("\n".join([f"date{sep}x", *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def refusal(source: object, **options: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        if isinstance(source, Path):
+            load_csv(source, **options)
+        else:
+            TimeSeries.from_frame(source, **options)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def same(series: TimeSeries, other: TimeSeries) -> None:
+    assert series.states == other.states
+    assert (series.time_name, series.messages) == (other.time_name, other.messages)
+    assert series.units == other.units
+    for a, b in zip(series.trajectories, other.trajectories, strict=True):
+        assert a.label == b.label
+        np.testing.assert_array_equal(a.time, b.time)
+        np.testing.assert_array_equal(a.values, b.values)
+
+
+@pytest.mark.parametrize(("dates", "days"), [
+    (["2020-02-28", "2020-02-29", "2020-03-01", "2021-02-28"], [0, 1, 2, 366]),
+    (["2020-03-01 12:00", "2020-03-01 18:00", "2020-03-02 00:00", "2020-03-04 12:00"],
+     [0, 0.25, 0.5, 3]),
+    (["2020-03-01T12:00:30", "2020-03-01T12:01", "2020-03-01T12:01:30.5", "2020-03-02T12:00:30"],
+     [0, 30 / 86400, 60.5 / 86400, 1]),
+    # The clock goes back by an hour: three hours pass from 1:00 to 3:00.
+    (["2020-10-25T01:00+02:00", "2020-10-25T03:00+01:00", "2020-10-25T23:00Z", "2020-10-26T23:00Z"],
+     [0, 0.125, 1, 2]),
+])  # fmt: skip
+def test_dates_become_days(tmp_path: Path, dates: list[str], days: list[float]) -> None:
+    series = load_csv(dated(tmp_path, *dates))
+    assert series.trajectories[0].time.tolist() == days
+    assert series.messages == (
+        f"Column 'date' holds dates: time is counted in days since {dates[0]}.",
+    )
+    assert series.time_name == "date"
+    assert _with_unit("date", series.units) == "date [days]"
+
+
+def test_numbers_are_no_dates(tmp_path: Path) -> None:
+    series = load_csv(dated(tmp_path, "2018", "2019", "2020", "2021"))
+    assert series.trajectories[0].time.tolist() == [2018, 2019, 2020, 2021]
+    assert (series.messages, series.units) == ((), {})
+
+
+def test_days_of_all_trajectories_count_from_the_earliest_date(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    rows = [f"{g},2020-03-0{k + first},{k}" for g, first in (("a", 5), ("b", 1)) for k in range(3)]
+    path.write_text("\n".join(["g,date,x", *rows]), encoding="utf-8")
+    series = load_csv(path, group="g")
+    assert [t.time.tolist() for t in series.trajectories] == [[4, 5, 6], [0, 1, 2]]
+    assert series.messages[0].endswith("days since 2020-03-01.")
+
+
+@pytest.mark.parametrize(("dates", "message"), [
+    (["03/01/2020", "03/02/2020"],
+     "line 2, column 'date': expected numbers or ISO dates for the time, got '03/01/2020'; write "
+     "dates as 2020-03-01 or 2020-03-01 12:00"),
+    (["1.3.2020 12:00"],
+     "line 2, column 'date': expected numbers or ISO dates for the time, got '1.3.2020 12:00'; "
+     "write dates as 2020-03-01 or 2020-03-01 12:00"),
+    (["2020-03-01", "03/02/2020"],
+     "line 3, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
+     "'03/02/2020'; correct it"),
+    (["2020-02-29", "2020-02-30"],
+     "line 3, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
+     "'2020-02-30'; correct it"),
+    (["2020-02-30", "2020-03-01"],
+     "line 2, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
+     "'2020-02-30'; correct it"),
+    (["2020-03-01", "2020-W10-7"],
+     "line 3, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
+     "'2020-W10-7'; correct it"),
+    (["2020-03-01", "2"],
+     "line 3, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
+     "'2'; correct it"),
+    (["2020-03-01", "2020-03-02", "2020-03-02 12:00"],
+     "line 4, column 'date': expected a date as in line 2, got a date and time, "
+     "'2020-03-02 12:00'; write all times alike"),
+    (["2020-03-01 12:00", "2020-03-02 12:00Z"],
+     "line 3, column 'date': expected a date and time as in line 2, got a date and time with a "
+     "time zone, '2020-03-02 12:00Z'; write all times alike"),
+    (["1", "2020-03-02"],
+     "line 3, column 'date': expected a number, got '2020-03-02'; correct it or leave the cell "
+     "empty"),
+    (["2020-03-01", ""], "line 3: the time 'date' is missing or infinite"),
+    (["2020-03-03", "2020-03-02"],
+     "line 3: the time 'date' goes back: 0 after 1 in line 2, in days since 2020-03-02; if the "
+     "file holds several trajectories, name the column that tells them apart as group"),
+])  # fmt: skip
+def test_unreadable_and_mixed_dates_are_refused(
+    tmp_path: Path, dates: list[str], message: str
+) -> None:
+    assert refusal(dated(tmp_path, *dates)) == message
+
+
+def test_tab_separated_text_with_dates(tmp_path: Path) -> None:
+    dates = [f"2020-03-0{k + 1} 12:00" for k in range(4)]
+    tabbed = dated(tmp_path, *dates, sep="\t").rename(tmp_path / "d.tsv")
+    same(load_csv(tabbed), load_csv(dated(tmp_path, *dates)))
+
+
+def test_lines_are_counted_over_quoted_cells(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text('t,"S\nof all",note\n0,1,"a\nb"\n1,2x,\n', encoding="utf-8")
+    assert refusal(path).startswith("line 5, column 'S of all': expected a number, got '2x'")
+
+
+def test_a_frame_is_read_like_the_file(tmp_path: Path) -> None:
+    frame = pd.DataFrame({
+        "run": ["a", "a", "a", "b", "b"], "when": [0.1, 0.2, 0.30000000000000004, 0.0, 1e-300],
+        "x": [1.0, np.nan, 3.0, 4.0, 5.5], "n": pd.array([1, 2, None, 4, 5], dtype="Int64"),
+        "note": ["", "text", None, "", ""],
+    })  # fmt: skip
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    options: dict[str, Any] = {"time": "when", "group": "run"}
+    series = TimeSeries.from_frame(frame, **options)
+    same(series, load_csv(tmp_path / "d.csv", **options))
+    assert series.states == ("x", "n")
+    assert series.trajectories[0].time.tolist() == [0.1, 0.2, 0.30000000000000004]
+    assert series.messages == (
+        "Column 'note' holds text and was left out.", "Column 'x' lacks 1 of 5 values.",
+        "Column 'n' lacks 1 of 5 values.",
+    )  # fmt: skip
+    assert TimeSeries.from_frame(frame, "when", ["n"], "run").states == ("n",)
+    again = TimeSeries.from_frame(series.to_frame(), group="trajectory")
+    np.testing.assert_array_equal(again.trajectories[0].values, series.trajectories[0].values)
+
+
+@pytest.mark.parametrize("times", [
+    pd.date_range("2020-03-01", periods=4),
+    pd.date_range("2020-03-01", periods=4).astype(str),
+    pd.period_range("2020-03-01", periods=4, freq="D"),
+    [date(2020, 3, k) for k in range(1, 5)],
+    [datetime(2020, 3, k) for k in range(1, 5)],
+])  # fmt: skip
+def test_dates_of_a_frame(times: Any) -> None:
+    series = TimeSeries.from_frame(pd.DataFrame({"day": times, "x": range(4)}))
+    assert series.trajectories[0].time.tolist() == [0, 1, 2, 3]
+    assert series.messages == (
+        "Column 'day' holds dates: time is counted in days since 2020-03-01.",
+    )
+
+
+def test_dates_and_hours_of_a_frame_and_a_gap() -> None:
+    times = pd.date_range("2020-03-01", periods=4, freq="6h")
+    series = TimeSeries.from_frame(pd.DataFrame({"day": times, "x": range(4)}))
+    assert series.trajectories[0].time.tolist() == [0, 0.25, 0.5, 0.75]
+    assert series.messages[0].endswith("since 2020-03-01 00:00:00.")
+    for known in (times[:3], times.normalize()[:1]):
+        frame = pd.DataFrame({"day": [*known, pd.NaT], "x": range(len(known) + 1)})
+        line = len(known) + 2
+        assert refusal(frame) == f"line {line}: the time 'day' is missing or infinite"
+
+
+def test_a_named_index_is_a_column() -> None:
+    frame = FRAME.drop(columns="who")
+    same(TimeSeries.from_frame(frame.set_index("t")), TimeSeries.from_frame(frame))
+    shuffled = frame.set_index(pd.Index([7, 3, 9, 1]))  # rows of a larger table: no column
+    same(TimeSeries.from_frame(shuffled), TimeSeries.from_frame(frame))
+    frame.index = pd.date_range("2020-03-01", periods=4)
+    assert refusal(frame) == (
+        "the index of the frame holds dates but has no name; name it, frame.index.name = 'time', "
+        "or reset it"
+    )
+
+
+@pytest.mark.parametrize(("frame", "message"), [
+    ([[1, 2]], "expected a pandas DataFrame, got list"),
+    (pd.DataFrame(), "the frame has no named column; expected a time and at least one state"),
+    (FRAME[["t"]], "the frame has one column, 't'; expected a time and at least one state"),
+    (FRAME[:0], "the frame holds a header but no data; add one line a sample"),
+    (FRAME[["t", "who"]],
+     "the frame: no column of numbers besides the time 't'; expected at least one state"),
+    (pd.DataFrame([[1, 2]]), "the frame has a column named 0; name every column by text"),
+    (FRAME[["t", "S", "S"]],
+     "line 1: the column 'S' stands twice (columns 2 and 3); give every column its own name"),
+    (FRAME.assign(S=[1, 2, "3x", 4]),
+     "line 4, column 'S': expected a number, got '3x'; correct it or leave the cell empty"),
+    (FRAME.assign(S=["1", "2", "3,5", "4"]),
+     "line 4, column 'S': expected a number, got '3,5'; correct it or leave the cell empty"),
+    (FRAME.assign(S=[1, 2, np.inf, 4]),
+     "line 4, column 'S': 'inf' is infinite; correct it or leave the cell empty"),
+    (FRAME[:3], "state 'S' has 3 values in all; at least 4 are needed to fit it"),
+])  # fmt: skip
+def test_frames_are_refused_in_the_same_words(frame: object, message: str) -> None:
+    assert refusal(frame) == message
+
+
+def test_unknown_columns_of_a_frame() -> None:
+    assert refusal(FRAME, states=["s"]).startswith("unknown state 's': did you mean 'S'?")
+    assert refusal(FRAME, states=["t"]) == "column 't' is the time, so it cannot be a state"
+
+
+# What pandas hands over for a sheet: no header, an empty row above it, gaps as "" or None.
+SHEET = [
+    ["", "", "", ""], ["day", "S", "", "note\nof mine"], [datetime(2020, 3, 1), 4, "", "a\nb"],
+    [datetime(2020, 3, 2), 5.5, 8, ""], ["", "", "", ""], [datetime(2020, 3, 4), "", "", "c"],
+    [datetime(2020, 3, 5), "7", "", ""], [datetime(2020, 3, 6), 8, None, ""],
+]  # fmt: skip
+
+
+def expect_sheet(path: Path) -> None:
+    series = load_csv(path)
+    assert series.states == ("S",)
+    assert series.trajectories[0].time.tolist() == [0, 1, 3, 4, 5]
+    assert series.trajectories[0].values[[0, 1, 3], 0].tolist() == [4, 5.5, 7]
+    assert series.messages == (
+        "Column 3 has no name and was left out.", "Column 'note of mine' holds text and was left "
+        "out.", "Column 'day' holds dates: time is counted in days since 2020-03-01.",
+        "Column 'S' lacks 1 of 5 values.",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "engine"), [
+    ("d.xlsx", XLSX, "openpyxl"), ("d.xls", XLS, "xlrd"), ("D.XLS", XLSX, "openpyxl"),
+])  # fmt: skip
+def test_a_sheet_is_a_table_of_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, engine: str
+) -> None:
+    sheet = [*SHEET]
+
+    def read_excel(file: Any, **options: Any) -> pd.DataFrame:
+        assert (file.read(), options["engine"], options["dtype"]) == (content, engine, object)
+        warnings.warn("no default style", stacklevel=1)
+        return pd.DataFrame(sheet, dtype=object)
+
+    monkeypatch.setattr(pd, "read_excel", read_excel)
+    (tmp_path / name).write_bytes(content)
+    expect_sheet(tmp_path / name)
+    sheet[6] = [datetime(2020, 3, 5), "7x", "", ""]
+    assert refusal(tmp_path / name) == (
+        "line 7, column 'S': expected a number, got '7x'; correct it or leave the cell empty"
+    )
+    sheet[:] = [["", ""], [None, " "]]
+    assert refusal(tmp_path / name).endswith("is empty; expected a header and one line a sample")
+
+
+def test_a_real_spreadsheet(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    path = tmp_path / "d.xlsx"
+    with pd.ExcelWriter(path) as writer:
+        pd.DataFrame(SHEET).to_excel(writer, sheet_name="one", header=False, index=False)
+        FRAME.to_excel(writer, sheet_name="two", index=False)
+    expect_sheet(path)
+    rows = [["t", "S", "land"], *([k, k + 1, "NA"] for k in range(3)), [3, "4x", "NA"]]
+    pd.DataFrame(rows).to_excel(path, header=False, index=False)
+    assert refusal(path).startswith("line 5, column 'S': expected a number, got '4x'")
+    rows[4][1] = 4
+    pd.DataFrame(rows).to_excel(path, header=False, index=False)
+    assert [t.label for t in load_csv(path, group="land").trajectories] == ["NA"]
+    content = path.read_bytes()
+    for damaged in (content[: len(content) // 2], content[:600] + content[700:]):
+        path.write_bytes(damaged)
+        assert f"{path} is damaged or of an unknown kind (" in refusal(path)
+
+
+def test_parquet_is_read_like_a_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "d.parquet"
+    path.write_bytes(PARQUET)
+    monkeypatch.setattr(pd, "read_parquet", lambda file, engine: FRAME)
+    same(load_csv(path), TimeSeries.from_frame(FRAME))
+    monkeypatch.setattr(pd, "read_parquet", lambda file, engine: FRAME[:0])
+    assert refusal(path) == f"{path} holds a header but no data; add one line a sample"
+
+
+def test_a_real_parquet_file(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "d.parquet"
+    frame = FRAME.assign(t=pd.date_range("2020-03-01", periods=4), S=[0.1, 2, 1e-300, 4])
+    frame = frame.assign(n=pd.array([1, 2, 3, 2**40], dtype="Int64"))
+    frame.set_index("t").to_parquet(path, engine="pyarrow")
+    same(load_csv(path), TimeSeries.from_frame(frame))
+    path.write_bytes(path.read_bytes()[:200])
+    assert f"{path} is damaged or of an unknown kind (" in refusal(path)
+
+
+@pytest.mark.parametrize(("name", "content", "library"), [
+    ("d.parquet", PARQUET, "pyarrow"), ("d.xlsx", XLSX, "openpyxl"), ("d.xls", XLS, "xlrd"),
+])  # fmt: skip
+def test_a_missing_library_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, library: str
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert refusal(path) == (
+        f"{path} cannot be read: a library for {path.suffix} files is missing; "
+        'pip install "odediscovery[tables]"'
+    )
+
+
+@pytest.mark.parametrize("error", [KeyError("xl/workbook.xml"), OSError("two\nlines"), EOFError()])
+@pytest.mark.parametrize(("name", "content"), [
+    ("d.parquet", PARQUET), ("d.xlsx", XLSX), ("d.xls", XLS),
+])  # fmt: skip
+def test_whatever_a_library_raises_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, error: Exception
+) -> None:
+    def fail(*_: Any, **__: Any) -> pd.DataFrame:
+        raise error
+
+    monkeypatch.setattr(pd, "read_parquet", fail)
+    monkeypatch.setattr(pd, "read_excel", fail)
+    path = tmp_path / name
+    path.write_bytes(content)
+    reason = " ".join(str(error).split()) or "EOFError"
+    assert refusal(path) == (
+        f"{path} is damaged or of an unknown kind ({reason}); write it again, or as CSV in UTF-8"
+    )
+
+
+@pytest.mark.parametrize(("name", "message"), [
+    ("d.parquet", "is no Parquet file; write it again, or as CSV in UTF-8"),
+    ("d.xlsx", "is no spreadsheet; save the table as .xlsx or as CSV in UTF-8"),
+    ("d.xls", "is no spreadsheet; save the table as .xlsx or as CSV in UTF-8"),
+])  # fmt: skip
+def test_another_file_under_the_ending(tmp_path: Path, name: str, message: str) -> None:
+    path = tmp_path / name
+    assert refusal(path) == f"{path}: no such file"
+    for content in (b"", b"t,S\n0,1\n"):
+        path.write_bytes(content)
+        assert refusal(path) == f"{path} {message}"

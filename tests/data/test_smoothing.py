@@ -1,0 +1,177 @@
+"""Noise is estimated without a model, and smoothing takes it away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy.interpolate import make_smoothing_spline
+
+from odediscovery.data.series import TimeSeries, Trajectory
+from odediscovery.data.smoothing import estimate_noise, relative_noise, smooth, smoothing_spline
+from odediscovery.runtime.arrays import Array
+
+SIGNALS: dict[str, Callable[[Array], Array]] = {
+    "straight": lambda t: 2.0 - 0.3 * t,
+    "decay": lambda t: 5.0 * np.exp(-0.4 * t),
+    "waves": lambda t: 3.0 * np.sin(1.5 * t),
+    "growth": lambda t: 10.0 / (1.0 + 50.0 * np.exp(-t)),
+    "peak": lambda t: 8.0 * t * np.exp(-0.7 * t),
+}
+EVEN = np.linspace(0.0, 10.0, 200)
+IRREGULAR = np.sort(np.random.default_rng(3).uniform(0.0, 10.0, 200))
+
+
+def noisy(signal: Callable[[Array], Array], t: Array, sigma: float, seed: int = 0) -> TimeSeries:
+    noise = sigma * np.random.default_rng(seed).standard_normal(len(t))
+    return TimeSeries.from_arrays(t, signal(t) + noise)
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+@pytest.mark.parametrize("times", [EVEN, IRREGULAR], ids=["even", "irregular"])
+@pytest.mark.parametrize("sigma", [0.5, 0.02])
+def test_the_noise_is_found_within_a_quarter(name: str, times: Array, sigma: float) -> None:
+    found = [estimate_noise(noisy(SIGNALS[name], times, sigma, seed))[0] for seed in range(8)]
+    assert np.mean(found) == pytest.approx(sigma, rel=0.25)
+
+
+def test_a_polynomial_without_noise_has_none() -> None:
+    for t in (EVEN, IRREGULAR):
+        cubic = TimeSeries.from_arrays(t, 1.0 + t - 0.3 * t**2 + 0.02 * t**3)
+        assert estimate_noise(cubic)[0] < 1e-12
+
+
+def test_each_state_has_its_own_noise() -> None:
+    random = np.random.default_rng(1)
+    values = np.stack([np.sin(EVEN), 100.0 * np.cos(EVEN), EVEN], axis=1)
+    values[:, :2] += random.standard_normal((200, 2)) * [0.1, 3.0]
+    found = estimate_noise(TimeSeries.from_arrays(EVEN, values))
+    np.testing.assert_allclose(found[:2], [0.1, 3.0], rtol=0.25)
+    assert found[2] < 1e-12
+
+
+def test_short_trajectories_are_pooled_and_gaps_skipped() -> None:
+    random = np.random.default_rng(2)
+    times = [np.linspace(0, 1, 12) + k for k in range(12)]
+    values = [np.exp(-t) + 0.05 * random.standard_normal(12) for t in times]
+    for v in values:
+        v[5] = np.nan
+    assert estimate_noise(TimeSeries.from_arrays(times, values))[0] == pytest.approx(0.05, rel=0.25)
+
+
+def test_too_few_samples_tell_nothing() -> None:
+    few = TimeSeries.from_arrays(np.arange(5.0), np.array([1.0, 5.0, 2.0, 8.0, 3.0]))
+    assert estimate_noise(few).tolist() == [0.0]
+
+
+def test_a_few_outliers_are_no_noise() -> None:
+    values = np.sin(EVEN) + 0.01 * np.random.default_rng(4).standard_normal(200)
+    values[[40, 120]] += 5.0
+    assert estimate_noise(TimeSeries.from_arrays(EVEN, values))[0] < 0.02
+
+
+def smoothed(series: TimeSeries, nonnegative: bool = False) -> Array:
+    flags = np.array([nonnegative] * series.n_states)
+    return smooth(series, estimate_noise(series), flags).trajectories[0].values
+
+
+@pytest.mark.parametrize("name", ["decay", "waves", "growth"])
+@pytest.mark.parametrize("times", [EVEN, IRREGULAR], ids=["even", "irregular"])
+def test_smoothing_comes_nearer_to_the_truth(name: str, times: Array) -> None:
+    sigma = 0.3
+    series, truth = noisy(SIGNALS[name], times, sigma), SIGNALS[name](times)
+    error = np.sqrt(np.mean((smoothed(series)[:, 0] - truth) ** 2))
+    assert error < 0.5 * sigma
+
+
+def test_clean_data_stay_exactly_as_they_are() -> None:
+    t = np.linspace(0.0, 3.0, 30)
+    series = TimeSeries.from_arrays(t, 1.0 + t**2)
+    np.testing.assert_array_equal(smoothed(series), series.trajectories[0].values)
+
+
+def test_gaps_are_filled_in_clean_and_in_noisy_data() -> None:
+    clean = 2.0 + 0.5 * EVEN
+    for sigma in (0.0, 0.2):
+        values = clean + sigma * np.random.default_rng(5).standard_normal(200)
+        values[[0, 50, 51, 199]] = np.nan
+        filled = smoothed(TimeSeries.from_arrays(EVEN, values))[:, 0]
+        assert np.isfinite(filled).all()
+        assert np.max(np.abs(filled - clean)[1:-1]) < max(0.7 * sigma, 1e-12)
+
+
+def test_nonnegative_states_are_bounded_at_zero() -> None:
+    series = noisy(lambda t: np.exp(-2.0 * t), EVEN, 0.1)
+    assert smoothed(series).min() < 0.0
+    assert smoothed(series, nonnegative=True).min() == 0.0
+
+
+def test_names_labels_and_times_stay() -> None:
+    times = [np.linspace(0, 1, 9), np.linspace(2, 3, 7)]
+    series = TimeSeries.from_arrays(times, [t**2 for t in times], ["x"], labels=["a", "b"])
+    after = smooth(series, np.zeros(1), np.array([True]))
+    assert after.states == ("x",) and [t.label for t in after.trajectories] == ["a", "b"]
+    for before, now in zip(series.trajectories, after.trajectories, strict=True):
+        assert isinstance(now, Trajectory)
+        np.testing.assert_array_equal(now.time, before.time)
+
+
+@pytest.mark.parametrize("count", [200, 700])
+def test_a_slow_curve_is_smoothed_as_much_as_it_bears(count: int) -> None:
+    t = np.linspace(0.0, 10.0, count)
+    clean = np.exp(-0.2 * t)
+    y = clean + 0.05 * np.random.default_rng(0).standard_normal(count)
+    unit = t * (count - 1) / 10.0  # samples one apart, as discovery has them
+    error = np.sqrt(np.mean((smoothing_spline(unit, y)(unit) - clean) ** 2))
+    usual = np.sqrt(np.mean((make_smoothing_spline(unit, y)(unit) - clean) ** 2))
+    assert error < 0.012 and error < 0.8 * usual
+
+
+def test_weights_are_those_of_the_sum_of_squares() -> None:
+    t = np.arange(40.0)
+    y = np.sin(0.3 * t)
+    y[10] += 3.0
+    weights = np.ones(40)
+    weights[10] = 1e-6
+    assert abs(smoothing_spline(t, y, weights)(10.0) - np.sin(3.0)) < 0.01
+
+
+def test_spikes_of_a_positive_state_are_smoothed_on_a_logarithmic_scale() -> None:
+    t = np.linspace(0.0, 10.0, 150)
+    clean = np.exp(4.0 * np.cos(2.5 * t))[:, None]
+    seen = TimeSeries.from_arrays(
+        t, clean * (1.0 + 0.05 * np.random.default_rng(0).standard_normal(clean.shape))
+    )
+    shape = relative_noise(seen)
+    noise = estimate_noise(seen, shape)
+    smoothed = smooth(seen, noise, np.array([True]), shape).trajectories[0].values
+    assert np.sqrt(np.mean((smoothed / clean - 1.0) ** 2)) < 0.04
+
+
+def test_trajectories_may_have_noise_of_their_own_size() -> None:
+    random = np.random.default_rng(0)
+    values = [np.sin(EVEN) + s * random.standard_normal(200) for s in (0.02, 0.2)]
+    seen = TimeSeries.from_arrays([EVEN, EVEN], values)
+    shape = relative_noise(seen)
+    assert all(np.ptp(s) == 0.0 for s in shape)
+    found = estimate_noise(seen, shape)[0] * np.array([s[0, 0] for s in shape])
+    np.testing.assert_allclose(found, [0.02, 0.2], rtol=0.25)
+
+
+def test_an_absent_species_tells_nothing_of_the_noise_of_others() -> None:
+    random = np.random.default_rng(5)
+    grown = [50.0 / (1.0 + 20.0 * np.exp(-0.5 * EVEN)) for _ in range(2)]
+    noisy = [y + random.normal(0.0, 2.0, len(EVEN)) for y in grown]
+    alone = TimeSeries.from_arrays([EVEN, EVEN], noisy, ["x"])
+    absent = TimeSeries.from_arrays([EVEN, EVEN, EVEN], [*noisy, np.zeros(len(EVEN))], ["x"])
+    first, second, third = relative_noise(absent)
+    assert (first == 1.0).all() and (second == 1.0).all() and (third == 0.0).all()
+    shape = relative_noise(absent)
+    assert estimate_noise(absent, shape) == pytest.approx(estimate_noise(alone))
+    assert estimate_noise(absent) == pytest.approx(estimate_noise(alone))
+    assert estimate_noise(alone)[0] == pytest.approx(2.0, rel=0.3)
+    # A gap says nothing either.
+    noisy[0][:3] = np.nan
+    gaps = TimeSeries.from_arrays([EVEN, EVEN, EVEN], [*noisy, np.full(len(EVEN), 7.0)], ["x"])
+    assert all((shape == 1.0).all() for shape in relative_noise(gaps))

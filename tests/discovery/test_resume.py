@@ -1,0 +1,81 @@
+"""A fit goes on where another ended: on its data, beside its laws, with other members."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from odediscovery.command.cli import main
+from odediscovery.data.series import write_csv
+from odediscovery.discovery.discover import discover
+from odediscovery.discovery.resume import resume
+from odediscovery.errors import InputError
+from odediscovery.laws.systems import get_system, simulate_system
+from odediscovery.result.discovery import Discovery
+from odediscovery.settings import settings_for
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_laws_from_before_compete_with_what_is_found(noise: float) -> None:
+    series = simulate_system("lotka-volterra", noise=noise, seed=1)
+    truth = get_system("lotka-volterra").equations()
+    assert truth.power_sum is not None
+    # Alone these settings find nothing that grows or turns.
+    nothing = settings_for(grow=False, members=1, adam_steps=1, lbfgs_steps=0)
+    found = discover(series, nothing, before=[truth.power_sum])
+    assert found.r2 > 0.99 and found.outcome == "converged"
+    law = found.equations.power_sum
+    assert law is not None and law.n_monomials == 3
+
+
+def test_a_stopped_fit_goes_on_with_other_members(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, folder = tmp_path / "data.csv", tmp_path / "found"
+    write_csv(simulate_system("logistic", noise=0.02, seed=1), data)
+    assert main(["fit", str(data), "--out", str(folder), "--members", "2", "--quiet"]) == 0
+    before = Discovery.load(folder)
+    assert main(["fit", "--resume", str(folder), "--max-seconds", "60", "--quiet"]) == 0
+    after = Discovery.load(folder)
+    assert after.settings.seed == before.settings.seed + 1 and after.settings.members == 2
+    assert after.settings.max_seconds == 60 and before.settings.max_seconds is None
+    criteria = [next(r.criterion for r in d.front if r.selected) for d in (before, after)]
+    assert criteria[1] <= criteria[0] + 1e-6
+    np.testing.assert_array_equal(
+        after.series.trajectories[0].values, before.series.trajectories[0].values
+    )
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["data.csv"], "no table"),
+        (["--states", "N"], "nothing about columns"),
+        (["--holdout", "0.2"], "no --holdout"),
+        (["--recipe", "paper"], "no --recipe"),
+    ],
+)
+def test_a_fit_goes_on_with_its_own_data_only(
+    more: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fit", "--resume", str(tmp_path), *more]) == 2
+    assert told in capsys.readouterr().err
+    assert main(["fit"]) == 2
+    assert "expected a table, DATA.csv" in capsys.readouterr().err
+
+
+def test_what_cannot_go_on_is_said(tmp_path: Path) -> None:
+    series = simulate_system("logistic")
+    held = discover(series, settings_for(members=0, holdout=0.2))
+    with pytest.raises(InputError, match="kept back"):
+        resume(held)
+    held.save(tmp_path / "held")
+    document = json.loads((tmp_path / "held" / "result.json").read_text())
+    document["settings"] |= {"recipe": "as-run", "holdout": 0.0, "members": 4}
+    (tmp_path / "held" / "result.json").write_text(json.dumps(document))
+    with pytest.raises(InputError, match="recipe 'as-run'"):
+        resume(Discovery.load(tmp_path / "held"))

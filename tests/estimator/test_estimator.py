@@ -1,0 +1,377 @@
+"""The scikit-learn estimator: forms of data, scores, pickles, grid search, scikit-learn's tests."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import io
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from odediscovery import (
+    Equations,
+    InputError,
+    ODEDiscovery,
+    Settings,
+    TimeSeries,
+    discover,
+    settings_for,
+)
+from odediscovery.estimator.estimator import LOWEST_SCORE
+from odediscovery.runtime.arrays import Array
+
+# Logistic growth x' = r x - x^2 / 10 and decay y' = -d y, solved exactly.
+RATE, DECAY = 0.8, 0.3
+TIME = np.linspace(0.0, 8.0, 33)
+
+
+def grown(x0: float, y0: float = 2.0, time: Array = TIME) -> Array:
+    full = 10 * RATE
+    x = full / (1 + (full / x0 - 1) * np.exp(-RATE * time))
+    return np.stack([x, y0 * np.exp(-DECAY * time)], axis=1)
+
+
+def rates(x: Array) -> Array:
+    return np.stack([RATE * x[:, 0] - 0.1 * x[:, 0] ** 2, -DECAY * x[:, 1]], axis=1)
+
+
+def frame(x0: float, y0: float = 2.0, time: Array = TIME, name: str = "t") -> pd.DataFrame:
+    x = grown(x0, y0, time)
+    return pd.DataFrame({"prey": x[:, 0], name: time, "dose": x[:, 1]})
+
+
+def quick(**options: Any) -> ODEDiscovery:
+    return ODEDiscovery(**{"members": 0, **options})
+
+
+def law(coefficient: float, power: float, **fitted: Any) -> ODEDiscovery:
+    """A fitted estimator whose equation was replaced by x' = coefficient * x^power."""
+    model = quick().fit(np.exp(-0.1 * np.arange(20.0))[:, None], **fitted)
+    text = {"x0": f"{coefficient} * x0**{power}"}
+    model.equations_ = Equations.parse(["x0"], text)
+    model.discovery_ = dataclasses.replace(model.discovery_, equations=model.equations_)
+    return model
+
+
+@pytest.fixture(scope="module")
+def model() -> ODEDiscovery:
+    return quick(states=["prey", "dose"]).fit([grown(0.5), grown(3.0, 5.0)], t=[TIME, TIME])
+
+
+def test_parameters_are_the_settings() -> None:
+    parameters = dict(inspect.signature(ODEDiscovery).parameters)
+    assert parameters.pop("states").default is None
+    assert {p.kind for p in parameters.values()} == {inspect.Parameter.KEYWORD_ONLY}
+    # It knows as many states as X has columns, so none are hidden, and scikit-learn keeps back.
+    options = {n: value for n, value in Settings().as_dict().items()
+               if n not in ("hidden_states", "holdout")}  # fmt: skip
+    assert {n: p.default for n, p in parameters.items()} == options
+    given = {name: object() for name in options}
+    assert ODEDiscovery(**given).get_params() == {"states": None, **given}
+
+
+def test_settings_of_a_fit_are_those_of_the_recipe() -> None:
+    options = {"members": np.int64(1), "hidden": 2, "adam_steps": np.int64(2), "lbfgs_steps": 0}
+    found = quick(recipe="as-run", **options).fit(grown(0.5)).discovery_
+    assert found.settings == settings_for("as-run", members=1, hidden=2, adam_steps=2,
+                                          lbfgs_steps=0)  # fmt: skip
+    assert not found.settings.grow
+
+
+def test_fit_finds_what_discover_finds(model: ODEDiscovery) -> None:
+    series = TimeSeries.from_arrays([TIME, TIME], [grown(0.5), grown(3.0, 5.0)], ["prey", "dose"])
+    found = discover(series, settings_for(members=0))
+    assert model.discovery_.equations_text() == found.equations_text()
+    assert model.equations() == found.equations_text().splitlines()
+    assert model.latex() == found.latex()
+    assert model.equations_ is model.discovery_.equations
+    assert model.n_features_in_ == 2
+    assert model.feature_names_in_.tolist() == ["prey", "dose"]
+    assert model.interval_ is None
+    x = np.array([[1.0, 2.0], [5.0, 0.1]])
+    np.testing.assert_allclose(model.predict(x), rates(x), rtol=1e-6)
+    at = np.array([1.0, 1.5, 4.0])
+    np.testing.assert_allclose(model.simulate([0.5, 2.0], at), grown(0.5, 2.0, at - 1), rtol=1e-6)
+
+
+def test_print_writes_the_equations(
+    model: ODEDiscovery, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model.print()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == model.equations()
+    assert [line.partition(" = ")[0] for line in lines] == ["prey'", "dose'"]
+
+
+@pytest.mark.parametrize(
+    ("x", "t", "interval"),
+    [
+        (grown(0.5), TIME, None), (grown(0.5), 0.25, 0.25), (grown(0.5).tolist(), list(TIME), None),
+        ([grown(0.5)], np.float64(0.25), 0.25), ([grown(0.5), grown(3.0)], [0.25, TIME], None),
+        (frame(0.5), None, None), ([frame(0.5, name="time"), frame(3.0, name="time")], None, None),
+        (frame(0.5).drop(columns="t"), 0.25, 0.25), (frame(0.5).convert_dtypes(), None, None),
+    ],
+)  # fmt: skip
+def test_times_come_with_the_data_or_beside_them(x: Any, t: Any, interval: float | None) -> None:
+    model = quick().fit(x, t=t)
+    named = ["prey", "dose"] if hasattr(x[0] if isinstance(x, list) else x, "columns") else None
+    assert model.feature_names_in_.tolist() == (named or ["x0", "x1"])
+    assert model.interval_ == interval
+    # Along one trajectory other laws are as right, so rates are compared there.
+    np.testing.assert_allclose(model.predict(grown(0.5)), rates(grown(0.5)), rtol=1e-5)
+    first = x[0] if isinstance(x, list) else x
+    assert model.discovery_.series.time_name == ("time" if named and "time" in first else "t")
+    assert model.score(x, t=t) > 1 - 1e-6
+    if interval is not None:
+        assert model.score(x) > 1 - 1e-6
+
+
+def test_without_times_samples_are_one_apart() -> None:
+    model = quick().fit(grown(0.5))
+    assert model.interval_ == 1.0
+    np.testing.assert_allclose(model.predict(grown(0.5)), 0.25 * rates(grown(0.5)), rtol=1e-5)
+
+
+def test_missing_values_of_any_kind_are_gaps(model: ODEDiscovery) -> None:
+    holes = frame(1.0).convert_dtypes()
+    holes.loc[[3, 7], "prey"] = pd.NA
+    assert model.score(holes) > 1 - 1e-8
+    assert np.isnan(model.predict(holes)[:, 0]).nonzero()[0].tolist() == [3, 7]
+    found = quick().fit(holes).discovery_
+    assert np.isnan(found.series.trajectories[0].values[:, 0]).nonzero()[0].tolist() == [3, 7]
+    assert found.r2 > 1 - 1e-6
+
+
+def test_columns_are_taken_by_name(model: ODEDiscovery) -> None:
+    shuffled = frame(1.0)[["dose", "t", "prey"]]
+    np.testing.assert_allclose(model.predict(shuffled), rates(grown(1.0)), rtol=1e-6)
+    assert model.score(shuffled) > 1 - 1e-8
+    only = quick(states=["dose"]).fit(frame(0.5))
+    assert only.feature_names_in_.tolist() == ["dose"]
+    assert only.discovery_.series.time_name == "t"
+    np.testing.assert_allclose(only.predict([[2.0]]), [[-2 * DECAY]], rtol=1e-6)
+    with pytest.raises(InputError, match="unknown column 'prey'"):
+        model.predict(frame(1.0)[["dose"]])
+
+
+def test_score_is_r2_of_the_simulation(model: ODEDiscovery) -> None:
+    wrong = grown(1.0) + np.where(TIME > 4, 0.5, 0.0)[:, None]
+    left = (grown(1.0) - wrong) ** 2
+    expected = 1 - left.sum() / ((wrong - wrong.mean(axis=0)) ** 2).sum()
+    assert model.score(wrong, t=TIME) == pytest.approx(expected, abs=1e-6)
+    assert expected < 0.99
+    # Missing values do not count, and a trajectory starts where all states are known.
+    gaps = wrong.copy()
+    gaps[0, 0] = gaps[5, 1] = np.nan
+    seen = np.isfinite(gaps[1:])
+    spread = (gaps[1:] - np.nanmean(gaps[1:], axis=0)) ** 2
+    expected = 1 - left[1:][seen].sum() / spread[seen].sum()
+    assert model.score(gaps, t=TIME) == pytest.approx(expected, abs=1e-6)
+
+
+def test_scores_of_trajectories_are_pooled(model: ODEDiscovery) -> None:
+    both = np.concatenate([grown(1.0), grown(2.0) * 1.1])
+    start = 1.1 * grown(2.0)[0]
+    expected = (
+        1
+        - ((both[33:] - grown(start[0], start[1])) ** 2).sum()
+        / ((both - both.mean(axis=0)) ** 2).sum()
+    )
+    assert model.score([both[:33], both[33:]], t=0.25) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("coefficient", "power"), [(1.0, 2.0), (2.0, 1.0), (30.0, 1.0), (50.0, 1.0)]
+)
+def test_the_score_has_a_lowest_value(coefficient: float, power: float) -> None:
+    # A pole, a solution that is far off, one whose square leaves the range of floats, one that
+    # leaves it itself.
+    score = law(coefficient, power).score(np.exp(-0.1 * np.arange(20.0))[:, None])
+    assert score == LOWEST_SCORE == -1e6
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_the_score_does_not_depend_on_units(size: float) -> None:
+    x = size * np.exp(-0.1 * np.arange(20.0))[:, None]
+    assert law(-0.1, 1.0).score(x) > 1 - 1e-8
+    assert law(35.0, 1.0).score(x) == LOWEST_SCORE
+
+
+def test_a_bad_law_scores_above_the_lowest() -> None:
+    assert LOWEST_SCORE < law(0.05, 1.0).score(np.exp(-0.1 * np.arange(20.0))[:, None]) < 0
+
+
+@pytest.mark.parametrize(
+    "again",
+    [lambda m: pickle.loads(pickle.dumps(m)), lambda m: joblib_copy(m),
+     lambda m: pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(m))))],
+    ids=["pickle", "joblib", "twice"],
+)  # fmt: skip
+def test_pickles_give_the_same_predictions(
+    model: ODEDiscovery, again: Callable[[ODEDiscovery], ODEDiscovery]
+) -> None:
+    copy = again(model)
+    np.testing.assert_array_equal(copy.predict(grown(1.0)), model.predict(grown(1.0)))
+    assert copy.score(grown(1.0), t=TIME) == model.score(grown(1.0), t=TIME)
+    assert copy.get_params() == model.get_params()
+    assert copy.discovery_.as_dict() == model.discovery_.as_dict()
+    assert copy.equations() == model.equations()
+    assert (copy.interval_, copy.n_features_in_) == (model.interval_, model.n_features_in_)
+
+
+def joblib_copy(model: ODEDiscovery) -> ODEDiscovery:
+    buffer = io.BytesIO()
+    joblib.dump(model, buffer)
+    buffer.seek(0)
+    copy = joblib.load(buffer)
+    assert isinstance(copy, ODEDiscovery)
+    return copy
+
+
+def test_a_pickle_holds_files_and_no_objects_of_ours(model: ODEDiscovery) -> None:
+    state = model.__getstate__()
+    assert "equations_" not in state
+    assert {"result.json", "model.npz", "data.csv"} <= set(state["discovery_"])
+    assert {type(content) for content in state["discovery_"].values()} == {bytes}
+    named = pickle.dumps(model)
+    assert b"odediscovery.estimator" in named
+    for inner in (b"odediscovery.result", b"odediscovery.laws.equations", b"odediscovery.laws.power_sum"):
+        assert inner not in named
+    assert isinstance(model.equations_, Equations)  # pickling left the model as it was
+    unfitted = pickle.loads(pickle.dumps(quick(states=["a"])))
+    assert unfitted.get_params() == quick(states=["a"]).get_params()
+
+
+def test_a_clone_is_not_fitted(model: ODEDiscovery) -> None:
+    fresh = clone(model)
+    assert fresh.get_params() == model.get_params()
+    for call in (lambda: fresh.predict([[1.0, 1.0]]), lambda: fresh.simulate([1.0, 1.0], TIME),
+                 lambda: fresh.score(grown(1.0)), fresh.equations, fresh.print,
+                 fresh.latex):  # fmt: skip
+        with pytest.raises(NotFittedError):
+            call()
+
+
+@pytest.mark.parametrize("split", [KFold(3), PredefinedSplit([-1, 0, 1])])
+def test_grid_search_over_trajectories(split: Any) -> None:
+    runs = [frame(0.5), frame(1.0, 4.0), frame(3.0, 1.0)]
+    # One hidden unit, hardly trained, against laws grown on the integral form.
+    poor = {"recipe": ["as-run"], "members": [1], "hidden": [1], "adam_steps": [1],
+            "lbfgs_steps": [0]}  # fmt: skip
+    search = GridSearchCV(quick(), [poor, {"recipe": ["default"]}], cv=split, error_score="raise")
+    search.fit(runs)
+    assert search.best_params_ == {"recipe": "default"}
+    assert search.best_score_ > 1 - 1e-6
+    worse = search.cv_results_["mean_test_score"][0]
+    assert LOWEST_SCORE <= worse < 0.9
+    np.testing.assert_allclose(search.predict(grown(1.0)), rates(grown(1.0)), rtol=1e-5)
+
+
+def test_times_are_routed_through_a_grid_search() -> None:
+    runs, times = [grown(0.5), grown(1.0), grown(3.0)], [TIME, TIME, TIME]
+    with config_context(enable_metadata_routing=True):
+        routed = quick().set_fit_request(t=True).set_score_request(t=True)
+        search = GridSearchCV(routed, {"seed": np.arange(1)}, cv=KFold(3), error_score="raise")
+        search.fit(runs, t=times)
+    assert search.best_score_ > 1 - 1e-6
+    np.testing.assert_allclose(search.predict(grown(1.0)), rates(grown(1.0)), rtol=1e-5)
+
+
+X = grown(0.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "x", "t", "message"),
+    [
+        ({"members": -1}, X, None, r"^members must be at least 0, got -1"),
+        ({"learning_rate": 0.0}, X, None, "^learning_rate must be positive"),
+        ({"members": 0, "recipe": "paper", "grow": False}, X, None, "needs grow and recipe"),
+        ({"learning_rate": "fast"}, X, None, "parameters of the types"),
+        ({"recipe": "papr"}, X, None, "did you mean 'paper'"),
+        ({"states": "ab"}, X, None, "states: expected a list of names, got 'ab'"),
+        ({"states": 2}, X, None, "states: expected a list of names, got 2"),
+        ({"states": ["a"]}, X, None, "expected 2 names of states, got 1"),
+        ({"states": ["a"]}, frame(0.5), None, "unknown column 'a'"),
+        ({}, X[:, 0], None, r"\[samples, states\], got shape \(33,\)"),
+        ({}, X[None], None, r"got shape \(1, 33, 2\)"),
+        ({}, [], None, "at least one trajectory"),
+        ({}, X + np.inf, None, "got infinity"),
+        ({}, X + 1j, None, "Complex data not supported"),
+        ({}, X.astype(str), None, "expected an array of real numbers, got <U"),
+        ({}, [X, X[:, :1]], None, "same number of states"),
+        ({}, X, [0, 1, 2], r"t: expected 33 times, one a sample, got shape \(3,\)"),
+        ({}, X, -0.1, "t: expected a positive sample interval, got -0.1"),
+        ({}, X, -TIME, "goes back"),
+        ({}, X, pd.date_range("2020-01-01", periods=33), "t: expected an array of real numbers"),
+        ({}, [X, X], [TIME], "one entry for each of 2 trajectories, got 1"),
+        ({}, [X, X], TIME, "one entry for each of 2 trajectories, got ndarray"),
+        ({}, frame(0.5), TIME, "expected times once, got t and column 't'"),
+        ({}, pd.DataFrame(X), None, "different names that are text"),
+        ({}, pd.DataFrame(X, columns=["a", "a"]), None, "different names that are text"),
+        ({}, frame(0.5).assign(word="x"), None, "column 'word': expected an array of real numbers"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_told_in_one_line(
+    options: dict[str, Any], x: Any, t: Any, message: str
+) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        quick(**options).fit(x, t=t)
+    assert isinstance(caught.value, ValueError)
+    assert "\n" not in str(caught.value)
+
+
+def test_mistakes_after_the_fit(model: ODEDiscovery) -> None:
+    calls: list[tuple[Callable[[], object], str]] = [
+        (lambda: model.predict(X[:, :1]), "X has 1 features, but ODEDiscovery is expecting 2"),
+        (lambda: model.score(X[:, :1], t=TIME), "X has 1 features"),
+        (lambda: model.score(X), "t: expected the times of X"),
+        (lambda: model.score(X * np.nan, t=TIME), "a sample with all states"),
+        (lambda: model.score(X[:1], t=1.0), "at least 2 samples"),
+        (lambda: model.simulate([1.0], TIME), "u0: expected 2 finite numbers"),
+        (lambda: model.simulate([1.0, np.nan], TIME), "u0: expected 2 finite numbers"),
+        (lambda: model.simulate([1.0, 1.0], -TIME), "increase"),
+        (lambda: model.simulate([1.0, 1.0], 3.0), "list of finite numbers"),
+    ]
+    for call, message in calls:
+        with pytest.raises(InputError, match=message) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+
+
+def test_importing_the_package_does_not_import_sklearn() -> None:
+    code = "import sys, odediscovery; 'ODEDiscovery' in dir(odediscovery); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          cwd=Path(__file__).parents[2])  # fmt: skip
+    assert "odediscovery.estimator" not in done.stdout
+    assert "sklearn" not in done.stdout.split()
+
+
+# What a time series cannot have, or what this package decided otherwise.
+EXPECTED = {
+    "check_dtype_object": "a cell that is no number is an InputError, which is a ValueError as "
+                          "all mistakes in the data are here; scikit-learn wants a TypeError",
+}  # fmt: skip
+
+
+@parametrize_with_checks(
+    # A limit that has passed before the search begins: every fit ends with the first laws.
+    [ODEDiscovery(members=0, max_seconds=1e-9)],
+    expected_failed_checks=lambda _: EXPECTED,
+    xfail_strict=True,
+)
+def test_scikit_learn_checks(estimator: ODEDiscovery, check: Callable[[Any], None]) -> None:
+    check(estimator)

@@ -1,0 +1,96 @@
+"""The experiment of Figs. 4 and 5: the published numbers, the grid, the figures and the table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from faces import discovery
+from matplotlib.text import Text
+
+from odediscovery.experiments.studies import fsir
+from odediscovery.experiments.studies.fsir import Grid, Trained
+from odediscovery.result.discovery import Discovery
+
+TINY = Grid((2, 4), (0.0, 0.1), 1, 4, 2)
+
+
+@pytest.fixture(scope="module")
+def found() -> Discovery:
+    return discovery(noise=0.0)
+
+
+@pytest.fixture(scope="module")
+def trained() -> list[Trained]:
+    return [member for model in fsir.MODELS for member in fsir.train_grid(model, TINY)]
+
+
+def test_the_published_runs_are_the_300_of_the_paper() -> None:
+    points = fsir.julia_points()
+    good = {m: sum(p.model == m and p.mse < 0.05 for p in points) for m in fsir.MODELS}
+    assert len(points) == 300 and good == {"RealNPU": 3, "NPU": 21, "Dense": 6}
+    assert min(points, key=lambda p: p.parameters).parameters == 17
+
+
+def test_the_full_grid_is_that_of_the_paper() -> None:
+    members = fsir.FULL.members
+    assert len(members) == 100 and len(set(members)) == 20
+    assert fsir.FULL.gradient_steps == 3000 and fsir.FULL.lbfgs_steps == 1000
+
+
+def test_a_grid_is_one_batch_with_a_point_for_each_member(trained: list[Trained]) -> None:
+    assert len(trained) == 3 * len(TINY.members)
+    for member in trained:
+        hidden, model = member.hidden, member.point.model
+        most = {"RealNPU": 6 * hidden + 3, "NPU": 9 * hidden + 3,
+                "Dense": hidden**2 + 8 * hidden + 3}[model]  # fmt: skip
+        assert 0 < member.point.parameters <= most
+        if np.isfinite(member.point.mse):
+            values = fsir.fsir_series().trajectories[0].values
+            assert member.point.mse == pytest.approx(np.mean((member.solution - values) ** 2))
+    assert {(m.hidden, m.l1) for m in trained} == set(TINY.members)
+    again = fsir.train_grid("NPU", TINY)
+    assert [m.point for m in again] == [m.point for m in trained if m.point.model == "NPU"]
+
+
+def test_fronts_are_drawn_with_the_answer_marked(found: Discovery, trained: list[Trained]) -> None:
+    figure = fsir.pareto_figure(found, trained)
+    figure.canvas.draw()
+    left, right = figure.axes
+    assert left.get_xscale() == left.get_yscale() == "log"
+    legend = [t.get_text() for t in left.get_legend().get_texts()]
+    assert legend[0].startswith("ours") and sum("Julia" in label for label in legend) == 3
+    assert sum("as-run" in label for label in legend) == 3
+    seen = sorted(len(line.get_xdata()) for line in left.lines if line.get_marker() in "os^")
+    assert seen[-3:] == [100, 100, 100]
+    assert any(t.get_text().startswith("13 parameters") for t in left.findobj(Text))
+    # Three states, each with data, our curve and that of the best trained member.
+    assert len(right.lines) == 9
+
+
+def test_both_networks_are_drawn(found: Discovery, trained: list[Trained]) -> None:
+    ours, theirs = fsir.heat_figures(found, trained)
+    texts = [{t.get_text() for t in figure.findobj(Text)} for figure in (ours, theirs)]
+    assert "Weights in the units of the data" in texts[1] - texts[0]
+    assert {"RealNPU", "NAU", "dS/dt"} <= texts[0] & texts[1]
+
+
+def test_the_best_member_is_the_nearest_or_the_nearest_of_the_small_ones(
+    trained: list[Trained],
+) -> None:
+    own = [t.point for t in trained if t.point.model == "RealNPU"]
+    assert fsir.best(trained, "RealNPU").point.mse == min(p.mse for p in own)
+    small = fsir.best(trained, "RealNPU", 15).point
+    assert small.parameters <= 15 and small.mse == min(p.mse for p in own if p.parameters <= 15)
+    assert fsir.best(trained, "RealNPU", 1).point == fsir.best(trained, "RealNPU").point
+
+
+def test_the_table_sets_ours_beside_the_paper(found: Discovery, trained: list[Trained]) -> None:
+    lines = fsir.comparison(found, trained).splitlines()
+    assert len({line.count("|") for line in lines}) == 1
+    ours = next(line for line in lines if "ours" in line)
+    assert "| 13 |" in ours and "0.500000 | 0.500000 | 1.000000" in ours
+    paper = next(line for line in lines if "Fig. 5" in line)
+    assert "| 17 | 0.0284 | 0.57 | 0.62 | 0.64 |" in paper
+    assert any("NPU, Julia, best | 136 | 0.0153" in line for line in lines)
+    assert sum("as-run" in line for line in lines) >= 3
+    assert not any("as-run" in line for line in fsir.comparison(found).splitlines())

@@ -1,0 +1,335 @@
+"""Every experiment of the papers in its quick mode: files, rows, resuming, one figure each."""
+
+from __future__ import annotations
+
+import csv
+import json
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.image import imread
+
+from odediscovery.command.cli import main
+from odediscovery.command.reproduce import reproduce as command
+from odediscovery.errors import FitError, InputError
+from odediscovery.experiments.base import Plan, Ran, find, median_deviation, number, wilson
+from odediscovery.experiments.refit import ChainResiduals, embed, refit, thinned
+from odediscovery.experiments.studies.digits import result, truth
+from odediscovery.experiments.studies.registry import EXPERIMENTS, get_experiment
+from odediscovery.experiments.study import reproduce
+from odediscovery.runtime.memory import keep_freed_memory
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.workers import Failure, Processes
+from odediscovery.units import NAU, NMU, NPU, AbstractUnit, RealNPU
+
+
+class Impatient(Monitor):
+    """Asks to stop after so many batches have begun."""
+
+    def __init__(self, batches: int) -> None:
+        super().__init__()
+        self.left = batches
+
+    def stage(self, name: str, steps: int) -> None:
+        if " of " in name:
+            self.left -= 1
+            if self.left < 0:
+                self.interrupt()
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, list[Ran]]]:
+    """Every experiment, run once and quickly."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    done = {}
+    for name, experiment in EXPERIMENTS.items():
+        folder = tmp_path_factory.mktemp(name) / "study"
+        done[name] = folder, reproduce(experiment, Plan(), folder, Monitor())
+    torch.set_num_threads(before)
+    return done
+
+
+Studies = dict[str, tuple[Path, list[Ran]]]
+
+
+def values(ran: Sequence[Ran], column: str, **batch: str) -> np.ndarray:
+    found = find(ran, **batch)
+    assert found is not None
+    return found.column(column)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_study_leaves_rows_a_table_and_a_picture(name: str, studies: Studies) -> None:
+    folder, ran = studies[name]
+    experiment, plan = EXPERIMENTS[name], Plan()
+    assert [r.batch for r in ran] == experiment.batches(plan)
+    with (folder / "runs.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == sum(len(r.rows) for r in ran) > 0
+    assert {*ran[0].batch, "seed", "run", "batch_seconds"} <= set(rows[0])
+    table = (folder / "table.md").read_text(encoding="utf-8")
+    assert f"odediscovery reproduce {name} --preset as-run --quick --seed 0" in table
+    assert table.count("| --- |") >= 1
+    picture = imread(folder / f"{name}.png")
+    assert picture.shape[0] > 300 and picture.shape[1] > 500 and picture[..., :3].std() > 0.05
+    about = json.loads((folder / "study.json").read_text(encoding="utf-8"))
+    assert about["batches"] == about["of"] == len(ran) and "torch" in about["versions"]
+
+
+@pytest.mark.parametrize("preset", ["paper", "as-run"])
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_full_batches_are_named_and_differ(name: str, preset: str) -> None:
+    batches = EXPERIMENTS[name].batches(Plan(preset, True))
+    assert len({tuple(b.values()) for b in batches}) == len(batches) > 1
+
+
+def _gradient_surface(ran: Sequence[Ran]) -> bool:
+    gated = values(ran, "spread along w2", panel="NPU, gates (1, 0)")
+    half = values(ran, "spread along w2", panel="NPU, gates 0.5")
+    exact = values(ran, "loss at solution", panel="NMU")
+    poles = values(ran, "largest", panel="NAC, eps 1e-7")
+    return bool(gated[0] < 1e-9 < half[0] and exact[0] == 0 and poles[0] > 1e6)
+
+
+def _simple(ran: Sequence[Ran]) -> bool:
+    npu = values(ran, "error ×", model="RealNPU").min()
+    return bool(npu < values(ran, "error ×", model="Dense").min())
+
+
+def _large(ran: Sequence[Ran]) -> bool:
+    sizes = values(ran, "parameters", model="NPU", task="add")
+    return bool((sizes > 9000).all() and (sizes <= 100 * 100 + 100 + 200).all())
+
+
+def _static(ran: Sequence[Ran]) -> bool:
+    limits = values(ran, "threshold", model="NAU", task="+")
+    ours = [
+        values(ran, "success", model=f"{m}, ours", task=t) for m, t in (("NAU", "+"), ("NMU", "×"))
+    ]
+    return bool((limits < 1e-3).all() and (limits > 1e-8).all() and np.mean(ours) == 1.0)
+
+
+def _division(ran: Sequence[Ran]) -> bool:
+    return bool(values(ran, "success", model="RealNPU, ours").mean() >= 0.8)
+
+
+def _fsir(ran: Sequence[Ran]) -> bool:
+    ours = values(ran, "mse", recipe="default", model="RealNPU")
+    return bool(np.nanmin(ours) < 1e-3 < values(ran, "mse", recipe="as-run", model="NPU").min())
+
+
+def _extrapolation(ran: Sequence[Ran]) -> bool:
+    bounded = np.concatenate(
+        [values(ran, "error outside", model=m) for m in ("Sigmoid", "Tanh", "ReLU6")]
+    )
+    return bool(values(ran, "error outside", model="NAC").max() < 1.0 < 3.0 < bounded.min())
+
+
+def _operands(ran: Sequence[Ran]) -> bool:
+    return bool(
+        (values(ran, "accuracy", unit="NAC", task="+") > 99.0).all()
+        and (values(ran, "weight error", unit="NAC", task="+") < 1e-3).all()
+    )
+
+
+def _comparisons(ran: Sequence[Ran]) -> bool:
+    far = [values(ran, "accuracy 1e13", model=m, task=">") for m in ("NSR", "MLP")]
+    found = find(ran, model="NSR", task="=")
+    return bool(far[0].min() == 1.0 and far[1].max() < 0.9) and all(
+        row["relation"] == "x1 = x2" for row in (found.rows if found else [{"relation": ""}])
+    )
+
+
+def _digits(ran: Sequence[Ran]) -> bool:
+    # Little is learned in so few steps; a NALU that is still near 0 is off by the mean sum.
+    short, long = (values(ran, f"error {n}", task="sum", model="NALU") for n in (10, 100))
+    return bool((np.abs(long - 450.0) < 20.0).all() and (np.abs(short - 45.0) < 5.0).all())
+
+
+CHECKS: dict[str, Callable[[Sequence[Ran]], bool]] = {
+    "gradient-surface": _gradient_surface, "simple-arithmetic": _simple, "large-arithmetic": _large,
+    "static-arithmetic": _static, "division": _division, "fsir": _fsir,
+    "extrapolation": _extrapolation, "operands": _operands, "comparisons": _comparisons,
+    "digits": _digits,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_one_figure_that_cannot_be_right_by_accident(name: str, studies: Studies) -> None:
+    assert CHECKS[name](studies[name][1])
+
+
+@pytest.mark.parametrize(("task", "unit"), [("sum", NAU(2, 1)), ("product", NMU(2, 1))])
+def test_exact_units_add_and_multiply_any_number_of_digits(task: str, unit: AbstractUnit) -> None:
+    unit.weight.data.fill_(1.0)
+    written = torch.randint(1, 10, (1, 7, 20), dtype=torch.float64)
+    assert torch.equal(result(task, unit, written), truth(task, written))
+
+
+def test_refit_follows_the_derivatives_of_a_chain_and_finds_its_function() -> None:
+    source = torch.Generator().manual_seed(3)
+    unit = RealNPU(2, 1, members=3, generator=source)
+    unit.gate.data.fill_(1.0)
+    unit.gate.requires_grad_(False)
+    network = torch.nn.Sequential(NAU(2, 2, members=3, generator=source), unit)
+    network[0].weight.data.abs_()
+    x = 0.5 + torch.rand(3, 40, 2, generator=source, dtype=torch.float64)
+    y = (x[..., :1] + x[..., 1:]) ** 1.5
+    problem = ChainResiduals(network, x, y, 1.0 / y)
+    u = problem.gathered()
+    assert u.shape == (3, 4 + 2 + 1)  # the gates are not among them
+    jacobian, h = problem.linearised(u, torch.ones_like(u, dtype=torch.bool))[1], 1e-6
+    for k in range(6):
+        step = torch.zeros_like(u)
+        step[:, k] = h
+        slope = (problem.residuals(u + step) - problem.residuals(u - step)) / (2 * h)
+        torch.testing.assert_close(jacobian[..., k], slope, rtol=1e-6, atol=1e-8)
+    left = refit(network, x, y, 1.0 / y, 200, 1e-14)
+    assert left.min() < 1e-16
+    best = int(left.argmin())
+    torch.testing.assert_close(network(x)[best], y[best], rtol=1e-7, atol=0.0)
+
+
+@pytest.mark.parametrize("model", [NPU, RealNPU, NMU])
+def test_thinned_chain_keeps_what_varies_and_fits_back_into_the_wide_one(
+    model: type[AbstractUnit],
+) -> None:
+    source = torch.Generator().manual_seed(5)
+    base = {"members": 2, "generator": source}
+    wide = torch.nn.Sequential(NAU(4, 6, **base), model(6, 1, **base))
+    p = dict(wide[1].named_parameters())
+    for value in p.values():
+        value.data.mul_(0.01)
+    # The unit that matters is the fifth of one member and the second of the other.
+    for member, k in enumerate((4, 1)):
+        wide[0].weight.data[member, k] = torch.tensor([1.0, 0.9, 0.1, 0.0])
+        for name, value in p.items():
+            if name != "imaginary":
+                value.data[member, ..., k] = 0.9
+    x = 1.0 + torch.rand(1, 80, 4, generator=source, dtype=torch.float64)
+    y = x[..., :2].sum(dim=-1, keepdim=True)
+    thin = thinned(wide, x, y, 1)
+    torch.testing.assert_close(thin[0].weight[0], wide[0].weight[0, 4:5], rtol=0.5, atol=0.1)
+    shared, target = x.expand(2, -1, -1), y.expand(2, -1, -1)
+    left = refit(thin, shared, target, torch.ones_like(target), 100, 1e-12)
+    assert left.max() < 1e-20
+    # Crosswise: member 1 of the thin chain into member 0.
+    embed(thin, torch.tensor([1, 0]), wide, torch.tensor([0, 1]))
+    torch.testing.assert_close(wide(x), thin(x).flip(0))
+    torch.testing.assert_close(wide(-3.0 * x), -3.0 * wide(x))
+
+
+def test_freed_memory_is_kept_where_glibc_is() -> None:
+    assert keep_freed_memory() is (platform.libc_ver()[0] == "glibc")
+
+
+def test_what_was_stopped_is_kept_and_gone_on_with(tmp_path: Path) -> None:
+    experiment, folder = EXPERIMENTS["simple-arithmetic"], tmp_path / "study"
+    first = reproduce(experiment, Plan(), folder, Impatient(2))
+    assert [r.batch["model"] for r in first] == ["NPU", "RealNPU"]
+    assert "2 of 6 batches" in (folder / "table.md").read_text(encoding="utf-8")
+    kept = {p: p.stat().st_mtime_ns for p in (folder / "batches").iterdir()}
+    again = reproduce(experiment, Plan(), folder, Monitor())
+    assert len(again) == 6 and {p: p.stat().st_mtime_ns for p in kept} == kept
+    whole = reproduce(experiment, Plan(), tmp_path / "whole", Monitor())
+    assert [r.rows for r in whole] == [r.rows for r in again]
+    # A stop before the first batch that is missing leaves the later ones in the table.
+    next((folder / "batches").glob("NPU*.json")).unlink()
+    stopped = Monitor()
+    stopped.interrupt()
+    left = reproduce(experiment, Plan(), folder, stopped)
+    assert [r.batch["model"] for r in left] == [r.batch["model"] for r in whole[1:]]
+
+
+def test_batches_in_processes_are_the_same(tmp_path: Path, studies: Studies) -> None:
+    ran = reproduce(EXPERIMENTS["gradient-surface"], Plan(), tmp_path, Monitor(), Processes(2))
+    alone = studies["gradient-surface"][1]
+    assert [(r.batch, r.rows) for r in ran] == [(r.batch, r.rows) for r in alone]
+    for one, other in zip(ran, alone, strict=True):
+        assert one.arrays.keys() == other.arrays.keys()
+        assert all(np.array_equal(one.arrays[k], other.arrays[k], True) for k in one.arrays)
+
+
+class Unlucky:
+    """A backend whose second process dies."""
+
+    def results(
+        self, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float = np.inf,
+        stopping: Callable[[], object] = lambda: None,
+    ) -> Iterator[tuple[int, Any]]:  # fmt: skip
+        for i, task in list(enumerate(tasks))[::-1]:
+            yield i, Failure("it died", 1.0) if i == 1 else function(task)
+
+
+def test_a_batch_that_cannot_be_done_is_told_and_the_others_stay(tmp_path: Path) -> None:
+    experiment = EXPERIMENTS["gradient-surface"]
+    with pytest.raises(FitError, match=r"1 of 7 batches could not be done; .* it died\)"):
+        reproduce(experiment, Plan(), tmp_path, Monitor(), Unlucky())
+    assert "6 of 7 batches are done" in (tmp_path / "table.md").read_text(encoding="utf-8")
+    assert len(list((tmp_path / "batches").glob("*.json"))) == 6
+
+
+def test_another_study_in_the_folder_is_left_alone(tmp_path: Path) -> None:
+    experiment, folder = EXPERIMENTS["gradient-surface"], tmp_path / "study"
+    reproduce(experiment, Plan(), folder, Monitor())
+    before = (folder / "runs.csv").read_bytes()
+    with pytest.raises(InputError, match="holds another study"):
+        reproduce(experiment, Plan(seed=1), folder, Monitor())
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "thesis.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds something else"):
+        reproduce(experiment, Plan(), tmp_path / "taken", Monitor())
+    assert (folder / "runs.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gradient"], "gradient-surface"),
+        (["fsir", "--preset", "asrun"], "as-run"),
+        (["fsir", "--seed", "-1"], "--seed must be at least 0"),
+        (["fsir", "--device", "tpu"], "device"),
+        (["gradient-surface", "--device", "cuda"], "trains nothing; leave --device out"),
+    ],
+)
+def test_mistakes_end_in_one_line(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", *arguments]) == 2
+    said = capsys.readouterr().err.strip()
+    assert said.startswith("error: ") and message in said and "\n" not in said
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_command_writes_where_it_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "surfaces"
+    assert main(["reproduce", "gradient-surface", "--quick", "--quiet", "--out", str(folder)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("# Gradient and loss surfaces") and str(folder) in said
+    assert (folder / "gradient-surface.png").is_file()
+
+
+def test_help_names_every_experiment() -> None:
+    said = str(command.__annotations__["name"])
+    assert all(name in said for name in EXPERIMENTS)
+    assert all(get_experiment(name).name == name for name in EXPERIMENTS)
+
+
+def test_statistics_of_the_tables() -> None:
+    assert median_deviation(np.array([1.0, 2.0, 4.0, np.nan])) == (3.0, 1.5)
+    low, high = wilson(98, 100)
+    assert low == pytest.approx(0.930, abs=1e-3) and high == pytest.approx(0.994, abs=1e-3)
+    assert wilson(0, 0) == (0.0, 1.0) and wilson(100, 100)[1] == 1.0
+    assert [number(x) for x in (0.0, 1234.5, 5e-7, np.inf, np.nan)] == [
+        "0", "1.2e+03", "5.0e-07", "inf", "-"
+    ]  # fmt: skip

@@ -1,0 +1,278 @@
+"""Optimisers: every member finds its own minimum, and one that fails spoils no other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from odediscovery.fitting.optimise import (
+    FirstOrder,
+    Loss,
+    lbfgs,
+    levenberg_marquardt,
+    loss_and_gradient,
+)
+from odediscovery.runtime.monitor import Monitor
+
+# Minima of three members, far from one another and of different depth and curvature.
+MINIMA = torch.tensor([[1.0, -2.0, 0.5], [3.0, 0.0, -1.0], [-0.7, 0.2, 4.0]], dtype=torch.float64)
+CURVATURE = torch.tensor([[1.0], [10.0], [0.3]], dtype=torch.float64)
+START = torch.zeros(3, 3, dtype=torch.float64)
+FREE = torch.ones(3, 3, dtype=torch.bool)
+
+Optimiser = Callable[[Loss, Tensor, Tensor], Tensor]
+
+
+def bowl(theta: Tensor, progress: float) -> Tensor:
+    return (CURVATURE * (theta - MINIMA).square()).sum(dim=1) + torch.tensor([0.0, 5.0, -2.0])
+
+
+def rosenbrock(theta: Tensor, progress: float) -> Tensor:
+    x, y = theta[:, 0], theta[:, 1]
+    return 100.0 * (y - x * x).square() + (1.0 - x).square()
+
+
+def adam(loss: Loss, theta: Tensor, free: Tensor) -> Tensor:
+    return FirstOrder(1500, 0.05).run(loss, theta, free, Monitor())
+
+
+def rmsprop(loss: Loss, theta: Tensor, free: Tensor) -> Tensor:
+    return FirstOrder(1500, 0.05, method="rmsprop").run(loss, theta, free, Monitor())
+
+
+def quasi_newton(loss: Loss, theta: Tensor, free: Tensor) -> Tensor:
+    return lbfgs(loss, theta, free, 60, Monitor())
+
+
+OPTIMISERS = {"adam": adam, "rmsprop": rmsprop, "lbfgs": quasi_newton}
+every_optimiser = pytest.mark.parametrize("run", OPTIMISERS.values(), ids=OPTIMISERS)
+
+
+@every_optimiser
+def test_every_member_finds_its_own_minimum(run: Optimiser) -> None:
+    np.testing.assert_allclose(run(bowl, START, FREE), MINIMA, atol=2e-3)
+
+
+@every_optimiser
+def test_members_do_not_feel_each_other(run: Optimiser) -> None:
+    together = run(bowl, START, FREE)
+    for m in range(3):
+
+        def alone(theta: Tensor, progress: float, m: int = m) -> Tensor:
+            return (CURVATURE[m] * (theta - MINIMA[m]).square()).sum(dim=1)
+
+        single = run(alone, START[:1], FREE[:1])
+        np.testing.assert_allclose(together[m], single[0], rtol=1e-6, atol=1e-6)
+
+
+@every_optimiser
+def test_what_is_not_free_stays(run: Optimiser) -> None:
+    free = FREE.clone()
+    free[0, 1] = free[2, 0] = False
+    start = START + 0.25
+    end = run(bowl, start, free)
+    assert end[0, 1] == 0.25 and end[2, 0] == 0.25
+    np.testing.assert_allclose(end[free], MINIMA[free], atol=2e-3)
+
+
+@every_optimiser
+def test_a_member_that_turns_nan_goes_back_and_spoils_no_other(run: Optimiser) -> None:
+    def cliff(theta: Tensor, progress: float) -> Tensor:
+        loss = bowl(theta, progress)
+        over = torch.tensor([False, True, False]) & (theta[:, 0] > 1.5)
+        return torch.where(over, torch.nan, loss)
+
+    end, undisturbed = run(cliff, START, FREE), run(bowl, START, FREE)
+    np.testing.assert_allclose(end[[0, 2]], undisturbed[[0, 2]], rtol=1e-12, atol=1e-12)
+    assert bool(end.isfinite().all())
+    last = cliff(end, 1.0)
+    assert bool(last.isfinite().all())
+    assert last[1] < cliff(START, 1.0)[1]
+
+
+def test_a_member_that_stepped_too_far_goes_on_with_smaller_steps() -> None:
+    def edge(theta: Tensor, progress: float) -> Tensor:
+        """Nothing is known right behind the minimum at 1."""
+        return torch.where(theta[:, 0] > 1.01, torch.nan, (theta[:, 0] - 1.0).square())
+
+    start = torch.tensor([[0.0], [0.96]], dtype=torch.float64)
+    steps = FirstOrder(400, 0.2, schedule="constant")
+    end = steps.run(edge, start, torch.ones_like(start, dtype=torch.bool), Monitor())
+    np.testing.assert_allclose(end, 1.0, atol=0.011)
+
+
+@every_optimiser
+def test_a_member_that_is_nan_from_the_start_stays_where_it_is(run: Optimiser) -> None:
+    def hopeless(theta: Tensor, progress: float) -> Tensor:
+        return torch.where(torch.tensor([False, True, False]), torch.nan, bowl(theta, progress))
+
+    end, undisturbed = run(hopeless, START + 0.1, FREE), run(bowl, START + 0.1, FREE)
+    assert torch.equal(end[1], START[1] + 0.1)
+    np.testing.assert_allclose(end[[0, 2]], undisturbed[[0, 2]], rtol=1e-12, atol=1e-12)
+
+
+@every_optimiser
+def test_the_given_parameters_are_not_changed(run: Optimiser) -> None:
+    start = START.clone()
+    run(bowl, start, FREE)
+    assert torch.equal(start, START)
+
+
+def test_lbfgs_follows_a_curved_valley_from_different_starts() -> None:
+    start = torch.tensor([[-1.2, 1.0], [2.0, -1.0], [0.0, 0.0]], dtype=torch.float64)
+    end = lbfgs(rosenbrock, start, torch.ones_like(start, dtype=torch.bool), 100, Monitor())
+    np.testing.assert_allclose(end, torch.ones_like(end), atol=1e-4)
+
+
+def test_lbfgs_never_ends_above_its_start() -> None:
+    start = torch.tensor([[-1.2, 1.0], [2.0, -1.0]], dtype=torch.float64)
+    free = torch.ones_like(start, dtype=torch.bool)
+    before = rosenbrock(start, 1.0)
+    for steps in range(1, 6):
+        now = rosenbrock(lbfgs(rosenbrock, start, free, steps, Monitor()), 1.0)
+        assert bool((now <= before).all())
+        before = now
+
+
+def test_one_cycle_rises_then_falls_to_zero() -> None:
+    cycle = FirstOrder(100, 0.02)
+    rates = [cycle.learning_rate(step) for step in range(100)]
+    peak = int(np.argmax(rates))
+    assert max(rates) == pytest.approx(0.02) and peak == 19
+    assert rates[:20] == sorted(rates[:20]) and rates[19:] == sorted(rates[19:], reverse=True)
+    assert rates[-1] == pytest.approx(0.0, abs=1e-15)
+    constant = FirstOrder(100, 0.02, schedule="constant")
+    assert {constant.learning_rate(step) for step in range(100)} == {0.02}
+
+
+def test_adam_takes_the_textbook_steps() -> None:
+    leaf = START.clone().requires_grad_(True)
+    torch_adam = torch.optim.Adam([leaf], lr=0.01)
+    for _ in range(25):
+        torch_adam.zero_grad()
+        bowl(leaf, 0.0).sum().backward()
+        torch_adam.step()
+    ours = FirstOrder(25, 0.01, schedule="constant").run(bowl, START, FREE, Monitor())
+    np.testing.assert_allclose(ours, leaf.detach(), rtol=1e-10)
+
+
+def test_rmsprop_takes_the_textbook_steps() -> None:
+    leaf = START.clone().requires_grad_(True)
+    torch_rms = torch.optim.RMSprop([leaf], lr=0.01, alpha=0.9)
+    for _ in range(25):
+        torch_rms.zero_grad()
+        bowl(leaf, 0.0).sum().backward()
+        torch_rms.step()
+    ours = FirstOrder(25, 0.01, method="rmsprop", schedule="constant", decay=0.9)
+    np.testing.assert_allclose(ours.run(bowl, START, FREE, Monitor()), leaf.detach(), rtol=1e-10)
+
+
+def test_the_loss_hears_how_far_the_work_is() -> None:
+    heard = []
+
+    def listening(theta: Tensor, progress: float) -> Tensor:
+        heard.append(progress)
+        return theta.square().sum(dim=1)
+
+    FirstOrder(5, 0.01).run(listening, START, FREE, Monitor())
+    assert heard == [0.0, 0.25, 0.5, 0.75, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("method", ["adam", "rmsprop"])
+def test_a_stopped_run_returns_early(method: str) -> None:
+    monitor, calls = Monitor(), []
+
+    def counted(theta: Tensor, progress: float) -> Tensor:
+        calls.append(progress)
+        return bowl(theta, progress)
+
+    monitor.interrupt()
+    end = FirstOrder(1000, 0.05, method=method).run(counted, START, FREE, monitor)
+    assert len(calls) < 5 and bool(end.isfinite().all())
+
+
+def test_losses_that_are_not_finite_have_no_gradient() -> None:
+    theta = torch.tensor([[1.0], [-1.0], [0.0]], dtype=torch.float64)
+    value, gradient = loss_and_gradient(lambda t, _: t[:, 0].sqrt(), theta, 0.0)
+    assert value.tolist() == [1.0, math.inf, math.inf]  # at 0 the slope is infinite
+    assert gradient.tolist() == [[0.5], [0.0], [0.0]]
+
+
+@dataclass
+class Decays:
+    """Residuals a exp(-b t) - y_m(t) of members with data of their own, unknowns (a, b, unused)."""
+
+    y: Tensor
+    t: Tensor
+    cliff: float = math.inf
+
+    def residuals(self, u: Tensor) -> Tensor:
+        members = len(u)
+        r = u[:, :1] * torch.exp(-u[:, 1:2] * self.t) - self.y[:members]
+        return torch.where(u[:, 1:2] > self.cliff, torch.nan, r)
+
+    def linearised(self, u: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
+        decay = torch.exp(-u[:, 1:2] * self.t)
+        columns = [decay, -u[:, :1] * self.t * decay, torch.zeros_like(decay)]
+        return self.residuals(u), torch.stack(columns, dim=-1)
+
+
+T = torch.linspace(0.0, 3.0, 12, dtype=torch.float64)
+GUESS = torch.tensor([[1.0, 0.1, 7.0]], dtype=torch.float64)
+
+
+def decay(a: float, b: float) -> Tensor:
+    return a * torch.exp(-b * T)
+
+
+@pytest.mark.parametrize(("a", "b"), [(2.0, 0.5), (0.3, 1.5), (5.0, -0.2)])
+def test_levenberg_marquardt_finds_exact_constants(a: float, b: float) -> None:
+    problem = Decays(decay(a, b)[None], T)
+    free = torch.ones_like(GUESS, dtype=torch.bool)
+    found = levenberg_marquardt(problem, GUESS, free, 60, tolerance=1e-12)
+    np.testing.assert_allclose(found.unknowns[0], [a, b, 7.0], rtol=1e-6)
+    assert found.sum_of_squares.item() < 1e-12
+    jacobian = problem.linearised(found.unknowns, free)[1][0]
+    np.testing.assert_allclose(found.normal[0], jacobian.T @ jacobian, rtol=1e-8, atol=1e-12)
+
+
+def test_levenberg_marquardt_members_and_masks_are_apart() -> None:
+    y = decay(2.0, 0.5)[None].repeat(3, 1)
+    start = torch.tensor([[1.0, 0.1, 7.0], [1.0, 0.3, 7.0], [3.0, 0.1, 7.0]], dtype=torch.float64)
+    free = torch.ones_like(start, dtype=torch.bool)
+    free[1, 1] = free[2, 0] = False
+    found = levenberg_marquardt(Decays(y, T), start, free, 60, tolerance=1e-12)
+    np.testing.assert_allclose(found.unknowns[0], [2.0, 0.5, 7.0], rtol=1e-6)
+    assert found.unknowns[1, 1] == 0.3 and found.unknowns[2, 0] == 3.0
+    for m in range(3):
+        alone = levenberg_marquardt(Decays(y, T), start[m : m + 1], free[m : m + 1], 60,
+                                    tolerance=1e-12)  # fmt: skip
+        np.testing.assert_allclose(found.unknowns[m], alone.unknowns[0], rtol=1e-9)
+    # The linear constant alone has a solution in closed form.
+    basis = torch.exp(-0.3 * T)
+    best = (basis @ y[0]) / (basis @ basis)
+    assert found.unknowns[1, 0].item() == pytest.approx(best.item(), rel=1e-8)
+
+
+def test_levenberg_marquardt_steps_back_from_nan_and_leaves_hopeless_members_alone() -> None:
+    y = decay(2.0, 0.5)[None].repeat(2, 1)
+    start = torch.tensor([[1.0, 0.1, 7.0], [1.0, 0.9, 7.0]], dtype=torch.float64)
+    free = torch.ones_like(start, dtype=torch.bool)
+    found = levenberg_marquardt(Decays(y, T, cliff=0.6), start, free, 80, tolerance=1e-12)
+    np.testing.assert_allclose(found.unknowns[0], [2.0, 0.5, 7.0], rtol=1e-6)
+    assert torch.equal(found.unknowns[1], start[1])
+    assert found.sum_of_squares[1] == math.inf
+
+
+def test_levenberg_marquardt_ends_where_it_is_when_asked_to_stop() -> None:
+    monitor = Monitor()
+    monitor.interrupt()
+    problem, free = Decays(decay(2.0, 0.5)[None], T), torch.ones_like(GUESS, dtype=torch.bool)
+    found = levenberg_marquardt(problem, GUESS, free, 60, monitor=monitor)
+    assert torch.equal(found.unknowns, GUESS)

@@ -1,0 +1,142 @@
+"""The judge: what a law's misfit and constants cost, the shortlist, the front."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from odediscovery.judge.criterion import choose, judged, non_dominated, penalty, shortlist
+from odediscovery.laws.cost import all_free, cost, price
+from odediscovery.laws.covariance import Covariance
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.stages.values import Candidate, Judged, Polished
+
+FLOOR = np.array([1e-3])
+
+
+def law_of(terms: int) -> PowerSum:
+    """x' = x + x^2 + ...: complexity 2 * terms + 1."""
+    return PowerSum(np.ones((1, terms)), np.arange(1.0, terms + 1.0)[:, None])
+
+
+def polished(terms: int, mean_square: float, samples: int = 100, finite: bool = True) -> Polished:
+    law = law_of(terms)
+    return Polished(
+        law, law, np.ones((1, 1)), Covariance.nothing_known(2 * terms), all_free(law),
+        np.array([mean_square * samples]), np.array([float(samples)]), finite,
+        np.array([mean_square * samples]),
+    )  # fmt: skip
+
+
+def candidate(terms: int, mean_square: float, whole: bool = False) -> Candidate:
+    return Candidate(law_of(terms), np.ones((1, 1)), mean_square, 0, np.array([whole]))
+
+
+def test_the_criterion_is_misfit_and_cost() -> None:
+    row = judged(polished(2, 0.04), FLOOR, origin=3)
+    fitted = 4 + 1
+    expected = 100 * math.log(0.04 + 1e-6) + 4 * price(1, 100) * 100 / (100 - fitted - 2)
+    assert row.criterion == pytest.approx(expected, rel=1e-12)
+    assert row.origin == 3
+
+
+def test_fitting_closer_than_the_floor_is_no_merit() -> None:
+    close, closer = (judged(polished(2, ms), FLOOR, 0).criterion for ms in (1e-12, 1e-16))
+    assert close == pytest.approx(closer, abs=1e-3)
+    assert judged(polished(1, 1e-12), FLOOR, 0).criterion < closer
+    assert judged(polished(1, 1e-4), FLOOR, 0).criterion > close
+
+
+def test_few_samples_make_constants_dear() -> None:
+    law = law_of(2)
+    assert penalty(law, all_free(law), 1e9, 1) == pytest.approx(cost(law, all_free(law), 1e9))
+    factors = [penalty(law, all_free(law), n, 1) / cost(law, all_free(law), n)
+               for n in (10.0, 20.0, 100.0)]  # fmt: skip
+    assert factors == pytest.approx([10 / 3, 20 / 13, 100 / 93])
+    assert penalty(law, all_free(law), 6.0, 1) > 6.0  # more constants than samples: finite, dear
+
+
+def test_a_law_that_blows_up_is_the_worst() -> None:
+    assert judged(polished(1, 0.1, finite=False), FLOOR, 0).criterion == math.inf
+    assert judged(polished(1, math.inf), FLOOR, 0).criterion == math.inf
+
+
+def test_a_law_that_runs_away_costs_some_constants_more() -> None:
+    steady, fragile = (judged(polished(2, 0.04), FLOOR, 0, fragile=f) for f in (False, True))
+    more = fragile.criterion - steady.criterion
+    assert 3 * price(1, 100) < more < 10 * price(1, 100)
+
+
+def test_states_without_data_do_not_count() -> None:
+    law = PowerSum(np.eye(2), np.eye(2))
+    squares = np.array([1.0, 0.0])
+    two = Polished(law, law, np.ones((1, 2)), Covariance.nothing_known(4), all_free(law), squares,
+                   np.array([50.0, 0.0]), True, squares)  # fmt: skip
+    row = judged(two, np.array([1e-3, 1e-3]), 0)
+    misfit = row.criterion - penalty(law, all_free(law), 50.0, 2)
+    assert misfit == pytest.approx(50 * math.log(1 / 50 + 1e-6))
+
+
+def test_the_smallest_criterion_is_chosen() -> None:
+    rows = [judged(polished(k, ms), FLOOR, 0) for k, ms in ((1, 0.5), (2, 1e-4), (3, 0.9e-4))]
+    assert choose(rows) == 1
+    assert choose([*rows, Judged(polished(1, 1.0), -1e9, 0)]) == 3
+
+
+def test_the_shortlist_is_the_front_around_the_best() -> None:
+    squares = {1: 1.0, 2: 0.5, 3: 0.1, 4: 1e-6, 5: 0.9e-6, 6: 0.8e-6, 7: 0.7e-6, 8: 0.6e-6}
+    given = [candidate(k, ms) for k, ms in squares.items()]
+    given += [candidate(k, 2.0 * ms) for k, ms in squares.items()]  # worse of the same size
+    listed = shortlist(given, 100, 1e-9, around=2)
+    assert [c.law.n_monomials for c in listed] == [2, 3, 4, 5, 6]
+    assert all(c.mean_square == squares[c.law.n_monomials] for c in listed)
+
+
+def test_rows_that_a_simpler_one_beats_are_not_listed() -> None:
+    given = [candidate(3, 0.2), candidate(1, 1.0), candidate(2, 0.1)]
+    assert [c.law.n_monomials for c in shortlist(given, 100, 1e-9)] == [1, 2]
+
+
+def test_laws_with_whole_powers_are_listed_apart() -> None:
+    given = [candidate(1, 0.5), candidate(2, 0.1), candidate(1, 0.6, True), candidate(2, 0.2, True)]
+    listed = shortlist(given, 100, 1e-9)
+    assert len(listed) == 4
+    sizes = [c.law.complexity for c in listed]
+    assert sizes == sorted(sizes)
+
+
+def test_others_of_one_complexity_are_listed_where_windows_hardly_tell() -> None:
+    one = candidate(2, 0.1, True)
+    twin, other, worse = (dataclasses.replace(one, mean_square=ms) for ms in (0.101, 0.102, 0.2))
+    form = PowerSum(one.law.coefficients, np.array([[1.0], [3.0]]))
+    other, worse = (dataclasses.replace(c, law=form) for c in (other, worse))
+    listed = shortlist([candidate(1, 1.0, True), worse, other, twin, one], 100, 1e-9)
+    assert [c.mean_square for c in listed] == [1.0, 0.1, 0.102]
+
+
+def test_an_empty_list_is_short() -> None:
+    assert shortlist([], 100, 1e-9) == []
+
+
+def test_the_front_has_what_nothing_simpler_beats() -> None:
+    rows = [judged(polished(k, ms), FLOOR, 0)
+            for k, ms in ((3, 0.02), (1, 0.5), (2, 0.1), (2, 0.09), (4, 0.03))]  # fmt: skip
+    assert non_dominated(rows, chosen=0, scale=np.ones(1)) == [1, 3, 0]
+
+
+def test_the_chosen_row_is_always_on_the_front() -> None:
+    rows = [judged(polished(k, ms), FLOOR, 0) for k, ms in ((1, 0.5), (2, 0.6), (3, 0.55))]
+    assert non_dominated(rows, chosen=1, scale=np.ones(1)) == [0, 1]
+    assert non_dominated(rows, chosen=0, scale=np.ones(1)) == [0]
+
+
+def test_a_candidate_fits_what_is_not_held() -> None:
+    law = PowerSum(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1.0, 0.5], [0.0, 2.0]]))
+    given = Candidate(law, np.ones((1, 2)), 0.1, 0, np.array([False, True]))
+    assert given.free[0].tolist() == [[True, False], [False, True]]
+    assert given.free[1].tolist() == [[True, False], [False, False]]
+    everything = dataclasses.replace(given, whole=np.array([False, False]))
+    assert everything.free[1].tolist() == [[True, True], [False, True]]

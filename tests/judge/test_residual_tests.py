@@ -1,0 +1,142 @@
+"""What is left of the data is told from noise."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from odediscovery import Equations, TimeSeries, discover, fit_constants, settings_for
+from odediscovery.discovery.conclude import walks
+from odediscovery.judge.residual_tests import alike, correlations, runs, structured, walk_misfit
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.prepare import prepare
+from odediscovery.stages.polish.polish import polish
+
+
+def test_noise_has_as_many_runs_as_expected() -> None:
+    random = np.random.default_rng(0)
+    many = [random.standard_normal((60, 2)) for _ in range(200)]
+    far = sum(bool(structured([r])) for r in many)
+    assert far <= 1  # four standard deviations
+    found, expected, spread = runs(many)
+    np.testing.assert_allclose(found, expected, atol=4.0 * spread.max())
+
+
+def test_runs_end_with_their_trajectory_and_gaps_are_none() -> None:
+    column = np.array([1.0, 2.0, np.nan, 3.0, -1.0, 0.0, -2.0])[:, None]
+    found, expected, _ = runs([column, column])
+    assert found.tolist() == [4.0]
+    assert expected[0] == pytest.approx(2 * (1 + 2 * 3 * 2 / 5))
+
+
+def test_waves_are_no_noise_and_few_samples_tell_nothing() -> None:
+    t = np.linspace(0.0, 20.0, 100)
+    waves = np.stack([np.sin(t), np.random.default_rng(1).standard_normal(100)], axis=1)
+    ((state, found, expected),) = structured([waves])
+    assert state == 0 and found < 10 < 45 < expected
+    assert structured([waves[:15]]) == []
+
+
+def test_a_law_that_leaves_more_than_noise_says_so() -> None:
+    t = np.linspace(0.0, 30.0, 120)
+    noise = 0.05 * np.random.default_rng(2).standard_normal(120)
+    # Driven from outside: no law of x alone can follow.
+    driven = 2.0 + np.exp(-0.1 * t) + 0.5 * np.sin(1.7 * t) + 0.3 * np.sin(4.1 * t) + noise
+    found = discover(TimeSeries.from_arrays(t, driven[:, None], ["x"]),
+                     settings_for(members=2, max_seconds=20))  # fmt: skip
+    assert any(m.startswith("what the equations leave of x is no noise") for m in found.messages)
+    assert found.outcome in ("poor-fit", "stopped")
+
+
+def test_noise_has_no_memory_and_a_random_walk_has() -> None:
+    random = np.random.default_rng(3)
+    many = [random.standard_normal((60, 2)) for _ in range(200)]
+    assert sum(bool(alike([r])) for r in many) <= 2  # four standard deviations
+    r, pairs = correlations(many)
+    np.testing.assert_allclose(r, 0.0, atol=4.0 / np.sqrt(pairs.max()))
+    walk = np.cumsum(random.standard_normal((60, 1)), axis=0)
+    ((state, found),) = alike([walk - walk.mean(axis=0)])
+    assert state == 0 and found > 0.6
+    gap = walk.copy()
+    gap[::2] = np.nan
+    assert correlations([gap])[1].tolist() == [0]
+
+
+def test_a_random_walk_is_no_law() -> None:
+    claimed = 0
+    for seed in range(4):
+        walk = np.cumsum(np.random.default_rng(seed).standard_normal((60, 1)), axis=0)
+        series = TimeSeries.from_arrays(np.arange(60.0), walk, ["x"])
+        found = discover(series, settings_for(members=0))
+        claimed += found.outcome == "converged"
+    assert claimed <= 1
+
+
+def test_a_walk_explains_walks_and_no_law() -> None:
+    random, t = np.random.default_rng(6), np.arange(60.0)
+    path = np.cumsum(random.standard_normal(60))
+    grown = 10.0 / (1.0 + 9.0 * np.exp(-0.2 * t))
+    noisy = grown + 0.5 * random.standard_normal(60)
+    misfit = [float(walk_misfit(TimeSeries.from_arrays(t, x))[0]) for x in (path, noisy)]
+    fits = [np.polynomial.Polynomial.fit(t, path, 3)(t) - path, grown - noisy]
+    laws = [60 * np.log(np.mean(r**2)) for r in fits]
+    assert misfit[0] < laws[0] - 20 and misfit[1] > laws[1] + 10
+
+
+def test_a_walk_is_worth_the_same_in_pieces_gaps_and_other_units() -> None:
+    random = np.random.default_rng(6)
+    t, x = np.arange(400.0), np.cumsum(random.standard_normal(400))
+    whole = walk_misfit(TimeSeries.from_arrays(t, x))[0] / 400
+    pieces = TimeSeries.from_arrays([t[:200], t[200:]], [x[:200], x[200:]])
+    assert walk_misfit(pieces)[0] / 400 == pytest.approx(whole, abs=0.02)
+    # Every other value: steps of two intervals, twice the variance.
+    kept = TimeSeries.from_arrays(t, np.where(t % 2 == 0, x, np.nan))
+    assert walk_misfit(kept)[0] / 200 == pytest.approx(whole + np.log(2), abs=0.2)
+    scaled = walk_misfit(TimeSeries.from_arrays(60 * t, 1e3 * x))[0] / 400
+    assert scaled == pytest.approx(whole + np.log(1e6), abs=1e-6)
+
+
+def test_a_law_is_claimed_where_no_walk_does_as_well() -> None:
+    random, t = np.random.default_rng(4), np.arange(60.0)
+    grown = 10.0 / (1.0 + 9.0 * np.exp(-0.2 * t)) + 0.5 * random.standard_normal(60)
+    wandered = 5.0 + np.cumsum(random.standard_normal(60))
+    law = PowerSum(np.array([[0.2, -0.2]]), np.array([[1.0], [2.0]]))
+    claimed = []
+    for x in (grown, wandered):
+        p = prepare(TimeSeries.from_arrays(t, x))
+        found = polish(law, p.data, p.initial, np.maximum(p.noise, p.floor), floor=p.floor,
+                       nonnegative=p.nonnegative, shape=p.shape)  # fmt: skip
+        claimed.append(found.finite and not walks(p, found))
+    assert claimed == [True, False]
+
+
+@pytest.mark.parametrize(("noise", "told"), [(0.15, False), (0.01, True)])
+def test_discover_says_that_an_exponent_is_hardly_known(noise: float, told: bool) -> None:
+    t = np.linspace(0.0, 1.5, 30)
+    exact = Equations.parse(["v"], {"v": "10 - 0.05*v"}).simulate([0.5], t)
+    seen = exact + noise * np.random.default_rng(0).standard_normal(exact.shape)
+    known = settings_for(known=["v' = 10 + ?"], bounds="0..3", members=0)
+    found = discover(TimeSeries.from_arrays(t, seen, ["v"]), known)
+    notes = [m for m in found.messages if m.startswith("the exponent of v in the term v of v' is")]
+    assert len(notes) == (not told)
+    for note in notes:
+        low, high = map(float, re.findall(r"-?[\d.]+", note))
+        assert low < 1 < high and high - low > 1
+
+
+def test_errors_are_wider_where_residuals_have_memory() -> None:
+    random, t = np.random.default_rng(0), np.linspace(0.0, 10.0, 200)
+    drift = np.convolve(random.standard_normal(239), np.full(40, 0.05))[39:239]
+    law = Equations.parse(["x"], {"x": "-0.3*x"})
+    exact, told = law.simulate([10.0], t), {}
+    for name, noise in (("white", random.standard_normal(200)), ("drifting", drift)):
+        series = TimeSeries.from_arrays(t, exact + 0.2 * noise[:, None] / noise.std(), ["x"])
+        found = fit_constants(series, law, exponents=False)
+        errors = found.equations.standard_errors
+        assert errors is not None
+        told[name] = float(np.nanmax(errors.coefficients)), found.messages
+    assert told["drifting"][0] > 2.5 * told["white"][0]
+    assert any("times as large" in m for m in told["drifting"][1])
+    assert not any("times as large" in m for m in told["white"][1])

@@ -1,0 +1,43 @@
+"""Right-hand sides at one point are those of the law."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from odediscovery.laws.pointwise import MANY, point_field
+from odediscovery.laws.power_sum import Function, Inputs, PowerSum, Sums
+
+RICH = Inputs(2, (Function("sin", 0, 0.7), Function("log", 1)),
+              Sums(np.array([[4.0, 0.5]]), np.array([[2.0, 0.0, 0.0, 0.0],
+                                                    [0.0, 0.5, 1.0, 0.0]])))  # fmt: skip
+LAWS = {
+    "whole": PowerSum(np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 0.0]]),
+                      np.array([[0.0, 0.0], [2.0, 1.0], [-1.0, 3.0]])),
+    "real": PowerSum(np.array([[0.3, -2.0], [1.0, 0.0]]), np.array([[0.5, -0.3], [1.0, 1.7]])),
+    "rich": PowerSum(np.array([[1.0, -0.4], [0.2, 0.0]]),
+                     np.array([[1.0, 0.0, 1.0, 0.0, -1.0], [0.0, 0.5, 0.0, 1.0, 2.0]]), RICH),
+    "flows": PowerSum(np.array([[2.0]]), np.array([[1.0, 0.5]]), None, np.array([[-1.0], [1.0]])),
+    "nothing": PowerSum(np.zeros((2, 0)), np.zeros((0, 2))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(LAWS))
+def test_they_are_those_of_the_law(name: str) -> None:
+    field = point_field(LAWS[name])
+    for x in np.random.default_rng(0).uniform(0.1, 3.0, (5, 2)):
+        np.testing.assert_allclose(field(0.0, x), LAWS[name].rates(x), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("x", [[-1.0, 2.0], [0.0, 1.0], [1e200, 1e200], [1e-300, -1e-300]])
+def test_also_where_there_is_no_power_or_too_large_a_number(x: list[float]) -> None:
+    for law in LAWS.values():
+        with np.errstate(all="ignore"):
+            found, expected = point_field(law)(0.0, np.array(x)), law.rates(np.array(x))
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_a_large_law_is_left_to_numpy() -> None:
+    n = MANY
+    law = PowerSum(-np.eye(n), np.eye(n))
+    assert isinstance(point_field(law)(0.0, np.ones(n)), np.ndarray)

@@ -1,0 +1,90 @@
+"""Sums of products of powers as numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odediscovery.laws.power_sum import PowerSum
+
+FSIR = PowerSum(
+    np.array([[-0.06, 0.01, 0.0], [0.06, 0.0, -0.05], [0.0, -0.01, 0.05]]),
+    np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]),
+)
+
+
+def test_rates_by_hand() -> None:
+    x = np.array([[100.0, 0.01, 0.0], [4.0, 9.0, 2.0]])
+    root = np.array([1.0, 6.0])
+    expected = np.stack(
+        [-0.06 * root + 0.01 * x[:, 2], 0.06 * root - 0.05 * x[:, 1],
+         0.05 * x[:, 1] - 0.01 * x[:, 2]], axis=1)  # fmt: skip
+    np.testing.assert_allclose(FSIR.rates(x), expected, rtol=1e-14)
+    np.testing.assert_allclose(FSIR.rates(x[1]), expected[1], rtol=1e-14)
+
+
+def test_whole_powers_keep_the_sign_and_fractional_ones_stop_at_zero() -> None:
+    law = PowerSum(np.eye(2), np.array([[3.0, 0.0], [0.5, 0.0]]))
+    assert law.rates(np.array([-2.0, 1.0])).tolist() == pytest.approx([-8.0, 0.0], abs=1e-140)
+
+
+def test_a_row_of_zeros_is_the_constant() -> None:
+    law = PowerSum(np.array([[2.5]]), np.zeros((1, 1)))
+    assert law.rates(np.array([[0.0], [np.nan]])).tolist() == [[2.5], [2.5]]
+
+
+def test_no_monomials() -> None:
+    law = PowerSum(np.zeros((2, 0)), np.zeros((0, 2)))
+    assert law.rates(np.ones((3, 2))).tolist() == [[0.0, 0.0]] * 3
+    assert (law.complexity, law.n_monomials, law.n_states) == (0, 0, 2)
+
+
+def test_complexity_counts_constants_and_states() -> None:
+    assert FSIR.complexity == 13
+    constant = PowerSum(np.array([[9.81, -0.9]]), np.array([[0.0], [1.6]]))
+    assert constant.complexity == 2 + 1 + 1
+
+
+def test_shapes_must_fit() -> None:
+    with pytest.raises(ValueError, match=r"do not fit: \(1, 2\) and \(1, 2\)"):
+        PowerSum(np.zeros((1, 2)), np.zeros((1, 2)))
+
+
+positive = st.floats(0.01, 100.0)
+
+
+@given(st.tuples(positive, positive, positive), positive, st.tuples(positive, positive, positive))
+@settings(max_examples=50, deadline=None)
+def test_rescaled_is_the_same_law(
+    scale: tuple[float, ...], time_scale: float, state: tuple[float, ...]
+) -> None:
+    s, x = np.array(scale), np.array(state)
+    scaled = FSIR.rescaled(s, time_scale)
+    expected = FSIR.monomials(x) * FSIR.coefficients * time_scale / s[:, None]
+    terms = scaled.monomials(x / s) * scaled.coefficients
+    np.testing.assert_allclose(terms, expected, rtol=1e-12)
+    back = scaled.unscaled(s, time_scale)
+    np.testing.assert_allclose(back.coefficients, FSIR.coefficients, rtol=1e-12)
+    assert np.array_equal(back.exponents, FSIR.exponents)
+
+
+def test_merged_adds_equal_monomials_and_drops_empty_ones() -> None:
+    law = PowerSum(
+        np.array([[1.0, 2.0, 3.0, 5.0], [0.0, 4.0, -3.0, 0.5]]),
+        np.array([[0.5, 0.0], [0.5 + 1e-12, 0.0], [1.0, 0.0], [0.0, 1.0]]),
+    )
+    merged = law.merged()
+    assert merged.exponents.tolist() == [[0.5, 0.0], [1.0, 0.0], [0.0, 1.0]]
+    assert merged.coefficients.tolist() == [[3.0, 3.0, 5.0], [4.0, -3.0, 0.5]]
+    cancelled = PowerSum(np.array([[1.0, -1.0]]), np.array([[2.0], [2.0]])).merged()
+    assert cancelled.n_monomials == 0
+
+
+def test_structure_ignores_values_and_order() -> None:
+    other = PowerSum(FSIR.coefficients[:, ::-1] * 3.0, FSIR.exponents[::-1] * 0.9)
+    assert other.structure() == FSIR.structure()
+    coefficients = FSIR.coefficients.copy()
+    coefficients[2, 0] = 1e-9
+    assert PowerSum(coefficients, FSIR.exponents).structure() != FSIR.structure()

@@ -1,0 +1,71 @@
+"""A state without a column follows from a conserved sum whose other states were measured."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from odediscovery import InputError, TimeSeries, discover, load_csv, settings_for
+from odediscovery.bench.suites.scoring import same_terms
+from odediscovery.data.samples import with_hidden
+from odediscovery.knowledge.constraints import knowledge
+from odediscovery.laws.systems import get_system, simulate_system
+from odediscovery.problem.hidden import revealed
+
+
+def measured(states: list[str], noise: float = 0.0) -> TimeSeries:
+    full = simulate_system("fsir", noise=noise)
+    run = full.trajectories[0]
+    columns = [full.states.index(s) for s in states]
+    return TimeSeries.from_arrays(run.time, run.values[:, columns], states)
+
+
+def test_fsir_is_found_with_one_state_unmeasured() -> None:
+    total = float(simulate_system("fsir").trajectories[0].values[0].sum())
+    settings = settings_for(hidden_states=["R"], conserve=[f"S + I + R = {total!r}"])
+    found = discover(measured(["S", "I"]), settings)
+    law, truth = found.equations.power_sum, get_system("fsir").equations().power_sum
+    assert law is not None and truth is not None
+    assert found.equations.states == ("S", "I", "R")
+    assert same_terms(law, truth, 0.01)
+    assert any("R was not measured" in m for m in found.messages)
+
+
+def test_one_hidden_state_can_tell_another() -> None:
+    t = np.arange(5.0)
+    series = TimeSeries.from_arrays(t, np.stack([t, 10.0 - 2.0 * t], axis=1), ["a", "b"])
+    wide = with_hidden(series, ["c", "d"])
+    known = knowledge(wide.states, conserve=["c + 2*d = 8", "a + b - 2*c = 4"])
+    x = revealed(wide, ["c", "d"], known).trajectories[0].values
+    np.testing.assert_allclose(x[:, 2], (t + 10.0 - 2.0 * t - 4.0) / 2.0)
+    np.testing.assert_allclose(x[:, 3], (8.0 - x[:, 2]) / 2.0)
+
+
+def test_error_bars_and_gaps_pass_on() -> None:
+    t = np.arange(6.0)
+    values = np.stack([t + 1.0, 2.0 * t + 1.0], axis=1)
+    values[2, 0] = np.nan
+    series = TimeSeries.from_arrays(t, values, ["a", "b"], sigma=np.tile([3.0, 4.0], (6, 1)))
+    wide = with_hidden(series, ["c"])
+    told = revealed(wide, ["c"], knowledge(wide.states, conserve=["a + b + 0.5*c = 3"]))
+    run = told.trajectories[0]
+    assert run.sigma is not None
+    assert run.sigma[0, 2] == pytest.approx(10.0) and np.isnan(run.values[2, 2])
+    assert np.isnan(run.sigma[2, 2])
+
+
+def test_what_no_sum_tells_keeps_no_samples() -> None:
+    wide = with_hidden(measured(["S", "I"]), ["R", "D"])
+    known = knowledge(wide.states, conserve=["S + I + R + D = 100"])
+    told = revealed(wide, ["R", "D"], known)
+    assert np.isnan(told.trajectories[0].values[:, 2:]).all() and not told.messages
+    with pytest.raises(InputError, match="'S'"):
+        with_hidden(measured(["S", "I"]), ["S"])
+
+
+def test_the_folder_of_a_result_holds_all_states(tmp_path) -> None:
+    settings = settings_for(hidden_states=["I"], conserve=["S + I = 10"], members=0)
+    t = np.linspace(0.0, 10.0, 30)
+    found = discover(TimeSeries.from_arrays(t, 9.0 * np.exp(-0.3 * t)[:, None], ["S"]), settings)
+    found.save(tmp_path / "out")
+    assert load_csv(tmp_path / "out" / "data.csv").states == ("S", "I")

@@ -1,0 +1,109 @@
+"""Long series: few samples for the search, all of them for constants and scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from problems import LOGISTIC, growth, logistic
+
+from odediscovery import discover, settings_for
+from odediscovery.data.series import TimeSeries, Trajectory
+from odediscovery.laws.cost import all_free
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.prepare import prepare
+from odediscovery.problem.thinning import FITTED, IN_RUNS, MOST_CLEAN, MOST_NOISY, WORTH, thinned
+from odediscovery.search.refinement import follows, sigma_of
+from odediscovery.stages.polish.polish import polish
+
+LONG = np.linspace(0.0, 12.0, 20_000)
+
+
+def only(series: TimeSeries) -> Trajectory:
+    (trajectory,) = series.trajectories
+    return trajectory
+
+
+@pytest.mark.parametrize(("samples", "sigma"), [(WORTH * MOST_CLEAN - 1, 0.0),
+                                                (WORTH * MOST_NOISY - 1, 0.02)])  # fmt: skip
+def test_a_series_that_is_not_long_stays(samples: int, sigma: float) -> None:
+    series = growth(np.linspace(0.0, 12.0, samples), sigma)
+    assert thinned(series) is series
+
+
+def test_clean_samples_are_picked_where_states_move() -> None:
+    kinked = np.where(LONG < 6.0, 0.0, np.sin(0.5 * (LONG - 6.0)))
+    few = only(thinned(TimeSeries.from_arrays(LONG, kinked)))
+    assert len(few.time) == pytest.approx(MOST_CLEAN, rel=0.01)
+    assert few.time[0] == LONG[0] and few.time[-1] == LONG[-1]
+    np.testing.assert_array_equal(few.values[:, 0], np.interp(few.time, LONG, kinked))
+    moving = np.mean(few.time > 6.0)
+    assert 0.7 < moving < 0.8  # half of the way is time, half is path
+
+
+def test_noisy_neighbours_give_way_to_the_middle_of_their_parabola() -> None:
+    few = only(thinned(growth(LONG, 0.1)))
+    k = round(len(LONG) / MOST_NOISY)
+    assert len(few.time) == pytest.approx(len(LONG) / k, abs=1)
+    errors = few.values[:, 0] - logistic(few.time, 0.5, 0.5, 0.1)
+    assert np.std(errors) == pytest.approx(0.1 * np.sqrt(9.0 / 4.0 / k), rel=0.15)
+    assert abs(np.mean(errors)) < 4.0 * np.std(errors) / np.sqrt(len(errors))
+
+
+def test_known_deviations_and_gaps_go_along() -> None:
+    values = growth(LONG, 0.1).trajectories[0].values.copy()
+    k = round(len(LONG) / MOST_NOISY)
+    values[: k - FITTED + 1] = np.nan
+    series = TimeSeries.from_arrays(LONG, values, noise={"x0": 0.1})
+    few = only(thinned(series))
+    assert few.sigma is not None
+    assert np.isnan(few.values[0, 0]) and np.isfinite(few.values[1:]).all()
+    # The last parabola may have half of the samples only.
+    np.testing.assert_allclose(few.sigma[1:-1], 0.1 * np.sqrt(9.0 / 4.0 / k), rtol=0.05)
+
+
+def test_too_many_turns_are_kept_in_runs_of_neighbours() -> None:
+    t = np.linspace(0.0, 3000.0, 40_000)
+    few = thinned(TimeSeries.from_arrays(t, np.sin(t)))
+    total = sum(len(run.time) for run in few.trajectories)
+    assert len(few.trajectories) > 1 and 0.5 * IN_RUNS < total < 1.5 * IN_RUNS
+    assert few.trajectories[0].time[0] == 0.0 and few.trajectories[-1].time[-1] == t[-1]
+    assert max(np.diff(run.time).max() for run in few.trajectories) < np.pi / 10.0
+
+
+def test_many_short_trajectories_are_thinned_to_some_of_them() -> None:
+    t = np.linspace(0.0, 5.0, 50)
+    starts = np.linspace(0.1, 0.4, 200)
+    runs = [logistic(t, 0.5, 0.5, start) for start in starts]
+    few = thinned(TimeSeries.from_arrays([t] * len(runs), runs))
+    assert 1 < len(few.trajectories) <= len(runs)
+    assert all(len(run.time) >= FITTED for run in few.trajectories)
+
+
+def test_constants_and_scores_are_those_of_all_samples() -> None:
+    series = growth(LONG[::2], 0.05)
+    found = discover(series, settings_for("default", members=4, adam_steps=50, lbfgs_steps=5))
+    np.testing.assert_array_equal(only(found.series).values, only(series).values)
+    assert found.outcome == "converged"
+    assert any("10000 samples thinned to" in note for note in found.messages)
+    law = found.equations.power_sum
+    assert law is not None
+    np.testing.assert_array_equal(law.merged().exponents.ravel(), [1.0, 2.0])
+    assert found.mse == pytest.approx(0.05**2, rel=0.05)
+    np.testing.assert_allclose(law.coefficients, LOGISTIC.coefficients, rtol=0.02)
+
+
+def test_a_law_that_loses_the_trajectories_does_not_follow() -> None:
+    p = prepare(growth(LONG[::500], 0.0), smoothing=False)
+    for law, expected in ((LOGISTIC, True), (PowerSum(-LOGISTIC.coefficients[:, :1],
+                                                      LOGISTIC.exponents[:1]), False)):  # fmt: skip
+        law = law.rescaled(p.scale.state, p.scale.time)
+        found = polish(law, p.data, p.initial, sigma_of(p), floor=p.floor, most=0,
+                       nonnegative=p.nonnegative, free=all_free(law))  # fmt: skip
+        assert follows(p, found) is expected
+
+
+def test_without_smoothing_gaps_are_bridged_by_straight_lines() -> None:
+    values = np.array([0.0, 1.0, np.nan, 3.0, 4.0, 5.0, 6.0])
+    p = prepare(TimeSeries.from_arrays(np.arange(7.0), values), smoothing=False)
+    expected = np.arange(7.0) / p.scale.state
+    np.testing.assert_allclose(only(p.smooth).values[:, 0], expected)

@@ -1,0 +1,75 @@
+"""Small fields, laws and series for the tests of the machinery."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from scipy.integrate import solve_ivp
+from torch import Tensor
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.networks.translate import members_of
+from odediscovery.networks.vector_field import VectorField
+from odediscovery.runtime.arrays import Array
+from odediscovery.units import NAU, RealNPU
+
+# x' = 0.6 x - 0.4 x y,  y' = 0.3 x y - 0.5 y
+PREY = PowerSum(
+    np.array([[0.6, -0.4, 0.0], [0.0, 0.3, -0.5]]),
+    np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]),
+)
+# N' = 0.5 N - 0.5 N^2
+LOGISTIC = PowerSum(np.array([[0.5, -0.5]]), np.array([[1.0], [2.0]]))
+STARTS = np.array([[1.5, 0.8], [0.6, 1.7]])
+
+
+def field_of(law: PowerSum, members: int = 1) -> VectorField:
+    """Identical members of a chain RealNPU -> NAU that compute the law."""
+    return members_of([law] * members, np.ones(law.n_states, dtype=bool))
+
+
+def random_field(members: int = 2, states: int = 2, hidden: int = 3, seed: int = 0) -> VectorField:
+    """RealNPU -> NAU with random weights and gates between 0 and 1."""
+    units = (RealNPU(states, hidden, nonnegative=True, gain=0.5), NAU(hidden, states, gain=0.5))
+    return VectorField.random(units, members, torch.Generator().manual_seed(seed))
+
+
+def solved(law: PowerSum, start: Array, times: Array) -> Array:
+    """The law from its start at times[0], [times, states], far more accurate than any test asks."""
+    solution = solve_ivp(lambda _, x: law.rates(x), (times[0], times[-1]), start, method="DOP853",
+                         t_eval=times, rtol=1e-12, atol=1e-13)  # fmt: skip
+    assert solution.success
+    return solution.y.T
+
+
+def logistic(t: Array, r: float, c: float, n0: float) -> Array:
+    """N' = r N - c N^2 from n0."""
+    k = r / c
+    return k / (1.0 + (k / n0 - 1.0) * np.exp(-r * t))
+
+
+def growth(times: Array, sigma: float, seed: int = 0) -> TimeSeries:
+    """The logistic law from 0.1 with additive noise."""
+    noise = sigma * np.random.default_rng(seed).standard_normal(len(times))
+    return TimeSeries.from_arrays(times, logistic(times, 0.5, 0.5, 0.1) + noise)
+
+
+def series_of(law: PowerSum, starts: Array, times: list[Array], noise: float = 0.0) -> TimeSeries:
+    """Trajectories of the law, with additive noise if asked for."""
+    random = np.random.default_rng(0)
+    values = [solved(law, start, t) for start, t in zip(starts, times, strict=True)]
+    values = [x + noise * random.standard_normal(x.shape) for x in values]
+    return TimeSeries.from_arrays(list(times), values)
+
+
+def numeric_jacobian(function: Callable[[Tensor], Tensor], at: Tensor, step: float) -> Tensor:
+    """Central differences of function [members, U] -> [members, R]: [members, R, U]."""
+    columns = []
+    for k in range(at.shape[1]):
+        shift = torch.zeros_like(at)
+        shift[:, k] = step
+        columns.append((function(at + shift) - function(at - shift)) / (2.0 * step))
+    return torch.stack(columns, dim=-1)

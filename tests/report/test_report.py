@@ -1,0 +1,283 @@
+"""The page of a result: well formed, nothing loaded, every name harmless, never too large."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import shlex
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from faces import discovery
+from pages import HOSTILE, PAGES, driven, fitted, gaps
+
+from odediscovery.command.cli import main
+from odediscovery.data.series import TimeSeries
+from odediscovery.errors import InputError
+from odediscovery.report import forecast_of, report_html, write_report
+from odediscovery.report.words import command, explained
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.settings import Settings, settings_for
+
+MOST_BYTES = 2_000_000
+VOID = {"meta", "br"}
+
+
+class Page(HTMLParser):
+    """What stands in a page; complains about an element that is not closed in its place."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[tuple[str, dict[str, str | None]]] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len({name for name, _ in attrs}) == len(attrs), (tag, attrs)
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append((tag, dict(attrs)))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data: str) -> None:
+        if data.strip() and self.open[-1][0] not in ("style", "script"):
+            self.text.append(data)
+
+    def of_class(self, name: str) -> list[dict[str, str | None]]:
+        return [a for _, a in self.elements if name in (a.get("class") or "").split()]
+
+
+@cache
+def html(kind: str) -> str:
+    return report_html(PAGES[kind]())
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_pages_are_well_formed_and_small(kind: str) -> None:
+    page = Page(html(kind))
+    assert len(html(kind).encode()) < MOST_BYTES
+    ids = [a["id"] for _, a in page.elements if "id" in a]
+    assert len(set(ids)) == len(ids)
+    referred = re.findall(r"url\(#([^)]*)\)", html(kind))
+    referred += [str(a["href"]).removeprefix("#") for _, a in page.elements if "href" in a]
+    assert referred and set(referred) <= set(ids)
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_pages_load_nothing_and_run_their_own_script_alone(kind: str) -> None:
+    page, text = Page(html(kind)), html(kind)
+    assert "://" not in text.replace("&#34;", "") and "@import" not in text
+    assert [tag for tag, _ in page.elements if tag in ("link", "img", "iframe", "base")] == []
+    assert not [a for _, a in page.elements if "src" in a]
+    assert [tag for tag, _ in page.elements].count("script") == 1
+    assert not [name for _, a in page.elements for name in a if name.startswith("on")]
+    policy = next(a["content"] for tag, a in page.elements if tag == "meta" and "content" in a
+                  and "default-src 'none'" in str(a["content"]))  # fmt: skip
+    assert "script-src 'sha256-" in str(policy)
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_numbers_that_are_none_are_told_in_words(kind: str) -> None:
+    for text in Page(html(kind)).text:
+        assert not re.search(r"(?<![\w])(nan|inf|None)(?![\w])", text), text
+
+
+@pytest.mark.parametrize("kind", sorted(set(PAGES) - {"dense"}))
+def test_every_term_of_the_page_has_its_reading(kind: str) -> None:
+    equations = html(kind).partition('<section id="equations">')[2].partition("</section>")[0]
+    for card in equations.split('<div class="equation">')[1:]:
+        formulas = card.count("<math>") - 1  # the left-hand side
+        assert card.count('class="reading"') == formulas
+
+
+def test_names_are_letters_and_never_marks() -> None:
+    page = Page(html("hostile"))
+    assert {"b", "em"} & {tag for tag, _ in page.elements} == {"b"}  # the page's own <b>
+    assert [tag for tag, _ in page.elements].count("style") == 1
+    shown = " ".join(page.text)
+    for name in (*HOSTILE, "</svg>", "a <b>message</b>".capitalize()):
+        assert name in shown
+    assert "49" not in re.findall(r"\{\{|\b49\b", shown) and "{{ 7*7 }}" in shown
+
+
+def test_poor_fits_are_called_so() -> None:
+    shown = " ".join(Page(html("refused")).text)
+    assert "No law found" in shown and "Do not conclude or predict from them" in shown
+    assert "x explains nothing." in shown and "The data lack everything." in shown
+    assert "read from no network" in shown
+
+
+def test_what_is_left_out_is_said() -> None:
+    assert "Drawn are every 100th sample, 400 of 40000." in html("long")
+    wide = " ".join(Page(html("wide")).text)
+    assert "Drawn are the first 12 of 24 states, and 6 of 9 trajectories." in wide
+    assert "Drawn are 6 of 276 pairs of states" in wide
+    assert "too many units to be drawn" in html("dense")
+
+
+def test_bands_stability_and_units_are_shown() -> None:
+    shown = " ".join(Page(html("fitted")).text)
+    assert "95 % of new measurements" in shown and "g" in shown and "t [h]" in shown
+    assert "On 50 data sets" in shown and "96 %" in shown and "not printed" in shown
+    assert "would double it in" in shown and " h." in shown
+    assert html("fitted").count("fill-opacity: 0.15") == 1
+
+
+def test_every_row_of_the_front_is_there_and_one_is_shown() -> None:
+    page = Page(html("fsir"))
+    rows = page.of_class("row-equations")
+    assert [row["data-row"] for row in rows] == ["0", "1"]
+    assert [str(row["class"]) for row in rows] == ["row-equations", "row-equations on"]
+    assert [p["data-row"] for p in page.of_class("point")] == ["0", "1"]
+    # A curve of every row in every panel.
+    assert len([a for tag, a in page.elements if tag == "g" and "row" in str(a.get("class"))]) == 6
+
+
+def test_a_page_of_a_loaded_folder_is_the_same(tmp_path: Path) -> None:
+    for found in (fitted(), gaps()):
+        found.save(tmp_path / "found")
+        # The order of terms in a sum may differ, and with it the last digit of a curve.
+        pages = [re.sub(r"<svg.*?</svg>", "", report_html(one), flags=re.DOTALL)
+                 for one in (found, Discovery.load(tmp_path / "found"))]  # fmt: skip
+        assert pages[0] == pages[1]
+
+
+def test_front_rows_keep_their_own_starts(tmp_path: Path) -> None:
+    found = discovery(runs=2)
+    starts = found.initial_values + 1.0
+    rows = (dataclasses.replace(found.front[0], initial_values=starts), found.front[1])
+    dataclasses.replace(found, front=rows).save(tmp_path)
+    loaded = Discovery.load(tmp_path)
+    first, second = loaded.front
+    np.testing.assert_array_equal(first.initial_values, starts)
+    assert second.initial_values is None
+    assert "were not kept" in html("fsir") and "were not kept" not in report_html(loaded)
+
+
+def test_a_forecast_is_shown_with_its_intervals() -> None:
+    found = fitted()
+    until = np.linspace(0.0, 40.0, 9)
+    text = report_html(found, forecast_of(found, until))
+    shown = " ".join(Page(text).text)
+    assert "behind the dashed line" in shown and "±" in shown
+    alone = forecast_of(found, until, {"biomass": 5.0})
+    assert not alone.goes_on and alone.half is not None
+    text = report_html(found, alone)
+    assert "From the start" in text and "taken as exact" in text and "dashed line" not in text
+
+
+def test_a_forecast_without_end_or_covariance_says_so() -> None:
+    gone = forecast_of(PAGES["refused"](), np.array([0.0, 1.0]))
+    assert gone.half is None and len(gone.notes) == 2
+    assert "grows without bound" in gone.notes[0] and "no intervals" in gone.notes[1]
+
+
+def test_writing_where_nothing_can_be_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot write"):
+        write_report(discovery(), tmp_path / "missing" / "report.html")
+
+
+# The commands
+
+
+def test_report_and_predict_write_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fitted().save(tmp_path / "found")
+    folder, page = str(tmp_path / "found"), tmp_path / "found" / "report.html"
+    document = json.loads((tmp_path / "found/result.json").read_text(encoding="utf-8"))
+    document["versions"]["torch"] = "0.0.1-of-then"
+    (tmp_path / "found/result.json").write_text(json.dumps(document), encoding="utf-8")
+    assert main(["report", folder]) == 0
+    assert capsys.readouterr().out == f"written to {page}\n"
+    text = page.read_text(encoding="utf-8")
+    assert "torch 0.0.1-of-then" in text and "Prediction" not in text
+    other = tmp_path / "ahead.html"
+    assert main(["predict", folder, "--until", "30", "--report", str(other)]) == 0
+    assert capsys.readouterr().out.startswith("t,biomass")
+    assert "<h2>Prediction</h2>" in other.read_text(encoding="utf-8")
+
+
+def test_report_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(tmp_path / "no")]) == 2
+    assert "no such folder" in capsys.readouterr().err
+    discovery().save(tmp_path / "found")
+    lost = str(tmp_path / "no" / "page.html")
+    assert main(["report", str(tmp_path / "found"), "--out", lost]) == 2
+    assert capsys.readouterr().err.startswith(f"error: cannot write {lost}")
+
+
+def test_a_page_that_fails_does_not_lose_the_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("odediscovery.discovery.discover", lambda *_: discovery())
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("of a test")
+
+    monkeypatch.setattr("odediscovery.report.write_report", fail)
+    Path("data.csv").write_text("t,S\n0,1\n1,2\n2,3\n3,4\n", encoding="utf-8")
+    assert main(["fit", "data.csv", "--quiet"]) == 0
+    shown = capsys.readouterr()
+    assert "report.html could not be made (ZeroDivisionError: of a test)" in shown.err
+    assert "written to data.odediscovery" in shown.out
+    assert Path("data.odediscovery/fit.png").is_file()
+
+
+@pytest.mark.parametrize("kind", ["fsir", "runs", "driven", "gaps", "asked", "published"])
+def test_the_printed_command_fits_the_same_with_the_same_settings(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = settings_for("default", seed=5, members=0, grow=True, prune_long=False, l1=0.5,
+                         known=["S' = -I + ?"], forbid=["S: R", "I: R"])  # fmt: skip
+    found = {
+        "asked": lambda: dataclasses.replace(discovery(time_name="day"), settings=asked),
+        "published": lambda: dataclasses.replace(discovery(), settings=settings_for("as-run")),
+    }.get(kind, PAGES.get(kind))()  # type: ignore[misc]
+    found.save(tmp_path)
+    calls: list[tuple[TimeSeries, Settings]] = []
+
+    def discover(series: TimeSeries, settings: Settings, _: Monitor) -> Discovery:
+        calls.append((series, settings))
+        return found
+
+    monkeypatch.setattr("odediscovery.discovery.discover", discover)
+    monkeypatch.setattr("odediscovery.command.fit._keep", lambda *_: None)
+    monkeypatch.chdir(tmp_path)
+    line = command(found)
+    assert line is not None
+    assert main(shlex.split(line)[1:]) == 0
+    ((series, settings),) = calls
+    assert settings == found.settings
+    assert (series.time_name, series.inputs) == (found.series.time_name, found.series.inputs)
+    for mine, theirs in zip(series.trajectories, found.series.trajectories, strict=True):
+        own = [found.series.states.index(state) for state in series.states]
+        np.testing.assert_array_equal(mine.values, theirs.values[:, own])
+
+
+def test_names_with_commas_have_no_command() -> None:
+    found = driven()
+    series = dataclasses.replace(found.series, inputs=("t", "u,v"))
+    assert command(dataclasses.replace(found, series=series)) is None
+    page = report_html(dataclasses.replace(found, settings=Settings(hidden_states=("a,b",))))
+    assert "load data.csv in Python" in page
+
+
+def test_shares_are_never_rounded_up() -> None:
+    assert explained(0.999986) == "99.999 %" and explained(0.95) == "95.0 %"
+    assert explained(0.999996) == "more than 99.999 %"
+    assert explained(float("nan")) == "unknown"

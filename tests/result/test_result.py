@@ -1,0 +1,206 @@
+"""A result can be kept in a folder and read again, and a folder from a stranger runs nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from faces import AWKWARD, FSIR, awkward, discovery
+
+from odediscovery.errors import InputError
+from odediscovery.result.discovery import Discovery
+
+FILES = {"result.json", "equations.tex", "model.npz", "covariance.npz", "data.csv", "log.jsonl"}
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("kept") / "found"
+    discovery(hidden=6).save(folder)
+    return folder
+
+
+@pytest.fixture
+def copy(kept: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(kept, tmp_path / "copy"))
+
+
+def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    path = folder / "result.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    change(document)
+    path.write_text(json.dumps(document), encoding="utf-8")
+
+
+def test_the_folder_holds_exactly_its_files(kept: Path) -> None:
+    assert {path.name for path in kept.iterdir()} == FILES
+
+
+def test_load_gives_back_what_was_saved(kept: Path) -> None:
+    before, after = discovery(hidden=6), Discovery.load(kept)
+    assert after.equations.texts() == before.equations.texts()
+    assert after.equations_text() == before.equations_text()
+    assert after.equations.complexity == 13
+    assert after.series.states == before.series.states
+    np.testing.assert_array_equal(
+        after.series.trajectories[0].values, before.series.trajectories[0].values
+    )
+    np.testing.assert_array_equal(after.initial_values, before.initial_values)
+    np.testing.assert_array_equal(after.noise, before.noise)
+    for name in ("mse", "r2", "r2_heldout", "outcome", "messages", "settings", "seconds", "log"):
+        assert getattr(after, name) == getattr(before, name), name
+    assert [(r.complexity, r.mse, r.selected) for r in after.front] == [
+        (r.complexity, r.mse, r.selected) for r in before.front
+    ]
+
+
+def test_the_network_comes_back_array_by_array(kept: Path) -> None:
+    before, after = discovery(hidden=6).network, Discovery.load(kept).network
+    assert before is not None and after is not None
+    assert after.scale.time == before.scale.time
+    np.testing.assert_array_equal(after.scale.state, before.scale.state)
+    for one, other in zip(before.layers, after.layers, strict=True):
+        assert (one.unit, one.outputs, one.inputs) == (other.unit, other.outputs, other.inputs)
+        assert one.arrays.keys() == other.arrays.keys()
+        for name, array in one.arrays.items():
+            np.testing.assert_array_equal(other.arrays[name], array)
+
+
+def test_saving_a_loaded_result_changes_no_byte_of_it(kept: Path, tmp_path: Path) -> None:
+    Discovery.load(kept).save(tmp_path / "again")
+    for name in FILES - {"model.npz", "covariance.npz"}:
+        assert (tmp_path / "again" / name).read_bytes() == (kept / name).read_bytes(), name
+
+
+def test_several_trajectories_and_no_network(tmp_path: Path) -> None:
+    before = dataclasses.replace(
+        discovery(runs=3), network=None, r2_heldout=0.5, mse=float("nan"), log=()
+    )
+    before.save(tmp_path / "found")
+    after = Discovery.load(tmp_path / "found")
+    assert [run.label for run in after.series.trajectories] == ["run 1", "run 2", "run 3"]
+    assert after.initial_values.shape == (3, 3)
+    assert after.network is None and after.r2_heldout == 0.5 and np.isnan(after.mse)
+
+
+def test_the_json_says_what_the_contract_says(kept: Path) -> None:
+    document = json.loads((kept / "result.json").read_text(encoding="utf-8"))
+    assert (document["format"], document["version"]) == ("odediscovery-result", 1)
+    assert document["states"] == ["S", "I", "R"] and document["symbols"] == {}
+    assert document["seed"] == document["settings"]["seed"] == 3
+    first = next(t for t in document["terms"] if t["state"] == "S" and t["coefficient"] < 0)
+    assert first["powers"] == {"S": 0.5, "I": 0.5}
+    assert (first["coefficient"], first["standard_error"]) == (-0.06, 1e-4)
+    # One entry an exponent: S^0.5 I^0.5 stands in two equations but has two exponents.
+    assert [(e["state"], e["value"], e["snapped"]) for e in document["exponents"]] == [
+        ("S", 0.5, False), ("I", 0.5, False), ("I", 1.0, True), ("R", 1.0, True),
+    ]  # fmt: skip
+    assert document["initial_values"] == [{"S": 100.0, "I": 0.01, "R": 0.0}]
+    assert [row["complexity"] for row in document["pareto"]] == sorted(
+        row["complexity"] for row in document["pareto"]
+    )
+
+
+def test_awkward_column_names_go_round(tmp_path: Path) -> None:
+    before = awkward()
+    before.save(tmp_path / "found")
+    after = Discovery.load(tmp_path / "found")
+    assert after.equations.states == after.series.states == AWKWARD
+    assert after.equations.texts() == before.equations.texts()
+    symbols = json.loads((tmp_path / "found/result.json").read_text("utf-8"))["symbols"]
+    assert {"lambda", "x y"} <= set(symbols.values())
+    np.testing.assert_allclose(after.simulate(), before.simulate(), rtol=1e-6, atol=1e-9)
+
+
+def test_simulate_starts_where_it_is_told() -> None:
+    found = discovery()
+    assert found.simulate().shape == (40, 3)
+    late = found.simulate(times=np.array([100.0, 200.0]))
+    np.testing.assert_allclose(late[1], found.simulate()[-1], rtol=1e-5)
+    np.testing.assert_allclose(
+        found.simulate(np.array([50.0, 1.0, 0.0]), np.array([7.0, 8.0]))[0], [50.0, 1.0, 0.0]
+    )
+    with pytest.raises(InputError, match="before the first sample at 0"):
+        found.simulate(times=np.array([-1.0, 1.0]))
+    with pytest.raises(InputError, match="increase"):
+        found.simulate(times=np.array([1.0, 1.0]))
+
+
+CODE = "__import__('os').system('touch pwned')"
+HOSTILE: dict[str, Callable[[dict[str, Any]], object]] = {
+    "code": lambda d: d["equations"].update(S=CODE),
+    "code in the front": lambda d: d["pareto"][0]["equations"].update(I=CODE),
+    "attribute": lambda d: d["equations"].update(S="S.__class__"),
+    "no text": lambda d: d["equations"].update(S=["S"]),
+    "unknown symbol": lambda d: d["equations"].update(S="S*Z"),
+    "huge power": lambda d: d["equations"].update(S="9**9**9**9"),
+    "equation missing": lambda d: d["equations"].pop("S"),
+    "states of no kind": lambda d: d.update(states=3),
+    "state not in the data": lambda d: d.update(states=["S", "I", "Z"]),
+    "settings unknown": lambda d: d["settings"].update(evil=1),
+    "settings of wrong kind": lambda d: d["settings"].update(members="many"),
+    "outcome": lambda d: d.update(outcome="perfect"),
+    "scores": lambda d: d.update(scores=[]),
+    "initial values": lambda d: d["initial_values"].append({"S": 1.0}),
+    "other format": lambda d: d.update(format="pickle"),
+    "other version": lambda d: d.update(version=99),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_tampered_result_is_refused_in_one_line(
+    copy: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(copy)
+    edit(copy, HOSTILE[name])
+    with pytest.raises(InputError) as caught:
+        Discovery.load(copy)
+    assert "result.json" in str(caught.value) or "data.csv" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not list(copy.rglob("pwned"))
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff", b"[1, 2]", b"{" * 50_000, b'"text"'])
+def test_a_result_that_is_no_json_object_is_refused(copy: Path, content: bytes) -> None:
+    (copy / "result.json").write_bytes(content)
+    with pytest.raises(InputError, match=r"result\.json"):
+        Discovery.load(copy)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.7, 0.99])
+def test_a_truncated_model_is_refused(copy: Path, share: float) -> None:
+    whole = (copy / "model.npz").read_bytes()
+    (copy / "model.npz").write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(InputError, match=r"model\.npz is damaged"):
+        Discovery.load(copy)
+
+
+def test_pickled_arrays_are_refused(copy: Path) -> None:
+    np.savez(copy / "model.npz", layers=np.array([{"evil": 1}], dtype=object))
+    with pytest.raises(InputError, match=r"model\.npz is damaged"):
+        Discovery.load(copy)
+
+
+@pytest.mark.parametrize("name", ["result.json", "model.npz", "data.csv"])
+def test_a_missing_file_is_named(copy: Path, name: str) -> None:
+    (copy / name).unlink()
+    with pytest.raises(InputError, match=name.replace(".", r"\.")):
+        Discovery.load(copy)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="cannot write"):
+        discovery().save(tmp_path / "file" / "below")
+
+
+def test_latex_is_an_aligned_block() -> None:
+    text = discovery().latex()
+    assert text.startswith("\\begin{align}") and text.endswith("\\end{align}\n")
+    assert text.count("&=") == FSIR.n_states

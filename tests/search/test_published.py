@@ -1,0 +1,271 @@
+"""The published recipes: the study's solvers, sizes, initial weights, counts and equations."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.discovery.discover import discover
+from odediscovery.errors import FitError, InputError
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.systems import get_system, simulate_system
+from odediscovery.networks.translate import members_of
+from odediscovery.networks.vector_field import VectorField
+from odediscovery.problem.prepare import prepare
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.search.published import recipes as module
+from odediscovery.search.published.recipes import (
+    RECIPES,
+    equations,
+    non_dominated,
+    parameters,
+    random_members,
+    read,
+    train,
+)
+from odediscovery.search.published.trajectories import Trajectories
+from odediscovery.settings import Settings, settings_for
+
+PAPER, AS_RUN = RECIPES["paper"], RECIPES["as-run"]
+START = np.array([[100.0, 0.01, 0.0]])
+ALL, NONE = np.ones(3, dtype=bool), np.zeros(3, dtype=bool)
+
+
+@pytest.fixture(scope="module")
+def fsir() -> TimeSeries:
+    return simulate_system("fsir")
+
+
+def truth() -> VectorField:
+    law = get_system("fsir").equations().power_sum
+    assert law is not None
+    return members_of([law], ALL)
+
+
+def wild(field: VectorField) -> VectorField:
+    """All members as S' = 50 S^50 I^50 + ..., which no solver survives."""
+    theta = torch.full_like(field.theta, 50.0)
+    theta[:, field.place(0, "gate")] = torch.tensor([1.0, 1.0, 0.0]).to(theta)
+    return field.replace(theta)
+
+
+def quick(recipe: str, **options: object) -> Settings:
+    given = {"members": 2, "hidden": 3, "adam_steps": 6, "lbfgs_steps": 3}
+    return settings_for(recipe, **(given | options))
+
+
+def test_the_true_law_fails_under_the_solver_of_the_code_and_not_under_the_other(
+    fsir: TimeSeries,
+) -> None:
+    field = truth()
+    errors = [
+        float(Trajectories.of(fsir, START, recipe.solver).mse(field, field.theta))
+        for recipe in (AS_RUN, PAPER)
+    ]
+    # What the original Julia code gets for the true parameters with Euler(dt = 1).
+    assert errors[0] == pytest.approx(1.08, abs=0.005)
+    assert errors[1] < 1e-6
+
+
+def test_the_error_is_the_mean_over_all_values_seen_in_all_trajectories() -> None:
+    times = [np.arange(5.0), np.array([0.0, 0.5, 2.5])]
+    values = [np.full((5, 1), 3.0), np.array([[1.0], [np.nan], [2.0]])]
+    series = TimeSeries.from_arrays(times, values, ["x"], labels=["a", "b"])
+    field = random_members("RealNPU", 1, [2], 0, PAPER)
+    still = torch.zeros_like(field.theta)
+    for recipe in (PAPER, AS_RUN):
+        data = Trajectories.of(series, np.array([[2.0], [1.0]]), recipe.solver)
+        # Nothing moves: (4 + ... ) over 5 values of 3 against 2, and 0, 1 of the second.
+        assert float(data.mse(field, still)) == pytest.approx((5 * 1.0 + 0.0 + 1.0) / 7)
+
+
+def test_euler_takes_whole_units_of_time_and_ends_at_the_last_sample() -> None:
+    series = TimeSeries.from_arrays(np.array([3.0, 4.5, 5.0, 6.3]), np.ones((4, 1)), ["x"])
+    ((times, steps, _, _),) = Trajectories.of(series, np.ones((1, 1)), AS_RUN.solver).parts
+    assert times.tolist() == pytest.approx([0.0, 1.5, 2.0, 3.3])
+    assert steps.tolist() == pytest.approx([0.0, 1.0, 2.0, 3.0, 3.3])
+
+
+def test_a_unit_of_time_that_needs_endless_steps_is_refused() -> None:
+    series = TimeSeries.from_arrays(np.arange(5.0) * 1e6, np.ones((5, 1)), ["x"])
+    with pytest.raises(InputError, match=r"4000000 for these data.* larger unit"):
+        Trajectories.of(series, np.ones((1, 1)), AS_RUN.solver)
+    assert len(Trajectories.of(series, np.ones((1, 1)), PAPER.solver).parts[0][1]) == 12 + 3 * 2 + 1
+
+
+def test_the_default_recipe_says_that_other_units_are_not_its_own() -> None:
+    with pytest.raises(InputError, match="--unit Dense needs --recipe paper or as-run"):
+        settings_for("default", unit="Dense")
+
+
+@pytest.mark.parametrize(
+    ("unit", "count"),
+    [("RealNPU", lambda h: 6 * h + 3), ("NPU", lambda h: 9 * h + 3),
+     ("Dense", lambda h: h * h + 8 * h + 3)],
+)  # fmt: skip
+def test_members_of_any_size_stand_side_by_side(unit: str, count: object) -> None:
+    sizes = [6, 20, 9]
+    field = random_members(unit, 3, sizes, 0, AS_RUN)
+    assert field.free.sum(dim=1).tolist() == [count(h) for h in sizes]  # type: ignore[operator]
+    assert not field.theta[~field.free].any()
+    gain = 1.0 if unit == "Dense" else 0.2
+    first = field.slices()[0][2]
+    for h, row in zip(sizes, field.theta[:, first].abs().amax(dim=1), strict=True):
+        bound = gain * math.sqrt(6 / (3 + h))
+        assert 0.7 * bound < row <= bound
+    if unit != "Dense":
+        assert (field.theta[:, field.place(0, "gate")] == 0.5).all()
+    alone = random_members(unit, 3, sizes[:1], 0, AS_RUN)
+    x = torch.tensor([[[3.0, 2.0, 1.0]]], dtype=torch.float64)
+    together = field.rates(field.theta)(x.expand(3, 1, 3))[0]
+    assert torch.allclose(together, alone.rates(alone.theta)(x)[0], rtol=1e-12)
+
+
+def test_the_count_is_that_of_the_study() -> None:
+    field = random_members("RealNPU", 3, [1], 0, PAPER)
+    theta = torch.tensor(
+        [[0.5, -0.5, 1e-3, 1.0, 0.0, 2e-3, -0.06, 0.0, 1.1e-3]], dtype=torch.float64
+    )
+    assert parameters(field.replace(theta)).tolist() == [6]
+
+
+def test_a_member_that_diverges_never_spoils_the_others(fsir: TimeSeries) -> None:
+    settings = quick("as-run")
+    data = Trajectories.of(fsir, START, AS_RUN.solver)
+    good = random_members("RealNPU", 3, [3], 1, AS_RUN)
+    bad = wild(good)
+    assert not data.mse(bad, bad.theta).isfinite().any()
+    both = good.select([0, 0]).replace(torch.cat([good.theta, bad.theta]))
+    alone = train(good, data, AS_RUN, settings, Monitor())
+    together = train(both, data, AS_RUN, settings, Monitor())
+    assert torch.allclose(together.theta[:1], alone.theta, rtol=1e-9, atol=1e-12)
+    member = read(together, 1, fsir, START, ALL)
+    assert member.mse == math.inf and member.criterion == math.inf
+
+
+def test_the_penalty_is_on_all_parameters_and_each_member_has_its_own(fsir: TimeSeries) -> None:
+    field = random_members("RealNPU", 3, [3, 3], 0, PAPER)
+    field = field.replace(field.theta[:1].repeat(2, 1))
+    data = Trajectories.of(fsir, START, AS_RUN.solver)
+    settings = quick("as-run", adam_steps=60, lbfgs_steps=0)
+    l1 = torch.tensor([0.0, 1e6], dtype=torch.float64)
+    after = train(field, data, AS_RUN, settings, Monitor(), l1)
+    gates = after.theta[:, after.place(0, "gate")].abs().amax(dim=1)
+    assert gates[0] > 0.3
+    # RMSProp moves at most a step of 0.005 or so: the gates have left 0.5 for 0.
+    assert gates[1] < 0.25 and after.theta[1].abs().sum() < 0.5 * after.theta[0].abs().sum()
+
+
+@pytest.mark.parametrize("unit", ["RealNPU", "NPU", "Dense"])
+@pytest.mark.parametrize("positive", [True, False])
+def test_equations_compute_what_the_member_computes(unit: str, positive: bool) -> None:
+    series = simulate_system("fsir", samples=5)
+    field = random_members(unit, 3, [4, 5], 3, AS_RUN)
+    theta = field.theta * (3.0 if unit != "Dense" else 1.0)
+    if unit == "NPU":
+        theta[:, field.place(0, "imaginary")] = 0.3 * theta[:, field.place(0, "real")]
+    field = field.replace(theta)
+    x = np.random.default_rng(0).uniform(0.1 if positive else -5.0, 5.0, (20, 3))
+    if not positive:
+        x[0] = 0.0
+    law = equations(field, 1, series, ALL if positive else NONE)
+    with torch.no_grad():
+        expected = field.rates(field.theta)(torch.as_tensor(x).expand(2, -1, -1))[1].numpy()
+    np.testing.assert_allclose(law.rates(x), expected, rtol=1e-9, atol=1e-12)
+    again = Equations.parse(series.states, law.texts())
+    np.testing.assert_allclose(again.rates(x), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_gates_of_0_and_1_make_a_sum_of_powers(fsir: TimeSeries) -> None:
+    field = random_members("RealNPU", 3, [2], 0, PAPER)
+    theta = torch.tensor([[0.5, 0.6, 9.0, 0.0, 1.0, 9.0, 1.7, 1.0, -0.2, -0.06, 0, 0.06, -0.05,
+                           0, 0.05]]).double()  # fmt: skip
+    field = field.replace(theta)
+    law = equations(field, 0, fsir, ALL).power_sum
+    assert law is not None
+    # The gate of S is above 1 and counts as 1, that of R below 0 and hides R.
+    np.testing.assert_allclose(law.exponents, [[0.5, 0.6, 0.0], [0.0, 1.0, 0.0]])
+    assert equations(field, 0, fsir, NONE).power_sum is None
+
+
+@pytest.mark.parametrize("recipe", ["paper", "as-run"])
+def test_discover_by_a_published_recipe(recipe: str, fsir: TimeSeries, tmp_path: Path) -> None:
+    found = discover(fsir, quick(recipe, members=3))
+    assert found.settings.recipe == recipe
+    sizes, errors = ([getattr(r, k) for r in found.front] for k in ("complexity", "mse"))
+    assert sizes == sorted(sizes) and errors == sorted(errors, reverse=True)
+    assert sum(row.selected for row in found.front) == 1
+    curve = found.equations.simulate(START[0], fsir.trajectories[0].time)
+    assert found.mse == pytest.approx(np.mean((curve - fsir.trajectories[0].values) ** 2))
+    assert any("biased by the L1 penalty" in m for m in found.messages)
+    assert any("Euler" in m for m in found.messages) == (recipe == "as-run")
+    assert found.network is not None and found.network.scale.time == 1.0
+    assert found.equations.texts() == discover(fsir, quick(recipe, members=3)).equations.texts()
+    found.save(tmp_path)
+    again = Discovery.load(tmp_path)
+    assert again.equations.texts() == found.equations.texts()
+    assert again.front[0].complexity == found.front[0].complexity
+
+
+def test_no_member_that_integrates_is_no_fit(
+    fsir: TimeSeries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "random_members", lambda *given: wild(random_members(*given)))
+    with pytest.raises(FitError, match="none of the 2 members of recipe paper"):
+        discover(fsir, quick("paper"))
+
+
+def test_only_members_that_beat_all_smaller_ones_are_in_front(fsir: TimeSeries) -> None:
+    field = random_members("RealNPU", 3, [2], 0, PAPER)
+    member = read(field, 0, fsir, prepare(fsir).initial * prepare(fsir).scale.state, ALL)
+    pairs = [(9, 1.0), (5, 2.0), (5, 3.0), (7, 2.5), (12, 0.5), (12, 0.7)]
+    rows = [dataclasses.replace(member, parameters=p, mse=e) for p, e in pairs]
+    assert [(m.parameters, m.mse) for m in non_dominated(rows)] == [(5, 2.0), (9, 1.0), (12, 0.5)]
+
+
+@pytest.mark.parametrize("unit", ["Dense", "NPU", "RealNPU"])
+def test_the_gradient_of_the_code_is_near_that_of_its_value_and_not_the_same(
+    unit: str, fsir: TimeSeries
+) -> None:
+    field = random_members(unit, 3, [4, 2], 0, AS_RUN)
+    data = Trajectories.of(fsir, START, AS_RUN.solver)
+
+    def gradients(of: Callable[[VectorField, Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+        theta = field.theta.clone().requires_grad_()
+        value = of(field, theta)
+        (gradient,) = torch.autograd.grad(value.sum(), theta)
+        return value.detach(), gradient * field.free
+
+    value, exact = gradients(data.mse)
+    same, adjoint = gradients(data.adjoint_mse)
+    np.testing.assert_allclose(same, value, rtol=1e-12)
+    cosine = torch.nn.functional.cosine_similarity(exact, adjoint)
+    assert (cosine > 0.99).all()
+    off = (exact - adjoint).norm(dim=1) / exact.norm(dim=1)
+    assert 1e-4 < off.max() < 0.15
+
+
+def test_the_adjoint_becomes_exact_as_its_steps_become_short() -> None:
+    # x' = w x: with all times in a unit a hundred times smaller Euler's steps are that much finer.
+    errors = []
+    for unit in (1.0, 10.0):
+        t = np.linspace(0.0, 5.0 * unit, 6)
+        series = TimeSeries.from_arrays(t, 3.0 * np.exp(-0.2 * t / unit)[:, None], ["x"])
+        field = random_members("Dense", 1, [3], 3, AS_RUN)
+        field = field.replace(field.theta / unit)
+        data = Trajectories.of(series, np.array([[2.0]]), AS_RUN.solver)
+        found = []
+        for of in (data.mse, data.adjoint_mse):
+            theta = field.theta.clone().requires_grad_()
+            found.append(torch.autograd.grad(of(field, theta).sum(), theta)[0])
+        errors.append(float((found[0] - found[1]).norm() / found[0].norm()))
+    assert errors[1] < 0.2 * errors[0]

@@ -1,0 +1,79 @@
+"""Terms sought along the trajectory of a law that follows the data, where smoothing misleads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.judge.criterion import ranked
+from odediscovery.laws.cost import all_free
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.prepare import Prepared, prepare
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.search.refine_terms import along_the_best
+from odediscovery.search.refinement import refined, sigma_of
+from odediscovery.stages.grow.polynomials import polynomials
+from odediscovery.stages.grow.score_test import Along, regressed
+from odediscovery.stages.prune.eliminate import Elimination
+from odediscovery.stages.prune.paths import prune_laws
+
+TRUTH = Equations.parse(["x", "y"], {"x": "0.9*cos(y) - 0.3*x", "y": "0.8*sin(x) - 0.2*y"})
+TERMS = [{"cos(y)", "x"}, {"sin(x)", "y"}]
+
+
+def noisy(seed: int) -> Prepared:
+    t = np.linspace(0.0, 12.0, 120)
+    clean = TRUTH.simulate([2.5, -1.5], t)
+    noise = np.random.default_rng(seed).standard_normal(clean.shape)
+    seen = clean + 0.03 * clean.std(axis=0) * noise
+    return prepare(TimeSeries.from_arrays(t, seen, ["x", "y"]))
+
+
+def terms(p: Prepared, law: PowerSum) -> list[set[str]]:
+    user = law.unscaled(p.scale.state, p.scale.time)
+    found = Equations.from_power_sum(["x", "y"], user)
+    return [{str(m.as_coeff_Mul()[1]) for m in side.as_ordered_terms()}
+            for side in found.right_hand_sides]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_law_of_powers_that_follows_noisy_data_leads_to_the_functions_behind_it(
+    seed: int,
+) -> None:
+    p = noisy(seed)
+    assert not p.clean
+    first = prune_laws(p, polynomials(p), Elimination(), Monitor(), whole=True, long=True)
+    assert terms(p, ranked(first, p.samples)[0].law) != TERMS
+    found = along_the_best(p, first, Monitor(), long=True)
+    assert terms(p, ranked(found, p.samples)[0].law) == TERMS
+
+
+def test_responses_are_what_small_forces_do() -> None:
+    p = noisy(0)
+    law = PowerSum(np.array([[-0.02, 0.03], [0.04, -0.02]]), np.eye(2))
+    sigma = sigma_of(p)
+    along = Along.of(p, law, p.initial, sigma)
+    assert along is not None
+    size = 1e-5
+    more = np.array([[0.0, 0.0], [size, 0.0]])
+    pushed = PowerSum(law.coefficients + more, law.exponents)
+    other = Along.of(p, pushed, p.initial, sigma)
+    assert other is not None
+    found = along.responses(1, [law.monomials(x)[..., :1] for x in along.x])[:, 0]
+    expected = (along.residual - other.residual) / size
+    assert found == pytest.approx(expected, rel=1e-2, abs=1e-3 * float(np.abs(expected).max()))
+
+
+def test_a_law_that_is_right_is_left_alone() -> None:
+    t = np.linspace(0.0, 10.0, 80)
+    truth = Equations.parse(["x"], {"x": "1.0 - 0.5*x"})
+    clean = truth.simulate([4.0], t)
+    seen = clean + 0.02 * np.random.default_rng(3).standard_normal(clean.shape)
+    p = prepare(TimeSeries.from_arrays(t, seen, ["x"]))
+    assert truth.power_sum is not None
+    law = truth.power_sum.rescaled(p.scale.state, p.scale.time)
+    a, w, b, v = all_free(law)
+    best = refined(p, law, (a, w & False, b, v), p.initial, sigma_of(p))
+    assert regressed(p, best.law, best.initial, sigma_of(p), "functions") == []

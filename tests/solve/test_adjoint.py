@@ -1,0 +1,131 @@
+"""The closed-form gradient of a solve is that of backpropagation through torchdiffeq."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from torch import Tensor
+
+from odediscovery.networks.vector_field import VectorField
+from odediscovery.solve import adjoint
+from odediscovery.solve.adjoint import applies, interval_ends, nodes
+from odediscovery.solve.fixed_step import Drive, advance_by_grid, advance_together
+from odediscovery.units import NAU, AbstractUnit, Dense, NaiveNPU, RealNPU
+
+MEMBERS, WINDOWS, STATES, HIDDEN = 3, 4, 3, 5
+# Three grids, one of them graded.
+GRID_INDEX = torch.tensor([1, 0, 3, 1])
+DURATION = torch.tensor([0.3, 0.5, 0.2, 0.4], dtype=torch.float64)
+
+
+def random(*shape: int, seed: int = 1) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def random_field(nonnegative: tuple[bool, ...], gate_gradient: str = "through") -> VectorField:
+    """Random weights, and gates from below 0 to above 1."""
+    power = RealNPU(STATES, HIDDEN, nonnegative=nonnegative, gate_gradient=gate_gradient)
+    units = (power, NAU(HIDDEN, STATES))
+    field = VectorField.random(units, MEMBERS, torch.Generator().manual_seed(0))
+    theta = field.theta.clone()
+    gates = torch.tensor([[0.4, 1.0, 0.9], [-0.2, 0.7, 1.3], [1.0, 1.0, 0.0]])
+    theta[:, field.place(0, "gate")] = gates.to(theta)
+    return field.replace(theta)
+
+
+def starts(nonnegative: tuple[bool, ...]) -> Tensor:
+    x = random(MEMBERS, WINDOWS, STATES).abs() + 0.2
+    sign = torch.tensor([[1.0], [-1.0], [1.0], [-1.0]]).to(x)
+    return torch.where(torch.tensor(nonnegative), x, sign * x)
+
+
+FIELDS = {
+    "nonnegative": random_field((True, True, True)),
+    "signs": random_field((False, False, False)),
+    "one sign": random_field((True, False, True)),
+    "gradient of gates stopped": random_field((True, False, True), "zero"),
+    "mixed": dataclasses.replace(random_field((True, True, True)), mix=random(STATES, STATES)),
+}
+
+
+def compare(ours: Tensor, theirs: Tensor, *by: Tensor) -> None:
+    """The same values, and the same gradients of a number made of them."""
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-13)
+    weights = random(*ours.shape, seed=2)
+    mine = torch.autograd.grad((ours * weights).sum(), by)
+    for a, b in zip(mine, torch.autograd.grad((theirs * weights).sum(), by), strict=True):
+        assert b.abs().max() > 1e-3
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
+def test_ends_of_intervals_and_their_gradients_are_those_of_torchdiffeq(field: VectorField) -> None:
+    power = field.units[0]
+    assert applies(field) and isinstance(power, RealNPU)
+    theta, start = field.theta.clone().requires_grad_(), starts(power.nonnegative).requires_grad_()
+    ends = interval_ends(field, theta, start, DURATION, GRID_INDEX)
+    theirs = advance_by_grid(field.rates(theta), start, DURATION, GRID_INDEX)
+    compare(ends, theirs, theta, start)
+    with torch.no_grad():
+        without = interval_ends(field, theta, start, DURATION, GRID_INDEX)
+    assert torch.equal(without, ends) and not without.requires_grad
+
+
+def test_members_may_be_solved_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    field = FIELDS["one sign"]
+    theta, start = field.theta.clone().requires_grad_(), starts((True, False, True))
+    whole = interval_ends(field, theta, start, DURATION, GRID_INDEX)
+    monkeypatch.setattr(adjoint, "LARGEST", 1)
+    blocks = interval_ends(field, theta, start, DURATION, GRID_INDEX)
+    assert torch.equal(blocks, whole)
+    compare(blocks, whole, theta)
+
+
+def test_all_nodes_of_a_trajectory_have_gradients() -> None:
+    field, steps = FIELDS["one sign"], torch.tensor([0.0, 0.1, 0.15, 0.4, 0.5]).double()
+    theta = field.theta.clone().requires_grad_()
+    start = starts((True, False, True))[:, :1].clone().requires_grad_()
+    ours = nodes(field, theta, start, steps.diff()[None])
+    theirs = advance_together(field.rates(theta), start, steps, steps)
+    assert torch.equal(ours[:, :, 0], start)
+    compare(ours[:, :, 1:], theirs, theta, start)
+
+
+def test_inputs_enter_where_they_are_and_drift() -> None:
+    field = FIELDS["nonnegative"]
+    entry, drift = torch.full((WINDOWS, STATES), torch.nan), torch.zeros(WINDOWS, STATES)
+    entry[:, 2], drift[:, 2] = torch.arange(1.0, 5.0), torch.tensor([0.5, 0.0, -0.3, 1.0])
+    drive = Drive(entry.double(), drift.double())
+    theta, start = field.theta.clone().requires_grad_(), starts((True, True, True)).requires_grad_()
+    ours = interval_ends(field, theta, start, DURATION, GRID_INDEX, drive)
+    theirs = advance_by_grid(field.rates(theta), start, DURATION, GRID_INDEX, drive)
+    compare(ours, theirs, theta, start)
+
+
+def test_a_member_that_overflows_leaves_the_others_alone() -> None:
+    field = FIELDS["nonnegative"]
+    wild = field.theta.clone()
+    wild[1, field.place(1, "weight")] = 1e308
+    theta, start = wild.requires_grad_(), starts((True, True, True))
+    ends = interval_ends(field, theta, start, DURATION, GRID_INDEX)
+    (gradient,) = torch.autograd.grad(ends[[0, 2]].sum(), theta)
+    assert not ends[1].isfinite().all() and ends[[0, 2]].isfinite().all()
+    assert gradient[[0, 2]].isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "units",
+    [(RealNPU(3, 4, nonnegative=True), NAU(4, 3, clip=True)),
+     (NaiveNPU(3, 4), NAU(4, 3)), (Dense(3, 3),),
+     (RealNPU(3, 2, nonnegative=True), NAU(2, 2), RealNPU(2, 2, nonnegative=True), NAU(2, 3))],
+    ids=["clipped", "imaginary", "dense", "two pairs"],
+)  # fmt: skip
+def test_other_chains_are_left_to_torchdiffeq(units: tuple[AbstractUnit, ...]) -> None:
+    field = VectorField.random(units, MEMBERS, torch.Generator().manual_seed(3))
+    start = starts((True, True, True))
+    assert not applies(field)
+    ends = interval_ends(field, field.theta, start, DURATION, GRID_INDEX)
+    theirs = advance_by_grid(field.rates(field.theta), start, DURATION, GRID_INDEX)
+    assert torch.equal(ends, theirs)

@@ -1,0 +1,67 @@
+"""A monomial that only passes from one state to another leaves nothing in the tied equation."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from problems import series_of
+
+from odediscovery import discover, settings_for
+from odediscovery.laws.power_sum import PowerSum, expanded
+from odediscovery.laws.systems import simulate_system
+from odediscovery.stages.polish.balance import balanced
+from odediscovery.stages.polish.polish import polish
+from odediscovery.stages.values import Polished
+
+# S' = -0.4 S I, I' = 0.4 S I - 0.3 I, R' = 0.3 I; R's equation is tied.
+MIX = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-1.0, -1.0, 0.0]])
+SIR = PowerSum(np.array([[-0.4, 0.0], [0.4, -0.3], [0.0, 0.0]]),
+               np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0]]), None, MIX)  # fmt: skip
+TIMES = np.linspace(0.0, 10.0, 50)
+
+
+def fitted(noise: float, law: PowerSum = SIR) -> Polished:
+    series = series_of(expanded(law), np.array([[3.0, 0.1, 0.0]]), [TIMES], noise)
+    free = (law.coefficients != 0, *(np.zeros_like(c, dtype=bool) for c in law.constants[1:]))
+    return polish(law, series, np.array([[3.0, 0.1, 0.01]]), np.full(3, noise), free=free,
+                  floor=np.full(3, 1e-9), nonnegative=np.ones(3, bool))  # fmt: skip
+
+
+def test_what_is_no_more_than_error_is_left_out_of_the_tied_equation() -> None:
+    found = fitted(0.02)
+    before, after = expanded(found.law), expanded(balanced(found).law)
+    assert before.coefficients[2, 0] != 0.0 == after.coefficients[2, 0]
+    assert after.coefficients[:, 1] == pytest.approx(before.coefficients[:, 1], abs=0.02)
+    np.testing.assert_allclose(after.coefficients.sum(axis=0), 0.0, atol=1e-16)
+
+
+def test_constants_are_those_of_a_fit_under_the_constraint() -> None:
+    """One constant for both: the same law with S' = -r and I' = r - b I tied the other way."""
+    found = balanced(fitted(0.02))
+    other = PowerSum(np.array([[0.0, 0.0], [0.4, 0.0], [0.0, 0.3]]), SIR.exponents, None,
+                     np.array([[0.0, -1.0, -1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))  # fmt: skip
+    # There S' follows from I' and R': r stands in I', b I in R' and is taken from S', not I'.
+    direct = dataclasses.replace(other, mix=np.array(
+        [[0.0, -1.0, 0.0], [0.0, 1.0, -1.0], [0.0, 0.0, 1.0]]))  # fmt: skip
+    best = fitted(0.02, direct)
+    ours = expanded(found.law).coefficients
+    error = best.errors.coefficients.max()
+    np.testing.assert_allclose(ours, expanded(best.law).coefficients, atol=0.2 * error)
+    assert found.errors.coefficients[0, 0] == pytest.approx(best.errors.coefficients[1, 0], rel=0.1)
+
+
+def test_a_term_that_the_data_ask_for_stays() -> None:
+    # A third of r goes to R at once.
+    law = dataclasses.replace(SIR, coefficients=np.array([[-0.6, 0.0], [0.4, -0.3], [0.0, 0.0]]))
+    found = fitted(0.01, law)
+    assert balanced(found) is found or expanded(balanced(found).law).coefficients[2, 0] != 0.0
+
+
+def test_printed_equations_of_a_conserved_epidemic_are_short() -> None:
+    series = simulate_system("sir", noise=0.01, seed=4)
+    found = discover(series, settings_for(conserve=[" + ".join(series.states)], members=0))
+    law = found.equations.power_sum
+    assert law is not None
+    assert np.count_nonzero(law.coefficients) == 4

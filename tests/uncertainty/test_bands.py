@@ -1,0 +1,212 @@
+"""Bands and prediction intervals: right, kept with the result, drawn and written."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from faces import discovery
+from problems import LOGISTIC, PREY, solved
+from scipy.special import stdtrit
+
+from odediscovery import discover, settings_for, with_inputs
+from odediscovery.command.cli import main
+from odediscovery.data.series import TimeSeries
+from odediscovery.data.signals import Signal, Trajectory
+from odediscovery.discovery.conclude import estimates
+from odediscovery.errors import InputError
+from odediscovery.laws.cost import all_free, none_free
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.plots.figures import fit_figure
+from odediscovery.problem.prepare import prepare
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.arrays import Array
+from odediscovery.stages.polish.polish import polish
+from odediscovery.stages.values import freedom
+from odediscovery.uncertainty.bands import band, residual_deviation
+from odediscovery.uncertainty.bootstrap import bootstrap
+from odediscovery.uncertainty.profile import profile
+
+DECAY = PowerSum(np.array([[-0.4]]), np.array([[1.0]]))
+TIMES = np.linspace(0.0, 8.0, 25)
+
+
+def fitted(law: PowerSum, series: TimeSeries, sigma: float) -> Discovery:
+    """The result of fitting the coefficients of the true law."""
+    p = dataclasses.replace(prepare(series), heads=None)
+    scaled = law.rescaled(p.scale.state, p.scale.time)
+    free = (all_free(scaled)[0], *none_free(scaled)[1:])
+    found = polish(scaled, p.data, p.initial, sigma / p.scale.state, floor=p.floor,
+                   nonnegative=p.nonnegative, free=free)  # fmt: skip
+    made = discovery(found.law.unscaled(p.scale.state, p.scale.time), series.states,
+                     initial=(1.0,) * law.n_states, until=0.5)  # fmt: skip
+    kept = estimates(p, found)
+    return dataclasses.replace(
+        made, series=series, initial_values=kept.initial * p.scale.state, estimates=kept,
+        noise=np.sqrt(found.plain_squares / found.counts) * p.scale.state,
+        initial_value_errors=kept.start_errors(), degrees_of_freedom=freedom(found),
+    )  # fmt: skip
+
+
+def measured(law: PowerSum, start: Array, times: Array, sigma: float, seed: int) -> TimeSeries:
+    clean = solved(law, start, times)
+    noise = sigma * np.random.default_rng(seed).standard_normal(clean.shape)
+    return TimeSeries.from_arrays(times, clean + noise)
+
+
+@pytest.fixture(scope="module")
+def decay() -> Discovery:
+    return fitted(DECAY, measured(DECAY, np.array([30.0]), TIMES, 0.5, 0), 0.5)
+
+
+def test_the_band_of_a_decay_is_that_of_its_formula(decay: Discovery) -> None:
+    assert decay.equations.power_sum is not None and decay.degrees_of_freedom == 23
+    rate, x0 = -decay.equations.power_sum.coefficients[0, 0], decay.initial_values[0, 0]
+    times = np.array([0.0, 1.0, 5.0, 40.0])
+    # x = x0 exp(-a t), so J = (dx/da, dx/dx0) at the samples, and C = s^2 (J^T J)^-1.
+
+    def slopes(t: Array) -> Array:
+        return np.stack([-t * x0 * np.exp(-rate * t), np.exp(-rate * t)], axis=1)
+
+    s = residual_deviation(decay)[0]
+    assert s == pytest.approx(0.5, rel=0.3)
+    covariance = s**2 * np.linalg.inv(slopes(TIMES).T @ slopes(TIMES))
+    deviation = np.sqrt(np.einsum("tp,pq,tq->t", slopes(times), covariance, slopes(times)))
+    student = float(stdtrit(23, 0.975))
+    found = band(decay, times)
+    np.testing.assert_allclose(found.confidence[:, 0], student * deviation, rtol=1e-3)
+    np.testing.assert_allclose(found.prediction[:, 0], student * np.hypot(deviation, s), rtol=1e-3)
+    np.testing.assert_allclose(found.curve[:, 0], x0 * np.exp(-rate * times), rtol=1e-6)
+    # Behind the start, too, and at times that do not hold it.
+    np.testing.assert_allclose(band(decay, times[2:]).confidence, found.confidence[2:], rtol=1e-6)
+
+
+def test_given_starts_are_exact(decay: Discovery) -> None:
+    found = band(decay, np.array([3.0, 5.0]), np.array([10.0]))
+    assert found.confidence[0, 0] == 0.0
+    assert decay.estimates is not None
+    error = decay.estimates.covariance.deviations()[0] / decay.estimates.scale.time
+    student = float(stdtrit(23, 0.975))
+    assert found.confidence[1, 0] == pytest.approx(student * 2.0 * found.curve[1, 0] * error)
+    with pytest.raises(InputError, match="before the first sample"):
+        band(decay, np.array([-1.0, 5.0]))
+
+
+def test_new_measurements_are_within_as_often_as_said() -> None:
+    times, start = np.linspace(0.0, 12.0, 25), np.array([1.5, 0.8])
+    later = np.linspace(0.0, 18.0, 31)
+    clean, inside, on_curve = solved(PREY, start, later), [], []
+    for seed in range(30):
+        found = band(fitted(PREY, measured(PREY, start, times, 0.05, seed), 0.05), later)
+        new = clean + 0.05 * np.random.default_rng(1000 + seed).standard_normal(clean.shape)
+        inside.append((found.low <= new) & (new <= found.high))
+        on_curve.append(np.abs(found.curve - clean) <= found.confidence)
+    assert 0.92 <= np.mean(inside) <= 0.98
+    assert 0.88 <= np.mean(on_curve) <= 0.99
+
+
+def test_where_the_solution_ends_the_band_ends() -> None:
+    blow = PowerSum(np.array([[1.0]]), np.array([[2.0]]))
+    found = fitted(blow, measured(blow, np.array([1.0]), np.linspace(0.0, 0.8, 20), 0.01, 0), 0.01)
+    ends = band(found, np.linspace(0.0, 2.0, 21))
+    assert np.isfinite(ends.prediction[:9]).all() and np.isnan(ends.prediction[12:]).all()
+
+
+def test_predict_writes_the_intervals(
+    decay: Discovery, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "found"
+    decay.save(folder)
+    assert main(["predict", str(folder), "--intervals", "--until", "10"]) == 0
+    rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
+    assert rows[0] == ["t", "x0", "x0_low", "x0_high"]
+    numbers = np.array(rows[1:], dtype=float)
+    expected = band(decay, numbers[:, 0])
+    np.testing.assert_allclose(numbers[:, 1:], np.hstack(
+        [expected.curve, expected.low, expected.high]), rtol=1e-9)  # fmt: skip
+    assert main(["predict", str(folder), "--intervals", "--initial", "x0=5"]) == 0
+    exact = np.array(list(csv.reader(io.StringIO(capsys.readouterr().out)))[1], dtype=float)
+    noise = float(stdtrit(23, 0.975)) * residual_deviation(decay)[0]
+    np.testing.assert_allclose(exact, [0.0, 5.0, 5.0 - noise, 5.0 + noise])
+
+
+def test_results_without_covariance_say_so(
+    decay: Discovery, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "found"
+    decay.save(folder)
+    (folder / "covariance.npz").unlink()
+    assert main(["predict", str(folder), "--intervals"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: this result has no covariance") and error.count("\n") == 1
+    assert main(["predict", str(folder)]) == 0
+    other = fitted(LOGISTIC, measured(LOGISTIC, np.array([0.1]), TIMES, 0.02, 0), 0.02)
+    mixed = dataclasses.replace(decay, estimates=other.estimates)
+    with pytest.raises(InputError, match="other equations"):
+        band(mixed)
+    named = discovery(PowerSum(-np.eye(2), np.eye(2)), ("a", "a_low"), initial=(1.0, 1.0))
+    named.save(tmp_path / "named")
+    assert main(["predict", str(tmp_path / "named"), "--intervals"]) == 2
+    assert "rename the column" in capsys.readouterr().err
+
+
+def test_starts_are_printed_and_kept_with_their_errors(decay: Discovery, tmp_path: Path) -> None:
+    assert decay.initial_value_errors is not None
+    value, error = decay.initial_values[0, 0], decay.initial_value_errors[0, 0]
+    assert 0.1 < error < 0.6
+    assert decay.starts_text() == f"at t = 0: x0 = {value:.2f}({round(error * 100)})"
+    decay.save(tmp_path / "found")
+    document = Discovery.load(tmp_path / "found").as_dict()
+    assert document == decay.as_dict()
+    assert document["initial_value_errors"] == [{"x0": error}]
+    low, high = document["initial_value_intervals"][0]["x0"]
+    half = float(stdtrit(23, 0.975)) * error
+    assert (low, high) == (pytest.approx(value - half), pytest.approx(value + half))
+    assert discovery().starts_text() == ""
+    many = dataclasses.replace(discovery(runs=6), initial_value_errors=np.full((6, 3), np.nan))
+    lines = many.starts_text().splitlines()
+    assert len(lines) == 5 and "2 more trajectories" in lines[-1]
+    assert lines[1] == "run 2, at t = 0: S = 50, I = 0.005, R = 0"
+
+
+def test_bands_are_drawn_and_never_flatten_the_data(decay: Discovery) -> None:
+    top = fit_figure(decay).axes[0]
+    assert len(top.collections) == 2
+    labels = top.get_legend_handles_labels()[1]
+    assert labels == ["data", "equations", "95 % of new measurements", "95 % band of the curve"]
+    bare = fit_figure(dataclasses.replace(decay, estimates=None)).axes[0]
+    assert not bare.collections
+    assert decay.estimates is not None
+    vague = dataclasses.replace(
+        decay.estimates,
+        covariance=dataclasses.replace(decay.estimates.covariance, known=1e6 * np.eye(2)),
+    )
+    low, high = fit_figure(dataclasses.replace(decay, estimates=vague)).axes[0].get_ylim()
+    assert high - low < 2.0 * np.ptp(bare.get_ylim())
+
+
+def test_inputs_carry_their_bands_profiles_and_bootstrap() -> None:
+    random, t = np.random.default_rng(0), np.linspace(0.0, 20.0, 60)
+    u = np.select([t < 5, t < 10, t < 15], [1.0, 3.0, 0.2], 2.0)
+    run = Trajectory(t, np.zeros((60, 1)), inputs=Signal(t, u[:, None], np.array([True])))
+    truth = Equations.parse(["x"], {"x": "0.8*u - 0.5*x"}, inputs=["u"])
+    x = truth.simulate([2.0], t, inputs=run.inputs)
+    noisy = np.hstack([x + 0.05 * random.standard_normal((60, 1)), u[:, None]])
+    series = with_inputs(TimeSeries.from_arrays(t, noisy, ["x", "u"]), held=["u"])
+    found = discover(series, settings_for(members=0))
+    assert found.equations.power_sum is not None and found.equations.power_sum.n_monomials == 2
+    around = band(found)
+    assert (np.abs(around.curve - x) < 3 * around.confidence).all()
+    assert 0.08 < around.prediction.min() < around.prediction.max() < 0.2
+    # Longer than the data, with other inputs: the interval of the curve is that of its rest.
+    more = band(found, np.array([0.0, 100.0]), inputs=Signal(t, 0 * u[:, None], np.array([True])))
+    assert abs(more.curve[1, 0]) < 0.1 and more.confidence[1, 0] < 0.1
+    term = int(np.argmax(found.equations.power_sum.exponents[:, 1]))
+    told = profile(found, "coefficient", term, "x")
+    assert told.low < 0.8 < told.high and told.high - told.low < 0.2
+    assert bootstrap(found, 10).shares[0, term] > 0.8

@@ -1,0 +1,274 @@
+"""Every unit of the registry: reference values, both stories, limits, gradients, beginnings."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy
+import torch
+from torch import Tensor
+
+from odediscovery.units import NAU, NPU, UNITS, AbstractUnit, Dense, RealNPU
+from odediscovery.units.nac import EPSILON
+
+CASES = json.loads((Path(__file__).parents[1] / "files" / "unit_values.json").read_text())["cases"]
+OURS = {"Re": "real", "Im": "imaginary", "g": "gate", "W": "weight", "M": "mask", "G": "gate",
+        "b": "bias", "W_add": "weight_add", "M_add": "mask_add", "W_mul": "weight_mul",
+        "M_mul": "mask_mul"}  # fmt: skip
+MATCHING = [case for case in CASES if case["unit"] in UNITS]
+
+# Every unit with the options that change what it computes.
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    ("NAU", {}), ("NAU", {"clip": True}),
+    *((name, {"nonnegative": flags})
+      for name in ("NPU", "RealNPU", "NaiveNPU", "RealNaiveNPU")
+      for flags in (False, True, [True, False, True])),
+    ("RealNPU", {"gate_gradient": "zero"}), ("NPU", {"gate_gradient": "zero"}),
+    *(("Dense", {"activation": name}) for name in ("identity", "tanh", "sigmoid")),
+    ("NAC", {}), ("MultiplicativeNAC", {}), ("NALU", {}), ("NALU", {"independent": True}),
+    ("iNALU", {}), ("iNALU", {"omega": 0.5}), ("NMU", {}), ("Linear", {}), ("NSR", {}),
+    ("NSR", {"scale": 0.3, "redundancy": 3}),
+    ("Functions", {}), *(("Functions", {"functions": [(f, 1)]}) for f in ("cos", "exp", "log")),
+]  # fmt: skip
+# A unit that is not named above is tested as it comes.
+VARIANTS += [(name, {}) for name in UNITS if name not in {listed for listed, _ in VARIANTS}]
+INPUTS, OUTPUTS, MEMBERS, BATCH = 3, 4, 2, 5
+
+
+def label(variant: tuple[str, dict[str, Any]]) -> str:
+    name, options = variant
+    return name + "".join(f"-{key}={value}" for key, value in options.items())
+
+
+def unit_of(variant: tuple[str, dict[str, Any]], inputs: int = INPUTS) -> AbstractUnit:
+    name, options = variant
+    return UNITS[name](inputs, OUTPUTS, **options)
+
+
+def random_parameters(unit: AbstractUnit, seed: int = 0) -> dict[str, Tensor]:
+    """Weights of both signs and gates on both sides of 0 and 1 as well as between."""
+    source = torch.Generator().manual_seed(seed)
+
+    def uniform(shape: tuple[int, ...], low: float, high: float) -> Tensor:
+        draw = torch.rand(MEMBERS, *shape, generator=source, dtype=torch.float64)
+        return low + (high - low) * draw
+
+    values = {name: uniform(shape, -1.5, 1.5) for name, shape in unit.shapes().items()}
+    if "gate" in values:
+        values["gate"] = uniform(unit.shapes()["gate"], -0.3, 1.3)
+    return values
+
+
+def random_inputs(seed: int = 1) -> Tensor:
+    source = torch.Generator().manual_seed(seed)
+    x = torch.randn(MEMBERS, BATCH, INPUTS, generator=source, dtype=torch.float64)
+    assert (x < 0).any() and (x > 0).any()
+    return x
+
+
+def arrays(p: dict[str, Tensor], member: int) -> dict[str, np.ndarray]:
+    return {name: value[member].numpy() for name, value in p.items()}
+
+
+def numbers(expressions: list[sympy.Expr], symbols: list[sympy.Symbol], x: Tensor) -> np.ndarray:
+    """Expressions at x [batch, inputs] -> [batch, outputs]."""
+    function = sympy.lambdify(symbols, expressions, modules=["numpy", {"Heaviside": np.heaviside}])
+    return np.array([[complex(v).real for v in function(*row)] for row in x.tolist()])
+
+
+@pytest.mark.parametrize("case", MATCHING, ids=lambda c: f"{c['unit']}-{np.shape(c['x'])[1]}")
+def test_reference_values(case: dict[str, Any]) -> None:
+    given = dict(case["parameters"])
+    options = {"clip": bool(given.pop("clip"))} if "clip" in given else {}
+    if case["unit"] == "iNALU":
+        options |= {name: given.pop(name) for name in ("epsilon", "omega")}
+    if case["unit"] == "NALU":
+        assert given.pop("epsilon") == EPSILON
+    x, y = torch.tensor(case["x"], dtype=torch.float64), np.array(case["y"])
+    unit = UNITS[case["unit"]](x.shape[1], y.shape[1], **options)
+    p = {OURS[name]: torch.tensor(value, dtype=torch.float64)[None]
+         for name, value in given.items()}  # fmt: skip
+    assert {k: v.shape[1:] for k, v in p.items()} == unit.shapes()
+    np.testing.assert_allclose(unit.compute(p, x[None])[0], y, rtol=1e-12)
+
+
+def test_all_units_of_the_reference_that_exist_are_tested() -> None:
+    assert len(MATCHING) == len(CASES) == 30
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=label)
+def test_both_stories_agree(variant: tuple[str, dict[str, Any]]) -> None:
+    unit, x = unit_of(variant), random_inputs()
+    p, symbols = random_parameters(unit), [sympy.Symbol(f"y{k}") for k in range(INPUTS)]
+    y = unit.compute(p, x)
+    assert y.shape == (MEMBERS, BATCH, OUTPUTS)
+    for member in range(MEMBERS):
+        told = numbers(unit.symbolic(arrays(p, member), symbols), symbols, x[member])
+        np.testing.assert_allclose(told, y[member], rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=label)
+def test_forward_and_bound_are_compute(variant: tuple[str, dict[str, Any]]) -> None:
+    name, options = variant
+    unit, x = UNITS[name](INPUTS, OUTPUTS, members=MEMBERS, **options), random_inputs()
+    p = {key: value.detach() for key, value in unit.named_parameters()}
+    assert torch.equal(unit(x).detach(), unit.compute(p, x))
+    assert torch.equal(unit.bound(p)(x), unit.compute(p, x))
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=label)
+def test_members_are_independent(variant: tuple[str, dict[str, Any]]) -> None:
+    unit, x = unit_of(variant), random_inputs()
+    p = random_parameters(unit)
+    y = unit.compute(p, x)
+    for member in range(MEMBERS):
+        alone = {name: value[member : member + 1] for name, value in p.items()}
+        np.testing.assert_allclose(
+            unit.compute(alone, x[member : member + 1])[0], y[member], rtol=1e-13
+        )
+    spoiled = {name: value.clone() for name, value in p.items()}
+    for value in spoiled.values():
+        value[1] = torch.nan
+    assert torch.equal(unit.compute(spoiled, x)[0], y[0])
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=label)
+def test_pull_is_the_derivative(variant: tuple[str, dict[str, Any]]) -> None:
+    unit, x = unit_of(variant), random_inputs()
+    p = random_parameters(unit)
+    source = torch.Generator().manual_seed(5)
+    g = torch.randn(MEMBERS, BATCH, 2, OUTPUTS, generator=source, dtype=torch.float64)
+    g_x, grads = unit.pull(p, x, g)
+    slow_x, slow = AbstractUnit.pull(unit, p, x, g)
+    torch.testing.assert_close(g_x, slow_x, rtol=1e-10, atol=1e-12)
+    assert set(grads) == set(slow) == set(unit.shapes())
+    for name, shape in unit.shapes().items():
+        assert grads[name].shape == (MEMBERS, BATCH, 2, *shape)
+        torch.testing.assert_close(grads[name], slow[name], rtol=1e-10, atol=1e-12)
+    for k in range(2):
+        leaves = {name: value.clone().requires_grad_(True) for name, value in p.items()}
+        z = x.clone().requires_grad_(True)
+        total = (unit.compute(leaves, z) * g[:, :, k]).sum()
+        d_x, *d_p = torch.autograd.grad(total, [z, *leaves.values()])
+        torch.testing.assert_close(g_x[:, :, k], d_x, rtol=1e-10, atol=1e-12)
+        for name, d in zip(leaves, d_p, strict=True):
+            torch.testing.assert_close(grads[name].sum(dim=1)[:, k], d, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["NPU", "RealNPU", "NaiveNPU", "RealNaiveNPU"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_snapped_is_the_limit(name: str, whole: bool) -> None:
+    unit = UNITS[name](INPUTS, OUTPUTS)
+    p = random_parameters(unit)
+    if whole:
+        p["real"] = (2.0 * p["real"]).round()
+    if "gate" in p:
+        p["gate"] = torch.tensor([[1.0, 0.0, 1.0]] * MEMBERS, dtype=torch.float64)
+    if "imaginary" in p:
+        p["imaginary"] = torch.zeros_like(p["imaginary"])
+    x = random_inputs() if whole else random_inputs().abs()
+    symbols = [sympy.Symbol(f"y{k}") for k in range(INPUTS)]
+    for member in range(MEMBERS):
+        snapped = unit.snapped(arrays(p, member), symbols)
+        assert all(e.is_Number or e.is_Pow or e.is_Mul or e.is_Symbol for e in snapped)
+        if "gate" in p:
+            assert all(symbols[1] not in e.free_symbols for e in snapped)
+        told = numbers(snapped, symbols, x[member])
+        np.testing.assert_allclose(told, unit.compute(p, x)[member], rtol=1e-9, atol=1e-12)
+
+
+def test_units_without_gates_are_their_own_limit() -> None:
+    for unit in (NAU(2, 1), Dense(2, 1, activation="tanh")):
+        p = {name: value[0].detach().numpy() for name, value in unit.named_parameters()}
+        symbols = [sympy.Symbol("y0"), sympy.Symbol("y1")]
+        assert unit.snapped(p, symbols) == unit.symbolic(p, symbols)
+
+
+def test_whole_exponents_are_read_as_whole() -> None:
+    x, y = sympy.symbols("y0 y1")
+    p = {"real": np.array([[1.0, 0.0], [2.0, -0.5]]), "gate": np.ones(2)}
+    assert RealNPU(2, 2).snapped(p, [x, y]) == [x, x**2 * y ** sympy.Float(-0.5, 17)]
+
+
+def test_nonnegative_inputs_below_zero_count_as_zero() -> None:
+    unit = RealNPU(2, 1, nonnegative=[True, False])
+    p = {"real": torch.tensor([[[0.5, 1.0]]], dtype=torch.float64),
+         "gate": torch.ones(1, 2, dtype=torch.float64)}  # fmt: skip
+    below = unit.compute(p, torch.tensor([[[-0.3, 2.0]]], dtype=torch.float64))
+    zero = unit.compute(p, torch.tensor([[[0.0, 2.0]]], dtype=torch.float64))
+    assert below.item() == zero.item() < 1e-7
+    signed = unit.compute(p, torch.tensor([[[4.0, -2.0]]], dtype=torch.float64))
+    assert signed.item() == pytest.approx(-4.0, rel=1e-12)
+
+
+def test_clipped_sums_are_those_of_the_paper() -> None:
+    p = {"weight": torch.tensor([[[3.0, -0.5]]], dtype=torch.float64)}
+    x = torch.tensor([[[2.0, 4.0]]], dtype=torch.float64)
+    assert NAU(2, 1).compute(p, x).item() == 4.0
+    assert NAU(2, 1, clip=True).compute(p, x).item() == 0.0
+
+
+@pytest.mark.parametrize("cls", [RealNPU, NPU])
+@pytest.mark.parametrize(("rule", "passes"), [("through", True), ("zero", False)])
+def test_gradients_of_gates_outside(cls: type[AbstractUnit], rule: str, passes: bool) -> None:
+    unit = cls(3, 2, gate_gradient=rule)  # type: ignore[call-arg]
+    p = {name: value.detach().clone() for name, value in unit.named_parameters()}
+    p["gate"] = torch.tensor([[-0.2, 0.5, 1.3]], dtype=torch.float64, requires_grad=True)
+    x = torch.tensor([[[2.0, 3.0, 0.4], [0.7, 5.0, 1.9]]], dtype=torch.float64)
+    (gradient,) = torch.autograd.grad(unit.compute(p, x).sum(), p["gate"])
+    assert gradient[0, 1] != 0
+    assert bool((gradient[0, [0, 2]] != 0).all()) is passes
+    assert passes or bool((gradient[0, [0, 2]] == 0).all())
+
+
+@pytest.mark.parametrize("gain", [1.0, 0.2])
+@pytest.mark.parametrize("name", ["NAU", "NPU", "RealNPU", "NaiveNPU", "RealNaiveNPU"])
+def test_weights_begin_as_in_the_study(name: str, gain: float) -> None:
+    inputs, outputs, members = 3, 9, 400
+    unit = UNITS[name](inputs, outputs, gain=gain)
+    values = unit.initial(members, torch.Generator().manual_seed(7))
+    weight = values["weight" if name == "NAU" else "real"]
+    bound = gain * math.sqrt(6.0 / (inputs + outputs))
+    assert weight.shape == (members, outputs, inputs) and weight.dtype == torch.float64
+    assert 0.99 * bound < weight.max() <= bound and -bound <= weight.min() < -0.99 * bound
+    assert abs(weight.mean()) < 0.02 * bound
+    assert weight.std().item() == pytest.approx(bound / math.sqrt(3.0), rel=0.02)
+    if "gate" in values:
+        assert bool((values["gate"] == 0.5).all())
+    if "imaginary" in values:
+        assert bool((values["imaginary"] == 0.0).all())
+
+
+def test_dense_layers_begin_without_bias() -> None:
+    values = Dense(3, 9).initial(4, torch.Generator().manual_seed(7))
+    assert bool((values["bias"] == 0.0).all())
+    assert values["weight"].abs().max() <= math.sqrt(6.0 / 12.0)
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_beginnings_are_repeatable_and_members_differ(name: str) -> None:
+    def draw(seed: int) -> Tensor:
+        return next(iter(UNITS[name](3, 4, members=2, generator=torch.Generator().manual_seed(seed))
+                         .parameters())).detach()  # fmt: skip
+
+    assert torch.equal(draw(3), draw(3))
+    assert not torch.equal(draw(3), draw(4))
+    assert not torch.equal(draw(3)[0], draw(3)[1])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Dense(2, 1, activation="relu"), "activation must be one of"),
+        (lambda: RealNPU(2, 1, gate_gradient="none"), "gate_gradient must be"),
+    ],
+)
+def test_unknown_options_are_refused(make: Callable[[], AbstractUnit], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
