@@ -33,11 +33,28 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "SYSTEMS", "Discovery", "Equations", "FitError", "InputError", "Monitor",
-    "ODEDiscovery", "OdeDiscoveryError", "Settings", "Signal", "TimeSeries", "Trajectory",
-    "discover", "fit_constants", "get_system", "load_csv", "load_driven", "settings_for",
-    "simulate_system", "with_inputs", "write_csv",
-]  # fmt: skip
+    "SYSTEMS",
+    "Discovery",
+    "Equations",
+    "FitError",
+    "InputError",
+    "Monitor",
+    "ODEDiscovery",
+    "OdeDiscoveryError",
+    "Settings",
+    "Signal",
+    "TimeSeries",
+    "Trajectory",
+    "discover",
+    "fit_constants",
+    "get_system",
+    "load_csv",
+    "load_driven",
+    "settings_for",
+    "simulate_system",
+    "with_inputs",
+    "write_csv",
+]
 
 _HOME = {
     "data.inputs": ("load_driven", "with_inputs"),

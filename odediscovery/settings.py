@@ -78,12 +78,7 @@ class Settings:
     integer_exponents: bool = _option(False, "all exponents are whole numbers")
 
     def __post_init__(self) -> None:
-        for name in (
-            "known",
-            "conserve",
-            "forbid",
-            "hidden_states",
-        ):  # lists, as JSON and users write them
+        for name in ("known", "conserve", "forbid", "hidden_states"):  # lists, as JSON and users write them
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def checked(self) -> Settings:
@@ -101,25 +96,26 @@ class Settings:
             if value > most:
                 raise InputError(f"--{option} must be at most {most}, got {value}")
         if not 0.0 < self.learning_rate < math.inf:
-            raise InputError(f"--learning-rate must be positive and finite, "
-                             f"got {self.learning_rate}")  # fmt: skip
+            raise InputError(f"--learning-rate must be positive and finite, got {self.learning_rate}")
         if self.recipe not in RECIPES:
             raise unknown_name("recipe", self.recipe, RECIPES)
         if self.members < 1 and not (self.recipe == "default" and self.grow):
-            raise InputError(f"--members {self.members} leaves nothing to start from but grown "
-                             "laws: it needs --grow and --recipe default")  # fmt: skip
+            raise InputError(
+                f"--members {self.members} leaves nothing to start from but grown "
+                "laws: it needs --grow and --recipe default"
+            )
         if self.unit not in UNITS:
             raise unknown_name("unit", self.unit, UNITS)
         if self.recipe == "default" and self.unit != "RealNPU":
-            raise InputError(f"--unit {self.unit} needs --recipe paper or as-run; recipe default "
-                             "reads its equations from RealNPUs")  # fmt: skip
+            raise InputError(
+                f"--unit {self.unit} needs --recipe paper or as-run; recipe default reads its equations from RealNPUs"
+            )
         if self.recipe != "default" and any(getattr(self, name) for name in KNOWLEDGE):
             names = ", ".join("--" + name.replace("_", "-") for name in KNOWLEDGE)
             raise InputError(f"{names} need --recipe default: the published recipes know nothing")
         checked_device(self.device)
         if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
-            raise InputError(f"--threads must be at least 1 and at most {MOST_THREADS}, "
-                             f"got {self.threads}")  # fmt: skip
+            raise InputError(f"--threads must be at least 1 and at most {MOST_THREADS}, got {self.threads}")
         if self.max_seconds is not None and not 0.0 < self.max_seconds < math.inf:
             raise InputError(f"--max-seconds must be positive and finite, got {self.max_seconds}")
         return self
@@ -145,23 +141,37 @@ DEVICES = ("cpu", "cuda")
 # Least and most of an option. Beyond the upper ones a slip is likelier than a wish: the memory of
 # a fit grows with members * hidden.
 LIMITS: Mapping[str, tuple[float, float]] = {
-    "members": (0, 10_000), "hidden": (1, 200), "adam_steps": (0, 10_000_000),
-    "lbfgs_steps": (0, 1_000_000), "seed": (0, 2**63 - 1), "l1": (0.0, 1e6),
+    "members": (0, 10_000),
+    "hidden": (1, 200),
+    "adam_steps": (0, 10_000_000),
+    "lbfgs_steps": (0, 1_000_000),
+    "seed": (0, 2**63 - 1),
+    "l1": (0.0, 1e6),
     "holdout": (0.0, 0.9),
-}  # fmt: skip
+}
 MOST_THREADS = 1024
 
 RECIPES: Mapping[str, Mapping[str, Any]] = {
     "default": {},
     "paper": {
-        "members": 5, "hidden": 9, "grow": False, "l1": 0.01, "adam_steps": 3000,
-        "learning_rate": 0.005, "lbfgs_steps": 1000,
+        "members": 5,
+        "hidden": 9,
+        "grow": False,
+        "l1": 0.01,
+        "adam_steps": 3000,
+        "learning_rate": 0.005,
+        "lbfgs_steps": 1000,
     },
     "as-run": {
-        "members": 5, "hidden": 9, "grow": False, "l1": 0.01, "adam_steps": 3000,
-        "learning_rate": 0.005, "lbfgs_steps": 1000,
+        "members": 5,
+        "hidden": 9,
+        "grow": False,
+        "l1": 0.01,
+        "adam_steps": 3000,
+        "learning_rate": 0.005,
+        "lbfgs_steps": 1000,
     },
-}  # fmt: skip
+}
 
 
 def checked_device(name: str) -> str:
@@ -194,6 +204,7 @@ def settings_for(recipe: str = "default", **options: Any) -> Settings:
     for name in options:
         if name not in names:
             raise unknown_name("option", name, names)
-    given = {name: tuple(value) if isinstance(value, list) else value
-             for name, value in options.items() if value is not None}  # fmt: skip
+    given = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in options.items() if value is not None
+    }
     return Settings(**{"recipe": recipe, **RECIPES[recipe], **given}).checked()

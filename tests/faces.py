@@ -14,17 +14,23 @@ from odediscovery.settings import Settings
 # S' = -b (SI)^g + e R, I' = b (SI)^g - a I, R' = a I - e R
 A, B, E = 0.05, 0.06, 0.01
 FSIR = PowerSum(
-    np.array([[-B, 0.0, E], [B, -A, 0.0], [0.0, A, -E]]),
-    np.array([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
+    np.array([[-B, 0.0, E], [B, -A, 0.0], [0.0, A, -E]]), np.array([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
 )
 AWKWARD = ("S", "I", "R", "E", "N", "Q", "beta", "gamma", "lambda", "sin", "I0", "x y", "β")
 
 
 def discovery(
-    law: PowerSum = FSIR, states: tuple[str, ...] = ("S", "I", "R"), *, runs: int = 1,
-    hidden: int = 0, time_name: str = "t", noise: float = 0.01, samples: int = 40,
-    until: float = 200.0, initial: tuple[float, ...] = (100.0, 0.01, 0.0),
-) -> Discovery:  # fmt: skip
+    law: PowerSum = FSIR,
+    states: tuple[str, ...] = ("S", "I", "R"),
+    *,
+    runs: int = 1,
+    hidden: int = 0,
+    time_name: str = "t",
+    noise: float = 0.01,
+    samples: int = 40,
+    until: float = 200.0,
+    initial: tuple[float, ...] = (100.0, 0.01, 0.0),
+) -> Discovery:
     """A finished result whose data come from `law` with a little noise.
 
     Args:
@@ -32,14 +38,10 @@ def discovery(
         hidden: rows of the network (at least the monomials; the rest is pruned).
     """
     generator = np.random.default_rng(0)
-    error = PowerSum(
-        np.where(law.coefficients != 0, 1e-4, 0.0), np.where(law.exponents != 0, 2e-4, 0.0)
-    )
+    error = PowerSum(np.where(law.coefficients != 0, 1e-4, 0.0), np.where(law.exponents != 0, 2e-4, 0.0))
     snapped = (np.zeros(law.coefficients.shape, bool), law.exponents == 1.0)
     error = PowerSum(error.coefficients, np.where(snapped[1], 0.0, error.exponents))
-    equations = Equations.from_power_sum(
-        states, law, time_name=time_name, standard_errors=error, snapped=snapped
-    )
+    equations = Equations.from_power_sum(states, law, time_name=time_name, standard_errors=error, snapped=snapped)
     times = np.linspace(0.0, until, samples)
     starts = np.array([np.array(initial) / 2.0**k for k in range(runs)])
     clean = [equations.simulate(start, times) for start in starts]
@@ -55,13 +57,24 @@ def discovery(
     simpler = Equations.from_power_sum(states, constant, time_name=time_name)
     mse = float(np.mean(spread**2))
     return Discovery(
-        series=series, equations=equations, initial_values=starts,
-        front=(FrontRow(simpler, simpler.complexity, 80.0, 0.3, 500.0, False),
-               FrontRow(equations, equations.complexity, mse, 0.9999, -900.0, True)),
-        mse=mse, r2=0.9999, r2_heldout=None, noise=spread, outcome="converged",
-        messages=("made by hand",), settings=Settings(seed=3), seconds=1.5,
-        network=network(law, series, hidden), log=({"event": "start", "loss": 0.5},),
-    )  # fmt: skip
+        series=series,
+        equations=equations,
+        initial_values=starts,
+        front=(
+            FrontRow(simpler, simpler.complexity, 80.0, 0.3, 500.0, False),
+            FrontRow(equations, equations.complexity, mse, 0.9999, -900.0, True),
+        ),
+        mse=mse,
+        r2=0.9999,
+        r2_heldout=None,
+        noise=spread,
+        outcome="converged",
+        messages=("made by hand",),
+        settings=Settings(seed=3),
+        seconds=1.5,
+        network=network(law, series, hidden),
+        log=({"event": "start", "loss": 0.5},),
+    )
 
 
 def network(law: PowerSum, series: TimeSeries, hidden: int = 0) -> Network:
@@ -72,10 +85,8 @@ def network(law: PowerSum, series: TimeSeries, hidden: int = 0) -> Network:
     real, weight = np.zeros((m, n)), np.zeros((n, m))
     real[: law.n_monomials], weight[:, : law.n_monomials] = scaled.exponents, scaled.coefficients
     return Network(
-        (Layer("RealNPU", m, n, {"real": real, "gate": np.ones(n)}),
-         Layer("NAU", n, m, {"weight": weight})),
-        scale,
-    )  # fmt: skip
+        (Layer("RealNPU", m, n, {"real": real, "gate": np.ones(n)}), Layer("NAU", n, m, {"weight": weight})), scale
+    )
 
 
 def awkward() -> Discovery:

@@ -21,24 +21,30 @@ from odediscovery.settings import Settings
 HOSTILE = ("<script>alert(1)</script>", "a&b\"'</style>", "$x_{1}$ %s {{ 7*7 }}", "x\u2028y")
 
 
-def told(
-    series: TimeSeries, equations: Equations, initial: list[list[float]], **more: object
-) -> Discovery:
+def told(series: TimeSeries, equations: Equations, initial: list[list[float]], **more: object) -> Discovery:
     """A finished result of given equations, with one row in its front."""
     row = FrontRow(equations, equations.complexity, 0.01, 0.99, -1.0, True)
     found = Discovery(
-        series=series, equations=equations, initial_values=np.array(initial), front=(row,),
-        mse=0.01, r2=0.99, r2_heldout=None, noise=np.full(len(equations.states), 0.1),
-        outcome="converged", messages=(), settings=Settings(), seconds=1.0,
-    )  # fmt: skip
+        series=series,
+        equations=equations,
+        initial_values=np.array(initial),
+        front=(row,),
+        mse=0.01,
+        r2=0.99,
+        r2_heldout=None,
+        noise=np.full(len(equations.states), 0.1),
+        outcome="converged",
+        messages=(),
+        settings=Settings(),
+        seconds=1.0,
+    )
     return dataclasses.replace(found, **more)  # type: ignore[arg-type]
 
 
 def hostile() -> Discovery:
     n = len(HOSTILE)
     law = PowerSum(-np.eye(n) + np.eye(n, k=1), np.eye(n))
-    found = discovery(law, HOSTILE, until=4.0, initial=(1.0, 2.0, 3.0, 4.0), time_name="</svg>",
-                      runs=2)  # fmt: skip
+    found = discovery(law, HOSTILE, until=4.0, initial=(1.0, 2.0, 3.0, 4.0), time_name="</svg>", runs=2)
     series = dataclasses.replace(found.series, units={"</svg>": "<b>s", HOSTILE[0]: "&amp;"})
     return dataclasses.replace(found, series=series, messages=("a <b>message</b> of a column",))
 
@@ -51,8 +57,7 @@ def fitted() -> Discovery:
     series = TimeSeries.from_arrays(t, noisy, ["biomass"], units={"t": "h", "biomass": "g"})
     start = Equations.parse(["biomass"], {"biomass": "0.5*biomass - 0.001*biomass**2"})
     found = fit_constants(series, start, exponents=False)
-    survival = Survival("residuals", 50, np.array([[1.0, 0.98]]), 0.96,
-                        (("biomass", "biomass^0.5", 0.04),))  # fmt: skip
+    survival = Survival("residuals", 50, np.array([[1.0, 0.98]]), 0.96, (("biomass", "biomass^0.5", 0.04),))
     return dataclasses.replace(found, survival=survival)
 
 
@@ -80,13 +85,15 @@ def gaps() -> Discovery:
 
 def functions() -> Discovery:
     """-k sin(2 x) v^2 / (1 + 0.3 x^2), exp(-0.5 x), with errors: a law with inner sums."""
-    inputs = Inputs(2, (Function("sin", 0, 2.0), Function("exp", 0, 1.0)),
-                    Sums(np.array([[0.3]]), np.array([[2.0, 0.0, 0.0, 0.0]])))  # fmt: skip
+    inputs = Inputs(
+        2, (Function("sin", 0, 2.0), Function("exp", 0, 1.0)), Sums(np.array([[0.3]]), np.array([[2.0, 0.0, 0.0, 0.0]]))
+    )
     a = np.array([[1.0, 0.0, 0.0], [0.0, -9.81, 0.2]])
     w = np.array([[0.0, 1.0, 0, 0, 0], [0.0, 2.0, 1, 0, -1], [0.0, 0.0, 0, -0.5, 0]])
     law = PowerSum(a, w, inputs)
-    errors = law.with_constants(np.where(a != 0, 1e-3, 0.0), np.where(w == -0.5, 0.01, 0.0),
-                                np.array([[0.02]]), np.zeros((1, 4)))  # fmt: skip
+    errors = law.with_constants(
+        np.where(a != 0, 1e-3, 0.0), np.where(w == -0.5, 0.01, 0.0), np.array([[0.02]]), np.zeros((1, 4))
+    )
     equations = Equations.from_power_sum(["x", "v"], law, standard_errors=errors)
     t = np.linspace(0.0, 2.0, 30)
     series = TimeSeries.from_arrays(t, equations.simulate([1.0, 0.1], t), ["x", "v"])
@@ -105,8 +112,10 @@ def expressions() -> Discovery:
 def dense() -> Discovery:
     random = np.random.default_rng(0)
     wide, narrow = random.normal(size=(30, 3)), random.normal(size=(3, 30))
-    layers = (Layer("Dense", 30, 3, {"weight": wide, "bias": np.ones(30)}),
-              Layer("Dense", 3, 30, {"weight": narrow, "bias": np.ones(3)}))  # fmt: skip
+    layers = (
+        Layer("Dense", 30, 3, {"weight": wide, "bias": np.ones(30)}),
+        Layer("Dense", 3, 30, {"weight": narrow, "bias": np.ones(3)}),
+    )
     network = Network(layers, Scale(np.ones(3), 1.0))
     return dataclasses.replace(discovery(), network=network, settings=Settings(recipe="paper"))
 
@@ -125,8 +134,15 @@ def refused() -> Discovery:
     t = np.linspace(0.0, 5.0, 20)
     series = TimeSeries.from_arrays(t, np.sin(t), ["x"])
     equations = Equations.parse(["x"], {"x": "3*x**2"})
-    found = told(series, equations, [[1.0]], outcome="poor-fit", r2=float("nan"), network=None,
-                 messages=("x explains nothing", "the data lack everything"))  # fmt: skip
+    found = told(
+        series,
+        equations,
+        [[1.0]],
+        outcome="poor-fit",
+        r2=float("nan"),
+        network=None,
+        messages=("x explains nothing", "the data lack everything"),
+    )
     lost = dataclasses.replace(found.front[0], selected=False, mse=float("nan"), complexity=99)
     return dataclasses.replace(found, front=(found.front[0], lost), mse=float("inf"))
 
@@ -139,13 +155,22 @@ def wide() -> Discovery:
     """More states and trajectories than can be drawn."""
     n = 24
     law = PowerSum(np.diag(np.full(n, -0.3)) + np.diag(np.full(n - 1, 0.3), -1), np.eye(n))
-    return discovery(law, tuple(f"state{k}" for k in range(n)), until=10.0, samples=12, runs=9,
-                     initial=(1.0,) * n)  # fmt: skip
+    return discovery(law, tuple(f"state{k}" for k in range(n)), until=10.0, samples=12, runs=9, initial=(1.0,) * n)
 
 
 PAGES: dict[str, Callable[[], Discovery]] = {
-    "fsir": lambda: discovery(hidden=6), "runs": lambda: discovery(runs=9), "awkward": awkward,
-    "hostile": hostile, "fitted": fitted, "driven": driven, "gaps": gaps, "functions": functions,
-    "expressions": expressions, "dense": dense, "complex": complex_units, "refused": refused,
-    "long": long, "wide": wide,
-}  # fmt: skip
+    "fsir": lambda: discovery(hidden=6),
+    "runs": lambda: discovery(runs=9),
+    "awkward": awkward,
+    "hostile": hostile,
+    "fitted": fitted,
+    "driven": driven,
+    "gaps": gaps,
+    "functions": functions,
+    "expressions": expressions,
+    "dense": dense,
+    "complex": complex_units,
+    "refused": refused,
+    "long": long,
+    "wide": wide,
+}

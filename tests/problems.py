@@ -17,10 +17,7 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.units import NAU, RealNPU
 
 # x' = 0.6 x - 0.4 x y,  y' = 0.3 x y - 0.5 y
-PREY = PowerSum(
-    np.array([[0.6, -0.4, 0.0], [0.0, 0.3, -0.5]]),
-    np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]),
-)
+PREY = PowerSum(np.array([[0.6, -0.4, 0.0], [0.0, 0.3, -0.5]]), np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]))
 # N' = 0.5 N - 0.5 N^2
 LOGISTIC = PowerSum(np.array([[0.5, -0.5]]), np.array([[1.0], [2.0]]))
 STARTS = np.array([[1.5, 0.8], [0.6, 1.7]])
@@ -39,8 +36,9 @@ def random_field(members: int = 2, states: int = 2, hidden: int = 3, seed: int =
 
 def solved(law: PowerSum, start: Array, times: Array) -> Array:
     """The law from its start at times[0], [times, states], far more accurate than any test asks."""
-    solution = solve_ivp(lambda _, x: law.rates(x), (times[0], times[-1]), start, method="DOP853",
-                         t_eval=times, rtol=1e-12, atol=1e-13)  # fmt: skip
+    solution = solve_ivp(
+        lambda _, x: law.rates(x), (times[0], times[-1]), start, method="DOP853", t_eval=times, rtol=1e-12, atol=1e-13
+    )
     assert solution.success
     return solution.y.T
 

@@ -30,8 +30,14 @@ class Elsewhere(Tensor):
     @staticmethod
     def __new__(cls, numbers: Tensor) -> Elsewhere:
         make: Callable[..., Elsewhere] = Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
-        made = make(cls, numbers.shape, strides=numbers.stride(), dtype=numbers.dtype,
-                    device=SIMULATED, storage_offset=numbers.storage_offset())  # fmt: skip
+        made = make(
+            cls,
+            numbers.shape,
+            strides=numbers.stride(),
+            dtype=numbers.dtype,
+            device=SIMULATED,
+            storage_offset=numbers.storage_offset(),
+        )
         made.numbers = numbers
         return made
 
@@ -42,18 +48,14 @@ class Elsewhere(Tensor):
         return self.numbers.tolist()
 
     @classmethod
-    def __torch_dispatch__(
-        cls, func: Any, _types: Any, args: Sequence[Any] = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(cls, func: Any, _types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         return computed(func, args, kwargs or {})
 
 
 class Simulated(TorchDispatchMode):
     """While it lasts, also operations that make tensors out of nothing know the device."""
 
-    def __torch_dispatch__(
-        self, func: Any, _types: Any, args: Sequence[Any] = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, _types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         return computed(func, args, kwargs or {})
 
 

@@ -17,12 +17,39 @@ PACKAGE = ROOT / "odediscovery"
 # The rooms from top to bottom: a module imports from its own room and from the rooms above it. The
 # modules beside the rooms (errors, settings) are above them all, the command line's door below.
 ROOMS = (
-    "runtime", "data", "laws", "knowledge", "problem", "units", "networks", "solve", "fitting",
-    "stages", "stages.grow", "stages.prune", "stages.polish", "judge", "search", "search.flows",
-    "result", "search.published", "discovery", "uncertainty", "estimator", "plots", "report",
-    "bench", "bench.suites", "bench.peers", "bench.draws", "bench.speed", "bench.series",
-    "experiments", "experiments.studies", "command",
-)  # fmt: skip
+    "runtime",
+    "data",
+    "laws",
+    "knowledge",
+    "problem",
+    "units",
+    "networks",
+    "solve",
+    "fitting",
+    "stages",
+    "stages.grow",
+    "stages.prune",
+    "stages.polish",
+    "judge",
+    "search",
+    "search.flows",
+    "result",
+    "search.published",
+    "discovery",
+    "uncertainty",
+    "estimator",
+    "plots",
+    "report",
+    "bench",
+    "bench.suites",
+    "bench.peers",
+    "bench.draws",
+    "bench.speed",
+    "bench.series",
+    "experiments",
+    "experiments.studies",
+    "command",
+)
 TOP = ("__init__", "__main__", "cli", "errors", "moved", "settings")
 
 # Rooms side by side know nothing of each other.
@@ -37,19 +64,34 @@ STRANGERS = {
 
 # Heavy libraries and their doors: modules, or whole rooms.
 DOORS = {
-    "torchdiffeq": "solve bench.peers.plain_loop", "jax": "bench.peers.diffrax_peer",
-    "diffrax": "bench.peers.diffrax_peer", "pandas": "data",
-    "sklearn": "estimator experiments.studies.digits", "joblib": "", "jinja2": "report",
+    "torchdiffeq": "solve bench.peers.plain_loop",
+    "jax": "bench.peers.diffrax_peer",
+    "diffrax": "bench.peers.diffrax_peer",
+    "pandas": "data",
+    "sklearn": "estimator experiments.studies.digits",
+    "joblib": "",
+    "jinja2": "report",
     "matplotlib": "plots report experiments bench.speed.growth",
-    "pysindy": "bench.peers", "pyoperon": "bench.peers",
-    "distributed": "runtime.cluster", "dask": "",
-    "typer": "command", "rich": "command",
-}  # fmt: skip
+    "pysindy": "bench.peers",
+    "pyoperon": "bench.peers",
+    "distributed": "runtime.cluster",
+    "dask": "",
+    "typer": "command",
+    "rich": "command",
+}
 
 # The commands load what they need when they run, so that help is instant.
 LAZY = "command"
-STANDARD_ONLY = ("errors", "moved", "settings", "runtime.memory", "runtime.monitor",
-                 "runtime.files", "runtime.versions", "runtime.workers")  # fmt: skip
+STANDARD_ONLY = (
+    "errors",
+    "moved",
+    "settings",
+    "runtime.memory",
+    "runtime.monitor",
+    "runtime.files",
+    "runtime.versions",
+    "runtime.workers",
+)
 
 EVALUATE = {"eval", "exec", "compile", "__import__", "sympify", "parse_expr", "literal_eval"}
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "shelve", "marshal"}
@@ -168,8 +210,7 @@ def test_nothing_is_evaluated_or_unpickled(module: str) -> None:
             assert node.name not in EVALUATE, where
         elif isinstance(node, ast.keyword) and node.arg == "allow_pickle":
             assert isinstance(node.value, ast.Constant) and node.value.value is False, where
-    own = {a.name for n in ast.walk(tree_of(module)) if isinstance(n, ast.ImportFrom)
-           for a in n.names}  # fmt: skip
+    own = {a.name for n in ast.walk(tree_of(module)) if isinstance(n, ast.ImportFrom) for a in n.names}
     uses_lambdify = "lambdify" in own or any(
         isinstance(n, ast.Attribute) and n.attr == "lambdify" for n in ast.walk(tree_of(module))
     )
@@ -178,9 +219,11 @@ def test_nothing_is_evaluated_or_unpickled(module: str) -> None:
 
 def test_numpy_files_are_read_without_pickle() -> None:
     loads = [
-        node for module in modules() for node in ast.walk(tree_of(module))
+        node
+        for module in modules()
+        for node in ast.walk(tree_of(module))
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("np.load", "numpy.load")
-    ]  # fmt: skip
+    ]
     assert loads
     assert all("allow_pickle" in {k.arg for k in node.keywords} for node in loads)
 
@@ -208,8 +251,7 @@ def test_budgets(path: Path) -> None:
                 length -= doc.end_lineno - doc.lineno + 1
             assert length <= 50, f"{node.name} has {length} lines"
         elif isinstance(node, ast.ClassDef):
-            public = [n.name for n in node.body
-                      if isinstance(n, ast.FunctionDef) and not n.name.startswith("_")]  # fmt: skip
+            public = [n.name for n in node.body if isinstance(n, ast.FunctionDef) and not n.name.startswith("_")]
             assert len(public) <= 12, f"{node.name} has {len(public)} public methods"
 
 
@@ -224,8 +266,7 @@ def documented_methods() -> Classes:
         for node in ast.walk(tree_of(module)):
             if isinstance(node, ast.ClassDef):
                 bases = [ast.unparse(base) for base in node.bases]
-                methods = {n.name for n in node.body
-                           if isinstance(n, ast.FunctionDef) and ast.get_docstring(n)}  # fmt: skip
+                methods = {n.name for n in node.body if isinstance(n, ast.FunctionDef) and ast.get_docstring(n)}
                 # Two classes of one name in different modules are read as one.
                 before = found.get(node.name, ([], set()))
                 found[node.name] = before[0] + bases, before[1] | methods
@@ -258,8 +299,11 @@ def test_help_needs_no_heavy_library(arguments: list[str]) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "odediscovery", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     assert "odediscovery" in done.stdout
-    loaded = {line.rpartition("|")[2].strip().partition(".")[0]
-              for line in done.stderr.splitlines() if line.startswith("import time:")}  # fmt: skip
+    loaded = {
+        line.rpartition("|")[2].strip().partition(".")[0]
+        for line in done.stderr.splitlines()
+        if line.startswith("import time:")
+    }
     assert "typer" in loaded
     heavy = {"torch", "torchdiffeq", "scipy", "pandas", "sympy", "numpy", "matplotlib", "sklearn"}
     assert not loaded & heavy

@@ -91,8 +91,7 @@ def test_it_says_what_goes_in_and_what_is_raised(name: str) -> None:
             assert lacks(value.__init__, told(value)) == []
         given = [field for field, of in (fields or {}).items() if of.init and field[0] != "_"]
         assert [f for f in given if not re.search(rf"^\s+{f}: ", told(value), re.M)] == []
-    left_out = {method: lacks(function, told(value, method))
-                for method, function in methods(value).items()}  # fmt: skip
+    left_out = {method: lacks(function, told(value, method)) for method, function in methods(value).items()}
     assert {method: words for method, words in left_out.items() if words} == {}
 
 

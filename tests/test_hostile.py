@@ -10,12 +10,28 @@ import pytest
 from odediscovery.command.cli import main
 
 DATA = Path(__file__).parents[1] / "data"
-FILES = ("lynx_hare_1900_1920", "yeast_carlson_1913", "gause_paramecium_1934",
-         "flu_boarding_school_1978")  # fmt: skip
+FILES = ("lynx_hare_1900_1920", "yeast_carlson_1913", "gause_paramecium_1934", "flu_boarding_school_1978")
 CELLS = (
-    "", "nan", "inf", "1e308", "-1e308", "1e-320", "0", "-5", "abc", "1,5", "=1+1", "2020-01-01",
-    "٣", "\x00", "__import__('os').system('touch hacked')", "99999999999999999999", "1e5", '"', "'",
-)  # fmt: skip
+    "",
+    "nan",
+    "inf",
+    "1e308",
+    "-1e308",
+    "1e-320",
+    "0",
+    "-5",
+    "abc",
+    "1,5",
+    "=1+1",
+    "2020-01-01",
+    "٣",
+    "\x00",
+    "__import__('os').system('touch hacked')",
+    "99999999999999999999",
+    "1e5",
+    '"',
+    "'",
+)
 SAMPLE, ALL = 24, 300
 
 
@@ -55,8 +71,9 @@ def damaged(seed: int) -> str:
     return text
 
 
-def check(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-          capsys: pytest.CaptureFixture[str], seconds: str) -> None:  # fmt: skip
+def check(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], seconds: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "damaged.csv"
     file.write_text(damaged(seed), encoding="utf-8")

@@ -24,9 +24,20 @@ Row: TypeAlias = dict[str, Any]
 # `recon` and `gen` are None where the equations cannot be integrated, `complexity` counts nodes of
 # the expression trees, `seconds` are those of the method.
 COLUMNS = (
-    "id", "method", "states", "representation", "failed", "outcome", "recon", "gen", "exact",
-    "coef", "complexity", "seconds", "equations",
-)  # fmt: skip
+    "id",
+    "method",
+    "states",
+    "representation",
+    "failed",
+    "outcome",
+    "recon",
+    "gen",
+    "exact",
+    "coef",
+    "complexity",
+    "seconds",
+    "equations",
+)
 
 
 class Rows:
@@ -56,14 +67,14 @@ class Rows:
         if about.is_file():
             _check_same(folder, study)
         elif folder.is_dir() and any(folder.iterdir()):
-            raise InputError(f"--out {folder}: a folder that holds something else; choose a new "
-                             "one")  # fmt: skip
+            raise InputError(f"--out {folder}: a folder that holds something else; choose a new one")
         elif folder.exists() and not folder.is_dir():
             raise InputError(f"--out {folder}: a file of that name exists; choose a folder")
         document = {
-            **study, "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
+            **study,
+            "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
             "versions": versions(),
-        }  # fmt: skip
+        }
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if not about.is_file():
@@ -101,13 +112,14 @@ def _check_same(folder: Path, study: dict[str, Any]) -> None:
         before = json.loads((folder / "study.json").read_text(encoding="utf-8"))
         other = {key: before.get(key) for key, value in study.items() if before.get(key) != value}
     except (OSError, ValueError, AttributeError):
-        raise InputError(f"--out {folder}: its study.json is no study of bench; choose a new "
-                         "folder") from None  # fmt: skip
+        raise InputError(f"--out {folder}: its study.json is no study of bench; choose a new folder") from None
     if other:
         had = ", ".join(f"{key} {value}" for key, value in other.items())
         asked = ", ".join(f"{key} {study[key]}" for key in other)
-        raise InputError(f"--out {folder}: it holds another study ({had}; asked for: {asked}); "
-                         "choose a new folder or ask for the same")  # fmt: skip
+        raise InputError(
+            f"--out {folder}: it holds another study ({had}; asked for: {asked}); "
+            "choose a new folder or ask for the same"
+        )
 
 
 def _read(file: Path, columns: Sequence[str]) -> tuple[list[Row], bool]:

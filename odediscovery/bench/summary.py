@@ -18,14 +18,13 @@ LONGEST = 240
 
 _ABOUT = {
     "RECON": "R2 of the found equations from the training start, against the clean whole "
-             "trajectory (the worst of several)",
+    "trajectory (the worst of several)",
     "GEN": "the same from a start that was not trained on",
-    "EXACT": "the true terms and no others; exponents and inner constants within 0.02 on clean "
-             "and 0.1 on noisy data",
+    "EXACT": "the true terms and no others; exponents and inner constants within 0.02 on clean and 0.1 on noisy data",
     "COEF": "exact, and all coefficients within 5 %",
     "nodes": "median of the nodes of the expression trees",
     "failed": "no equations, counted as a miss everywhere",
-}  # fmt: skip
+}
 
 
 def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: int) -> str:
@@ -36,21 +35,18 @@ def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: int) -> str
         rows: in the order of the suite.
         systems: how many the whole suite has.
     """
-    options = " ".join(
-        f"--{name.replace('_', '-')} {value:g}" for name, value in study.items() if name != "suite"
-    )
+    options = " ".join(f"--{name.replace('_', '-')} {value:g}" for name, value in study.items() if name != "suite")
     methods = list(dict.fromkeys(row["method"] for row in rows))
     parts = [f"# {study['suite']}\n\n`odediscovery bench {study['suite']} {options}`"]
-    parts.append(_totals([(m, [r for r in rows if r["method"] == m]) for m in methods], "method",
-                         systems))  # fmt: skip
+    parts.append(_totals([(m, [r for r in rows if r["method"] == m]) for m in methods], "method", systems))
     forms = list(dict.fromkeys(row["representation"] for row in rows))
     if len(forms) > 1:
         # Which laws are within reach of a method is seen by what it takes to write them.
         groups = [
-            (f"{method}, {form}",
-             [r for r in rows if (r["method"], r["representation"]) == (method, form)])
-            for method in methods for form in forms
-        ]  # fmt: skip
+            (f"{method}, {form}", [r for r in rows if (r["method"], r["representation"]) == (method, form)])
+            for method in methods
+            for form in forms
+        ]
         parts.append(_totals([g for g in groups if g[1]], "method, representation"))
     parts.append("\n".join(f"- {name}: {text}." for name, text in _ABOUT.items()))
     parts.append(_systems(rows))
@@ -59,23 +55,41 @@ def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: int) -> str
 
 def _totals(groups: Sequence[tuple[str, Sequence[Row]]], title: str, of: int | None = None) -> str:
     header = (
-        title, "systems", "RECON > 0.9", "RECON > 0.999", "GEN > 0.9", "GEN > 0.999", "EXACT",
-        "COEF", "failed", "nodes", "median s", "total s",
-    )  # fmt: skip
+        title,
+        "systems",
+        "RECON > 0.9",
+        "RECON > 0.999",
+        "GEN > 0.9",
+        "GEN > 0.999",
+        "EXACT",
+        "COEF",
+        "failed",
+        "nodes",
+        "median s",
+        "total s",
+    )
     lines = []
     for name, rows in groups:
         n = len(rows)
         seconds = [row["seconds"] for row in rows]
         nodes = [row["complexity"] for row in rows if row["complexity"] is not None]
-        lines.append((
-            name, str(n) if of in (None, n) else f"{n} of {of}",
-            *(_share(rows, lambda row, k=key, b=bound: row[k] is not None and row[k] > b)  # type: ignore[misc]
-              for key in ("recon", "gen") for bound in (0.9, 0.999)),
-            _share(rows, lambda row: row["exact"]), _share(rows, lambda row: row["coef"]),
-            str(sum(bool(row["failed"]) for row in rows)),
-            f"{np.median(nodes):g}" if nodes else "-", f"{np.median(seconds):.1f}",
-            f"{sum(seconds):.0f}",
-        ))  # fmt: skip
+        lines.append(
+            (
+                name,
+                str(n) if of in (None, n) else f"{n} of {of}",
+                *(
+                    _share(rows, lambda row, k=key, b=bound: row[k] is not None and row[k] > b)  # type: ignore[misc]
+                    for key in ("recon", "gen")
+                    for bound in (0.9, 0.999)
+                ),
+                _share(rows, lambda row: row["exact"]),
+                _share(rows, lambda row: row["coef"]),
+                str(sum(bool(row["failed"]) for row in rows)),
+                f"{np.median(nodes):g}" if nodes else "-",
+                f"{np.median(seconds):.1f}",
+                f"{sum(seconds):.0f}",
+            )
+        )
     return table(header, lines)
 
 
@@ -85,18 +99,24 @@ def _share(rows: Sequence[Row], hit: Callable[[Row], bool]) -> str:
 
 
 def _systems(rows: Sequence[Row]) -> str:
-    header = (
-        "system", "method", "RECON", "GEN", "EXACT", "COEF", "nodes", "s", "ended", "equations",
-    )  # fmt: skip
+    header = ("system", "method", "RECON", "GEN", "EXACT", "COEF", "nodes", "s", "ended", "equations")
     lines = []
     for row in rows:
         told = row["failed"] or _short(row["equations"])
-        lines.append((
-            row["id"], row["method"], figure(row["recon"]), figure(row["gen"]),
-            "yes" if row["exact"] else "no", "yes" if row["coef"] else "no",
-            "-" if row["complexity"] is None else str(row["complexity"]), f"{row['seconds']:.1f}",
-            "failed" if row["failed"] else row["outcome"], told.replace("|", "\\|"),
-        ))  # fmt: skip
+        lines.append(
+            (
+                row["id"],
+                row["method"],
+                figure(row["recon"]),
+                figure(row["gen"]),
+                "yes" if row["exact"] else "no",
+                "yes" if row["coef"] else "no",
+                "-" if row["complexity"] is None else str(row["complexity"]),
+                f"{row['seconds']:.1f}",
+                "failed" if row["failed"] else row["outcome"],
+                told.replace("|", "\\|"),
+            )
+        )
     return table(header, lines)
 
 
@@ -117,16 +137,29 @@ def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
         InputError: a folder holds no rows of a suite.
     """
     header = (
-        "condition", "method", "EXACT", "RECON (R2 > 0.9)", "RECON > 0.999", "GEN", "median s",
-        "95 % s", "longest s",
-    )  # fmt: skip
+        "condition",
+        "method",
+        "EXACT",
+        "RECON (R2 > 0.9)",
+        "RECON > 0.999",
+        "GEN",
+        "median s",
+        "95 % s",
+        "longest s",
+    )
     lines = []
     for folder in folders:
         study, rows = _kept(folder, sizes)
         for method in dict.fromkeys(row["method"] for row in rows):
             of_it = [row for row in rows if row["method"] == method]
-            key = (list(sizes).index(study["suite"]), study["sigma"], study["drop"],
-                   study["trajectories"], study["seed"], method != "ours")  # fmt: skip
+            key = (
+                list(sizes).index(study["suite"]),
+                study["sigma"],
+                study["drop"],
+                study["trajectories"],
+                study["seed"],
+                method != "ours",
+            )
             lines.append((key, (_condition(study), *_figures(of_it, sizes[study["suite"]]))))
     return table(header, [line for _, line in sorted(lines, key=lambda pair: pair[0])])
 
@@ -138,8 +171,9 @@ def _kept(folder: Path, sizes: Mapping[str, int]) -> tuple[dict[str, Any], list[
         lines = (folder / "rows.jsonl").read_text(encoding="utf-8").splitlines()
         rows = [json.loads(line) for line in lines]
     except (OSError, ValueError) as error:
-        raise InputError(f"{folder}: expected a folder of `bench SUITE` with study.json and "
-                         f"rows.jsonl, got {type(error).__name__}") from None  # fmt: skip
+        raise InputError(
+            f"{folder}: expected a folder of `bench SUITE` with study.json and rows.jsonl, got {type(error).__name__}"
+        ) from None
     if not isinstance(study, dict) or study.get("suite") not in sizes or not rows:
         raise InputError(f"{folder}: holds no rows of a suite ({', '.join(sizes)})")
     return study, rows
@@ -162,8 +196,10 @@ def _figures(rows: Sequence[Row], size: int) -> tuple[str, ...]:
     """The cells of one method under one condition."""
     n, seconds = len(rows), [row["seconds"] for row in rows]
     hits = [sum(row["exact"] for row in rows)]
-    hits += [sum(row[key] is not None and row[key] > bound for row in rows)
-             for key, bound in (("recon", 0.9), ("recon", 0.999), ("gen", 0.9))]  # fmt: skip
+    hits += [
+        sum(row[key] is not None and row[key] > bound for row in rows)
+        for key, bound in (("recon", 0.9), ("recon", 0.999), ("gen", 0.9))
+    ]
     times = (np.median(seconds), np.percentile(seconds, 95), max(seconds))
     method = rows[0]["method"] if n == size else f"{rows[0]['method']}, {n} of {size} systems"
     return (method, f"{hits[0]} of {n}", *map(str, hits[1:]), *(f"{t:.1f}" for t in times))

@@ -69,9 +69,8 @@ class _Suites(TyperGroup):
 
 
 bench = typer.Typer(
-    name="bench", cls=_Suites,
-    help="Measure how often the found equations are the true ones, and how fast they come.",
-)  # fmt: skip
+    name="bench", cls=_Suites, help="Measure how often the found equations are the true ones, and how fast they come."
+)
 
 
 @bench.command()
@@ -93,8 +92,9 @@ def success(
 
 def _suite(
     context: typer.Context,
-    sigma: Annotated[float, flag("noise: a share of each state's standard deviation, in odebench "
-                                  "of each value (default: 0)")] = 0.0,
+    sigma: Annotated[
+        float, flag("noise: a share of each state's standard deviation, in odebench of each value (default: 0)")
+    ] = 0.0,
     drop: Annotated[float, flag("share of the samples left out at random (default: 0)")] = 0.0,
     trajectories: Annotated[int, flag("how many starts to train on (default: 1)")] = 1,
     method: Annotated[str, flag("ours, pysindy, pyoperon or all (default: ours)")] = "ours",
@@ -106,7 +106,7 @@ def _suite(
     seed: Seed = 0,
     out: Folder = None,
     quiet: Quiet = False,
-) -> None:  # fmt: skip
+) -> None:
     """Run a suite: a row a system in rows.jsonl, tables in summary.md."""
     suite = str(context.info_name)
     if method not in (*METHODS, "all"):
@@ -173,9 +173,7 @@ def series(
 
 
 @bench.command()
-def page(
-    folders: Annotated[list[Path], typer.Argument(help="folders that a suite wrote")],
-) -> None:
+def page(folders: Annotated[list[Path], typer.Argument(help="folders that a suite wrote")]) -> None:
     """Print one table of several folders of suites, methods side by side."""
     from odediscovery.bench.suites.problems import load_suite
     from odediscovery.bench.summary import side_by_side
@@ -244,11 +242,13 @@ def _write(out: Path | None, suite: str, seed: int, rows: Sequence[dict[str, Any
     from odediscovery.runtime.versions import versions
 
     document = {
-        "suite": suite, "command": " ".join(["odediscovery", *sys.argv[1:]]), "seed": seed,
-        "machine": {"processor": platform.machine(), "cores": os.cpu_count(),
-                    "system": platform.system()},
-        "versions": versions(), "rows": list(rows),
-    }  # fmt: skip
+        "suite": suite,
+        "command": " ".join(["odediscovery", *sys.argv[1:]]),
+        "seed": seed,
+        "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "system": platform.system()},
+        "versions": versions(),
+        "rows": list(rows),
+    }
     out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, (json.dumps(document, indent=1) + "\n").encode())
     print(f"written to {out}")

@@ -18,8 +18,9 @@ from odediscovery.command.flags import Folder, Quiet, flag, run_shown, tell
 if TYPE_CHECKING:
     from odediscovery.bench.draws.draw import Draws
 
-Noise = Annotated[float, flag("noise: a share of each state's standard deviation (default: "
-                               "0.05; fsir-gaps and coverage: 0.02)")]  # fmt: skip
+Noise = Annotated[
+    float, flag("noise: a share of each state's standard deviation (default: 0.05; fsir-gaps and coverage: 0.02)")
+]
 Count = Annotated[int, flag("draws of the noise (default: 20; fsir-gaps: 10)")]
 DrawJobs = Annotated[int, flag("draws fitted side by side, one thread each (default: 1)")]
 DrawSeconds = Annotated[float, flag("time limit of a draw (default: 180)")]
@@ -62,8 +63,7 @@ def fsir_gaps(
     """Count the draws in which short, irregular runs with gaps tell exactly the terms of fSIR."""
     from odediscovery.bench.draws.gaps import FsirGaps
 
-    about = FsirGaps(sigma=sigma, missing=missing, trajectories=trajectories, seed=seed,
-                     max_seconds=max_seconds)  # fmt: skip
+    about = FsirGaps(sigma=sigma, missing=missing, trajectories=trajectories, seed=seed, max_seconds=max_seconds)
     what = f"sigma{sigma:g}-missing{missing:g}-trajectories{trajectories}"
     _draw(about, draws, out, (backend, scheduler, jobs), quiet, what)
 
@@ -106,9 +106,8 @@ def lawless(
 
 
 def _draw(
-    about: Draws, count: int, out: Path | None, where: tuple[str, str | None, int], quiet: bool,
-    what: str,
-) -> None:  # fmt: skip
+    about: Draws, count: int, out: Path | None, where: tuple[str, str | None, int], quiet: bool, what: str
+) -> None:
     """Run the draws, say and keep their tables; `what` names the folder."""
     from odediscovery.bench.draws.draw import run_draws
 
@@ -119,5 +118,8 @@ def _draw(
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
-    "fsir-noise": fsir_noise, "fsir-gaps": fsir_gaps, "coverage": coverage, "lawless": lawless,
-}  # fmt: skip
+    "fsir-noise": fsir_noise,
+    "fsir-gaps": fsir_gaps,
+    "coverage": coverage,
+    "lawless": lawless,
+}

@@ -23,14 +23,15 @@ Quick = Annotated[bool, flag("small sizes and few rounds, for a first look")]
 
 
 def speed(
-    parts: Annotated[str | None, flag("members, gradients, fsir, polynomials, sizes, profile, with "
-                                      "commas between (default: all)")] = None,
+    parts: Annotated[
+        str | None, flag("members, gradients, fsir, polynomials, sizes, profile, with commas between (default: all)")
+    ] = None,
     quick: Quick = False,
     max_seconds: FitSeconds = 600.0,
     seed: Seed = 0,
     out: Folder = None,
     quiet: Quiet = False,
-) -> None:  # fmt: skip
+) -> None:
     """Time ours beside diffrax, a plain torchdiffeq loop and pysindy; ratios first."""
     from odediscovery.bench.speed import speed as of
     from odediscovery.runtime.files import write_whole
@@ -55,14 +56,15 @@ def speed(
 
 
 def growth(
-    axes: Annotated[str | None, flag("members, hidden, states, samples, noisy samples, with commas "
-                                     "between (default: all)")] = None,
+    axes: Annotated[
+        str | None, flag("members, hidden, states, samples, noisy samples, with commas between (default: all)")
+    ] = None,
     quick: Quick = False,
     max_seconds: FitSeconds = 600.0,
     seed: Seed = 0,
     out: Folder = None,
     quiet: Quiet = False,
-) -> None:  # fmt: skip
+) -> None:
     """Time and peak memory against members, hidden size, states and samples: table and picture."""
     from odediscovery.bench.speed.growth import AXES, growth_figure, markdown, run_growth
     from odediscovery.plots.figures import save_figure

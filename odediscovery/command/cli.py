@@ -69,9 +69,7 @@ def simulate(
     from odediscovery.laws.systems import simulate_system
 
     given = assignments(set or [], "--set")
-    series = simulate_system(
-        system, set=given, samples=samples, noise=noise, seed=seed, until=until
-    )
+    series = simulate_system(system, set=given, samples=samples, noise=noise, seed=seed, until=until)
     run = series.trajectories[0]
     _write_table((series.time_name, *series.states), run.time, run.values, out)
 
@@ -84,9 +82,7 @@ def predict(
     times: Annotated[Path | None, flag("CSV file with the times", "those of the data")] = None,
     intervals: Annotated[bool, flag("95 % intervals of new measurements: S_low, S_high")] = False,
     inputs: Annotated[Path | None, flag("table of time and inputs", "the data's")] = None,
-    report: Annotated[
-        Path | None, flag("HTML file to write with the curves and their bands")
-    ] = None,
+    report: Annotated[Path | None, flag("HTML file to write with the curves and their bands")] = None,
     out: CsvOut = None,
 ) -> None:
     """Integrate the equations of a result: a CSV of states over time."""
@@ -127,10 +123,7 @@ def predict(
 
 
 @app.command()
-def report(
-    folder: Folder,
-    out: Annotated[Path | None, flag("HTML file to write", "DIR/report.html")] = None,
-) -> None:
+def report(folder: Folder, out: Annotated[Path | None, flag("HTML file to write", "DIR/report.html")] = None) -> None:
     """Write the page of a result: equations, curves and what to know, in one HTML file."""
     from odediscovery.result.discovery import Discovery
 
@@ -162,10 +155,7 @@ def _write_page(found: Discovery, folder: Path, path: Path, forecast: Forecast |
 
 
 @app.command()
-def show(
-    folder: Folder,
-    format: Annotated[str, flag("text, latex, python, julia or json", "text")] = "text",
-) -> None:
+def show(folder: Folder, format: Annotated[str, flag("text, latex, python, julia or json", "text")] = "text") -> None:
     """Print the equations of a result, as text or in another language."""
     if format not in FORMATS:
         raise unknown_name("format", format, FORMATS)
@@ -205,8 +195,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (MemoryError, RuntimeError) as error:
         if not _is_out_of_memory(error):
             raise
-        return _complain("out of memory; ask for fewer samples or members, and where a GPU is too "
-                         "small leave --device out", 2)  # fmt: skip
+        return _complain(
+            "out of memory; ask for fewer samples or members, and where a GPU is too small leave --device out", 2
+        )
     except KeyboardInterrupt:
         return _complain("interrupted", INTERRUPTED)
 

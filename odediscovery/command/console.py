@@ -61,9 +61,7 @@ Scheduler = Annotated[str | None, flag("address of a dask scheduler: tcp://node1
 
 
 @contextmanager
-def opened(
-    backend: str, scheduler: str | None, jobs: int, say: Callable[[str], None]
-) -> Iterator[Backend]:
+def opened(backend: str, scheduler: str | None, jobs: int, say: Callable[[str], None]) -> Iterator[Backend]:
     """Where tasks run, for as long as there are any.
 
     Args:
@@ -83,16 +81,19 @@ def opened(
     local = Processes(jobs)
     if backend == "processes":
         if scheduler is not None:
-            raise InputError("--scheduler is the address of a dask cluster: it needs --backend "
-                             "dask")  # fmt: skip
+            raise InputError("--scheduler is the address of a dask cluster: it needs --backend dask")
         yield local
         return
     if scheduler is None:
-        raise InputError("--backend dask needs --scheduler ADDRESS, such as tcp://node1:8786; "
-                         "`dask scheduler` starts one and tells its address")  # fmt: skip
+        raise InputError(
+            "--backend dask needs --scheduler ADDRESS, such as tcp://node1:8786; "
+            "`dask scheduler` starts one and tells its address"
+        )
     if jobs != 1:
-        raise InputError(f"--jobs {jobs} counts processes of this machine; with --backend dask the "
-                         "threads of the workers count: leave it out")  # fmt: skip
+        raise InputError(
+            f"--jobs {jobs} counts processes of this machine; with --backend dask the "
+            "threads of the workers count: leave it out"
+        )
     from odediscovery.runtime.cluster import connected
 
     # What its client would say with a traceback is said in one line here.
@@ -117,8 +118,13 @@ def print_discovery(found: Discovery) -> None:
     table.add_column("equations", overflow="fold")
     for row in found.front:
         plain = dataclasses.replace(row.equations, standard_errors=None)
-        table.add_row("*" if row.selected else "", str(row.complexity), f"{row.mse:.3g}",
-                      f"{row.r2:.6f}", Text(_shortened(plain.pretty(3))))  # fmt: skip
+        table.add_row(
+            "*" if row.selected else "",
+            str(row.complexity),
+            f"{row.mse:.3g}",
+            f"{row.r2:.6f}",
+            Text(_shortened(plain.pretty(3))),
+        )
     console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False)
     with console.capture() as captured:
         console.print(table)

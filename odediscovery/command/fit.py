@@ -33,9 +33,7 @@ def setting(name: str) -> Any:
 # How many data sets are drawn, if any, and by how many processes.
 Draws: TypeAlias = tuple[int | None, int]
 
-DataFile = Annotated[
-    Path | None, argument("DATA.csv", "table, one row a sample: .csv, .tsv, .xlsx or .parquet")
-]
+DataFile = Annotated[Path | None, argument("DATA.csv", "table, one row a sample: .csv, .tsv, .xlsx or .parquet")]
 
 
 def fit(
@@ -79,8 +77,18 @@ def fit(
     options = {name: given[name] for name in _settings() if name in given}
     hidden_names, acting = _names(hidden_states), (_names(inputs), _names(held_inputs))
     if resume is not None:
-        _check_alone(data, time, states, group, sigma_columns, noise_level, hidden_names, *acting,
-                     holdout, None if recipe == "default" else recipe)  # fmt: skip
+        _check_alone(
+            data,
+            time,
+            states,
+            group,
+            sigma_columns,
+            noise_level,
+            hidden_names,
+            *acting,
+            holdout,
+            None if recipe == "default" else recipe,
+        )
         _resume(resume, _new_folder(out or resume), options, (bootstrap, jobs), quiet=quiet)
         return
     if data is None:
@@ -97,9 +105,7 @@ def _settings() -> list[str]:
     return [field.name for field in dataclasses.fields(Settings) if field.name not in apart]
 
 
-def _begin(
-    series: TimeSeries, folder: Path, settings: Settings, draws: Draws, *, quiet: bool
-) -> None:
+def _begin(series: TimeSeries, folder: Path, settings: Settings, draws: Draws, *, quiet: bool) -> None:
     """A fit from the start."""
     monitor, finish = _watched(settings.max_seconds, draws, quiet=quiet)
     from odediscovery.discovery.discover import discover
@@ -111,13 +117,13 @@ def _begin(
 
 def _check_alone(*others: object) -> None:
     if any(other is not None for other in others):
-        raise InputError("--resume goes on with the data of its folder: expected no table, nothing "
-                         "about columns, no --holdout and no --recipe beside it")  # fmt: skip
+        raise InputError(
+            "--resume goes on with the data of its folder: expected no table, nothing "
+            "about columns, no --holdout and no --recipe beside it"
+        )
 
 
-def _resume(
-    before: Path, folder: Path, options: dict[str, Any], draws: Draws, *, quiet: bool
-) -> None:
+def _resume(before: Path, folder: Path, options: dict[str, Any], draws: Draws, *, quiet: bool) -> None:
     """A fit that goes on from the folder of another."""
     from odediscovery.discovery.resume import resume
     from odediscovery.result.discovery import Discovery
@@ -139,8 +145,10 @@ def _watched(
     if jobs < 1:
         raise InputError(f"--jobs must be at least 1, got {jobs}")
     if jobs > 1 and count is None:
-        raise InputError(f"--jobs {jobs} needs --bootstrap: the members of a fit are one batch, "
-                         "which more processes do not make faster")  # fmt: skip
+        raise InputError(
+            f"--jobs {jobs} needs --bootstrap: the members of a fit are one batch, "
+            "which more processes do not make faster"
+        )
     from odediscovery.command.progress import TerminalMonitor
     from odediscovery.uncertainty.bootstrap import with_survival
 
@@ -171,9 +179,12 @@ def _write_report(found: Discovery, path: Path) -> None:
     except OdeDiscoveryError:
         raise
     except Exception as error:
-        print(f"note: {path} could not be made ({type(error).__name__}: {error}); all the rest is "
-              f"written, and `odediscovery report {path.parent}` shows where it "
-              "failed", file=sys.stderr)  # fmt: skip
+        print(
+            f"note: {path} could not be made ({type(error).__name__}: {error}); all the rest is "
+            f"written, and `odediscovery report {path.parent}` shows where it "
+            "failed",
+            file=sys.stderr,
+        )
 
 
 def _names(text: str | None) -> list[str] | None:
@@ -181,16 +192,22 @@ def _names(text: str | None) -> list[str] | None:
 
 
 def _measured(
-    data: Path, time: str | None, states: str | None, group: str | None,
-    sigma_columns: str | None, noise_level: str | None, inputs: Sequence[list[str] | None],
-) -> TimeSeries:  # fmt: skip
+    data: Path,
+    time: str | None,
+    states: str | None,
+    group: str | None,
+    sigma_columns: str | None,
+    noise_level: str | None,
+    inputs: Sequence[list[str] | None],
+) -> TimeSeries:
     """The series in the table, with its inputs and the standard deviations that are known."""
     from odediscovery.data.inputs import load_driven
 
     noise = assignments(noise_level.split(",") if noise_level else [], "--noise-level")
     linear, held = ([] if names is None else names for names in inputs)
-    return load_driven(data, linear, held, time=time, states=_names(states), group=group,
-                       sigma=sigma_columns, noise=noise)  # fmt: skip
+    return load_driven(
+        data, linear, held, time=time, states=_names(states), group=group, sigma=sigma_columns, noise=noise
+    )
 
 
 def _new_folder(folder: Path) -> Path:
@@ -202,9 +219,7 @@ def _new_folder(folder: Path) -> Path:
         try:
             read_document(folder / "result.json")
         except InputError:
-            raise InputError(
-                f"--out {folder}: a folder that holds something else; choose a new one"
-            ) from None
+            raise InputError(f"--out {folder}: a folder that holds something else; choose a new one") from None
     elif folder.exists() and not folder.is_dir():
         raise InputError(f"--out {folder}: a file of that name exists; choose a folder")
     check_writable(folder, "--out")

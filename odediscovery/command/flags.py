@@ -29,8 +29,9 @@ JsonOut = Annotated[Path | None, flag("JSON file to write (default: none)")]
 Ids = Annotated[str | None, flag("systems, with commas between (default: all)")]
 Jobs = Annotated[int, flag("systems run side by side, one thread each (default: 1)")]
 MaxSeconds = Annotated[float, flag("time limit of a system (default: 180)")]
-Folder = Annotated[Path | None, flag("folder to write; one begun before is continued (default: "
-                                      "bench-NAME-... named by the options)")]  # fmt: skip
+Folder = Annotated[
+    Path | None, flag("folder to write; one begun before is continued (default: bench-NAME-... named by the options)")
+]
 Quiet = Annotated[bool, flag("no progress on standard error")]
 
 

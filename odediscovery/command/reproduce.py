@@ -21,23 +21,30 @@ PRESETS = ("paper", "as-run")
 
 
 def reproduce(
-    name: Annotated[str, argument("NAME", "experiment: fsir, gradient-surface, simple-arithmetic, "
-        "large-arithmetic, static-arithmetic, division, extrapolation, operands, comparisons or "
-        "digits")],
-    preset: Annotated[str, flag("as the paper prints it or as its code ran: paper or as-run",
-        "as-run")] = "as-run",
-    full: Annotated[bool, typer.Option("--full/--quick", help="the paper's sizes, minutes to hours "
-        "(default: quick, seconds)", show_default=False)] = False,
+    name: Annotated[
+        str,
+        argument(
+            "NAME",
+            "experiment: fsir, gradient-surface, simple-arithmetic, "
+            "large-arithmetic, static-arithmetic, division, extrapolation, operands, comparisons or "
+            "digits",
+        ),
+    ],
+    preset: Annotated[str, flag("as the paper prints it or as its code ran: paper or as-run", "as-run")] = "as-run",
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full/--quick", help="the paper's sizes, minutes to hours (default: quick, seconds)", show_default=False
+        ),
+    ] = False,
     seed: Annotated[int, flag("random seed", 0)] = 0,
-    device: Annotated[str, flag("where networks are trained: cpu, or cuda for a GPU",
-        "cpu")] = "cpu",
+    device: Annotated[str, flag("where networks are trained: cpu, or cuda for a GPU", "cpu")] = "cpu",
     jobs: Annotated[int, flag("batches side by side, each in a process with one thread", 1)] = 1,
     backend: BackendName = "processes",
     scheduler: Scheduler = None,
-    out: Annotated[Path | None, flag("folder to write; one begun before is continued",
-        "NAME-PRESET-MODE")] = None,
+    out: Annotated[Path | None, flag("folder to write; one begun before is continued", "NAME-PRESET-MODE")] = None,
     quiet: Annotated[bool, flag("no progress on standard error")] = False,
-) -> None:  # fmt: skip
+) -> None:
     """Repeat an experiment of the papers beside its published figures."""
     plan = _plan(name, preset, full, seed, device)
     from odediscovery.command.progress import TerminalMonitor

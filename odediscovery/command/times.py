@@ -27,8 +27,9 @@ def asked_times(series: TimeSeries, until: float | None, file: Path | None) -> A
         raise InputError(f"--until must be later than the data's start {own[0]:g}, got {until:g}")
     count = math.ceil((until - own[0]) / float(np.median(np.diff(own)))) + 1
     if count > MOST_ROWS:
-        raise InputError(f"--until {until:g} would give {count} rows, at most {MOST_ROWS}: "
-                         "give the times you want with --times")  # fmt: skip
+        raise InputError(
+            f"--until {until:g} would give {count} rows, at most {MOST_ROWS}: give the times you want with --times"
+        )
     return np.linspace(own[0], until, count)
 
 

@@ -27,9 +27,7 @@ from odediscovery.runtime.arrays import Array
 WAYS = ("linear", "held")
 
 
-def with_inputs(
-    series: TimeSeries, linear: Sequence[str] = (), held: Sequence[str] = ()
-) -> TimeSeries:
+def with_inputs(series: TimeSeries, linear: Sequence[str] = (), held: Sequence[str] = ()) -> TimeSeries:
     """The series with some of its columns as inputs instead of states.
 
     Missing values of an input are filled in, between two others by interpolating or holding, and
@@ -58,14 +56,14 @@ def with_inputs(
         if names.count(name) > 1:
             raise InputError(f"input {name!r} is named twice; name every input once")
     if series.time_name in held:
-        raise InputError(f"{series.time_name!r} is the time, which cannot be held; name it among "
-                         "the other inputs")  # fmt: skip
+        raise InputError(f"{series.time_name!r} is the time, which cannot be held; name it among the other inputs")
     if not names:
         return series
     states = tuple(state for state in series.states if state not in names)
     if not states:
-        raise InputError(f"no state is left besides the inputs {', '.join(names)}; expected at "
-                         "least one column to model")  # fmt: skip
+        raise InputError(
+            f"no state is left besides the inputs {', '.join(names)}; expected at least one column to model"
+        )
     kept = [series.states.index(state) for state in states]
     trajectories = []
     for t in series.trajectories:
@@ -73,15 +71,20 @@ def with_inputs(
         signal = Signal(t.time, np.stack(columns, axis=1), np.isin(names, list(held)))
         sigma = None if t.sigma is None else t.sigma[:, kept]
         trajectories.append(Trajectory(t.time, t.values[:, kept], t.label, sigma, signal))
-    return dataclasses.replace(series, states=states, trajectories=tuple(trajectories),
-                               inputs=tuple(names))  # fmt: skip
+    return dataclasses.replace(series, states=states, trajectories=tuple(trajectories), inputs=tuple(names))
 
 
 def load_driven(
-    path: str | os.PathLike[str], linear: Sequence[str] = (), held: Sequence[str] = (), *,
-    time: str | None = None, states: Sequence[str] | None = None, group: str | None = None,
-    sigma: Mapping[str, str] | str | None = None, noise: Mapping[str, float] | None = None,
-) -> TimeSeries:  # fmt: skip
+    path: str | os.PathLike[str],
+    linear: Sequence[str] = (),
+    held: Sequence[str] = (),
+    *,
+    time: str | None = None,
+    states: Sequence[str] | None = None,
+    group: str | None = None,
+    sigma: Mapping[str, str] | str | None = None,
+    noise: Mapping[str, float] | None = None,
+) -> TimeSeries:
     """`load_csv` of a table with inputs; these need not be named among the states.
 
     Args:
@@ -140,13 +143,11 @@ def read_signal(path: Path, series: TimeSeries) -> Signal:
     table = read_table(path)
     asked = dict.fromkeys((series.time_name, *series.inputs))
     if not asked.keys() <= table.columns.keys():
-        raise InputError(f"{path}: expected columns {', '.join(asked)}, got "
-                         f"{', '.join(table.columns)}; name them so")  # fmt: skip
+        raise InputError(f"{path}: expected columns {', '.join(asked)}, got {', '.join(table.columns)}; name them so")
     times = table.numbers(series.time_name, "time", gaps=False)
     if not len(times) or (np.diff(times) <= 0).any():
         raise InputError(f"{path}: expected times that increase from one row to the next")
-    columns = [times if name == series.time_name else table.numbers(name, "input")
-               for name in series.inputs]  # fmt: skip
+    columns = [times if name == series.time_name else table.numbers(name, "input") for name in series.inputs]
     for name, column in zip(series.inputs, columns, strict=True):
         if np.isnan(column[0]):
             raise InputError(f"{path}: input {name!r} has no value in the first row; fill it in")
@@ -180,13 +181,14 @@ def _column(series: TimeSeries, t: Trajectory, name: str, held: bool) -> Array:
         return t.time
     i = series.states.index(name)
     if t.sigma is not None and np.isfinite(t.sigma[:, i]).any():
-        raise InputError(f"input {name!r} has standard deviations, but inputs are taken as exact; "
-                         "leave these out")  # fmt: skip
+        raise InputError(f"input {name!r} has standard deviations, but inputs are taken as exact; leave these out")
     if not np.isfinite(t.values[0, i]):
         where = f" of trajectory {t.label!r}" if t.label else ""
-        raise InputError(f"input {name!r} has no value in the first sample{where} (time "
-                         f"{t.time[0]:.10g}): fill it in, or leave out the samples before its "
-                         "first value")  # fmt: skip
+        raise InputError(
+            f"input {name!r} has no value in the first sample{where} (time "
+            f"{t.time[0]:.10g}): fill it in, or leave out the samples before its "
+            "first value"
+        )
     return filled(t.time, t.values[:, i], held)
 
 
@@ -217,10 +219,9 @@ def unaugmented(series: TimeSeries) -> TimeSeries:
         return series
     own = ~series.driven
     trajectories = tuple(
-        dataclasses.replace(t, values=t.values[:, own],
-                            sigma=None if t.sigma is None else t.sigma[:, own])
+        dataclasses.replace(t, values=t.values[:, own], sigma=None if t.sigma is None else t.sigma[:, own])
         for t in series.trajectories
-    )  # fmt: skip
+    )
     states = tuple(np.array(series.states, dtype=object)[own])
     return dataclasses.replace(series, states=states, trajectories=trajectories)
 
@@ -232,6 +233,8 @@ def two_valued(series: TimeSeries) -> list[str]:
     for k, name in enumerate(series.inputs):
         count = len(np.unique(np.concatenate([signal.values[:, k] for signal in signals])))
         if count <= 2 and signals[0].held[k]:
-            told.append(f"{name} takes only {count} value{'s'[: count != 1]}: its powers, and a "
-                        "constant beside it, cannot be told apart")  # fmt: skip
+            told.append(
+                f"{name} takes only {count} value{'s'[: count != 1]}: its powers, and a "
+                "constant beside it, cannot be told apart"
+            )
     return told

@@ -32,11 +32,15 @@ def with_columns(series: TimeSeries, states: Sequence[str]) -> TimeSeries:
     """
     places = [states.index(name) for name in series.states]
     runs = tuple(
-        Trajectory(t.time, _spread(t.values, places, len(states), np.nan), t.label,
-                   None if t.sigma is None else _spread(t.sigma, places, len(states), np.nan),
-                   t.inputs)
+        Trajectory(
+            t.time,
+            _spread(t.values, places, len(states), np.nan),
+            t.label,
+            None if t.sigma is None else _spread(t.sigma, places, len(states), np.nan),
+            t.inputs,
+        )
         for t in series.trajectories
-    )  # fmt: skip
+    )
     return dataclasses.replace(series, states=tuple(states), trajectories=runs)
 
 

@@ -19,13 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from odediscovery.data.sheets import (
-    array_deviations,
-    csv_text,
-    float_arrays,
-    frame_table,
-    read_table,
-)
+from odediscovery.data.sheets import array_deviations, csv_text, float_arrays, frame_table, read_table
 from odediscovery.data.signals import Trajectory as Trajectory
 from odediscovery.data.table import Table, assigned, check_names, with_levels
 from odediscovery.errors import InputError
@@ -77,12 +71,17 @@ class TimeSeries:
 
     @classmethod
     def from_arrays(
-        cls, time: ArrayLike | list[ArrayLike], values: ArrayLike | list[ArrayLike],
-        states: Sequence[str] | None = None, *, labels: Sequence[str] | None = None,
-        time_name: str = "t", units: Mapping[str, str] | None = None,
+        cls,
+        time: ArrayLike | list[ArrayLike],
+        values: ArrayLike | list[ArrayLike],
+        states: Sequence[str] | None = None,
+        *,
+        labels: Sequence[str] | None = None,
+        time_name: str = "t",
+        units: Mapping[str, str] | None = None,
         sigma: ArrayLike | Sequence[ArrayLike | None] | None = None,
         noise: Mapping[str, float] | None = None,
-    ) -> TimeSeries:  # fmt: skip
+    ) -> TimeSeries:
         """A checked series from arrays.
 
         Args:
@@ -110,8 +109,7 @@ class TimeSeries:
         blocks: list[Any] = list(values) if several else [values]  # type: ignore[arg-type]
         if len(times) != len(blocks):
             raise InputError(
-                f"{len(times)} arrays of times, but {len(blocks)} of values: give one of each "
-                "for every trajectory"
+                f"{len(times)} arrays of times, but {len(blocks)} of values: give one of each for every trajectory"
             )
         if labels is None:
             labels = [str(k + 1) for k in range(len(times))] if several else [""]
@@ -127,9 +125,7 @@ class TimeSeries:
         for (t, v), label in zip(pairs, labels, strict=True):
             rows = [f"sample {k}" for k in range(len(t))]
             for k, i in np.argwhere(np.isinf(v)):
-                raise InputError(
-                    f"{rows[k]}, state {names[i]!r}: infinite value; use nan if missing"
-                )
+                raise InputError(f"{rows[k]}, state {names[i]!r}: infinite value; use nan if missing")
             trajectories.append(_trajectory(t, v, label, rows, time_name))
         _check_enough(trajectories, names)
         given: Any = sigma if several and sigma is not None else [sigma] * len(times)
@@ -139,10 +135,15 @@ class TimeSeries:
 
     @classmethod
     def from_frame(
-        cls, frame: pd.DataFrame, time: str | None = None, states: Sequence[str] | None = None,
-        group: str | Sequence[str] | None = None, *,
-        sigma: Mapping[str, str] | str | None = None, noise: Mapping[str, float] | None = None,
-    ) -> TimeSeries:  # fmt: skip
+        cls,
+        frame: pd.DataFrame,
+        time: str | None = None,
+        states: Sequence[str] | None = None,
+        group: str | Sequence[str] | None = None,
+        *,
+        sigma: Mapping[str, str] | str | None = None,
+        noise: Mapping[str, float] | None = None,
+    ) -> TimeSeries:
         """A checked series from a pandas DataFrame, by the rules of `load_csv`.
 
         Args:
@@ -227,19 +228,27 @@ class Scale:
     def apply(self, series: TimeSeries) -> TimeSeries:
         """The dimensionless series."""
         trajectories = tuple(
-            Trajectory(t.time / self.time, t.values / self.state, t.label,
-                       None if t.sigma is None else t.sigma / self.size,
-                       t.inputs and t.inputs.scaled(self.state[series.driven], self.time))
+            Trajectory(
+                t.time / self.time,
+                t.values / self.state,
+                t.label,
+                None if t.sigma is None else t.sigma / self.size,
+                t.inputs and t.inputs.scaled(self.state[series.driven], self.time),
+            )
             for t in series.trajectories
-        )  # fmt: skip
+        )
         return replace(series, trajectories=trajectories, units={})
 
 
 def load_csv(
-    path: str | os.PathLike[str], time: str | None = None, states: Sequence[str] | None = None,
-    group: str | Sequence[str] | None = None, *, sigma: Mapping[str, str] | str | None = None,
+    path: str | os.PathLike[str],
+    time: str | None = None,
+    states: Sequence[str] | None = None,
+    group: str | Sequence[str] | None = None,
+    *,
+    sigma: Mapping[str, str] | str | None = None,
     noise: Mapping[str, float] | None = None,
-) -> TimeSeries:  # fmt: skip
+) -> TimeSeries:
     """Read a table of measurements: a header with column names, then one line a sample.
 
     Args:
@@ -317,10 +326,14 @@ def sigma_columns(series: TimeSeries) -> dict[str, str]:
 
 
 def _series_of(
-    table: Table, source: object, time: str | None, states: Sequence[str] | None,
-    group: str | Sequence[str] | None, sigma: Mapping[str, str] | str | None,
+    table: Table,
+    source: object,
+    time: str | None,
+    states: Sequence[str] | None,
+    group: str | Sequence[str] | None,
+    sigma: Mapping[str, str] | str | None,
     noise: Mapping[str, float] | None,
-) -> TimeSeries:  # fmt: skip
+) -> TimeSeries:
     """The series in a table; `source` names it in messages."""
     if not table.lines:
         raise InputError(f"{source} holds a header but no data; add one line a sample")
@@ -331,13 +344,13 @@ def _series_of(
     for state, name in deviations.items():
         name = deviations[state] = table.chosen([name], "column of standard deviations")[0]
         if name in groups or name == time_name:
-            raise InputError(f"column {name!r} is {taken[name]}, so it cannot hold the standard "
-                             f"deviations of {state!r}")  # fmt: skip
+            raise InputError(
+                f"column {name!r} is {taken[name]}, so it cannot hold the standard deviations of {state!r}"
+            )
     taken |= {name: f"the standard deviation of {state!r}" for state, name in deviations.items()}
     chosen, messages = table.state_columns(states, taken)
     if not chosen:
-        raise InputError(f"{source}: no column of numbers besides the time {time_name!r}; "
-                         "expected at least one state")  # fmt: skip
+        raise InputError(f"{source}: no column of numbers besides the time {time_name!r}; expected at least one state")
     times, since = table.times(time_name)
     if since:
         messages.append(f"Column {time_name!r} holds dates: time is counted in days since {since}.")
@@ -345,8 +358,7 @@ def _series_of(
     errors = table.deviations(deviations, chosen, values)
     hint = f", in days since {since}" if since else ""
     if not groups:
-        hint += "; if the file holds several trajectories, name the column that tells them apart " \
-            "as group"  # fmt: skip
+        hint += "; if the file holds several trajectories, name the column that tells them apart as group"
     trajectories, sigma_of_runs = [], []
     for label, rows in table.groups(groups).items():
         lines = [f"line {table.lines[k]}" for k in rows]
@@ -368,9 +380,8 @@ def _sigma(trajectory: Trajectory) -> Array:
 
 
 def _with_sigma(
-    trajectories: Sequence[Trajectory], names: Sequence[str], sigma: Sequence[Array],
-    noise: Mapping[str, float] | None,
-) -> tuple[Trajectory, ...]:  # fmt: skip
+    trajectories: Sequence[Trajectory], names: Sequence[str], sigma: Sequence[Array], noise: Mapping[str, float] | None
+) -> tuple[Trajectory, ...]:
     """Trajectories with their standard deviations, None where nothing is known of them."""
     known = with_levels(sigma, [run.values for run in trajectories], names, noise)
     return tuple(
@@ -393,8 +404,7 @@ def _trajectory(
     samples = int(np.isfinite(values).any(axis=1).sum())
     if samples < 2:
         name = f"trajectory {label!r}" if label else "the series"
-        raise InputError(f"{name} has {samples} sample{'s'[: samples != 1]} with a value; "
-                         "at least 2 are needed")  # fmt: skip
+        raise InputError(f"{name} has {samples} sample{'s'[: samples != 1]} with a value; at least 2 are needed")
     return Trajectory(time, values, label)
 
 
@@ -402,5 +412,4 @@ def _check_enough(trajectories: Sequence[Trajectory], states: Sequence[str]) -> 
     for i, name in enumerate(states):
         count = sum(int(np.isfinite(t.values[:, i]).sum()) for t in trajectories)
         if count < LEAST_VALUES:
-            raise InputError(f"state {name!r} has {count} values in all; at least {LEAST_VALUES} "
-                             "are needed to fit it")  # fmt: skip
+            raise InputError(f"state {name!r} has {count} values in all; at least {LEAST_VALUES} are needed to fit it")

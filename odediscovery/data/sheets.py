@@ -20,14 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from odediscovery.data.table import (
-    DECIMAL_COMMA,
-    NUMBER,
-    Table,
-    clean_name,
-    known_deviations,
-    shortened,
-)
+from odediscovery.data.table import DECIMAL_COMMA, NUMBER, Table, clean_name, known_deviations, shortened
 from odediscovery.errors import InputError
 
 Array = NDArray[np.float64]
@@ -60,8 +53,9 @@ def frame_table(frame: pd.DataFrame, source: object) -> Table:
     index = frame.index
     if isinstance(index, pd.DatetimeIndex) and index.name is None:
         # Left out like a count of rows, it would leave a state in the place of the time.
-        raise InputError(f"the index of {source} holds dates but has no name; name it, "
-                         "frame.index.name = 'time', or reset it")  # fmt: skip
+        raise InputError(
+            f"the index of {source} holds dates but has no name; name it, frame.index.name = 'time', or reset it"
+        )
     names = [name for name in index.names if name is not None]
     columns = [index.get_level_values(i) for i, name in enumerate(index.names) if name is not None]
     names += list(frame.columns)
@@ -87,9 +81,7 @@ def float_arrays(time: ArrayLike, values: ArrayLike) -> tuple[Array, Array]:
     if v.ndim == 1:
         v = v[:, None]
     if t.ndim != 1 or v.ndim != 2 or len(t) != len(v) or v.shape[1] == 0:
-        raise InputError(
-            f"expected times [n] and values [n, states], got shapes {t.shape} and {v.shape}"
-        )
+        raise InputError(f"expected times [n] and values [n, states], got shapes {t.shape} and {v.shape}")
     return t, v
 
 
@@ -109,8 +101,10 @@ def array_deviations(
             one.
     """
     if len(given) != len(values):
-        raise InputError(f"{len(values)} trajectories, but {len(given)} arrays of standard "
-                         "deviations: give one a trajectory, None where unknown")  # fmt: skip
+        raise InputError(
+            f"{len(values)} trajectories, but {len(given)} arrays of standard "
+            "deviations: give one a trajectory, None where unknown"
+        )
     blocks = []
     for sigma, value in zip(given, values, strict=True):
         try:
@@ -180,8 +174,7 @@ def _read_text(path: Path) -> tuple[str, int]:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(
-            f"{path} is not UTF-8: byte 0x{content[error.start]:02x} in line {line}; save it as "
-            "CSV in UTF-8"
+            f"{path} is not UTF-8: byte 0x{content[error.start]:02x} in line {line}; save it as CSV in UTF-8"
         ) from None
     if _CONTROL.search(text):
         raise InputError(f"{path} is no text file; save the table as CSV in UTF-8")
@@ -205,9 +198,16 @@ def _read_csv(path: Path) -> Table:
         # No header for pandas: it would rename repeated columns and take a column too many as
         # an index. So a row that is too long fails; one that is too short lacks values.
         frame = pd.read_csv(
-            io.StringIO(text), sep=sep, header=None, dtype=str, keep_default_na=False,
-            na_values=[], skip_blank_lines=False, skipinitialspace=True, low_memory=False,
-        )  # fmt: skip
+            io.StringIO(text),
+            sep=sep,
+            header=None,
+            dtype=str,
+            keep_default_na=False,
+            na_values=[],
+            skip_blank_lines=False,
+            skipinitialspace=True,
+            low_memory=False,
+        )
     except (ValueError, pd.errors.ParserError) as error:
         reason = _reason(str(error), first)
         raise InputError(f"{path} cannot be read as a table: {reason}") from None
@@ -234,9 +234,7 @@ def _read_parquet(path: Path) -> Table:
     content = _read_content(path)
     if not content.startswith(_PARQUET):
         raise InputError(f"{path} is no Parquet file; write it again, or as CSV in UTF-8")
-    return frame_table(
-        _asked(lambda: pd.read_parquet(io.BytesIO(content), engine="pyarrow"), path), path
-    )
+    return frame_table(_asked(lambda: pd.read_parquet(io.BytesIO(content), engine="pyarrow"), path), path)
 
 
 def _read_sheet(path: Path) -> Table:
@@ -251,10 +249,10 @@ def _read_sheet(path: Path) -> Table:
     # As with CSV, pandas is told of no header and of no missing values: both are our rules.
     frame = _asked(
         lambda: pd.read_excel(
-            io.BytesIO(content), sheet_name=0, header=None, dtype=object,
-            keep_default_na=False, na_values=[], **options,
-        ), path
-    )  # fmt: skip
+            io.BytesIO(content), sheet_name=0, header=None, dtype=object, keep_default_na=False, na_values=[], **options
+        ),
+        path,
+    )
     cells = [_texts(frame[name]) for name in frame.columns]
     rows = [list(row) for row in zip(*cells, strict=True)]
     first = next((k for k, row in enumerate(rows) if any(cell.strip() for cell in row)), None)
@@ -277,8 +275,9 @@ def _asked(read: Callable[[], pd.DataFrame], path: Path) -> pd.DataFrame:
     except Exception as error:
         # A damaged file may raise anything: from KeyError to errors of zip, XML and Arrow.
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise InputError(f"{path} is damaged or of an unknown kind ({reason}); write it again, "
-                         "or as CSV in UTF-8") from None  # fmt: skip
+        raise InputError(
+            f"{path} is damaged or of an unknown kind ({reason}); write it again, or as CSV in UTF-8"
+        ) from None
 
 
 def _texts(column: Iterable[Any]) -> list[str]:
@@ -300,9 +299,7 @@ def _text(cell: object, days: bool) -> str:
     return cell.isoformat() if isinstance(cell, date) else str(cell)
 
 
-def _table_of(
-    rows: Sequence[Sequence[str]], lines: Sequence[int], source: object, sep: str = ""
-) -> Table:
+def _table_of(rows: Sequence[Sequence[str]], lines: Sequence[int], source: object, sep: str = "") -> Table:
     """The table in rows of cells, the header first.
 
     Args:
@@ -324,9 +321,7 @@ def _table_of(
         for i, name in enumerate(header)
         if not name and any(row[i] for row in body)
     ]
-    comma = sep in (";", "\t") and any(
-        DECIMAL_COMMA.fullmatch(cell) for row in body for cell in row
-    )
+    comma = sep in (";", "\t") and any(DECIMAL_COMMA.fullmatch(cell) for row in body for cell in row)
     return Table(columns, [lines[k] for k in kept], "," if comma else ".", messages)
 
 
@@ -342,6 +337,5 @@ def _check_header(header: Sequence[str], line: int, source: object, sep: str) ->
         if name and name in header[:i]:
             places = f"columns {header.index(name) + 1} and {i + 1}"
             raise InputError(
-                f"line {line}: the column {name!r} stands twice ({places}); give every column its "
-                "own name"
+                f"line {line}: the column {name!r} stands twice ({places}); give every column its own name"
             )

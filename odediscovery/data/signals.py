@@ -93,8 +93,7 @@ class Signal:
 
     def joined(self, later: Signal) -> Signal:
         """The same with what acts at later times."""
-        return Signal(np.concatenate([self.times, later.times]),
-                      np.vstack([self.values, later.values]), self.held)  # fmt: skip
+        return Signal(np.concatenate([self.times, later.times]), np.vstack([self.values, later.values]), self.held)
 
     def scaled(self, size: Array, time: float) -> Signal:
         """The same for u' = u / size [inputs] and t' = t / time."""
@@ -136,9 +135,8 @@ class Trajectory:
 
 
 def followed(
-    solve: Callable[..., Array], rates: Callable[[Array], Array], start: Array, times: Array,
-    inputs: Signal, time: Mask,
-) -> Array:  # fmt: skip
+    solve: Callable[..., Array], rates: Callable[[Array], Array], start: Array, times: Array, inputs: Signal, time: Mask
+) -> Array:
     """The solution under inputs [n, states], line by line: solvers step over no kink or jump.
 
     Args:

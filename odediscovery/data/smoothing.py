@@ -163,9 +163,12 @@ def estimate_noise(series: TimeSeries, shape: Sequence[Array] | None = None) -> 
     noise = np.zeros(series.n_states)
     spread = np.nanstd(np.concatenate([t.values for t in series.trajectories]), axis=0)
     for i in range(series.n_states):
-        runs = [(t.time[k], t.values[k, i], s[k, i])
-                for t, s in zip(series.trajectories, shape, strict=True)
-                for k in [np.isfinite(t.values[:, i])] if _changes(t.values[:, i])]  # fmt: skip
+        runs = [
+            (t.time[k], t.values[k, i], s[k, i])
+            for t, s in zip(series.trajectories, shape, strict=True)
+            for k in [np.isfinite(t.values[:, i])]
+            if _changes(t.values[:, i])
+        ]
         noise[i] = _pseudo_noise(runs)
         # Of many samples the pseudo-residuals tell enough.
         if noise[i] > NOISY * spread[i] and all(5 <= len(t) <= FACTORED for t, _, _ in runs):
@@ -184,8 +187,9 @@ def _pseudo_noise(runs: Sequence[tuple[Array, Array, Array]]) -> float:
     for degree in (1, 2, 3, 4, 5, 6):
         residuals = [
             _pseudo_residuals(t, y, degree) / s[degree // 2 + 1 : degree // 2 + len(t) - degree]
-            for t, y, s in runs if len(t) >= degree + 2
-        ]  # fmt: skip
+            for t, y, s in runs
+            if len(t) >= degree + 2
+        ]
         pooled = np.concatenate(residuals) if residuals else np.empty(0)
         if len(pooled) >= 6:
             estimates.append(float(np.median(np.abs(pooled))) / NORMAL_MEDIAN)
@@ -286,9 +290,7 @@ def _smooth_state(t: Array, y: Array, noise: float, nonnegative: bool, shape: Ar
     return np.maximum(smooth, 0.0) if nonnegative else smooth
 
 
-def _smoother(
-    t: Array, y: Array, shape: Array, inflation: float = 1.0
-) -> tuple[Callable[[Array], Array], float]:
+def _smoother(t: Array, y: Array, shape: Array, inflation: float = 1.0) -> tuple[Callable[[Array], Array], float]:
     """The spline through a state, of its logarithm where that is likelier, and free degrees.
 
     Spikes of a positive state whose noise grows with it are no spikes on a logarithmic scale.
@@ -303,9 +305,7 @@ def _smoother(
     return spline, free
 
 
-def smooth(
-    series: TimeSeries, noise: Array, nonnegative: Array, shape: Sequence[Array] | None = None
-) -> TimeSeries:
+def smooth(series: TimeSeries, noise: Array, nonnegative: Array, shape: Sequence[Array] | None = None) -> TimeSeries:
     """The series without noise and gaps: cubic smoothing splines by generalised cross-validation.
 
     Args:
@@ -320,12 +320,10 @@ def smooth(
     for t, s in zip(series.trajectories, shape, strict=True):
         columns = [
             _smooth_state(
-                t.time, t.values[:, i], noise[i] if noise[i] > CLEAN * spread[i] else 0.0,
-                bool(nonnegative[i]), s[:, i],
+                t.time, t.values[:, i], noise[i] if noise[i] > CLEAN * spread[i] else 0.0, bool(nonnegative[i]), s[:, i]
             )
             for i in range(series.n_states)
-        ]  # fmt: skip
+        ]
         values = np.stack(columns, axis=1)
         trajectories.append(Trajectory(t.time, values, t.label, inputs=t.inputs))
-    return TimeSeries(series.states, tuple(trajectories), series.time_name, series.units,
-                      inputs=series.inputs)  # fmt: skip
+    return TimeSeries(series.states, tuple(trajectories), series.time_name, series.units, inputs=series.inputs)

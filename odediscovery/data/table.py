@@ -25,9 +25,7 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII)
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _MISSING = frozenset(["", "na", "n/a", "nan", "null", "none"])
-_DATE = re.compile(
-    r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?", re.ASCII
-)
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?", re.ASCII)
 _OTHER_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?", re.ASCII)
 
 
@@ -50,9 +48,7 @@ class Table:
     def is_text(self, name: str) -> bool:
         """Whether a column has values, but not one number (or infinity)."""
         cells = [cell for cell in self.columns[name] if not is_missing(cell)]
-        return bool(cells) and not any(
-            self._number(cell) is not None or _INFINITE.fullmatch(cell) for cell in cells
-        )
+        return bool(cells) and not any(self._number(cell) is not None or _INFINITE.fullmatch(cell) for cell in cells)
 
     def numbers(self, name: str, use: str, gaps: bool = True) -> Array:
         """A column as numbers [rows], nan where missing; `use` is its role in messages.
@@ -80,15 +76,12 @@ class Table:
             where = f"line {self.lines[k]}, column {name!r}"
             if value is None and not _INFINITE.fullmatch(cell):
                 comma = " with a decimal comma" if self.decimal == "," else ""
-                raise InputError(
-                    f"{where}: expected a number{comma}, got {shortened(cell)}; {mend}"
-                )
+                raise InputError(f"{where}: expected a number{comma}, got {shortened(cell)}; {mend}")
             if value is None or np.isinf(value):
                 raise InputError(f"{where}: {shortened(cell)} is infinite; {mend}")
             values[k] = value
         if gaps and np.isnan(values).all():
-            raise InputError(f"column {name!r} has no values; fill it, or leave it out by naming "
-                             "the states to use")  # fmt: skip
+            raise InputError(f"column {name!r} has no values; fill it, or leave it out by naming the states to use")
         return values
 
     def times(self, name: str) -> tuple[Array, str]:
@@ -188,8 +181,7 @@ class Table:
         if wanted is None:
             rest = [name for name in self.columns if name not in taken]
             chosen = [name for name in rest if not self.is_text(name)]
-            messages += [f"Column {name!r} holds text and was left out."
-                         for name in rest if name not in chosen]  # fmt: skip
+            messages += [f"Column {name!r} holds text and was left out." for name in rest if name not in chosen]
         return chosen, messages
 
     def deviations(self, columns: Mapping[str, str], states: Sequence[str], values: Array) -> Array:
@@ -270,9 +262,8 @@ def known_deviations(sigma: Array, values: Array, places: Sequence[str], state: 
 
 
 def with_levels(
-    sigma: Sequence[Array], values: Sequence[Array], names: Sequence[str],
-    noise: Mapping[str, float] | None,
-) -> list[Array]:  # fmt: skip
+    sigma: Sequence[Array], values: Sequence[Array], names: Sequence[str], noise: Mapping[str, float] | None
+) -> list[Array]:
     """Standard deviations [samples, states] a trajectory, those of some states the same everywhere.
 
     Args:
@@ -298,12 +289,12 @@ def with_levels(
             )
         i = list(names).index(name)
         if any(np.isfinite(block[:, i]).any() for block in blocks):
-            raise InputError(
-                f"state {name!r} has both standard deviations and a noise level; give one of them"
-            )
+            raise InputError(f"state {name!r} has both standard deviations and a noise level; give one of them")
         here = np.arange(len(names)) == i
-        blocks = [np.where(here & np.isfinite(value), float(level), block)
-                  for block, value in zip(blocks, values, strict=True)]  # fmt: skip
+        blocks = [
+            np.where(here & np.isfinite(value), float(level), block)
+            for block, value in zip(blocks, values, strict=True)
+        ]
     return blocks
 
 
@@ -323,8 +314,7 @@ def assigned(texts: Mapping[str, str] | str | None, kind: str) -> dict[str, str]
         state, sign, column = (piece.strip() for piece in part.partition("="))
         if not sign or not state or not column:
             raise InputError(
-                f"{kind}: expected STATE=COLUMN, parted by commas, got {part.strip()!r}; write "
-                "S=S_sd,I=I_sd"
+                f"{kind}: expected STATE=COLUMN, parted by commas, got {part.strip()!r}; write S=S_sd,I=I_sd"
             )
         if state in pairs:
             raise InputError(f"{kind}: state {state!r} is named twice; name every state once")
@@ -366,9 +356,7 @@ def check_names(names: Sequence[str], expected: int) -> None:
         raise InputError(f"expected {expected - 1} names of states, got {len(names) - 1}")
     for name in names:
         if not isinstance(name, str) or not name or name != clean_name(name):
-            raise InputError(
-                f"a name should be text on one line without outer blanks, got {name!r}"
-            )
+            raise InputError(f"a name should be text on one line without outer blanks, got {name!r}")
         if names.count(name) > 1:
             raise InputError(f"the name {name!r} is given twice; every column needs its own")
 

@@ -33,9 +33,7 @@ def followed(
     return p, {}
 
 
-def lost(
-    p: Prepared, candidates: list[Candidate], length: int, polished: dict[Candidate, Polished]
-) -> bool:
+def lost(p: Prepared, candidates: list[Candidate], length: int, polished: dict[Candidate, Polished]) -> bool:
     """Whether trajectories much longer than `length` intervals cannot be followed to the end.
 
     None of the laws that are best on windows follows them: it explains too little of them, or in

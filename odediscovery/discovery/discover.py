@@ -36,12 +36,7 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.flows.contest import competed
 from odediscovery.search.flows.notes import said
 from odediscovery.search.published.recipes import published
-from odediscovery.search.refinement import (
-    lengthened,
-    on_all_samples,
-    refined,
-    without_excess,
-)
+from odediscovery.search.refinement import lengthened, on_all_samples, refined, without_excess
 from odediscovery.search.strategies import again, confirmed, search, settled
 from odediscovery.settings import Settings
 from odediscovery.stages.values import Judged
@@ -51,9 +46,12 @@ THREADS = 1
 
 
 def discover(
-    series: TimeSeries, settings: Settings | None = None, monitor: Monitor | None = None, *,
+    series: TimeSeries,
+    settings: Settings | None = None,
+    monitor: Monitor | None = None,
+    *,
     before: Sequence[PowerSum] = (),
-) -> Discovery:  # fmt: skip
+) -> Discovery:
     """The ordinary differential equations behind measured series.
 
     Args:
@@ -78,14 +76,11 @@ def discover(
     return found if later is None else continued(found, earlier, later)
 
 
-def _found(
-    series: TimeSeries, settings: Settings, monitor: Monitor, before: Sequence[PowerSum]
-) -> Discovery:
+def _found(series: TimeSeries, settings: Settings, monitor: Monitor, before: Sequence[PowerSum]) -> Discovery:
     torch.set_num_threads(settings.threads or THREADS)
     device_of(settings.device)  # A device that is missing is missed at once.
     if series.inputs and settings.published:
-        raise InputError(f"inputs ({', '.join(series.inputs)}) need --recipe default: the "
-                         "published recipes know none")  # fmt: skip
+        raise InputError(f"inputs ({', '.join(series.inputs)}) need --recipe default: the published recipes know none")
     series, known = told(series, settings)
     thin = not settings.published and measured(series).all()
     few = thinned(series) if thin else series
@@ -95,8 +90,10 @@ def _found(
         return _published(prepared, series, settings, monitor)
     if not prepared.measured.all():
         if series.inputs:
-            raise InputError("unmeasured states that no conserved sum tells cannot have inputs "
-                             "beside them yet: leave --inputs or --hidden-states out")  # fmt: skip
+            raise InputError(
+                "unmeasured states that no conserved sum tells cannot have inputs "
+                "beside them yet: leave --inputs or --hidden-states out"
+            )
         return _of_flows(prepared, known, series, settings, monitor)
     if settings.grow:
         prepared = confirmed(prepared, monitor)
@@ -106,8 +103,9 @@ def _found(
     whole, (prepared, before_front) = prepared, followed(prepared, candidates, monitor)
     rows = _polished_front(prepared, candidates, before_front, monitor)
     if not rows:
-        raise FitError("no equations could be integrated through the data; more samples, or "
-                       "fewer states (--states), may help")  # fmt: skip
+        raise FitError(
+            "no equations could be integrated through the data; more samples, or fewer states (--states), may help"
+        )
     prepared, rows = quieter(prepared, rows)
     monitor.note(event="chosen", **constants(prepared, rows[choose(rows)]))
     rows = _simplified(prepared, rows, monitor)
@@ -125,15 +123,7 @@ def _found(
     return dataclasses.replace(found, messages=(*found.messages, *notes, *known.sentences()))
 
 
-
-
-
-
-
-
-def _of_flows(
-    p: Prepared, known: Knowledge, series: TimeSeries, settings: Settings, monitor: Monitor
-) -> Discovery:
+def _of_flows(p: Prepared, known: Knowledge, series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
     """Laws of flows, where states are unmeasured."""
     won = competed(p, known, settings, monitor)
     found = conclude(won.p, won.rows, won.chosen, series, settings, monitor)
@@ -142,9 +132,8 @@ def _of_flows(
 
 
 def _widened(
-    every: TimeSeries, few: TimeSeries, p: Prepared, rows: list[Judged], chosen: int,
-    monitor: Monitor,
-) -> tuple[Prepared, list[Judged], int, TimeSeries]:  # fmt: skip
+    every: TimeSeries, few: TimeSeries, p: Prepared, rows: list[Judged], chosen: int, monitor: Monitor
+) -> tuple[Prepared, list[Judged], int, TimeSeries]:
     """What was found on few of the samples judged on all of them, if the chosen law follows."""
     counts = [sum(len(t.time) for t in s.trajectories) for s in (few, every)]
     note = f"equations were looked for in {counts[1]} samples thinned to {counts[0]}"
@@ -152,8 +141,7 @@ def _widened(
         whole = prepare(every, smoothing=False)
         given = p.given and p.given.rescaled(whole.scale.state, whole.scale.time)
         of_all = f"{note}; constants, errors and scores are those of all"
-        whole = dataclasses.replace(whole, knowledge=given, given=p.given,
-                                    messages=(*p.messages, of_all))  # fmt: skip
+        whole = dataclasses.replace(whole, knowledge=given, given=p.given, messages=(*p.messages, of_all))
         # Among all samples one may have the other sign.
         turned = (np.sign(whole.scale.state) != np.sign(p.scale.state)).any()
         moved = None if turned else on_all_samples(whole, p, rows, chosen, monitor)
@@ -161,26 +149,6 @@ def _widened(
             return whole, *moved, every
     note += ": constants, errors and scores are of these only"
     return dataclasses.replace(p, messages=(*p.messages, note)), rows, chosen, few
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 
 
 def _open(p: Prepared, row: Judged) -> list[str]:
@@ -193,5 +161,4 @@ def _open(p: Prepared, row: Judged) -> list[str]:
 def _published(p: Prepared, series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
     """Members as a published recipe trains and reads them."""
     ended = published(series, p, settings, monitor)
-    return finished(series, settings, monitor, ended.front, ended.initial, ended.noise,
-                     ended.network, ended.messages)  # fmt: skip
+    return finished(series, settings, monitor, ended.front, ended.initial, ended.noise, ended.network, ended.messages)

@@ -30,9 +30,8 @@ ROUNDS, MOST = 3, 50
 
 
 def fit_constants(
-    series: TimeSeries, form: Equations, settings: Settings | None = None, *,
-    exponents: bool = True,
-) -> Discovery:  # fmt: skip
+    series: TimeSeries, form: Equations, settings: Settings | None = None, *, exponents: bool = True
+) -> Discovery:
     """The most likely constants of equations whose form is given, with standard errors.
 
         min over constants c and starts x_0   sum (x(t; c, x_0) - data)^2 / sigma^2
@@ -72,14 +71,17 @@ def fit_constants(
     sigma, initial = np.maximum(p.noise, p.floor), p.initial
 
     def refit(law: PowerSum, free: Free) -> Polished:
-        return polish(law, p.data, initial, sigma, floor=p.floor, nonnegative=p.nonnegative,
-                      free=free, most=MOST, shape=p.shape)  # fmt: skip
+        return polish(
+            law, p.data, initial, sigma, floor=p.floor, nonnegative=p.nonnegative, free=free, most=MOST, shape=p.shape
+        )
 
     for _ in range(ROUNDS):
         found = refit(law, free)
         if not found.finite:
-            raise FitError("equations of this form could not be integrated through the data from "
-                           "these constants; start from nearer ones")  # fmt: skip
+            raise FitError(
+                "equations of this form could not be integrated through the data from "
+                "these constants; start from nearer ones"
+            )
         law, initial = found.law, found.initial
         sigma = np.maximum(np.sqrt(found.squares / found.counts.clip(1)), p.floor)
     row = judged(found, np.maximum(p.noise, p.floor), 0)

@@ -67,9 +67,14 @@ def _polished_front(
         if kept:
             rows.append(judged(polished, sigma_of(p), c.origin, fragile=_fragile(p, polished)))
         monitor.step(i + 1)
-        monitor.note(event="candidate", origin=c.origin, complexity=c.law.complexity,
-                     mean_square=c.mean_square, finite=polished.finite,
-                     criterion=rows[-1].criterion if kept else None)  # fmt: skip
+        monitor.note(
+            event="candidate",
+            origin=c.origin,
+            complexity=c.law.complexity,
+            mean_square=c.mean_square,
+            finite=polished.finite,
+            criterion=rows[-1].criterion if kept else None,
+        )
     if not rows and len(listed) < len(candidates):
         # What is best on windows may blow up beyond them if there was no time to refine it.
         return _polished_front(p, [c for c in candidates if c not in listed], known, monitor)
@@ -85,8 +90,7 @@ def _needless(p: Prepared, c: Candidate, row: Judged) -> bool:
     if not p.clean or c.law.complexity <= best.law.complexity:
         return False
     starts = c.initial.size
-    dearer = (penalty(c.law, c.free, p.samples, starts)
-              >= penalty(best.law, best.free, p.samples, starts))  # fmt: skip
+    dearer = penalty(c.law, c.free, p.samples, starts) >= penalty(best.law, best.free, p.samples, starts)
     return dearer and bool((best.squares <= best.counts * sigma_of(p) ** 2).all())
 
 
@@ -110,8 +114,7 @@ def _printable(p: Prepared, law: PowerSum) -> bool:
 
 
 def _fragile(p: Prepared, found: Polished) -> bool:
-    return not p.clean and runs_away(found.law, p.data, found.initial, p.start_errors,
-                                     p.nonnegative)  # fmt: skip
+    return not p.clean and runs_away(found.law, p.data, found.initial, p.start_errors, p.nonnegative)
 
 
 def without_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free]:

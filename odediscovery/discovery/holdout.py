@@ -68,21 +68,27 @@ def split(series: TimeSeries, share: float) -> tuple[TimeSeries, TimeSeries | No
 
 
 def _check(earlier: TimeSeries, later: TimeSeries, share: float) -> None:
-    kept, held = (np.sum([np.isfinite(t.values).sum(axis=0) for t in part.trajectories], axis=0)
-                  for part in (earlier, later))  # fmt: skip
+    kept, held = (
+        np.sum([np.isfinite(t.values).sum(axis=0) for t in part.trajectories], axis=0) for part in (earlier, later)
+    )
     for state, left, back in zip(earlier.states, kept, held, strict=True):
         if left < LEAST_VALUES:
-            raise InputError(f"--holdout {share:g} leaves {left} values of {state!r} to fit, at "
-                             f"least {LEAST_VALUES} are needed; keep less back")  # fmt: skip
+            raise InputError(
+                f"--holdout {share:g} leaves {left} values of {state!r} to fit, at "
+                f"least {LEAST_VALUES} are needed; keep less back"
+            )
         if back < LEAST_HELD:
-            raise InputError(f"--holdout {share:g} keeps {back} values of {state!r} back, at least "
-                             f"{LEAST_HELD} are needed; keep more back")  # fmt: skip
+            raise InputError(
+                f"--holdout {share:g} keeps {back} values of {state!r} back, at least "
+                f"{LEAST_HELD} are needed; keep more back"
+            )
     for run in earlier.trajectories:
         samples = int(np.isfinite(run.values).any(axis=1).sum())
         if samples < 2:
             name = f"trajectory {run.label!r}" if run.label else "the series"
-            raise InputError(f"--holdout {share:g} leaves {samples} samples of {name} to fit, at "
-                             "least 2 are needed; keep less back")  # fmt: skip
+            raise InputError(
+                f"--holdout {share:g} leaves {samples} samples of {name} to fit, at least 2 are needed; keep less back"
+            )
 
 
 def r2_of(later: TimeSeries, continued: Sequence[Array]) -> tuple[float, Array]:
@@ -120,14 +126,16 @@ def continuations(found: Discovery, later: TimeSeries) -> list[Array]:
     """
     places = [found.equations.states.index(state) for state in later.states]
     ends = []
-    for run, rest, start in zip(found.series.trajectories, later.trajectories,
-                                found.initial_values, strict=True):  # fmt: skip
+    for run, rest, start in zip(found.series.trajectories, later.trajectories, found.initial_values, strict=True):
         times = np.concatenate([run.time[:1], rest.time])
         acting = run.inputs
         if acting is not None and rest.inputs is not None:
             acting = acting.joined(rest.inputs)
-        ends.append(found.equations.simulate(start, times, inputs=acting)[1:, places]
-                    if len(rest.time) else np.empty((0, len(places))))  # fmt: skip
+        ends.append(
+            found.equations.simulate(start, times, inputs=acting)[1:, places]
+            if len(rest.time)
+            else np.empty((0, len(places)))
+        )
     return ends
 
 
@@ -137,8 +145,7 @@ def off_by(earlier: TimeSeries, later: TimeSeries, ends: Sequence[Array]) -> flo
     Args:
         ends: states at the held-out times, [samples, states] a trajectory.
     """
-    before, after = (np.concatenate([t.values for t in part.trajectories])
-                     for part in (earlier, later))  # fmt: skip
+    before, after = (np.concatenate([t.values for t in part.trajectories]) for part in (earlier, later))
     with np.errstate(divide="ignore", invalid="ignore"):
         squares = np.nanmean(np.square(np.concatenate(ends) - after), axis=0)
         return float(np.sqrt(squares.sum() / np.nanvar(before, axis=0).sum()))
@@ -167,8 +174,7 @@ def continued(found: Discovery, earlier: TimeSeries, later: TimeSeries) -> Disco
     text = f"{count} samples were kept back: the equations "
     if not all(np.isfinite(x).all() for x in ends):
         text += "cannot be continued over them"
-        return dataclasses.replace(found, outcome=_refused(found),
-                                   messages=(*found.messages, text))  # fmt: skip
+        return dataclasses.replace(found, outcome=_refused(found), messages=(*found.messages, text))
     told = ", ".join(f"{state} {_number(r2)}" for state, r2 in zip(later.states, each, strict=True))
     off, still = off_by(earlier, later, ends), off_by(earlier, later, staying(earlier, later))
     text += f"continued over them have R2 = {_number(whole)}"
@@ -179,8 +185,9 @@ def continued(found: Discovery, earlier: TimeSeries, later: TimeSeries) -> Disco
     if off > max(still, CLEARLY_OFF):
         outcome = _refused(found)
         text += ": no law of later times"
-    return dataclasses.replace(found, r2_heldout=whole if np.isfinite(whole) else None,
-                               outcome=outcome, messages=(*found.messages, text))  # fmt: skip
+    return dataclasses.replace(
+        found, r2_heldout=whole if np.isfinite(whole) else None, outcome=outcome, messages=(*found.messages, text)
+    )
 
 
 def _refused(found: Discovery) -> str:

@@ -28,11 +28,15 @@ def resume(found: Discovery, monitor: Monitor | None = None, **changed: Any) -> 
     """
     before = found.settings
     if before.published:
-        raise InputError(f"a fit by the recipe {before.recipe!r} cannot be resumed: what it trains "
-                         "is the end of it; fit the data again with another seed")  # fmt: skip
+        raise InputError(
+            f"a fit by the recipe {before.recipe!r} cannot be resumed: what it trains "
+            "is the end of it; fit the data again with another seed"
+        )
     if before.holdout:
-        raise InputError("a fit with --holdout cannot be resumed: the folder holds no samples that "
-                         "were kept back; fit the data again")  # fmt: skip
+        raise InputError(
+            "a fit with --holdout cannot be resumed: the folder holds no samples that "
+            "were kept back; fit the data again"
+        )
     given = {name: value for name, value in changed.items() if value is not None}
     given = {"seed": before.seed + 1, "max_seconds": None, **given}
     settings = dataclasses.replace(before, **given).checked()

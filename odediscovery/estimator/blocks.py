@@ -59,8 +59,10 @@ def paired(x: Any, t: Any) -> tuple[list[Any], list[Any]]:
         return blocks, [t] * len(blocks)
     if not isinstance(t, list | tuple) or len(t) != len(blocks):
         got = len(t) if isinstance(t, list | tuple) else type(t).__name__
-        raise InputError("t: expected one sample interval, or a list with one entry for each of "
-                         f"{len(blocks)} trajectories, got {got}; give that")  # fmt: skip
+        raise InputError(
+            "t: expected one sample interval, or a list with one entry for each of "
+            f"{len(blocks)} trajectories, got {got}; give that"
+        )
     return blocks, list(t)
 
 
@@ -68,17 +70,18 @@ def _times(t: Any, count: int, interval: float | None) -> Array:
     """Times of `count` samples from times or from the interval between them."""
     step = interval if t is None else t
     if step is None:
-        raise InputError("t: expected the times of X, as fit was given times, got None; give t or "
-                         "DataFrames with a column t")  # fmt: skip
+        raise InputError(
+            "t: expected the times of X, as fit was given times, got None; give t or DataFrames with a column t"
+        )
     times = numbers(step, "t")
     if times.ndim == 0:
         if not 0.0 < times < math.inf:
-            raise InputError(f"t: expected a positive sample interval, got {step!r}; give that or "
-                             "all times")  # fmt: skip
+            raise InputError(f"t: expected a positive sample interval, got {step!r}; give that or all times")
         return times * np.arange(count, dtype=np.float64)
     if times.shape != (count,):
-        raise InputError(f"t: expected {count} times, one a sample, got shape {times.shape}; give "
-                         "those or the sample interval")  # fmt: skip
+        raise InputError(
+            f"t: expected {count} times, one a sample, got shape {times.shape}; give those or the sample interval"
+        )
     return times
 
 
@@ -86,8 +89,9 @@ def columns_of(frame: Any, states: list[str] | None) -> tuple[list[str], str | N
     """Columns of the states, the given ones or all others, and that of the times if any."""
     columns = list(frame.columns)
     if not all(isinstance(name, str) for name in columns) or len(set(columns)) < len(columns):
-        raise InputError("X: expected columns with different names that are text, got "
-                         f"{columns}; rename them or give X.to_numpy()")  # fmt: skip
+        raise InputError(
+            f"X: expected columns with different names that are text, got {columns}; rename them or give X.to_numpy()"
+        )
     for name in states or ():
         if name not in columns:
             raise unknown_name("column", name, columns)
@@ -99,12 +103,15 @@ def _matrix(x: Any) -> Array:
     """Values [samples, states], finite or nan."""
     values = numbers(x, "X")
     if values.ndim != 2:
-        raise InputError(f"X: expected an array [samples, states], got shape {values.shape}. "
-                         "Reshape your data, X.reshape(-1, 1) for one state; give trajectories "
-                         "as a list")  # fmt: skip
+        raise InputError(
+            f"X: expected an array [samples, states], got shape {values.shape}. "
+            "Reshape your data, X.reshape(-1, 1) for one state; give trajectories "
+            "as a list"
+        )
     if not values.shape[1]:
-        raise InputError(f"X has 0 feature(s) (shape={values.shape}) while a minimum of 1 is "
-                         "required: give a column for every state")  # fmt: skip
+        raise InputError(
+            f"X has 0 feature(s) (shape={values.shape}) while a minimum of 1 is required: give a column for every state"
+        )
     if np.isinf(values).any():
         raise InputError("X: expected finite values, got infinity; use nan if missing")
     return values

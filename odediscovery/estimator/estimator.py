@@ -36,8 +36,7 @@ Array = NDArray[np.float64]
 LOWEST_SCORE = -1e6
 
 # An estimator knows as many states as X has columns, and scikit-learn keeps samples back itself.
-_DEFAULTS = {f.name: f.default for f in dataclasses.fields(Settings)
-             if f.name not in ("hidden_states", "holdout")}  # fmt: skip
+_DEFAULTS = {f.name: f.default for f in dataclasses.fields(Settings) if f.name not in ("hidden_states", "holdout")}
 
 
 class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
@@ -86,14 +85,29 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self, *, states: Sequence[str] | None = None, recipe: str = "default", seed: int = 0,
-        members: int = 16, hidden: int = 8, max_seconds: float | None = None,
-        threads: int | None = None, device: str = "cpu", unit: str = "RealNPU", grow: bool = True,
-        l1: float = 0.01, adam_steps: int = 1200, learning_rate: float = 0.015,
-        lbfgs_steps: int = 40, prune_long: bool = True, known: Sequence[str] = (),
-        conserve: Sequence[str] = (), forbid: Sequence[str] = (), bounds: str | None = None,
+        self,
+        *,
+        states: Sequence[str] | None = None,
+        recipe: str = "default",
+        seed: int = 0,
+        members: int = 16,
+        hidden: int = 8,
+        max_seconds: float | None = None,
+        threads: int | None = None,
+        device: str = "cpu",
+        unit: str = "RealNPU",
+        grow: bool = True,
+        l1: float = 0.01,
+        adam_steps: int = 1200,
+        learning_rate: float = 0.015,
+        lbfgs_steps: int = 40,
+        prune_long: bool = True,
+        known: Sequence[str] = (),
+        conserve: Sequence[str] = (),
+        forbid: Sequence[str] = (),
+        bounds: str | None = None,
         integer_exponents: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.states, self.recipe, self.seed, self.members = states, recipe, seed, members
         self.hidden, self.max_seconds, self.threads = hidden, max_seconds, threads
         self.device, self.unit = device, unit
@@ -180,8 +194,9 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         start = numbers(u0, "u0")
         if start.shape != (self.n_features_in_,) or not np.isfinite(start).all():
-            raise InputError(f"u0: expected {self.n_features_in_} finite numbers, one a state, "
-                             f"got {start.tolist()}; give these")  # fmt: skip
+            raise InputError(
+                f"u0: expected {self.n_features_in_} finite numbers, one a state, got {start.tolist()}; give these"
+            )
         return self.discovery_.simulate(start, numbers(t, "t"))
 
     def score(self, X: Any, y: object = None, t: Any = None) -> float:
@@ -213,8 +228,9 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
             run = read_run(block, at, list(self.feature_names_in_), self.interval_)
             complete = np.flatnonzero(np.isfinite(self._checked(run.values)).all(axis=1))
             if not complete.size:
-                raise InputError("X: expected a sample with all states to start from, every one "
-                                 "lacks a value; fill some in")  # fmt: skip
+                raise InputError(
+                    "X: expected a sample with all states to start from, every one lacks a value; fill some in"
+                )
             first = complete[0]
             observed.append(run.values[first:])
             simulated.append(self.discovery_.simulate(run.values[first], run.time[first:]))
@@ -292,13 +308,16 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
             text = re.sub(r"--([a-z][a-z0-9-]*)", lambda m: m[1].replace("-", "_"), str(error))
             raise InputError(text) from None
         except (TypeError, ValueError) as error:
-            raise InputError("expected parameters of the types that Settings documents, got one "
-                             f"that is not ({error}); mend it") from None  # fmt: skip
+            raise InputError(
+                f"expected parameters of the types that Settings documents, got one that is not ({error}); mend it"
+            ) from None
 
     def _checked(self, values: Array) -> Array:
         if values.shape[1] != self.n_features_in_:
-            raise InputError(f"X has {values.shape[1]} features, but ODEDiscovery is expecting "
-                             f"{self.n_features_in_} features as input; give those")  # fmt: skip
+            raise InputError(
+                f"X has {values.shape[1]} features, but ODEDiscovery is expecting "
+                f"{self.n_features_in_} features as input; give those"
+            )
         return values
 
 

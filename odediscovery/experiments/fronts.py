@@ -65,10 +65,7 @@ class Curve:
 
 
 def fronts_figure(
-    clouds: Sequence[Cloud],
-    series: TimeSeries,
-    curves: Sequence[Curve],
-    errors: tuple[float, float],
+    clouds: Sequence[Cloud], series: TimeSeries, curves: Sequence[Curve], errors: tuple[float, float]
 ) -> Figure:
     """Pareto fronts at the left, data and fitted curves at the right.
 
@@ -95,13 +92,23 @@ def _draw_cloud(axes: Axes, cloud: Cloud, depth: int) -> None:
     x, y = cloud.parameters, cloud.errors
     alpha = PALE if cloud.pale else 1.0
     edge = "none" if cloud.pale else "white"
-    axes.plot(x, y, cloud.marker, color=cloud.colour, alpha=alpha, mec=edge, mew=0.7,
-              ms=4.5 if cloud.pale else 7.5 if len(x) <= FEW else 5.5, zorder=depth)  # fmt: skip
+    axes.plot(
+        x,
+        y,
+        cloud.marker,
+        color=cloud.colour,
+        alpha=alpha,
+        mec=edge,
+        mew=0.7,
+        ms=4.5 if cloud.pale else 7.5 if len(x) <= FEW else 5.5,
+        zorder=depth,
+    )
     if cloud.front:
         order = np.lexsort((y, x))
         least = np.minimum.accumulate(y[order])
-        axes.step(x[order], least, where="post", color=cloud.colour, lw=1.4,
-                  alpha=0.6 if cloud.pale else 1.0, zorder=depth)  # fmt: skip
+        axes.step(
+            x[order], least, where="post", color=cloud.colour, lw=1.4, alpha=0.6 if cloud.pale else 1.0, zorder=depth
+        )
     if cloud.star is not None:
         at = x[cloud.star], y[cloud.star]
         axes.plot(*at, "*", color=cloud.colour, mec="white", ms=19, zorder=depth + 1)
@@ -114,9 +121,17 @@ def _label_star(axes: Axes, cloud: Cloud) -> None:
     at = cloud.parameters[cloud.star], cloud.errors[cloud.star]
     place = axes.transAxes.inverted().transform(axes.transData.transform(at))[0]
     shift, side = (12, "left") if place < ROOM else (-12, "right")
-    axes.annotate(f"{at[0]:.0f} parameters\nMSE {at[1]:.1e}", at, xytext=(shift, 0), ha=side,
-                  va="center", textcoords="offset points", color=cloud.colour, fontsize=9,
-                  fontweight="bold")  # fmt: skip
+    axes.annotate(
+        f"{at[0]:.0f} parameters\nMSE {at[1]:.1e}",
+        at,
+        xytext=(shift, 0),
+        ha=side,
+        va="center",
+        textcoords="offset points",
+        color=cloud.colour,
+        fontsize=9,
+        fontweight="bold",
+    )
 
 
 def _frame(axes: Axes, errors: tuple[float, float]) -> None:
@@ -136,11 +151,20 @@ def _frame(axes: Axes, errors: tuple[float, float]) -> None:
 def _handles(clouds: Sequence[Cloud]) -> list[Line2D]:
     """One entry a cloud, those in front first."""
     return [
-        Line2D([], [], color=c.colour, marker="*" if c.star is not None else c.marker,
-               ls="-" if c.front else "none", lw=1.4, alpha=0.6 if c.pale else 1.0, mec="white",
-               ms=13 if c.star is not None else 5.5 if c.pale else 7.5, label=c.label)
+        Line2D(
+            [],
+            [],
+            color=c.colour,
+            marker="*" if c.star is not None else c.marker,
+            ls="-" if c.front else "none",
+            lw=1.4,
+            alpha=0.6 if c.pale else 1.0,
+            mec="white",
+            ms=13 if c.star is not None else 5.5 if c.pale else 7.5,
+            label=c.label,
+        )
         for c in reversed(clouds)
-    ]  # fmt: skip
+    ]
 
 
 def _draw_curves(axes: Axes, series: TimeSeries, curves: Sequence[Curve]) -> None:
@@ -150,8 +174,15 @@ def _draw_curves(axes: Axes, series: TimeSeries, curves: Sequence[Curve]) -> Non
         axes.plot(run.time, run.values[:, k], "o", ms=4.5, mfc="white", mec=colour, zorder=3)
         for curve in curves:
             axes.plot(curve.times, curve.values[:, k], curve.style, color=colour, lw=1.7)
-        axes.annotate(state, (run.time[-1], run.values[-1, k]), xytext=(8, 0), va="center",
-                      textcoords="offset points", color=colour, fontweight="bold")  # fmt: skip
+        axes.annotate(
+            state,
+            (run.time[-1], run.values[-1, k]),
+            xytext=(8, 0),
+            va="center",
+            textcoords="offset points",
+            color=colour,
+            fontweight="bold",
+        )
     low, high = np.nanmin(run.values), np.nanmax(run.values)
     axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
     axes.set_xlabel(series.time_name)

@@ -30,8 +30,7 @@ class ChainResiduals:
 
     def gathered(self) -> Tensor:
         """The unknowns as the network has them, [members, unknowns]."""
-        parts = [v.detach().flatten(1) for u in self.units
-                 for v in parameters_of(u).values() if v.requires_grad]  # fmt: skip
+        parts = [v.detach().flatten(1) for u in self.units for v in parameters_of(u).values() if v.requires_grad]
         number = torch.arange(len(parts[0]), dtype=parts[0].dtype)[:, None]
         return torch.cat([*parts, number], dim=1)
 
@@ -61,8 +60,7 @@ class ChainResiduals:
         parts = [torch.zeros_like(residuals)[..., None]]
         for unit, p, x in reversed(list(zip(self.units, chain, inputs, strict=True))):
             cotangents, gradients = unit.pull(p, x, cotangents)
-            own = [gradients[name].flatten(3) for name, v in parameters_of(unit).items()
-                   if v.requires_grad]  # fmt: skip
+            own = [gradients[name].flatten(3) for name, v in parameters_of(unit).items() if v.requires_grad]
             parts[:0] = [g.flatten(1, 2) for g in own]
         return residuals, torch.cat(parts, dim=-1)
 
@@ -75,9 +73,7 @@ class ChainResiduals:
         return ((x - self.y[which]) * self.weight[which]).flatten(1), inputs
 
 
-def refit(
-    network: nn.Sequential, x: Tensor, y: Tensor, weight: Tensor, steps: int, tolerance: float
-) -> Tensor:
+def refit(network: nn.Sequential, x: Tensor, y: Tensor, weight: Tensor, steps: int, tolerance: float) -> Tensor:
     """argmin sum (weight (network(x) - y))^2 over what asks for gradients, in place.
 
     Args:
@@ -145,16 +141,12 @@ def _regress(first: NAU, powers: RealNPU, x: Tensor, y: Tensor) -> None:
     centred = h - h.mean(dim=1, keepdim=True)
     normal = centred.mT @ centred
     ridge = RIDGE * normal.diagonal(dim1=1, dim2=2) + TINY * h.shape[1]
-    p = torch.linalg.solve(
-        normal + torch.diag_embed(ridge), centred.mT @ (target - target.mean(dim=1, keepdim=True))
-    )
+    p = torch.linalg.solve(normal + torch.diag_embed(ridge), centred.mT @ (target - target.mean(dim=1, keepdim=True)))
     constant = (target.mean(dim=1) - (h.mean(dim=1, keepdim=True) @ p)[:, 0])[:, 0]
     members, strongest = torch.arange(len(p)), p[..., 0].abs().argmax(dim=1)
     shift = (constant / p[members, strongest, 0]).nan_to_num(0.0)
     powers.real.data.copy_(p.mT)
-    first.weight.data[members, strongest] *= shift.clamp(-LARGEST_SHIFT, LARGEST_SHIFT).exp()[
-        :, None
-    ]
+    first.weight.data[members, strongest] *= shift.clamp(-LARGEST_SHIFT, LARGEST_SHIFT).exp()[:, None]
 
 
 @torch.no_grad()

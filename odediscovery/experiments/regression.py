@@ -138,7 +138,7 @@ def train(
 
     Raises:
         Stopped: the monitor asked to stop.
-    """  # fmt: skip
+    """
     place = device_of(device)
     network.to(place)
     weights = [p for p in network.parameters() if p.requires_grad]

@@ -35,9 +35,8 @@ from odediscovery.runtime.workers import Backend, Failure
 
 
 def reproduce(
-    experiment: Experiment, plan: Plan, folder: Path, monitor: Monitor,
-    backend: Backend | None = None,
-) -> list[Ran]:  # fmt: skip
+    experiment: Experiment, plan: Plan, folder: Path, monitor: Monitor, backend: Backend | None = None
+) -> list[Ran]:
     """Run what is not yet in `folder`, then write the rows, the table and the figure.
 
     Args:
@@ -79,8 +78,10 @@ def reproduce(
     if whole:
         _report(experiment, plan, folder, whole, len(batches))
     if failed:
-        raise FitError(f"{len(failed)} of {len(batches)} batches could not be done; the others are "
-                       f"kept in {folder} ({', '.join(failed)})")  # fmt: skip
+        raise FitError(
+            f"{len(failed)} of {len(batches)} batches could not be done; the others are "
+            f"kept in {folder} ({', '.join(failed)})"
+        )
     return whole
 
 
@@ -89,9 +90,8 @@ Result: TypeAlias = tuple[list[Row], Arrays, float]
 
 
 def _one_by_one(
-    experiment: Experiment, plan: Plan, batches: Sequence[dict[str, str]], missing: Sequence[int],
-    monitor: Monitor,
-) -> Iterator[tuple[int, Result]]:  # fmt: skip
+    experiment: Experiment, plan: Plan, batches: Sequence[dict[str, str]], missing: Sequence[int], monitor: Monitor
+) -> Iterator[tuple[int, Result]]:
     """The batches run here, each with its own progress: pairs (place in `missing`, result)."""
     for number, i in enumerate(missing):
         # What was asked to stop runs nothing more.
@@ -102,9 +102,7 @@ def _one_by_one(
             yield number, run_batch((experiment, plan, batches[i]), monitor)
 
 
-def run_batch(
-    task: tuple[Experiment, Plan, dict[str, str]], monitor: Monitor | None = None
-) -> Result:
+def run_batch(task: tuple[Experiment, Plan, dict[str, str]], monitor: Monitor | None = None) -> Result:
     """Rows, arrays and seconds of one batch.
 
     Args:
@@ -121,9 +119,7 @@ def run_batch(
     return rows, arrays, round(time.monotonic() - began, 2)
 
 
-def _report(
-    experiment: Experiment, plan: Plan, folder: Path, ran: Sequence[Ran], total: int
-) -> None:
+def _report(experiment: Experiment, plan: Plan, folder: Path, ran: Sequence[Ran], total: int) -> None:
     seconds = sum(r.seconds for r in ran)
     mode = "full" if plan.full else "quick"
     done = "" if len(ran) == total else f" {len(ran)} of {total} batches are done."
@@ -139,12 +135,15 @@ def _report(
     for name, figure in experiment.more_figures(plan, ran).items():
         save_figure(figure, folder / f"{name}.png")
     document = {
-        "experiment": experiment.name, **asdict(plan),
-        "command": command, "batches": len(ran), "of": total,
+        "experiment": experiment.name,
+        **asdict(plan),
+        "command": command,
+        "batches": len(ran),
+        "of": total,
         "seconds": round(seconds, 1),
         "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
         "versions": versions(),
-    }  # fmt: skip
+    }
     write_whole(folder / "study.json", (json.dumps(document, indent=1) + "\n").encode())
 
 
@@ -152,8 +151,9 @@ def _csv(plan: Plan, ran: Sequence[Ran]) -> str:
     """All rows under the union of their columns."""
     rows = [
         {**r.batch, "seed": plan.seed, "run": i, **row, "batch_seconds": r.seconds}
-        for r in ran for i, row in enumerate(r.rows)
-    ]  # fmt: skip
+        for r in ran
+        for i, row in enumerate(r.rows)
+    ]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     stream = io.StringIO()
     table = csv.DictWriter(stream, columns, restval="", lineterminator="\n")

@@ -97,9 +97,7 @@ class FirstOrder:
         return torch.where(value.isfinite()[:, None], theta, good)
 
 
-def lbfgs(
-    loss: Loss, theta: Tensor, free: Tensor, steps: int, monitor: Monitor, *, history: int = 10
-) -> Tensor:
+def lbfgs(loss: Loss, theta: Tensor, free: Tensor, steps: int, monitor: Monitor, *, history: int = 10) -> Tensor:
     """Limited-memory BFGS with a backtracking (Armijo) line search of its own for every member.
 
     Source: Nocedal and Wright, Numerical Optimization (2006), Algorithm 7.4.
@@ -186,9 +184,14 @@ class LeastSquares:
 
 
 def levenberg_marquardt(
-    problem: Residuals, unknowns: Tensor, free: Tensor, steps: int, *, tolerance: float = 1e-5,
+    problem: Residuals,
+    unknowns: Tensor,
+    free: Tensor,
+    steps: int,
+    *,
+    tolerance: float = 1e-5,
     monitor: Monitor | None = None,
-) -> LeastSquares:  # fmt: skip
+) -> LeastSquares:
     """argmin sum_r residual_r(unknowns)^2 with damping of its own for every member.
 
     Converged members (relative gain of an accepted step below `tolerance`, or no step found)
@@ -231,9 +234,7 @@ def levenberg_marquardt(
     return LeastSquares(unknowns, total, normal)
 
 
-def _normal_equations(
-    problem: Residuals, unknowns: Tensor, free: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def _normal_equations(problem: Residuals, unknowns: Tensor, free: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Sum of squares, J^T J and J^T r over the free unknowns (unit rows for the others)."""
     r, jac = problem.linearised(unknowns, free)
     # Where most unknowns are held, products of their columns would be most of the work.

@@ -25,14 +25,7 @@ from odediscovery.networks.vector_field import VectorField
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.arrays import Array
 from odediscovery.solve.adjoint import interval_ends
-from odediscovery.solve.fixed_step import (
-    DEFAULT_GRID,
-    GRIDS,
-    Drive,
-    choose_grids,
-    march,
-    sensitivities,
-)
+from odediscovery.solve.fixed_step import DEFAULT_GRID, GRIDS, Drive, choose_grids, march, sensitivities
 
 # Share of its noise at which a fitted nonnegative start begins at least.
 AWAKE = 0.1
@@ -97,9 +90,13 @@ class Windows:
         usual = self.weight.reshape(-1, n)
         usual = usual.sum(dim=0) / (usual > 0).sum(dim=0).clamp_min(1)
         grid = choose_grids(
-            field, theta, begin.expand(theta.shape[0], -1, -1), self.duration.reshape(-1),
-            accuracy / usual.clamp_min(1e-300), self.drive and self.drive.flat(),
-        )  # fmt: skip
+            field,
+            theta,
+            begin.expand(theta.shape[0], -1, -1),
+            self.duration.reshape(-1),
+            accuracy / usual.clamp_min(1e-300),
+            self.drive and self.drive.flat(),
+        )
         return dataclasses.replace(self, grid=grid.reshape(b, length))
 
 
@@ -124,8 +121,9 @@ class ShortResiduals:
         w, n = self.windows, self.field.n_states
         start = w.start.expand(unknowns.shape[0], *w.start.shape)
         columns = compact(free)
-        end, s = sensitivities(self.field, unknowns, start, w.duration[:, 0], w.grid[:, 0],
-                               columns, w.drive and w.drive.flat())  # fmt: skip
+        end, s = sensitivities(
+            self.field, unknowns, start, w.duration[:, 0], w.grid[:, 0], columns, w.drive and w.drive.flat()
+        )
         residual = (end - w.target[:, 0]) * w.weight[:, 0]
         jacobian = (s[..., n:] * w.weight[:, 0, :, None]).flatten(1, 2)
         return residual.flatten(1), spread(jacobian, columns, free.shape[1])
@@ -147,9 +145,7 @@ class LongResiduals:
     windows: Windows
     field: VectorField
     nonnegative: Tensor
-    _solved: list[tuple[dict[bytes, int], Tensor]] = dataclasses.field(
-        default_factory=list, init=False
-    )
+    _solved: list[tuple[dict[bytes, int], Tensor]] = dataclasses.field(default_factory=list, init=False)
 
     @property
     def n_starts(self) -> int:
@@ -193,8 +189,9 @@ class LongResiduals:
         drive = None
         if w.drive is not None:
             parts = [w.drive.at((slice(None), j)).through(h) for j, h in enumerate(lengths)]
-            drive = Drive(torch.cat([part.entry for part in parts], dim=1),
-                          torch.cat([part.drift for part in parts], dim=1))  # fmt: skip
+            drive = Drive(
+                torch.cat([part.entry for part in parts], dim=1), torch.cat([part.drift for part in parts], dim=1)
+            )
         last = torch.tensor([len(g) for g in grids]).cumsum(0).to(w.duration.device)
         return torch.cat(lengths, dim=1), last, drive
 
@@ -223,8 +220,9 @@ class LongResiduals:
         members, p = columns.shape
         ends = self._ends(unknowns)
         begin = torch.cat([start[:, :, None], ends[:, :, :-1]], dim=2).reshape(members, -1, n)
-        _, s = sensitivities(field, theta, begin, w.duration.reshape(-1), w.grid.reshape(-1),
-                             columns, w.drive and w.drive.flat())  # fmt: skip
+        _, s = sensitivities(
+            field, theta, begin, w.duration.reshape(-1), w.grid.reshape(-1), columns, w.drive and w.drive.flat()
+        )
         s = s.reshape(members, b, length, n, n + p)
         # Columns of a window: parameters, then its own n start unknowns.
         q = unknowns[:, -self.n_starts :].reshape(members, b, n)
@@ -258,8 +256,9 @@ def spread(jacobian: Tensor, columns: Tensor, count: int) -> Tensor:
     return full.scatter(2, columns[:, None].expand_as(jacobian), jacobian)
 
 
-def cut(series: TimeSeries, starts: TimeSeries, weight: Array, length: int | None,
-        shape: Sequence[Array] | None = None) -> Windows:  # fmt: skip
+def cut(
+    series: TimeSeries, starts: TimeSeries, weight: Array, length: int | None, shape: Sequence[Array] | None = None
+) -> Windows:
     """Windows of `length` intervals, one behind the other; None for whole trajectories.
 
     Args:
@@ -284,17 +283,29 @@ def cut(series: TimeSeries, starts: TimeSeries, weight: Array, length: int | Non
             seen, here = np.isfinite(target), t.values[first]
             filled = np.pad(s.values[first + 1 : stop + 1], ((0, short), (0, 0)))
             noise = np.pad(of_noise[first + 1 : stop + 1], ((0, short), (0, 0)), constant_values=1)
-            row = (s.values[first], duration, np.where(seen, target, filled), seen * weight / noise,
-                   np.nan_to_num(here), np.isfinite(here) * weight / of_noise[first],
-                   *_driven(t, slice(first, stop), short))  # fmt: skip
+            row = (
+                s.values[first],
+                duration,
+                np.where(seen, target, filled),
+                seen * weight / noise,
+                np.nan_to_num(here),
+                np.isfinite(here) * weight / of_noise[first],
+                *_driven(t, slice(first, stop), short),
+            )
             rows.append(row)
-    columns = [
-        torch.as_tensor(np.stack(column), dtype=torch.float64) for column in zip(*rows, strict=True)
-    ]
+    columns = [torch.as_tensor(np.stack(column), dtype=torch.float64) for column in zip(*rows, strict=True)]
     start, lengths, targets, weights, measured, first_weight, *driven = columns
-    return Windows(start, lengths, targets, weights,
-                   torch.full(lengths.shape, DEFAULT_GRID), measured, first_weight,
-                   torch.tensor(heads), Drive(*driven) if driven else None)  # fmt: skip
+    return Windows(
+        start,
+        lengths,
+        targets,
+        weights,
+        torch.full(lengths.shape, DEFAULT_GRID),
+        measured,
+        first_weight,
+        torch.tensor(heads),
+        Drive(*driven) if driven else None,
+    )
 
 
 def _driven(t: Trajectory, intervals: slice, short: int) -> tuple[Array, ...]:

@@ -28,8 +28,6 @@ CLOSE, ALIKE = 6.0, 3
 FRAGILE = 4
 
 
-
-
 def penalty(law: PowerSum, free: Free, samples: float, starts: int) -> float:
     """The second part of the criterion.
 
@@ -39,8 +37,6 @@ def penalty(law: PowerSum, free: Free, samples: float, starts: int) -> float:
     """
     fitted = count(free) + starts
     return cost(law, free, samples) * samples / max(samples - fitted - 2.0, 1.0)
-
-
 
 
 def judged(polished: Polished, floor: Array, origin: int, *, fragile: bool = False) -> Judged:
@@ -76,9 +72,7 @@ def ranked(candidates: Sequence[Candidate], samples: int) -> list[Candidate]:
     return sorted(candidates, key=lambda c: score(c, samples))
 
 
-def shortlist(
-    candidates: Sequence[Candidate], samples: int, floor: float, *, around: int = 4
-) -> list[Candidate]:
+def shortlist(candidates: Sequence[Candidate], samples: int, floor: float, *, around: int = 4) -> list[Candidate]:
     """The best candidates of each complexity near the best of all, simplest first.
 
     Of one complexity more than one is listed where windows hardly tell them apart. Laws with
@@ -136,9 +130,7 @@ def non_dominated(rows: Sequence[Judged], chosen: int, scale: Array) -> list[int
     def mean_square(i: int) -> float:
         return float((rows[i].polished.plain_squares * scale**2).sum())
 
-    order = sorted(
-        range(len(rows)), key=lambda i: (rows[i].polished.law.complexity, mean_square(i))
-    )
+    order = sorted(range(len(rows)), key=lambda i: (rows[i].polished.law.complexity, mean_square(i)))
     kept: list[int] = []
     least = np.inf
     for i in order:

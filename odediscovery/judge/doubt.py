@@ -80,9 +80,7 @@ def enough(p: Prepared, candidates: Sequence[Candidate]) -> bool:
     if best.mean_square <= (1.0 + LIKELY * np.sqrt(2.0 / p.samples)) * max(p.unexplained, 1.0):
         return not runs_away(best.law, p.data, best.initial, p.start_errors, p.nonnegative)
     own = ~p.data.driven
-    return little(p, best) and memoryless(
-        [r[:, own] for r in residuals(best.law, p.data, best.initial)]
-    )
+    return little(p, best) and memoryless([r[:, own] for r in residuals(best.law, p.data, best.initial)])
 
 
 def short(law: PowerSum) -> bool:

@@ -45,6 +45,8 @@ def beyond(equations: Equations, series: TimeSeries, initial: Array) -> list[str
         k, i = np.unravel_index(int(np.argmax(off)), off.shape)
         if off[k, i] > FAR:
             name, value = np.array(series.states)[seen][i], x[:, seen][k, i]
-            return [f"continued for as long again{named} {name} reaches {value:.3g}, far from the "
-                    f"data, {low[i]:.3g} to {high[i]:.3g}"]  # fmt: skip
+            return [
+                f"continued for as long again{named} {name} reaches {value:.3g}, far from the "
+                f"data, {low[i]:.3g} to {high[i]:.3g}"
+            ]
     return []

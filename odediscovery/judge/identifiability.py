@@ -49,8 +49,7 @@ def apart(p: Prepared, law: PowerSum, free: Free, *, fit: bool) -> tuple[PowerSu
     rows = np.flatnonzero(common.any(axis=0))
     if not len(rows):
         return law, free
-    a = np.hstack([np.where(common, 0.0, law.coefficients),
-                   np.where(common, law.coefficients, 0.0)[:, rows]])  # fmt: skip
+    a = np.hstack([np.where(common, 0.0, law.coefficients), np.where(common, law.coefficients, 0.0)[:, rows]])
     w = np.vstack([law.exponents, np.where(real[rows], BESIDE, 1.0) * law.exponents[rows]])
     fitted = np.vstack([free[1], real[rows] & fit])
     also = np.hstack([free[0] & ~common, common[:, rows]])
@@ -107,8 +106,7 @@ def confounded(p: Prepared, found: Polished) -> list[str]:
         if len(told) == 1:
             notes.append(f"the data tell nothing of {told[0]}")
         elif told:
-            notes.append(f"the data do not tell {' and '.join(told)} apart: only a combination of "
-                         "them is known")  # fmt: skip
+            notes.append(f"the data do not tell {' and '.join(told)} apart: only a combination of them is known")
     return notes
 
 
@@ -131,8 +129,10 @@ def _sentence(p: Prepared, law: PowerSum, j: int, k: int, ends: Sequence[float])
     names = list(identifiers(p.data.states).values())
     of = " and ".join(f"{names[i]}'" for i in np.flatnonzero(law.coefficients[:, j]))
     low, high = ends
-    return (f"the exponent of {names[k]} in the term {_term(p, law.exponents[j])} of {of} is "
-            f"known only to lie between {low:.2g} and {high:.2g}")  # fmt: skip
+    return (
+        f"the exponent of {names[k]} in the term {_term(p, law.exponents[j])} of {of} is "
+        f"known only to lie between {low:.2g} and {high:.2g}"
+    )
 
 
 def _term(p: Prepared, exponents: Array) -> str:
@@ -140,6 +140,8 @@ def _term(p: Prepared, exponents: Array) -> str:
     names, w = identifiers(p.data.states).values(), np.round(exponents, 2)
     below = (p.scale.state < 0.0) & (w != np.round(w))
     told = [f"(-{name})" if minus else name for name, minus in zip(names, below, strict=True)]
-    return "*".join(name if near == 1 else f"{name}^{power:.3g}"
-                    for name, near, power in zip(told, w, exponents, strict=True)
-                    if power)  # fmt: skip
+    return "*".join(
+        name if near == 1 else f"{name}^{power:.3g}"
+        for name, near, power in zip(told, w, exponents, strict=True)
+        if power
+    )

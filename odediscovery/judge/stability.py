@@ -20,9 +20,7 @@ from odediscovery.solve.trajectories import residuals
 FAR = 10.0
 
 
-def runs_away(
-    law: PowerSum, series: TimeSeries, initial: Array, error: Array, nonnegative: Mask
-) -> bool:
+def runs_away(law: PowerSum, series: TimeSeries, initial: Array, error: Array, nonnegative: Mask) -> bool:
     """Whether a solution leaves the data behind that starts within an error of the fitted start.
 
     Each state's start is moved by its error to either side, the others stay.

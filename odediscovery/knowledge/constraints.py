@@ -100,9 +100,10 @@ class Knowledge:
             if side is not None:
                 factor = factors(side.exponents, scale) * time_scale / own
                 side = dataclasses.replace(
-                    side, coefficients=side.coefficients * factor,
+                    side,
+                    coefficients=side.coefficients * factor,
                     mirrored=turned(side.mirrored, scale, [side.exponents]),
-                )  # fmt: skip
+                )
             sides.append(side)
         sums = tuple(Conserved(one.weights * scale, one.value) for one in self.conserved)
         mix = self.mix * scale / scale[:, None]
@@ -181,8 +182,7 @@ class Knowledge:
             if side
         ]
         texts += [f"{self._sum(one)} is kept exactly" for one in self.conserved]
-        texts += [f"{names[k]} does not appear in {names[i]}'"
-                  for i, k in np.argwhere(self.forbidden)]  # fmt: skip
+        texts += [f"{names[k]} does not appear in {names[i]}'" for i, k in np.argwhere(self.forbidden)]
         if np.isfinite(self.bounds).any():
             texts.append("exponents other than 0 lie within {:g}..{:g}".format(*self.bounds))
         return texts + ["exponents are whole numbers"] * self.integer
@@ -196,9 +196,10 @@ class Knowledge:
         exponents = [side.exponents for _, side in rows]
         mirrored = {k for _, side in rows for k in side.mirrored}
         return PowerSum(
-            np.hstack([np.zeros((n, 0)), *columns]), np.vstack([np.zeros((0, n)), *exponents]),
+            np.hstack([np.zeros((n, 0)), *columns]),
+            np.vstack([np.zeros((0, n)), *exponents]),
             mirrored=tuple(sorted(mirrored)),
-        ).merged()  # fmt: skip
+        ).merged()
 
     def _padded(self, inputs: int) -> Array:
         """Exponents of the known monomials over all inputs of a law [monomials, inputs]."""
@@ -224,9 +225,14 @@ class Knowledge:
 
 
 def knowledge(
-    states: Sequence[str], *, known: Sequence[str] = (), conserve: Sequence[str] = (),
-    forbid: Sequence[str] = (), bounds: str | None = None, integer_exponents: bool = False,
-) -> Knowledge:  # fmt: skip
+    states: Sequence[str],
+    *,
+    known: Sequence[str] = (),
+    conserve: Sequence[str] = (),
+    forbid: Sequence[str] = (),
+    bounds: str | None = None,
+    integer_exponents: bool = False,
+) -> Knowledge:
     """What the texts say about equations of `states`.
 
     Args:
@@ -263,9 +269,14 @@ def knowledge(
         forbidden[i, [k for k, _ in named]] = True
     limits = [read_bounds(one) for one in texts_of(states, () if bounds is None else bounds)]
     result = Knowledge(
-        tuple(states), tuple(sides), sums, forbidden, (limits or [(-math.inf, math.inf)])[0],
-        bool(integer_exponents), np.eye(n),
-    )  # fmt: skip
+        tuple(states),
+        tuple(sides),
+        sums,
+        forbidden,
+        (limits or [(-math.inf, math.inf)])[0],
+        bool(integer_exponents),
+        np.eye(n),
+    )
     _check_exponents(result)
     return dataclasses.replace(result, mix=_mix(result))
 
@@ -331,16 +342,18 @@ def _mix(given: Knowledge) -> Array:
         k = pivots.get(r, -1)
         parts = rows[r][:, None] * known.coefficients
         if k < 0:
-            raise InputError(f"that {given._sum(one)} is kept follows from the other conserved "
-                             "sums; leave it out")  # fmt: skip
+            raise InputError(f"that {given._sum(one)} is kept follows from the other conserved sums; leave it out")
         if not fixed[k] and said[k]:
-            raise InputError(f"{given.states[k]}' follows from the conserved sums, so nothing "
-                             "else can be said of it; drop one of them")  # fmt: skip
+            raise InputError(
+                f"{given.states[k]}' follows from the conserved sums, so nothing "
+                "else can be said of it; drop one of them"
+            )
         if not fixed[k]:
             mix[k] = -rows[r] / rows[r, k]
         elif (np.abs(parts.sum(axis=0)) > _TOLERANCE * np.abs(parts).sum(axis=0)).any():
-            raise InputError(f"the known equations do not keep {given._sum(one)} constant; change "
-                             "one of them or leave the sum out")  # fmt: skip
+            raise InputError(
+                f"the known equations do not keep {given._sum(one)} constant; change one of them or leave the sum out"
+            )
     mix[:, [k for k in pivots.values() if not fixed[k]]] = 0.0
     return mix + 0.0
 
@@ -372,8 +385,8 @@ def check_known(known: Knowledge, series: TimeSeries) -> None:
     for i in np.flatnonzero(series.driven):
         name = series.states[i]
         if known.known[i] is not None:
-            raise InputError(f"{name}' is given, but {name} is an input: it has no equation; "
-                             "leave it out")  # fmt: skip
+            raise InputError(f"{name}' is given, but {name} is an input: it has no equation; leave it out")
         if any(one.weights[i] != 0 for one in known.conserved):
-            raise InputError(f"a conserved sum contains {name}, but {name} is an input, which "
-                             "changes by itself; leave it out")  # fmt: skip
+            raise InputError(
+                f"a conserved sum contains {name}, but {name} is an input, which changes by itself; leave it out"
+            )

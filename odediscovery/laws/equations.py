@@ -86,11 +86,16 @@ class Equations:
 
     @classmethod
     def from_power_sum(
-        cls, states: Sequence[str], power_sum: PowerSum, *, time_name: str = "t",
+        cls,
+        states: Sequence[str],
+        power_sum: PowerSum,
+        *,
+        time_name: str = "t",
         standard_errors: PowerSum | None = None,
         snapped: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
-        units: Mapping[str, str] | None = None, inputs: Sequence[str] = (),
-    ) -> Equations:  # fmt: skip
+        units: Mapping[str, str] | None = None,
+        inputs: Sequence[str] = (),
+    ) -> Equations:
         """The equations of a law given as numbers; equal monomials should be merged before.
 
         Args:
@@ -113,8 +118,7 @@ class Equations:
         given = [] if standard_errors is None else [v.shape for v in standard_errors.constants]
         held = [] if snapped is None else [values.shape for values in snapped]
         if given != own[: len(given)] or held != own[: len(held)]:
-            raise ValueError("standard errors and snapped constants should have the shapes of "
-                             "the law")  # fmt: skip
+            raise ValueError("standard errors and snapped constants should have the shapes of the law")
         symbols = _symbols(names)
         factors = symbols if power_sum.inputs is None else _inputs(power_sum, symbols)
         mirrored = power_sum.mirrored
@@ -124,18 +128,30 @@ class Equations:
             for row in power_sum.coefficients[: len(states)]
         )
         if power_sum.inputs is not None:
-            return cls(tuple(states), sides, time_name, standard_errors=standard_errors,
-                       units=dict(units or {}), extended=power_sum,
-                       inputs=given_inputs)  # fmt: skip
-        return cls(tuple(states), sides, time_name, power_sum, standard_errors, snapped,
-                   dict(units or {}), inputs=given_inputs)  # fmt: skip
+            return cls(
+                tuple(states),
+                sides,
+                time_name,
+                standard_errors=standard_errors,
+                units=dict(units or {}),
+                extended=power_sum,
+                inputs=given_inputs,
+            )
+        return cls(
+            tuple(states), sides, time_name, power_sum, standard_errors, snapped, dict(units or {}), inputs=given_inputs
+        )
 
     @classmethod
     def parse(
-        cls, states: Sequence[str], texts: Mapping[str, str], *, time_name: str = "t",
-        constants: Mapping[str, float] | None = None, units: Mapping[str, str] | None = None,
+        cls,
+        states: Sequence[str],
+        texts: Mapping[str, str],
+        *,
+        time_name: str = "t",
+        constants: Mapping[str, float] | None = None,
+        units: Mapping[str, str] | None = None,
         inputs: Sequence[str] = (),
-    ) -> Equations:  # fmt: skip
+    ) -> Equations:
         """The equations written as text, read without evaluating anything.
 
         Args:
@@ -163,8 +179,7 @@ class Equations:
         sides = tuple(parse(texts[state], names) for state in states)
         power_sum = read_power_sum(sides, symbols)
         if power_sum is not None:
-            return cls.from_power_sum(states, power_sum, time_name=time_name, units=units,
-                                      inputs=inputs)  # fmt: skip
+            return cls.from_power_sum(states, power_sum, time_name=time_name, units=units, inputs=inputs)
         return cls(tuple(states), sides, time_name, units=dict(units or {}), inputs=tuple(inputs))
 
     @property
@@ -181,9 +196,14 @@ class Equations:
             return self._rates_function()(np.asarray(x, dtype=np.float64))
 
     def simulate(
-        self, initial: ArrayLike, times: ArrayLike, rtol: float = 1e-9, atol: float = 1e-12,
-        most_evaluations: int = MOST_EVALUATIONS, inputs: Signal | None = None,
-    ) -> Array:  # fmt: skip
+        self,
+        initial: ArrayLike,
+        times: ArrayLike,
+        rtol: float = 1e-9,
+        atol: float = 1e-12,
+        most_evaluations: int = MOST_EVALUATIONS,
+        inputs: Signal | None = None,
+    ) -> Array:
         """The states at some times, [n, states]; nan rows from where the solution fails on.
 
         Args:
@@ -204,8 +224,10 @@ class Equations:
         """
         start, at = np.array(initial, dtype=np.float64), np.array(times, dtype=np.float64)
         if start.shape != (len(self.states),) or at.ndim != 1:
-            raise ValueError(f"expected {len(self.states)} initial values and a list of times, got "
-                             f"shapes {start.shape} and {at.shape}")  # fmt: skip
+            raise ValueError(
+                f"expected {len(self.states)} initial values and a list of times, got "
+                f"shapes {start.shape} and {at.shape}"
+            )
         if inputs is None and self.inputs == (self.time_name,) and at.size:
             inputs = Signal(at[:1], at[:1, None], np.array([False]))
         if len(self.inputs) != (0 if inputs is None else len(inputs.held)):
@@ -283,9 +305,7 @@ def _product(factors: Sequence[sympy.Expr], exponents: Array) -> sympy.Expr:
     return sympy.Mul(*powers)
 
 
-def _bases(
-    factors: Sequence[sympy.Expr], w: Array, mirrored: Sequence[int]
-) -> list[sympy.Expr]:  # fmt: skip
+def _bases(factors: Sequence[sympy.Expr], w: Array, mirrored: Sequence[int]) -> list[sympy.Expr]:
     """What is raised to the powers w: -x where that is a fractional one of a mirrored state."""
     turned = signs(w[None], mirrored)[0] < 0.0
     return [-f if minus else f for f, minus in zip(factors, turned, strict=True)]
@@ -302,8 +322,7 @@ def _inputs(law: PowerSum, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr]:
         simple.append(getattr(sympy, f.name)(number(rate) * symbols[f.state]))
     sums = inputs.sums
     inner = [_product(_bases(simple, v, law.mirrored), v) for v in sums.exponents]
-    rows = [sympy.Add(1, *(number(float(b)) * m for b, m in zip(row, inner, strict=True)))
-            for row in sums.weights]  # fmt: skip
+    rows = [sympy.Add(1, *(number(float(b)) * m for b, m in zip(row, inner, strict=True))) for row in sums.weights]
     return simple + rows
 
 
@@ -311,8 +330,9 @@ class _GivenUp(Exception):
     """The right-hand sides left the range of floats, or were asked for too often."""
 
 
-def _integrate(rates: Callable[[float, Array], Array], start: Array, times: Array, rtol: float,
-               atol: Array, most_evaluations: int) -> Array:  # fmt: skip
+def _integrate(
+    rates: Callable[[float, Array], Array], start: Array, times: Array, rtol: float, atol: Array, most_evaluations: int
+) -> Array:
     """Steps by hand: what was reached before a failure is kept, which `solve_ivp` would lose."""
     result = np.full((len(times), len(start)), np.nan)
     if not len(times) or not np.isfinite(start).all() or not np.isfinite(times).all():

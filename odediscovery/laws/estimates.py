@@ -79,17 +79,19 @@ class Estimates:
         if estimates is not None:
             law, inputs = estimates.law, estimates.law.inputs
             functions = () if inputs is None else inputs.functions
-            head = {"functions": [dataclasses.astuple(f) for f in functions],
-                    "inputs": inputs is not None}  # fmt: skip
+            head = {"functions": [dataclasses.astuple(f) for f in functions], "inputs": inputs is not None}
             for name, values, free in zip(_NAMES, law.constants, estimates.free, strict=True):
                 arrays |= {name: values, f"free_{name}": free}
             if law.mix is not None:
                 arrays["mix"] = law.mix
             arrays |= {
-                "initial": estimates.initial, "covariance": estimates.covariance.known,
-                "unknown": estimates.covariance.unknown, "nonnegative": estimates.nonnegative,
-                "scale_state": estimates.scale.state, "scale_time": np.array(estimates.scale.time),
-            }  # fmt: skip
+                "initial": estimates.initial,
+                "covariance": estimates.covariance.known,
+                "unknown": estimates.covariance.unknown,
+                "nonnegative": estimates.nonnegative,
+                "scale_state": estimates.scale.state,
+                "scale_time": np.array(estimates.scale.time),
+            }
         return pack("head", head, arrays)
 
     @classmethod
@@ -113,15 +115,23 @@ def _assembled(head: Any, arrays: Mapping[str, NDArray[np.float64]]) -> Estimate
     known, unknown = arrays["covariance"], arrays["unknown"]
     size = count(free) + initial.size
     shapes = [mask.shape == c.shape for mask, c in zip(free, law.constants, strict=True)]
-    fits = (initial.shape[1] <= law.n_states and state.shape == (law.n_states,)
-            and known.shape == (size, size) and unknown.shape[1:] == (size,)
-            and all(shapes))  # fmt: skip
+    fits = (
+        initial.shape[1] <= law.n_states
+        and state.shape == (law.n_states,)
+        and known.shape == (size, size)
+        and unknown.shape[1:] == (size,)
+        and all(shapes)
+    )
     if not fits:
         raise ValueError("its arrays do not fit each other")
     return Estimates(
-        law, free, initial, Covariance(np.asarray(known, float), np.asarray(unknown, float)),
-        np.asarray(arrays["nonnegative"], dtype=bool), Scale(state, float(arrays["scale_time"])),
-    )  # fmt: skip
+        law,
+        free,
+        initial,
+        Covariance(np.asarray(known, float), np.asarray(unknown, float)),
+        np.asarray(arrays["nonnegative"], dtype=bool),
+        Scale(state, float(arrays["scale_time"])),
+    )
 
 
 def _inputs(head: Mapping[str, Any], states: int, b: Array, v: Array) -> Inputs | None:

@@ -103,9 +103,7 @@ def parse(text: str, symbols: Mapping[str, sympy.Symbol | float]) -> sympy.Expr:
         result = _Reader(text.strip(), symbols).read(tree.body, 0)
     except SyntaxError as error:
         reason = error.msg.partition(";")[0]
-        raise InputError(
-            f"cannot read {_shortened(text)}: {reason} at character {error.offset or 1}"
-        ) from None
+        raise InputError(f"cannot read {_shortened(text)}: {reason} at character {error.offset or 1}") from None
     except (RecursionError, MemoryError):
         raise InputError(f"cannot read {_shortened(text)}: nested too deeply") from None
     except (ValueError, OverflowError, ZeroDivisionError) as error:
@@ -263,10 +261,13 @@ def text(expression: sympy.Expr) -> str:
 
 
 def render(
-    expression: sympy.Expr, *, name: Callable[[str], str] = str,
-    number: Callable[[float], str] = exact, function: Callable[[str], str] = str,
+    expression: sympy.Expr,
+    *,
+    name: Callable[[str], str] = str,
+    number: Callable[[float], str] = exact,
+    function: Callable[[str], str] = str,
     power: str = "**",
-) -> str:  # fmt: skip
+) -> str:
     """`text` in another notation.
 
     Args:
@@ -279,8 +280,9 @@ def render(
 
 
 class _Writer:
-    def __init__(self, name: Callable[[str], str], number: Callable[[float], str],
-                 function: Callable[[str], str], power: str) -> None:  # fmt: skip
+    def __init__(
+        self, name: Callable[[str], str], number: Callable[[float], str], function: Callable[[str], str], power: str
+    ) -> None:
         self.name, self.number, self.function, self.sign = name, number, function, power
 
     def sum(self, expression: sympy.Expr) -> str:
@@ -320,8 +322,7 @@ class _Writer:
             return self.number(float(expression))
         if isinstance(expression, sympy.Function) and len(expression.args) == 1:
             return f"{self.function(expression.func.__name__)}({self.sum(expression.args[0])})"
-        if not (expression.is_Number or expression.is_Add or expression.is_Mul
-                or expression.is_Pow):  # fmt: skip
+        if not (expression.is_Number or expression.is_Add or expression.is_Mul or expression.is_Pow):
             raise TypeError(f"{expression!r} has no notation here")
         return f"({self.sum(expression)})"
 

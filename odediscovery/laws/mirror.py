@@ -52,9 +52,7 @@ def factors(exponents: Array, scale: Array) -> Array:
     return found
 
 
-def turned(
-    mirrored: Sequence[int], scale: Array, exponents: Iterable[Array]
-) -> tuple[int, ...]:  # fmt: skip
+def turned(mirrored: Sequence[int], scale: Array, exponents: Iterable[Array]) -> tuple[int, ...]:
     """The mirrored states of a law for x' = x / scale: those that a negative scale turns, and
     that have a fractional power.
 

@@ -48,8 +48,7 @@ def read_power_sum(sides: Sequence[sympy.Expr], symbols: Sequence[sympy.Symbol])
         for i, coefficient in row.items():
             coefficients[i, j] = coefficient
     exponents = np.array(list(kept), dtype=np.float64).reshape(len(kept), len(symbols))
-    return PowerSum(coefficients, exponents, mirrored=tuple(sorted(k for k in sides_of
-                                                                   if sides_of[k])))  # fmt: skip
+    return PowerSum(coefficients, exponents, mirrored=tuple(sorted(k for k in sides_of if sides_of[k])))
 
 
 def _terms(side: sympy.Expr) -> tuple[sympy.Expr, ...] | None:
@@ -58,9 +57,7 @@ def _terms(side: sympy.Expr) -> tuple[sympy.Expr, ...] | None:
         return ()
     if _count_terms(side) > _MOST_TERMS:
         return None
-    multiplied = side.expand(
-        power_base=False, power_exp=False, log=False, basic=False, complex=False
-    )
+    multiplied = side.expand(power_base=False, power_exp=False, log=False, basic=False, complex=False)
     return tuple(sympy.Add.make_args(multiplied))
 
 

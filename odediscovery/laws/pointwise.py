@@ -21,8 +21,11 @@ from odediscovery.runtime.arrays import Array
 
 # What numpy's functions of a state are on plain numbers.
 _FUNCTIONS: dict[str, Callable[[float], float]] = {
-    "sin": math.sin, "cos": math.cos, "exp": math.exp, "log": lambda z: math.log(max(z, TINY)),
-}  # fmt: skip
+    "sin": math.sin,
+    "cos": math.cos,
+    "exp": math.exp,
+    "log": lambda z: math.log(max(z, TINY)),
+}
 # Coefficients or exponents from which on numpy is faster.
 MANY = 200
 

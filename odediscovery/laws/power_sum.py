@@ -173,9 +173,12 @@ class PowerSum:
             nothing = np.zeros((len(self.coefficients), 0)), np.zeros((0, self.exponents.shape[1]))
             return PowerSum(*nothing, self.inputs, self.mix, self.mirrored)
         return PowerSum(
-            np.stack([columns[k] for k in keep], axis=1), np.stack([rows[k] for k in keep]),
-            self.inputs, self.mix, self.mirrored,
-        )  # fmt: skip
+            np.stack([columns[k] for k in keep], axis=1),
+            np.stack([rows[k] for k in keep]),
+            self.inputs,
+            self.mix,
+            self.mirrored,
+        )
 
     def compact(self) -> PowerSum:
         """The same law without the functions and sums that no monomial needs."""
@@ -344,9 +347,7 @@ class Inputs:
 
     def rescaled(self, scale: Array) -> Inputs:
         """The same inputs for x' = x / scale."""
-        functions = tuple(
-            dataclasses.replace(f, rate=f.rate * float(scale[f.state])) for f in self.functions
-        )
+        functions = tuple(dataclasses.replace(f, rate=f.rate * float(scale[f.state])) for f in self.functions)
         if not len(self.sums):
             return Inputs(self.states, functions)
         factor = factors(self.sums.exponents[:, : self.states], scale)

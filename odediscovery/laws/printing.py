@@ -28,22 +28,87 @@ from odediscovery.runtime.arrays import Array
 # More digits than this say nothing: no solver here is that accurate.
 _MOST_DIGITS = 12
 
-_GREEK = frozenset([
-    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa",
-    "lambda", "mu", "nu", "xi", "pi", "rho", "sigma", "tau", "upsilon", "phi", "chi", "psi",
-    "omega", "Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Upsilon", "Phi", "Psi",
-    "Omega",
-])  # fmt: skip
+_GREEK = frozenset(
+    [
+        "alpha",
+        "beta",
+        "gamma",
+        "delta",
+        "epsilon",
+        "zeta",
+        "eta",
+        "theta",
+        "iota",
+        "kappa",
+        "lambda",
+        "mu",
+        "nu",
+        "xi",
+        "pi",
+        "rho",
+        "sigma",
+        "tau",
+        "upsilon",
+        "phi",
+        "chi",
+        "psi",
+        "omega",
+        "Gamma",
+        "Delta",
+        "Theta",
+        "Lambda",
+        "Xi",
+        "Pi",
+        "Sigma",
+        "Upsilon",
+        "Phi",
+        "Psi",
+        "Omega",
+    ]
+)
 _ESCAPES = {
-    "\\": r"\backslash{}", "=": r"\char61{}", " ": r"\ ", "^": r"\hat{}", "~": r"\sim{}",
+    "\\": r"\backslash{}",
+    "=": r"\char61{}",
+    " ": r"\ ",
+    "^": r"\hat{}",
+    "~": r"\sim{}",
     **{c: f"\\{c}" for c in "_%$#&{}"},
-}  # fmt: skip
+}
 # Words of the language, and names that the printed function itself uses.
-_JULIA_WORDS = frozenset([
-    "abstract", "baremodule", "begin", "catch", "const", "do", "else", "elseif", "end", "export",
-    "false", "function", "let", "local", "macro", "module", "mutable", "primitive", "quote",
-    "struct", "true", "try", "type", "using", "where", "Base", "du", "u", "p", "t",
-])  # fmt: skip
+_JULIA_WORDS = frozenset(
+    [
+        "abstract",
+        "baremodule",
+        "begin",
+        "catch",
+        "const",
+        "do",
+        "else",
+        "elseif",
+        "end",
+        "export",
+        "false",
+        "function",
+        "let",
+        "local",
+        "macro",
+        "module",
+        "mutable",
+        "primitive",
+        "quote",
+        "struct",
+        "true",
+        "try",
+        "type",
+        "using",
+        "where",
+        "Base",
+        "du",
+        "u",
+        "p",
+        "t",
+    ]
+)
 _PYTHON_WORDS = frozenset(["np", "rates"])
 
 
@@ -121,13 +186,14 @@ def pretty_text(equations: Printable, digits: int) -> str:
     rows = _rows(equations, digits, str, "(-{})", lambda power: f"^{power}", "*", lambda c: c)
     names = dict(zip((s.name for s in equations.symbols), equations.variables, strict=True))
     if rows is None and equations.extended is not None and equations.standard_errors is not None:
-        rows = _extended_rows(
-            equations.extended, equations.standard_errors, equations.variables, digits
-        )[: len(equations.states)]
+        rows = _extended_rows(equations.extended, equations.standard_errors, equations.variables, digits)[
+            : len(equations.states)
+        ]
     if rows is None:
-        plain = [render(side, name=names.__getitem__, power="^",
-                        number=lambda value: constant(value, digits=digits))
-                 for side in equations.right_hand_sides]  # fmt: skip
+        plain = [
+            render(side, name=names.__getitem__, power="^", number=lambda value: constant(value, digits=digits))
+            for side in equations.right_hand_sides
+        ]
         # A fitted 0.9999999 is a factor that rounds to 1.
         rows = [re.sub(r"(?<![\w.^])1\*(?=[^\d])", "", row) for row in plain]
     return "\n".join(f"{s}' = {row}" for s, row in zip(equations.states, rows, strict=True))
@@ -135,14 +201,14 @@ def pretty_text(equations: Printable, digits: int) -> str:
 
 def latex_rows(equations: Printable, digits: int) -> dict[str, str]:
     """See `Equations.latex`."""
-    rows = _rows(equations, digits, latex_name, r"\left(-{}\right)",
-                 lambda power: f"^{{{power}}}", r"\,", _latex_number)  # fmt: skip
+    rows = _rows(
+        equations, digits, latex_name, r"\left(-{}\right)", lambda power: f"^{{{power}}}", r"\,", _latex_number
+    )
     names = [latex_name(name) for name in equations.variables]
     time = latex_name(equations.time_name)
     if rows is None:
         symbols = dict(zip(equations.symbols, names, strict=True))
-        rows = [sympy.latex(_rounded(side, digits), symbol_names=symbols)
-                for side in equations.right_hand_sides]  # fmt: skip
+        rows = [sympy.latex(_rounded(side, digits), symbol_names=symbols) for side in equations.right_hand_sides]
     return {
         state: rf"\frac{{d{name}}}{{d{time}}} = {row}"
         for state, name, row in zip(equations.states, names, rows, strict=False)
@@ -150,9 +216,14 @@ def latex_rows(equations: Printable, digits: int) -> dict[str, str]:
 
 
 def _rows(
-    equations: Printable, digits: int, name: Callable[[str], str], minus: str,
-    raised: Callable[[str], str], times: str, shown: Callable[[str], str],
-) -> list[str] | None:  # fmt: skip
+    equations: Printable,
+    digits: int,
+    name: Callable[[str], str],
+    minus: str,
+    raised: Callable[[str], str],
+    times: str,
+    shown: Callable[[str], str],
+) -> list[str] | None:
     """Right-hand sides of a sum of monomials with their standard errors; None if it is none.
 
     Args:
@@ -169,10 +240,15 @@ def _rows(
     names = [name(variable) for variable in equations.variables]
     turned = signs(law.exponents, law.mirrored) < 0.0
     monomials = [
-        _powers([minus.format(name) if below else name
-                 for name, below in zip(names, of_minus, strict=True)], row, error, digits, raised)
+        _powers(
+            [minus.format(name) if below else name for name, below in zip(names, of_minus, strict=True)],
+            row,
+            error,
+            digits,
+            raised,
+        )
         for row, error, of_minus in zip(law.exponents, w_error, turned, strict=True)
-    ]  # fmt: skip
+    ]
     rows = []
     for a, error in list(zip(law.coefficients, a_error, strict=True))[: len(equations.states)]:
         terms = []
@@ -192,9 +268,8 @@ def order(coefficient: float, powers: Iterable[float]) -> tuple[bool, float, tup
 
 
 def _powers(
-    names: Sequence[str], row: Iterable[float], errors: Iterable[float], digits: int,
-    raised: Callable[[str], str],
-) -> list[str]:  # fmt: skip
+    names: Sequence[str], row: Iterable[float], errors: Iterable[float], digits: int, raised: Callable[[str], str]
+) -> list[str]:
     factors = []
     for name, power, error in zip(names, row, errors, strict=True):
         if power != 0:
@@ -203,16 +278,15 @@ def _powers(
     return factors
 
 
-def _extended_rows(
-    law: PowerSum, errors: PowerSum, states: Sequence[str], digits: int
-) -> list[str]:
+def _extended_rows(law: PowerSum, errors: PowerSum, states: Sequence[str], digits: int) -> list[str]:
     """Right-hand sides of a law with functions and inner sums, with their standard errors."""
     inputs, (a, w, b, v), (da, dw, db, dv) = law.inputs, law.constants, errors.constants
     assert inputs is not None  # that is what makes a law an extended one
     simple = [*states, *map(partial(_function_name, states), inputs.functions)]
 
-    def sums(values: Array, error: Array, powers: Array, products: list[list[str]],
-             first: list[tuple[bool, str]]) -> str:  # fmt: skip
+    def sums(
+        values: Array, error: Array, powers: Array, products: list[list[str]], first: list[tuple[bool, str]]
+    ) -> str:
         terms = []
         for j in sorted(np.flatnonzero(values), key=lambda j: order(float(values[j]), powers[j])):
             written = constant(abs(float(values[j])), float(error[j]), digits)
@@ -222,12 +296,9 @@ def _extended_rows(
             terms.append((bool(values[j] < 0), "*".join(above) + "".join(below)))
         return join_terms([*first, *terms])
 
-    inner = [_factors(inputs, simple, row, error, digits, law.mirrored)
-             for row, error in zip(v, dv, strict=True)]  # fmt: skip
-    names = simple + [f"({sums(row, error, v, inner, [(False, '1')])})"
-                      for row, error in zip(b, db, strict=True)]  # fmt: skip
-    outer = [_factors(inputs, names, row, error, digits, law.mirrored)
-             for row, error in zip(w, dw, strict=True)]  # fmt: skip
+    inner = [_factors(inputs, simple, row, error, digits, law.mirrored) for row, error in zip(v, dv, strict=True)]
+    names = simple + [f"({sums(row, error, v, inner, [(False, '1')])})" for row, error in zip(b, db, strict=True)]
+    outer = [_factors(inputs, names, row, error, digits, law.mirrored) for row, error in zip(w, dw, strict=True)]
     return [sums(row, error, w, outer, []) for row, error in zip(a, da, strict=True)]
 
 
@@ -241,9 +312,8 @@ def _function_name(states: Sequence[str], function: Function) -> str:
 
 
 def _factors(
-    inputs: Inputs, names: Sequence[str], row: Array, errors: Iterable[float], digits: int,
-    mirrored: Sequence[int],
-) -> list[str]:  # fmt: skip
+    inputs: Inputs, names: Sequence[str], row: Array, errors: Iterable[float], digits: int, mirrored: Sequence[int]
+) -> list[str]:
     """The factors of a product of powers of inputs; what the product is divided by starts with /.
 
     exp(r x) ** w is written exp(w r x), and a sum to a whole negative power stands below.
@@ -295,9 +365,7 @@ def latex_name(name: str) -> str:
 
 
 def _rounded(expression: sympy.Expr, digits: int) -> sympy.Expr:
-    return expression.xreplace(
-        {f: sympy.Float(float(f), digits) for f in expression.atoms(sympy.Float)}
-    )
+    return expression.xreplace({f: sympy.Float(float(f), digits) for f in expression.atoms(sympy.Float)})
 
 
 def python_source(equations: Printable) -> str:
@@ -317,10 +385,9 @@ def python_source(equations: Printable) -> str:
         *([f"    {_unpacked(acting)} = {inputs}({time})  # inputs at this time"] * bool(acting)),
         f"    {_unpacked(own)} = {state}",
         "    return np.array([",
-        *(f"        {side},  # d/dt of {name}"
-          for side, name in zip(sides, equations.states, strict=True)),
+        *(f"        {side},  # d/dt of {name}" for side, name in zip(sides, equations.states, strict=True)),
         "    ])",
-    ]  # fmt: skip
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -337,11 +404,13 @@ def julia_source(equations: Printable) -> str:
         *([f"    {given} = t"] * bool(given)),
         *([f"    {_unpacked(acting)} = p(t)  # the inputs at this time"] * bool(acting)),
         f"    {_unpacked(own)} = u",
-        *(f"    du[{i + 1}] = {side}  # d/dt of {name}"
-          for i, (side, name) in enumerate(zip(sides, equations.states, strict=True))),
+        *(
+            f"    du[{i + 1}] = {side}  # d/dt of {name}"
+            for i, (side, name) in enumerate(zip(sides, equations.states, strict=True))
+        ),
         "    return nothing",
         "end",
-    ]  # fmt: skip
+    ]
     return "\n".join(lines) + "\n"
 
 

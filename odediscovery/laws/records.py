@@ -47,17 +47,19 @@ def terms(equations: Equations, stability: Array | None = None) -> list[dict[str
     if law is None:
         return []
     return [
-        {"state": equations.states[i], "coefficient": float(law.coefficients[i, j]),
-         "standard_error": plain(errors.coefficients[i, j]) if errors else None,
-         "snapped": bool(equations.snapped[0][i, j]) if equations.snapped else False,
-         "monomial": j,
-         "powers": {s: float(w) for s, w in zip(equations.variables, law.exponents[j], strict=True)
-                    if w != 0},
-         **({"of_minus": of_minus} if (of_minus := _of_minus(equations, law, j)) else {}),
-         **({} if stability is None else {"stability": plain(stability[i, j])})}
+        {
+            "state": equations.states[i],
+            "coefficient": float(law.coefficients[i, j]),
+            "standard_error": plain(errors.coefficients[i, j]) if errors else None,
+            "snapped": bool(equations.snapped[0][i, j]) if equations.snapped else False,
+            "monomial": j,
+            "powers": {s: float(w) for s, w in zip(equations.variables, law.exponents[j], strict=True) if w != 0},
+            **({"of_minus": of_minus} if (of_minus := _of_minus(equations, law, j)) else {}),
+            **({} if stability is None else {"stability": plain(stability[i, j])}),
+        }
         for i, j in zip(*np.nonzero(law.coefficients), strict=True)
         for j in (int(j),)
-    ]  # fmt: skip
+    ]
 
 
 def _of_minus(equations: Equations, law: PowerSum, j: int) -> list[str]:
@@ -72,11 +74,15 @@ def exponents(equations: Equations) -> list[dict[str, Any]]:
     if law is None:
         return []
     return [
-        {"monomial": int(j), "state": equations.variables[k], "value": float(law.exponents[j, k]),
-         "standard_error": plain(errors.exponents[j, k]) if errors else None,
-         "snapped": bool(equations.snapped[1][j, k]) if equations.snapped else False}
+        {
+            "monomial": int(j),
+            "state": equations.variables[k],
+            "value": float(law.exponents[j, k]),
+            "standard_error": plain(errors.exponents[j, k]) if errors else None,
+            "snapped": bool(equations.snapped[1][j, k]) if equations.snapped else False,
+        }
         for j, k in zip(*np.nonzero(law.exponents), strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def interval(value: float, error: float, freedom: float | None) -> list[float] | None:
@@ -104,13 +110,11 @@ def start_intervals(
     """Standard errors and intervals of start values [trajectories, states], by trajectory."""
     if errors is None:
         return {"initial_value_errors": None, "initial_value_intervals": None}
-    rows = [list(zip(states, v.tolist(), e.tolist(), strict=True))
-            for v, e in zip(values, errors, strict=True)]  # fmt: skip
+    rows = [list(zip(states, v.tolist(), e.tolist(), strict=True)) for v, e in zip(values, errors, strict=True)]
     return {
         "initial_value_errors": [{s: plain(e) for s, _, e in row} for row in rows],
-        "initial_value_intervals": [{s: interval(v, e, freedom) for s, v, e in row}
-                                    for row in rows],
-    }  # fmt: skip
+        "initial_value_intervals": [{s: interval(v, e, freedom) for s, v, e in row} for row in rows],
+    }
 
 
 def starts_text(series: TimeSeries, values: Array, errors: Array | None) -> str:
@@ -122,8 +126,9 @@ def starts_text(series: TimeSeries, values: Array, errors: Array | None) -> str:
         return ""
     lines = []
     for run, row, error in zip(series.trajectories[:SHOWN], values, errors, strict=False):
-        told = ", ".join(f"{s} = {constant(float(x), float(e))}"
-                         for s, x, e in zip(series.states, row, error, strict=True))  # fmt: skip
+        told = ", ".join(
+            f"{s} = {constant(float(x), float(e))}" for s, x, e in zip(series.states, row, error, strict=True)
+        )
         name = f"{run.label}, " if len(values) > 1 and run.label else ""
         lines.append(f"{name}at {series.time_name} = {run.time[0]:g}: {told}")
     if len(values) > SHOWN:
@@ -155,22 +160,28 @@ def constants(equations: Equations, freedom: float | None) -> dict[str, list[dic
         held = error == 0.0
         if equations.snapped is not None:
             held = bool(equations.snapped[kind][at])
-        return {"kind": _KINDS[kind], **place, "value": value, "standard_error": plain(error),
-                "interval": None if held else interval(value, error, freedom),
-                "snapped": held}  # fmt: skip
+        return {
+            "kind": _KINDS[kind],
+            **place,
+            "value": value,
+            "standard_error": plain(error),
+            "interval": None if held else interval(value, error, freedom),
+            "snapped": held,
+        }
 
     def of_state(i: int) -> list[dict[str, Any]]:
         _, w, b, v = law.constants
         own = [int(j) for j in np.flatnonzero(law.coefficients[i])]
         found = [entry(0, (i, j), monomial=j) for j in own]
-        found += [entry(1, (j, int(k)), monomial=j, of=names[k])
-                  for j in own for k in np.flatnonzero(w[j])]  # fmt: skip
+        found += [entry(1, (j, int(k)), monomial=j, of=names[k]) for j in own for k in np.flatnonzero(w[j])]
         sums = np.flatnonzero(np.any(w[own][:, len(names) - len(b) :] != 0, axis=0))
         inner = [(int(u), int(j)) for u in sums for j in np.flatnonzero(b[u])]
         found += [entry(2, (u, j), sum=u, monomial=j) for u, j in inner]
-        return found + [entry(3, (j, int(k)), monomial=j, of=names[k])
-                        for j in sorted({j for _, j in inner})
-                        for k in np.flatnonzero(v[j])]  # fmt: skip
+        return found + [
+            entry(3, (j, int(k)), monomial=j, of=names[k])
+            for j in sorted({j for _, j in inner})
+            for k in np.flatnonzero(v[j])
+        ]
 
     return {state: of_state(i) for i, state in enumerate(equations.states)}
 
@@ -184,8 +195,11 @@ def monomial_names(equations: Equations) -> list[str]:
     turned = signs(law.exponents, law.mirrored) < 0.0
     rows = []
     for w, of_minus in zip(law.exponents * rates, turned, strict=True):
-        powers = [(f"(-{name})" if minus else name, constant(float(p), digits=3))
-                  for name, p, minus in zip(names, w, of_minus, strict=True) if p]  # fmt: skip
+        powers = [
+            (f"(-{name})" if minus else name, constant(float(p), digits=3))
+            for name, p, minus in zip(names, w, of_minus, strict=True)
+            if p
+        ]
         rows.append("*".join(n if p == "1" else f"{n}^{p}" for n, p in powers) or "1")
     return rows
 
@@ -210,16 +224,21 @@ def extended(equations: Equations) -> dict[str, Any] | None:
     law, errors = equations.extended, equations.standard_errors
     if law is None or law.inputs is None:
         return None
-    functions = [{"name": f.name, "state": equations.variables[f.state], "rate": f.rate}
-                 for f in law.inputs.functions]  # fmt: skip
+    functions = [{"name": f.name, "state": equations.variables[f.state], "rate": f.rate} for f in law.inputs.functions]
     mirrored = [equations.variables[k] for k in law.mirrored]
-    return {"functions": functions, "mirrored": mirrored, **_arrays(law),
-            "standard_errors": None if errors is None else _arrays(errors)}  # fmt: skip
+    return {
+        "functions": functions,
+        "mirrored": mirrored,
+        **_arrays(law),
+        "standard_errors": None if errors is None else _arrays(errors),
+    }
 
 
 def _arrays(law: PowerSum) -> dict[str, Any]:
-    return {f"{kind}s": [[plain(x) for x in row] for row in values.tolist()]
-            for kind, values in zip(_KINDS, law.constants, strict=True)}  # fmt: skip
+    return {
+        f"{kind}s": [[plain(x) for x in row] for row in values.tolist()]
+        for kind, values in zip(_KINDS, law.constants, strict=True)
+    }
 
 
 def with_law(equations: Equations, record: Mapping[str, Any] | None) -> Equations:
@@ -243,10 +262,13 @@ def with_law(equations: Equations, record: Mapping[str, Any] | None) -> Equation
     mirrored = tuple(variables.index(name) for name in record.get("mirrored", ()))
     law = dataclasses.replace(_law(inputs, record), mirrored=mirrored)
     read = Equations.from_power_sum(
-        equations.states, law, time_name=equations.time_name,
-        units=equations.units, inputs=equations.inputs,
+        equations.states,
+        law,
+        time_name=equations.time_name,
+        units=equations.units,
+        inputs=equations.inputs,
         standard_errors=None if held is None else _law(inputs, held),
-    )  # fmt: skip
+    )
     return read if read.texts() == equations.texts() else equations
 
 
@@ -285,10 +307,8 @@ def with_errors(
                 order.append(int(j))
             row_of[int(term["monomial"])] = order.index(int(j))
     order += [j for j in range(parsed.n_monomials) if j not in order]
-    law = PowerSum(parsed.coefficients[:, order], parsed.exponents[order],
-                   mirrored=parsed.mirrored)  # fmt: skip
-    errors = PowerSum(np.where(law.coefficients != 0, np.nan, 0.0),
-                      np.where(law.exponents != 0, np.nan, 0.0))  # fmt: skip
+    law = PowerSum(parsed.coefficients[:, order], parsed.exponents[order], mirrored=parsed.mirrored)
+    errors = PowerSum(np.where(law.coefficients != 0, np.nan, 0.0), np.where(law.exponents != 0, np.nan, 0.0))
     snapped = (np.zeros(law.coefficients.shape, bool), np.zeros(law.exponents.shape, bool))
     for entry in (*terms, *exponents):
         if int(entry["monomial"]) in row_of:
@@ -299,9 +319,14 @@ def with_errors(
             held[at] = number(entry["standard_error"])
             snapped[0 if of_term else 1][at] = bool(entry["snapped"])
     return Equations.from_power_sum(
-        equations.states, law, time_name=equations.time_name, standard_errors=errors,
-        snapped=snapped, units=equations.units, inputs=equations.inputs,
-    )  # fmt: skip
+        equations.states,
+        law,
+        time_name=equations.time_name,
+        standard_errors=errors,
+        snapped=snapped,
+        units=equations.units,
+        inputs=equations.inputs,
+    )
 
 
 def plain(value: float) -> float | None:

@@ -54,8 +54,7 @@ class Network:
     def sees(self, names: Sequence[str]) -> list[str]:
         """What states are called before the network: a mirrored one, of negative scale, is −x."""
         below = self.scale.state < 0.0
-        return [f"\N{MINUS SIGN}{name}" if k < len(below) and below[k] else name
-                for k, name in enumerate(names)]  # fmt: skip
+        return [f"\N{MINUS SIGN}{name}" if k < len(below) and below[k] else name for k, name in enumerate(names)]
 
     @staticmethod
     def to_bytes(network: Network | None) -> bytes:
@@ -63,8 +62,9 @@ class Network:
         arrays: dict[str, NDArray[np.float64]] = {}
         chain = []
         for i, layer in enumerate(network.layers if network else ()):
-            chain.append({"unit": layer.unit, "outputs": layer.outputs, "inputs": layer.inputs,
-                          "functions": layer.functions})  # fmt: skip
+            chain.append(
+                {"unit": layer.unit, "outputs": layer.outputs, "inputs": layer.inputs, "functions": layer.functions}
+            )
             arrays |= {f"{i}.{name}": np.asarray(a, float) for name, a in layer.arrays.items()}
         if network:
             arrays["scale.state"] = np.asarray(network.scale.state, float)
@@ -92,11 +92,7 @@ def _assembled(chain: Any, arrays: Mapping[str, NDArray[np.float64]]) -> Network
             if name.partition(".")[0] == str(i)
         }
         functions = tuple((str(name), int(k)) for name, k in entry.get("functions", ()))
-        layers.append(
-            Layer(str(entry["unit"]), int(entry["outputs"]), int(entry["inputs"]), own, functions)
-        )
+        layers.append(Layer(str(entry["unit"]), int(entry["outputs"]), int(entry["inputs"]), own, functions))
     if not layers:
         return None
-    return Network(
-        tuple(layers), Scale(np.asarray(arrays["scale.state"], float), float(arrays["scale.time"]))
-    )
+    return Network(tuple(layers), Scale(np.asarray(arrays["scale.state"], float), float(arrays["scale.time"])))

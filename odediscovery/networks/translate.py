@@ -89,9 +89,8 @@ def _inputs_of(field: VectorField, layers: Sequence[Mapping[str, Array]]) -> Inp
 
 
 def members_of(
-    laws: Sequence[PowerSum], nonnegative: Mask, *, whole: bool = False,
-    held: Sequence[tuple[Mask, Mask]] | None = None,
-) -> VectorField:  # fmt: skip
+    laws: Sequence[PowerSum], nonnegative: Mask, *, whole: bool = False, held: Sequence[tuple[Mask, Mask]] | None = None
+) -> VectorField:
     """Members of one chain, as small as the laws allow, that compute the laws.
 
     What a law lacks is not free; exponents of inputs that change sign are rounded and not free
@@ -127,9 +126,12 @@ def members_of(
         theta.append(np.concatenate([values.ravel() for values, _ in layers]))
         free.append(np.concatenate([mask.ravel() for _, mask in layers]))
     mix = laws[0].mix
-    return VectorField(tuple(units), torch.as_tensor(np.stack(theta)),
-                       torch.as_tensor(np.stack(free)),
-                       None if mix is None else torch.as_tensor(mix))  # fmt: skip
+    return VectorField(
+        tuple(units),
+        torch.as_tensor(np.stack(theta)),
+        torch.as_tensor(np.stack(free)),
+        None if mix is None else torch.as_tensor(mix),
+    )
 
 
 def _hold(layers: list[tuple[Array, Mask]], coefficients: Mask, exponents: Mask) -> None:
@@ -143,9 +145,8 @@ def _hold(layers: list[tuple[Array, Mask]], coefficients: Mask, exponents: Mask)
 
 
 def _layers(
-    law: PowerSum, own: Inputs, functions: tuple[Function, ...], fitted: Mask,
-    sizes: tuple[int, int, int], whole: bool,
-) -> list[tuple[Array, Mask]]:  # fmt: skip
+    law: PowerSum, own: Inputs, functions: tuple[Function, ...], fitted: Mask, sizes: tuple[int, int, int], whole: bool
+) -> list[tuple[Array, Mask]]:
     """Parameters of one law in the order in which a chain keeps them, and which are free."""
     sums, inner, hidden = sizes
     n, simple = own.states, own.states + len(functions)

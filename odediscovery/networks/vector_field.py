@@ -48,9 +48,7 @@ class VectorField:
     mix: Tensor | None = None
 
     @classmethod
-    def random(
-        cls, units: Sequence[AbstractUnit], members: int, generator: torch.Generator
-    ) -> VectorField:
+    def random(cls, units: Sequence[AbstractUnit], members: int, generator: torch.Generator) -> VectorField:
         """That many `members` from the units' own random initialisation by `generator`, everything
         free."""
         parts = [u.initial(members, generator) for u in units]
@@ -199,5 +197,4 @@ class VectorField:
             x = unit.symbolic(p, x)
         if self.mix is None:
             return x
-        return [sum((m * y for m, y in zip(row, x, strict=True) if m), sympy.S.Zero)
-                for row in self.mix.tolist()]  # fmt: skip
+        return [sum((m * y for m, y in zip(row, x, strict=True) if m), sympy.S.Zero) for row in self.mix.tolist()]

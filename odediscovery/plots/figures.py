@@ -34,13 +34,26 @@ INK, MUTED, GRID = "#222222", "#707070", "#e6e6e6"
 # Okabe and Ito (2008): blue, vermilion, green, orange, sky blue, purple, black.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#000000")
 STYLE: dict[Any, Any] = {
-    "font.size": 10.0, "axes.edgecolor": MUTED, "axes.labelcolor": INK, "text.color": INK,
-    "xtick.color": MUTED, "ytick.color": MUTED, "axes.spines.top": False,
-    "axes.spines.right": False, "axes.grid": True, "grid.color": GRID, "grid.linewidth": 0.8,
-    "axes.axisbelow": True, "axes.titlesize": 11.0, "axes.titleweight": "bold",
-    "axes.titlelocation": "left", "legend.frameon": False, "figure.dpi": 150.0,
-    "axes.formatter.limits": (-3, 4), "axes.formatter.useoffset": False,
-}  # fmt: skip
+    "font.size": 10.0,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "axes.axisbelow": True,
+    "axes.titlesize": 11.0,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "legend.frameon": False,
+    "figure.dpi": 150.0,
+    "axes.formatter.limits": (-3, 4),
+    "axes.formatter.useoffset": False,
+}
 CURVE_POINTS = 400
 # How far beyond data and curves a band is shown, as a share of their range.
 BEYOND = 0.4
@@ -68,9 +81,7 @@ def fit_figure(discovery: Discovery) -> Figure:
             below.set_xlabel(_with_unit(series.time_name, series.units))
         figure.suptitle(_headline(discovery), x=0.01, ha="left", fontsize=10.5, color=MUTED)
         handles, labels = figure.axes[0].get_legend_handles_labels()
-        figure.legend(
-            handles, labels, loc="outside lower left", ncols=min(len(labels), 2 * columns)
-        )
+        figure.legend(handles, labels, loc="outside lower left", ncols=min(len(labels), 2 * columns))
     return figure
 
 
@@ -85,9 +96,8 @@ def _curve(discovery: Discovery, j: int, run: Trajectory) -> tuple[NDArray[np.fl
 
 
 def _draw_state(
-    top: Axes, below: Axes, discovery: Discovery, curves: list[tuple[NDArray[np.float64], Band]],
-    k: int,
-) -> None:  # fmt: skip
+    top: Axes, below: Axes, discovery: Discovery, curves: list[tuple[NDArray[np.float64], Band]], k: int
+) -> None:
     runs = discovery.series.trajectories
     named = 1 < len(runs) <= LEGEND_MOST
     for j, (run, (dense, found)) in enumerate(zip(runs, curves, strict=True)):
@@ -95,9 +105,13 @@ def _draw_state(
         at_samples = curve[np.searchsorted(dense, run.time)]
         name = (run.label or f"trajectory {j + 1}") if named else "equations"
         dots: dict[str, Any] = {
-            "color": colour if len(runs) > 1 else INK, "marker": "o", "ls": "none",
-            "markersize": 4.5, "markerfacecolor": "white", "markeredgewidth": 1.0,
-        }  # fmt: skip
+            "color": colour if len(runs) > 1 else INK,
+            "marker": "o",
+            "ls": "none",
+            "markersize": 4.5,
+            "markerfacecolor": "white",
+            "markeredgewidth": 1.0,
+        }
         first = j == 0
         top.plot(run.time, run.values[:, k], **dots, label="data" if first else None)
         top.plot(dense, curve, color=colour, lw=1.8, label=name if named or first else None)
@@ -114,9 +128,7 @@ def _draw_state(
     below.set_ylabel("data \N{MINUS SIGN} fit", color=MUTED, fontsize=9)
 
 
-def _draw_bands(
-    top: Axes, curves: list[tuple[NDArray[np.float64], Band]], k: int, within: tuple[float, float]
-) -> None:
+def _draw_bands(top: Axes, curves: list[tuple[NDArray[np.float64], Band]], k: int, within: tuple[float, float]) -> None:
     """95 % bands of the curves, dark, and of new measurements, light, behind what is drawn.
 
     Args:
@@ -131,10 +143,16 @@ def _draw_bands(
             (found.confidence[:, k], ends, 0.30, "95 % band of the curve"),
         ):
             if np.isfinite(half).any():
-                top.fill_between(dense, np.maximum(curve - half, floor),
-                                 np.minimum(curve + half, ceiling), lw=0, color=colour,
-                                 alpha=alpha, zorder=1,
-                                 label=meaning if j == 0 else None)  # fmt: skip
+                top.fill_between(
+                    dense,
+                    np.maximum(curve - half, floor),
+                    np.minimum(curve + half, ceiling),
+                    lw=0,
+                    color=colour,
+                    alpha=alpha,
+                    zorder=1,
+                    label=meaning if j == 0 else None,
+                )
     # A band that says no more than that nothing is known must not flatten the data.
     beyond = BEYOND * (high - low)
     wide = top.get_ylim()
@@ -153,15 +171,22 @@ def pareto_figure(discovery: Discovery) -> Figure:
         axes = figure.add_subplot()
         seen = np.isfinite(error)
         axes.set_yscale("log")
-        axes.step(cost[seen], np.minimum.accumulate(error[seen]), where="post",
-                  color=MUTED, lw=1.3, zorder=2)  # fmt: skip
-        axes.plot(cost[seen], error[seen], "o", ms=6.5, color=COLOURS[0], mec="white", zorder=3,
-                  label="candidate equations")  # fmt: skip
+        axes.step(cost[seen], np.minimum.accumulate(error[seen]), where="post", color=MUTED, lw=1.3, zorder=2)
+        axes.plot(
+            cost[seen], error[seen], "o", ms=6.5, color=COLOURS[0], mec="white", zorder=3, label="candidate equations"
+        )
         for row, y in zip(rows, error, strict=True):
             if row.selected and np.isfinite(y):
-                axes.plot(row.complexity, y, "*", ms=17, color=COLOURS[1], mec="white",
-                          zorder=4, label=f"chosen: complexity {row.complexity}, "
-                          f"MSE {row.mse:.3g}")  # fmt: skip
+                axes.plot(
+                    row.complexity,
+                    y,
+                    "*",
+                    ms=17,
+                    color=COLOURS[1],
+                    mec="white",
+                    zorder=4,
+                    label=f"chosen: complexity {row.complexity}, MSE {row.mse:.3g}",
+                )
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.margins(x=0.08, y=0.12)
         axes.set_xlabel(meaning_of_complexity(discovery))
@@ -187,9 +212,7 @@ def weights_figure(discovery: Discovery) -> Figure:
             figure = empty_figure(6.0, 1.6)
             figure.text(0.5, 0.5, "These equations were read from no network.", ha="center")
             return figure
-        return network_figure(
-            discovery.network, discovery.equations.variables, discovery.series.time_name
-        )
+        return network_figure(discovery.network, discovery.equations.variables, discovery.series.time_name)
 
 
 def save_figures(discovery: Discovery, folder: str | os.PathLike[str]) -> None:
@@ -198,9 +221,7 @@ def save_figures(discovery: Discovery, folder: str | os.PathLike[str]) -> None:
     Raises:
         InputError: the folder cannot be written.
     """
-    pictures = {
-        "fit.png": fit_figure, "pareto.png": pareto_figure, "weights.png": weights_figure,
-    }  # fmt: skip
+    pictures = {"fit.png": fit_figure, "pareto.png": pareto_figure, "weights.png": weights_figure}
     for name, draw in pictures.items():
         save_figure(draw(discovery), Path(folder) / name)
 

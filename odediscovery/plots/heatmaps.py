@@ -56,8 +56,7 @@ class _Panel:
     @property
     def columns(self) -> dict[str, Array]:
         """Arrays with one value an output, e.g. biases: drawn beside the matrix."""
-        return {name: a for name, a in self.layer.arrays.items()
-                if a.ndim == 1 and name not in self.strips}  # fmt: skip
+        return {name: a for name, a in self.layer.arrays.items() if a.ndim == 1 and name not in self.strips}
 
     @property
     def left(self) -> float:
@@ -101,15 +100,20 @@ def network_figure(network: Network, states: Sequence[str], time_name: str) -> F
     x, middle = MARGIN, (height + 0.35) / 2
     for i, panel in enumerate(panels):
         if i:
-            figure.text((x - ARROW / 2) / figure.get_figwidth(), (middle - HEADER / 2) / height,
-                        "\N{RIGHTWARDS ARROW}", ha="center", va="center", fontsize=20,
-                        color=MUTED)  # fmt: skip
+            figure.text(
+                (x - ARROW / 2) / figure.get_figwidth(),
+                (middle - HEADER / 2) / height,
+                "\N{RIGHTWARDS ARROW}",
+                ha="center",
+                va="center",
+                fontsize=20,
+                color=MUTED,
+            )
         _draw_panel(figure, panel, x, middle + panel.height / 2)
         x += panel.width + ARROW
     sizes = (*network.scale.size, network.scale.time)
     pairs = list(zip((*states, time_name), sizes, strict=True))
-    figure.text(MARGIN / figure.get_figwidth(), 0.12 / height, fontsize=8, color=MUTED,
-                s=_scales(pairs))  # fmt: skip
+    figure.text(MARGIN / figure.get_figwidth(), 0.12 / height, fontsize=8, color=MUTED, s=_scales(pairs))
     return figure
 
 
@@ -117,9 +121,7 @@ def _scales(pairs: Sequence[tuple[str, float]]) -> str:
     """What the weights were fitted to: the data divided by these, or as they are."""
     if all(value == 1.0 for _, value in pairs):
         return "Weights in the units of the data"
-    return "Weights are dimensionless; scales: " + ", ".join(
-        f"{_literal(name)} {value:.4g}" for name, value in pairs
-    )
+    return "Weights are dimensionless; scales: " + ", ".join(f"{_literal(name)} {value:.4g}" for name, value in pairs)
 
 
 def _panels(network: Network, states: Sequence[str], time_name: str) -> list[_Panel]:
@@ -153,8 +155,7 @@ def _part(layer: Layer, inputs: NDArray[np.bool_], outputs: NDArray[np.bool_]) -
         else:
             of_inputs = len(a) == layer.inputs and name != "bias"
             arrays[name] = a[inputs] if of_inputs else a[outputs]
-    return dataclasses.replace(layer, outputs=int(outputs.sum()), inputs=int(inputs.sum()),
-                               arrays=arrays)  # fmt: skip
+    return dataclasses.replace(layer, outputs=int(outputs.sum()), inputs=int(inputs.sum()), arrays=arrays)
 
 
 def _used_inputs(layer: Layer) -> NDArray[np.bool_]:
@@ -200,8 +201,15 @@ def _letters(reading: str) -> int:
 def _draw_panel(figure: Figure, panel: _Panel, x: float, top: float) -> None:
     """Draw a layer whose upper left corner is at (x, top) inches."""
     x0, y = x + panel.left, top - panel.head
-    figure.text(x0 / figure.get_figwidth(), top / figure.get_figheight(), panel.layer.unit,
-                va="top", fontsize=12, fontweight="bold", color=INK)  # fmt: skip
+    figure.text(
+        x0 / figure.get_figwidth(),
+        top / figure.get_figheight(),
+        panel.layer.unit,
+        va="top",
+        fontsize=12,
+        fontweight="bold",
+        color=INK,
+    )
     first = True
     for name, strip in panel.strips.items():
         axes = _axes(figure, x0, y, len(strip), 1)
@@ -211,8 +219,7 @@ def _draw_panel(figure: Figure, panel: _Panel, x: float, top: float) -> None:
     for i, (name, matrix) in enumerate(panel.matrices.items()):
         axes = _axes(figure, x0, y, matrix.shape[1], matrix.shape[0])
         _heat(axes, matrix)
-        _label(axes, panel.inputs if first or i else None, panel.outputs if i == 0 else None,
-               panel.used)  # fmt: skip
+        _label(axes, panel.inputs if first or i else None, panel.outputs if i == 0 else None, panel.used)
         axes.set_xlabel(MEANING.get(name, name), fontsize=8.5, color=MUTED, labelpad=3)
         x0 += matrix.shape[1] * CELL_WIDTH + GAP
     for name, column in panel.columns.items():
@@ -222,10 +229,14 @@ def _draw_panel(figure: Figure, panel: _Panel, x: float, top: float) -> None:
         axes.set_xlabel(name, fontsize=8.5, color=MUTED, labelpad=3)
         x0 += CELL_WIDTH + GAP
     for j, (reading, used) in enumerate(zip(panel.readings, panel.used, strict=False)):
-        figure.text((x0 - GAP + 0.1) / figure.get_figwidth(),
-                    (y - (j + 0.5) * CELL_HEIGHT) / figure.get_figheight(),
-                    reading if used else "unused", va="center", fontsize=9.5,
-                    color=INK if used else MUTED)  # fmt: skip
+        figure.text(
+            (x0 - GAP + 0.1) / figure.get_figwidth(),
+            (y - (j + 0.5) * CELL_HEIGHT) / figure.get_figheight(),
+            reading if used else "unused",
+            va="center",
+            fontsize=9.5,
+            color=INK if used else MUTED,
+        )
 
 
 def _axes(figure: Figure, x: float, top: float, columns: int, rows: int) -> Axes:
@@ -238,11 +249,7 @@ def _heat(axes: Axes, values: Array, *, gates: bool = False) -> None:
     """Cells coloured by sign and size (square root, so that small ones show), with numbers."""
     largest = max(float(np.nanmax(np.abs(values), initial=0.0)), 1e-300)
     size = np.sign(values) * np.sqrt(np.abs(values) / largest)
-    colours = (
-        colormaps["Greys"](0.45 * np.clip(values, 0, 1))
-        if gates
-        else colormaps["RdBu"](0.5 + 0.36 * size)
-    )
+    colours = colormaps["Greys"](0.45 * np.clip(values, 0, 1)) if gates else colormaps["RdBu"](0.5 + 0.36 * size)
     colours[values == 0] = (0.975, 0.975, 0.975, 1.0)
     axes.imshow(colours, aspect="auto", interpolation="nearest")
     rows, columns = values.shape
@@ -252,15 +259,20 @@ def _heat(axes: Axes, values: Array, *, gates: bool = False) -> None:
     for (i, j), value in np.ndenumerate(values):
         pruned = value == 0
         dark = not gates and abs(size[i, j]) > 0.8
-        axes.text(j, i, "\N{MIDDLE DOT}" if pruned and not gates else _number(value),
-                  ha="center", va="center", fontsize=9,
-                  color=MUTED if pruned else "white" if dark else INK)  # fmt: skip
+        axes.text(
+            j,
+            i,
+            "\N{MIDDLE DOT}" if pruned and not gates else _number(value),
+            ha="center",
+            va="center",
+            fontsize=9,
+            color=MUTED if pruned else "white" if dark else INK,
+        )
 
 
 def _label(
-    axes: Axes, above: Sequence[str] | None, left: Sequence[str] | None,
-    used: Sequence[bool] | None = None,
-) -> None:  # fmt: skip
+    axes: Axes, above: Sequence[str] | None, left: Sequence[str] | None, used: Sequence[bool] | None = None
+) -> None:
     """Names of the columns above and of the rows at the left; those not used in grey."""
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0, labelsize=9.5, labelcolor=INK)

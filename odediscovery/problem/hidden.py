@@ -56,9 +56,10 @@ def widely_prepared(series: TimeSeries, known: Knowledge, *, smoothing: bool = T
     if seen.all():
         return prepare(series, smoothing=smoothing)
     narrow = dataclasses.replace(
-        series, states=tuple(np.array(series.states)[seen].tolist()),
+        series,
+        states=tuple(np.array(series.states)[seen].tolist()),
         trajectories=tuple(_columns(t, seen) for t in series.trajectories),
-    )  # fmt: skip
+    )
     p = prepare(narrow, smoothing=smoothing)
     scale = np.full(series.n_states, p.scale.size.max())
     scale[seen] = p.scale.state
@@ -68,13 +69,16 @@ def widely_prepared(series: TimeSeries, known: Knowledge, *, smoothing: bool = T
             scale[of_sum] = one.value / one.weights[of_sum]
     wide = partial(_spread, places=np.flatnonzero(seen).tolist(), n=len(seen))
     return dataclasses.replace(
-        p, data=with_columns(p.data, series.states), smooth=with_columns(p.smooth, series.states),
-        scale=Scale(scale, p.scale.time), noise=wide(p.noise, fill=p.noise.max()),
+        p,
+        data=with_columns(p.data, series.states),
+        smooth=with_columns(p.smooth, series.states),
+        scale=Scale(scale, p.scale.time),
+        noise=wide(p.noise, fill=p.noise.max()),
         floor=wide(p.floor, fill=p.floor.max()),
         nonnegative=wide(p.nonnegative.astype(np.float64), fill=1.0) > 0,
         constant=wide(p.constant.astype(np.float64), fill=0.0) > 0,
         shape=tuple(wide(s, fill=1.0) for s in p.shape),
-    )  # fmt: skip
+    )
 
 
 def _columns(t: Trajectory, which: Mask) -> Trajectory:
@@ -97,5 +101,4 @@ def _told(series: TimeSeries, conserved: Conserved, i: int) -> TimeSeries:
             sigma[np.isnan(x)] = np.nan
         trajectories.append(Trajectory(t.time, x, t.label, sigma, t.inputs))
     said = f"{series.states[i]} was not measured: its samples follow from the conserved sum"
-    return dataclasses.replace(series, trajectories=tuple(trajectories),
-                               messages=(*series.messages, said))  # fmt: skip
+    return dataclasses.replace(series, trajectories=tuple(trajectories), messages=(*series.messages, said))

@@ -33,16 +33,18 @@ def told(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Knowledge]
     """
     whole = augmented(with_hidden(series, settings.hidden_states))
     known = knowledge(
-        whole.states, known=settings.known, conserve=settings.conserve, forbid=settings.forbid,
-        bounds=settings.bounds, integer_exponents=settings.integer_exponents,
-    )  # fmt: skip
+        whole.states,
+        known=settings.known,
+        conserve=settings.conserve,
+        forbid=settings.forbid,
+        bounds=settings.bounds,
+        integer_exponents=settings.integer_exponents,
+    )
     check_known(known, whole)
     return revealed(whole, settings.hidden_states, known), known
 
 
-def imposed(
-    series: TimeSeries, known: Knowledge, settings: Settings, *, smoothing: bool = True
-) -> Prepared:
+def imposed(series: TimeSeries, known: Knowledge, settings: Settings, *, smoothing: bool = True) -> Prepared:
     """A series from `told` made dimensionless, with what is known and does not spoil the rest."""
     prepared = widely_prepared(series, known, smoothing=smoothing)
     spared = redundant(prepared) & (not settings.published)
@@ -51,7 +53,9 @@ def imposed(
         scaled = imposed.rescaled(prepared.scale.state, prepared.scale.time)
         check_signs(imposed, scaled)
         prepared = dataclasses.replace(prepared, knowledge=scaled, given=imposed)
-    notes = [f"{series.states[i]} hardly changes and follows from the other states: terms with it "
-              "could not be told from terms without, so there are none"
-              for i in np.flatnonzero(spared & ~known.mentioned)]  # fmt: skip
+    notes = [
+        f"{series.states[i]} hardly changes and follows from the other states: terms with it "
+        "could not be told from terms without, so there are none"
+        for i in np.flatnonzero(spared & ~known.mentioned)
+    ]
     return dataclasses.replace(prepared, messages=(*prepared.messages, *notes))

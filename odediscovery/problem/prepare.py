@@ -124,10 +124,13 @@ class Prepared:
         """The same series, taken as it is: coarse sampling looked like noise."""
         none = np.zeros_like(self.noise)
         return dataclasses.replace(
-            self, smooth=self.data, noise=none, exact=exact,
+            self,
+            smooth=self.data,
+            noise=none,
+            exact=exact,
             shape=tuple(np.ones_like(s) for s in self.shape),
             nonnegative=np.nanmin(pooled(self.data), axis=0) >= -self.floor,
-        )  # fmt: skip
+        )
 
     @property
     def turns(self) -> float:
@@ -144,16 +147,17 @@ class Prepared:
         """The same with every trajectory cut into runs of about `length` samples."""
 
         def cut(series: TimeSeries) -> TimeSeries:
-            parts = [
-                t.part(rows) for t in series.trajectories for rows in _runs(len(t.time), length)
-            ]
+            parts = [t.part(rows) for t in series.trajectories for rows in _runs(len(t.time), length)]
             return dataclasses.replace(series, trajectories=tuple(parts))
 
         shape = tuple(s[rows] for s in self.shape for rows in _runs(len(s), length))
         return dataclasses.replace(
-            self, data=cut(self.data), smooth=cut(self.smooth), shape=shape,
+            self,
+            data=cut(self.data),
+            smooth=cut(self.smooth),
+            shape=shape,
             heads=tuple(np.cumsum([0, *(len(_runs(len(s), length)) for s in self.shape[:-1])])),
-        )  # fmt: skip
+        )
 
     @property
     def samples(self) -> int:
@@ -178,10 +182,6 @@ def _runs(samples: int, length: int) -> list[slice]:
     count = max(samples // length, 1)
     edges = np.linspace(0, samples, count + 1).astype(int)
     return [slice(int(a), int(b)) for a, b in itertools.pairwise(edges)]
-
-
-
-
 
 
 def resolution(values: Array) -> float:
@@ -214,15 +214,13 @@ def given_noise(series: TimeSeries) -> tuple[Array, tuple[Array, ...]]:
     >>> given_noise(series)[0].tolist()
     [0.5]
     """
-    known = [np.full(t.values.shape, np.nan) if t.sigma is None else t.sigma
-             for t in series.trajectories]  # fmt: skip
+    known = [np.full(t.values.shape, np.nan) if t.sigma is None else t.sigma for t in series.trajectories]
     noise = np.full(series.n_states, np.nan)
     for i, column in enumerate(np.concatenate(known).T):
         sigma = column[np.isfinite(column)]
         if len(sigma):
             noise[i] = np.sqrt(np.mean(np.minimum(sigma, UNUSUAL * np.median(sigma)) ** 2))
-    shape = tuple(np.clip(np.nan_to_num(s / noise, nan=1.0), 1.0 / MOST_SHAPE, MOST_SHAPE)
-                  for s in known)  # fmt: skip
+    shape = tuple(np.clip(np.nan_to_num(s / noise, nan=1.0), 1.0 / MOST_SHAPE, MOST_SHAPE) for s in known)
     return noise, shape
 
 
@@ -243,8 +241,9 @@ def _contradictions(series: TimeSeries, given: Array, looks: Array) -> tuple[str
             which, unless = ("larger", ", unless it changes too fast between samples to tell")
             if ratio < 1:
                 which, unless = "smaller", ""
-            messages.append(f"the noise of {series.states[i]} looks {times} times {which} than its "
-                            f"standard deviations say{unless}")  # fmt: skip
+            messages.append(
+                f"the noise of {series.states[i]} looks {times} times {which} than its standard deviations say{unless}"
+            )
     return tuple(messages)
 
 
@@ -284,8 +283,7 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Prepared:
     measurable |= estimate_noise(data, shape) > NOISY * spread
     given, own = given_noise(data)
     known = np.isfinite(given)
-    shape = tuple(np.where(known, g, np.where(measurable, s, 1.0))
-                  for g, s in zip(own, shape, strict=True))  # fmt: skip
+    shape = tuple(np.where(known, g, np.where(measurable, s, 1.0)) for g, s in zip(own, shape, strict=True))
     looks = estimate_noise(data, shape)
     # Inputs are taken as they are.
     noise = np.where(series.driven, 0.0, np.where(known, given, looks))
@@ -295,8 +293,7 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Prepared:
     rounding = np.array([resolution(column) for column in pooled(series).T]) / scale.size
     spread = np.nanmax(values, axis=0) - np.nanmin(values, axis=0)
     constant = series.driven | (spread <= np.maximum(1e-12, rounding * 1e-6))
-    floor = np.maximum(rounding / np.sqrt(12.0),
-                       INTEGRATION * np.sqrt(max(len(values) / INDEPENDENT, 1.0)))  # fmt: skip
+    floor = np.maximum(rounding / np.sqrt(12.0), INTEGRATION * np.sqrt(max(len(values) / INDEPENDENT, 1.0)))
     explained = np.maximum(BEYOND * noise * np.concatenate(shape), floor)
     nonnegative = np.nanmin(values + explained, axis=0) >= 0.0
     negative = np.nanmax(values - explained, axis=0) <= 0.0
@@ -311,8 +308,17 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Prepared:
         scale = Scale(np.where(negative, -scale.state, scale.state), scale.time)
         data, nonnegative = scale.apply(series), nonnegative | negative
     smoothed = smooth(data, noise, nonnegative, shape) if smoothing else _interpolated(data)
-    return Prepared(data, smoothed, scale, noise, floor, nonnegative, constant, shape,
-                    messages=_contradictions(series, given, looks))  # fmt: skip
+    return Prepared(
+        data,
+        smoothed,
+        scale,
+        noise,
+        floor,
+        nonnegative,
+        constant,
+        shape,
+        messages=_contradictions(series, given, looks),
+    )
 
 
 def _interpolated(data: TimeSeries) -> TimeSeries:
@@ -333,9 +339,11 @@ def _check_sizes(series: TimeSeries) -> None:
     sizes = np.nanmax(np.abs(pooled(series)), axis=0)
     for state, size in zip(series.states, sizes, strict=True):
         if size > LARGEST or 0.0 < size < 1.0 / LARGEST:
-            raise InputError(f"the values of {state!r} reach {size:.3g}: expected less than "
-                             f"{LARGEST:g} and more than {1 / LARGEST:g}; change its unit, or "
-                             "correct them")  # fmt: skip
+            raise InputError(
+                f"the values of {state!r} reach {size:.3g}: expected less than "
+                f"{LARGEST:g} and more than {1 / LARGEST:g}; change its unit, or "
+                "correct them"
+            )
 
 
 def linear_relation(p: Prepared) -> tuple[Array, float] | None:

@@ -56,8 +56,7 @@ def thinned(series: TimeSeries) -> TimeSeries:
     enough = FOR_A_TURN * sum(_turns(t, prominence) for t in series.trajectories)
     share = min(max(most, enough) / total, 1.0)
     fewer = [
-        _picked(t, spread, share) if clean else _fitted(t, max(round(1.0 / share), 1))
-        for t in series.trajectories
+        _picked(t, spread, share) if clean else _fitted(t, max(round(1.0 / share), 1)) for t in series.trajectories
     ]
     return dataclasses.replace(series, trajectories=tuple(_spread_out(fewer)))
 

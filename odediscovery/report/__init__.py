@@ -27,14 +27,7 @@ from markupsafe import Markup
 from odediscovery.errors import InputError
 from odediscovery.laws.printing import constant
 from odediscovery.report.chain import network_svg
-from odediscovery.report.curves import (
-    BANDS_MOST,
-    STATES_MOST,
-    Drawn,
-    drawn_runs,
-    fit_panel,
-    left_out,
-)
+from odediscovery.report.curves import BANDS_MOST, STATES_MOST, Drawn, drawn_runs, fit_panel, left_out
 from odediscovery.report.forecast import Forecast, forecast_of, forecast_panels, forecast_rows
 from odediscovery.report.front import front
 from odediscovery.report.mathml import LONGEST, equation_rows, size
@@ -42,15 +35,7 @@ from odediscovery.report.parts import sides
 from odediscovery.report.portraits import PAIRS_MOST, portraits
 from odediscovery.report.readings import readings
 from odediscovery.report.tables import constant_rows, stability_rows, start_rows, typeset
-from odediscovery.report.words import (
-    command,
-    explained,
-    listed,
-    notes,
-    outcome,
-    settings_rows,
-    summary,
-)
+from odediscovery.report.words import command, explained, listed, notes, outcome, settings_rows, summary
 from odediscovery.result.discovery import Discovery, versions
 from odediscovery.runtime.files import write_whole
 
@@ -69,9 +54,7 @@ class Equation:
     long: bool
 
 
-def report_html(
-    found: Discovery, forecast: Forecast | None = None, made_with: Mapping[str, str] | None = None
-) -> str:
+def report_html(found: Discovery, forecast: Forecast | None = None, made_with: Mapping[str, str] | None = None) -> str:
     """The page.
 
     Args:
@@ -82,24 +65,30 @@ def report_html(
     """
     runs = drawn_runs(found)
     environment = Environment(
-        loader=PackageLoader("odediscovery.report"), autoescape=True, trim_blocks=True,
-        lstrip_blocks=True, undefined=StrictUndefined,
-    )  # fmt: skip
+        loader=PackageLoader("odediscovery.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
     script = environment.loader.get_source(environment, "report.js")[0]  # type: ignore[union-attr]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    environment.filters["number"] = lambda x: (
-        typeset(constant(x, digits=3)) if np.isfinite(x) else "unknown"
-    )
+    environment.filters["number"] = lambda x: typeset(constant(x, digits=3)) if np.isfinite(x) else "unknown"
     return environment.get_template("report.html.j2").render(
-        **_values(found, runs), **_drawings(found, runs, forecast), script=Markup(script),
-        script_hash=digest, versions=dict(made_with or versions()),
-    )  # fmt: skip
+        **_values(found, runs),
+        **_drawings(found, runs, forecast),
+        script=Markup(script),
+        script_hash=digest,
+        versions=dict(made_with or versions()),
+    )
 
 
 def write_report(
-    found: Discovery, path: str | os.PathLike[str], forecast: Forecast | None = None,
+    found: Discovery,
+    path: str | os.PathLike[str],
+    forecast: Forecast | None = None,
     made_with: Mapping[str, str] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Write the page to a file, whole or not at all.
 
     Args:
@@ -124,45 +113,54 @@ def _values(found: Discovery, runs: list[Drawn]) -> dict[str, Any]:
     lengths = [size(side) > LONGEST for side in sides(equations)]
     rows = [
         Equation(state, *formula, own, long)
-        for state, formula, own, long in zip(
-            equations.states, equation_rows(equations), told, lengths, strict=True
-        )
+        for state, formula, own, long in zip(equations.states, equation_rows(equations), told, lengths, strict=True)
     ]
     return {
-        "found": found, "series": series, "states": equations.states, "equations": rows,
-        "title": listed(equations.states), "summary": summary(found), "outcome": outcome(found),
-        "notes": notes(found), "explained": explained(found.r2),
+        "found": found,
+        "series": series,
+        "states": equations.states,
+        "equations": rows,
+        "title": listed(equations.states),
+        "summary": summary(found),
+        "outcome": outcome(found),
+        "notes": notes(found),
+        "explained": explained(found.r2),
         "heldout": None if found.r2_heldout is None else f"{found.r2_heldout:.3f}",
         "error_bars": equations.standard_errors is not None,
-        "constants": constant_rows(found), "starts": start_rows(found),
-        "stability": stability_rows(found), "command": command(found),
+        "constants": constant_rows(found),
+        "starts": start_rows(found),
+        "stability": stability_rows(found),
+        "command": command(found),
         "settings": settings_rows(found.settings),
-        "left_out": left_out(series, runs), "banded": found.estimates is not None,
+        "left_out": left_out(series, runs),
+        "banded": found.estimates is not None,
         "bands_most": BANDS_MOST,
         "dense": found.network is not None and any(x.unit == "Dense" for x in found.network.layers),
-        "noise": [(s, x) for s, x in zip(series.states, found.noise.tolist(), strict=True)
-                  if np.isfinite(x)],
-    }  # fmt: skip
+        "noise": [(s, x) for s, x in zip(series.states, found.noise.tolist(), strict=True) if np.isfinite(x)],
+    }
 
 
 def _drawings(found: Discovery, runs: list[Drawn], forecast: Forecast | None) -> dict[str, Any]:
     """What the page shows."""
     states = found.equations.states
-    measured = [bool(any(np.isfinite(t.values[:, k]).any() for t in found.series.trajectories))
-                for k in range(len(states))]  # fmt: skip
+    measured = [
+        bool(any(np.isfinite(t.values[:, k]).any() for t in found.series.trajectories)) for k in range(len(states))
+    ]
     made = front(found, runs)
     pairs = len(states) * (len(states) - 1) // 2
     return {
-        "fits": [(state, measured[k], fit_panel(found, runs, k))
-                 for k, state in enumerate(states[:STATES_MOST])],
+        "fits": [(state, measured[k], fit_panel(found, runs, k)) for k, state in enumerate(states[:STATES_MOST])],
         "legend": [(i, _label(d)) for i, d in enumerate(runs)] if len(runs) > 1 else [],
         "front": made,
         "front_equations": [equation_rows(row.equations, errors=False) for row in made.rows],
-        "portraits": portraits(found, runs), "pairs": pairs, "pairs_most": PAIRS_MOST,
-        "network": network_svg(found), "forecast": forecast,
+        "portraits": portraits(found, runs),
+        "pairs": pairs,
+        "pairs_most": PAIRS_MOST,
+        "network": network_svg(found),
+        "forecast": forecast,
         "forecast_panels": [] if forecast is None else forecast_panels(found, forecast),
         "forecast_rows": [] if forecast is None else forecast_rows(found, forecast),
-    }  # fmt: skip
+    }
 
 
 def _label(d: Drawn) -> str:

@@ -61,14 +61,14 @@ def network_svg(found: Discovery) -> Markup | None:
         axes.set_axis_off()
         axes.set_xlim(0, width)
         axes.set_ylim(0, height)
-        places = [_places(side[0] + STEP * i, len(column.names), height)
-                  for i, column in enumerate(columns)]  # fmt: skip
+        places = [_places(side[0] + STEP * i, len(column.names), height) for i, column in enumerate(columns)]
         for before, after, column in zip(places, places[1:], columns[1:], strict=False):
             _draw_lines(axes, before, after, column.weights)
         for i, (column, at) in enumerate(zip(columns, places, strict=True)):
             _draw_nodes(axes, column, at, first=i == 0, last=i == len(columns) - 1, top=height)
-        return inline(figure, "network", "the pruned network from states to rates",
-                      least=0.95 * width, most=1.4 * width)  # fmt: skip
+        return inline(
+            figure, "network", "the pruned network from states to rates", least=0.95 * width, most=1.4 * width
+        )
 
 
 def _columns(network: Network, found: Discovery) -> list[_Column]:
@@ -82,8 +82,9 @@ def _columns(network: Network, found: Discovery) -> list[_Column]:
         if not keep[i].any():
             keep[i][:] = True
     seen = network.sees(variables)
-    names = [f"d{s if s == state else f'({s})'}/d{time}"
-             for s, state in zip(seen, found.equations.states, strict=False)]  # fmt: skip
+    names = [
+        f"d{s if s == state else f'({s})'}/d{time}" for s, state in zip(seen, found.equations.states, strict=False)
+    ]
     columns = [_Column("", seen[: layers[0].inputs], np.zeros((0, 0)))]
     before = np.ones(layers[0].inputs, dtype=bool)
     for i, layer in enumerate(layers):
@@ -136,15 +137,28 @@ def _draw_lines(axes: Axes, before: Array, after: Array, weights: Array) -> None
     for j, k in lines:
         w, a, b = float(weights[j, k]), before[k], after[j]
         share = np.sqrt(abs(w) / largest)
-        axes.plot(*np.array([a, b]).T, color=COLOURS[0] if w > 0 else COLOURS[1],
-                  lw=0.6 + 2.2 * share, alpha=0.45 + 0.4 * share, zorder=1,
-                  solid_capstyle="butt")  # fmt: skip
+        axes.plot(
+            *np.array([a, b]).T,
+            color=COLOURS[0] if w > 0 else COLOURS[1],
+            lw=0.6 + 2.2 * share,
+            alpha=0.45 + 0.4 * share,
+            zorder=1,
+            solid_capstyle="butt",
+        )
         if len(lines) <= NUMBERS_MOST:
             at = _free_place(a, b, taken)
             taken.append(at)
-            axes.text(float(at[0]), float(at[1]), number(w), ha="center", va="center", fontsize=8.0,
-                      bbox={"boxstyle": "square,pad=0.12", "fc": PAPER, "ec": "none"},
-                      color=INK, zorder=3)  # fmt: skip
+            axes.text(
+                float(at[0]),
+                float(at[1]),
+                number(w),
+                ha="center",
+                va="center",
+                fontsize=8.0,
+                bbox={"boxstyle": "square,pad=0.12", "fc": PAPER, "ec": "none"},
+                color=INK,
+                zorder=3,
+            )
 
 
 def _free_place(a: Array, b: Array, taken: Sequence[Array]) -> Array:
@@ -152,25 +166,20 @@ def _free_place(a: Array, b: Array, taken: Sequence[Array]) -> Array:
     places = [a + share * (b - a) for share in (0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78)]
 
     def room(at: Array) -> float:
-        return min(
-            (float(np.max(np.abs(at - other) / NUMBER_SIZE)) for other in taken), default=9.0
-        )
+        return min((float(np.max(np.abs(at - other) / NUMBER_SIZE)) for other in taken), default=9.0)
 
     free = [at for at in places if room(at) >= 1.0]
     return free[0] if free else max(places, key=room)
 
 
-def _draw_nodes(
-    axes: Axes, column: _Column, at: Array, *, first: bool, last: bool, top: float
-) -> None:
+def _draw_nodes(axes: Axes, column: _Column, at: Array, *, first: bool, last: bool, top: float) -> None:
     for (x, y), name in zip(at, column.names, strict=True):
         axes.plot([x], [y], "o", ms=9 if first else 18, mfc=PAPER, mec=MUTED, mew=1.1, zorder=4)
         if first:
             axes.text(x - 0.14, y, name, ha="right", va="center", zorder=5)
             continue
         inside = SIGN["sum"] if last else name
-        axes.text(x, y, inside, ha="center", va="center_baseline", zorder=5,
-                  fontsize=12.0 if len(inside) == 1 else 7.0)  # fmt: skip
+        axes.text(x, y, inside, ha="center", va="center_baseline", zorder=5, fontsize=12.0 if len(inside) == 1 else 7.0)
         if last:
             axes.text(x + 0.19, y, name, ha="left", va="center", zorder=5)
     title = "input" if first else column.unit

@@ -20,17 +20,7 @@ from matplotlib.ticker import MaxNLocator
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.errors import InputError
 from odediscovery.plots.figures import COLOURS, INK, MUTED
-from odediscovery.report.drawing import (
-    DRAWN,
-    PAPER,
-    RUNS_MOST,
-    Places,
-    colour,
-    inline,
-    limited,
-    panel,
-    thinned,
-)
+from odediscovery.report.drawing import DRAWN, PAPER, RUNS_MOST, Places, colour, inline, limited, panel, thinned
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.uncertainty.bands import Band, band
@@ -130,9 +120,14 @@ def with_unit(series: TimeSeries, name: str) -> str:
 def ring(runs: int, index: int, count: int) -> dict[str, Any]:
     """How `count` measured values are drawn: open rings, small ones where they are many."""
     many = count > MANY
-    return {"color": INK if runs == 1 else colour(index), "marker": "o", "ls": "none",
-            "markersize": 2.6 if many else 3.8, "markerfacecolor": "none" if many else PAPER,
-            "markeredgewidth": 0.5 if many else 0.9}  # fmt: skip
+    return {
+        "color": INK if runs == 1 else colour(index),
+        "marker": "o",
+        "ls": "none",
+        "markersize": 2.6 if many else 3.8,
+        "markerfacecolor": "none" if many else PAPER,
+        "markeredgewidth": 0.5 if many else 0.9,
+    }
 
 
 def fit_panel(found: Discovery, runs: Sequence[Drawn], k: int) -> Markup:
@@ -149,12 +144,7 @@ def fit_panel(found: Discovery, runs: Sequence[Drawn], k: int) -> Markup:
             if len(runs) <= BANDS_MOST:
                 _draw_band(top, d, k, hue, within, len(runs) == 1)
             top.plot(d.times, d.band.curve[:, k], color=hue, lw=1.6, zorder=3)
-            top.plot(
-                d.run.time[d.samples],
-                d.points[:, k],
-                zorder=2,
-                **ring(len(runs), i, len(d.samples)),
-            )
+            top.plot(d.run.time[d.samples], d.points[:, k], zorder=2, **ring(len(runs), i, len(d.samples)))
         seen = np.concatenate([d.points[:, k] for d in runs])
         edges = [
             d.band.curve[:, k] + side * np.nan_to_num(d.band.confidence[:, k])
@@ -173,8 +163,7 @@ def fit_panel(found: Discovery, runs: Sequence[Drawn], k: int) -> Markup:
         return inline(figure, f"fit{k}", f"{state} over {series.time_name}: data and curve")
 
 
-def _draw_band(axes: Axes, d: Drawn, k: int, hue: str, within: tuple[float, float],
-               alone: bool) -> None:  # fmt: skip
+def _draw_band(axes: Axes, d: Drawn, k: int, hue: str, within: tuple[float, float], alone: bool) -> None:
     """95 % of new measurements, light, and of the curve, darker; of many curves only this one."""
     # A band is wide and smooth: half the points are enough.
     curve, times = d.band.curve[::2, k], d.times[::2]

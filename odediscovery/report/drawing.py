@@ -46,15 +46,26 @@ NARROW = 300.0
 PAPER = "#ffffff"
 # No name is mathematics, letters stay letters, and one input gives one file.
 DRAWN: dict[Any, Any] = STYLE | {
-    "text.parse_math": False, "svg.fonttype": "none", "svg.hashsalt": "report", "font.size": 9.5,
-    "axes.labelsize": 9.5, "xtick.labelsize": 9.0, "ytick.labelsize": 9.0, "grid.linewidth": 0.7,
-    "axes.linewidth": 0.7, "xtick.major.size": 3.0, "ytick.major.size": 3.0,
+    "text.parse_math": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "report",
+    "font.size": 9.5,
+    "axes.labelsize": 9.5,
+    "xtick.labelsize": 9.0,
+    "ytick.labelsize": 9.0,
+    "grid.linewidth": 0.7,
+    "axes.linewidth": 0.7,
+    "xtick.major.size": 3.0,
+    "ytick.major.size": 3.0,
     "path.simplify_threshold": 0.15,
-}  # fmt: skip
+}
 _VARIABLES = {
-    INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", PAPER: "var(--paper)",
+    INK: "var(--ink)",
+    MUTED: "var(--muted)",
+    GRID: "var(--grid)",
+    PAPER: "var(--paper)",
     **{colour.lower(): f"var(--c{i})" for i, colour in enumerate(COLOURS)},
-}  # fmt: skip
+}
 _COLOUR = re.compile("|".join(map(re.escape, _VARIABLES)))
 _DECIMALS = re.compile(r"-?\d+\.\d+")
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -82,13 +93,10 @@ def panel(height: float = 2.5, below: float = 0.0) -> tuple[Figure, list[Axes]]:
     FigureCanvasAgg(figure)
     left, right, bottom, top = 0.62, 0.1, 0.44, 0.15
     inner = (width - left - right) / width
-    first = figure.add_axes(
-        (left / width, (bottom + below) / high, inner, (height - bottom - top) / high)
-    )
+    first = figure.add_axes((left / width, (bottom + below) / high, inner, (height - bottom - top) / high))
     axes = [first]
     if below:
-        axes.append(figure.add_axes((left / width, bottom / high, inner, (below - 0.12) / high),
-                                    sharex=first))  # fmt: skip
+        axes.append(figure.add_axes((left / width, bottom / high, inner, (below - 0.12) / high), sharex=first))
         first.tick_params(labelbottom=False)
     for one in axes:
         one.set_facecolor("none")
@@ -151,8 +159,16 @@ def _write_numbers(axes: Axes) -> None:
             between = "\n" if low and axis is axes.yaxis else ", "
             axis.set_label_text(f"{label}{between}\N{MULTIPLICATION SIGN}10{_raised(power)}")
         elif power:
-            axes.text(0.0, 1.015, f"\N{MULTIPLICATION SIGN}10{_raised(power)}", fontsize=8.5,
-                      color=MUTED, transform=axes.transAxes, ha="right", va="bottom")  # fmt: skip
+            axes.text(
+                0.0,
+                1.015,
+                f"\N{MULTIPLICATION SIGN}10{_raised(power)}",
+                fontsize=8.5,
+                color=MUTED,
+                transform=axes.transAxes,
+                ha="right",
+                va="bottom",
+            )
 
 
 def _number(value: float, _: int | None, power: int, places: int) -> str:
@@ -183,9 +199,14 @@ def limited(axes: Axes, values: Iterable[Array], seen: Array, beyond: float = 0.
 
 
 def inline(
-    figure: Figure, name: str, label: str, classes: Sequence[str] = (), shown: int | None = None,
-    least: float | None = None, most: float | None = None,
-) -> Markup:  # fmt: skip
+    figure: Figure,
+    name: str,
+    label: str,
+    classes: Sequence[str] = (),
+    shown: int | None = None,
+    least: float | None = None,
+    most: float | None = None,
+) -> Markup:
     """A figure as an `<svg>` element for a page.
 
     Args:
@@ -201,8 +222,9 @@ def inline(
     # Letters that matplotlib's font lacks are the browser's to find.
     with warnings.catch_warnings(), rc_context(DRAWN):
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(stream, format="svg", transparent=True,
-                       metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))  # fmt: skip
+        figure.savefig(
+            stream, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        )
     root = ElementTree.fromstring(stream.getvalue())
     for parent in list(root.iter()):
         for child in list(parent):
@@ -214,8 +236,7 @@ def inline(
     _share_styles(root)
     box = root.attrib["viewBox"]
     root.attrib.clear()
-    root.attrib.update({"viewBox": box, "role": "img", "aria-label": label,
-                        "class": " ".join(["drawing", *classes])})  # fmt: skip
+    root.attrib.update({"viewBox": box, "role": "img", "aria-label": label, "class": " ".join(["drawing", *classes])})
     if least and most:
         root.set("style", f"min-width: {72 * least:.0f}px; max-width: {72 * most:.0f}px")
     return Markup(ElementTree.tostring(root, encoding="unicode", short_empty_elements=True))

@@ -53,9 +53,8 @@ class Forecast:
 
 
 def forecast_of(
-    found: Discovery, asked: Array, start: Mapping[str, float] | None = None,
-    inputs: Signal | None = None,
-) -> Forecast:  # fmt: skip
+    found: Discovery, asked: Array, start: Mapping[str, float] | None = None, inputs: Signal | None = None
+) -> Forecast:
     """The equations integrated for a page, with their intervals where these are known.
 
     Args:
@@ -106,9 +105,7 @@ def _panel(found: Discovery, forecast: Forecast, k: int) -> Markup:
             seen = run.values[samples, k]
             axes.plot(run.time[samples], seen, zorder=2, **ring(1, 0, len(samples)))
             axes.axvline(run.time[-1], color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=1)
-        axes.plot(
-            times, values, "o" if len(times) == 1 else "-", color=COLOURS[0], lw=1.7, zorder=3
-        )
+        axes.plot(times, values, "o" if len(times) == 1 else "-", color=COLOURS[0], lw=1.7, zorder=3)
         limited(axes, curves, np.concatenate([seen, values]))
         axes.set_xlabel(with_unit(series, series.time_name))
         return inline(figure, f"forecast{k}", f"{series.states[k]} as predicted")

@@ -53,8 +53,10 @@ def front(found: Discovery, runs: Sequence[Drawn]) -> Front:
     rows = tuple(sorted(found.front, key=lambda row: row.complexity))
     chosen = next((i for i, row in enumerate(rows) if row.selected), 0)
     curves = [_curve(found, row, runs[0]) for row in rows]
-    panels = [(state, _panel(found, runs[0], curves, k, chosen))
-              for k, state in enumerate(found.equations.states[:STATES_MOST])]  # fmt: skip
+    panels = [
+        (state, _panel(found, runs[0], curves, k, chosen))
+        for k, state in enumerate(found.equations.states[:STATES_MOST])
+    ]
     # Published recipes fit no starts: theirs are the same for all rows.
     lost = any(row.initial_values is None for row in rows if not row.selected)
     borrowed = lost and found.settings.recipe == "default"
@@ -78,16 +80,14 @@ def _points(found: Discovery, rows: Sequence[FrontRow], chosen: int) -> Markup:
     seen = np.isfinite(error)
     with rc_context(DRAWN):
         figure, (axes,) = panel(height=3.1)
-        axes.step(cost[seen], np.minimum.accumulate(error[seen]), where="post", color=MUTED, lw=1.2,
-                  zorder=2)  # fmt: skip
+        axes.step(cost[seen], np.minimum.accumulate(error[seen]), where="post", color=MUTED, lw=1.2, zorder=2)
         for i, row in enumerate(rows):
             if not seen[i]:
                 continue
             at = [cost[i]], [error[i]]
             hue = COLOURS[1] if row.selected else COLOURS[0]
             axes.plot(*at, "o", ms=15, mfc="none", mec=INK, mew=1.2, zorder=5, gid=f"mark-{i}")
-            axes.plot(*at, "D" if row.selected else "o", ms=8.5, color=hue, mec="none", zorder=6,
-                      gid=f"point-{i}")  # fmt: skip
+            axes.plot(*at, "D" if row.selected else "o", ms=8.5, color=hue, mec="none", zorder=6, gid=f"point-{i}")
         axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
         if seen.any() and cost[seen].max() > WIDE * np.median(cost[seen]):
             axes.set_xscale("log")
@@ -98,13 +98,10 @@ def _points(found: Discovery, rows: Sequence[FrontRow], chosen: int) -> Markup:
         logarithmic(axes)
         axes.set_xlabel(meaning_of_complexity(found))
         axes.set_ylabel("mean squared error")
-        return inline(figure, "front", "Pareto front: complexity against mean squared error",
-                      ["front"], chosen)  # fmt: skip
+        return inline(figure, "front", "Pareto front: complexity against mean squared error", ["front"], chosen)
 
 
-def _panel(
-    found: Discovery, d: Drawn, curves: Sequence[tuple[Array, Array]], k: int, chosen: int
-) -> Markup:
+def _panel(found: Discovery, d: Drawn, curves: Sequence[tuple[Array, Array]], k: int, chosen: int) -> Markup:
     series = found.series
     with rc_context(DRAWN):
         figure, (axes,) = panel(height=2.2)
@@ -113,5 +110,4 @@ def _panel(
             axes.plot(times, values[:, k], color=COLOURS[0], lw=1.7, zorder=3, gid=f"row-{i}")
         limited(axes, [values[:, k] for _, values in curves], d.points[:, k], beyond=0.25)
         axes.set_xlabel(with_unit(series, series.time_name))
-        return inline(figure, f"row{k}", f"{series.states[k]}: data and curve of the shown row",
-                      shown=chosen)  # fmt: skip
+        return inline(figure, f"row{k}", f"{series.states[k]}: data and curve of the shown row", shown=chosen)

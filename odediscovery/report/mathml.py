@@ -26,9 +26,7 @@ ONE = Markup("<mn>1</mn>")
 _INDEXED = re.compile(r"(.*?)_?(\d+)", re.DOTALL)
 
 
-def equation_rows(
-    equations: Equations, *, errors: bool = True
-) -> list[tuple[Markup, list[Markup]]]:
+def equation_rows(equations: Equations, *, errors: bool = True) -> list[tuple[Markup, list[Markup]]]:
     """Every equation as its left-hand side and its terms, each a `<math>` element.
 
     Args:
@@ -56,9 +54,7 @@ def size(side: Side) -> int:
 
 
 def _size(power: Power) -> int:
-    inner = [
-        part.inside for part in (power.base, power.exponent) if not isinstance(part, Name | Number)
-    ]
+    inner = [part.inside for part in (power.base, power.exponent) if not isinstance(part, Name | Number)]
     return 1 + sum(map(size, inner))
 
 
@@ -88,8 +84,11 @@ def term_mathml(term: Term, dotted: bool) -> Markup:
         dotted: write a dot between factors, as names of several letters need it.
     """
     above = [p for p in term.factors if not _below(p)]
-    below = [replace(p, exponent=Number(-p.exponent.value)) for p in term.factors
-             if _below(p) and isinstance(p.exponent, Number)]  # fmt: skip
+    below = [
+        replace(p, exponent=Number(-p.exponent.value))
+        for p in term.factors
+        if _below(p) and isinstance(p.exponent, Number)
+    ]
     written = number_mathml(Number(abs(term.coefficient.value), term.coefficient.error))
     factors = _factors(above, dotted)
     top = _product([written, *factors] if written != ONE or not factors else factors, dotted)
@@ -129,9 +128,7 @@ def _product(factors: Sequence[Markup], dotted: bool) -> Markup:
 def _power(p: Power, dotted: bool) -> Markup:
     base = _base(p.base, dotted)
     if isinstance(p.exponent, Bracket):
-        return Markup("<msup><mrow>{}</mrow><mrow>{}</mrow></msup>").format(
-            base, _sum(p.exponent.inside, dotted)
-        )
+        return Markup("<msup><mrow>{}</mrow><mrow>{}</mrow></msup>").format(base, _sum(p.exponent.inside, dotted))
     written = number_mathml(p.exponent)
     if written == ONE:
         return base
@@ -157,9 +154,7 @@ def _sum(side: Side, dotted: bool) -> Markup:
     for i, term in enumerate(side):
         minus = term.coefficient.value < 0
         if i or minus:
-            found += Markup('<mo form="{}">{}</mo>').format(
-                "infix" if i else "prefix", MINUS if minus else "+"
-            )
+            found += Markup('<mo form="{}">{}</mo>').format("infix" if i else "prefix", MINUS if minus else "+")
         found += term_mathml(term, dotted)
     return found or Markup("<mn>0</mn>")
 
@@ -176,9 +171,9 @@ def number_mathml(number: Number) -> Markup:
     if error:
         found += Markup('<mtext class="err">{}</mtext>').format(error)
     if power:
-        found += Markup(
-            "<mo>\N{MULTIPLICATION SIGN}</mo><msup><mn>10</mn><mn>{}</mn></msup>"
-        ).format(power.replace("-", MINUS))
+        found += Markup("<mo>\N{MULTIPLICATION SIGN}</mo><msup><mn>10</mn><mn>{}</mn></msup>").format(
+            power.replace("-", MINUS)
+        )
     return found
 
 

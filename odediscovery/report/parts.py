@@ -101,12 +101,9 @@ def sides(equations: Equations) -> list[Side]:
     inputs = law.inputs or Inputs(len(names))
     simple = _simple(inputs, names)
     v, b = inputs.sums.exponents, inputs.sums.weights
-    inner = [
-        _powers(simple, row, errors, law.mirrored) for row, errors in zip(v, v_error, strict=True)
-    ]
+    inner = [_powers(simple, row, errors, law.mirrored) for row, errors in zip(v, v_error, strict=True)]
     brackets: list[Base] = [
-        Bracket((Term(ONE), *_terms(row, errors, v, inner)))
-        for row, errors in zip(b, b_error, strict=True)
+        Bracket((Term(ONE), *_terms(row, errors, v, inner))) for row, errors in zip(b, b_error, strict=True)
     ]
     outer = [
         _powers([*simple, *brackets], row, errors, law.mirrored)
@@ -140,16 +137,12 @@ def _simple(inputs: Inputs, names: Sequence[str]) -> list[Base]:
     return found
 
 
-def _terms(
-    row: Array, errors: Array, exponents: Array, products: Sequence[tuple[Power, ...]]
-) -> Side:
+def _terms(row: Array, errors: Array, exponents: Array, products: Sequence[tuple[Power, ...]]) -> Side:
     places = sorted(np.flatnonzero(row).tolist(), key=lambda j: order(float(row[j]), exponents[j]))
     return tuple(Term(Number(float(row[j]), float(errors[j])), products[j], j) for j in places)
 
 
-def _powers(
-    bases: Sequence[Base], row: Array, errors: Array, mirrored: Sequence[int]
-) -> tuple[Power, ...]:
+def _powers(bases: Sequence[Base], row: Array, errors: Array, mirrored: Sequence[int]) -> tuple[Power, ...]:
     found = []
     turned = (signs(row[None], mirrored)[0] < 0.0).tolist()
     for base, w, error, of_minus in zip(bases, row.tolist(), errors.tolist(), turned, strict=True):
@@ -190,8 +183,7 @@ def _of_product(term: sympy.Expr, names: dict[sympy.Symbol, str]) -> Term:
             factors.append(_of_power(part, names))
     rank = list(names.values())
     factors.sort(key=lambda p: rank.index(p.base.name) if isinstance(p.base, Name) else len(rank))
-    return Term(Number(coefficient, 0.0 if factors and abs(coefficient) == 1.0 else math.nan),
-                tuple(factors))  # fmt: skip
+    return Term(Number(coefficient, 0.0 if factors and abs(coefficient) == 1.0 else math.nan), tuple(factors))
 
 
 def _of_power(part: sympy.Expr, names: dict[sympy.Symbol, str]) -> Power:

@@ -48,8 +48,7 @@ def portraits(found: Discovery, runs: Sequence[Drawn]) -> list[Portrait]:
     if len(states) == 1:
         return [Portrait(states, _rate(found, runs))]
     pairs = sorted(combinations(range(len(states)), 2), key=lambda p: -_links(found.equations, *p))
-    return [Portrait((states[i], states[k]), _pair(found, runs, i, k))
-            for i, k in pairs[:PAIRS_MOST]]  # fmt: skip
+    return [Portrait((states[i], states[k]), _pair(found, runs, i, k)) for i, k in pairs[:PAIRS_MOST]]
 
 
 def _links(equations: Equations, i: int, k: int) -> int:
@@ -73,9 +72,7 @@ def _pair(found: Discovery, runs: Sequence[Drawn], i: int, k: int) -> Markup:
         for n, d in enumerate(runs):
             x, y = d.visited[:, i], d.visited[:, k]
             axes.plot(x, y, color=colour(n), lw=1.6, zorder=3)
-            axes.plot(
-                d.points[:, i], d.points[:, k], zorder=4, **ring(len(runs), n, len(d.samples))
-            )
+            axes.plot(d.points[:, i], d.points[:, k], zorder=4, **ring(len(runs), n, len(d.samples)))
             axes.plot(x[:1], y[:1], "o", ms=6.5, color=colour(n), mec=PAPER, mew=1.0, zorder=5)
         axes.grid(visible=False)
         axes.set_xlabel(with_unit(series, states[i]))
@@ -92,12 +89,12 @@ def _ends(curve: Array, points: Array) -> tuple[float, float]:
 
 
 def _draw_field(
-    axes: Axes, equations: Equations, at: Array, pair: tuple[int, int],
-    box: Sequence[tuple[float, float]],
-) -> None:  # fmt: skip
+    axes: Axes, equations: Equations, at: Array, pair: tuple[int, int], box: Sequence[tuple[float, float]]
+) -> None:
     """Arrows as one line with gaps: a hundred arrows in a few kilobytes."""
-    centres = [low + (high - low) * (np.arange(n) + 0.5) / n
-               for (low, high), n in zip(box, (ACROSS, UPWARDS), strict=True)]  # fmt: skip
+    centres = [
+        low + (high - low) * (np.arange(n) + 0.5) / n for (low, high), n in zip(box, (ACROSS, UPWARDS), strict=True)
+    ]
     grid = np.stack(np.meshgrid(*centres), axis=-1).reshape(-1, 2)
     size = np.array([high - low for low, high in box])
     apart = (grid[:, None, :] - at[None, :, list(pair)]) / size
@@ -118,11 +115,12 @@ def _draw_field(
     tip, tail = middle + along / 2.0, middle - along / 2.0
     side = np.stack([-along[:, 1], along[:, 0]], axis=1)
     gap = np.full_like(tip, np.nan)
-    strokes = np.stack([tail, tip, gap, tip - HEAD * along + 0.5 * HEAD * side, tip,
-                        tip - HEAD * along - 0.5 * HEAD * side, gap], axis=1)  # fmt: skip
+    strokes = np.stack(
+        [tail, tip, gap, tip - HEAD * along + 0.5 * HEAD * side, tip, tip - HEAD * along - 0.5 * HEAD * side, gap],
+        axis=1,
+    )
     line = strokes.reshape(-1, 2) / (ACROSS, UPWARDS)
-    axes.plot(*line.T, color=MUTED, lw=0.8, alpha=0.75, zorder=1, transform=axes.transAxes,
-              solid_joinstyle="miter")  # fmt: skip
+    axes.plot(*line.T, color=MUTED, lw=0.8, alpha=0.75, zorder=1, transform=axes.transAxes, solid_joinstyle="miter")
 
 
 def _rate(found: Discovery, runs: Sequence[Drawn]) -> Markup:

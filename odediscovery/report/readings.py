@@ -25,11 +25,15 @@ SAME, SIGMAS = 0.01, 3.0
 ROUNDING = 1e-6
 
 _FUNCTIONS: Mapping[str, tuple[str, Callable[[Array], Array]]] = {
-    "sin": ("the sine of", np.sin), "cos": ("the cosine of", np.cos),
-    "tan": ("the tangent of", np.tan), "exp": ("the exponential of", np.exp),
-    "log": ("the logarithm of", np.log), "tanh": ("the hyperbolic tangent of", np.tanh),
-    "Abs": ("the size of", np.abs), "sign": ("the sign of", np.sign),
-}  # fmt: skip
+    "sin": ("the sine of", np.sin),
+    "cos": ("the cosine of", np.cos),
+    "tan": ("the tangent of", np.tan),
+    "exp": ("the exponential of", np.exp),
+    "log": ("the logarithm of", np.log),
+    "tanh": ("the hyperbolic tangent of", np.tanh),
+    "Abs": ("the size of", np.abs),
+    "sign": ("the sign of", np.sign),
+}
 _POWERS = {2.0: "the square of {}", 3.0: "the cube of {}", 0.5: "the square root of {}"}
 
 
@@ -83,32 +87,32 @@ class _Reader:
         name = name_text(state)
         if alone:
             if sign < 0:
-                return Markup("{} is drawn back to 0 in proportion to itself{}").format(
-                    name, self._pace(term))  # fmt: skip
-            return Markup("{} is driven away from 0 in proportion to itself{}").format(
-                name, self._pace(term))  # fmt: skip
+                return Markup("{} is drawn back to 0 in proportion to itself{}").format(name, self._pace(term))
+            return Markup("{} is driven away from 0 in proportion to itself{}").format(name, self._pace(term))
         ways = ("rises", "falls") if sign > 0 else ("falls", "rises")
-        return Markup(
-            "{} {} while {} is positive and {} while it is negative, in proportion to it."
-        ).format(name, ways[0], _phrase(term.factors), ways[1])
+        return Markup("{} {} while {} is positive and {} while it is negative, in proportion to it.").format(
+            name, ways[0], _phrase(term.factors), ways[1]
+        )
 
     def _pace(self, term: Term) -> Markup:
         rate = term.coefficient.value
         time = self.equations.time_name
         unit = self.equations.units.get(time) or Markup("units of {}").format(name_text(time))
         verb, length = "double" if rate > 0 else "halve", math.log(2.0) / abs(rate)
-        return Markup(": alone, this would {} it in {} {}.").format(
-            verb, constant(length, digits=3), unit
-        )
+        return Markup(": alone, this would {} it in {} {}.").format(verb, constant(length, digits=3), unit)
 
     def _partner(self, i: int, term: Term) -> Markup:
         """Where the same amount shows up with the other sign, if in just one equation."""
         states = self.equations.states
         found = [
-            states[k] for k, side in enumerate(self.sides) for other in side
-            if k != i and term.monomial is not None and other.monomial == term.monomial
+            states[k]
+            for k, side in enumerate(self.sides)
+            for other in side
+            if k != i
+            and term.monomial is not None
+            and other.monomial == term.monomial
             and _opposite(term.coefficient, other.coefficient)
-        ]  # fmt: skip
+        ]
         if len(found) != 1:
             return Markup(".")
         own, other = name_text(states[i]), name_text(found[0])
@@ -141,11 +145,7 @@ def _product(factors: Iterable[Power], columns: Mapping[str, Array]) -> Array:
     with np.errstate(all="ignore"):
         for p in factors:
             base = _values(p.base, columns)
-            raised = (
-                p.exponent.value
-                if isinstance(p.exponent, Number)
-                else _sum(p.exponent.inside, columns)
-            )
+            raised = p.exponent.value if isinstance(p.exponent, Number) else _sum(p.exponent.inside, columns)
             whole = isinstance(raised, float) and raised.is_integer()
             found = found * np.power(base if whole else np.maximum(base, 0.0), raised)
     return found
@@ -214,8 +214,7 @@ def _bounds(p: Power) -> list[tuple[str, float]]:
     """The states, with exponents, in 1 + b x^n to the power 1."""
     if not isinstance(p.base, Bracket) or p.exponent != ONE:
         return []
-    single = [term.factors[0] for term in p.base.inside
-              if len(term.factors) == 1 and term.coefficient.value > 0]  # fmt: skip
+    single = [term.factors[0] for term in p.base.inside if len(term.factors) == 1 and term.coefficient.value > 0]
     return [one for one in map(_levels, single) if one[0]]
 
 
@@ -258,9 +257,7 @@ def _plain(side: Side) -> Markup:
     found = Markup("")
     for i, term in enumerate(side):
         minus = term.coefficient.value < 0
-        found += (
-            " \N{MINUS SIGN} " if i and minus else " + " if i else "\N{MINUS SIGN}" if minus else ""
-        )
+        found += " \N{MINUS SIGN} " if i and minus else " + " if i else "\N{MINUS SIGN}" if minus else ""
         size_of = constant(abs(term.coefficient.value), digits=3)
         factors = [_formula(p) for p in term.factors]
         written = factors if size_of == "1" and factors else [Markup(size_of), *factors]

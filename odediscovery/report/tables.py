@@ -33,11 +33,7 @@ def constant_rows(found: Discovery) -> dict[str, list[Row]]:
     """The constants of every equation, by state; empty where they are not known as numbers."""
     products = _Products(found)
     return {
-        state: [
-            _row(entry, products.of(entry["kind"], entry["monomial"]))
-            for entry in entries
-            if not _plain(entry)
-        ]
+        state: [_row(entry, products.of(entry["kind"], entry["monomial"])) for entry in entries if not _plain(entry)]
         for state, entries in constants(found.equations, found.degrees_of_freedom).items()
         if entries
     }
@@ -87,9 +83,7 @@ def _row(entry: dict[str, Any], product: Markup) -> Row:
         return Row(what, typeset(constant(value, 0.0)), Markup("held"), Markup(""))
     if error is None:
         return Row(what, typeset(constant(value)), Markup("not known"), Markup(""))
-    return Row(
-        what, rounded(value, error), rounded(error, error), between(entry["interval"], error)
-    )
+    return Row(what, rounded(value, error), rounded(error, error), between(entry["interval"], error))
 
 
 def _base(name: str) -> Markup:
@@ -125,9 +119,7 @@ def typeset(written: str) -> Markup:
     if not power:
         return Markup("{}").format(digits)
     power = power.replace("+", "").replace("\N{MINUS SIGN}0", "\N{MINUS SIGN}").lstrip("0")
-    return Markup(
-        "{}\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN}\N{NO-BREAK SPACE}10<sup>{}</sup>"
-    ).format(digits, power)
+    return Markup("{}\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN}\N{NO-BREAK SPACE}10<sup>{}</sup>").format(digits, power)
 
 
 def start_rows(found: Discovery) -> list[tuple[str, str, list[Row]]]:
@@ -146,9 +138,7 @@ def start_rows(found: Discovery) -> list[tuple[str, str, list[Row]]]:
                 own.append(Row(what, typeset(constant(value)), Markup("not known"), Markup("")))
                 continue
             ends = interval(value, error, found.degrees_of_freedom)
-            own.append(
-                Row(what, rounded(value, error), rounded(error, error), between(ends, error))
-            )
+            own.append(Row(what, rounded(value, error), rounded(error, error), between(ends, error)))
         rows.append((run.label, f"{run.time[0]:g}", own))
     return rows
 
@@ -169,9 +159,11 @@ def stability_rows(found: Discovery) -> dict[str, list[Share]]:
         return {}
     products, rows = _Products(found), {}
     for state, row in zip(found.equations.states, survival.shares.tolist(), strict=True):
-        own = [Share(products.of("coefficient", j), share, True)
-               for j, share in enumerate(row) if not math.isnan(share)]  # fmt: skip
-        own += [Share(Markup("{}").format(term), share, False)
-                for owner, term, share in survival.others if owner == state]  # fmt: skip
+        own = [
+            Share(products.of("coefficient", j), share, True) for j, share in enumerate(row) if not math.isnan(share)
+        ]
+        own += [
+            Share(Markup("{}").format(term), share, False) for owner, term, share in survival.others if owner == state
+        ]
         rows[state] = own
     return rows

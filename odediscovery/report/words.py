@@ -38,19 +38,24 @@ class Outcome:
 def outcome(found: Discovery) -> Outcome:
     """The outcome, with what it means for somebody who wants to use the equations."""
     if found.outcome == "poor-fit":
-        return Outcome("poor", "No law found",
-                       "The equations below are the best that were found, but the data do not "
-                       "support them as a law; the reasons stand below, under What to know. Do not "
-                       "conclude or predict from them.")  # fmt: skip
+        return Outcome(
+            "poor",
+            "No law found",
+            "The equations below are the best that were found, but the data do not "
+            "support them as a law; the reasons stand below, under What to know. Do not "
+            "conclude or predict from them.",
+        )
     if found.outcome == "stopped":
-        return Outcome("stopped", "Stopped early",
-                       "The search was ended before it was done: these are the best equations so "
-                       "far; odediscovery fit --resume goes on from them.")  # fmt: skip
+        return Outcome(
+            "stopped",
+            "Stopped early",
+            "The search was ended before it was done: these are the best equations so "
+            "far; odediscovery fit --resume goes on from them.",
+        )
     return Outcome(
         "good",
         "Law found",
-        "The equations explain the data."
-        + bool(found.messages) * " Remarks stand below, under What to know.",
+        "The equations explain the data." + bool(found.messages) * " Remarks stand below, under What to know.",
     )
 
 
@@ -109,10 +114,11 @@ def summary(found: Discovery) -> str:
     lost = [np.isnan(run.values[:, measured(series)]).sum() for run in series.trajectories]
     missing = int(sum(lost))
     gaps = f", {missing} values missing" if missing else ""
-    acting = f", with the input{'s'[: len(series.inputs) > 1]} {listed(series.inputs)}" if (
-        series.inputs) else ""  # fmt: skip
-    return (f"{series.n_samples} samples{several} from {series.time_name} = {first:g} to "
-            f"{last:g}{' ' + unit if unit else ''}{gaps}{acting}")  # fmt: skip
+    acting = f", with the input{'s'[: len(series.inputs) > 1]} {listed(series.inputs)}" if (series.inputs) else ""
+    return (
+        f"{series.n_samples} samples{several} from {series.time_name} = {first:g} to "
+        f"{last:g}{' ' + unit if unit else ''}{gaps}{acting}"
+    )
 
 
 def command(found: Discovery) -> str | None:
@@ -128,10 +134,12 @@ def command(found: Discovery) -> str | None:
     if group is not None:
         parts += ["--group", group]
     ways = interpolations(series)
-    lists = {"--inputs": [n for n, way in ways.items() if way == "linear"],
-             "--held-inputs": [n for n, way in ways.items() if way == "held"],
-             "--sigma-columns": [f"{s}={c}" for s, c in sigma_columns(series).items()],
-             "--hidden-states": list(settings.hidden_states)}  # fmt: skip
+    lists = {
+        "--inputs": [n for n, way in ways.items() if way == "linear"],
+        "--held-inputs": [n for n, way in ways.items() if way == "held"],
+        "--sigma-columns": [f"{s}={c}" for s, c in sigma_columns(series).items()],
+        "--hidden-states": list(settings.hidden_states),
+    }
     if settings.hidden_states:
         seen = [s for s in series.states if s not in settings.hidden_states]
         lists = {"--states": seen, **lists}
@@ -172,6 +180,5 @@ def settings_rows(settings: Settings) -> list[tuple[str, str, str, bool]]:
         written = "; ".join(map(str, value)) if isinstance(value, tuple) else str(value)
         written = {"True": "yes", "False": "no", "None": "", "": ""}.get(written, written)
         changed = value != getattr(own, field.name)
-        rows.append((field.name.replace("_", " "), written or "\N{EN DASH}",
-                     field.metadata["help"], changed))  # fmt: skip
+        rows.append((field.name.replace("_", " "), written or "\N{EN DASH}", field.metadata["help"], changed))
     return rows

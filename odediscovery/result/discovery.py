@@ -158,10 +158,7 @@ class Discovery:
         rows = [text.replace("=", "&=", 1) for text in self.equations.latex().values()]
         return "\\begin{align}\n  " + " \\\\\n  ".join(rows) + "\n\\end{align}\n"
 
-    def simulate(
-        self, initial: Array | None = None, times: Array | None = None,
-        inputs: Signal | None = None,
-    ) -> Array:  # fmt: skip
+    def simulate(self, initial: Array | None = None, times: Array | None = None, inputs: Signal | None = None) -> Array:
         """The chosen equations integrated, [times, states] in the data's units.
 
         Args:
@@ -185,14 +182,17 @@ class Discovery:
             inputs = self.series.trajectories[0].inputs
         first = float(times[0]) if initial is not None else start
         if inputs is not None and first < inputs.times[0]:
-            raise InputError(f"the inputs are known from {inputs.times[0]:g} on, the solution "
-                             f"begins at {first:g}; give earlier ones")  # fmt: skip
+            raise InputError(
+                f"the inputs are known from {inputs.times[0]:g} on, the solution begins at {first:g}; give earlier ones"
+            )
         solve = partial(self.equations.simulate, inputs=inputs)
         if initial is not None:
             return solve(np.asarray(initial, float), times)
         if times[0] < start:
-            raise InputError(f"times should not lie before the first sample at {start:g}, "
-                             f"got {times[0]:g}; give initial values to start there")  # fmt: skip
+            raise InputError(
+                f"times should not lie before the first sample at {start:g}, "
+                f"got {times[0]:g}; give initial values to start there"
+            )
         if times[0] == start:
             return solve(self.initial_values[0], times)
         return solve(self.initial_values[0], np.append(start, times))[1:]
@@ -203,38 +203,53 @@ class Discovery:
         names = identifiers(equations.variables)
         heldout = None if self.r2_heldout is None else plain(self.r2_heldout)
         return {
-            "format": FORMAT, "version": VERSION, "outcome": self.outcome,
-            "messages": list(self.messages), "time": self.series.time_name,
-            "group": group_column(self.series), "states": list(equations.states),
-            "inputs": interpolations(self.series), "sigma_columns": sigma_columns(self.series),
-            "unmeasured": [name for name, seen in zip(equations.states, measured(self.series),
-                                                      strict=True) if not seen],
+            "format": FORMAT,
+            "version": VERSION,
+            "outcome": self.outcome,
+            "messages": list(self.messages),
+            "time": self.series.time_name,
+            "group": group_column(self.series),
+            "states": list(equations.states),
+            "inputs": interpolations(self.series),
+            "sigma_columns": sigma_columns(self.series),
+            "unmeasured": [
+                name for name, seen in zip(equations.states, measured(self.series), strict=True) if not seen
+            ],
             "units": dict(self.series.units),
             "symbols": {safe: name for name, safe in names.items() if safe != name},
-            "equations": equations.texts(), "latex": equations.latex(),
+            "equations": equations.texts(),
+            "latex": equations.latex(),
             "terms": terms(equations, None if self.survival is None else self.survival.shares),
             "bootstrap": None if self.survival is None else self.survival.record(),
             "exponents": exponents(equations),
             "constants": constants(equations, self.degrees_of_freedom),
-            "intervals": {"level": LEVEL, "distribution": "Student t",
-                          "degrees_of_freedom": self.degrees_of_freedom},
+            "intervals": {"level": LEVEL, "distribution": "Student t", "degrees_of_freedom": self.degrees_of_freedom},
             "law": extended(equations),
             "initial_values": [_by_state(equations.states, row) for row in self.initial_values],
-            **start_intervals(equations.states, self.initial_values, self.initial_value_errors,
-                              self.degrees_of_freedom),
+            **start_intervals(
+                equations.states, self.initial_values, self.initial_value_errors, self.degrees_of_freedom
+            ),
             "scores": {"mse": plain(self.mse), "r2": plain(self.r2), "r2_heldout": heldout},
             "noise": _by_state(equations.states, self.noise),
             "pareto": [
-                {"complexity": row.complexity, "mse": plain(row.mse), "r2": plain(row.r2),
-                 "criterion": plain(row.criterion), "selected": row.selected,
-                 "equations": row.equations.texts(),
-                 "initial_values": None if row.initial_values is None else
-                 [_by_state(equations.states, x) for x in row.initial_values]}
+                {
+                    "complexity": row.complexity,
+                    "mse": plain(row.mse),
+                    "r2": plain(row.r2),
+                    "criterion": plain(row.criterion),
+                    "selected": row.selected,
+                    "equations": row.equations.texts(),
+                    "initial_values": None
+                    if row.initial_values is None
+                    else [_by_state(equations.states, x) for x in row.initial_values],
+                }
                 for row in self.front
             ],
-            "settings": self.settings.as_dict(), "seed": self.settings.seed,
-            "seconds": plain(self.seconds), "versions": versions(),
-        }  # fmt: skip
+            "settings": self.settings.as_dict(),
+            "seed": self.settings.seed,
+            "seconds": plain(self.seconds),
+            "versions": versions(),
+        }
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write result.json, equations.tex, model.npz, covariance.npz, data.csv and log.jsonl.
@@ -273,9 +288,7 @@ class Discovery:
             named = str(folder) in str(error)
             raise error if named else InputError(f"{path}: {error}") from error
         except _DAMAGED as error:
-            raise InputError(
-                f"{path} is damaged ({type(error).__name__}: {error}); fit the data again"
-            ) from error
+            raise InputError(f"{path} is damaged ({type(error).__name__}: {error}); fit the data again") from error
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -297,8 +310,9 @@ def read_document(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise InputError(f"{path} is no result of odediscovery: its format is not {FORMAT!r}")
     if document.get("version") != VERSION:
-        raise InputError(f"{path} has version {document.get('version')!r}, this program reads "
-                         f"{VERSION}; fit the data again")  # fmt: skip
+        raise InputError(
+            f"{path} has version {document.get('version')!r}, this program reads {VERSION}; fit the data again"
+        )
     return document
 
 
@@ -327,28 +341,37 @@ def _from_document(document: Mapping[str, Any], folder: Path) -> Discovery:
     if document["outcome"] not in OUTCOMES:
         raise InputError(f"outcome should be one of {', '.join(OUTCOMES)}")
     front = tuple(
-        FrontRow(_equations(row["equations"], series), int(row["complexity"]),
-                 number(row["mse"]), number(row["r2"]), number(row["criterion"]),
-                 bool(row["selected"]), _known_starts(row.get("initial_values"), series))
+        FrontRow(
+            _equations(row["equations"], series),
+            int(row["complexity"]),
+            number(row["mse"]),
+            number(row["r2"]),
+            number(row["criterion"]),
+            bool(row["selected"]),
+            _known_starts(row.get("initial_values"), series),
+        )
         for row in document["pareto"]
-    )  # fmt: skip
+    )
     return Discovery(
         series=series,
-        equations=with_law(with_errors(parsed, document["terms"], document["exponents"]),
-                           document.get("law")),
+        equations=with_law(with_errors(parsed, document["terms"], document["exponents"]), document.get("law")),
         initial_values=_starts(document["initial_values"], series),
         front=front,
-        mse=number(scores["mse"]), r2=number(scores["r2"]),
+        mse=number(scores["mse"]),
+        r2=number(scores["r2"]),
         r2_heldout=None if heldout is None else float(heldout),
         noise=np.array([number(document["noise"][state]) for state in states]),
-        outcome=document["outcome"], messages=tuple(str(text) for text in document["messages"]),
-        settings=Settings(**document["settings"]).checked(), seconds=number(document["seconds"]),
-        network=Network.from_file(folder / "model.npz"), log=_read_log(folder / "log.jsonl"),
+        outcome=document["outcome"],
+        messages=tuple(str(text) for text in document["messages"]),
+        settings=Settings(**document["settings"]).checked(),
+        seconds=number(document["seconds"]),
+        network=Network.from_file(folder / "model.npz"),
+        log=_read_log(folder / "log.jsonl"),
         initial_value_errors=_known_starts(document.get("initial_value_errors"), series),
         estimates=Estimates.from_file(folder / "covariance.npz"),
         survival=Survival.from_record(document.get("bootstrap")),
         degrees_of_freedom=None if freedom is None else int(freedom),
-    )  # fmt: skip
+    )
 
 
 def _equations(texts: Mapping[str, Any], series: TimeSeries) -> Equations:
@@ -356,8 +379,9 @@ def _equations(texts: Mapping[str, Any], series: TimeSeries) -> Equations:
     for state in states:
         if not isinstance(texts[state], str):
             raise InputError(f"the equation of {state!r} should be text")
-    return Equations.parse(states, {state: texts[state] for state in states},
-                           time_name=series.time_name, inputs=series.inputs)  # fmt: skip
+    return Equations.parse(
+        states, {state: texts[state] for state in states}, time_name=series.time_name, inputs=series.inputs
+    )
 
 
 def _starts(rows: Any, series: TimeSeries) -> Array:

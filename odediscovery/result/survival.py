@@ -44,11 +44,12 @@ class Survival:
     def record(self) -> dict[str, Any]:
         """Plain values for `result.json`."""
         return {
-            "kind": self.kind, "draws": self.draws, "same_terms": self.same,
+            "kind": self.kind,
+            "draws": self.draws,
+            "same_terms": self.same,
             "shares": [[None if np.isnan(x) else x for x in row] for row in self.shares.tolist()],
-            "other_terms": [{"state": state, "term": term, "share": share}
-                            for state, term, share in self.others],
-        }  # fmt: skip
+            "other_terms": [{"state": state, "term": term, "share": share} for state, term, share in self.others],
+        }
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any] | None) -> Survival | None:
@@ -56,10 +57,14 @@ class Survival:
         if record is None:
             return None
         shares = [[np.nan if x is None else float(x) for x in row] for row in record["shares"]]
-        others = tuple((str(o["state"]), str(o["term"]), float(o["share"]))
-                       for o in record["other_terms"])  # fmt: skip
-        return cls(str(record["kind"]), int(record["draws"]), np.array(shares, dtype=np.float64),
-                   float(record["same_terms"]), others)  # fmt: skip
+        others = tuple((str(o["state"]), str(o["term"]), float(o["share"])) for o in record["other_terms"])
+        return cls(
+            str(record["kind"]),
+            int(record["draws"]),
+            np.array(shares, dtype=np.float64),
+            float(record["same_terms"]),
+            others,
+        )
 
     def text(self, states: Sequence[str], monomials: Sequence[str]) -> str:
         """Lines for people: how often each term came back, and which others came.
@@ -68,11 +73,9 @@ class Survival:
             states: names of the states.
             monomials: what the law's monomials are called.
         """
-        lines = [f"{self.draws} bootstrap fits ({self.kind} drawn): {self.same:.0%} have just "
-                 "these terms"]  # fmt: skip
+        lines = [f"{self.draws} bootstrap fits ({self.kind} drawn): {self.same:.0%} have just these terms"]
         for state, row in zip(states, self.shares, strict=True):
-            kept = [f"{name} {share:.0%}" for name, share in zip(monomials, row, strict=True)
-                    if not np.isnan(share)]  # fmt: skip
+            kept = [f"{name} {share:.0%}" for name, share in zip(monomials, row, strict=True) if not np.isnan(share)]
             came = [f"{term} {share:.0%}" for owner, term, share in self.others if owner == state]
             if kept or came:
                 also = f" (also {', '.join(came)})" if came else ""

@@ -17,9 +17,20 @@ from odediscovery.errors import InputError
 Built = TypeVar("Built")
 # What numpy, zipfile and our own building raise for files that were cut short or altered.
 _DAMAGED = (
-    ValueError, KeyError, TypeError, AttributeError, EOFError, MemoryError, OverflowError,
-    IndexError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError,
-)  # fmt: skip
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    EOFError,
+    MemoryError,
+    OverflowError,
+    IndexError,
+    zipfile.BadZipFile,
+    zlib.error,
+    NotImplementedError,
+    RuntimeError,
+    OSError,
+)
 
 
 def pack(head: str, words: object, arrays: Mapping[str, Any]) -> bytes:

@@ -58,8 +58,7 @@ def connected(scheduler: str, say: Callable[[str], None]) -> Iterator[Cluster]:
         InputError: dask is not installed, or nobody answers at this address.
     """
     if distributed is None:
-        raise InputError('--backend dask needs the package distributed: pip install '
-                         '"odediscovery[dask]"')  # fmt: skip
+        raise InputError('--backend dask needs the package distributed: pip install "odediscovery[dask]"')
     try:
         # A client that could not begin is hard to get rid of: what can be seen before is.
         distributed.comm.get_address_host_port(scheduler)
@@ -69,9 +68,11 @@ def connected(scheduler: str, say: Callable[[str], None]) -> Iterator[Cluster]:
         client = distributed.Client(scheduler, timeout=ANSWER, set_as_default=False)
     except (ImportError, OSError, ValueError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"--scheduler {scheduler}: expected the address of a dask scheduler, such "
-                         f"as tcp://node1:8786, got no answer ({reason}); start one with `dask "
-                         "scheduler`") from None  # fmt: skip
+        raise InputError(
+            f"--scheduler {scheduler}: expected the address of a dask scheduler, such "
+            f"as tcp://node1:8786, got no answer ({reason}); start one with `dask "
+            "scheduler`"
+        ) from None
     with client:
         yield Cluster(client, say)
 
@@ -91,23 +92,23 @@ class Cluster:
     _counted: float = field(default=-math.inf, init=False)
 
     def results(
-        self, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float = math.inf,
+        self,
+        function: Callable[[Any], Any],
+        tasks: Sequence[Any],
+        limit: float = math.inf,
         stopping: Callable[[], object] = lambda: None,
-    ) -> Iterator[tuple[int, Any]]:  # fmt: skip
+    ) -> Iterator[tuple[int, Any]]:
         """See `Backend`. A task whose worker is lost again and again is a `Failure`."""
         run, served, own = uuid.uuid4().hex, packed(function), _own()
         waiting = iter(enumerate(tasks))
         running: dict[Any, int] = {}
-        ended = distributed.as_completed(
-            loop=self.client.loop, with_results=True, raise_errors=False
-        )
+        ended = distributed.as_completed(loop=self.client.loop, with_results=True, raise_errors=False)
         try:
             while stopping() is None:
                 for number, task in itertools.islice(waiting, max(self._room() - len(running), 0)):
                     future = self.client.submit(
-                        _unit, run, own, served, packed(task), limit, pure=False,
-                        key=f"odediscovery-{run}-{number}",
-                    )  # fmt: skip
+                        _unit, run, own, served, packed(task), limit, pure=False, key=f"odediscovery-{run}-{number}"
+                    )
                     running[future] = number
                     ended.add(future)
                 if not running:
@@ -156,13 +157,13 @@ def _told(result: Any) -> Any:
     if isinstance(error, FitError):
         raise error
     reason = " ".join(f"{type(error).__name__}: {error}".split())
-    raise FitError(f"the cluster cannot run the tasks ({reason}); its scheduler and workers need "
-                   "the same packages as this machine")  # fmt: skip
+    raise FitError(
+        f"the cluster cannot run the tasks ({reason}); its scheduler and workers need the same packages as this machine"
+    )
 
 
 def _gone() -> FitError:
-    return FitError("the dask scheduler was lost; what was finished is kept, and the same command "
-                    "goes on from there")  # fmt: skip
+    return FitError("the dask scheduler was lost; what was finished is kept, and the same command goes on from there")
 
 
 # From here on: what happens on a worker of the cluster, in threads side by side.
@@ -178,8 +179,9 @@ def _unit(run: str, asked: dict[str, str], function: bytes, task: bytes, limit: 
     """The result of a task or its failure, as a list of one."""
     other = [f"{name} {version}" for name, version in asked.items() if _own().get(name) != version]
     if other:
-        raise FitError(f"a worker of the cluster has other versions than this machine: install "
-                       f"{', '.join(other)} there")  # fmt: skip
+        raise FitError(
+            f"a worker of the cluster has other versions than this machine: install {', '.join(other)} there"
+        )
     with _lock:
         if run in _over:
             return [Failure("the run was left", 0.0)]

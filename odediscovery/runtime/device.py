@@ -53,8 +53,6 @@ def moved(value: T, device: torch.device) -> T:
         found = tuple(moved(part, device) for part in value)
     elif dataclasses.is_dataclass(value):
         parts = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
-        found = dataclasses.replace(
-            found, **{name: moved(part, device) for name, part in parts.items()}
-        )
+        found = dataclasses.replace(found, **{name: moved(part, device) for name, part in parts.items()})
     here: T = found
     return here

@@ -47,9 +47,12 @@ class Backend(Protocol):
     """Where tasks run."""
 
     def results(
-        self, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float = math.inf,
+        self,
+        function: Callable[[Any], Any],
+        tasks: Sequence[Any],
+        limit: float = math.inf,
         stopping: Callable[[], object] = lambda: None,
-    ) -> Iterator[tuple[int, Any]]:  # fmt: skip
+    ) -> Iterator[tuple[int, Any]]:
         """function(task) of all tasks, each once: pairs (number of the task, result or `Failure`).
 
         Pairs come as tasks end. The clock of a task starts when its process has imported what
@@ -84,9 +87,12 @@ class Processes:
             raise InputError(f"--jobs must be at least 1, got {self.jobs}")
 
     def results(
-        self, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float = math.inf,
+        self,
+        function: Callable[[Any], Any],
+        tasks: Sequence[Any],
+        limit: float = math.inf,
         stopping: Callable[[], object] = lambda: None,
-    ) -> Iterator[tuple[int, Any]]:  # fmt: skip
+    ) -> Iterator[tuple[int, Any]]:
         """See `Backend`."""
         waiting, served = list(range(len(tasks)))[::-1], packed(function)
         children = [Child(served) for _ in range(min(self.jobs, len(tasks)))]
@@ -156,8 +162,7 @@ class Child:
         except (EOFError, OSError):
             self.process.join()
             if not self.ready:
-                raise FitError(f"a process for the tasks could not start (exit code "
-                               f"{self.process.exitcode})") from None  # fmt: skip
+                raise FitError(f"a process for the tasks could not start (exit code {self.process.exitcode})") from None
             return self._failed(f"its process ended with exit code {self.process.exitcode}")
         if self.task is not None and time.monotonic() - self.began > limit:
             return self._failed(f"no result within {limit:g} s")

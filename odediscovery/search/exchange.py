@@ -24,8 +24,7 @@ EXCHANGED, MOST_EXCHANGED = 4, 80
 
 def exchanged(p: Prepared, candidates: Sequence[Candidate]) -> list[PowerSum]:
     """The best candidates with one monomial replaced by a simple one, in all its equations."""
-    pool = [np.array(w) for w in itertools.product((0.0, 1.0), repeat=p.data.n_states)
-            if sum(w) <= 2]  # fmt: skip
+    pool = [np.array(w) for w in itertools.product((0.0, 1.0), repeat=p.data.n_states) if sum(w) <= 2]
     laws: list[PowerSum] = []
     seen: set[bytes] = set()
     bases = 0

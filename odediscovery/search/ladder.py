@@ -24,10 +24,6 @@ from odediscovery.stages.grow.grow import FAMILIES, grow
 MOST_STATES = 10
 
 
-
-
-
-
 def climb(p: Prepared, powers: list[PowerSum], monitor: Monitor) -> Iterator[list[PowerSum]]:
     """Laws of each family after the first, the best first, while equations are doubtful.
 
@@ -40,8 +36,16 @@ def climb(p: Prepared, powers: list[PowerSum], monitor: Monitor) -> Iterator[lis
         if not doubt.any() or monitor.stopping():
             return
         monitor.stage(f"grow {family}", 1)
-        laws = grow(p.data, p.noise, integer=~p.nonnegative | p.whole, family=family,
-                    size=p.scale.state, known=best, doubtful=doubt, monitor=monitor)  # fmt: skip
+        laws = grow(
+            p.data,
+            p.noise,
+            integer=~p.nonnegative | p.whole,
+            family=family,
+            size=p.scale.state,
+            known=best,
+            doubtful=doubt,
+            monitor=monitor,
+        )
         yield list(laws)
         better = [law for law in laws[:1] if best is None or doubtful(law, p).sum() < doubt.sum()]
         if better and better[0].inputs is None:

@@ -29,9 +29,7 @@ FAMILIES = ("powers", "functions", "sums")
 TRIED, BETTER, CLOSELY, FOLLOWED = 10, 1.0, 10, 2.0
 
 
-def along_the_best(
-    p: Prepared, candidates: Sequence[Candidate], monitor: Monitor, *, long: bool
-) -> list[Candidate]:
+def along_the_best(p: Prepared, candidates: Sequence[Candidate], monitor: Monitor, *, long: bool) -> list[Candidate]:
     """What regression along the trajectory of the best law proposes, fitted on long windows.
 
     Again along the trajectory of a better law, as long as there is one. Nothing where inputs act or

@@ -35,13 +35,12 @@ def sigma_of(p: Prepared) -> Array:
     return np.maximum(p.noise, p.floor)
 
 
-def refined(
-    p: Prepared, law: PowerSum, free: Free, initial: Array, sigma: Array, most: int = MOST
-) -> Polished:
+def refined(p: Prepared, law: PowerSum, free: Free, initial: Array, sigma: Array, most: int = MOST) -> Polished:
     """The law, as what is known wants it, with constants at the maximum of the likelihood."""
     law, free = agreed_with(p, law, free)
-    return polish(law, p.data, initial, sigma, floor=p.floor, nonnegative=p.nonnegative,
-                  free=free, most=most, shape=p.shape)  # fmt: skip
+    return polish(
+        law, p.data, initial, sigma, floor=p.floor, nonnegative=p.nonnegative, free=free, most=most, shape=p.shape
+    )
 
 
 def lengthened(whole: Prepared, p: Prepared, row: Judged, monitor: Monitor) -> Judged:
@@ -59,15 +58,32 @@ def with_constants(p: Prepared, row: Judged, better: Polished) -> Judged:
     if better is row.polished:
         return row
     law, found = better.law, row.polished
-    here = polish(law, p.data, found.initial, sigma_of(p), floor=p.floor, shape=p.shape,
-                  nonnegative=p.nonnegative, free=none_free(law))  # fmt: skip
+    here = polish(
+        law,
+        p.data,
+        found.initial,
+        sigma_of(p),
+        floor=p.floor,
+        shape=p.shape,
+        nonnegative=p.nonnegative,
+        free=none_free(law),
+    )
     if not here.finite:
         return row
     joint = better.joint
     if better.initial.shape != here.initial.shape:
         # Starts of other pieces: they depend on the constants as they do here.
-        there = polish(law, p.data, here.initial, sigma_of(p), floor=p.floor, shape=p.shape,
-                       nonnegative=p.nonnegative, free=better.free, most=0)  # fmt: skip
+        there = polish(
+            law,
+            p.data,
+            here.initial,
+            sigma_of(p),
+            floor=p.floor,
+            shape=p.shape,
+            nonnegative=p.nonnegative,
+            free=better.free,
+            most=0,
+        )
         joint = there.joint.with_first(better.joint.part(slice(len(better.covariance))))
     polished = dataclasses.replace(here, free=better.free, errors=better.errors, joint=joint)
     return judged(polished, sigma_of(p), row.origin, fragile=row.fragile)

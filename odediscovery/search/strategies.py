@@ -32,14 +32,7 @@ from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.grow.grow import QUICK, grow
 from odediscovery.stages.grow.polynomials import library_law, polynomials
 from odediscovery.stages.prune.eliminate import Elimination
-from odediscovery.stages.prune.paths import (
-    ACCURACY,
-    EXACT,
-    TURNS,
-    all_whole,
-    prune_laws,
-    whole_inputs,
-)
+from odediscovery.stages.prune.paths import ACCURACY, EXACT, TURNS, all_whole, prune_laws, whole_inputs
 from odediscovery.stages.train import trained_laws
 from odediscovery.stages.values import SETTLED, Candidate
 
@@ -73,8 +66,7 @@ def search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]
     if p.exact is not None:
         whole = all_whole(p.exact.exponents)
         # Over a sample interval solutions are nearly linear in coefficients.
-        candidates = prune_laws(p, [p.exact], Elimination(linear=whole), monitor, whole=whole,
-                                fitted=True)  # fmt: skip
+        candidates = prune_laws(p, [p.exact], Elimination(linear=whole), monitor, whole=whole, fitted=True)
         if settled(candidates) and not doubtful(simplest(candidates, p).law, p).any():
             return candidates
     if settings.grow and p.complete and p.noisiness <= GROWABLE:
@@ -114,16 +106,15 @@ def confirmed(p: Prepared, monitor: Monitor) -> Prepared:
         if law is not None and interval_squares(law, taken)[~p.constant].max() < SETTLED:
             return p.without_noise(law)
     if p.data.inputs and not p.clean and p.noisiness <= GROWABLE:
-        for law in grow(taken.data, taken.noise, integer=~taken.nonnegative | p.whole,
-                        max_monomials=QUICK, monitor=monitor)[:1]:  # fmt: skip
+        for law in grow(
+            taken.data, taken.noise, integer=~taken.nonnegative | p.whole, max_monomials=QUICK, monitor=monitor
+        )[:1]:
             if interval_squares(law, taken)[~p.constant].max() < SETTLED:
                 return p.without_noise(law)
     return p
 
 
-def library_fit(
-    p: Prepared, degree: int, monitor: Monitor, near: float = np.inf
-) -> PowerSum | None:
+def library_fit(p: Prepared, degree: int, monitor: Monitor, near: float = np.inf) -> PowerSum | None:
     """All products up to a degree, fitted to the samples as they are, without smoothing.
 
     Args:
@@ -136,8 +127,7 @@ def library_fit(
     field = members_of([law], taken.nonnegative, whole=True)
     for accuracy in (ACCURACY, EXACT):
         windows = short_windows(taken).refined(field, field.theta, accuracy)
-        fit = levenberg_marquardt(ShortResiduals(windows, field), field.theta, field.free, 20,
-                                  monitor=monitor)  # fmt: skip
+        fit = levenberg_marquardt(ShortResiduals(windows, field), field.theta, field.free, 20, monitor=monitor)
         field = field.replace(fit.unknowns)
     return laws_of(field)[0]
 
@@ -212,9 +202,7 @@ def coarse_laws(p: Prepared, monitor: Monitor, *, long: bool) -> list[Candidate]
     return prune_laws(p, [law], Elimination(), monitor, whole=True, long=long, turns=BRIEF)
 
 
-def improved(
-    p: Prepared, candidates: list[Candidate], monitor: Monitor, *, long: bool
-) -> list[Candidate]:
+def improved(p: Prepared, candidates: list[Candidate], monitor: Monitor, *, long: bool) -> list[Candidate]:
     """What an exchange of monomials leads to, unless the best law leaves noise only."""
     least = min((c.mean_square for c in candidates), default=np.inf)
     if least < ALL * p.unexplained or monitor.stopping():
@@ -231,16 +219,16 @@ def rich_candidates(p: Prepared, monitor: Monitor, *, long: bool) -> list[Candid
         if monitor.stopping():
             break
         monitor.stage(f"grow {family}", 1)
-        laws = grow(p.data, p.noise, integer=~p.nonnegative | p.whole, family=family,
-                    size=p.scale.state, monitor=monitor)[:GROWN]  # fmt: skip
+        laws = grow(
+            p.data, p.noise, integer=~p.nonnegative | p.whole, family=family, size=p.scale.state, monitor=monitor
+        )[:GROWN]
         found += prune_laws(p, laws, how, monitor, whole=True, long=long)
     return found
 
 
 def whole_is_enough(
-    p: Prepared, candidates: list[Candidate], monitor: Monitor, *, long: bool,
-    turns: float = TURNS,
-) -> bool:  # fmt: skip
+    p: Prepared, candidates: list[Candidate], monitor: Monitor, *, long: bool, turns: float = TURNS
+) -> bool:
     """Whether a law of whole powers is enough, and real powers gain nothing.
 
     Adds to `candidates` what its powers became when they were free.
@@ -299,9 +287,7 @@ def grown_candidate(law: PowerSum, p: Prepared) -> Candidate:
     """A law of a rich family as it was grown; only rates of exponentials are no whole numbers."""
     law = agreed(p, law)
     squares = interval_squares(law, p)[~p.constant]
-    return Candidate(
-        law, p.initial, float(squares.mean()), 0, whole_inputs(law, p, True), held(p, law)
-    )
+    return Candidate(law, p.initial, float(squares.mean()), 0, whole_inputs(law, p, True), held(p, law))
 
 
 def _grown(p: Prepared, settings: Settings, monitor: Monitor, most: int) -> list[PowerSum]:
@@ -309,8 +295,7 @@ def _grown(p: Prepared, settings: Settings, monitor: Monitor, most: int) -> list
     if not settings.grow or p.noisiness > GROWABLE:
         return []
     monitor.stage("grow", 1)
-    laws = grow(p.data, p.noise, integer=~p.nonnegative | p.whole, max_monomials=most,
-                monitor=monitor)  # fmt: skip
+    laws = grow(p.data, p.noise, integer=~p.nonnegative | p.whole, max_monomials=most, monitor=monitor)
     return [law for law in laws if law.n_monomials][:GROWN]
 
 

@@ -47,9 +47,8 @@ def applies(field: VectorField) -> bool:
 
 
 def interval_ends(
-    field: VectorField, theta: Tensor, start: Tensor, duration: Tensor, grid_index: Tensor,
-    drive: Drive | None = None,
-) -> Tensor:  # fmt: skip
+    field: VectorField, theta: Tensor, start: Tensor, duration: Tensor, grid_index: Tensor, drive: Drive | None = None
+) -> Tensor:
     """States at the ends of intervals on their own grids, differentiable by theta and start.
 
     As above where that `applies`, else by torchdiffeq.
@@ -93,9 +92,8 @@ def nodes(field: VectorField, theta: Tensor, start: Tensor, steps: Tensor) -> Te
 
 
 def _solved(
-    field: VectorField, theta: Tensor, start: Tensor, steps: Tensor, drift: Tensor | None,
-    every: bool,
-) -> Tensor:  # fmt: skip
+    field: VectorField, theta: Tensor, start: Tensor, steps: Tensor, drift: Tensor | None, every: bool
+) -> Tensor:
     """The last state of each window [members, windows, states], or every one behind it.
 
     Args:
@@ -131,9 +129,8 @@ class _Solve(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, field: VectorField, theta: Tensor, start: Tensor, steps: Tensor,
-        drift: Tensor | None, every: bool,
-    ) -> Tensor:  # fmt: skip
+        ctx: Any, field: VectorField, theta: Tensor, start: Tensor, steps: Tensor, drift: Tensor | None, every: bool
+    ) -> Tensor:
         windows, count = steps.shape
         ctx.rates, ctx.steps = _Rates(field, theta, drift, STAGES * count, windows), steps
         ctx.every = every
@@ -174,9 +171,8 @@ class _Rates:
     """
 
     def __init__(
-        self, field: VectorField, theta: Tensor, drift: Tensor | None, stages: int = 0,
-        windows: int = 0,
-    ) -> None:  # fmt: skip
+        self, field: VectorField, theta: Tensor, drift: Tensor | None, stages: int = 0, windows: int = 0
+    ) -> None:
         self.field, self.theta = field, theta.detach()
         self.power: RealNPU = field.units[0]  # type: ignore[assignment]
         power, total = field.unpack(self.theta)
@@ -237,8 +233,7 @@ class _Reverse:
         self._x, self._per_r, self._s = x, per_r, s.reshape(self._r.shape).unbind(2)
         self._m, self._g = torch.empty_like(self._r), torch.empty_like(self._y)
         self._turns = torch.empty_like(self._y) if self._turned else None
-        self._stages = list(zip(self._m.unbind(2), self._g.unbind(2), self._y.unbind(2),
-                                strict=True))  # fmt: skip
+        self._stages = list(zip(self._m.unbind(2), self._g.unbind(2), self._y.unbind(2), strict=True))
         self._a, self._w = (p.transpose(1, 2).contiguous() for p in (rates.a, rates.w))
 
     def note(self, m: Tensor) -> Tensor:

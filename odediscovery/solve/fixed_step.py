@@ -30,9 +30,16 @@ def _graded(steps: int, spread: float = 4.0) -> Tensor:
 
 # From cheap to dear; an interval takes the first that is accurate enough.
 GRIDS: tuple[Tensor, ...] = (
-    _uniform(1), _uniform(2), _uniform(4), _graded(6), _uniform(8), _graded(12), _uniform(16),
-    _graded(24), _uniform(32),
-)  # fmt: skip
+    _uniform(1),
+    _uniform(2),
+    _uniform(4),
+    _graded(6),
+    _uniform(8),
+    _graded(12),
+    _uniform(16),
+    _graded(24),
+    _uniform(32),
+)
 REFERENCE = _graded(64)
 DEFAULT_GRID = 1
 # Sensitivities of intervals with more points than these two steps have are computed for all steps
@@ -81,9 +88,7 @@ class Drive:
         return Drive(self.entry.flatten(0, 1), self.drift.flatten(0, 1))
 
 
-def advance(
-    rates: Rates, start: Tensor, duration: Tensor, grid: Tensor, drive: Drive | None = None
-) -> Tensor:
+def advance(rates: Rates, start: Tensor, duration: Tensor, grid: Tensor, drive: Drive | None = None) -> Tensor:
     """State at the end of one interval for every member and window.
 
     Args:
@@ -99,14 +104,11 @@ def advance(
     options = {"grid_constructor": lambda func, y0, t: grid}
     if drive is not None:
         start, rates = drive.enter(start), drive.added(rates)
-    solution: Tensor = odeint(lambda t, x: factor * rates(x), start, ends, method="rk4",
-                              options=options)  # fmt: skip
+    solution: Tensor = odeint(lambda t, x: factor * rates(x), start, ends, method="rk4", options=options)
     return solution[-1]
 
 
-def advance_together(
-    rates: Rates, start: Tensor, times: Tensor, grid: Tensor, method: str = "rk4"
-) -> Tensor:
+def advance_together(rates: Rates, start: Tensor, times: Tensor, grid: Tensor, method: str = "rk4") -> Tensor:
     """States at all `times` behind the first in one solve, for windows that share their times.
 
     Args:
@@ -189,9 +191,14 @@ def by_grid(solve: Callable[[Tensor | slice, Tensor], Tensor], grid_index: Tenso
 
 
 def sensitivities(
-    field: VectorField, theta: Tensor, start: Tensor, duration: Tensor, grid_index: Tensor,
-    columns: Tensor | None = None, drive: Drive | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    field: VectorField,
+    theta: Tensor,
+    start: Tensor,
+    duration: Tensor,
+    grid_index: Tensor,
+    columns: Tensor | None = None,
+    drive: Drive | None = None,
+) -> tuple[Tensor, Tensor]:
     """End states and their derivatives by start state and parameters, by forward sensitivities.
 
         dX/dt = f,    d(S)/dt = df/dx S + [0, df/dtheta],    S(0) = [1, 0]
@@ -222,9 +229,8 @@ def sensitivities(
 
 
 def _variational(
-    linear: Linearisation, start: Tensor, duration: Tensor, grid: Tensor, count: int,
-    drive: Drive | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    linear: Linearisation, start: Tensor, duration: Tensor, grid: Tensor, count: int, drive: Drive | None = None
+) -> tuple[Tensor, Tensor]:
     members, windows, n = start.shape
 
     def rates(y: Tensor) -> Tensor:
@@ -244,9 +250,14 @@ def _variational(
 
 
 def _step_by_step(
-    linear: Linearisation, rates: Rates, start: Tensor, duration: Tensor, grid: Tensor, count: int,
+    linear: Linearisation,
+    rates: Rates,
+    start: Tensor,
+    duration: Tensor,
+    grid: Tensor,
+    count: int,
     drive: Drive | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor]:
     """The same with all steps side by side, from a solve without sensitivities, then multiplied.
 
     S_{k+1} = Phi_k S_k + [0, Theta_k]
@@ -256,8 +267,7 @@ def _step_by_step(
     each_step = drive and drive.through(steps)
     nodes = march(rates, start, steps, each_step)
     begin = nodes[:, :, :-1].reshape(members, -1, n)
-    _, each = _variational(linear, begin, steps.reshape(-1), GRIDS[0], count,
-                           each_step and each_step.flat())  # fmt: skip
+    _, each = _variational(linear, begin, steps.reshape(-1), GRIDS[0], count, each_step and each_step.flat())
     each = each.reshape(members, windows, -1, n, n + count)
     total = each[:, :, 0]
     for k in range(1, each.shape[2]):
@@ -268,9 +278,8 @@ def _step_by_step(
 
 
 def choose_grids(
-    field: VectorField, theta: Tensor, start: Tensor, duration: Tensor, tolerance: Tensor,
-    drive: Drive | None = None,
-) -> Tensor:  # fmt: skip
+    field: VectorField, theta: Tensor, start: Tensor, duration: Tensor, tolerance: Tensor, drive: Drive | None = None
+) -> Tensor:
     """For every window the cheapest grid whose error stays below `tolerance` [states].
 
     The error is the distance to a fine graded solution, its median over the members with a

@@ -40,8 +40,9 @@ DRAWN_APART, FINEST, SHARE = 10.0, 1e-13, 0.01
 class Model:
     """Residuals and Jacobian of one law; the unknowns are A, W, then the starts' roots."""
 
-    def __init__(self, law: PowerSum, series: TimeSeries, sigma: Array, free: Free,
-                 starts: Starts, shape: Sequence[Array]) -> None:  # fmt: skip
+    def __init__(
+        self, law: PowerSum, series: TimeSeries, sigma: Array, free: Free, starts: Starts, shape: Sequence[Array]
+    ) -> None:
         self.law, self.series, self.shape = law, series, shape
         self.sigma, self.rtol = sigma, tolerance(sigma[~series.driven])
         self.free, self.starts = free, starts
@@ -94,8 +95,10 @@ class Model:
 
     def _weights(self) -> list[Array]:
         """1 / standard deviation of every value, 0 of what is missing or an input."""
-        return [np.where(np.isfinite(t.values) & self.own, 1.0 / (self.sigma * shape), 0.0)
-                for t, shape in zip(self.series.trajectories, self.shape, strict=True)]  # fmt: skip
+        return [
+            np.where(np.isfinite(t.values) & self.own, 1.0 / (self.sigma * shape), 0.0)
+            for t, shape in zip(self.series.trajectories, self.shape, strict=True)
+        ]
 
     def _residual(self, paths: Sequence[Array]) -> Array:
         """Weighted residuals [R]."""
@@ -115,9 +118,7 @@ class Model:
         r = residual.reshape(-1, self.n) * self.sigma
         return (r**2).sum(axis=0), ((r * shape) ** 2).sum(axis=0), counts
 
-    def _jacobian(
-        self, law: PowerSum, paths: Sequence[Array], u: Array
-    ) -> tuple[Array, float] | None:
+    def _jacobian(self, law: PowerSum, paths: Sequence[Array], u: Array) -> tuple[Array, float] | None:
         """d residuals / d unknowns [R, unknowns]; how far starts that differ are drawn apart."""
         n, k, starts = self.n, self.n_constants, int(self.own.sum())
         found, apart = [], 0.0
@@ -164,8 +165,7 @@ class Model:
         scale = np.concatenate([np.tile(np.abs(x).max(axis=0), (len(x) - 1, 1)) for x in paths])
         accuracy = max(ACCURACY, self.rtol * LOOSER)
         for steps, spread in ((2, 0.0), (8, 0.0), (32, 4.0), (128, 6.0)):
-            end, s[todo] = self._runge_kutta(law, start[todo], duration[todo], self.drift[todo],
-                                             steps, spread)  # fmt: skip
+            end, s[todo] = self._runge_kutta(law, start[todo], duration[todo], self.drift[todo], steps, spread)
             off = (np.abs(end - target[todo]) / (scale[todo] + 1e-12))[:, self.own].max(axis=1)
             # Too long a step makes a fast decay grow: what has died out does not show it itself.
             grown = np.abs(s[todo][:, :, : self.n]).max(axis=(1, 2)) > GROWN
@@ -218,8 +218,7 @@ class Model:
         s = s + hs * (l1 + 2 * l2 + 2 * l3 + l4) / 6
         return s.reshape(*shape[:2], *s.shape[1:])
 
-    def _variational(self, law: PowerSum, x: Array, s: Array,
-                     drift: Array) -> tuple[Array, Array]:  # fmt: skip
+    def _variational(self, law: PowerSum, x: Array, s: Array, drift: Array) -> tuple[Array, Array]:
         """dx/dt [B, n] and d[Phi, Theta]/dt [B, n, n + constants] for x [B, n]."""
         a, w, n = expanded(law).coefficients, law.exponents, self.n
         (ai, aj), (wj, wk) = self.a_places, self.w_places
@@ -240,9 +239,7 @@ class Model:
         return m @ a.T + drift, ds
 
 
-def sensitivities(
-    law: PowerSum, free: Free, start: Array, run: Trajectory
-) -> tuple[Array, Array] | None:
+def sensitivities(law: PowerSum, free: Free, start: Array, run: Trajectory) -> tuple[Array, Array] | None:
     """x(t) [times, states] and d x / d (free constants, start) [times, states, constants + states].
 
     Args:

@@ -58,10 +58,7 @@ def integrate(law: PowerSum, start: Array, run: Trajectory, rtol: float) -> Arra
     return found
 
 
-def _solved(
-    law: Rates, start: Array, times: Array, rtol: float,
-    drift: Array | None = None,
-) -> Array | None:  # fmt: skip
+def _solved(law: Rates, start: Array, times: Array, rtol: float, drift: Array | None = None) -> Array | None:
     """The same along one line, on which the inputs have the rates `drift` [states]."""
     count, most = 0, MOST_EVALUATIONS + EVALUATIONS_EACH * len(times)
 
@@ -75,8 +72,9 @@ def _solved(
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # LSODA reports trouble by warnings; None says it better
         try:
-            y, how = odeint(rates, start, times, tfirst=True, full_output=True, rtol=rtol,
-                            atol=rtol / RELATIVE, mxstep=most)  # fmt: skip
+            y, how = odeint(
+                rates, start, times, tfirst=True, full_output=True, rtol=rtol, atol=rtol / RELATIVE, mxstep=most
+            )
         except (_Lost, ValueError, FloatingPointError):
             return None
     found: Array = y
@@ -84,9 +82,8 @@ def _solved(
 
 
 def residual_squares(
-    law: PowerSum, series: TimeSeries, initial: Array, shape: Sequence[Array] | None = None,
-    rtol: float = RTOL,
-) -> tuple[Array, Array, Array]:  # fmt: skip
+    law: PowerSum, series: TimeSeries, initial: Array, shape: Sequence[Array] | None = None, rtol: float = RTOL
+) -> tuple[Array, Array, Array]:
     """Sums of squared residuals, weighted and plain, and number of values of every state.
 
     Args:
@@ -95,8 +92,7 @@ def residual_squares(
     """
     squares, plain, counts = (np.zeros(law.n_states) for _ in range(3))
     shape = shape or [np.ones_like(t.values) for t in series.trajectories]
-    for r, t, s in zip(residuals(law, series, initial, rtol), series.trajectories, shape,
-                       strict=True):  # fmt: skip
+    for r, t, s in zip(residuals(law, series, initial, rtol), series.trajectories, shape, strict=True):
         r[:, series.driven] = np.nan
         counts += np.isfinite(t.values).sum(axis=0) * ~series.driven
         of_noise = np.nansum((r / s) ** 2, axis=0)

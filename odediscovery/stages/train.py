@@ -33,9 +33,7 @@ def trained_laws(p: Prepared, settings: Settings, monitor: Monitor) -> list[Powe
     return laws_of(trained(p, field, settings, monitor))
 
 
-def random_members(
-    p: Prepared, hidden: Sequence[int], seed: int, unit: str = "RealNPU"
-) -> VectorField:
+def random_members(p: Prepared, hidden: Sequence[int], seed: int, unit: str = "RealNPU") -> VectorField:
     """One RealNPU -> NAU member for each hidden size, from the study's random initialisation.
 
     Sizes differ by what is free; the equation of a state that never changes is zero.
@@ -51,21 +49,14 @@ def random_members(
     theta, free = field.theta.clone(), field.free.clone()
     powers = rows[:, :, None].expand(-1, -1, n).flatten(1)
     exponents = [name for name in units[0].shapes() if name != "gate"]
-    for place, mask in (
-        *((field.place(0, name), powers) for name in exponents),
-        (field.place(1, "weight"), used),
-    ):
+    for place, mask in (*((field.place(0, name), powers) for name in exponents), (field.place(1, "weight"), used)):
         theta[:, place] = theta[:, place].masked_fill(~mask, 0.0)
         free[:, place] &= mask
     mix = torch.as_tensor(p.knowledge.mix) if p.knowledge is not None and tied.any() else None
     return dataclasses.replace(field, theta=theta, free=free, mix=mix)
 
 
-
-
-def trained(
-    p: Prepared, field: VectorField, settings: Settings, monitor: Monitor, keep: int = KEPT
-) -> VectorField:
+def trained(p: Prepared, field: VectorField, settings: Settings, monitor: Monitor, keep: int = KEPT) -> VectorField:
     """The best `keep` members after training, gates at 0 or 1 and small parameters removed.
 
     They are trained on the device of the settings. The order of the members stays only if all are
@@ -73,10 +64,15 @@ def trained(
     """
     device = device_of(settings.device)
     there = train(
-        moved(field, device), moved(short_windows(p), device), steps=settings.adam_steps,
-        rate=settings.learning_rate, lbfgs_steps=settings.lbfgs_steps, l1=settings.l1, keep=keep,
+        moved(field, device),
+        moved(short_windows(p), device),
+        steps=settings.adam_steps,
+        rate=settings.learning_rate,
+        lbfgs_steps=settings.lbfgs_steps,
+        l1=settings.l1,
+        keep=keep,
         monitor=monitor,
-    )  # fmt: skip
+    )
     return thresholded(binarised(field.replace(there.theta.cpu(), there.free.cpu())))
 
 
@@ -123,9 +119,16 @@ def penalised(field: VectorField, windows: Windows, l1: float) -> Loss:
 
 
 def train(
-    field: VectorField, windows: Windows, *, steps: int, rate: float, lbfgs_steps: int, l1: float,
-    keep: int, monitor: Monitor,
-) -> VectorField:  # fmt: skip
+    field: VectorField,
+    windows: Windows,
+    *,
+    steps: int,
+    rate: float,
+    lbfgs_steps: int,
+    l1: float,
+    keep: int,
+    monitor: Monitor,
+) -> VectorField:
     """The best members after Adam (one-cycle rate), then LBFGS, on short windows; gates at 1.
 
     Args:

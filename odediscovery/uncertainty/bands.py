@@ -66,9 +66,12 @@ class Band:
 
 
 def band(
-    found: Discovery, times: Array | None = None, initial: Array | None = None,
-    trajectory: int = 0, inputs: Signal | None = None,
-) -> Band:  # fmt: skip
+    found: Discovery,
+    times: Array | None = None,
+    initial: Array | None = None,
+    trajectory: int = 0,
+    inputs: Signal | None = None,
+) -> Band:
     """The chosen equations integrated, with 95 % intervals.
 
     Args:
@@ -96,8 +99,10 @@ def band(
     fitted = initial is None
     first = float(run.time[0]) if fitted else float(at[0])
     if at[0] < first:
-        raise InputError(f"times should not lie before the first sample at {first:g}, got "
-                         f"{at[0]:g}; give initial values to start there")  # fmt: skip
+        raise InputError(
+            f"times should not lie before the first sample at {first:g}, got "
+            f"{at[0]:g}; give initial values to start there"
+        )
     start = found.initial_values[trajectory] if initial is None else np.asarray(initial, float)
     joined = at if at[0] == first else np.append(first, at)
     curve = found.equations.simulate(start, joined, inputs=inputs)[-len(at) :]
@@ -113,11 +118,7 @@ def band(
 
 
 def with_intervals(
-    found: Discovery,
-    values: Array,
-    times: Array,
-    initial: Array | None,
-    inputs: Signal | None = None,
+    found: Discovery, values: Array, times: Array, initial: Array | None, inputs: Signal | None = None
 ) -> tuple[tuple[str, ...], Array]:
     """Predicted states and behind them the ends of their prediction intervals, with names.
 
@@ -134,8 +135,7 @@ def with_intervals(
     states = found.equations.states
     ends = tuple(f"{state}_{end}" for state in states for end in ("low", "high"))
     if taken := set(ends) & set(states):
-        raise InputError(f"a state is called {min(taken)!r} as an end of an interval would be: "
-                         "rename the column")  # fmt: skip
+        raise InputError(f"a state is called {min(taken)!r} as an end of an interval would be: rename the column")
     half = band(found, times, initial, inputs=inputs).prediction
     sides = np.stack([values - half, values + half], axis=2).reshape(len(values), -1)
     return (*states, *ends), np.hstack([values, sides])
@@ -158,9 +158,11 @@ def checked_estimates(found: Discovery) -> Estimates:
         InputError: there are none, or they are those of other equations.
     """
     if found.estimates is None:
-        raise InputError("this result has no covariance of its constants (it is of an earlier "
-                         "version or of a published recipe): fit the data again with the default "
-                         "recipe")  # fmt: skip
+        raise InputError(
+            "this result has no covariance of its constants (it is of an earlier "
+            "version or of a published recipe): fit the data again with the default "
+            "recipe"
+        )
     estimates = found.estimates
     law = estimates.law.unscaled(estimates.scale.state, estimates.scale.time)
     x = pooled(augmented(found.series))
@@ -171,8 +173,7 @@ def checked_estimates(found: Discovery) -> Estimates:
         apart = np.abs(np.nan_to_num(law.rates(x))[:, : printed.shape[1]] - printed)
         fits = bool((apart <= OTHER * np.abs(printed).max(axis=0, initial=0.0)).all())
     if not fits:
-        raise InputError("covariance.npz belongs to other equations than result.json: fit the data "
-                         "again")  # fmt: skip
+        raise InputError("covariance.npz belongs to other equations than result.json: fit the data again")
     return estimates
 
 
@@ -194,8 +195,7 @@ def _deviations(
         within = (known.times > grid[0]) & (known.times < grid[-1])
         joined = np.union1d(grid, known.times[within])
         index, grid = np.searchsorted(joined, grid[index]), joined
-        run = Trajectory(grid, np.zeros((len(grid), law.n_states)),
-                         inputs=Signal(grid, known.at(grid), inputs.held))  # fmt: skip
+        run = Trajectory(grid, np.zeros((len(grid), law.n_states)), inputs=Signal(grid, known.at(grid), inputs.held))
     found = sensitivities(law, estimates.free, start / scale.state[:n], run)
     if found is None:
         return np.full((len(times) - 1, n), np.nan)
@@ -213,6 +213,7 @@ def _fine(times: Array) -> tuple[Array, Array]:
     # A first time that is given twice stays one.
     pieces[gaps == 0.0] = 0
     index = np.append(0, np.cumsum(pieces))
-    grid = [a + gap * np.arange(1, count + 1) / count
-            for a, gap, count in zip(times, gaps, pieces, strict=False) if count]  # fmt: skip
+    grid = [
+        a + gap * np.arange(1, count + 1) / count for a, gap, count in zip(times, gaps, pieces, strict=False) if count
+    ]
     return np.concatenate([times[:1], *grid]), index

@@ -75,9 +75,14 @@ Chosen: TypeAlias = tuple[Array, Array]
 
 
 def bootstrap(
-    found: Discovery, draws: int = 100, *, kind: str = "residuals", seed: int | None = None,
-    monitor: Monitor | None = None, jobs: int = 1,
-) -> Survival:  # fmt: skip
+    found: Discovery,
+    draws: int = 100,
+    *,
+    kind: str = "residuals",
+    seed: int | None = None,
+    monitor: Monitor | None = None,
+    jobs: int = 1,
+) -> Survival:
     """How often each term of the chosen equations survives the choice on drawn data.
 
     Args:
@@ -119,22 +124,19 @@ def bootstrap(
         raise FitError(f"the bootstrap was stopped ({reason}): no stability of terms is known")
     kept = [choice for choice in choices if choice is not None]
     if len(kept) < ENOUGH * draws:
-        raise FitError(f"only {len(kept)} of {draws} bootstrap fits could be done: no stability of "
-                       "terms is known")  # fmt: skip
+        raise FitError(f"only {len(kept)} of {draws} bootstrap fits could be done: no stability of terms is known")
     return _survival(found, estimates, rich, kept, kind)
 
 
 def _chosen(
-    share: tuple[Prepared, Estimates, PowerSum, str, int, int, list[range]],
-    monitor: Monitor | None = None,
+    share: tuple[Prepared, Estimates, PowerSum, str, int, int, list[range]], monitor: Monitor | None = None
 ) -> list[Chosen | None]:
     """What is chosen on the data sets of some parts; None where nothing could be fitted."""
     p, estimates, rich, kind, seed, draws, parts = share
     generator, monitor = np.random.default_rng(seed), monitor or Monitor()
     field = members_of([rich], p.nonnegative, held=[_held(p, rich, estimates)])
     windows, paths = _followed(p, estimates.law, monitor)
-    problem = LongResiduals(windows.refined(field, field.theta, ACCURACY), field,
-                            torch.as_tensor(p.nonnegative))  # fmt: skip
+    problem = LongResiduals(windows.refined(field, field.theta, ACCURACY), field, torch.as_tensor(p.nonnegative))
     if kind == "residuals":
         fitted = count(estimates.free) + problem.n_starts
         shift = _drawn_residuals(p, windows, paths, p.samples - fitted, draws, generator)
@@ -163,8 +165,7 @@ def _check(found: Discovery, draws: int, kind: str) -> None:
         raise InputError(f"what is drawn should be residuals or trajectories, got {kind!r}")
     runs = len(found.series.trajectories)
     if kind == "trajectories" and runs < FEWEST:
-        raise InputError(f"at least {FEWEST} trajectories are needed to draw from, got {runs}; "
-                         "draw residuals instead")  # fmt: skip
+        raise InputError(f"at least {FEWEST} trajectories are needed to draw from, got {runs}; draw residuals instead")
 
 
 def _prepared(found: Discovery) -> Prepared:
@@ -175,8 +176,9 @@ def _prepared(found: Discovery) -> Prepared:
     noise = np.append(found.noise, np.zeros(len(found.series.inputs)))
     p = dataclasses.replace(p, noise=np.maximum(noise / p.scale.size, p.floor))
     if p.noisiness <= CLEAN:
-        raise InputError("the equations leave no noise that could be drawn: their terms are as "
-                         "certain as the data are exact")  # fmt: skip
+        raise InputError(
+            "the equations leave no noise that could be drawn: their terms are as certain as the data are exact"
+        )
     return p
 
 
@@ -216,13 +218,11 @@ def _rivals(found: Discovery) -> list[tuple[Array, Mask]]:
     equations they stand."""
     chosen = next(row for row in found.front if row.selected)
     rivals = [
-        row for row in found.front
-        if row.complexity >= chosen.complexity or row.criterion < chosen.criterion + CLOSE
-    ]  # fmt: skip
+        row for row in found.front if row.complexity >= chosen.complexity or row.criterion < chosen.criterion + CLOSE
+    ]
     rivals.sort(key=lambda row: np.nan_to_num(row.criterion, nan=np.inf))
     laws = [row.equations.power_sum for row in rivals]
-    return [(w, a != 0) for law in laws if law
-            for w, a in zip(law.exponents, law.coefficients.T, strict=True)]  # fmt: skip
+    return [(w, a != 0) for law in laws if law for w, a in zip(law.exponents, law.coefficients.T, strict=True)]
 
 
 def _same(one: Array, other: Array, near: float) -> bool:
@@ -265,27 +265,22 @@ def _followed(p: Prepared, law: PowerSum, monitor: Monitor) -> tuple[Windows, li
 
 
 def _drawn_residuals(
-    p: Prepared, windows: Windows, paths: list[Array], freedom: int, draws: int,
-    generator: np.random.Generator,
-) -> Tensor:  # fmt: skip
+    p: Prepared, windows: Windows, paths: list[Array], freedom: int, draws: int, generator: np.random.Generator
+) -> Tensor:
     """(data* - data) w of every data set, [draws, R]."""
-    scaled = [
-        (t.values - x) / s for t, x, s in zip(p.data.trajectories, paths, p.shape, strict=True)
-    ]
+    scaled = [(t.values - x) / s for t, x, s in zip(p.data.trajectories, paths, p.shape, strict=True)]
     together = np.concatenate(scaled)
     # Residuals are smaller than the noise, for the constants were fitted to them.
     larger = np.sqrt(p.samples / max(freedom, 1))
-    left = [larger * (_without_gaps(e, together, generator) - np.nanmean(together, axis=0))
-            for e in scaled]  # fmt: skip
+    left = [larger * (_without_gaps(e, together, generator) - np.nanmean(together, axis=0)) for e in scaled]
     length = windows.size[1]
     weight = np.where(p.constant, 0.0, 1.0 / p.noise)
     shifts = []
     for _ in range(draws):
         runs = tuple(
             Trajectory(t.time, np.where(np.isfinite(t.values), x + s * e, np.nan))
-            for t, x, s, e in zip(p.data.trajectories, paths, p.shape, _blocks(left, generator),
-                                  strict=True)
-        )  # fmt: skip
+            for t, x, s, e in zip(p.data.trajectories, paths, p.shape, _blocks(left, generator), strict=True)
+        )
         drawn = cut(TimeSeries(p.data.states, runs), p.smooth, weight, length, shape=p.shape)
         first = (drawn.first - windows.first) * windows.first_weight
         ends = (drawn.target - windows.target) * windows.weight
@@ -329,9 +324,7 @@ def _drawn_trajectories(windows: Windows, draws: int, generator: np.random.Gener
     return torch.as_tensor(np.hstack([root.repeat(n, axis=1), root.repeat(length * n, axis=1)]))
 
 
-def _pruned(
-    field: VectorField, drawn: DrawnResiduals, part: range, monitor: Monitor
-) -> list[list[Pruned]]:
+def _pruned(field: VectorField, drawn: DrawnResiduals, part: range, monitor: Monitor) -> list[list[Pruned]]:
     """What backward elimination leaves step by step, for each data set of these numbers."""
     base = drawn.problem.pack(field.theta)
     how = Elimination(alone=True, near=0.0, labels=1)
@@ -342,8 +335,7 @@ def _pruned(
         own = torch.as_tensor(part[first : first + size], dtype=base.dtype)
         m = len(own)
         members = field.replace(field.theta.repeat(m, 1), field.free.repeat(m, 1))
-        problem = DrawnResiduals(dataclasses.replace(drawn.problem, field=members), drawn.shift,
-                                 drawn.factor)  # fmt: skip
+        problem = DrawnResiduals(dataclasses.replace(drawn.problem, field=members), drawn.shift, drawn.factor)
         unknowns = torch.cat([base.repeat(m, 1), own[:, None]], dim=1)
         for step in eliminate(members, problem, unknowns, monitor, how):
             paths[first + step.member].append(step)
@@ -372,9 +364,7 @@ def _choice(field: VectorField, path: list[Pruned], p: Prepared, starts: int) ->
     return best
 
 
-def _survival(
-    found: Discovery, estimates: Estimates, rich: PowerSum, kept: list[Chosen], kind: str
-) -> Survival:
+def _survival(found: Discovery, estimates: Estimates, rich: PowerSum, kept: list[Chosen], kind: str) -> Survival:
     """The choices compared with the printed equations."""
     printed, law = found.equations.law, estimates.law
     rich = dataclasses.replace(rich, mirrored=estimates.mirrored)
@@ -394,9 +384,15 @@ def _survival(
         hits += here
         came += extra[:, : rich.n_monomials]
         same += int(np.array_equal(here, terms) and not extra.any())
-    names = monomial_names(dataclasses.replace(found.equations, power_sum=rich, extended=None)
-                           if rich.inputs is None else found.equations)  # fmt: skip
+    names = monomial_names(
+        dataclasses.replace(found.equations, power_sum=rich, extended=None) if rich.inputs is None else found.equations
+    )
     often = np.argwhere(came >= TOLD * len(kept))
     others = [(states[i], names[j], float(came[i, j] / len(kept))) for i, j in often]
-    return Survival(kind, len(kept), np.where(terms, hits / len(kept), np.nan), same / len(kept),
-                    tuple(sorted(others, key=lambda o: -o[2])))  # fmt: skip
+    return Survival(
+        kind,
+        len(kept),
+        np.where(terms, hits / len(kept), np.nan),
+        same / len(kept),
+        tuple(sorted(others, key=lambda o: -o[2])),
+    )

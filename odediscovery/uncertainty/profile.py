@@ -73,8 +73,17 @@ class _Fit:
     shape: tuple[Array, ...]
 
     def __call__(self, law: PowerSum, free: Free, initial: Array) -> Polished:
-        return polish(law, self.series, initial, self.sigma, floor=self.floor, shape=self.shape,
-                      nonnegative=self.nonnegative, free=free, most=60)  # fmt: skip
+        return polish(
+            law,
+            self.series,
+            initial,
+            self.sigma,
+            floor=self.floor,
+            shape=self.shape,
+            nonnegative=self.nonnegative,
+            free=free,
+            most=60,
+        )
 
     def squares(self, found: Polished) -> float:
         """The weighted sum of squares, inf for a law that blows up."""
@@ -110,22 +119,17 @@ def profile(found: Discovery, kind: str, monomial: int, of: str) -> Profile:
     best = fit(law, estimates.free, initial)
     least = fit.squares(best)
     if not least < PIECES * float(best.counts.sum()):
-        raise InputError("the equations do not follow whole trajectories from one start: there is "
-                         "no likelihood of these to profile")  # fmt: skip
+        raise InputError(
+            "the equations do not follow whole trajectories from one start: there is no likelihood of these to profile"
+        )
     degrees = freedom(best)
-    unit = float(law.unscaled(scale.state, scale.time).constants[which][place]
-                 / law.constants[which][place])  # fmt: skip
+    unit = float(law.unscaled(scale.state, scale.time).constants[which][place] / law.constants[which][place])
     student = float(stdtrit(degrees, 0.5 + LEVEL / 2.0))
-    ends = sorted(
-        unit * _end(fit, best, which, place, side * student, least / degrees)
-        for side in (-1.0, 1.0)
-    )
+    ends = sorted(unit * _end(fit, best, which, place, side * student, least / degrees) for side in (-1.0, 1.0))
     return Profile(unit * float(best.law.constants[which][place]), *ends)
 
 
-def _place(
-    found: Discovery, estimates: Estimates, kind: str, monomial: int, of: str
-) -> tuple[int, tuple[int, int]]:
+def _place(found: Discovery, estimates: Estimates, kind: str, monomial: int, of: str) -> tuple[int, tuple[int, int]]:
     """Which of the fitted law's constants is meant: index of its array, and place in it."""
     printed, states = found.equations.law, found.equations.variables
     if kind not in KINDS:
@@ -134,15 +138,16 @@ def _place(
         raise unknown_name("state", of, states)
     assert printed is not None  # estimates are those of a law
     if not 0 <= monomial < printed.n_monomials:
-        raise InputError(f"monomials are numbered from 0 to {printed.n_monomials - 1}, got "
-                         f"{monomial}")  # fmt: skip
+        raise InputError(f"monomials are numbered from 0 to {printed.n_monomials - 1}, got {monomial}")
     same = np.abs(estimates.law.exponents - printed.exponents[monomial]).max(axis=1)
     row = int(np.argmin(same))
     which, k = KINDS.index(kind), states.index(of)
     place = (k, row) if which == 0 else (row, k)
     if not estimates.free[which][place]:
-        raise InputError(f"the {kind} of monomial {monomial} and {of!r} was not fitted: it is "
-                         "zero, held at a round number, known, or follows from others")  # fmt: skip
+        raise InputError(
+            f"the {kind} of monomial {monomial} and {of!r} was not fitted: it is "
+            "zero, held at a round number, known, or follows from others"
+        )
     return which, place
 
 
@@ -171,9 +176,7 @@ def _fit(found: Discovery, scale: Scale) -> _Fit:
     return _Fit(scale.apply(augmented(series)), sigma, floor, p.nonnegative, p.shape)
 
 
-def _end(
-    fit: _Fit, best: Polished, which: int, place: tuple[int, int], student: float, variance: float
-) -> float:
+def _end(fit: _Fit, best: Polished, which: int, place: tuple[int, int], student: float, variance: float) -> float:
     """Where S has grown by t^2 s^2, above the best value or, for a negative t, below it.
 
     The root of the growth is nearly linear in the distance, so each trial scales the distance by
@@ -191,9 +194,7 @@ def _end(
     now, shorter, longer = best, 0.0, math.inf
     for _ in range(TRIED):
         target = value + math.copysign(step, student)
-        theta = np.concatenate(
-            [c[mask] for c, mask in zip(now.law.constants, best.free, strict=True)]
-        )
+        theta = np.concatenate([c[mask] for c, mask in zip(now.law.constants, best.free, strict=True)])
         theta = theta + along * (target - theta[index])
         law = now.law.with_constants(*filled(now.law.constants, best.free, theta))
         tried = fit(law, held, now.initial)

@@ -16,11 +16,39 @@ from odediscovery.units.nsr import NSR
 
 UNITS: dict[str, type[AbstractUnit]] = {
     unit.__name__: unit
-    for unit in (NAC, MultiplicativeNAC, NALU, iNALU, NAU, NMU, NPU, RealNPU, NaiveNPU,
-                 RealNaiveNPU, NSR, Linear, Dense, Functions)
-}  # fmt: skip
+    for unit in (
+        NAC,
+        MultiplicativeNAC,
+        NALU,
+        iNALU,
+        NAU,
+        NMU,
+        NPU,
+        RealNPU,
+        NaiveNPU,
+        RealNaiveNPU,
+        NSR,
+        Linear,
+        Dense,
+        Functions,
+    )
+}
 
 __all__ = [
-    "NAC", "NALU", "NAU", "NMU", "NPU", "NSR", "UNITS", "AbstractUnit", "Dense", "Functions",
-    "Linear", "MultiplicativeNAC", "NaiveNPU", "RealNPU", "RealNaiveNPU", "iNALU",
-]  # fmt: skip
+    "NAC",
+    "NALU",
+    "NAU",
+    "NMU",
+    "NPU",
+    "NSR",
+    "UNITS",
+    "AbstractUnit",
+    "Dense",
+    "Functions",
+    "Linear",
+    "MultiplicativeNAC",
+    "NaiveNPU",
+    "RealNPU",
+    "RealNaiveNPU",
+    "iNALU",
+]

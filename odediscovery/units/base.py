@@ -39,12 +39,7 @@ class AbstractUnit(nn.Module, ABC):
     """
 
     def __init__(
-        self,
-        inputs: int,
-        outputs: int,
-        *,
-        members: int = 1,
-        generator: torch.Generator | None = None,
+        self, inputs: int, outputs: int, *, members: int = 1, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
         self.inputs, self.outputs, self.members = inputs, outputs, members
@@ -98,9 +93,9 @@ class AbstractUnit(nn.Module, ABC):
             grads, g_x = torch.func.vmap(vjp)(g_one.movedim(1, 0)[:, :, None, :])
             return g_x[:, :, 0].movedim(0, 1), {k: v.movedim(0, 1) for k, v in grads.items()}
 
-        result: tuple[Tensor, dict[str, Tensor]] = torch.func.vmap(
-            one_sample, in_dims=(1, 1), out_dims=1
-        )(x, cotangents)
+        result: tuple[Tensor, dict[str, Tensor]] = torch.func.vmap(one_sample, in_dims=(1, 1), out_dims=1)(
+            x, cotangents
+        )
         return result
 
     @abstractmethod
@@ -135,9 +130,7 @@ class AbstractUnit(nn.Module, ABC):
         return self.compute(dict(self.named_parameters()), x)
 
 
-def glorot(
-    members: int, outputs: int, inputs: int, generator: torch.Generator, gain: float = 1.0
-) -> Tensor:
+def glorot(members: int, outputs: int, inputs: int, generator: torch.Generator, gain: float = 1.0) -> Tensor:
     """Glorot uniform weights [members, outputs, inputs]: U(-a, a), a = gain sqrt(6/(in + out))."""
     bound = gain * math.sqrt(6.0 / (inputs + outputs))
     uniform = torch.rand(members, outputs, inputs, generator=generator, dtype=torch.float64)
@@ -146,10 +139,7 @@ def glorot(
 
 def weighted_sum(weights: NDArray[np.float64], x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
     """sum_k W[j, k] x_k as one expression a row, zeros left out."""
-    return [
-        sympy.Add(*[sympy.Float(w, 17) * e for w, e in zip(row, x, strict=True) if w != 0])
-        for row in weights
-    ]
+    return [sympy.Add(*[sympy.Float(w, 17) * e for w, e in zip(row, x, strict=True) if w != 0]) for row in weights]
 
 
 def product(factors: Tensor) -> Tensor:

@@ -35,12 +35,9 @@ class Dense(AbstractUnit):
     7.0
     """
 
-    def __init__(
-        self, inputs: int, outputs: int, *, activation: str = "identity", **base: Any
-    ) -> None:
+    def __init__(self, inputs: int, outputs: int, *, activation: str = "identity", **base: Any) -> None:
         if activation not in ACTIVATIONS:
-            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, "
-                             f"got {activation!r}")  # fmt: skip
+            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
         self.activation = activation
         super().__init__(inputs, outputs, **base)
 

@@ -62,9 +62,8 @@ class Functions(AbstractUnit):
     rate: Tensor
 
     def __init__(
-        self, inputs: int, outputs: int, *,
-        functions: Sequence[tuple[str, int]] | None = None, **base: Any,
-    ) -> None:  # fmt: skip
+        self, inputs: int, outputs: int, *, functions: Sequence[tuple[str, int]] | None = None, **base: Any
+    ) -> None:
         count = outputs - inputs
         if count < 0:
             raise ValueError(f"at least {inputs} outputs expected, the inputs first; got {outputs}")
@@ -73,8 +72,10 @@ class Functions(AbstractUnit):
             functions = [usual[i % len(usual)] for i in range(count)]
         bad = [f for f in functions if f[0] not in TENSORS or not 0 <= f[1] < inputs]
         if bad or len(functions) != count:
-            raise ValueError(f"{count} functions of the {inputs} inputs expected, each one of "
-                             f"{', '.join(TENSORS)}; got {list(functions)}")  # fmt: skip
+            raise ValueError(
+                f"{count} functions of the {inputs} inputs expected, each one of "
+                f"{', '.join(TENSORS)}; got {list(functions)}"
+            )
         self.functions = tuple((str(name), int(k)) for name, k in functions)
         super().__init__(inputs, outputs, **base)
 
@@ -94,8 +95,7 @@ class Functions(AbstractUnit):
         states = self._places([self.functions[i][1] for i in order], p)
         rate = p["rate"][:, None, self._places(order, p)]
         runs = [
-            (TENSORS[name][0], len(list(run)))
-            for name, run in itertools.groupby(self.functions[i][0] for i in order)
+            (TENSORS[name][0], len(list(run))) for name, run in itertools.groupby(self.functions[i][0] for i in order)
         ]
         sizes = [size for _, size in runs]
         back = [*range(self.inputs), *(self.inputs + order.index(i) for i in range(len(order)))]

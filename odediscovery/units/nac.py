@@ -37,10 +37,7 @@ def accumulator_array(weight: Array, mask: Array) -> Array:
 
 def power_product(weights: Array, sizes: Sequence[sympy.Expr]) -> list[sympy.Expr]:
     """prod_k sizes_k ** W[j, k], one expression a row."""
-    return [
-        sympy.Mul(*[s ** sympy.Float(w, 17) for w, s in zip(row, sizes, strict=True)])
-        for row in weights
-    ]
+    return [sympy.Mul(*[s ** sympy.Float(w, 17) for w, s in zip(row, sizes, strict=True)]) for row in weights]
 
 
 class NAC(AbstractUnit):
@@ -58,8 +55,7 @@ class NAC(AbstractUnit):
         return dict.fromkeys(("weight", "mask"), (self.outputs, self.inputs))
 
     def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        return {name: glorot(members, self.outputs, self.inputs, generator)
-                for name in self.shapes()}  # fmt: skip
+        return {name: glorot(members, self.outputs, self.inputs, generator) for name in self.shapes()}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         return x @ accumulator(p["weight"], p["mask"]).transpose(-1, -2)
@@ -93,7 +89,4 @@ class MultiplicativeNAC(NAC):
     def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         """The product whose exponents are rounded to -1, 0 or 1, without epsilon."""
         weights = np.rint(accumulator_array(p["weight"], p["mask"])).astype(int)
-        return [
-            sympy.Mul(*[sympy.Abs(e) ** int(w) for w, e in zip(row, x, strict=True)])
-            for row in weights
-        ]
+        return [sympy.Mul(*[sympy.Abs(e) ** int(w) for w, e in zip(row, x, strict=True)]) for row in weights]

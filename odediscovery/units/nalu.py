@@ -49,8 +49,9 @@ class NALU(AbstractUnit):
         return dict.fromkeys(names, (self.outputs, self.inputs)) | {"bias": (self.outputs,)}
 
     def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        values = {name: glorot(members, self.outputs, self.inputs, generator)
-                  for name in self.shapes() if name != "bias"}  # fmt: skip
+        values = {
+            name: glorot(members, self.outputs, self.inputs, generator) for name in self.shapes() if name != "bias"
+        }
         return values | {"bias": torch.zeros(members, self.outputs, dtype=torch.float64)}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
@@ -64,8 +65,7 @@ class NALU(AbstractUnit):
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         gates = [1 / (1 + sympy.exp(-z)) for z in self._gates(p, x)]
         sizes = [sympy.Abs(e) + sympy.Float(EPSILON, 17) for e in x]
-        paths = zip(gates, weighted_sum(self._weights(p)[0], x),
-                    power_product(self._weights(p)[1], sizes), strict=True)  # fmt: skip
+        paths = zip(gates, weighted_sum(self._weights(p)[0], x), power_product(self._weights(p)[1], sizes), strict=True)
         return [g * a + (1 - g) * m for g, a, m in paths]
 
     def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
@@ -74,9 +74,7 @@ class NALU(AbstractUnit):
         sums = weighted_sum(a, x)
         opened = p["gate"].sum(axis=1) + p["bias"] > 0
         return [
-            total
-            if g
-            else sympy.Mul(*[sympy.Abs(e) ** int(w) for w, e in zip(row, x, strict=True)])
+            total if g else sympy.Mul(*[sympy.Abs(e) ** int(w) for w, e in zip(row, x, strict=True)])
             for g, total, row in zip(opened, sums, m, strict=True)
         ]
 
@@ -108,9 +106,15 @@ class iNALU(AbstractUnit):
     """
 
     def __init__(
-        self, inputs: int, outputs: int, *, epsilon: float = 1e-7, omega: float = 20.0,
-        threshold: float = 20.0, **base: Any,
-    ) -> None:  # fmt: skip
+        self,
+        inputs: int,
+        outputs: int,
+        *,
+        epsilon: float = 1e-7,
+        omega: float = 20.0,
+        threshold: float = 20.0,
+        **base: Any,
+    ) -> None:
         self.epsilon, self.omega, self.threshold = epsilon, omega, threshold
         super().__init__(inputs, outputs, **base)
 
@@ -119,8 +123,7 @@ class iNALU(AbstractUnit):
         return dict.fromkeys(names, (self.outputs, self.inputs))
 
     def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        return {name: glorot(members, self.outputs, self.inputs, generator)
-                for name in self.shapes()}  # fmt: skip
+        return {name: glorot(members, self.outputs, self.inputs, generator) for name in self.shapes()}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         a = x @ accumulator(p["weight_add"], p["mask_add"]).transpose(-1, -2)
@@ -146,8 +149,10 @@ class iNALU(AbstractUnit):
             g = 1 / (1 + sympy.exp(-z))
             log_m = sympy.Add(*[sympy.Float(v, 17) * e for v, e in zip(row, logs, strict=True)])
             m = sympy.exp(sympy.Min(log_m, sympy.Float(self.omega, 17)))
-            sign = [sympy.sign(e) * sympy.Float(abs(v), 17) + sympy.Float(1.0 - abs(v), 17)
-                    for v, e in zip(row, x, strict=True)]  # fmt: skip
+            sign = [
+                sympy.sign(e) * sympy.Float(abs(v), 17) + sympy.Float(1.0 - abs(v), 17)
+                for v, e in zip(row, x, strict=True)
+            ]
             rows.append(g * a + (1 - g) * m * sympy.Mul(*sign))
         return rows
 

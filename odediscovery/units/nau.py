@@ -31,9 +31,7 @@ class NAU(AbstractUnit):
 
     weight: Tensor
 
-    def __init__(
-        self, inputs: int, outputs: int, *, clip: bool = False, gain: float = 1.0, **base: Any
-    ) -> None:
+    def __init__(self, inputs: int, outputs: int, *, clip: bool = False, gain: float = 1.0, **base: Any) -> None:
         self.clip, self.gain = clip, gain
         super().__init__(inputs, outputs, **base)
 
@@ -54,9 +52,7 @@ class NAU(AbstractUnit):
     def pull(self, p: Tensors, x: Tensor, cotangents: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         if self.clip:
             return super().pull(p, x, cotangents)
-        return cotangents @ p["weight"][:, None], {
-            "weight": cotangents[..., None] * x[:, :, None, None, :]
-        }
+        return cotangents @ p["weight"][:, None], {"weight": cotangents[..., None] * x[:, :, None, None, :]}
 
     def regulariser(self, p: Tensors) -> Tensor:
         """mean min(|W|, |1 - |W||) [members]: 0 where every weight in p is -1, 0 or 1 (Madsen and

@@ -33,9 +33,7 @@ class NMU(AbstractUnit):
 
     weight: Tensor
 
-    def __init__(
-        self, inputs: int, outputs: int, *, low: float = 0.0, high: float = 1.0, **base: Any
-    ) -> None:
+    def __init__(self, inputs: int, outputs: int, *, low: float = 0.0, high: float = 1.0, **base: Any) -> None:
         self.low, self.high = low, high
         super().__init__(inputs, outputs, **base)
 
@@ -43,9 +41,7 @@ class NMU(AbstractUnit):
         return {"weight": (self.outputs, self.inputs)}
 
     def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        draw = torch.rand(
-            members, self.outputs, self.inputs, generator=generator, dtype=torch.float64
-        )
+        draw = torch.rand(members, self.outputs, self.inputs, generator=generator, dtype=torch.float64)
         return {"weight": self.low + (self.high - self.low) * draw}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
@@ -64,12 +60,10 @@ class NMU(AbstractUnit):
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         return [
-            sympy.Mul(*[sympy.Float(m, 17) * e + sympy.Float(1.0 - m, 17)
-                        for m, e in zip(row, x, strict=True)])
+            sympy.Mul(*[sympy.Float(m, 17) * e + sympy.Float(1.0 - m, 17) for m, e in zip(row, x, strict=True)])
             for row in np.clip(p["weight"], 0.0, 1.0)
-        ]  # fmt: skip
+        ]
 
     def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         """The product of the inputs whose weight is above 1/2."""
-        return [sympy.Mul(*[e for w, e in zip(row, x, strict=True) if w > 0.5])
-                for row in p["weight"]]  # fmt: skip
+        return [sympy.Mul(*[e for w, e in zip(row, x, strict=True) if w > 0.5]) for row in p["weight"]]

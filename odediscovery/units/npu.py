@@ -92,9 +92,7 @@ class AbstractPowerUnit(AbstractUnit):
         return values
 
     def penalties(self) -> dict[str, float]:
-        return super().penalties() | (
-            {"imaginary": self.imaginary_l1} if self.has_imaginary else {}
-        )
+        return super().penalties() | ({"imaginary": self.imaginary_l1} if self.has_imaginary else {})
 
     def project_(self) -> None:
         """Clip real exponents and gates if the unit clips."""
@@ -182,10 +180,7 @@ class AbstractPowerUnit(AbstractUnit):
         flags = self.nonnegative
         sizes = [sympy.Max(e, 0) if f else sympy.Abs(e) for e, f in zip(x, flags, strict=True)]
         eps = sympy.Float(EPSILON, 17)
-        r = [
-            sympy.Float(g, 17) * (size + eps) + sympy.Float(1.0 - g, 17)
-            for g, size in zip(gate, sizes, strict=True)
-        ]
+        r = [sympy.Float(g, 17) * (size + eps) + sympy.Float(1.0 - g, 17) for g, size in zip(gate, sizes, strict=True)]
         # 0 for x >= 0, 1 for x < 0; Heaviside(-x, 0) says just that.
         k = [
             sympy.S.Zero if f else sympy.Float(g, 17) * sympy.Heaviside(-e, 0)
@@ -211,8 +206,7 @@ class AbstractPowerUnit(AbstractUnit):
         """
         gate = p["gate"] > 0.5 if self.has_gate else np.ones(self.inputs, dtype=bool)
         return [
-            sympy.Mul(*[e ** _number(w) for w, g, e in zip(row, gate, x, strict=True) if g and w])
-            for row in p["real"]
+            sympy.Mul(*[e ** _number(w) for w, g, e in zip(row, gate, x, strict=True) if g and w]) for row in p["real"]
         ]
 
 

@@ -27,10 +27,13 @@ from odediscovery.units.base import AbstractUnit, Arrays, Tensors, glorot
 Array = NDArray[np.float64]
 # What is said of d < 0, d = 0 and d > 0, as a relation between the two operands.
 RELATIONS = {
-    (False, False, True): sympy.Gt, (True, False, False): sympy.Lt,
-    (False, True, True): sympy.Ge, (True, True, False): sympy.Le,
-    (False, True, False): sympy.Eq, (True, False, True): sympy.Ne,
-}  # fmt: skip
+    (False, False, True): sympy.Gt,
+    (True, False, False): sympy.Lt,
+    (False, True, True): sympy.Ge,
+    (True, True, False): sympy.Le,
+    (False, True, False): sympy.Eq,
+    (True, False, True): sympy.Ne,
+}
 
 
 class NSR(AbstractUnit):
@@ -57,21 +60,21 @@ class NSR(AbstractUnit):
     tensor([1., 0.], dtype=torch.float64, grad_fn=<RoundBackward0>)
     """
 
-    def __init__(
-        self, inputs: int, outputs: int, *, scale: float = 1.0, redundancy: int = 1, **base: Any
-    ) -> None:
+    def __init__(self, inputs: int, outputs: int, *, scale: float = 1.0, redundancy: int = 1, **base: Any) -> None:
         if not (scale > 0 and redundancy >= 1):
-            raise ValueError(f"scale must be positive and redundancy at least 1, got {scale} "
-                             f"and {redundancy}")  # fmt: skip
+            raise ValueError(f"scale must be positive and redundancy at least 1, got {scale} and {redundancy}")
         self.scale, self.redundancy = scale, redundancy
         super().__init__(inputs, outputs, **base)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         copies = (self.outputs, self.redundancy)
         return {
-            "left": (*copies, self.inputs), "right": (*copies, self.inputs),
-            "sign": copies, "zero": copies, "bias": copies,
-        }  # fmt: skip
+            "left": (*copies, self.inputs),
+            "right": (*copies, self.inputs),
+            "sign": copies,
+            "zero": copies,
+            "bias": copies,
+        }
 
     def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
         rows = self.outputs * self.redundancy
@@ -96,9 +99,7 @@ class NSR(AbstractUnit):
         for j in range(self.outputs):
             logit = sympy.S.Zero
             for r in range(self.redundancy):
-                d = sympy.Add(
-                    *[sympy.Float(c, 17) * e for c, e in zip(chosen[j, r], x, strict=True)]
-                )
+                d = sympy.Add(*[sympy.Float(c, 17) * e for c, e in zip(chosen[j, r], x, strict=True)])
                 positive = sympy.tanh(sympy.Float(self.scale, 17) * d)
                 sign, zero, bias = (sympy.Float(p[n][j, r], 17) for n in ("sign", "zero", "bias"))
                 logit += sign * positive + zero * (1 - 2 * positive**2) + bias
@@ -120,8 +121,7 @@ class NSR(AbstractUnit):
                 first, second = int(np.argmax(chosen[j, r])), int(np.argmin(chosen[j, r]))
                 turn = 1.0 if first <= second else -1.0
                 pair = (min(first, second), max(first, second))
-                evidence[pair] += [abs(p["sign"][j, r]) + abs(p["zero"][j, r]),
-                                   turn * p["sign"][j, r], p["zero"][j, r]]  # fmt: skip
+                evidence[pair] += [abs(p["sign"][j, r]) + abs(p["zero"][j, r]), turn * p["sign"][j, r], p["zero"][j, r]]
             pair, (_, sign, zero) = max(evidence.items(), key=lambda item: item[1][0])
             rows.append(_relation(x[pair[0]], x[pair[1]], sign, zero, p["bias"][j].sum()))
         return rows
@@ -133,9 +133,7 @@ def _softmax(values: Array) -> Array:
     return result
 
 
-def _relation(
-    first: sympy.Expr, second: sympy.Expr, sign: float, zero: float, bias: float
-) -> sympy.Basic:
+def _relation(first: sympy.Expr, second: sympy.Expr, sign: float, zero: float, bias: float) -> sympy.Basic:
     """The verdicts on first - second < 0, = 0 and > 0, as a relation."""
     said = (bool(bias - zero - sign > 0), bool(bias + zero > 0), bool(bias - zero + sign > 0))
     if said not in RELATIONS:

@@ -64,9 +64,8 @@ from odediscovery.settings import Settings
     ],
 )
 def test_mistakes_end_in_one_line_before_anything_is_measured(
-    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("mine")
     assert main(arguments) == 2
@@ -77,15 +76,10 @@ def test_mistakes_end_in_one_line_before_anything_is_measured(
 
 
 def test_the_success_table_counts_by_hidden_size(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [
-        Member(6, True, 13, 0.0, 0.0, []),
-        Member(6, False, 9, 1.0, 1.0, []),
-        Member(9, True, 13, 0.0, 0.0, []),
-    ]
+    rows = [Member(6, True, 13, 0.0, 0.0, []), Member(6, False, 9, 1.0, 1.0, []), Member(9, True, 13, 0.0, 0.0, [])]
     _print_success(rows)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines[2:] == [["6", "1", "of", "2", "50%"], ["9", "1", "of", "1", "100%"],
-                         ["all", "2", "of", "3", "67%"]]  # fmt: skip
+    assert lines[2:] == [["6", "1", "of", "2", "50%"], ["9", "1", "of", "1", "100%"], ["all", "2", "of", "3", "67%"]]
 
 
 def test_success_runs_every_hidden_size_and_writes_a_row_a_member(
@@ -118,9 +112,12 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
     seen: list[Task] = []
 
     def one_by_one(
-        _backend: Processes, function: Callable[[Task], Row], tasks: Sequence[Task], _limit: float,
+        _backend: Processes,
+        function: Callable[[Task], Row],
+        tasks: Sequence[Task],
+        _limit: float,
         stopping: Callable[[], object],
-    ) -> Iterator[tuple[int, Row]]:  # fmt: skip
+    ) -> Iterator[tuple[int, Row]]:
         for number, given in enumerate(tasks):
             if stopping() is None:
                 seen.append(given)
@@ -162,9 +159,7 @@ def test_a_failure_is_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> 
     assert in_a_line(row).startswith("ours torricelli_inflow: failed after")
 
 
-def test_rows_are_kept_and_not_run_again(
-    here: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_are_kept_and_not_run_again(here: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "below" / "rows"
     begin = ["bench", "fractional", "--out", str(out), "--ids"]
     assert main([*begin, "torricelli_inflow"]) == 0
@@ -188,8 +183,9 @@ def test_a_stopped_run_keeps_what_is_done(here: list[Task], tmp_path: Path) -> N
     study, monitor = Study("fractional", Protocol()), Monitor()
 
     def go_on(monitor: Monitor, say: Callable[[str], None]) -> list[str]:
-        rows = run.run_suite(study, {"ours": run.ours}, tmp_path, monitor=monitor, say=say,
-                             ids=["torricelli_inflow", "von_bertalanffy"])  # fmt: skip
+        rows = run.run_suite(
+            study, {"ours": run.ours}, tmp_path, monitor=monitor, say=say, ids=["torricelli_inflow", "von_bertalanffy"]
+        )
         return [row["id"] for row in rows]
 
     assert go_on(monitor, lambda _: monitor.interrupt()) == ["von_bertalanffy"]
@@ -197,9 +193,7 @@ def test_a_stopped_run_keeps_what_is_done(here: list[Task], tmp_path: Path) -> N
     assert len(here) == 2
 
 
-def test_a_suite_runs_in_processes_of_its_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_suite_runs_in_processes_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["bench", "classics", "--ids", "torricelli,logistic", "--sigma", "0"]
     assert main([*arguments, "--out", str(tmp_path / "rows")]) == 0
     shown = capsys.readouterr()
@@ -207,9 +201,7 @@ def test_a_suite_runs_in_processes_of_its_own(
     assert "| ours | 2 of 16 | 2 (100%) |" in shown.out
 
 
-def test_another_study_in_the_folder_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_study_in_the_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "study.json").write_text(json.dumps(Study("fractional", Protocol()).as_dict()))
     assert main(["bench", "fractional", "--sigma", "0.1", "--out", str(tmp_path)]) == 2
     said = capsys.readouterr().err
@@ -229,8 +221,10 @@ def test_a_missing_package_is_told_with_what_to_install(
     for method, name in (("all", "pysindy"), ("pyoperon", "pyoperon")):
         assert main(["bench", "odebench", "--method", method]) == 2
         said = capsys.readouterr().err
-        assert said == (f'error: --method {method if method != "all" else name} needs the package '
-                        f'{name}: pip install "odediscovery[bench]"\n')  # fmt: skip
+        assert said == (
+            f"error: --method {method if method != 'all' else name} needs the package "
+            f'{name}: pip install "odediscovery[bench]"\n'
+        )
     assert not list(tmp_path.iterdir())
 
 

@@ -41,10 +41,7 @@ def test_gaps_ask_for_exponents_within_a_tenth(off: float, hit: bool) -> None:
     assert row["hit"] is hit and row["off"] == pytest.approx(off)
 
 
-@pytest.mark.parametrize(
-    ("kind", "spread"),
-    [("white-noise", (0.7, 1.3)), ("random-walk", (1.5, 60.0))],
-)  # fmt: skip
+@pytest.mark.parametrize(("kind", "spread"), [("white-noise", (0.7, 1.3)), ("random-walk", (1.5, 60.0))])
 def test_what_has_no_law_differs_by_draw(kind: str, spread: tuple[float, float]) -> None:
     first, second = (Lawless(kind=kind).data(k).trajectories[0].values for k in (0, 1))
     assert first.shape == (60, 1) and not np.allclose(first, second)
@@ -57,8 +54,12 @@ def test_coverage_is_told_of_every_true_constant() -> None:
     found = discover(Coverage(system="logistic", sigma=0.001).data(0), settings)
     truth = get_system("logistic").equations()
     told = contained(found, truth)
-    assert set(told) == {"N': coefficient 0.4", "N': coefficient -0.004", "exponent 1 of N in N",
-                         "exponent 2 of N in N^2"}  # fmt: skip
+    assert set(told) == {
+        "N': coefficient 0.4",
+        "N': coefficient -0.004",
+        "exponent 1 of N in N",
+        "exponent 2 of N in N^2",
+    }
     # Held at the true exponents; the coefficients are fitted.
     assert all(c["contained"] and c["held"] for name, c in told.items() if "exponent" in name)
     assert not any(c["held"] for name, c in told.items() if "coefficient" in name)
@@ -96,9 +97,16 @@ def test_a_law_with_other_terms_covers_nothing(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize(
     "about",
-    [Lawless(kind="pink"), Coverage(system="nosuch"), Coverage(sigma=0.0), FsirGaps(missing=0.9),
-     FsirGaps(sigma=-1.0), FsirGaps(trajectories=0), Coverage(system="pendulum")],
-)  # fmt: skip
+    [
+        Lawless(kind="pink"),
+        Coverage(system="nosuch"),
+        Coverage(sigma=0.0),
+        FsirGaps(missing=0.9),
+        FsirGaps(sigma=-1.0),
+        FsirGaps(trajectories=0),
+        Coverage(system="pendulum"),
+    ],
+)
 def test_what_cannot_be_drawn_is_said(about: draws.Draws) -> None:
     with pytest.raises(InputError):
         about.checked()

@@ -47,9 +47,7 @@ def test_all_candidates_are_integrated_at_once() -> None:
     series = TimeSeries.from_arrays(t, np.exp(-t), ["x"])
     library = Library(np.array([[0.0], [1.0], [2.0]]))
     right, still, wall = ([[0.0, -1.0, 0.0]], [[0.0, 0.0, 0.0]], [[0.0, 0.0, 9.0]])
-    candidates = [
-        peers._Candidate(library, np.array(c), [np.ones(1)]) for c in (right, still, wall)
-    ]
+    candidates = [peers._Candidate(library, np.array(c), [np.ones(1)]) for c in (right, still, wall)]
     errors = peers._mean_squares(candidates, series, np.ones(1))[:, 0]
     assert errors[0] < 1e-18 and errors[2] == np.inf
     assert errors[1] == pytest.approx(np.mean((1.0 - np.exp(-t)) ** 2))
@@ -98,17 +96,16 @@ def kept(folder: Path, methods: tuple[str, ...], systems: int, **changed: object
     (folder / "study.json").write_text(json.dumps({**study, **changed}))
     row = dict.fromkeys(COLUMNS) | {"coef": False, "gen": -3.0}
     rows = [
-        row | {"id": str(k), "method": method, "exact": k % 2 == 0,
-               "recon": None if k == 1 else 0.95, "seconds": float(k)}
-        for method in methods for k in range(systems)
-    ]  # fmt: skip
+        row
+        | {"id": str(k), "method": method, "exact": k % 2 == 0, "recon": None if k == 1 else 0.95, "seconds": float(k)}
+        for method in methods
+        for k in range(systems)
+    ]
     (folder / "rows.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     return folder
 
 
-def test_kept_folders_stand_side_by_side(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_kept_folders_stand_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folders = [
         kept(tmp_path / "c", ("pysindy",), 34, suite="odebench", sigma=0.05, drop=0.5),
         kept(tmp_path / "b", ("pysindy", "pyoperon"), 25),
@@ -117,20 +114,15 @@ def test_kept_folders_stand_side_by_side(
     assert main(["bench", "page", *map(str, folders)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[2:] == [
-        "| `fractional`, clean, 1 trajectory | ours, 11 of 25 systems | 6 of 11 | 10 | 0 | 0 "
-        "| 5.0 | 9.5 | 10.0 |",
-        "| `fractional`, clean, 1 trajectory | pysindy | 13 of 25 | 24 | 0 | 0 "
-        "| 12.0 | 22.8 | 24.0 |",
-        "| `fractional`, clean, 1 trajectory | pyoperon | 13 of 25 | 24 | 0 | 0 "
-        "| 12.0 | 22.8 | 24.0 |",
+        "| `fractional`, clean, 1 trajectory | ours, 11 of 25 systems | 6 of 11 | 10 | 0 | 0 | 5.0 | 9.5 | 10.0 |",
+        "| `fractional`, clean, 1 trajectory | pysindy | 13 of 25 | 24 | 0 | 0 | 12.0 | 22.8 | 24.0 |",
+        "| `fractional`, clean, 1 trajectory | pyoperon | 13 of 25 | 24 | 0 | 0 | 12.0 | 22.8 | 24.0 |",
         "| `odebench`, 5 % noise, half of the samples, 1 trajectory | pysindy | 17 of 34 | 33 "
         "| 0 | 0 | 16.5 | 31.3 | 33.0 |",
     ]
 
 
-def test_a_folder_without_rows_of_a_suite_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_without_rows_of_a_suite_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = kept(tmp_path / "other", ("ours",), 2, suite="ablation")
     for folder in (other, tmp_path / "missing"):
         assert main(["bench", "page", str(folder)]) == 2

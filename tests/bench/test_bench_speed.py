@@ -22,13 +22,7 @@ from odediscovery.bench.speed.growth import growth_figure, markdown
 from odediscovery.bench.speed.networks import network, network_series
 from odediscovery.bench.speed.pace import measured, run_tasks
 from odediscovery.bench.speed.races import _exact, chain_equations, fsir_race
-from odediscovery.bench.speed.sizes import (
-    StageClock,
-    measure_fit,
-    measure_throughput,
-    measure_training,
-    measured_size,
-)
+from odediscovery.bench.speed.sizes import StageClock, measure_fit, measure_throughput, measure_training, measured_size
 from odediscovery.bench.speed.speed import NO_GPU, PARTS, ratios, tasks_of, throughput
 from odediscovery.bench.speed.speed import markdown as speed_markdown
 from odediscovery.bench.speed.task import Task, row_of
@@ -176,9 +170,12 @@ def test_a_fit_and_a_training_are_measured() -> None:
 
 
 def here(
-    _backend: Processes, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float,
+    _backend: Processes,
+    function: Callable[[Any], Any],
+    tasks: Sequence[Any],
+    limit: float,
     _stopping: Callable[[], object],
-) -> Iterator[tuple[int, Any]]:  # fmt: skip
+) -> Iterator[tuple[int, Any]]:
     """`Processes.results` without processes; the limit is kept by name."""
     for number, task in enumerate(tasks):
         yield number, Failure("too slow", limit) if task.size == 13 else function(task)
@@ -191,8 +188,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
 
     def fake(task: Task) -> list[Row]:
         found.append(task)
-        figures = {"megabytes": 400.0 + task.size, "exact_equations": 1,
-                   "processor_seconds": 0.05 * task.size}  # fmt: skip
+        figures = {"megabytes": 400.0 + task.size, "exact_equations": 1, "processor_seconds": 0.05 * task.size}
         return [row_of(task, "ours", 0.1 * task.size, None, figures)]
 
     monkeypatch.setattr(Processes, "results", here)
@@ -204,10 +200,7 @@ def test_a_run_goes_on_where_it_stopped(asked: list[Task], tmp_path: Path) -> No
     tasks, folder, said = [Task("samples", "", n) for n in (10, 13, 20)], tmp_path / "out", []
     rows = run_tasks({"measure": "growth"}, tasks[:2], folder, say=said.append)
     assert [row["failed"] for row in rows] == [None, "too slow"]
-    assert said == [
-        "1 of 2  samples 10, ours: 1.00 s, 410 MB",
-        "2 of 2  samples 13, ours: too slow",
-    ]
+    assert said == ["1 of 2  samples 10, ours: 1.00 s, 410 MB", "2 of 2  samples 13, ours: too slow"]
     rows = run_tasks({"measure": "growth"}, tasks, folder, say=said.append)
     assert [task.size for task in asked] == [10, 20] and len(rows) == 3
     kept = (folder / "rows.jsonl").read_text().splitlines()
@@ -220,25 +213,22 @@ def test_growth_writes_a_table_and_a_picture(
     out = tmp_path / "growth"
     call = ["bench", "growth", "--quick", "--axes", "states, samples", "--out", str(out)]
     assert main([*call, "--quiet"]) == 0
-    assert [task.id for task in asked] == ["states 1", "states 2", "states 3", "samples 40",
-                                           "samples 80"]  # fmt: skip
+    assert [task.id for task in asked] == ["states 1", "states 2", "states 3", "samples 40", "samples 80"]
     shown = capsys.readouterr().out
     # Twice the size takes twice the time.
-    assert "| 80 | 8.00 s | 4.00 s | 1.00 | 480 | 1 of 3 |" in shown and shown.endswith(
-        f"to {out}\n"
-    )
+    assert "| 80 | 8.00 s | 4.00 s | 1.00 | 480 | 1 of 3 |" in shown and shown.endswith(f"to {out}\n")
     assert (out / "summary.md").read_text() in shown
     assert (out / "growth.png").read_bytes()[:4] == b"\x89PNG"
     assert json.loads((out / "study.json").read_text())["versions"]["torch"]
 
 
 def test_a_size_that_failed_is_in_the_table_and_not_in_the_picture() -> None:
-    rows = [row_of(Task("states", "", n), "ours", 1.0 * n, "no result" if n == 3 else None,
-                      {"megabytes": 10.0}) for n in (2, 3, 4)]  # fmt: skip
+    rows = [
+        row_of(Task("states", "", n), "ours", 1.0 * n, "no result" if n == 3 else None, {"megabytes": 10.0})
+        for n in (2, 3, 4)
+    ]
     lines = markdown(rows, "bench growth").splitlines()
-    assert (
-        "| 3 | no result | - | - | 10 | - |" in lines and "| 4 | 4.00 s | - | - | 10 | - |" in lines
-    )
+    assert "| 3 | no result | - | - | 10 | - |" in lines and "| 4 | 4.00 s | - | - | 10 | - |" in lines
     above, below = growth_figure(rows).axes
     (line, _) = above.lines
     assert list(line.get_xdata()) == [2, 4] and list(below.lines[0].get_ydata()) == [10.0, 10.0]
@@ -262,30 +252,11 @@ ROWS = [
     row("polynomials lorenz", "ours", 4.0, exact=True),
     row("polynomials lorenz", "pysindy, one library", 0.1, exact=True),
     row(
-        "samples 100000",
-        "ours",
-        50.0,
-        megabytes=900.0,
-        exact_equations=3,
-        processor_seconds=40.0,
-        stages={"grow": 1.0},
+        "samples 100000", "ours", 50.0, megabytes=900.0, exact_equations=3, processor_seconds=40.0, stages={"grow": 1.0}
     ),
+    row("noisy samples 100000", "ours", 50.0, megabytes=2500.0, exact_equations=3, processor_seconds=40.0),
     row(
-        "noisy samples 100000",
-        "ours",
-        50.0,
-        megabytes=2500.0,
-        exact_equations=3,
-        processor_seconds=40.0,
-    ),
-    row(
-        "states 20",
-        "ours",
-        500.0,
-        megabytes=900.0,
-        exact_equations=18,
-        processor_seconds=400.0,
-        stages={"prune": 3.0},
+        "states 20", "ours", 500.0, megabytes=900.0, exact_equations=18, processor_seconds=400.0, stages={"prune": 3.0}
     ),
 ]
 
@@ -302,11 +273,9 @@ def test_ratios_are_told_with_what_is_asked_of_them() -> None:
         "fit, samples 100000": ("3 of 3 exact", True),
         "fit, noisy samples 100000": ("3 of 3 exact", False),
         "fit, states 20": ("18 of 20 exact", True),
-    }  # fmt: skip
+    }
     text = speed_markdown(ROWS, "odediscovery bench speed")
-    assert (
-        text.index("ratio") < text.index("middle") < text.index("| fit | seconds | grow | prune |")
-    )
+    assert text.index("ratio") < text.index("middle") < text.index("| fit | seconds | grow | prune |")
     assert "| gradients whole | diffrax | - | - | - | - | - | not installed |" in text
 
 
@@ -327,8 +296,11 @@ def test_parts_share_what_they_measure() -> None:
     tasks = tasks_of(list(PARTS))
     assert len({task.id for task in tasks}) == len(tasks) == 16
     assert [t.id for t in tasks_of(["profile", "sizes"], quick=True)] == [
-        "samples 2000", "noisy samples 400", "states 4", "samples 40"
-    ]  # fmt: skip
+        "samples 2000",
+        "noisy samples 400",
+        "states 4",
+        "samples 40",
+    ]
 
 
 def test_speed_prints_ratios_and_what_is_missing(
@@ -340,11 +312,7 @@ def test_speed_prints_ratios_and_what_is_missing(
     out = tmp_path / "speed"
     assert main(["bench", "speed", "--parts", "gradients", "--out", str(out), "--quiet"]) == 0
     shown = capsys.readouterr().out
-    assert (
-        "0.80" in shown
-        and "at most 1" in shown
-        and "gradients whole, diffrax: not installed" in shown
-    )
+    assert "0.80" in shown and "at most 1" in shown and "gradients whole, diffrax: not installed" in shown
     assert len((out / "rows.jsonl").read_text().splitlines()) == 6
     assert (out / "summary.md").read_text().startswith("# speed")
 

@@ -34,9 +34,12 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     seen: list[Any] = []
 
     def one_by_one(
-        _backend: Processes, function: Callable[[Any], Any], tasks: Sequence[Any], _limit: float,
+        _backend: Processes,
+        function: Callable[[Any], Any],
+        tasks: Sequence[Any],
+        _limit: float,
         stopping: Callable[[], object],
-    ) -> Iterator[tuple[int, Any]]:  # fmt: skip
+    ) -> Iterator[tuple[int, Any]]:
         for number, task in enumerate(tasks):
             if stopping() is None:
                 seen.append(task)
@@ -72,9 +75,7 @@ def test_a_variant_leaves_out_its_stage(variant: str, data: str, warm: bool, tra
     assert ("LBFGS" in seen.names) is trained
 
 
-def test_noise_is_pruned_on_whole_trajectories_unless_told_otherwise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_noise_is_pruned_on_whole_trajectories_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     series = simulate_system("logistic", noise=0.02, seed=1)
     asked: list[bool | None] = []
     prune = search.prune_laws
@@ -94,17 +95,14 @@ def test_noise_is_pruned_on_whole_trajectories_unless_told_otherwise(
 
 
 def test_a_variant_travels_to_another_process_and_gives_equations() -> None:
-    methods = {
-        name: pickle.loads(pickle.dumps(partial(changed, variant=name))) for name in VARIANTS
-    }
+    methods = {name: pickle.loads(pickle.dumps(partial(changed, variant=name))) for name in VARIANTS}
     equations, outcome = methods["warm only"](simulate_system("torricelli"), 60.0, 0)
     assert outcome == "converged" and equations.power_sum is not None
 
 
 def test_the_ablation_has_a_line_a_variant_and_condition_and_goes_on(
-    here: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    here: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = discover(simulate_system("logistic"), Settings(members=0))
     asked: list[Settings] = []
 
@@ -161,8 +159,7 @@ def test_a_draw_needs_exactly_the_true_monomials(right: str, hit: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("power", "error", "hit"),
-    [(1.0, 0.0, True), (0.5, 0.0, False), (0.8, 0.1, True), (1.4, 0.1, False)],
+    ("power", "error", "hit"), [(1.0, 0.0, True), (0.5, 0.0, False), (0.8, 0.1, True), (1.4, 0.1, False)]
 )
 def test_the_exponent_of_the_returning_may_be_three_errors_off(
     power: float, error: float, hit: bool, monkeypatch: pytest.MonkeyPatch
@@ -173,9 +170,10 @@ def test_the_exponent_of_the_returning_may_be_three_errors_off(
     place = int(np.flatnonzero(w[:, 2])[0])
     w[place, 2], errors[place, 2] = power, error
     found = Equations.from_power_sum(
-        ("S", "I", "R"), PowerSum(truth.coefficients, w),
+        ("S", "I", "R"),
+        PowerSum(truth.coefficients, w),
         standard_errors=PowerSum(np.zeros_like(truth.coefficients), errors),
-    )  # fmt: skip
+    )
     assert exponents_alone(found, "R") == [(power, error)]
 
     class Found:
@@ -188,9 +186,8 @@ def test_the_exponent_of_the_returning_may_be_three_errors_off(
 
 
 def test_draws_are_kept_counted_and_not_done_again(
-    here: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    here: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Found:
         outcome = "converged"
         equations = get_system("fsir").equations()

@@ -130,9 +130,14 @@ def test_a_share_of_the_samples_is_dropped_and_the_first_one_kept(drop: float) -
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"sigma": -0.1}, "--sigma"), ({"sigma": np.nan}, "--sigma"), ({"drop": 1.0}, "--drop"),
-     ({"trajectories": 0}, "--trajectories"), ({"seed": -1}, "--seed")],
-)  # fmt: skip
+    [
+        ({"sigma": -0.1}, "--sigma"),
+        ({"sigma": np.nan}, "--sigma"),
+        ({"drop": 1.0}, "--drop"),
+        ({"trajectories": 0}, "--trajectories"),
+        ({"seed": -1}, "--seed"),
+    ],
+)
 def test_protocols_out_of_range_name_the_option(options: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         Protocol(**options).checked()
@@ -143,8 +148,9 @@ def test_another_solver_helps_where_the_first_gives_up(monkeypatch: pytest.Monke
     usual = true_trajectory(problem, 0)
     monkeypatch.setattr(protocol_module, "_MOST_EVALUATIONS", 5)
     np.testing.assert_allclose(true_trajectory(problem, 0), usual, rtol=1e-8)
-    endless = Problem("classics", "wall", "", law("x**2"), np.array([[1.0], [2.0]]), (0.0, 2.0),
-                      10, "additive", "npu_nau")  # fmt: skip
+    endless = Problem(
+        "classics", "wall", "", law("x**2"), np.array([[1.0], [2.0]]), (0.0, 2.0), 10, "additive", "npu_nau"
+    )
     with pytest.raises(FitError, match="no solver follows the true equations of classics wall"):
         true_trajectory(endless, 0)
 

@@ -40,8 +40,7 @@ def test_a_missing_or_spurious_term_is_another_law() -> None:
     assert not same_terms(PowerSum(a, FSIR.exponents), FSIR)
     assert not same_terms(FSIR, PowerSum(a, FSIR.exponents))
     more = PowerSum(
-        np.hstack([FSIR.coefficients, [[0.0], [1e-6], [0.0]]]),
-        np.vstack([FSIR.exponents, [[1.0, 0.0, 0.0]]]),
+        np.hstack([FSIR.coefficients, [[0.0], [1e-6], [0.0]]]), np.vstack([FSIR.exponents, [[1.0, 0.0, 0.0]]])
     )
     assert not same_terms(more, FSIR)
 

@@ -38,9 +38,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
     seen: list[Task] = []
 
     def one_by_one(
-        _backend: Processes, function: Callable[[Any], Any], tasks: Sequence[Any], _limit: float,
-        _stopping: object,
-    ) -> Iterator[tuple[int, Any]]:  # fmt: skip
+        _backend: Processes, function: Callable[[Any], Any], tasks: Sequence[Any], _limit: float, _stopping: object
+    ) -> Iterator[tuple[int, Any]]:
         for number, task in enumerate(tasks):
             seen.append(task)
             yield number, function(task)
@@ -76,8 +75,7 @@ def test_named_models_are_what_their_text_says(case: Case) -> None:
     random = np.random.default_rng(1)
     for model in case.models.values():
         sides = dict(part.strip().split("' = ") for part in model.text.split(", "))
-        values = {name: float(np.exp(random.uniform(*np.log(ends))))
-                  for name, ends in model.ranges.items()}  # fmt: skip
+        values = {name: float(np.exp(random.uniform(*np.log(ends)))) for name, ends in model.ranges.items()}
         names = [*sides, *values]
         texts = {name: text.replace("^", "**") for name, text in sides.items()}
         law = Equations.parse(names, texts | dict.fromkeys(values, "0"))
@@ -128,9 +126,7 @@ def test_a_row_scores_what_was_kept_back(quick: list[Task]) -> None:
         ({"x": "sin(x)/(1 + x)"}, None),
     ],
 )
-def test_constants_that_follow_from_others_are_not_counted(
-    texts: dict[str, str], count: int | None
-) -> None:
+def test_constants_that_follow_from_others_are_not_counted(texts: dict[str, str], count: int | None) -> None:
     assert fitted_numbers(Equations.parse([*texts], texts)) == count
 
 

@@ -26,9 +26,17 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import Settings
 
 RESULT_FILES = {
-    "result.json", "equations.tex", "model.npz", "covariance.npz", "data.csv", "log.jsonl",
-    "fit.png", "pareto.png", "weights.png", "report.html",
-}  # fmt: skip
+    "result.json",
+    "equations.tex",
+    "model.npz",
+    "covariance.npz",
+    "data.csv",
+    "log.jsonl",
+    "fit.png",
+    "pareto.png",
+    "weights.png",
+    "report.html",
+}
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +70,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TimeSeries, Settings]]
 
 
 def python(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, timeout=60, check=False
-    )
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=60, check=False)
 
 
 def table(text: str) -> tuple[list[str], np.ndarray]:
@@ -223,9 +229,7 @@ def test_simulate_obeys_its_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert np.any(runs[0] != runs[2]) and np.any(runs[0] != clean)
 
 
-def test_simulate_writes_a_file_that_prints_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_simulate_writes_a_file_that_prints_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "fsir"]) == 0
     printed = capsys.readouterr().out
     assert main(["simulate", "fsir", "--out", str(tmp_path / "a.csv")]) == 0
@@ -253,9 +257,7 @@ def test_predict_elsewhere(found: Path, tmp_path: Path, capsys: pytest.CaptureFi
         assert table(capsys.readouterr().out)[1][:, 0].tolist() == [10.0, 20.5]
 
 
-def test_a_solution_that_blows_up_leaves_empty_cells(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_solution_that_blows_up_leaves_empty_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     square = PowerSum(np.array([[1.0]]), np.array([[2.0]]))
     discovery(square, ("x",), until=0.5, initial=(1.0,)).save(tmp_path / "found")
     assert main(["predict", str(tmp_path / "found"), "--until", "3"]) == 0
@@ -266,12 +268,9 @@ def test_a_solution_that_blows_up_leaves_empty_cells(
 
 
 @pytest.mark.parametrize(
-    ("form", "expected"),
-    [("text", "S'"), ("latex", "\\begin{align}"), ("python", "def "), ("julia", "function ")],
+    ("form", "expected"), [("text", "S'"), ("latex", "\\begin{align}"), ("python", "def "), ("julia", "function ")]
 )
-def test_show_speaks_languages(
-    found: Path, form: str, expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_show_speaks_languages(found: Path, form: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(found), "--format", form]) == 0
     assert expected in capsys.readouterr().out
 
@@ -298,15 +297,13 @@ def test_awkward_names_print_as_named(tmp_path: Path, capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize(
     ("command", "reader", "shown"),
-    [("simulate fsir --samples 20000", "head -1", "t,S,I,R\n"), ("--help", "true", ""),
-     ("show {}", "true", "")],
-)  # fmt: skip
+    [("simulate fsir --samples 20000", "head -1", "t,S,I,R\n"), ("--help", "true", ""), ("show {}", "true", "")],
+)
 def test_a_closed_pipe_ends_quietly(found: Path, command: str, reader: str, shown: str) -> None:
     call = f"'{sys.executable}' -m odediscovery {command.format(found)} | {reader}"
     done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", call],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        ["bash", "-o", "pipefail", "-c", call], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, shown, "")
 
 

@@ -104,15 +104,17 @@ def test_a_fit_that_could_not_be_done_exits_with_1(
     assert shown == "error: no equations could be integrated\n"
 
 
-@pytest.mark.parametrize("raised", [
-    MemoryError(),
-    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 96.00 GiB."),
-    RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "raised",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 96.00 GiB."),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to"),
+    ],
+)
 def test_too_little_memory_ends_in_one_line(
-    raised: Exception, place: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    raised: Exception, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def discover(*_: object) -> None:
         raise raised
 
@@ -122,9 +124,7 @@ def test_too_little_memory_ends_in_one_line(
     assert shown.startswith("error: out of memory; ask for fewer samples or members")
 
 
-def test_a_fault_of_ours_is_no_mistake_of_the_user(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_ours_is_no_mistake_of_the_user(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def discover(*_: object) -> None:
         raise RuntimeError("a fault")
 
@@ -178,9 +178,12 @@ PREDICT: dict[str, tuple[list[str], str]] = {
 @pytest.mark.parametrize("case", PREDICT)
 def test_predict_refuses(found: Path, case: str, capsys: pytest.CaptureFixture[str]) -> None:
     for name, text in {
-        "times.csv": "t\n1\n2\n", "empty.csv": "t\n", "words.csv": "t\n1\ntwo\n",
-        "back.csv": "2\n1\n", "early.csv": "-5\n1\n",
-    }.items():  # fmt: skip
+        "times.csv": "t\n1\n2\n",
+        "empty.csv": "t\n",
+        "words.csv": "t\n1\ntwo\n",
+        "back.csv": "2\n1\n",
+        "early.csv": "-5\n1\n",
+    }.items():
         Path(name).write_text(text)
     arguments, expected = PREDICT[case]
     assert expected in complaint(["predict", "found", *arguments], capsys)
@@ -192,9 +195,7 @@ def test_show_refuses_an_unknown_format(found: Path, capsys: pytest.CaptureFixtu
 
 @pytest.mark.parametrize("command", ["show", "predict"])
 @pytest.mark.parametrize("folder", ["none", "mine", "mine/thesis.txt"])
-def test_no_result_there(
-    place: Path, command: str, folder: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_result_there(place: Path, command: str, folder: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert folder in complaint([command, folder], capsys)
 
 
@@ -238,7 +239,10 @@ def test_unknown_command(place: Path, capsys: pytest.CaptureFixture[str]) -> Non
 def test_the_process_itself_exits_with_the_code(place: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "odediscovery", "fit", "missing.csv"],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 2
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1

@@ -50,8 +50,7 @@ def driven(texts: dict[str, str], start: list[float], **inputs: tuple[Array, boo
 
 def stirred() -> TimeSeries:
     """x' = 0.8 u - 0.5 x with a feed that is held, and y' = x - 0.3 T y with a T that is not."""
-    return driven({"x": "0.8*u - 0.5*x", "y": "x - 0.3*T*y"}, [2.0, 1.0],
-                  T=(SINE, False), u=(FEED, True))  # fmt: skip
+    return driven({"x": "0.8*u - 0.5*x", "y": "x - 0.3*T*y"}, [2.0, 1.0], T=(SINE, False), u=(FEED, True))
 
 
 # Of the augmented series: x, y, T, u.
@@ -72,8 +71,14 @@ def test_a_held_input_jumps_at_its_samples() -> None:
     found = law.simulate([0.0], [0.0, 0.5, 1.0, 2.0, 3.0, 4.0], inputs=steps)[:, 0]
     first = 2.0 - 2.0 * np.exp(-1.0)
     second = -1.0 + (first + 1.0) * np.exp(-2.0)
-    expected = [0.0, 2.0 - 2.0 * np.exp(-0.5), first, -1.0 + (first + 1.0) * np.exp(-1.0), second,
-                5.0 + (second - 5.0) * np.exp(-1.0)]  # fmt: skip
+    expected = [
+        0.0,
+        2.0 - 2.0 * np.exp(-0.5),
+        first,
+        -1.0 + (first + 1.0) * np.exp(-1.0),
+        second,
+        5.0 + (second - 5.0) * np.exp(-1.0),
+    ]
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
@@ -143,8 +148,7 @@ def test_polish_recovers_the_constants_and_fits_no_starts_of_inputs() -> None:
     left = residuals(STIRRED, whole, start)[0]
     assert np.abs(left).max() < 1e-7
     off = PowerSum(STIRRED.coefficients * 1.1, STIRRED.exponents)
-    found = polish(off, whole, start * 1.05, np.full(4, 1e-3), floor=np.full(4, 1e-9),
-                   nonnegative=OWN)  # fmt: skip
+    found = polish(off, whole, start * 1.05, np.full(4, 1e-3), floor=np.full(4, 1e-9), nonnegative=OWN)
     np.testing.assert_allclose(found.law.coefficients, STIRRED.coefficients, atol=1e-6)
     assert found.initial.shape == (1, 2)
     assert found.counts.tolist() == [len(TIMES), len(TIMES), 0, 0]
@@ -154,8 +158,8 @@ def test_polish_recovers_the_constants_and_fits_no_starts_of_inputs() -> None:
 def test_inputs_have_no_noise_and_no_equation() -> None:
     rng = np.random.default_rng(1)
     series = with_inputs(
-        TimeSeries.from_arrays(TIMES, np.column_stack([np.exp(-TIMES), rng.normal(size=55)]),
-                               ["x", "u"]), held=["u"])  # fmt: skip
+        TimeSeries.from_arrays(TIMES, np.column_stack([np.exp(-TIMES), rng.normal(size=55)]), ["x", "u"]), held=["u"]
+    )
     p = prepare(augmented(series))
     assert p.noise[1] == 0.0
     assert p.constant.tolist() == [False, True]
@@ -173,8 +177,11 @@ def terms_of(found: Discovery, state: int) -> dict[tuple[float, ...], float]:
     """Coefficients of an equation by exponents of states and inputs, to three decimals."""
     law = found.equations.power_sum
     assert law is not None
-    return {tuple((w.round(3) + 0.0).tolist()): round(float(a), 3)
-            for a, w in zip(law.coefficients[state], law.exponents, strict=True) if a}  # fmt: skip
+    return {
+        tuple((w.round(3) + 0.0).tolist()): round(float(a), 3)
+        for a, w in zip(law.coefficients[state], law.exponents, strict=True)
+        if a
+    }
 
 
 def quick(series: TimeSeries) -> Discovery:
@@ -193,8 +200,7 @@ def test_a_driven_damped_oscillator_is_found() -> None:
     force = np.sin(1.7 * TIMES)
     found = quick(driven({"x": "v", "v": "-x - 0.2*v + F"}, [1.0, 0.0], F=(force, False)))
     assert terms_of(found, 0) == {(0.0, 1.0, 0.0): 1.0}
-    assert terms_of(found, 1) == {(1.0, 0.0, 0.0): -1.0, (0.0, 1.0, 0.0): -0.2,
-                                  (0.0, 0.0, 1.0): 1.0}  # fmt: skip
+    assert terms_of(found, 1) == {(1.0, 0.0, 0.0): -1.0, (0.0, 1.0, 0.0): -0.2, (0.0, 0.0, 1.0): 1.0}
 
 
 def test_trained_members_find_a_law_with_inputs_in_noise() -> None:
@@ -233,8 +239,7 @@ def test_a_power_of_time_is_found_from_two_trajectories() -> None:
 def test_gaps_of_an_input_are_filled_and_the_rest_of_the_series_stays() -> None:
     times = [0.0, 1.0, 2.0, 4.0, 5.0, 6.0]
     u = np.array([1.0, np.nan, 3.0, 4.0, 5.0, np.nan])
-    series = TimeSeries.from_arrays(times, np.column_stack([np.arange(6.0), u, u]),
-                                    ["x", "a", "b"], noise={"x": 0.1})  # fmt: skip
+    series = TimeSeries.from_arrays(times, np.column_stack([np.arange(6.0), u, u]), ["x", "a", "b"], noise={"x": 0.1})
     found = with_inputs(series, ["a"], ["b"])
     signal = found.trajectories[0].inputs
     assert signal is not None
@@ -316,15 +321,17 @@ def test_predict_takes_other_inputs_and_says_what_it_holds(
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("t,lamda\n0,1\n", "expected columns t, lambda, got t, lamda"),
-     ("t,lambda\n1,1\n0,1\n", "increase"),
-     ("t,lambda\n5,1\n6,1\n", "known from 5 on"), ("t,lambda\n0,\n1,2\n", "first row"),
-     ("t,lambda\n0,on\n1,2\n", "'on'")],
-)  # fmt: skip
+    [
+        ("t,lamda\n0,1\n", "expected columns t, lambda, got t, lamda"),
+        ("t,lambda\n1,1\n0,1\n", "increase"),
+        ("t,lambda\n5,1\n6,1\n", "known from 5 on"),
+        ("t,lambda\n0,\n1,2\n", "first row"),
+        ("t,lambda\n0,on\n1,2\n", "'on'"),
+    ],
+)
 def test_wrong_inputs_of_a_prediction_are_one_line(
-    kept: tuple[Path, Discovery], tmp_path: Path, capsys: pytest.CaptureFixture[str],
-    content: str, message: str,
-) -> None:  # fmt: skip
+    kept: tuple[Path, Discovery], tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, message: str
+) -> None:
     plan = tmp_path / "plan.csv"
     plan.write_text(content)
     assert main(["predict", str(kept[0]), "--inputs", str(plan)]) == 2
@@ -339,18 +346,20 @@ TABLE = "run,t,x,y,feed,mode\n" + "".join(f"a,{k},{9 - k},{k},{k % 3},on\n" for 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["--inputs", "fed"], "unknown input 'fed': did you mean 'feed'"),
-     (["--inputs", "feed", "--states", "x,feed"], "as a state and as an input"),
-     (["--held-inputs", "run", "--group", "run"], "group column"),
-     (["--held-inputs", "t"], "cannot be held"),
-     (["--inputs", "feed", "--held-inputs", "feed"], "named twice"),
-     (["--inputs", "mode"], "'on'"),
-     (["--inputs", "x,y,feed"], "no state is left"),
-     (["--inputs", "feed", "--noise-level", "feed=0.1"], "taken as exact"),
-     (["--inputs", "feed", "--recipe", "paper"], "--recipe default"),
-     (["--inputs", "feed", "--known", "feed' = 1"], "feed is an input"),
-     (["--inputs", "feed", "--conserve", "x + feed"], "feed is an input")],
-)  # fmt: skip
+    [
+        (["--inputs", "fed"], "unknown input 'fed': did you mean 'feed'"),
+        (["--inputs", "feed", "--states", "x,feed"], "as a state and as an input"),
+        (["--held-inputs", "run", "--group", "run"], "group column"),
+        (["--held-inputs", "t"], "cannot be held"),
+        (["--inputs", "feed", "--held-inputs", "feed"], "named twice"),
+        (["--inputs", "mode"], "'on'"),
+        (["--inputs", "x,y,feed"], "no state is left"),
+        (["--inputs", "feed", "--noise-level", "feed=0.1"], "taken as exact"),
+        (["--inputs", "feed", "--recipe", "paper"], "--recipe default"),
+        (["--inputs", "feed", "--known", "feed' = 1"], "feed is an input"),
+        (["--inputs", "feed", "--conserve", "x + feed"], "feed is an input"),
+    ],
+)
 def test_wrong_inputs_of_a_fit_are_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:

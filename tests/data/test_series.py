@@ -45,15 +45,18 @@ def test_reads_a_plain_table(tmp_path: Path) -> None:
     assert (series.n_states, series.n_samples) == (2, 5)
 
 
-@pytest.mark.parametrize("content", [
-    b"\xef\xbb\xbft,S\n0,1\n1,2\n2,3\n3,4\n",
-    b"t,S\r\n0,1\r\n1,2\r\n2,3\r\n3,4",
-    b"t;S\n0;1\n1;2\n2;3\n3;4\n",
-    b"t\tS\n0\t1\n1\t2\n2\t3\n3\t4\n",
-    b"t;S\n0,0;1,0\n1,0;2\n2;3,0e0\n3;4\n\n\n",
-    b' t , "S" \n0, 1\n1 ,"2"\n+2,3.\n3e0,.4e1\n',
-    b"\n\nt,S,\n0,1,\n1,2,\n2,3,\n3,4,\n",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xef\xbb\xbft,S\n0,1\n1,2\n2,3\n3,4\n",
+        b"t,S\r\n0,1\r\n1,2\r\n2,3\r\n3,4",
+        b"t;S\n0;1\n1;2\n2;3\n3;4\n",
+        b"t\tS\n0\t1\n1\t2\n2\t3\n3\t4\n",
+        b"t;S\n0,0;1,0\n1,0;2\n2;3,0e0\n3;4\n\n\n",
+        b' t , "S" \n0, 1\n1 ,"2"\n+2,3.\n3e0,.4e1\n',
+        b"\n\nt,S,\n0,1,\n1,2,\n2,3,\n3,4,\n",
+    ],
+)
 def test_reads_the_dialects_people_have(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "d.csv").write_bytes(content)
     series = load_csv(tmp_path / "d.csv")
@@ -69,9 +72,9 @@ def test_any_column_name_stays_as_it_is(tmp_path: Path) -> None:
     assert load_csv(table(tmp_path, *rows, header=header)).states == tuple(names)
 
 
-@pytest.mark.parametrize(("header", "time"), [
-    ("S,t,I", "t"), ("S,I,Time", "Time"), ("S,I,R", "S"), ("T,t,x", "t"), ("t,time,x", "t"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("header", "time"), [("S,t,I", "t"), ("S,I,Time", "Time"), ("S,I,R", "S"), ("T,t,x", "t"), ("t,time,x", "t")]
+)
 def test_finds_the_time(tmp_path: Path, header: str, time: str) -> None:
     rows = [f"{k},{k},{k}" for k in range(5)]
     series = load_csv(table(tmp_path, *rows, header=header))
@@ -115,57 +118,65 @@ def test_no_file(tmp_path: Path) -> None:
     assert "cannot read" in refusal("a\0b")
 
 
-@pytest.mark.parametrize(("content", "message"), [
-    (b"", "is empty; expected a header and one line a sample"),
-    (b"\n \n\n", "is empty; expected a header and one line a sample"),
-    (b"t,S,I\n", "holds a header but no data; add one line a sample"),
-    (b"PK\x03\x04\x00\x00rubbish\x01", "is no text file; save the table as CSV in UTF-8"),
-    (b"a\x01b,c\n1,2\n", "is no text file; save the table as CSV in UTF-8"),
-    (b"t,S\n1,2\n2,\xe9\n", "is not UTF-8: byte 0xe9 in line 3; save it as CSV in UTF-8"),
-    ("t,S\n1,2\n".encode("utf-16"), "is text in UTF-16; save it as CSV in UTF-8"),
-    (b"0,1\n1,2\n2,3\n", "begins with numbers; the first line should name the columns"),
-    (b"t S\n0 1\n", "has one column, 't S'; expected a time and at least one state, parted by "
-                    "comma, semicolon or tab"),
-    (b"t,S\n0,1\n1,2,3\n", "cannot be read as a table: line 3 has 3 cells, but the header has 2"),
-    (b't,S\n0,1\n1,"2\n2,3\n', "cannot be read as a table: a quotation mark is opened in line 3 "
-                               "and never closed"),
-    (b"t,w\n0,a\n1,b\n", "no column of numbers besides the time 't'; expected at least one state"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty; expected a header and one line a sample"),
+        (b"\n \n\n", "is empty; expected a header and one line a sample"),
+        (b"t,S,I\n", "holds a header but no data; add one line a sample"),
+        (b"PK\x03\x04\x00\x00rubbish\x01", "is no text file; save the table as CSV in UTF-8"),
+        (b"a\x01b,c\n1,2\n", "is no text file; save the table as CSV in UTF-8"),
+        (b"t,S\n1,2\n2,\xe9\n", "is not UTF-8: byte 0xe9 in line 3; save it as CSV in UTF-8"),
+        ("t,S\n1,2\n".encode("utf-16"), "is text in UTF-16; save it as CSV in UTF-8"),
+        (b"0,1\n1,2\n2,3\n", "begins with numbers; the first line should name the columns"),
+        (
+            b"t S\n0 1\n",
+            "has one column, 't S'; expected a time and at least one state, parted by comma, semicolon or tab",
+        ),
+        (b"t,S\n0,1\n1,2,3\n", "cannot be read as a table: line 3 has 3 cells, but the header has 2"),
+        (b't,S\n0,1\n1,"2\n2,3\n', "cannot be read as a table: a quotation mark is opened in line 3 and never closed"),
+        (b"t,w\n0,a\n1,b\n", "no column of numbers besides the time 't'; expected at least one state"),
+    ],
+)
 def test_refuses_what_is_no_table(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "d.csv"
     path.write_bytes(content)
     assert refusal(path) in (f"{path} {message}", f"{path}: {message}")
 
 
-GROUP_HINT = (
-    "; if the file holds several trajectories, name the column that tells them apart as group"
+GROUP_HINT = "; if the file holds several trajectories, name the column that tells them apart as group"
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (replaced(4, "2,30,3x"), "line 4, column 'I': expected a number, got '3x'; correct it or leave the cell empty"),
+        (
+            replaced(4, "2,1_0,3"),
+            "line 4, column 'S': expected a number, got '1_0'; correct it or leave the cell empty",
+        ),
+        (
+            replaced(4, "two,30,3"),
+            "line 4, column 't': expected a number, got 'two'; correct it or leave the cell empty",
+        ),
+        (replaced(5, "3,-inf,4"), "line 5, column 'S': '-inf' is infinite; correct it or leave the cell empty"),
+        (replaced(5, "3,1e999,4"), "line 5, column 'S': '1e999' is infinite; correct it or leave the cell empty"),
+        (replaced(3, ",20,2"), "line 3: the time 't' is missing or infinite"),
+        (replaced(4, "0.5,30,3"), f"line 4: the time 't' goes back: 0.5 after 1 in line 3{GROUP_HINT}"),
+        (replaced(4, "1,30,3"), f"line 4: the time 't' repeats 1 after 1 in line 3{GROUP_HINT}"),
+        (
+            [f"{k},{k}," for k in range(5)],
+            "column 'I' has no values; fill it, or leave it out by naming the states to use",
+        ),
+        (ROWS[:1], "the series has 1 sample with a value; at least 2 are needed"),
+        (ROWS[:3], "state 'S' has 3 values in all; at least 4 are needed to fit it"),
+        ([*ROWS[:3], "3,40,", "4,50,"], "state 'I' has 3 values in all; at least 4 are needed to fit it"),
+        (
+            ["", "", *replaced(3, "1,20,2x")],
+            "line 5, column 'I': expected a number, got '2x'; correct it or leave the cell empty",
+        ),
+    ],
 )
-
-
-@pytest.mark.parametrize(("rows", "message"), [
-    (replaced(4, "2,30,3x"),
-     "line 4, column 'I': expected a number, got '3x'; correct it or leave the cell empty"),
-    (replaced(4, "2,1_0,3"),
-     "line 4, column 'S': expected a number, got '1_0'; correct it or leave the cell empty"),
-    (replaced(4, "two,30,3"),
-     "line 4, column 't': expected a number, got 'two'; correct it or leave the cell empty"),
-    (replaced(5, "3,-inf,4"),
-     "line 5, column 'S': '-inf' is infinite; correct it or leave the cell empty"),
-    (replaced(5, "3,1e999,4"),
-     "line 5, column 'S': '1e999' is infinite; correct it or leave the cell empty"),
-    (replaced(3, ",20,2"), "line 3: the time 't' is missing or infinite"),
-    (replaced(4, "0.5,30,3"),
-     f"line 4: the time 't' goes back: 0.5 after 1 in line 3{GROUP_HINT}"),
-    (replaced(4, "1,30,3"), f"line 4: the time 't' repeats 1 after 1 in line 3{GROUP_HINT}"),
-    ([f"{k},{k}," for k in range(5)],
-     "column 'I' has no values; fill it, or leave it out by naming the states to use"),
-    (ROWS[:1], "the series has 1 sample with a value; at least 2 are needed"),
-    (ROWS[:3], "state 'S' has 3 values in all; at least 4 are needed to fit it"),
-    ([*ROWS[:3], "3,40,", "4,50,"],
-     "state 'I' has 3 values in all; at least 4 are needed to fit it"),
-    (["", "", *replaced(3, "1,20,2x")],
-     "line 5, column 'I': expected a number, got '2x'; correct it or leave the cell empty"),
-])  # fmt: skip
 def test_refusals_name_line_and_column(tmp_path: Path, rows: Sequence[str], message: str) -> None:
     assert refusal(table(tmp_path, *rows)) == message
 
@@ -180,32 +191,24 @@ def test_refuses_wrong_columns(tmp_path: Path) -> None:
     assert refusal(path, states=["I", "I"]) == "state 'I' is named twice; name every column once"
     assert refusal(path, states=["t"]) == "column 't' is the time, so it cannot be a state"
     path = table(tmp_path, *ROWS, header="t,S,S")
-    assert refusal(path) == (
-        "line 1: the column 'S' stands twice (columns 2 and 3); give every column its own name"
-    )
+    assert refusal(path) == ("line 1: the column 'S' stands twice (columns 2 and 3); give every column its own name")
 
 
 def test_refuses_text_that_was_asked_for(tmp_path: Path) -> None:
     path = table(tmp_path, *(f"day {k},{k}" for k in range(5)), header="date,x")
     assert refusal(path) == (
-        "line 2, column 'date': expected numbers for the time, but the column holds text such as "
-        "'day 0'"
+        "line 2, column 'date': expected numbers for the time, but the column holds text such as 'day 0'"
     )
     assert refusal(path, time="x", states=["date"]) == (
-        "line 2, column 'date': expected numbers for the state, but the column holds text such as "
-        "'day 0'"
+        "line 2, column 'date': expected numbers for the state, but the column holds text such as 'day 0'"
     )
 
 
 def test_refuses_bad_groups(tmp_path: Path) -> None:
     path = table(tmp_path, "a,0,1", "a,1,2", "b,1,2", "b,1,3", "b,2,3", header="g,t,x")
-    assert refusal(path, group="g") == (
-        "line 5 of trajectory 'b': the time 't' repeats 1 after 1 in line 4"
-    )
+    assert refusal(path, group="g") == ("line 5 of trajectory 'b': the time 't' repeats 1 after 1 in line 4")
     path = table(tmp_path, "a,0,1", "a,1,2", "a,2,2", "b,1,3", header="g,t,x")
-    assert refusal(path, group="g") == (
-        "trajectory 'b' has 1 sample with a value; at least 2 are needed"
-    )
+    assert refusal(path, group="g") == ("trajectory 'b' has 1 sample with a value; at least 2 are needed")
     path = table(tmp_path, "a,0,1", ",1,2", header="g,t,x")
     assert refusal(path, group="g") == "line 3, column 'g': the group is missing"
 
@@ -213,8 +216,7 @@ def test_refuses_bad_groups(tmp_path: Path) -> None:
 def test_decimal_commas_and_points_do_not_mix(tmp_path: Path) -> None:
     path = table(tmp_path, "0;1,5", "1;2.5", "2;3", "3;4", header="t;S")
     assert refusal(path) == (
-        "line 3, column 'S': expected a number with a decimal comma, got '2.5'; correct it or "
-        "leave the cell empty"
+        "line 3, column 'S': expected a number with a decimal comma, got '2.5'; correct it or leave the cell empty"
     )
 
 
@@ -228,9 +230,7 @@ def test_garbage_is_refused_in_one_line(tmp_path_factory: pytest.TempPathFactory
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=8, max_size=8))
 @settings(max_examples=40, deadline=None)
-def test_written_tables_read_back_exactly(
-    tmp_path_factory: pytest.TempPathFactory, numbers: list[float]
-) -> None:
+def test_written_tables_read_back_exactly(tmp_path_factory: pytest.TempPathFactory, numbers: list[float]) -> None:
     values = np.array(numbers).reshape(4, 2)
     values = np.vstack([values, [np.nan, 1.0], [1.0, np.nan]])
     time = np.array([0.1, 0.2, 0.30000000000000004, 1e3, 1e4 / 3, 1e5])
@@ -253,19 +253,27 @@ def test_one_trajectory_is_written_without_labels() -> None:
     assert list(series.to_frame().columns) == ["t", "x0"]
 
 
-@pytest.mark.parametrize(("time", "values", "options", "message"), [
-    ([0, 1, 2], [[1, 2]], {}, r"expected times \[n\] and values \[n, states\], got shapes "
-                              r"\(3,\) and \(1, 2\)"),
-    ([0, 1, 2], ["a", "b", "c"], {}, "should be arrays of numbers"),
-    ([0, 1, 1, 2], [1, 2, 3, 4], {}, "sample 2: the time 't' repeats 1 after 1 in sample 1"),
-    ([0, 1, 2, 3], [1, 2, np.inf, 4], {}, "sample 2, state 'x0': infinite value"),
-    ([0, 1, 2, 3], [1, 2, 3, 4], {"states": ["a", "b"]}, "expected 1 names of states, got 2"),
-    ([0, 1, 2, 3], [1, 2, 3, 4], {"states": ["t"]}, "the name 't' is given twice"),
-    ([0, 1, 2, 3], [1, 2, 3, 4], {"states": [" "]}, "a name should be text"),
-    ([0, 1, 2], [1, 2, 3], {}, "state 'x0' has 3 values in all"),
-    ([[0, 1], [0, 1]], [[1, 2]], {}, "2 arrays of times, but 1 of values"),
-    ([[0, 1], [0, 1]], [[1, 2], [3, 4]], {"labels": ["a", "a"]}, "give 2 distinct labels"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("time", "values", "options", "message"),
+    [
+        (
+            [0, 1, 2],
+            [[1, 2]],
+            {},
+            r"expected times \[n\] and values \[n, states\], got shapes "
+            r"\(3,\) and \(1, 2\)",
+        ),
+        ([0, 1, 2], ["a", "b", "c"], {}, "should be arrays of numbers"),
+        ([0, 1, 1, 2], [1, 2, 3, 4], {}, "sample 2: the time 't' repeats 1 after 1 in sample 1"),
+        ([0, 1, 2, 3], [1, 2, np.inf, 4], {}, "sample 2, state 'x0': infinite value"),
+        ([0, 1, 2, 3], [1, 2, 3, 4], {"states": ["a", "b"]}, "expected 1 names of states, got 2"),
+        ([0, 1, 2, 3], [1, 2, 3, 4], {"states": ["t"]}, "the name 't' is given twice"),
+        ([0, 1, 2, 3], [1, 2, 3, 4], {"states": [" "]}, "a name should be text"),
+        ([0, 1, 2], [1, 2, 3], {}, "state 'x0' has 3 values in all"),
+        ([[0, 1], [0, 1]], [[1, 2]], {}, "2 arrays of times, but 1 of values"),
+        ([[0, 1], [0, 1]], [[1, 2], [3, 4]], {"labels": ["a", "a"]}, "give 2 distinct labels"),
+    ],
+)
 def test_arrays_are_checked_like_files(
     time: object, values: object, options: dict[str, list[str]], message: str
 ) -> None:
@@ -284,23 +292,22 @@ def test_scale_makes_rms_and_interval_one() -> None:
     np.testing.assert_allclose(scaled.trajectories[0].values[0], [1, 0])
 
 
-@pytest.mark.parametrize(("name", "options", "states", "trajectories", "samples"), [
-    ("flu_boarding_school_1978", {}, 3, 1, 14),
-    ("lynx_hare_1900_1920", {}, 2, 1, 21),
-    ("yeast_carlson_1913", {}, 1, 1, 19),
-    ("gause_paramecium_1934", {}, 4, 1, 26),
-    ("covid19_italy_2020", {}, 5, 1, 180),
-    ("covid19_germany_2020", {}, 5, 1, 184),
-    ("theoph", {"group": "subject", "states": ["conc"]}, 1, 12, 132),
-    ("ball_drops", {"group": ["ball", "drop"]}, 2, 22, 1064),
-])  # fmt: skip
-def test_measured_series_load(
-    name: str, options: dict[str, str], states: int, trajectories: int, samples: int
-) -> None:
+@pytest.mark.parametrize(
+    ("name", "options", "states", "trajectories", "samples"),
+    [
+        ("flu_boarding_school_1978", {}, 3, 1, 14),
+        ("lynx_hare_1900_1920", {}, 2, 1, 21),
+        ("yeast_carlson_1913", {}, 1, 1, 19),
+        ("gause_paramecium_1934", {}, 4, 1, 26),
+        ("covid19_italy_2020", {}, 5, 1, 180),
+        ("covid19_germany_2020", {}, 5, 1, 184),
+        ("theoph", {"group": "subject", "states": ["conc"]}, 1, 12, 132),
+        ("ball_drops", {"group": ["ball", "drop"]}, 2, 22, 1064),
+    ],
+)
+def test_measured_series_load(name: str, options: dict[str, str], states: int, trajectories: int, samples: int) -> None:
     series = load_csv(DATA / f"{name}.csv", **options)  # type: ignore[arg-type]
-    assert (series.n_states, len(series.trajectories), series.n_samples) == (
-        states, trajectories, samples
-    )  # fmt: skip
+    assert (series.n_states, len(series.trajectories), series.n_samples) == (states, trajectories, samples)
     readme = (DATA / "README.md").read_text(encoding="utf-8")
     columns = (DATA / f"{name}.csv").read_text(encoding="utf-8").splitlines()[0].split(",")
     section = readme.split(f"`{name}.csv`", 1)[1].split("\n## ", 1)[0]

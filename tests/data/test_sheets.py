@@ -48,22 +48,26 @@ def same(series: TimeSeries, other: TimeSeries) -> None:
         np.testing.assert_array_equal(a.values, b.values)
 
 
-@pytest.mark.parametrize(("dates", "days"), [
-    (["2020-02-28", "2020-02-29", "2020-03-01", "2021-02-28"], [0, 1, 2, 366]),
-    (["2020-03-01 12:00", "2020-03-01 18:00", "2020-03-02 00:00", "2020-03-04 12:00"],
-     [0, 0.25, 0.5, 3]),
-    (["2020-03-01T12:00:30", "2020-03-01T12:01", "2020-03-01T12:01:30.5", "2020-03-02T12:00:30"],
-     [0, 30 / 86400, 60.5 / 86400, 1]),
-    # The clock goes back by an hour: three hours pass from 1:00 to 3:00.
-    (["2020-10-25T01:00+02:00", "2020-10-25T03:00+01:00", "2020-10-25T23:00Z", "2020-10-26T23:00Z"],
-     [0, 0.125, 1, 2]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("dates", "days"),
+    [
+        (["2020-02-28", "2020-02-29", "2020-03-01", "2021-02-28"], [0, 1, 2, 366]),
+        (["2020-03-01 12:00", "2020-03-01 18:00", "2020-03-02 00:00", "2020-03-04 12:00"], [0, 0.25, 0.5, 3]),
+        (
+            ["2020-03-01T12:00:30", "2020-03-01T12:01", "2020-03-01T12:01:30.5", "2020-03-02T12:00:30"],
+            [0, 30 / 86400, 60.5 / 86400, 1],
+        ),
+        # The clock goes back by an hour: three hours pass from 1:00 to 3:00.
+        (
+            ["2020-10-25T01:00+02:00", "2020-10-25T03:00+01:00", "2020-10-25T23:00Z", "2020-10-26T23:00Z"],
+            [0, 0.125, 1, 2],
+        ),
+    ],
+)
 def test_dates_become_days(tmp_path: Path, dates: list[str], days: list[float]) -> None:
     series = load_csv(dated(tmp_path, *dates))
     assert series.trajectories[0].time.tolist() == days
-    assert series.messages == (
-        f"Column 'date' holds dates: time is counted in days since {dates[0]}.",
-    )
+    assert series.messages == (f"Column 'date' holds dates: time is counted in days since {dates[0]}.",)
     assert series.time_name == "date"
     assert _with_unit("date", series.units) == "date [days]"
 
@@ -83,45 +87,66 @@ def test_days_of_all_trajectories_count_from_the_earliest_date(tmp_path: Path) -
     assert series.messages[0].endswith("days since 2020-03-01.")
 
 
-@pytest.mark.parametrize(("dates", "message"), [
-    (["03/01/2020", "03/02/2020"],
-     "line 2, column 'date': expected numbers or ISO dates for the time, got '03/01/2020'; write "
-     "dates as 2020-03-01 or 2020-03-01 12:00"),
-    (["1.3.2020 12:00"],
-     "line 2, column 'date': expected numbers or ISO dates for the time, got '1.3.2020 12:00'; "
-     "write dates as 2020-03-01 or 2020-03-01 12:00"),
-    (["2020-03-01", "03/02/2020"],
-     "line 3, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
-     "'03/02/2020'; correct it"),
-    (["2020-02-29", "2020-02-30"],
-     "line 3, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
-     "'2020-02-30'; correct it"),
-    (["2020-02-30", "2020-03-01"],
-     "line 2, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
-     "'2020-02-30'; correct it"),
-    (["2020-03-01", "2020-W10-7"],
-     "line 3, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
-     "'2020-W10-7'; correct it"),
-    (["2020-03-01", "2"],
-     "line 3, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
-     "'2'; correct it"),
-    (["2020-03-01", "2020-03-02", "2020-03-02 12:00"],
-     "line 4, column 'date': expected a date as in line 2, got a date and time, "
-     "'2020-03-02 12:00'; write all times alike"),
-    (["2020-03-01 12:00", "2020-03-02 12:00Z"],
-     "line 3, column 'date': expected a date and time as in line 2, got a date and time with a "
-     "time zone, '2020-03-02 12:00Z'; write all times alike"),
-    (["1", "2020-03-02"],
-     "line 3, column 'date': expected a number, got '2020-03-02'; correct it or leave the cell "
-     "empty"),
-    (["2020-03-01", ""], "line 3: the time 'date' is missing or infinite"),
-    (["2020-03-03", "2020-03-02"],
-     "line 3: the time 'date' goes back: 0 after 1 in line 2, in days since 2020-03-02; if the "
-     "file holds several trajectories, name the column that tells them apart as group"),
-])  # fmt: skip
-def test_unreadable_and_mixed_dates_are_refused(
-    tmp_path: Path, dates: list[str], message: str
-) -> None:
+@pytest.mark.parametrize(
+    ("dates", "message"),
+    [
+        (
+            ["03/01/2020", "03/02/2020"],
+            "line 2, column 'date': expected numbers or ISO dates for the time, got '03/01/2020'; write "
+            "dates as 2020-03-01 or 2020-03-01 12:00",
+        ),
+        (
+            ["1.3.2020 12:00"],
+            "line 2, column 'date': expected numbers or ISO dates for the time, got '1.3.2020 12:00'; "
+            "write dates as 2020-03-01 or 2020-03-01 12:00",
+        ),
+        (
+            ["2020-03-01", "03/02/2020"],
+            "line 3, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
+            "'03/02/2020'; correct it",
+        ),
+        (
+            ["2020-02-29", "2020-02-30"],
+            "line 3, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
+            "'2020-02-30'; correct it",
+        ),
+        (
+            ["2020-02-30", "2020-03-01"],
+            "line 2, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
+            "'2020-02-30'; correct it",
+        ),
+        (
+            ["2020-03-01", "2020-W10-7"],
+            "line 3, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
+            "'2020-W10-7'; correct it",
+        ),
+        (
+            ["2020-03-01", "2"],
+            "line 3, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got '2'; correct it",
+        ),
+        (
+            ["2020-03-01", "2020-03-02", "2020-03-02 12:00"],
+            "line 4, column 'date': expected a date as in line 2, got a date and time, "
+            "'2020-03-02 12:00'; write all times alike",
+        ),
+        (
+            ["2020-03-01 12:00", "2020-03-02 12:00Z"],
+            "line 3, column 'date': expected a date and time as in line 2, got a date and time with a "
+            "time zone, '2020-03-02 12:00Z'; write all times alike",
+        ),
+        (
+            ["1", "2020-03-02"],
+            "line 3, column 'date': expected a number, got '2020-03-02'; correct it or leave the cell empty",
+        ),
+        (["2020-03-01", ""], "line 3: the time 'date' is missing or infinite"),
+        (
+            ["2020-03-03", "2020-03-02"],
+            "line 3: the time 'date' goes back: 0 after 1 in line 2, in days since 2020-03-02; if the "
+            "file holds several trajectories, name the column that tells them apart as group",
+        ),
+    ],
+)
+def test_unreadable_and_mixed_dates_are_refused(tmp_path: Path, dates: list[str], message: str) -> None:
     assert refusal(dated(tmp_path, *dates)) == message
 
 
@@ -138,11 +163,15 @@ def test_lines_are_counted_over_quoted_cells(tmp_path: Path) -> None:
 
 
 def test_a_frame_is_read_like_the_file(tmp_path: Path) -> None:
-    frame = pd.DataFrame({
-        "run": ["a", "a", "a", "b", "b"], "when": [0.1, 0.2, 0.30000000000000004, 0.0, 1e-300],
-        "x": [1.0, np.nan, 3.0, 4.0, 5.5], "n": pd.array([1, 2, None, 4, 5], dtype="Int64"),
-        "note": ["", "text", None, "", ""],
-    })  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "run": ["a", "a", "a", "b", "b"],
+            "when": [0.1, 0.2, 0.30000000000000004, 0.0, 1e-300],
+            "x": [1.0, np.nan, 3.0, 4.0, 5.5],
+            "n": pd.array([1, 2, None, 4, 5], dtype="Int64"),
+            "note": ["", "text", None, "", ""],
+        }
+    )
     frame.to_csv(tmp_path / "d.csv", index=False)
     options: dict[str, Any] = {"time": "when", "group": "run"}
     series = TimeSeries.from_frame(frame, **options)
@@ -150,27 +179,29 @@ def test_a_frame_is_read_like_the_file(tmp_path: Path) -> None:
     assert series.states == ("x", "n")
     assert series.trajectories[0].time.tolist() == [0.1, 0.2, 0.30000000000000004]
     assert series.messages == (
-        "Column 'note' holds text and was left out.", "Column 'x' lacks 1 of 5 values.",
+        "Column 'note' holds text and was left out.",
+        "Column 'x' lacks 1 of 5 values.",
         "Column 'n' lacks 1 of 5 values.",
-    )  # fmt: skip
+    )
     assert TimeSeries.from_frame(frame, "when", ["n"], "run").states == ("n",)
     again = TimeSeries.from_frame(series.to_frame(), group="trajectory")
     np.testing.assert_array_equal(again.trajectories[0].values, series.trajectories[0].values)
 
 
-@pytest.mark.parametrize("times", [
-    pd.date_range("2020-03-01", periods=4),
-    pd.date_range("2020-03-01", periods=4).astype(str),
-    pd.period_range("2020-03-01", periods=4, freq="D"),
-    [date(2020, 3, k) for k in range(1, 5)],
-    [datetime(2020, 3, k) for k in range(1, 5)],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "times",
+    [
+        pd.date_range("2020-03-01", periods=4),
+        pd.date_range("2020-03-01", periods=4).astype(str),
+        pd.period_range("2020-03-01", periods=4, freq="D"),
+        [date(2020, 3, k) for k in range(1, 5)],
+        [datetime(2020, 3, k) for k in range(1, 5)],
+    ],
+)
 def test_dates_of_a_frame(times: Any) -> None:
     series = TimeSeries.from_frame(pd.DataFrame({"day": times, "x": range(4)}))
     assert series.trajectories[0].time.tolist() == [0, 1, 2, 3]
-    assert series.messages == (
-        "Column 'day' holds dates: time is counted in days since 2020-03-01.",
-    )
+    assert series.messages == ("Column 'day' holds dates: time is counted in days since 2020-03-01.",)
 
 
 def test_dates_and_hours_of_a_frame_and_a_gap() -> None:
@@ -191,29 +222,38 @@ def test_a_named_index_is_a_column() -> None:
     same(TimeSeries.from_frame(shuffled), TimeSeries.from_frame(frame))
     frame.index = pd.date_range("2020-03-01", periods=4)
     assert refusal(frame) == (
-        "the index of the frame holds dates but has no name; name it, frame.index.name = 'time', "
-        "or reset it"
+        "the index of the frame holds dates but has no name; name it, frame.index.name = 'time', or reset it"
     )
 
 
-@pytest.mark.parametrize(("frame", "message"), [
-    ([[1, 2]], "expected a pandas DataFrame, got list"),
-    (pd.DataFrame(), "the frame has no named column; expected a time and at least one state"),
-    (FRAME[["t"]], "the frame has one column, 't'; expected a time and at least one state"),
-    (FRAME[:0], "the frame holds a header but no data; add one line a sample"),
-    (FRAME[["t", "who"]],
-     "the frame: no column of numbers besides the time 't'; expected at least one state"),
-    (pd.DataFrame([[1, 2]]), "the frame has a column named 0; name every column by text"),
-    (FRAME[["t", "S", "S"]],
-     "line 1: the column 'S' stands twice (columns 2 and 3); give every column its own name"),
-    (FRAME.assign(S=[1, 2, "3x", 4]),
-     "line 4, column 'S': expected a number, got '3x'; correct it or leave the cell empty"),
-    (FRAME.assign(S=["1", "2", "3,5", "4"]),
-     "line 4, column 'S': expected a number, got '3,5'; correct it or leave the cell empty"),
-    (FRAME.assign(S=[1, 2, np.inf, 4]),
-     "line 4, column 'S': 'inf' is infinite; correct it or leave the cell empty"),
-    (FRAME[:3], "state 'S' has 3 values in all; at least 4 are needed to fit it"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        ([[1, 2]], "expected a pandas DataFrame, got list"),
+        (pd.DataFrame(), "the frame has no named column; expected a time and at least one state"),
+        (FRAME[["t"]], "the frame has one column, 't'; expected a time and at least one state"),
+        (FRAME[:0], "the frame holds a header but no data; add one line a sample"),
+        (FRAME[["t", "who"]], "the frame: no column of numbers besides the time 't'; expected at least one state"),
+        (pd.DataFrame([[1, 2]]), "the frame has a column named 0; name every column by text"),
+        (
+            FRAME[["t", "S", "S"]],
+            "line 1: the column 'S' stands twice (columns 2 and 3); give every column its own name",
+        ),
+        (
+            FRAME.assign(S=[1, 2, "3x", 4]),
+            "line 4, column 'S': expected a number, got '3x'; correct it or leave the cell empty",
+        ),
+        (
+            FRAME.assign(S=["1", "2", "3,5", "4"]),
+            "line 4, column 'S': expected a number, got '3,5'; correct it or leave the cell empty",
+        ),
+        (
+            FRAME.assign(S=[1, 2, np.inf, 4]),
+            "line 4, column 'S': 'inf' is infinite; correct it or leave the cell empty",
+        ),
+        (FRAME[:3], "state 'S' has 3 values in all; at least 4 are needed to fit it"),
+    ],
+)
 def test_frames_are_refused_in_the_same_words(frame: object, message: str) -> None:
     assert refusal(frame) == message
 
@@ -225,10 +265,15 @@ def test_unknown_columns_of_a_frame() -> None:
 
 # What pandas hands over for a sheet: no header, an empty row above it, gaps as "" or None.
 SHEET = [
-    ["", "", "", ""], ["day", "S", "", "note\nof mine"], [datetime(2020, 3, 1), 4, "", "a\nb"],
-    [datetime(2020, 3, 2), 5.5, 8, ""], ["", "", "", ""], [datetime(2020, 3, 4), "", "", "c"],
-    [datetime(2020, 3, 5), "7", "", ""], [datetime(2020, 3, 6), 8, None, ""],
-]  # fmt: skip
+    ["", "", "", ""],
+    ["day", "S", "", "note\nof mine"],
+    [datetime(2020, 3, 1), 4, "", "a\nb"],
+    [datetime(2020, 3, 2), 5.5, 8, ""],
+    ["", "", "", ""],
+    [datetime(2020, 3, 4), "", "", "c"],
+    [datetime(2020, 3, 5), "7", "", ""],
+    [datetime(2020, 3, 6), 8, None, ""],
+]
 
 
 def expect_sheet(path: Path) -> None:
@@ -237,15 +282,16 @@ def expect_sheet(path: Path) -> None:
     assert series.trajectories[0].time.tolist() == [0, 1, 3, 4, 5]
     assert series.trajectories[0].values[[0, 1, 3], 0].tolist() == [4, 5.5, 7]
     assert series.messages == (
-        "Column 3 has no name and was left out.", "Column 'note of mine' holds text and was left "
-        "out.", "Column 'day' holds dates: time is counted in days since 2020-03-01.",
+        "Column 3 has no name and was left out.",
+        "Column 'note of mine' holds text and was left out.",
+        "Column 'day' holds dates: time is counted in days since 2020-03-01.",
         "Column 'S' lacks 1 of 5 values.",
-    )  # fmt: skip
+    )
 
 
-@pytest.mark.parametrize(("name", "content", "engine"), [
-    ("d.xlsx", XLSX, "openpyxl"), ("d.xls", XLS, "xlrd"), ("D.XLS", XLSX, "openpyxl"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "content", "engine"), [("d.xlsx", XLSX, "openpyxl"), ("d.xls", XLS, "xlrd"), ("D.XLS", XLSX, "openpyxl")]
+)
 def test_a_sheet_is_a_table_of_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, engine: str
 ) -> None:
@@ -306,9 +352,10 @@ def test_a_real_parquet_file(tmp_path: Path) -> None:
     assert f"{path} is damaged or of an unknown kind (" in refusal(path)
 
 
-@pytest.mark.parametrize(("name", "content", "library"), [
-    ("d.parquet", PARQUET, "pyarrow"), ("d.xlsx", XLSX, "openpyxl"), ("d.xls", XLS, "xlrd"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "content", "library"),
+    [("d.parquet", PARQUET, "pyarrow"), ("d.xlsx", XLSX, "openpyxl"), ("d.xls", XLS, "xlrd")],
+)
 def test_a_missing_library_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, library: str
 ) -> None:
@@ -316,15 +363,12 @@ def test_a_missing_library_is_named(
     path = tmp_path / name
     path.write_bytes(content)
     assert refusal(path) == (
-        f"{path} cannot be read: a library for {path.suffix} files is missing; "
-        'pip install "odediscovery[tables]"'
+        f'{path} cannot be read: a library for {path.suffix} files is missing; pip install "odediscovery[tables]"'
     )
 
 
 @pytest.mark.parametrize("error", [KeyError("xl/workbook.xml"), OSError("two\nlines"), EOFError()])
-@pytest.mark.parametrize(("name", "content"), [
-    ("d.parquet", PARQUET), ("d.xlsx", XLSX), ("d.xls", XLS),
-])  # fmt: skip
+@pytest.mark.parametrize(("name", "content"), [("d.parquet", PARQUET), ("d.xlsx", XLSX), ("d.xls", XLS)])
 def test_whatever_a_library_raises_is_told_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, error: Exception
 ) -> None:
@@ -336,16 +380,17 @@ def test_whatever_a_library_raises_is_told_in_one_line(
     path = tmp_path / name
     path.write_bytes(content)
     reason = " ".join(str(error).split()) or "EOFError"
-    assert refusal(path) == (
-        f"{path} is damaged or of an unknown kind ({reason}); write it again, or as CSV in UTF-8"
-    )
+    assert refusal(path) == (f"{path} is damaged or of an unknown kind ({reason}); write it again, or as CSV in UTF-8")
 
 
-@pytest.mark.parametrize(("name", "message"), [
-    ("d.parquet", "is no Parquet file; write it again, or as CSV in UTF-8"),
-    ("d.xlsx", "is no spreadsheet; save the table as .xlsx or as CSV in UTF-8"),
-    ("d.xls", "is no spreadsheet; save the table as .xlsx or as CSV in UTF-8"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("d.parquet", "is no Parquet file; write it again, or as CSV in UTF-8"),
+        ("d.xlsx", "is no spreadsheet; save the table as .xlsx or as CSV in UTF-8"),
+        ("d.xls", "is no spreadsheet; save the table as .xlsx or as CSV in UTF-8"),
+    ],
+)
 def test_another_file_under_the_ending(tmp_path: Path, name: str, message: str) -> None:
     path = tmp_path / name
     assert refusal(path) == f"{path}: no such file"

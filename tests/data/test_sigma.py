@@ -103,32 +103,53 @@ def test_a_noise_level_is_the_same_in_all_samples() -> None:
     assert np.nanmin(known(series)[:, 0]) == np.nanmax(known(series)[:, 0]) == 2.0
     assert np.isnan(known(series)[3, 0]) and (known(series)[:, 1] == 0.5).all()
     mixed = TimeSeries.from_arrays(
-        T, values, ["S", "I"], noise={"S": 2},
-        sigma=np.column_stack([np.full(len(T), np.nan), BY_TURNS]),
-    )  # fmt: skip
+        T, values, ["S", "I"], noise={"S": 2}, sigma=np.column_stack([np.full(len(T), np.nan), BY_TURNS])
+    )
     np.testing.assert_array_equal(known(mixed)[:, 1], BY_TURNS)
 
 
-@pytest.mark.parametrize(("row", "sigma", "message"), [
-    ("5,60,6,0,1", BOTH, "line 7, column 'S_sd': expected a positive standard deviation of the 'S' "
-                         "measured there, got 0; give one, or leave that value of 'S' out"),
-    ("5,60,6,-2,1", BOTH, "line 7, column 'S_sd': expected a positive standard deviation of the "
-                          "'S' measured there, got -2; give one, or leave that value of 'S' out"),
-    ("5,60,6,1,", BOTH, "line 7, column 'I_sd': expected a positive standard deviation of the 'I' "
-                        "measured there, got none; give one, or leave that value of 'I' out"),
-    ("5,60,6,1,inf", BOTH, "line 7, column 'I_sd': 'inf' is infinite; correct it"),
-    ("5,60,6,1,?", BOTH, "line 7, column 'I_sd': expected a number, got '?'; correct it"),
-    ("5,60,6,1,1", {"S": "S_std"}, "unknown column of standard deviations 'S_std': did you mean "
-                                   "'S_sd'? Known: t, S, I, S_sd, I_sd"),
-    ("5,60,6,1,1", {"R": "S_sd"}, "unknown state with a column of standard deviations 'R': Known: "
-                                  "S, I, I_sd"),
-    ("5,60,6,1,1", {"S": "t"}, "column 't' is the time, so it cannot hold the standard deviations "
-                               "of 'S'"),
-    ("5,60,6,1,1", "S_sd", "column of standard deviations: expected STATE=COLUMN, parted by "
-                           "commas, got 'S_sd'; write S=S_sd,I=I_sd"),
-    ("5,60,6,1,1", "S=S_sd,S=I_sd", "column of standard deviations: state 'S' is named twice; "
-                                    "name every state once"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("row", "sigma", "message"),
+    [
+        (
+            "5,60,6,0,1",
+            BOTH,
+            "line 7, column 'S_sd': expected a positive standard deviation of the 'S' "
+            "measured there, got 0; give one, or leave that value of 'S' out",
+        ),
+        (
+            "5,60,6,-2,1",
+            BOTH,
+            "line 7, column 'S_sd': expected a positive standard deviation of the "
+            "'S' measured there, got -2; give one, or leave that value of 'S' out",
+        ),
+        (
+            "5,60,6,1,",
+            BOTH,
+            "line 7, column 'I_sd': expected a positive standard deviation of the 'I' "
+            "measured there, got none; give one, or leave that value of 'I' out",
+        ),
+        ("5,60,6,1,inf", BOTH, "line 7, column 'I_sd': 'inf' is infinite; correct it"),
+        ("5,60,6,1,?", BOTH, "line 7, column 'I_sd': expected a number, got '?'; correct it"),
+        (
+            "5,60,6,1,1",
+            {"S": "S_std"},
+            "unknown column of standard deviations 'S_std': did you mean 'S_sd'? Known: t, S, I, S_sd, I_sd",
+        ),
+        ("5,60,6,1,1", {"R": "S_sd"}, "unknown state with a column of standard deviations 'R': Known: S, I, I_sd"),
+        ("5,60,6,1,1", {"S": "t"}, "column 't' is the time, so it cannot hold the standard deviations of 'S'"),
+        (
+            "5,60,6,1,1",
+            "S_sd",
+            "column of standard deviations: expected STATE=COLUMN, parted by commas, got 'S_sd'; write S=S_sd,I=I_sd",
+        ),
+        (
+            "5,60,6,1,1",
+            "S=S_sd,S=I_sd",
+            "column of standard deviations: state 'S' is named twice; name every state once",
+        ),
+    ],
+)
 def test_refusals_name_the_line(tmp_path: Path, row: str, sigma: Any, message: str) -> None:
     with pytest.raises(InputError) as caught:
         load_csv(table(tmp_path, *ROWS, row), sigma=sigma)
@@ -146,17 +167,20 @@ def test_a_state_that_is_not_modelled_has_none(tmp_path: Path) -> None:
         load_csv(table(tmp_path, *rows, header=f"g,{HEADER}"), group="g", sigma={"S": "g"})
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({"sigma": [1, 1, 1]}, r"shaped like the values \(4, 1\), got \(3, 1\)"),
-    ({"sigma": ["a", "b", "c", "d"]}, "sigma should be arrays of numbers"),
-    ({"sigma": [1, 1, np.nan, 1]}, "sample 2, state 'x': expected a positive .* got none"),
-    ({"sigma": [1, 1, 1, np.inf]}, "sample 3, state 'x': expected a positive .* got inf"),
-    ({"noise": {"y": 1.0}}, "unknown state with a noise level 'y'"),
-    ({"noise": {"x": 0.0}}, "noise level of 'x': expected a positive number in its unit, got 0.0"),
-    ({"noise": {"x": np.nan}}, "noise level of 'x': expected a positive number"),
-    ({"noise": {"x": "2"}}, "noise level of 'x': expected a positive number in its unit, got '2'"),
-    ({"noise": {"x": 1.0}, "sigma": [1, 1, 1, 1]}, "'x' has both standard deviations and a noise"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sigma": [1, 1, 1]}, r"shaped like the values \(4, 1\), got \(3, 1\)"),
+        ({"sigma": ["a", "b", "c", "d"]}, "sigma should be arrays of numbers"),
+        ({"sigma": [1, 1, np.nan, 1]}, "sample 2, state 'x': expected a positive .* got none"),
+        ({"sigma": [1, 1, 1, np.inf]}, "sample 3, state 'x': expected a positive .* got inf"),
+        ({"noise": {"y": 1.0}}, "unknown state with a noise level 'y'"),
+        ({"noise": {"x": 0.0}}, "noise level of 'x': expected a positive number in its unit, got 0.0"),
+        ({"noise": {"x": np.nan}}, "noise level of 'x': expected a positive number"),
+        ({"noise": {"x": "2"}}, "noise level of 'x': expected a positive number in its unit, got '2'"),
+        ({"noise": {"x": 1.0}, "sigma": [1, 1, 1, 1]}, "'x' has both standard deviations and a noise"),
+    ],
+)
 def test_arrays_are_checked_like_files(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         TimeSeries.from_arrays(range(4), [1, 2, 3, 4], ["x"], **options)
@@ -175,19 +199,13 @@ def test_written_tables_read_back_exactly(tmp_path: Path) -> None:
     values[2, 0] = np.nan
     sigma = np.abs(values) / 3.0
     sigma[:, 2] = np.nan
-    series = TimeSeries.from_arrays(
-        [range(5)] * 2, [values, -values], ["x", "x_sd", "y"], sigma=[sigma, 2.0 * sigma]
-    )
+    series = TimeSeries.from_arrays([range(5)] * 2, [values, -values], ["x", "x_sd", "y"], sigma=[sigma, 2.0 * sigma])
     assert sigma_columns(series) == {"x": "x_sd_", "x_sd": "x_sd_sd"}
     write_csv(series, tmp_path / "d.csv")
-    again = load_csv(
-        tmp_path / "d.csv", "t", series.states, "trajectory", sigma=sigma_columns(series)
-    )
+    again = load_csv(tmp_path / "d.csv", "t", series.states, "trajectory", sigma=sigma_columns(series))
     for run in range(2):
         np.testing.assert_array_equal(known(again, run), known(series, run))
-        np.testing.assert_array_equal(
-            again.trajectories[run].values, series.trajectories[run].values
-        )
+        np.testing.assert_array_equal(again.trajectories[run].values, series.trajectories[run].values)
 
 
 def test_they_are_scaled_and_cut_with_their_values() -> None:
@@ -235,21 +253,26 @@ def test_a_few_samples_that_are_hardly_known_do_not_blur_the_others() -> None:
     good = (p.noise * p.shape[0][:, 0] * p.scale.state)[sigma < 1.0]
     assert good == pytest.approx(0.1)
     assert np.isfinite(p.smooth.trajectories[0].values).all()
-    np.testing.assert_allclose(p.smooth.trajectories[0].values[:, 0] * p.scale.state, LOGISTIC,
-                               atol=0.3)  # fmt: skip
+    np.testing.assert_allclose(p.smooth.trajectories[0].values[:, 0] * p.scale.state, LOGISTIC, atol=0.3)
 
 
-@pytest.mark.parametrize(("factor", "message"), [
-    (1.0, None), (2.0, None), (0.5, None),
-    (5.0, r"the noise of S looks \d times smaller than its standard deviations say"),
-    (0.2, r"the noise of S looks \d times larger than its standard deviations say, unless it "
-          r"changes too fast between samples to tell"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("factor", "message"),
+    [
+        (1.0, None),
+        (2.0, None),
+        (0.5, None),
+        (5.0, r"the noise of S looks \d times smaller than its standard deviations say"),
+        (
+            0.2,
+            r"the noise of S looks \d times larger than its standard deviations say, unless it "
+            r"changes too fast between samples to tell",
+        ),
+    ],
+)
 def test_deviations_that_the_data_contradict(factor: float, message: str | None) -> None:
     p = measured(draw(0), states=["S"], sigma=factor * BY_TURNS)
-    assert [bool(re.fullmatch(message or "", text)) for text in p.messages] == [True] * bool(
-        message
-    )
+    assert [bool(re.fullmatch(message or "", text)) for text in p.messages] == [True] * bool(message)
 
 
 def test_weighted_constants_are_nearer_to_the_truth() -> None:

@@ -140,9 +140,7 @@ def test_weights_are_those_of_the_sum_of_squares() -> None:
 def test_spikes_of_a_positive_state_are_smoothed_on_a_logarithmic_scale() -> None:
     t = np.linspace(0.0, 10.0, 150)
     clean = np.exp(4.0 * np.cos(2.5 * t))[:, None]
-    seen = TimeSeries.from_arrays(
-        t, clean * (1.0 + 0.05 * np.random.default_rng(0).standard_normal(clean.shape))
-    )
+    seen = TimeSeries.from_arrays(t, clean * (1.0 + 0.05 * np.random.default_rng(0).standard_normal(clean.shape)))
     shape = relative_noise(seen)
     noise = estimate_noise(seen, shape)
     smoothed = smooth(seen, noise, np.array([True]), shape).trajectories[0].values

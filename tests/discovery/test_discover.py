@@ -5,16 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from odediscovery import (
-    Monitor,
-    Settings,
-    TimeSeries,
-    discover,
-    get_system,
-    load_csv,
-    settings_for,
-    simulate_system,
-)
+from odediscovery import Monitor, Settings, TimeSeries, discover, get_system, load_csv, settings_for, simulate_system
 from odediscovery.bench.suites.scoring import same_terms
 from odediscovery.discovery.chaos import lost
 from odediscovery.discovery.front import _polished_front
@@ -35,9 +26,17 @@ def law_of(system: str) -> PowerSum:
 
 @pytest.mark.parametrize(
     "system",
-    ["fsir", "logistic", "theta-logistic", "von-bertalanffy", "torricelli", "fractional-drag",
-     "van-der-pol", "damped-oscillator"],
-)  # fmt: skip
+    [
+        "fsir",
+        "logistic",
+        "theta-logistic",
+        "von-bertalanffy",
+        "torricelli",
+        "fractional-drag",
+        "van-der-pol",
+        "damped-oscillator",
+    ],
+)
 def test_clean_systems_are_found_exactly(system: str) -> None:
     found = discover(simulate_system(system), QUICK)
     assert found.outcome == "converged"
@@ -119,8 +118,9 @@ def test_what_blows_up_gives_way_to_what_does_not() -> None:
     t = np.linspace(0.0, 4.0, 60)
     p = prepare(TimeSeries.from_arrays(t, 2.0 * np.exp(-t)[:, None], ["x"]))
     laws = [PowerSum(np.array([[a]]), np.array([[w]])) for a, w in ((9.0, 2.0), (-1.0, 1.0))]
-    best, other = (Candidate(law, p.initial, square, 0, np.array([True]))
-                   for law, square in zip(laws, (0.1, 5.0), strict=True))  # fmt: skip
+    best, other = (
+        Candidate(law, p.initial, square, 0, np.array([True])) for law, square in zip(laws, (0.1, 5.0), strict=True)
+    )
     monitor = Monitor()
     monitor.interrupt()
     assert _polished_front(p, [best], {}, monitor) == []

@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from odediscovery import (
-    Discovery,
-    Equations,
-    FitError,
-    InputError,
-    TimeSeries,
-    fit_constants,
-    settings_for,
-)
+from odediscovery import Discovery, Equations, FitError, InputError, TimeSeries, fit_constants, settings_for
 from odediscovery.judge.residual_tests import widening
 
 FALL = {"h": "-v", "v": "9.81 - 0.3*v**1.4"}
@@ -50,9 +42,7 @@ def test_the_constants_come_out_and_what_is_known_stays() -> None:
 
 def test_a_power_that_a_known_term_has_too_is_fitted_apart() -> None:
     # h' = -v is known: that the power of v is 1 there says nothing of v'.
-    found = fit_constants(
-        falling(FALL, 3.0, 0.05), Equations.parse(["h", "v"], {"h": "-v", "v": "9.81 - v"}), KNOWN
-    )
+    found = fit_constants(falling(FALL, 3.0, 0.05), Equations.parse(["h", "v"], {"h": "-v", "v": "9.81 - v"}), KNOWN)
     assert power(found)["value"] == pytest.approx(1.4, abs=0.1)
     assert found.equations.texts()["h"] == "-v"
 
@@ -65,8 +55,11 @@ def test_exponents_may_be_held() -> None:
 
 def test_a_drag_too_small_for_its_power_to_be_told_is_said_to_be() -> None:
     small = falling({"h": "-v", "v": "9.81 - 0.004*v**1.4"}, 3.0, 0.3)
-    (note,) = (m for m in fit_constants(small, Equations.parse(["h", "v"], FALL), KNOWN).messages
-               if "known only to lie between" in m)  # fmt: skip
+    (note,) = (
+        m
+        for m in fit_constants(small, Equations.parse(["h", "v"], FALL), KNOWN).messages
+        if "known only to lie between" in m
+    )
     assert note.startswith("the exponent of v in the term v^") and " of v' " in note
     # A held one is fitted again to see.
     held = Equations.parse(["h", "v"], {"h": "-v", "v": "9.81 - 0.1*v**2"})

@@ -35,17 +35,14 @@ def test_the_last_share_of_each_trajectory_is_kept_back() -> None:
     series = TimeSeries.from_arrays(times, [t**2 for t in times])
     earlier, later = split(series, 0.2)
     assert later is not None
-    assert [t.time.tolist() for t in earlier.trajectories] == [
-        [0.0, 1.0, 2.0], [5.0, 5.5, 6.0, 6.5, 7.0]
-    ]  # fmt: skip
+    assert [t.time.tolist() for t in earlier.trajectories] == [[0.0, 1.0, 2.0], [5.0, 5.5, 6.0, 6.5, 7.0]]
     assert [t.time.tolist() for t in later.trajectories] == [[9.0, 10.0], [7.5]]
     assert [t.label for t in later.trajectories] == ["1", "2"]
     assert split(series, 0.0) == (series, None)
 
 
 @pytest.mark.parametrize(
-    ("share", "message"),
-    [(0.85, "leaves 2 values of 'x' to fit, at least 4"), (0.01, "keeps 1 values of 'x' back")],
+    ("share", "message"), [(0.85, "leaves 2 values of 'x' to fit, at least 4"), (0.01, "keeps 1 values of 'x' back")]
 )
 def test_too_few_samples_on_either_side_are_refused(share: float, message: str) -> None:
     series = TimeSeries.from_arrays(np.arange(12.0), np.arange(12.0), ["x"])
@@ -93,12 +90,13 @@ def test_equations_that_blow_up_have_no_score() -> None:
 
 @pytest.mark.parametrize(
     ("factor", "outcome", "said"),
-    [(1.0, "converged", "R2 = 1.000"), (1.05, "converged", "if they stayed"),
-     (8.0, "poor-fit", "no law of later times")],
-)  # fmt: skip
-def test_equations_farther_off_than_the_last_values_are_refused(
-    factor: float, outcome: str, said: str
-) -> None:
+    [
+        (1.0, "converged", "R2 = 1.000"),
+        (1.05, "converged", "if they stayed"),
+        (8.0, "poor-fit", "no law of later times"),
+    ],
+)
+def test_equations_farther_off_than_the_last_values_are_refused(factor: float, outcome: str, said: str) -> None:
     found, times = discovery(), np.array([210.0, 220.0, 230.0, 250.0])
     ends = found.simulate(times=np.array([0.0, *times]))[1:]
     later = TimeSeries.from_arrays(times, ends, ["S", "I", "R"])
@@ -151,8 +149,7 @@ def test_equations_are_continued_over_samples_kept_back_with_their_inputs() -> N
     t = np.linspace(0.0, 20.0, 61)
     u = 1.5 + np.sin(0.7 * t)
     signal = Signal(t, u[:, None], np.array([False]))
-    x = Equations.parse(["x"], {"x": "0.8*u - 0.5*x"}, inputs=["u"]).simulate(
-        [2.0], t, inputs=signal)  # fmt: skip
+    x = Equations.parse(["x"], {"x": "0.8*u - 0.5*x"}, inputs=["u"]).simulate([2.0], t, inputs=signal)
     table = TimeSeries.from_arrays(t, np.hstack([x, u[:, None]]), ["x", "u"])
     found = discover(with_inputs(table, ["u"]), settings_for(members=0, holdout=0.3))
     assert found.r2_heldout is not None and found.r2_heldout > 0.999

@@ -31,9 +31,7 @@ def test_laws_from_before_compete_with_what_is_found(noise: float) -> None:
     assert law is not None and law.n_monomials == 3
 
 
-def test_a_stopped_fit_goes_on_with_other_members(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stopped_fit_goes_on_with_other_members(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, folder = tmp_path / "data.csv", tmp_path / "found"
     write_csv(simulate_system("logistic", noise=0.02, seed=1), data)
     assert main(["fit", str(data), "--out", str(folder), "--members", "2", "--quiet"]) == 0
@@ -44,9 +42,7 @@ def test_a_stopped_fit_goes_on_with_other_members(
     assert after.settings.max_seconds == 60 and before.settings.max_seconds is None
     criteria = [next(r.criterion for r in d.front if r.selected) for d in (before, after)]
     assert criteria[1] <= criteria[0] + 1e-6
-    np.testing.assert_array_equal(
-        after.series.trajectories[0].values, before.series.trajectories[0].values
-    )
+    np.testing.assert_array_equal(after.series.trajectories[0].values, before.series.trajectories[0].values)
     capsys.readouterr()
 
 

@@ -22,15 +22,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from odediscovery import (
-    Equations,
-    InputError,
-    ODEDiscovery,
-    Settings,
-    TimeSeries,
-    discover,
-    settings_for,
-)
+from odediscovery import Equations, InputError, ODEDiscovery, Settings, TimeSeries, discover, settings_for
 from odediscovery.estimator.estimator import LOWEST_SCORE
 from odediscovery.runtime.arrays import Array
 
@@ -77,8 +69,7 @@ def test_parameters_are_the_settings() -> None:
     assert parameters.pop("states").default is None
     assert {p.kind for p in parameters.values()} == {inspect.Parameter.KEYWORD_ONLY}
     # It knows as many states as X has columns, so none are hidden, and scikit-learn keeps back.
-    options = {n: value for n, value in Settings().as_dict().items()
-               if n not in ("hidden_states", "holdout")}  # fmt: skip
+    options = {n: value for n, value in Settings().as_dict().items() if n not in ("hidden_states", "holdout")}
     assert {n: p.default for n, p in parameters.items()} == options
     given = {name: object() for name in options}
     assert ODEDiscovery(**given).get_params() == {"states": None, **given}
@@ -87,8 +78,7 @@ def test_parameters_are_the_settings() -> None:
 def test_settings_of_a_fit_are_those_of_the_recipe() -> None:
     options = {"members": np.int64(1), "hidden": 2, "adam_steps": np.int64(2), "lbfgs_steps": 0}
     found = quick(recipe="as-run", **options).fit(grown(0.5)).discovery_
-    assert found.settings == settings_for("as-run", members=1, hidden=2, adam_steps=2,
-                                          lbfgs_steps=0)  # fmt: skip
+    assert found.settings == settings_for("as-run", members=1, hidden=2, adam_steps=2, lbfgs_steps=0)
     assert not found.settings.grow
 
 
@@ -108,9 +98,7 @@ def test_fit_finds_what_discover_finds(model: ODEDiscovery) -> None:
     np.testing.assert_allclose(model.simulate([0.5, 2.0], at), grown(0.5, 2.0, at - 1), rtol=1e-6)
 
 
-def test_print_writes_the_equations(
-    model: ODEDiscovery, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_print_writes_the_equations(model: ODEDiscovery, capsys: pytest.CaptureFixture[str]) -> None:
     model.print()
     lines = capsys.readouterr().out.splitlines()
     assert lines == model.equations()
@@ -120,12 +108,17 @@ def test_print_writes_the_equations(
 @pytest.mark.parametrize(
     ("x", "t", "interval"),
     [
-        (grown(0.5), TIME, None), (grown(0.5), 0.25, 0.25), (grown(0.5).tolist(), list(TIME), None),
-        ([grown(0.5)], np.float64(0.25), 0.25), ([grown(0.5), grown(3.0)], [0.25, TIME], None),
-        (frame(0.5), None, None), ([frame(0.5, name="time"), frame(3.0, name="time")], None, None),
-        (frame(0.5).drop(columns="t"), 0.25, 0.25), (frame(0.5).convert_dtypes(), None, None),
+        (grown(0.5), TIME, None),
+        (grown(0.5), 0.25, 0.25),
+        (grown(0.5).tolist(), list(TIME), None),
+        ([grown(0.5)], np.float64(0.25), 0.25),
+        ([grown(0.5), grown(3.0)], [0.25, TIME], None),
+        (frame(0.5), None, None),
+        ([frame(0.5, name="time"), frame(3.0, name="time")], None, None),
+        (frame(0.5).drop(columns="t"), 0.25, 0.25),
+        (frame(0.5).convert_dtypes(), None, None),
     ],
-)  # fmt: skip
+)
 def test_times_come_with_the_data_or_beside_them(x: Any, t: Any, interval: float | None) -> None:
     model = quick().fit(x, t=t)
     named = ["prey", "dose"] if hasattr(x[0] if isinstance(x, list) else x, "columns") else None
@@ -186,17 +179,11 @@ def test_score_is_r2_of_the_simulation(model: ODEDiscovery) -> None:
 def test_scores_of_trajectories_are_pooled(model: ODEDiscovery) -> None:
     both = np.concatenate([grown(1.0), grown(2.0) * 1.1])
     start = 1.1 * grown(2.0)[0]
-    expected = (
-        1
-        - ((both[33:] - grown(start[0], start[1])) ** 2).sum()
-        / ((both - both.mean(axis=0)) ** 2).sum()
-    )
+    expected = 1 - ((both[33:] - grown(start[0], start[1])) ** 2).sum() / ((both - both.mean(axis=0)) ** 2).sum()
     assert model.score([both[:33], both[33:]], t=0.25) == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("coefficient", "power"), [(1.0, 2.0), (2.0, 1.0), (30.0, 1.0), (50.0, 1.0)]
-)
+@pytest.mark.parametrize(("coefficient", "power"), [(1.0, 2.0), (2.0, 1.0), (30.0, 1.0), (50.0, 1.0)])
 def test_the_score_has_a_lowest_value(coefficient: float, power: float) -> None:
     # A pole, a solution that is far off, one whose square leaves the range of floats, one that
     # leaves it itself.
@@ -217,13 +204,14 @@ def test_a_bad_law_scores_above_the_lowest() -> None:
 
 @pytest.mark.parametrize(
     "again",
-    [lambda m: pickle.loads(pickle.dumps(m)), lambda m: joblib_copy(m),
-     lambda m: pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(m))))],
+    [
+        lambda m: pickle.loads(pickle.dumps(m)),
+        lambda m: joblib_copy(m),
+        lambda m: pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(m)))),
+    ],
     ids=["pickle", "joblib", "twice"],
-)  # fmt: skip
-def test_pickles_give_the_same_predictions(
-    model: ODEDiscovery, again: Callable[[ODEDiscovery], ODEDiscovery]
-) -> None:
+)
+def test_pickles_give_the_same_predictions(model: ODEDiscovery, again: Callable[[ODEDiscovery], ODEDiscovery]) -> None:
     copy = again(model)
     np.testing.assert_array_equal(copy.predict(grown(1.0)), model.predict(grown(1.0)))
     assert copy.score(grown(1.0), t=TIME) == model.score(grown(1.0), t=TIME)
@@ -259,9 +247,14 @@ def test_a_pickle_holds_files_and_no_objects_of_ours(model: ODEDiscovery) -> Non
 def test_a_clone_is_not_fitted(model: ODEDiscovery) -> None:
     fresh = clone(model)
     assert fresh.get_params() == model.get_params()
-    for call in (lambda: fresh.predict([[1.0, 1.0]]), lambda: fresh.simulate([1.0, 1.0], TIME),
-                 lambda: fresh.score(grown(1.0)), fresh.equations, fresh.print,
-                 fresh.latex):  # fmt: skip
+    for call in (
+        lambda: fresh.predict([[1.0, 1.0]]),
+        lambda: fresh.simulate([1.0, 1.0], TIME),
+        lambda: fresh.score(grown(1.0)),
+        fresh.equations,
+        fresh.print,
+        fresh.latex,
+    ):
         with pytest.raises(NotFittedError):
             call()
 
@@ -270,8 +263,7 @@ def test_a_clone_is_not_fitted(model: ODEDiscovery) -> None:
 def test_grid_search_over_trajectories(split: Any) -> None:
     runs = [frame(0.5), frame(1.0, 4.0), frame(3.0, 1.0)]
     # One hidden unit, hardly trained, against laws grown on the integral form.
-    poor = {"recipe": ["as-run"], "members": [1], "hidden": [1], "adam_steps": [1],
-            "lbfgs_steps": [0]}  # fmt: skip
+    poor = {"recipe": ["as-run"], "members": [1], "hidden": [1], "adam_steps": [1], "lbfgs_steps": [0]}
     search = GridSearchCV(quick(), [poor, {"recipe": ["default"]}], cv=split, error_score="raise")
     search.fit(runs)
     assert search.best_params_ == {"recipe": "default"}
@@ -324,10 +316,8 @@ X = grown(0.5)
         ({}, pd.DataFrame(X, columns=["a", "a"]), None, "different names that are text"),
         ({}, frame(0.5).assign(word="x"), None, "column 'word': expected an array of real numbers"),
     ],
-)  # fmt: skip
-def test_mistakes_are_told_in_one_line(
-    options: dict[str, Any], x: Any, t: Any, message: str
-) -> None:
+)
+def test_mistakes_are_told_in_one_line(options: dict[str, Any], x: Any, t: Any, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         quick(**options).fit(x, t=t)
     assert isinstance(caught.value, ValueError)
@@ -354,8 +344,9 @@ def test_mistakes_after_the_fit(model: ODEDiscovery) -> None:
 
 def test_importing_the_package_does_not_import_sklearn() -> None:
     code = "import sys, odediscovery; 'ODEDiscovery' in dir(odediscovery); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
-                          cwd=Path(__file__).parents[2])  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
+    )
     assert "odediscovery.estimator" not in done.stdout
     assert "sklearn" not in done.stdout.split()
 
@@ -363,8 +354,8 @@ def test_importing_the_package_does_not_import_sklearn() -> None:
 # What a time series cannot have, or what this package decided otherwise.
 EXPECTED = {
     "check_dtype_object": "a cell that is no number is an InputError, which is a ValueError as "
-                          "all mistakes in the data are here; scikit-learn wants a TypeError",
-}  # fmt: skip
+    "all mistakes in the data are here; scikit-learn wants a TypeError"
+}
 
 
 @parametrize_with_checks(

@@ -41,8 +41,7 @@ def test_a_grid_is_one_batch_with_a_point_for_each_member(trained: list[Trained]
     assert len(trained) == 3 * len(TINY.members)
     for member in trained:
         hidden, model = member.hidden, member.point.model
-        most = {"RealNPU": 6 * hidden + 3, "NPU": 9 * hidden + 3,
-                "Dense": hidden**2 + 8 * hidden + 3}[model]  # fmt: skip
+        most = {"RealNPU": 6 * hidden + 3, "NPU": 9 * hidden + 3, "Dense": hidden**2 + 8 * hidden + 3}[model]
         assert 0 < member.point.parameters <= most
         if np.isfinite(member.point.mse):
             values = fsir.fsir_series().trajectories[0].values
@@ -74,9 +73,7 @@ def test_both_networks_are_drawn(found: Discovery, trained: list[Trained]) -> No
     assert {"RealNPU", "NAU", "dS/dt"} <= texts[0] & texts[1]
 
 
-def test_the_best_member_is_the_nearest_or_the_nearest_of_the_small_ones(
-    trained: list[Trained],
-) -> None:
+def test_the_best_member_is_the_nearest_or_the_nearest_of_the_small_ones(trained: list[Trained]) -> None:
     own = [t.point for t in trained if t.point.model == "RealNPU"]
     assert fsir.best(trained, "RealNPU").point.mse == min(p.mse for p in own)
     small = fsir.best(trained, "RealNPU", 15).point

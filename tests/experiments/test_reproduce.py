@@ -109,9 +109,7 @@ def _large(ran: Sequence[Ran]) -> bool:
 
 def _static(ran: Sequence[Ran]) -> bool:
     limits = values(ran, "threshold", model="NAU", task="+")
-    ours = [
-        values(ran, "success", model=f"{m}, ours", task=t) for m, t in (("NAU", "+"), ("NMU", "×"))
-    ]
+    ours = [values(ran, "success", model=f"{m}, ours", task=t) for m, t in (("NAU", "+"), ("NMU", "×"))]
     return bool((limits < 1e-3).all() and (limits > 1e-8).all() and np.mean(ours) == 1.0)
 
 
@@ -125,9 +123,7 @@ def _fsir(ran: Sequence[Ran]) -> bool:
 
 
 def _extrapolation(ran: Sequence[Ran]) -> bool:
-    bounded = np.concatenate(
-        [values(ran, "error outside", model=m) for m in ("Sigmoid", "Tanh", "ReLU6")]
-    )
+    bounded = np.concatenate([values(ran, "error outside", model=m) for m in ("Sigmoid", "Tanh", "ReLU6")])
     return bool(values(ran, "error outside", model="NAC").max() < 1.0 < 3.0 < bounded.min())
 
 
@@ -153,11 +149,17 @@ def _digits(ran: Sequence[Ran]) -> bool:
 
 
 CHECKS: dict[str, Callable[[Sequence[Ran]], bool]] = {
-    "gradient-surface": _gradient_surface, "simple-arithmetic": _simple, "large-arithmetic": _large,
-    "static-arithmetic": _static, "division": _division, "fsir": _fsir,
-    "extrapolation": _extrapolation, "operands": _operands, "comparisons": _comparisons,
+    "gradient-surface": _gradient_surface,
+    "simple-arithmetic": _simple,
+    "large-arithmetic": _large,
+    "static-arithmetic": _static,
+    "division": _division,
+    "fsir": _fsir,
+    "extrapolation": _extrapolation,
+    "operands": _operands,
+    "comparisons": _comparisons,
     "digits": _digits,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -197,9 +199,7 @@ def test_refit_follows_the_derivatives_of_a_chain_and_finds_its_function() -> No
 
 
 @pytest.mark.parametrize("model", [NPU, RealNPU, NMU])
-def test_thinned_chain_keeps_what_varies_and_fits_back_into_the_wide_one(
-    model: type[AbstractUnit],
-) -> None:
+def test_thinned_chain_keeps_what_varies_and_fits_back_into_the_wide_one(model: type[AbstractUnit]) -> None:
     source = torch.Generator().manual_seed(5)
     base = {"members": 2, "generator": source}
     wide = torch.nn.Sequential(NAU(4, 6, **base), model(6, 1, **base))
@@ -260,9 +260,12 @@ class Unlucky:
     """A backend whose second process dies."""
 
     def results(
-        self, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float = np.inf,
+        self,
+        function: Callable[[Any], Any],
+        tasks: Sequence[Any],
+        limit: float = np.inf,
         stopping: Callable[[], object] = lambda: None,
-    ) -> Iterator[tuple[int, Any]]:  # fmt: skip
+    ) -> Iterator[tuple[int, Any]]:
         for i, task in list(enumerate(tasks))[::-1]:
             yield i, Failure("it died", 1.0) if i == 1 else function(task)
 
@@ -299,9 +302,12 @@ def test_another_study_in_the_folder_is_left_alone(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_end_in_one_line(
-    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["reproduce", *arguments]) == 2
     said = capsys.readouterr().err.strip()
@@ -309,9 +315,7 @@ def test_mistakes_end_in_one_line(
     assert not any(tmp_path.iterdir())
 
 
-def test_the_command_writes_where_it_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_where_it_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "surfaces"
     assert main(["reproduce", "gradient-surface", "--quick", "--quiet", "--out", str(folder)]) == 0
     said = capsys.readouterr().out
@@ -330,6 +334,4 @@ def test_statistics_of_the_tables() -> None:
     low, high = wilson(98, 100)
     assert low == pytest.approx(0.930, abs=1e-3) and high == pytest.approx(0.994, abs=1e-3)
     assert wilson(0, 0) == (0.0, 1.0) and wilson(100, 100)[1] == 1.0
-    assert [number(x) for x in (0.0, 1234.5, 5e-7, np.inf, np.nan)] == [
-        "0", "1.2e+03", "5.0e-07", "inf", "-"
-    ]  # fmt: skip
+    assert [number(x) for x in (0.0, 1234.5, 5e-7, np.inf, np.nan)] == ["0", "1.2e+03", "5.0e-07", "inf", "-"]

@@ -11,13 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from odediscovery.fitting.optimise import (
-    FirstOrder,
-    Loss,
-    lbfgs,
-    levenberg_marquardt,
-    loss_and_gradient,
-)
+from odediscovery.fitting.optimise import FirstOrder, Loss, lbfgs, levenberg_marquardt, loss_and_gradient
 from odediscovery.runtime.monitor import Monitor
 
 # Minima of three members, far from one another and of different depth and curvature.
@@ -251,8 +245,7 @@ def test_levenberg_marquardt_members_and_masks_are_apart() -> None:
     np.testing.assert_allclose(found.unknowns[0], [2.0, 0.5, 7.0], rtol=1e-6)
     assert found.unknowns[1, 1] == 0.3 and found.unknowns[2, 0] == 3.0
     for m in range(3):
-        alone = levenberg_marquardt(Decays(y, T), start[m : m + 1], free[m : m + 1], 60,
-                                    tolerance=1e-12)  # fmt: skip
+        alone = levenberg_marquardt(Decays(y, T), start[m : m + 1], free[m : m + 1], 60, tolerance=1e-12)
         np.testing.assert_allclose(found.unknowns[m], alone.unknowns[0], rtol=1e-9)
     # The linear constant alone has a solution in closed form.
     basis = torch.exp(-0.3 * T)

@@ -22,9 +22,7 @@ def with_gaps(series: TimeSeries, *gaps: tuple[int, int, int]) -> TimeSeries:
     values = [t.values.copy() for t in series.trajectories]
     for i, j, k in gaps:
         values[i][j, k] = np.nan
-    runs = [
-        Trajectory(t.time, v, t.label) for t, v in zip(series.trajectories, values, strict=True)
-    ]
+    runs = [Trajectory(t.time, v, t.label) for t, v in zip(series.trajectories, values, strict=True)]
     return TimeSeries(series.states, tuple(runs))
 
 
@@ -41,8 +39,7 @@ def vars_of(windows: Windows) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("length", "expected"),
-    [(1, (17, 1)), (3, (6, 3)), (4, (5, 4)), (100, (2, 12)), (None, (2, 12))],
+    ("length", "expected"), [(1, (17, 1)), (3, (6, 3)), (4, (5, 4)), (100, (2, 12)), (None, (2, 12))]
 )
 def test_windows_follow_one_another(length: int | None, expected: tuple[int, int]) -> None:
     windows = cut(both(), both(), ONES, length)
@@ -125,9 +122,7 @@ def test_short_residuals_and_their_jacobian() -> None:
     series = with_gaps(both(), (0, 3, 0), (1, 5, 1))
     field = random_field()
     problem = ShortResiduals(cut(series, both(), np.array([2.0, 3.0]), 1), field)
-    residual, jacobian = problem.linearised(
-        field.theta, torch.ones_like(field.theta, dtype=torch.bool)
-    )
+    residual, jacobian = problem.linearised(field.theta, torch.ones_like(field.theta, dtype=torch.bool))
     np.testing.assert_allclose(residual, problem.residuals(field.theta), rtol=1e-12, atol=1e-14)
     numeric = numeric_jacobian(problem.residuals, field.theta, 1e-6)
     np.testing.assert_allclose(jacobian, numeric, rtol=1e-5, atol=1e-7)
@@ -144,8 +139,9 @@ def test_long_residuals_and_their_jacobian(runs: int, length: int | None) -> Non
     series = with_gaps(series_of(PREY, STARTS[:runs], times, noise=0.05), (0, 3, 0), (0, 0, 1))
     clean = series_of(PREY, STARTS[:runs], times)
     field = random_field()
-    problem = LongResiduals(finest(cut(series, clean, np.array([2.0, 3.0]), length)), field,
-                            torch.tensor([True, False]))  # fmt: skip
+    problem = LongResiduals(
+        finest(cut(series, clean, np.array([2.0, 3.0]), length)), field, torch.tensor([True, False])
+    )
     unknowns = problem.pack(field.theta)
     b, intervals, n = problem.windows.size
     assert problem.n_starts == b * n
@@ -159,8 +155,7 @@ def test_long_residuals_and_their_jacobian(runs: int, length: int | None) -> Non
 
 def test_long_residuals_begin_at_the_starts_and_nonnegative_ones_stay_so() -> None:
     field = field_of(PREY)
-    problem = LongResiduals(cut(both(), both(), np.array([10.0, 10.0]), None), field,
-                            torch.tensor([True, False]))  # fmt: skip
+    problem = LongResiduals(cut(both(), both(), np.array([10.0, 10.0]), None), field, torch.tensor([True, False]))
     unknowns = problem.pack(field.theta)
     np.testing.assert_allclose(problem.starts(unknowns)[0], STARTS, rtol=1e-14)
     unknowns[:, -problem.n_starts :] = -0.3

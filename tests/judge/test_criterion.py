@@ -25,10 +25,16 @@ def law_of(terms: int) -> PowerSum:
 def polished(terms: int, mean_square: float, samples: int = 100, finite: bool = True) -> Polished:
     law = law_of(terms)
     return Polished(
-        law, law, np.ones((1, 1)), Covariance.nothing_known(2 * terms), all_free(law),
-        np.array([mean_square * samples]), np.array([float(samples)]), finite,
+        law,
+        law,
+        np.ones((1, 1)),
+        Covariance.nothing_known(2 * terms),
+        all_free(law),
         np.array([mean_square * samples]),
-    )  # fmt: skip
+        np.array([float(samples)]),
+        finite,
+        np.array([mean_square * samples]),
+    )
 
 
 def candidate(terms: int, mean_square: float, whole: bool = False) -> Candidate:
@@ -53,8 +59,7 @@ def test_fitting_closer_than_the_floor_is_no_merit() -> None:
 def test_few_samples_make_constants_dear() -> None:
     law = law_of(2)
     assert penalty(law, all_free(law), 1e9, 1) == pytest.approx(cost(law, all_free(law), 1e9))
-    factors = [penalty(law, all_free(law), n, 1) / cost(law, all_free(law), n)
-               for n in (10.0, 20.0, 100.0)]  # fmt: skip
+    factors = [penalty(law, all_free(law), n, 1) / cost(law, all_free(law), n) for n in (10.0, 20.0, 100.0)]
     assert factors == pytest.approx([10 / 3, 20 / 13, 100 / 93])
     assert penalty(law, all_free(law), 6.0, 1) > 6.0  # more constants than samples: finite, dear
 
@@ -73,8 +78,17 @@ def test_a_law_that_runs_away_costs_some_constants_more() -> None:
 def test_states_without_data_do_not_count() -> None:
     law = PowerSum(np.eye(2), np.eye(2))
     squares = np.array([1.0, 0.0])
-    two = Polished(law, law, np.ones((1, 2)), Covariance.nothing_known(4), all_free(law), squares,
-                   np.array([50.0, 0.0]), True, squares)  # fmt: skip
+    two = Polished(
+        law,
+        law,
+        np.ones((1, 2)),
+        Covariance.nothing_known(4),
+        all_free(law),
+        squares,
+        np.array([50.0, 0.0]),
+        True,
+        squares,
+    )
     row = judged(two, np.array([1e-3, 1e-3]), 0)
     misfit = row.criterion - penalty(law, all_free(law), 50.0, 2)
     assert misfit == pytest.approx(50 * math.log(1 / 50 + 1e-6))
@@ -122,8 +136,7 @@ def test_an_empty_list_is_short() -> None:
 
 
 def test_the_front_has_what_nothing_simpler_beats() -> None:
-    rows = [judged(polished(k, ms), FLOOR, 0)
-            for k, ms in ((3, 0.02), (1, 0.5), (2, 0.1), (2, 0.09), (4, 0.03))]  # fmt: skip
+    rows = [judged(polished(k, ms), FLOOR, 0) for k, ms in ((3, 0.02), (1, 0.5), (2, 0.1), (2, 0.09), (4, 0.03))]
     assert non_dominated(rows, chosen=0, scale=np.ones(1)) == [1, 3, 0]
 
 

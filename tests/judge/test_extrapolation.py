@@ -17,9 +17,13 @@ from odediscovery.stages.polish.polish import polish
 
 @pytest.mark.parametrize(
     ("right", "told"),
-    [("-x", []), ("x", ["x reaches 54.6, far from the data, 1 to 7.39"]), ("1", []),
-     ("0.45*x**2", ["the equations blow up, at t = 2.24"])],
-)  # fmt: skip
+    [
+        ("-x", []),
+        ("x", ["x reaches 54.6, far from the data, 1 to 7.39"]),
+        ("1", []),
+        ("0.45*x**2", ["the equations blow up, at t = 2.24"]),
+    ],
+)
 def test_equations_that_leave_the_data_are_told(right: str, told: list[str]) -> None:
     law, t = Equations.parse(["x"], {"x": right}), np.linspace(0.0, 2.0, 9)
     series = TimeSeries.from_arrays(t, law.simulate([1.0], t), ["x"])
@@ -31,8 +35,7 @@ def test_a_decay_is_continued_without_a_word_and_growth_is_not() -> None:
     decay = discover(simulate_system("torricelli"), settings_for(members=0))
     assert not any("for as long again" in m for m in decay.messages)
     t = np.linspace(0.0, 3.0, 20)
-    growth = discover(TimeSeries.from_arrays(t, np.exp(t)[:, None], ["x"]),
-                      settings_for(members=0))  # fmt: skip
+    growth = discover(TimeSeries.from_arrays(t, np.exp(t)[:, None], ["x"]), settings_for(members=0))
     assert any("x reaches 403, far from the data" in m for m in growth.messages)
 
 
@@ -45,8 +48,15 @@ def test_constants_of_which_only_the_sum_is_seen_are_named() -> None:
         law = PowerSum(np.array(coefficients), np.eye(2))
         law = law.rescaled(p.scale.state, p.scale.time)
         a, w, b, v = all_free(law)
-        found = polish(law, p.data, p.initial, np.full(2, 1e-3), floor=p.floor,
-                       nonnegative=p.nonnegative, free=(a, w & False, b, v))  # fmt: skip
+        found = polish(
+            law,
+            p.data,
+            p.initial,
+            np.full(2, 1e-3),
+            floor=p.floor,
+            nonnegative=p.nonnegative,
+            free=(a, w & False, b, v),
+        )
         notes = confounded(p, found)
         assert len(notes) == count
         both = "the coefficient of x in x' and the coefficient of y in x' apart"

@@ -44,8 +44,7 @@ def test_a_law_that_leaves_more_than_noise_says_so() -> None:
     noise = 0.05 * np.random.default_rng(2).standard_normal(120)
     # Driven from outside: no law of x alone can follow.
     driven = 2.0 + np.exp(-0.1 * t) + 0.5 * np.sin(1.7 * t) + 0.3 * np.sin(4.1 * t) + noise
-    found = discover(TimeSeries.from_arrays(t, driven[:, None], ["x"]),
-                     settings_for(members=2, max_seconds=20))  # fmt: skip
+    found = discover(TimeSeries.from_arrays(t, driven[:, None], ["x"]), settings_for(members=2, max_seconds=20))
     assert any(m.startswith("what the equations leave of x is no noise") for m in found.messages)
     assert found.outcome in ("poor-fit", "stopped")
 
@@ -106,8 +105,15 @@ def test_a_law_is_claimed_where_no_walk_does_as_well() -> None:
     claimed = []
     for x in (grown, wandered):
         p = prepare(TimeSeries.from_arrays(t, x))
-        found = polish(law, p.data, p.initial, np.maximum(p.noise, p.floor), floor=p.floor,
-                       nonnegative=p.nonnegative, shape=p.shape)  # fmt: skip
+        found = polish(
+            law,
+            p.data,
+            p.initial,
+            np.maximum(p.noise, p.floor),
+            floor=p.floor,
+            nonnegative=p.nonnegative,
+            shape=p.shape,
+        )
         claimed.append(found.finite and not walks(p, found))
     assert claimed == [True, False]
 

@@ -33,11 +33,7 @@ def same(one: PowerSum, other: PowerSum, rtol: float = 0.0) -> None:
     np.testing.assert_array_equal(one.exponents, other.exponents)
 
 
-FOUND = law(
-    ([-0.5, 0.4, 0.1], [1, 1.02, 0]),
-    ([0.3, -0.2, 0.0], [0, 0.7, 0]),
-    ([0.2, 0.0, -0.2], [0, 0, -0.5]),
-)
+FOUND = law(([-0.5, 0.4, 0.1], [1, 1.02, 0]), ([0.3, -0.2, 0.0], [0, 0.7, 0]), ([0.2, 0.0, -0.2], [0, 0, -0.5]))
 
 
 def test_nothing_known() -> None:
@@ -49,14 +45,17 @@ def test_nothing_known() -> None:
     assert not any(mask.any() for mask in nothing.held(FOUND))
 
 
-@pytest.mark.parametrize(("text", "terms", "more"), [
-    ("h' = -v", [(-1, [0, 1])], False),
-    (" h'=0 ", [], False),
-    ("v' = 9.81 + ?", [(9.81, [0, 0])], True),
-    ("v'=?-9.81", [(-9.81, [0, 0])], True),
-    ("v' = 2 + ? - h**0.5/v", [(2, [0, 0]), (-1, [0.5, -1])], True),
-    ("v' = (h + 2)*v + sqrt(v)", [(1, [1, 1]), (2, [0, 1]), (1, [0, 0.5])], False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "terms", "more"),
+    [
+        ("h' = -v", [(-1, [0, 1])], False),
+        (" h'=0 ", [], False),
+        ("v' = 9.81 + ?", [(9.81, [0, 0])], True),
+        ("v'=?-9.81", [(-9.81, [0, 0])], True),
+        ("v' = 2 + ? - h**0.5/v", [(2, [0, 0]), (-1, [0.5, -1])], True),
+        ("v' = (h + 2)*v + sqrt(v)", [(1, [1, 1]), (2, [0, 1]), (1, [0, 0.5])], False),
+    ],
+)
 def test_known_sides_are_read(text: str, terms: list[Any], more: bool) -> None:
     side = next(k for k in knowledge(["h", "v"], known=[text]).known if k is not None)
     found = zip(side.coefficients.tolist(), side.exponents.tolist(), strict=True)
@@ -69,18 +68,28 @@ def test_any_column_name() -> None:
     assert given.fixed.tolist() == [True, False, False, True]
     assert given.forbidden[2].tolist() == [True, True, False, False]
     assert given.sentences() == [
-        "x_y' = lambda_*θ is given", "a____b' = 1 is given",
-        "x_y does not appear in θ'", "lambda_ does not appear in θ'",
-    ]  # fmt: skip
+        "x_y' = lambda_*θ is given",
+        "a____b' = 1 is given",
+        "x_y does not appear in θ'",
+        "lambda_ does not appear in θ'",
+    ]
 
 
 def test_sentences() -> None:
-    given = knowledge(["h", "v", "w"], known=["h' = -v", "v' = 9.81 + ?"], bounds="exponents 0..2",
-                      conserve=["h - 0.5*w = 763"], integer_exponents=True)  # fmt: skip
+    given = knowledge(
+        ["h", "v", "w"],
+        known=["h' = -v", "v' = 9.81 + ?"],
+        bounds="exponents 0..2",
+        conserve=["h - 0.5*w = 763"],
+        integer_exponents=True,
+    )
     assert given.sentences() == [
-        "h' = -v is given", "v' = 9.81 + ? is given", "h - 0.5*w = 763 is kept exactly",
-        "exponents other than 0 lie within 0..2", "exponents are whole numbers",
-    ]  # fmt: skip
+        "h' = -v is given",
+        "v' = 9.81 + ? is given",
+        "h - 0.5*w = 763 is kept exactly",
+        "exponents other than 0 lie within 0..2",
+        "exponents are whole numbers",
+    ]
     assert not given.empty
     assert knowledge("h", bounds="-1..1").bounds == (-1.0, 1.0)
     assert knowledge("h", bounds=" 0.5 .. 3").bounds == (0.5, 3.0)
@@ -115,16 +124,17 @@ def test_a_known_monomial_is_shared_and_the_rest_of_it_is_found() -> None:
 def test_forbidden_variables() -> None:
     given = knowledge(SIR, forbid=["S: R", "I: S"])
     assert table(given.impose(FOUND)) == [
-        ([-0.5, 0, 0.1], [1, 1.02, 0]), ([0.3, -0.2, 0], [0, 0.7, 0]), ([0, 0, -0.2], [0, 0, -0.5]),
-    ]  # fmt: skip
+        ([-0.5, 0, 0.1], [1, 1.02, 0]),
+        ([0.3, -0.2, 0], [0, 0.7, 0]),
+        ([0, 0, -0.2], [0, 0, -0.5]),
+    ]
     assert not given.allows(FOUND) and given.allows(given.impose(FOUND))
 
 
 def test_forbidden_variables_in_functions_and_sums() -> None:
     inner = Sums(np.array([[2.0, 0.0]]), np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]))
     inputs = Inputs(2, (Function("sin", 1),), inner)  # x, y, sin(y), 1 + 2 sin(y)
-    found = law(([1, 1], [1, 0, 0, -1]), ([2, 2], [1, 0, 1, 0]), ([3, 3], [2, 0, 0, 0]),
-                inputs=inputs)  # fmt: skip
+    found = law(([1, 1], [1, 0, 0, -1]), ([2, 2], [1, 0, 1, 0]), ([3, 3], [2, 0, 0, 0]), inputs=inputs)
     imposed = knowledge(["x", "y"], forbid=["x: y"]).impose(found)
     assert imposed.coefficients.tolist() == [[0, 0, 3], [1, 2, 3]]
     assert knowledge(["x", "y"], forbid=["x: x"]).impose(found).coefficients[0].tolist() == [0] * 3
@@ -136,7 +146,11 @@ def test_forbidden_variables_in_functions_and_sums() -> None:
 def test_bounds_and_whole_numbers() -> None:
     found = law(([1.0], [0.3]), ([2.0], [-2.0]), ([4.0], [0.0]), ([8.0], [2.7]), ([16.0], [9]))
     assert table(knowledge(["x"], bounds="0.5..3").impose(found)) == [
-        ([3], [0.5]), ([4], [0]), ([8], [2.7]), ([16], [3])]  # fmt: skip
+        ([3], [0.5]),
+        ([4], [0]),
+        ([8], [2.7]),
+        ([16], [3]),
+    ]
     whole = knowledge(["x"], integer_exponents=True)
     assert table(whole.impose(found)) == [([5], [0]), ([2], [-2]), ([8], [3]), ([16], [9])]
     both = knowledge(["x"], integer_exponents=True, bounds="exponents 0.5..2.6")
@@ -149,16 +163,19 @@ def test_bounds_and_whole_numbers() -> None:
     assert not whole.allows(PowerSum(hill.coefficients, hill.exponents, inputs))
 
 
-@pytest.mark.parametrize(("texts", "said", "mix"), [
-    (["S + I + R = 763"], {}, [[1, 0, 0], [0, 1, 0], [-1, -1, 0]]),
-    (["2*S + I - 0.5*R"], {}, [[1, 0, 0], [0, 1, 0], [4, 2, 0]]),
-    (["S + I"], {}, [[1, 0, 0], [-1, 0, 0], [0, 0, 1]]),
-    (["S + I + R"], {"known": ["R' = 0.1*I"]}, [[1, 0, 0], [-1, 0, -1], [0, 0, 1]]),
-    (["S + I + R"], {"known": ["R' = I + ?"]}, [[1, 0, 0], [-1, 0, -1], [0, 0, 1]]),
-    (["S + I + R"], {"forbid": ["R: S", "I: R"]}, [[0, -1, -1], [0, 1, 0], [0, 0, 1]]),
-    (["S + I + R", "S + 2*I + 2*R"], {}, [[0, 0, 0], [0, 1, 0], [0, -1, 0]]),
-    (["S + R", "I + R"], {}, [[1, 0, 0], [1, 0, 0], [-1, 0, 0]]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("texts", "said", "mix"),
+    [
+        (["S + I + R = 763"], {}, [[1, 0, 0], [0, 1, 0], [-1, -1, 0]]),
+        (["2*S + I - 0.5*R"], {}, [[1, 0, 0], [0, 1, 0], [4, 2, 0]]),
+        (["S + I"], {}, [[1, 0, 0], [-1, 0, 0], [0, 0, 1]]),
+        (["S + I + R"], {"known": ["R' = 0.1*I"]}, [[1, 0, 0], [-1, 0, -1], [0, 0, 1]]),
+        (["S + I + R"], {"known": ["R' = I + ?"]}, [[1, 0, 0], [-1, 0, -1], [0, 0, 1]]),
+        (["S + I + R"], {"forbid": ["R: S", "I: R"]}, [[0, -1, -1], [0, 1, 0], [0, 0, 1]]),
+        (["S + I + R", "S + 2*I + 2*R"], {}, [[0, 0, 0], [0, 1, 0], [0, -1, 0]]),
+        (["S + R", "I + R"], {}, [[1, 0, 0], [1, 0, 0], [-1, 0, 0]]),
+    ],
+)
 def test_tied_states_follow(texts: list[str], said: dict[str, Any], mix: list[Any]) -> None:
     made = knowledge(SIR, conserve=texts, **said)
     assert made.mix.tolist() == mix
@@ -189,16 +206,18 @@ weight = st.sampled_from([-3.0, -1.0, -0.3, 0.0, 0.0, 1.0, 2.5, 1e6])
 exponents = st.one_of(st.sampled_from([0.0, 1.0, 0.5, 0.53, -1.0, 2.0]), st.floats(-3, 3))
 coefficients = st.sampled_from([0.0, 0.0, 1.0, -0.25, 3.7])
 laws = st.lists(
-    st.tuples(st.lists(coefficients, min_size=4, max_size=4),
-              st.lists(exponents, min_size=4, max_size=4)), min_size=1, max_size=6,
-).map(lambda terms: law(*terms))  # fmt: skip
-said = st.fixed_dictionaries({
-    "known": st.sets(st.sampled_from(["a' = -2*b", "b' = 3*a**0.5*b + ? - 1"])).map(sorted),
-    "forbid": st.sets(st.sampled_from(["a: c, d", "b: d"])).map(sorted),
-    "conserve": st.sets(st.sampled_from(["a + c = 3", "b - 2*d", "a + b + c + 3*d"]),
-                        max_size=2).map(sorted),
-    "bounds": st.sampled_from([None, "exponents 0.5..2", "-1..1"]),
-})  # fmt: skip
+    st.tuples(st.lists(coefficients, min_size=4, max_size=4), st.lists(exponents, min_size=4, max_size=4)),
+    min_size=1,
+    max_size=6,
+).map(lambda terms: law(*terms))
+said = st.fixed_dictionaries(
+    {
+        "known": st.sets(st.sampled_from(["a' = -2*b", "b' = 3*a**0.5*b + ? - 1"])).map(sorted),
+        "forbid": st.sets(st.sampled_from(["a: c, d", "b: d"])).map(sorted),
+        "conserve": st.sets(st.sampled_from(["a + c = 3", "b - 2*d", "a + b + c + 3*d"]), max_size=2).map(sorted),
+        "bounds": st.sampled_from([None, "exponents 0.5..2", "-1..1"]),
+    }
+)
 
 
 def made(statements: dict[str, Any]) -> Knowledge:
@@ -240,8 +259,7 @@ def test_rescaling_commutes(
     # Equal monomials that cancel in one unit cancel up to rounding in another, and a monomial
     # whose exponent is clipped has another unit than before.
     found = here._in_bounds(found).merged()
-    same(here.impose(found).rescaled(scale, time_scale),
-         there.impose(found.rescaled(scale, time_scale)), 1e-9)  # fmt: skip
+    same(here.impose(found).rescaled(scale, time_scale), there.impose(found.rescaled(scale, time_scale)), 1e-9)
     np.testing.assert_array_equal(here.tied, there.tied)
     for one in there.conserved:
         held = np.abs(one.weights) @ np.abs(there.mix)
@@ -258,36 +276,61 @@ RANGE = "expected two numbers, the smaller first, as in exponents 0..2"
 UNKNOWN = "unknown name 'Q': Known: S, I, R"
 
 
-@pytest.mark.parametrize(("option", "text", "place", "reason"), [
-    ("known", "S = -I", 3, FORM), ("known", "S' -I", 2, FORM), ("known", "' = 3", 1, FORM),
-    ("known", "nothing", 8, FORM),
-    ("known", " s' = 3", 2, "unknown state 's': did you mean 'S'? Known: S, I, R"),
-    ("known", "S' = ", 6, PRODUCTS), ("known", "S' = sin(I)*2 + S", 6, PRODUCTS),
-    ("known", "S' = 1e-5*I + S*sin(I)", 15, PRODUCTS), ("known", "S' = I + S/(1+S)", 10, PRODUCTS),
-    ("known", "S' = (S + I)**400", 6, PRODUCTS), ("known", "S' = I**S", 6, PRODUCTS),
-    ("known", "S' = (1e200*S + 1e200*I)**2", 6, PRODUCTS),
-    ("known", "S' = " + "+".join(f"S**{k}" for k in range(600)), 6, PRODUCTS),
-    ("known", "S' = S*?", 8, MARK), ("known", "S' = -?", 7, MARK), ("known", "S' = ?+?", 8, MARK),
-    ("known", "S' = S*+?", 9, MARK), ("known", "S' = (? + 1)", 7, MARK),
-    ("known", "S' = ? * 2", 6, MARK), ("known", "S' = 1e+?", 8, "invalid decimal literal"),
-    ("known", "S' = 3 # S", 8, "invalid syntax"), ("known", "S' = I +", 9, "invalid syntax"),
-    ("known", "S' = I + (S", 10, "'(' was never closed"), ("known", "S' == I", 5, "invalid syntax"),
-    ("known", "S' = I + Q", 10, UNKNOWN), ("known", "S' = foo(I)", 6, "unknown function 'foo'"),
-    ("known", "S' = Q + ?", 6, UNKNOWN), ("known", "S'  =  S^2", 8, "expected numbers, names"),
-    ("known", "S' = S + 1e999", 10, "a number beyond the range"),
-    ("conserve", "S*I", 1, WEIGHTED), ("conserve", "S + 5 = 3", 5, WEIGHTED),
-    ("conserve", "", 1, WEIGHTED), ("conserve", "  S - I**2", 7, WEIGHTED),
-    ("conserve", "  S + Q = 3", 7, UNKNOWN), ("conserve", "S + ?", 5, "invalid syntax"),
-    ("conserve", "S - S", 1, "expected a weight other than 0"),
-    ("conserve", "0*S", 1, "expected a weight other than 0"),
-    ("conserve", "S + I = x", 8, "expected a number behind ="),
-    ("conserve", "S + I = nan", 8, "expected a number"), ("conserve", "S =", 4, "expected a num"),
-    ("forbid", "S", 2, "expected a state and : behind it"), ("forbid", "S:", 3, "expected a state"),
-    ("forbid", "S: i", 4, "unknown state 'i': did you mean 'I'?"),
-    ("forbid", "Q: S", 1, "unknown state 'Q'"), ("forbid", "S: I R", 4, "unknown state 'I R'"),
-    ("bounds", "2..0", 1, RANGE), ("bounds", "exponents 0..", 11, RANGE),
-    ("bounds", "a..b", 1, RANGE), ("bounds", "0..1e999", 1, RANGE), ("bounds", "", 1, RANGE),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("option", "text", "place", "reason"),
+    [
+        ("known", "S = -I", 3, FORM),
+        ("known", "S' -I", 2, FORM),
+        ("known", "' = 3", 1, FORM),
+        ("known", "nothing", 8, FORM),
+        ("known", " s' = 3", 2, "unknown state 's': did you mean 'S'? Known: S, I, R"),
+        ("known", "S' = ", 6, PRODUCTS),
+        ("known", "S' = sin(I)*2 + S", 6, PRODUCTS),
+        ("known", "S' = 1e-5*I + S*sin(I)", 15, PRODUCTS),
+        ("known", "S' = I + S/(1+S)", 10, PRODUCTS),
+        ("known", "S' = (S + I)**400", 6, PRODUCTS),
+        ("known", "S' = I**S", 6, PRODUCTS),
+        ("known", "S' = (1e200*S + 1e200*I)**2", 6, PRODUCTS),
+        ("known", "S' = " + "+".join(f"S**{k}" for k in range(600)), 6, PRODUCTS),
+        ("known", "S' = S*?", 8, MARK),
+        ("known", "S' = -?", 7, MARK),
+        ("known", "S' = ?+?", 8, MARK),
+        ("known", "S' = S*+?", 9, MARK),
+        ("known", "S' = (? + 1)", 7, MARK),
+        ("known", "S' = ? * 2", 6, MARK),
+        ("known", "S' = 1e+?", 8, "invalid decimal literal"),
+        ("known", "S' = 3 # S", 8, "invalid syntax"),
+        ("known", "S' = I +", 9, "invalid syntax"),
+        ("known", "S' = I + (S", 10, "'(' was never closed"),
+        ("known", "S' == I", 5, "invalid syntax"),
+        ("known", "S' = I + Q", 10, UNKNOWN),
+        ("known", "S' = foo(I)", 6, "unknown function 'foo'"),
+        ("known", "S' = Q + ?", 6, UNKNOWN),
+        ("known", "S'  =  S^2", 8, "expected numbers, names"),
+        ("known", "S' = S + 1e999", 10, "a number beyond the range"),
+        ("conserve", "S*I", 1, WEIGHTED),
+        ("conserve", "S + 5 = 3", 5, WEIGHTED),
+        ("conserve", "", 1, WEIGHTED),
+        ("conserve", "  S - I**2", 7, WEIGHTED),
+        ("conserve", "  S + Q = 3", 7, UNKNOWN),
+        ("conserve", "S + ?", 5, "invalid syntax"),
+        ("conserve", "S - S", 1, "expected a weight other than 0"),
+        ("conserve", "0*S", 1, "expected a weight other than 0"),
+        ("conserve", "S + I = x", 8, "expected a number behind ="),
+        ("conserve", "S + I = nan", 8, "expected a number"),
+        ("conserve", "S =", 4, "expected a num"),
+        ("forbid", "S", 2, "expected a state and : behind it"),
+        ("forbid", "S:", 3, "expected a state"),
+        ("forbid", "S: i", 4, "unknown state 'i': did you mean 'I'?"),
+        ("forbid", "Q: S", 1, "unknown state 'Q'"),
+        ("forbid", "S: I R", 4, "unknown state 'I R'"),
+        ("bounds", "2..0", 1, RANGE),
+        ("bounds", "exponents 0..", 11, RANGE),
+        ("bounds", "a..b", 1, RANGE),
+        ("bounds", "0..1e999", 1, RANGE),
+        ("bounds", "", 1, RANGE),
+    ],
+)
 def test_errors_say_what_and_where(option: str, text: str, place: int, reason: str) -> None:
     shown = text if len(text) <= 60 else f"{text[:57]}..."
     with pytest.raises(InputError) as caught:
@@ -296,30 +339,47 @@ def test_errors_say_what_and_where(option: str, text: str, place: int, reason: s
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize(("statements", "message"), [
-    ({"known": ["S' = I", "S' = R"]},
-     "cannot read \"S' = R\" at character 1: S' is already given by \"S' = I\"; join them"),
-    ({"known": ["S' = I", "I' = R"], "conserve": ["S + I"]},
-     "the known equations do not keep S + I constant; change one of them or leave the sum out"),
-    ({"known": ["S' = 1"], "conserve": ["S = 3"]},
-     "the known equations do not keep S = 3 constant; change one of them or leave the sum out"),
-    ({"known": ["S' = S*R"], "forbid": ["S: R"]},
-     "S' is known with R**1, but R is forbidden there; drop one"),
-    ({"known": ["S' = I**3 + ?"], "bounds": "0..2"},
-     "S' is known with I**3, but exponents lie within 0..2; widen them"),
-    ({"known": ["S' = I**0.5"], "integer_exponents": True},
-     "S' is known with I**0.5, but exponents are to be whole numbers; drop one"),
-    ({"bounds": "0.2..0.8", "integer_exponents": True},
-     "no whole number lies within 0.2..0.8; widen the bounds"),
-    ({"conserve": ["S + I = 2", "2*S + 2*I"]},
-     "that 2*S + 2*I is kept follows from the other conserved sums; leave it out"),
-    ({"conserve": ["S + I", "2*S + 2*I"], "known": ["S' = -1", "I' = 1"]},
-     "that 2*S + 2*I is kept follows from the other conserved sums; leave it out"),
-    ({"conserve": ["S + I"], "forbid": ["S: R", "I: R"]},
-     "I' follows from the conserved sums, so nothing else can be said of it; drop one of them"),
-    ({"known": "S" * 10_001}, "a text of 10001 characters is longer than 10000; cut it"),
-    ({"known": [3]}, "expected a text such as \"h' = -v\", got 3"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("statements", "message"),
+    [
+        (
+            {"known": ["S' = I", "S' = R"]},
+            'cannot read "S\' = R" at character 1: S\' is already given by "S\' = I"; join them',
+        ),
+        (
+            {"known": ["S' = I", "I' = R"], "conserve": ["S + I"]},
+            "the known equations do not keep S + I constant; change one of them or leave the sum out",
+        ),
+        (
+            {"known": ["S' = 1"], "conserve": ["S = 3"]},
+            "the known equations do not keep S = 3 constant; change one of them or leave the sum out",
+        ),
+        ({"known": ["S' = S*R"], "forbid": ["S: R"]}, "S' is known with R**1, but R is forbidden there; drop one"),
+        (
+            {"known": ["S' = I**3 + ?"], "bounds": "0..2"},
+            "S' is known with I**3, but exponents lie within 0..2; widen them",
+        ),
+        (
+            {"known": ["S' = I**0.5"], "integer_exponents": True},
+            "S' is known with I**0.5, but exponents are to be whole numbers; drop one",
+        ),
+        ({"bounds": "0.2..0.8", "integer_exponents": True}, "no whole number lies within 0.2..0.8; widen the bounds"),
+        (
+            {"conserve": ["S + I = 2", "2*S + 2*I"]},
+            "that 2*S + 2*I is kept follows from the other conserved sums; leave it out",
+        ),
+        (
+            {"conserve": ["S + I", "2*S + 2*I"], "known": ["S' = -1", "I' = 1"]},
+            "that 2*S + 2*I is kept follows from the other conserved sums; leave it out",
+        ),
+        (
+            {"conserve": ["S + I"], "forbid": ["S: R", "I: R"]},
+            "I' follows from the conserved sums, so nothing else can be said of it; drop one of them",
+        ),
+        ({"known": "S" * 10_001}, "a text of 10001 characters is longer than 10000; cut it"),
+        ({"known": [3]}, 'expected a text such as "h\' = -v", got 3'),
+    ],
+)
 def test_contradictions(statements: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         knowledge(SIR, **statements)
@@ -340,9 +400,7 @@ def mutated(draw: st.DrawFn) -> str:
     text = draw(valid)
     for _ in range(draw(st.integers(1, 4))):
         at, width = draw(st.integers(0, len(text))), draw(st.integers(0, 3))
-        text = (
-            text[:at] + draw(pieces) * draw(st.sampled_from([1, 1, 1, 3000])) + text[at + width :]
-        )
+        text = text[:at] + draw(pieces) * draw(st.sampled_from([1, 1, 1, 3000])) + text[at + width :]
     return text
 
 
@@ -354,9 +412,13 @@ def mutated(draw: st.DrawFn) -> str:
 @settings(max_examples=150, deadline=None)
 def test_hostile_texts(text: str) -> None:
     for option, given_text in (
-        ("known", [text]), ("known", [f"S' = {text}"]), ("conserve", [text]), ("forbid", [text]),
-        ("forbid", [f"S: {text}"]), ("bounds", text),
-    ):  # fmt: skip
+        ("known", [text]),
+        ("known", [f"S' = {text}"]),
+        ("conserve", [text]),
+        ("forbid", [text]),
+        ("forbid", [f"S: {text}"]),
+        ("bounds", text),
+    ):
         start = time.perf_counter()
         try:
             knowledge(SIR, **{option: given_text}).sentences()  # type: ignore[arg-type]

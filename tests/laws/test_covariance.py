@@ -33,11 +33,20 @@ def coefficients_only(law: PowerSum) -> Free:
     return free[0], *nothing[1:]
 
 
-def fitted(law: PowerSum, series: TimeSeries, initial: Array, free: Free, *, positive: bool = True,
-           floor: float = 1e-10) -> Polished:  # fmt: skip
+def fitted(
+    law: PowerSum, series: TimeSeries, initial: Array, free: Free, *, positive: bool = True, floor: float = 1e-10
+) -> Polished:
     n = law.n_states
-    return polish(law, series, initial, np.full(n, 0.02), floor=np.full(n, floor), free=free,
-                  nonnegative=np.full(n, positive), most=100)  # fmt: skip
+    return polish(
+        law,
+        series,
+        initial,
+        np.full(n, 0.02),
+        floor=np.full(n, floor),
+        free=free,
+        nonnegative=np.full(n, positive),
+        most=100,
+    )
 
 
 @pytest.mark.parametrize("positive", [True, False])
@@ -45,14 +54,15 @@ def test_starts_and_constants_have_the_covariance_of_curve_fit(positive: bool) -
     series = growth(T, 0.02)
     values = series.trajectories[0].values[:, 0]
     _, expected = curve_fit(logistic, T, values, (0.5, 0.5, 0.1))
-    found = fitted(LOGISTIC, series, np.array([[0.1]]), coefficients_only(LOGISTIC),
-                   positive=positive)  # fmt: skip
+    found = fitted(LOGISTIC, series, np.array([[0.1]]), coefficients_only(LOGISTIC), positive=positive)
     sign = np.array([1.0, -1.0, 1.0])
     spread = np.sqrt(np.diag(expected))
     np.testing.assert_allclose(found.joint.deviations(), spread, rtol=0.01)
-    np.testing.assert_allclose(found.joint.matrix / np.outer(spread, spread),
-                               expected * np.outer(sign, sign) / np.outer(spread, spread),
-                               atol=0.01)  # fmt: skip
+    np.testing.assert_allclose(
+        found.joint.matrix / np.outer(spread, spread),
+        expected * np.outer(sign, sign) / np.outer(spread, spread),
+        atol=0.01,
+    )
 
 
 def test_constants_that_only_their_sum_is_seen_of_are_unknown() -> None:
@@ -118,8 +128,16 @@ def test_a_start_on_its_bound_has_no_error() -> None:
     values[:4, 1] -= 0.03
     p = prepare(TimeSeries.from_arrays(T, values))
     scaled = law.rescaled(p.scale.state, p.scale.time)
-    found = polish(scaled, p.data, p.initial, p.noise, floor=p.floor, most=60,
-                   nonnegative=np.array([True, True]), free=coefficients_only(scaled))  # fmt: skip
+    found = polish(
+        scaled,
+        p.data,
+        p.initial,
+        p.noise,
+        floor=p.floor,
+        most=60,
+        nonnegative=np.array([True, True]),
+        free=coefficients_only(scaled),
+    )
     errors = estimates(p, found).start_errors()[0]
     assert 0.001 < errors[0] < 0.03
     assert np.isnan(errors[1]) and found.initial[0, 1] < 0.01
@@ -129,8 +147,7 @@ def test_only_the_starts_of_trajectories_are_kept_not_those_of_pieces() -> None:
     whole = prepare(series_of(PREY, STARTS, [np.linspace(0.0, 20.0, 41)] * 2, noise=0.02))
     p = whole.pieces(10)
     law = PREY.rescaled(p.scale.state, p.scale.time)
-    found = polish(law, p.data, p.initial, p.noise, floor=p.floor, nonnegative=p.nonnegative,
-                   shape=p.shape)  # fmt: skip
+    found = polish(law, p.data, p.initial, p.noise, floor=p.floor, nonnegative=p.nonnegative, shape=p.shape)
     kept = estimates(p, found)
     assert len(found.initial) == 8 and kept.initial.shape == (2, 2)
     np.testing.assert_array_equal(kept.initial, found.initial[[0, 4]])
@@ -151,8 +168,7 @@ def test_intervals_hold_true_constants_and_starts_as_often_as_they_say() -> None
         series = TimeSeries.from_arrays([times] * 2, values)
         found = fitted(law, series, STARTS, free)
         estimated = np.concatenate([found.law.coefficients[free[0]], found.initial.ravel()])
-        ends = [interval(v, e, freedom(found))
-                for v, e in zip(estimated, found.joint.deviations(), strict=True)]  # fmt: skip
+        ends = [interval(v, e, freedom(found)) for v, e in zip(estimated, found.joint.deviations(), strict=True)]
         hits.append([low <= x <= high for x, (low, high) in zip(truth, ends, strict=True)])
     rates = np.mean(hits, axis=0)
     assert (rates >= 0.85).all() and 0.9 <= rates.mean() <= 0.99, rates
@@ -168,14 +184,11 @@ def test_sensitivities_are_those_of_finite_differences() -> None:
     for number, (row, column) in enumerate(np.argwhere(free[0])):
         change = np.zeros_like(PREY.coefficients)
         change[row, column] = step
-        up, down = (solved(PowerSum(PREY.coefficients + s * change, PREY.exponents), STARTS[0],
-                           times) for s in (1, -1))  # fmt: skip
-        np.testing.assert_allclose(slopes[:, :, number], (up - down) / (2 * step), rtol=1e-4,
-                                   atol=1e-4)  # fmt: skip
+        up, down = (solved(PowerSum(PREY.coefficients + s * change, PREY.exponents), STARTS[0], times) for s in (1, -1))
+        np.testing.assert_allclose(slopes[:, :, number], (up - down) / (2 * step), rtol=1e-4, atol=1e-4)
     shift = np.array([0.0, step])
     up, down = (solved(PREY, STARTS[0] + s * shift, times) for s in (1, -1))
-    np.testing.assert_allclose(slopes[:, :, -1], (up - down) / (2 * step), rtol=1e-4,
-                                   atol=1e-4)  # fmt: skip
+    np.testing.assert_allclose(slopes[:, :, -1], (up - down) / (2 * step), rtol=1e-4, atol=1e-4)
 
 
 def test_estimates_come_back_from_their_file(tmp_path: Path) -> None:

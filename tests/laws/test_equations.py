@@ -17,11 +17,9 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.printing import constant, latex_name
 
-FSIR = Equations.parse(["S", "I", "R"], {
-    "S": "-0.06*S**0.5*I**0.5 + 0.01*R",
-    "I": "0.06*S**0.5*I**0.5 - 0.05*I",
-    "R": "0.05*I - 0.01*R",
-})  # fmt: skip
+FSIR = Equations.parse(
+    ["S", "I", "R"], {"S": "-0.06*S**0.5*I**0.5 + 0.01*R", "I": "0.06*S**0.5*I**0.5 - 0.05*I", "R": "0.05*I - 0.01*R"}
+)
 PENDULUM = Equations.parse(["θ", "x y"], {"θ": "x_y", "x y": "-9.81*sin(θ) - 0.25*x_y*Abs(x_y)"})
 
 
@@ -37,17 +35,20 @@ def test_monomials_are_shared() -> None:
     assert law(FSIR).coefficients[:, shared].tolist() == [-0.06, 0.06, 0.0]
 
 
-@pytest.mark.parametrize(("text", "terms"), [
-    ("x", [(1.0, (1, 0))]),
-    ("3", [(3.0, (0, 0))]),
-    ("2.5/y - x/4", [(2.5, (0, -1)), (-0.25, (1, 0))]),
-    ("x**0.5*x**0.5", [(1.0, (1, 0))]),
-    ("(x - y)*(x + y)", [(1.0, (2, 0)), (-1.0, (0, 2))]),
-    ("0.1*(x + y)**2", [(0.1, (2, 0)), (0.2, (1, 1)), (0.1, (0, 2))]),
-    ("x**1.35*y**-0.8*1e-9", [(1e-9, (1.35, -0.8))]),
-    ("x - x", []),
-    ("sqrt(y)", [(1.0, (0, 0.5))]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("x", [(1.0, (1, 0))]),
+        ("3", [(3.0, (0, 0))]),
+        ("2.5/y - x/4", [(2.5, (0, -1)), (-0.25, (1, 0))]),
+        ("x**0.5*x**0.5", [(1.0, (1, 0))]),
+        ("(x - y)*(x + y)", [(1.0, (2, 0)), (-1.0, (0, 2))]),
+        ("0.1*(x + y)**2", [(0.1, (2, 0)), (0.2, (1, 1)), (0.1, (0, 2))]),
+        ("x**1.35*y**-0.8*1e-9", [(1e-9, (1.35, -0.8))]),
+        ("x - x", []),
+        ("sqrt(y)", [(1.0, (0, 0.5))]),
+    ],
+)
 def test_sums_of_monomials_are_recognised(text: str, terms: list[tuple[float, Any]]) -> None:
     found = law(Equations.parse(["x", "y"], {"x": text, "y": "0"}))
     powers = map(tuple, found.exponents.tolist())
@@ -55,10 +56,10 @@ def test_sums_of_monomials_are_recognised(text: str, terms: list[tuple[float, An
     assert seen == {row: coefficient for coefficient, row in terms}
 
 
-@pytest.mark.parametrize("text", [
-    "sin(x)", "x**y", "2**x", "(x + y)**0.5", "(x*y)**0.5", "(x**2)**0.5", "x/(1 + y)",
-    "(x + y)**300", "Abs(x)",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    ["sin(x)", "x**y", "2**x", "(x + y)**0.5", "(x*y)**0.5", "(x**2)**0.5", "x/(1 + y)", "(x + y)**300", "Abs(x)"],
+)
 def test_everything_else_is_kept_as_expression(text: str) -> None:
     equations = Equations.parse(["x", "y"], {"x": text, "y": "x"})
     assert equations.power_sum is None
@@ -79,17 +80,17 @@ def test_texts_read_back_to_the_same_floats(rows: list[tuple[float, ...]]) -> No
     states = ["x y", "lambda"]
     equations = Equations.from_power_sum(states, PowerSum(values[:, :2].T.copy(), values[:, 2:]))
     again = Equations.parse(states, equations.texts())
-    read = {tuple(w): tuple(a) for w, a in zip(law(again).exponents, law(again).coefficients.T,
-                                               strict=True)}  # fmt: skip
+    read = {tuple(w): tuple(a) for w, a in zip(law(again).exponents, law(again).coefficients.T, strict=True)}
     assert read == {tuple(row[2:]): tuple(row[:2]) for row in values}
     assert again.texts() == equations.texts()
 
 
 def test_texts_of_fsir() -> None:
     assert FSIR.texts() == {
-        "S": "0.01*R - 0.06*I**0.5*S**0.5", "I": "0.06*I**0.5*S**0.5 - 0.05*I",
+        "S": "0.01*R - 0.06*I**0.5*S**0.5",
+        "I": "0.06*I**0.5*S**0.5 - 0.05*I",
         "R": "0.05*I - 0.01*R",
-    }  # fmt: skip
+    }
 
 
 def test_a_missing_or_bad_equation_is_refused() -> None:
@@ -153,13 +154,16 @@ def test_stiff_equations() -> None:
     np.testing.assert_allclose(found[1], np.exp(-1.0), rtol=1e-5)
 
 
-@pytest.mark.parametrize(("text", "reached"), [
-    ("x**2", 4),  # blows up at t = 1
-    ("-1/x", 2),  # reaches its pole at t = 0.5
-    ("log(x) - 2", 2),  # leaves the domain
-    ("1e300*x**900", 1),  # overflows at once
-    ("1e9*sin(1e9*x)", 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "reached"),
+    [
+        ("x**2", 4),  # blows up at t = 1
+        ("-1/x", 2),  # reaches its pole at t = 0.5
+        ("log(x) - 2", 2),  # leaves the domain
+        ("1e300*x**900", 1),  # overflows at once
+        ("1e9*sin(1e9*x)", 1),
+    ],
+)
 def test_failed_solutions_end_in_nan_without_warning_or_hanging(text: str, reached: int) -> None:
     times = np.linspace(0.0, 2.0, 9)
     started = time.perf_counter()
@@ -185,36 +189,40 @@ def test_starts_and_times_at_the_edge() -> None:
 # Printing
 
 
-@pytest.mark.parametrize(("value", "error", "written"), [
-    (0.0600312, 0.000118, "0.06003(12)"),
-    (0.06, 0.000118, "0.06000(12)"),
-    (9.996, 0.0996, "10.00(10)"),
-    (1.0, 0.01, "1.000(10)"),
-    (3.0, 2.0, "3.0(20)"),
-    (1234.5, 56.0, "1234(56)"),
-    (123456.0, 560.0, "1.2346(56)e5"),
-    (12345678.0, 560.0, "1.234568(56)e7"),
-    (1e-5, 1.2e-7, "1.000(12)e-5"),
-    (0.01, 0.5, "0.01(50)"),
-    (0.0, 0.1, "0.00(10)"),
-    (0.5, 0.0, "0.5"),
-    (2.0 / 3.0, 0.0, "0.666666666667"),
-    (0.5, 1e-15, "0.5"),
-    (12345.678, np.nan, "12346"),
-    (2.0 / 3.0, np.nan, "0.6667"),
-    (1e-7, np.inf, "1e-7"),
-    (-0.25, np.nan, "-0.25"),
-    (1e300, 1e299, "1.00(10)e300"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "error", "written"),
+    [
+        (0.0600312, 0.000118, "0.06003(12)"),
+        (0.06, 0.000118, "0.06000(12)"),
+        (9.996, 0.0996, "10.00(10)"),
+        (1.0, 0.01, "1.000(10)"),
+        (3.0, 2.0, "3.0(20)"),
+        (1234.5, 56.0, "1234(56)"),
+        (123456.0, 560.0, "1.2346(56)e5"),
+        (12345678.0, 560.0, "1.234568(56)e7"),
+        (1e-5, 1.2e-7, "1.000(12)e-5"),
+        (0.01, 0.5, "0.01(50)"),
+        (0.0, 0.1, "0.00(10)"),
+        (0.5, 0.0, "0.5"),
+        (2.0 / 3.0, 0.0, "0.666666666667"),
+        (0.5, 1e-15, "0.5"),
+        (12345.678, np.nan, "12346"),
+        (2.0 / 3.0, np.nan, "0.6667"),
+        (1e-7, np.inf, "1e-7"),
+        (-0.25, np.nan, "-0.25"),
+        (1e300, 1e299, "1.00(10)e300"),
+    ],
+)
 def test_constants_show_their_error(value: float, error: float, written: str) -> None:
     assert constant(value, error) == written
 
 
 def test_pretty_without_errors() -> None:
     assert FSIR.pretty().splitlines() == [
-        "S' = 0.01*R - 0.06*S^0.5*I^0.5", "I' = 0.06*S^0.5*I^0.5 - 0.05*I",
+        "S' = 0.01*R - 0.06*S^0.5*I^0.5",
+        "I' = 0.06*S^0.5*I^0.5 - 0.05*I",
         "R' = 0.05*I - 0.01*R",
-    ]  # fmt: skip
+    ]
     assert PENDULUM.pretty(2).splitlines() == ["θ' = x y", "x y' = -9.8*sin(θ) - 0.25*Abs(x y)*x y"]
 
 
@@ -222,9 +230,7 @@ def test_pretty_with_errors_and_snapped_constants() -> None:
     found = PowerSum(np.array([[9.81, -0.90123], [0.0, 0.0]]), np.array([[0.0, 0.0], [1.6, -1.0]]))
     errors = PowerSum(np.array([[0.0, 0.0021], [0.0, 0.0]]), np.array([[0.0, 0.0], [0.0123, 0.01]]))
     snapped = (np.zeros((2, 2), bool), np.array([[False, False], [False, True]]))
-    equations = Equations.from_power_sum(
-        ["x y", "sin"], found, standard_errors=errors, snapped=snapped
-    )
+    equations = Equations.from_power_sum(["x y", "sin"], found, standard_errors=errors, snapped=snapped)
     assert equations.pretty() == "x y' = 9.81 - 0.9012(21)*x y^1.600(12)*sin^-1\nsin' = 0"
 
 
@@ -247,19 +253,34 @@ def test_latex() -> None:
     )
 
 
-@pytest.mark.parametrize(("name", "written"), [
-    ("S", "S"), ("x1", "x_{1}"), ("x_1", "x_{1}"), ("beta", r"\beta"), ("β", r"\beta"),
-    ("Λ", r"\Lambda"), ("λ2", r"\lambda_{2}"), ("50%_a", r"\mathrm{50\%\_a}"), ("7", r"\mathrm{7}"),
-    ("prey", r"\mathrm{prey}"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("S", "S"),
+        ("x1", "x_{1}"),
+        ("x_1", "x_{1}"),
+        ("beta", r"\beta"),
+        ("β", r"\beta"),
+        ("Λ", r"\Lambda"),
+        ("λ2", r"\lambda_{2}"),
+        ("50%_a", r"\mathrm{50\%\_a}"),
+        ("7", r"\mathrm{7}"),
+        ("prey", r"\mathrm{prey}"),
+    ],
+)
 def test_names_in_latex(name: str, written: str) -> None:
     assert latex_name(name) == written
 
 
 def test_python_source_computes_the_same() -> None:
     names = ["t", "y", "np", "lambda", "x y"]
-    texts = {"t": "sin(y)*np", "y": "t**0.5 - y", "np": "-np*lambda_", "lambda": "0",
-             "x y": "Abs(t) + sqrt(x_y)*exp(-y) - sign(np)"}  # fmt: skip
+    texts = {
+        "t": "sin(y)*np",
+        "y": "t**0.5 - y",
+        "np": "-np*lambda_",
+        "lambda": "0",
+        "x y": "Abs(t) + sqrt(x_y)*exp(-y) - sign(np)",
+    }
     for equations in (Equations.parse(names, texts), Equations.parse(["x"], {"x": "-2*x"})):
         source = equations.python()
         space: dict[str, Any] = {}

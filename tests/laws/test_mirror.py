@@ -10,15 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from odediscovery import (
-    Discovery,
-    Equations,
-    TimeSeries,
-    discover,
-    fit_constants,
-    settings_for,
-    simulate_system,
-)
+from odediscovery import Discovery, Equations, TimeSeries, discover, fit_constants, settings_for, simulate_system
 from odediscovery.data.inputs import with_inputs
 from odediscovery.discovery.resume import resume
 from odediscovery.errors import InputError
@@ -53,9 +45,7 @@ def fall(noise: float = 0.0, starts: tuple[float, ...] = (-0.2,)) -> TimeSeries:
     law = Equations.parse(["v"], {"v": "-9.81 + 0.4*(-v)**1.5"})
     random = np.random.default_rng(0)
     runs = [law.simulate([v], t) for v in starts]
-    return TimeSeries.from_arrays(
-        [t] * len(runs), [v + noise * random.standard_normal(v.shape) for v in runs], ["v"]
-    )
+    return TimeSeries.from_arrays([t] * len(runs), [v + noise * random.standard_normal(v.shape) for v in runs], ["v"])
 
 
 @cache
@@ -72,9 +62,7 @@ def found_fsir() -> Discovery:
 
 
 def test_fractional_powers_are_of_minus_x_and_whole_ones_of_x() -> None:
-    law = PowerSum(
-        np.array([[1.0, 10.0, 100.0]]), np.array([[0.5], [2.0], [-1.0]]), mirrored=(0,)
-    )  # fmt: skip
+    law = PowerSum(np.array([[1.0, 10.0, 100.0]]), np.array([[0.5], [2.0], [-1.0]]), mirrored=(0,))
     assert law.rates(np.array([[-4.0]])).tolist() == [[2.0 + 160.0 - 25.0]]
 
 
@@ -98,14 +86,20 @@ def test_sums_and_functions_of_a_mirrored_state_keep_their_values() -> None:
     user, s = law.unscaled(np.array([-3.0]), 1.0), np.array([-3.0])
     x = np.array([[0.5], [2.0]])
     np.testing.assert_allclose(user.rates(x * s), law.rates(x) * s, rtol=1e-13)
-    printed = Equations.from_power_sum(["v"], user, standard_errors=user.with_constants(
-        *(0.0 * c for c in user.constants)))  # fmt: skip
+    printed = Equations.from_power_sum(
+        ["v"], user, standard_errors=user.with_constants(*(0.0 * c for c in user.constants))
+    )
     np.testing.assert_allclose(printed.rates(x * s), user.rates(x * s), rtol=1e-12)
     assert printed.pretty().count("(-v)^") == 2
-    record = {"functions": [], "mirrored": ["v"], "standard_errors": None,
-              **{f"{k}s": np.asarray(c).tolist() for k, c in zip(
-                  ("coefficient", "exponent", "inner_weight", "inner_exponent"),
-                  user.constants, strict=True)}}  # fmt: skip
+    record = {
+        "functions": [],
+        "mirrored": ["v"],
+        "standard_errors": None,
+        **{
+            f"{k}s": np.asarray(c).tolist()
+            for k, c in zip(("coefficient", "exponent", "inner_weight", "inner_exponent"), user.constants, strict=True)
+        },
+    }
     parsed = Equations.parse(["v"], printed.texts())
     again = with_law(parsed, record).extended
     assert again is not None and again.mirrored == (0,)
@@ -136,8 +130,7 @@ def test_powers_of_minus_x_are_read_as_numbers(text: str, same: str) -> None:
     assert law.texts() == {"v": same} or Equations.parse(["v"], {"v": same}).texts() == law.texts()
     x = np.array([[-0.3], [-2.0]])
     v = x[:, 0]
-    np.testing.assert_allclose(law.rates(x)[:, 0], eval(text, {"v": v, "sqrt": np.sqrt}),
-                               rtol=1e-12)  # fmt: skip
+    np.testing.assert_allclose(law.rates(x)[:, 0], eval(text, {"v": v, "sqrt": np.sqrt}), rtol=1e-12)
 
 
 def test_powers_of_x_and_of_minus_x_are_no_sum_of_monomials() -> None:
@@ -219,8 +212,7 @@ def test_the_mirror_image_of_fsir_has_the_mirrored_law(names: tuple[str, ...]) -
     there = discover(mirrored(series, *names), settings_for(**QUICK, conserve=[total]))
     x = np.random.default_rng(0).uniform(1.0, 50.0, (20, 3))
     sign = np.where(np.isin(list("SIR"), names), -1.0, 1.0)
-    np.testing.assert_allclose(there.equations.rates(x * sign), here.equations.rates(x) * sign,
-                               rtol=1e-9)  # fmt: skip
+    np.testing.assert_allclose(there.equations.rates(x * sign), here.equations.rates(x) * sign, rtol=1e-9)
     assert there.equations_text().count("^0.5") == here.equations_text().count("^0.5") == 4
     np.testing.assert_allclose(there.initial_values, here.initial_values * sign, rtol=1e-9)
     assert here.initial_value_errors is not None and there.initial_value_errors is not None
@@ -248,8 +240,7 @@ def test_an_input_that_is_negative_throughout_has_real_powers_too() -> None:
     t = np.linspace(0.0, 12.0, 120)
     feed = -2.0 - 1.5 * np.sin(t)
     law = Equations.parse(["x"], {"x": "0.7*(-u)**0.5 - 0.5*x"}, inputs=["u"])
-    driven = with_inputs(TimeSeries.from_arrays(t, np.column_stack([t, feed]), ["x", "u"]),
-                         linear=["u"])  # fmt: skip
+    driven = with_inputs(TimeSeries.from_arrays(t, np.column_stack([t, feed]), ["x", "u"]), linear=["u"])
     values = law.simulate([1.0], t, inputs=driven.trajectories[0].inputs)
     run = dataclasses.replace(driven.trajectories[0], values=values)
     found = discover(dataclasses.replace(driven, trajectories=(run,)), settings_for(**QUICK))
@@ -259,11 +250,8 @@ def test_an_input_that_is_negative_throughout_has_real_powers_too() -> None:
 
 def test_a_hidden_state_that_a_sum_tells_may_be_negative() -> None:
     series = mirrored(simulate_system("fsir"), "S", "I", "R")
-    known = TimeSeries.from_arrays(
-        series.trajectories[0].time, series.trajectories[0].values[:, :2], ["S", "I"]
-    )
-    found = discover(known, settings_for(
-        **QUICK, hidden_states=("R",), conserve=["S + I + R = -100.01"]))  # fmt: skip
+    known = TimeSeries.from_arrays(series.trajectories[0].time, series.trajectories[0].values[:, :2], ["S", "I"])
+    found = discover(known, settings_for(**QUICK, hidden_states=("R",), conserve=["S + I + R = -100.01"]))
     assert found.equations_text().count("(-S)^0.5*(-I)^0.5") == 2
 
 
@@ -295,9 +283,11 @@ def test_a_fall_with_known_kinematics_has_its_drag() -> None:
 
 @pytest.mark.parametrize(
     ("text", "sign", "told"),
-    [("v' = v**0.5 + ?", 1.0, "power of v, which is negative in the data; expected one of -v"),
-     ("v' = (-v)**0.5 + ?", -1.0, "power of -v, which is negative in the data; expected one of v")],
-)  # fmt: skip
+    [
+        ("v' = v**0.5 + ?", 1.0, "power of v, which is negative in the data; expected one of -v"),
+        ("v' = (-v)**0.5 + ?", -1.0, "power of -v, which is negative in the data; expected one of v"),
+    ],
+)
 def test_known_powers_of_the_wrong_sign_are_refused(text: str, sign: float, told: str) -> None:
     series = fall() if sign > 0 else mirrored(fall(), "v")
     with pytest.raises(InputError, match=told.replace("(", r"\(")):

@@ -8,18 +8,20 @@ import pytest
 from odediscovery.laws.pointwise import MANY, point_field
 from odediscovery.laws.power_sum import Function, Inputs, PowerSum, Sums
 
-RICH = Inputs(2, (Function("sin", 0, 0.7), Function("log", 1)),
-              Sums(np.array([[4.0, 0.5]]), np.array([[2.0, 0.0, 0.0, 0.0],
-                                                    [0.0, 0.5, 1.0, 0.0]])))  # fmt: skip
+RICH = Inputs(
+    2,
+    (Function("sin", 0, 0.7), Function("log", 1)),
+    Sums(np.array([[4.0, 0.5]]), np.array([[2.0, 0.0, 0.0, 0.0], [0.0, 0.5, 1.0, 0.0]])),
+)
 LAWS = {
-    "whole": PowerSum(np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 0.0]]),
-                      np.array([[0.0, 0.0], [2.0, 1.0], [-1.0, 3.0]])),
+    "whole": PowerSum(np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 0.0]]), np.array([[0.0, 0.0], [2.0, 1.0], [-1.0, 3.0]])),
     "real": PowerSum(np.array([[0.3, -2.0], [1.0, 0.0]]), np.array([[0.5, -0.3], [1.0, 1.7]])),
-    "rich": PowerSum(np.array([[1.0, -0.4], [0.2, 0.0]]),
-                     np.array([[1.0, 0.0, 1.0, 0.0, -1.0], [0.0, 0.5, 0.0, 1.0, 2.0]]), RICH),
+    "rich": PowerSum(
+        np.array([[1.0, -0.4], [0.2, 0.0]]), np.array([[1.0, 0.0, 1.0, 0.0, -1.0], [0.0, 0.5, 0.0, 1.0, 2.0]]), RICH
+    ),
     "flows": PowerSum(np.array([[2.0]]), np.array([[1.0, 0.5]]), None, np.array([[-1.0], [1.0]])),
     "nothing": PowerSum(np.zeros((2, 0)), np.zeros((0, 2))),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", sorted(LAWS))

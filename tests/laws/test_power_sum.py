@@ -19,8 +19,8 @@ def test_rates_by_hand() -> None:
     x = np.array([[100.0, 0.01, 0.0], [4.0, 9.0, 2.0]])
     root = np.array([1.0, 6.0])
     expected = np.stack(
-        [-0.06 * root + 0.01 * x[:, 2], 0.06 * root - 0.05 * x[:, 1],
-         0.05 * x[:, 1] - 0.01 * x[:, 2]], axis=1)  # fmt: skip
+        [-0.06 * root + 0.01 * x[:, 2], 0.06 * root - 0.05 * x[:, 1], 0.05 * x[:, 1] - 0.01 * x[:, 2]], axis=1
+    )
     np.testing.assert_allclose(FSIR.rates(x), expected, rtol=1e-14)
     np.testing.assert_allclose(FSIR.rates(x[1]), expected[1], rtol=1e-14)
 
@@ -57,9 +57,7 @@ positive = st.floats(0.01, 100.0)
 
 @given(st.tuples(positive, positive, positive), positive, st.tuples(positive, positive, positive))
 @settings(max_examples=50, deadline=None)
-def test_rescaled_is_the_same_law(
-    scale: tuple[float, ...], time_scale: float, state: tuple[float, ...]
-) -> None:
+def test_rescaled_is_the_same_law(scale: tuple[float, ...], time_scale: float, state: tuple[float, ...]) -> None:
     s, x = np.array(scale), np.array(state)
     scaled = FSIR.rescaled(s, time_scale)
     expected = FSIR.monomials(x) * FSIR.coefficients * time_scale / s[:, None]

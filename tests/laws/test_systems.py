@@ -28,10 +28,20 @@ def test_every_system_can_be_simulated(name: str) -> None:
 
 def test_the_registry_holds_what_is_promised() -> None:
     wanted = {
-        "fsir", "sir", "lotka-volterra", "logistic", "theta-logistic", "von-bertalanffy",
-        "torricelli", "lorenz", "van-der-pol", "damped-oscillator", "brusselator",
-        "fractional-drag", "s-system",
-    }  # fmt: skip
+        "fsir",
+        "sir",
+        "lotka-volterra",
+        "logistic",
+        "theta-logistic",
+        "von-bertalanffy",
+        "torricelli",
+        "lorenz",
+        "van-der-pol",
+        "damped-oscillator",
+        "brusselator",
+        "fractional-drag",
+        "s-system",
+    }
     assert wanted <= set(SYSTEMS)
     assert all(name == system.name for name, system in SYSTEMS.items())
     sums = {name for name in SYSTEMS if SYSTEMS[name].equations().power_sum is not None}
@@ -72,16 +82,18 @@ def test_noise_has_the_size_asked_for_and_is_repeatable() -> None:
     assert not np.array_equal(noisy, values(noise=0.1, seed=4))
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    ({"name": "fsri"}, "unknown system 'fsri': did you mean 'fsir'?"),
-    ({"name": "fsir", "set": {"betta": 1.0}},
-     "unknown parameter or state 'betta': did you mean 'beta'?"),
-    ({"name": "fsir", "set": {"beta": np.nan}}, "beta should be a finite number, got nan"),
-    ({"name": "fsir", "samples": 3}, "--samples should be at least 4, got 3"),
-    ({"name": "fsir", "until": -1.0}, "--until should be after the start at 0, got -1"),
-    ({"name": "fsir", "until": np.inf}, "until should be a finite number, got inf"),
-    ({"name": "fsir", "noise": -0.1}, "--noise should be 0 or a positive share, got -0.1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": "fsri"}, "unknown system 'fsri': did you mean 'fsir'?"),
+        ({"name": "fsir", "set": {"betta": 1.0}}, "unknown parameter or state 'betta': did you mean 'beta'?"),
+        ({"name": "fsir", "set": {"beta": np.nan}}, "beta should be a finite number, got nan"),
+        ({"name": "fsir", "samples": 3}, "--samples should be at least 4, got 3"),
+        ({"name": "fsir", "until": -1.0}, "--until should be after the start at 0, got -1"),
+        ({"name": "fsir", "until": np.inf}, "until should be a finite number, got inf"),
+        ({"name": "fsir", "noise": -0.1}, "--noise should be 0 or a positive share, got -0.1"),
+    ],
+)
 def test_mistakes_are_named(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(InputError) as caught:
         simulate_system(**arguments)  # type: ignore[arg-type]

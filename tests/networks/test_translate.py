@@ -80,13 +80,13 @@ def test_the_chain_has_the_flags_of_its_states() -> None:
 RICH = PowerSum(
     np.array([[2.0, -1.0, 0.0], [0.0, 0.0, 0.5]]),
     np.array([[1.0, 0, 1, 0, 0], [2.0, 0, 0, 0, -1], [0, 1.0, 0, -1.5, 0]]),
-    Inputs(2, (Function("sin", 0, 2.0), Function("exp", 1)),
-           Sums(np.array([[4.0]]), np.array([[2.0, 1.0, 0.0, 0.0]]))),
-)  # fmt: skip
+    Inputs(2, (Function("sin", 0, 2.0), Function("exp", 1)), Sums(np.array([[4.0]]), np.array([[2.0, 1.0, 0.0, 0.0]]))),
+)
 TWO_SUMS = PowerSum(
-    np.array([[1.0], [2.0]]), np.array([[1.0, 0.0, -1.0, -1.0]]),
+    np.array([[1.0], [2.0]]),
+    np.array([[1.0, 0.0, -1.0, -1.0]]),
     Inputs(2, (), Sums(np.array([[2.0, 0.0], [0.0, 3.0]]), np.array([[1.0, 0.0], [1.0, 1.0]]))),
-)  # fmt: skip
+)
 TWO = np.ones(2, dtype=bool)
 
 

@@ -68,9 +68,7 @@ def test_linearised_is_the_derivative(dense: bool) -> None:
         shift = torch.zeros(2, dtype=torch.float64)
         shift[k] = 1e-6
         rates = field.rates(field.theta)
-        np.testing.assert_allclose(
-            f_x[..., k], (rates(x + shift) - rates(x - shift)) / 2e-6, rtol=1e-6, atol=1e-8
-        )
+        np.testing.assert_allclose(f_x[..., k], (rates(x + shift) - rates(x - shift)) / 2e-6, rtol=1e-6, atol=1e-8)
 
 
 def test_selected_members_compute_what_they_did() -> None:

@@ -47,9 +47,7 @@ def drawn(figure: Figure) -> list[Text]:
 def overlaps(figure: Figure) -> list[tuple[str, str]]:
     """Pairs of texts whose boxes overlap by more than a hair once the figure is drawn."""
     seen = [(t.get_text(), t.get_window_extent().shrunk(0.9, 0.8)) for t in drawn(figure)]
-    return [
-        (a, b) for i, (a, one) in enumerate(seen) for b, two in seen[i + 1 :] if one.overlaps(two)
-    ]
+    return [(a, b) for i, (a, one) in enumerate(seen) for b, two in seen[i + 1 :] if one.overlaps(two)]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
@@ -109,15 +107,16 @@ def test_weights_of_other_units_and_wide_layers() -> None:
     random = np.random.default_rng(0)
     assert found.network is not None
     dense = Network(
-        (Layer("Dense", 12, 3, {"weight": random.normal(size=(12, 3)), "bias": np.zeros(12)}),
-         Layer("Dense", 3, 12, {"weight": random.normal(size=(3, 12)), "bias": np.ones(3)})),
+        (
+            Layer("Dense", 12, 3, {"weight": random.normal(size=(12, 3)), "bias": np.zeros(12)}),
+            Layer("Dense", 3, 12, {"weight": random.normal(size=(3, 12)), "bias": np.ones(3)}),
+        ),
         found.network.scale,
-    )  # fmt: skip
+    )
     figure = weights_figure(dataclasses.replace(found, network=dense))
     assert "h12" in words(figure) and overlaps(figure) == []
     # Of twenty hidden products three are used, and only those are drawn.
-    wide = network(found.equations.power_sum or PowerSum(np.ones((3, 0)), np.ones((0, 3))),
-                   found.series, hidden=20)  # fmt: skip
+    wide = network(found.equations.power_sum or PowerSum(np.ones((3, 0)), np.ones((0, 3))), found.series, hidden=20)
     shown = words(weights_figure(dataclasses.replace(found, network=wide)))
     assert {"h1", "h2", "h3"} <= set(shown) and "h4" not in shown
 
@@ -129,8 +128,7 @@ def test_no_network_is_said() -> None:
 
 def test_names_are_never_mathematics(tmp_path: Path) -> None:
     n = 2
-    found = discovery(PowerSum(-np.eye(n), np.eye(n)), ("$a_1$", "b_{"), until=5.0,
-                      initial=(1.0, 2.0))  # fmt: skip
+    found = discovery(PowerSum(-np.eye(n), np.eye(n)), ("$a_1$", "b_{"), until=5.0, initial=(1.0, 2.0))
     save_figures(found, tmp_path)
     assert any(r"\$a_1\$" in word for word in words(fit_figure(found)))
 

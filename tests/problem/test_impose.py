@@ -28,8 +28,7 @@ def terms(found: Discovery, state: str) -> dict[sympy.Expr, float]:
 
 def fall() -> TimeSeries:
     # h' = -v, v' = 9.81 - 0.05 v^2
-    law = PowerSum(np.array([[-1.0, 0.0, 0.0], [0.0, 9.81, -0.05]]),
-                   np.array([[0.0, 1.0], [0.0, 0.0], [0.0, 2.0]]))  # fmt: skip
+    law = PowerSum(np.array([[-1.0, 0.0, 0.0], [0.0, 9.81, -0.05]]), np.array([[0.0, 1.0], [0.0, 0.0], [0.0, 2.0]]))
     return noisy(law, [120.0, 0.5], ["h", "v"], 0.01)
 
 
@@ -66,8 +65,7 @@ def test_forbidden_states_do_not_appear() -> None:
 
 @pytest.mark.parametrize(("given", "low", "high"), [("exponents 0..1", 0, 1), ("0..0.8", 0, 0.8)])
 def test_exponents_stay_within_bounds(given: str, low: float, high: float) -> None:
-    found = discover(simulate_system("fsir", noise=0.01, seed=1),
-                     settings_for(bounds=given, members=2, max_seconds=4))  # fmt: skip
+    found = discover(simulate_system("fsir", noise=0.01, seed=1), settings_for(bounds=given, members=2, max_seconds=4))
     for row in found.front:
         law = row.equations.power_sum
         assert law is not None
@@ -75,8 +73,9 @@ def test_exponents_stay_within_bounds(given: str, low: float, high: float) -> No
 
 
 def test_whole_exponents() -> None:
-    found = discover(simulate_system("fsir", noise=0.02, seed=1),
-                     settings_for(integer_exponents=True, members=2, max_seconds=4))  # fmt: skip
+    found = discover(
+        simulate_system("fsir", noise=0.02, seed=1), settings_for(integer_exponents=True, members=2, max_seconds=4)
+    )
     for row in found.front:
         law = row.equations.power_sum
         assert law is None or (law.exponents == np.round(law.exponents)).all()
@@ -91,9 +90,12 @@ def test_knowledge_is_kept_with_the_result(tmp_path) -> None:
 
 def test_mistakes_are_told_before_the_fit() -> None:
     for option, text, said in (
-        ("known", "h' = -speed", "speed"), ("known", "h = -v", "'"), ("conserve", "h * v", "h"),
-        ("forbid", "h; v", ":"), ("bounds", "exponents 2..1", "2"),
-    ):  # fmt: skip
+        ("known", "h' = -speed", "speed"),
+        ("known", "h = -v", "'"),
+        ("conserve", "h * v", "h"),
+        ("forbid", "h; v", ":"),
+        ("bounds", "exponents 2..1", "2"),
+    ):
         value = text if option == "bounds" else [text]
         with pytest.raises(InputError) as raised:
             discover(fall(), settings_for(**{option: value}))

@@ -8,14 +8,7 @@ import pytest
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
-from odediscovery.problem.prepare import (
-    INDEPENDENT,
-    INTEGRATION,
-    Prepared,
-    prepare,
-    redundant,
-    resolution,
-)
+from odediscovery.problem.prepare import INDEPENDENT, INTEGRATION, Prepared, prepare, redundant, resolution
 from odediscovery.runtime.arrays import Array
 
 T = np.linspace(0.0, 10.0, 101)
@@ -50,11 +43,7 @@ def test_a_single_sample_below_zero_is_no_sign_where_noise_seems_to_grow_with_th
         # Noise that grows with the state has one sign: this one does not.
         assert np.unique(p.shape[0]).tolist() == [1.0]
     # More than noise explains, it is none as long as it is alone and not far below.
-    for beginning, nonnegative in [
-        ((-0.9, 0.9), True),
-        ((-0.9, -0.9), False),
-        ((-2.0, 0.9), False),
-    ]:
+    for beginning, nonnegative in [((-0.9, 0.9), True), ((-0.9, -0.9), False), ((-2.0, 0.9), False)]:
         rises[:2] = beginning
         assert prepared(rises).nonnegative[0] == nonnegative
 
@@ -176,10 +165,7 @@ def epidemic(population: float, sigma: float) -> list[Array]:
     return [population - ill - removed, ill, removed]
 
 
-@pytest.mark.parametrize(
-    ("population", "sigma", "spared"),
-    [(1e6, 5.0, True), (2000.0, 5.0, False), (1e6, 0.0, False)],
-)
+@pytest.mark.parametrize(("population", "sigma", "spared"), [(1e6, 5.0, True), (2000.0, 5.0, False), (1e6, 0.0, False)])
 def test_a_state_that_others_tell_and_that_hardly_changes_is_redundant_in_noise(
     population: float, sigma: float, spared: bool
 ) -> None:

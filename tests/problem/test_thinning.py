@@ -23,8 +23,7 @@ def only(series: TimeSeries) -> Trajectory:
     return trajectory
 
 
-@pytest.mark.parametrize(("samples", "sigma"), [(WORTH * MOST_CLEAN - 1, 0.0),
-                                                (WORTH * MOST_NOISY - 1, 0.02)])  # fmt: skip
+@pytest.mark.parametrize(("samples", "sigma"), [(WORTH * MOST_CLEAN - 1, 0.0), (WORTH * MOST_NOISY - 1, 0.02)])
 def test_a_series_that_is_not_long_stays(samples: int, sigma: float) -> None:
     series = growth(np.linspace(0.0, 12.0, samples), sigma)
     assert thinned(series) is series
@@ -94,11 +93,11 @@ def test_constants_and_scores_are_those_of_all_samples() -> None:
 
 def test_a_law_that_loses_the_trajectories_does_not_follow() -> None:
     p = prepare(growth(LONG[::500], 0.0), smoothing=False)
-    for law, expected in ((LOGISTIC, True), (PowerSum(-LOGISTIC.coefficients[:, :1],
-                                                      LOGISTIC.exponents[:1]), False)):  # fmt: skip
+    for law, expected in ((LOGISTIC, True), (PowerSum(-LOGISTIC.coefficients[:, :1], LOGISTIC.exponents[:1]), False)):
         law = law.rescaled(p.scale.state, p.scale.time)
-        found = polish(law, p.data, p.initial, sigma_of(p), floor=p.floor, most=0,
-                       nonnegative=p.nonnegative, free=all_free(law))  # fmt: skip
+        found = polish(
+            law, p.data, p.initial, sigma_of(p), floor=p.floor, most=0, nonnegative=p.nonnegative, free=all_free(law)
+        )
         assert follows(p, found) is expected
 
 

@@ -45,32 +45,25 @@ def words(text: str, visited: np.ndarray = POSITIVE, of: str = "x", **options: o
         ("1/(1 + 0.5*y)", "x grows in inverse proportion to (1 + 0.5⋅y)."),
         ("exp(-0.5*y)", "x grows in proportion to the exponential of −0.5⋅y."),
         ("-log(x)*y", "x grows in proportion to y⋅(the logarithm of x), which is negative."),
-        ("sin(3*y)", "x rises while the sine of 3⋅y is positive and falls while it is negative, "
-         "in proportion to it."),
+        ("sin(3*y)", "x rises while the sine of 3⋅y is positive and falls while it is negative, in proportion to it."),
         ("y**x", "x grows in proportion to y to the power of x."),
     ],
-)  # fmt: skip
+)
 def test_terms_in_words(text: str, sentence: str) -> None:
     visited = np.array([[1.0, 2.0], [0.5, 0.5]])
     assert words(text, visited) == [sentence]
 
 
 def test_paces_are_half_lives_and_doublings() -> None:
-    assert words("-0.05*x") == [
-        "x falls in proportion to itself: alone, this would halve it in 13.9 units of t."
-    ]
+    assert words("-0.05*x") == ["x falls in proportion to itself: alone, this would halve it in 13.9 units of t."]
     assert words("0.1*x", units={"t": "days"}) == [
         "x grows in proportion to itself: alone, this would double it in 6.93 days."
     ]
 
 
 def test_signs_of_states_turn_growth_round() -> None:
-    assert words("2*y", SIGNED) == [
-        "x rises while y is positive and falls while it is negative, in proportion to it."
-    ]
-    assert words("-2*y", SIGNED) == [
-        "x falls while y is positive and rises while it is negative, in proportion to it."
-    ]
+    assert words("2*y", SIGNED) == ["x rises while y is positive and falls while it is negative, in proportion to it."]
+    assert words("-2*y", SIGNED) == ["x falls while y is positive and rises while it is negative, in proportion to it."]
     assert words("-2*y", -POSITIVE) == ["x grows in proportion to y, which is negative."]
     assert words("-2*y**2", SIGNED) == ["x falls in proportion to the square of y."]
     assert words("-2*x", SIGNED)[0].startswith("x is drawn back to 0 in proportion to itself")
@@ -105,9 +98,7 @@ def test_every_term_has_a_reading_and_a_formula(kind: str) -> None:
     found = PAGES[kind]()
     equations, n = found.equations, len(found.equations.variables)
     told = readings(equations, np.ones((3, n)))
-    for side, (left, terms), own in zip(
-        sides(equations), equation_rows(equations), told, strict=True
-    ):
+    for side, (left, terms), own in zip(sides(equations), equation_rows(equations), told, strict=True):
         assert len(own) == len(side) or size(side) > LONGEST
         assert len(terms) == max(len(side), 1) or size(side) > LONGEST
         for formula in (left, *terms):
@@ -116,9 +107,7 @@ def test_every_term_has_a_reading_and_a_formula(kind: str) -> None:
 
 def test_numbers_of_formulas_are_those_of_the_text() -> None:
     found = PAGES["fsir"]()
-    for (_, terms), row in zip(
-        equation_rows(found.equations), found.equations_text().splitlines(), strict=True
-    ):
+    for (_, terms), row in zip(equation_rows(found.equations), found.equations_text().splitlines(), strict=True):
         for number in re.findall(r"[\d.]+\(\d+\)", row):
             assert number in Markup("").join(terms).striptags()
 

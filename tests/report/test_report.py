@@ -84,8 +84,11 @@ def test_pages_load_nothing_and_run_their_own_script_alone(kind: str) -> None:
     assert not [a for _, a in page.elements if "src" in a]
     assert [tag for tag, _ in page.elements].count("script") == 1
     assert not [name for _, a in page.elements for name in a if name.startswith("on")]
-    policy = next(a["content"] for tag, a in page.elements if tag == "meta" and "content" in a
-                  and "default-src 'none'" in str(a["content"]))  # fmt: skip
+    policy = next(
+        a["content"]
+        for tag, a in page.elements
+        if tag == "meta" and "content" in a and "default-src 'none'" in str(a["content"])
+    )
     assert "script-src 'sha256-" in str(policy)
 
 
@@ -150,8 +153,10 @@ def test_a_page_of_a_loaded_folder_is_the_same(tmp_path: Path) -> None:
     for found in (fitted(), gaps()):
         found.save(tmp_path / "found")
         # The order of terms in a sum may differ, and with it the last digit of a curve.
-        pages = [re.sub(r"<svg.*?</svg>", "", report_html(one), flags=re.DOTALL)
-                 for one in (found, Discovery.load(tmp_path / "found"))]  # fmt: skip
+        pages = [
+            re.sub(r"<svg.*?</svg>", "", report_html(one), flags=re.DOTALL)
+            for one in (found, Discovery.load(tmp_path / "found"))
+        ]
         assert pages[0] == pages[1]
 
 
@@ -193,9 +198,7 @@ def test_writing_where_nothing_can_be_written(tmp_path: Path) -> None:
 # The commands
 
 
-def test_report_and_predict_write_the_page(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report_and_predict_write_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fitted().save(tmp_path / "found")
     folder, page = str(tmp_path / "found"), tmp_path / "found" / "report.html"
     document = json.loads((tmp_path / "found/result.json").read_text(encoding="utf-8"))
@@ -242,8 +245,16 @@ def test_a_page_that_fails_does_not_lose_the_fit(
 def test_the_printed_command_fits_the_same_with_the_same_settings(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = settings_for("default", seed=5, members=0, grow=True, prune_long=False, l1=0.5,
-                         known=["S' = -I + ?"], forbid=["S: R", "I: R"])  # fmt: skip
+    asked = settings_for(
+        "default",
+        seed=5,
+        members=0,
+        grow=True,
+        prune_long=False,
+        l1=0.5,
+        known=["S' = -I + ?"],
+        forbid=["S: R", "I: R"],
+    )
     found = {
         "asked": lambda: dataclasses.replace(discovery(time_name="day"), settings=asked),
         "published": lambda: dataclasses.replace(discovery(), settings=settings_for("as-run")),

@@ -16,12 +16,16 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from odediscovery.report import report_html
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
-                None)  # fmt: skip
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 WIDTHS = (390, 1280)
 
 pytestmark = pytest.mark.skipif(
@@ -53,8 +57,7 @@ def opened(browser: Browser, path: Path, width: int = 1280, scheme: str = "light
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda asked: complaints.append(asked.url) if asked.url != path.as_uri()
-            else None)  # fmt: skip
+    page.on("request", lambda asked: complaints.append(asked.url) if asked.url != path.as_uri() else None)
     page.goto(path.as_uri(), wait_until="load")
     assert complaints == []
     page.complaints = complaints  # type: ignore[attr-defined]
@@ -72,9 +75,7 @@ def shown(page: Page, selector: str) -> list[str]:
 
 
 @pytest.mark.parametrize("way", ["point", "button", "keyboard"])
-def test_clicking_a_point_swaps_equations_and_curves(
-    browser: Browser, folder: Path, way: str
-) -> None:
+def test_clicking_a_point_swaps_equations_and_curves(browser: Browser, folder: Path, way: str) -> None:
     page = opened(browser, folder / "fsir.html")
     rows, curves = ".row-equations", "#front .drawings g.row"
     assert shown(page, rows) == ["1"] and shown(page, curves) == ["1", "1", "1"]

@@ -48,9 +48,7 @@ def test_load_gives_back_what_was_saved(kept: Path) -> None:
     assert after.equations_text() == before.equations_text()
     assert after.equations.complexity == 13
     assert after.series.states == before.series.states
-    np.testing.assert_array_equal(
-        after.series.trajectories[0].values, before.series.trajectories[0].values
-    )
+    np.testing.assert_array_equal(after.series.trajectories[0].values, before.series.trajectories[0].values)
     np.testing.assert_array_equal(after.initial_values, before.initial_values)
     np.testing.assert_array_equal(after.noise, before.noise)
     for name in ("mse", "r2", "r2_heldout", "outcome", "messages", "settings", "seconds", "log"):
@@ -79,9 +77,7 @@ def test_saving_a_loaded_result_changes_no_byte_of_it(kept: Path, tmp_path: Path
 
 
 def test_several_trajectories_and_no_network(tmp_path: Path) -> None:
-    before = dataclasses.replace(
-        discovery(runs=3), network=None, r2_heldout=0.5, mse=float("nan"), log=()
-    )
+    before = dataclasses.replace(discovery(runs=3), network=None, r2_heldout=0.5, mse=float("nan"), log=())
     before.save(tmp_path / "found")
     after = Discovery.load(tmp_path / "found")
     assert [run.label for run in after.series.trajectories] == ["run 1", "run 2", "run 3"]
@@ -99,12 +95,13 @@ def test_the_json_says_what_the_contract_says(kept: Path) -> None:
     assert (first["coefficient"], first["standard_error"]) == (-0.06, 1e-4)
     # One entry an exponent: S^0.5 I^0.5 stands in two equations but has two exponents.
     assert [(e["state"], e["value"], e["snapped"]) for e in document["exponents"]] == [
-        ("S", 0.5, False), ("I", 0.5, False), ("I", 1.0, True), ("R", 1.0, True),
-    ]  # fmt: skip
+        ("S", 0.5, False),
+        ("I", 0.5, False),
+        ("I", 1.0, True),
+        ("R", 1.0, True),
+    ]
     assert document["initial_values"] == [{"S": 100.0, "I": 0.01, "R": 0.0}]
-    assert [row["complexity"] for row in document["pareto"]] == sorted(
-        row["complexity"] for row in document["pareto"]
-    )
+    assert [row["complexity"] for row in document["pareto"]] == sorted(row["complexity"] for row in document["pareto"])
 
 
 def test_awkward_column_names_go_round(tmp_path: Path) -> None:
@@ -123,9 +120,7 @@ def test_simulate_starts_where_it_is_told() -> None:
     assert found.simulate().shape == (40, 3)
     late = found.simulate(times=np.array([100.0, 200.0]))
     np.testing.assert_allclose(late[1], found.simulate()[-1], rtol=1e-5)
-    np.testing.assert_allclose(
-        found.simulate(np.array([50.0, 1.0, 0.0]), np.array([7.0, 8.0]))[0], [50.0, 1.0, 0.0]
-    )
+    np.testing.assert_allclose(found.simulate(np.array([50.0, 1.0, 0.0]), np.array([7.0, 8.0]))[0], [50.0, 1.0, 0.0])
     with pytest.raises(InputError, match="before the first sample at 0"):
         found.simulate(times=np.array([-1.0, 1.0]))
     with pytest.raises(InputError, match="increase"):
@@ -154,9 +149,7 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_tampered_result_is_refused_in_one_line(
-    copy: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tampered_result_is_refused_in_one_line(copy: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(copy)
     edit(copy, HOSTILE[name])
     with pytest.raises(InputError) as caught:

@@ -131,9 +131,7 @@ def test_a_wish_to_stop_ends_what_runs_on_workers(scheduler: str) -> None:
         assert left == 0 and max(seen) == 2
 
 
-def test_other_versions_on_workers_are_named(
-    scheduler: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_versions_on_workers_are_named(scheduler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "_own", lambda: {"odediscovery": "7.0"})
     with (
         connected(scheduler, print) as place,
@@ -181,9 +179,13 @@ def test_a_scheduler_without_workers_is_told_and_a_lost_one_ends_the_work() -> N
 )
 @pytest.mark.parametrize("command", [["bench", "fractional"], ["reproduce", "fsir"]])
 def test_mistakes_end_in_one_line_before_anything_is_run(
-    command: list[str], arguments: list[str], said: str, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    command: list[str],
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.setattr(cluster, "ANSWER", 0.5)
     monkeypatch.chdir(tmp_path)
     assert main([*command, *arguments]) == 2

@@ -81,9 +81,12 @@ def test_what_is_left_behind_is_noticed(simulated: None, system: str) -> None:
         parts = {part: getattr(windows, part) for part in ("start", "duration", "target", "weight")}
         some = {k: v if k == name else v.to(SIMULATED) for k, v in parts.items()}
         part = type(windows)(
-            **some, grid=windows.grid.to(SIMULATED), first=windows.first, heads=windows.heads,
+            **some,
+            grid=windows.grid.to(SIMULATED),
+            first=windows.first,
+            heads=windows.heads,
             first_weight=windows.first_weight,
-        )  # fmt: skip
+        )
         with pytest.raises(RuntimeError, match="operands on two devices"):
             loss_and_gradient(lambda t, _, w=part: w.loss(there, t), there.theta, 0.0)
 
@@ -112,8 +115,7 @@ def there_and_here(settings: Settings) -> tuple[Settings, Settings]:
 @pytest.mark.parametrize("system", ["fsir", "lotka-volterra"])
 def test_training_ends_as_on_the_cpu(simulated: None, system: str) -> None:
     p, field = problem(system)
-    here, there = (trained(p, field, own, Monitor(), keep=2)
-                   for own in there_and_here(Settings(**SHORT)))  # fmt: skip
+    here, there = (trained(p, field, own, Monitor(), keep=2) for own in there_and_here(Settings(**SHORT)))
     assert there.theta.device.type == "cpu" and there.members == 2
     assert torch.equal(here.theta, there.theta) and torch.equal(here.free, there.free)
 
@@ -139,8 +141,7 @@ def test_published_training_ends_as_on_the_cpu(simulated: None, recipe: str, uni
     field = published_members(unit, 3, [3, 2], 0, how)
     weights = torch.tensor([0.01, 0.1], dtype=torch.float64)
     settings = settings_for(recipe, unit=unit, adam_steps=2, lbfgs_steps=1)
-    here, there = (train_published(field, data, how, own, Monitor(), weights)
-                   for own in there_and_here(settings))  # fmt: skip
+    here, there = (train_published(field, data, how, own, Monitor(), weights) for own in there_and_here(settings))
     assert there.theta.device.type == "cpu" and torch.equal(here.theta, there.theta)
 
 
@@ -184,8 +185,7 @@ def test_units_stay_on_the_device(simulated: None, name: str) -> None:
         with torch.no_grad():
             unit.project_()
         assert all(t.device == place for t in (*found[-1], *unit.parameters()))
-    assert all(torch.equal(a.detach().cpu(), b.detach().cpu())
-               for a, b in zip(*found, strict=True))  # fmt: skip
+    assert all(torch.equal(a.detach().cpu(), b.detach().cpu()) for a, b in zip(*found, strict=True))
 
 
 @pytest.mark.parametrize("name", UNITS)
@@ -219,9 +219,7 @@ BATCHES = {
 
 
 @pytest.mark.parametrize("name", [n for n, e in EXPERIMENTS.items() if e.trains])
-def test_experiments_end_as_on_the_cpu(
-    simulated: None, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_experiments_end_as_on_the_cpu(simulated: None, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     experiment = EXPERIMENTS[name]
     module = sys.modules[type(experiment).__module__]
     steps = {"NALU": 6} if name == "operands" else 4
@@ -230,8 +228,7 @@ def test_experiments_end_as_on_the_cpu(
     for short in ("WATCH", "PATIENCE", "CHECKS"):
         monkeypatch.setattr(module, short, 2, raising=False)
     assert BATCHES[name] in experiment.batches(Plan())
-    rows = [experiment.run(Plan(device=place), BATCHES[name], Monitor())[0]
-            for place in ("cpu", "cuda")]  # fmt: skip
+    rows = [experiment.run(Plan(device=place), BATCHES[name], Monitor())[0] for place in ("cpu", "cuda")]
     assert rows[0] == rows[1] or repr(rows[0]) == repr(rows[1])
 
 
@@ -245,10 +242,7 @@ def test_a_missing_gpu_ends_in_one_line(
     series = simulate_system("logistic")
     write_csv(series, tmp_path / "data.csv")
     monkeypatch.chdir(tmp_path)
-    for call in (
-        ["fit", "data.csv", "--device", "cuda"],
-        ["reproduce", "fsir", "--device", "cuda"],
-    ):
+    for call in (["fit", "data.csv", "--device", "cuda"], ["reproduce", "fsir", "--device", "cuda"]):
         assert main(call) == 2
         said = capsys.readouterr().err.strip()
         assert said == "error: --device cuda: torch finds no GPU here; use --device cpu"

@@ -15,8 +15,9 @@ def test_tasks_that_hang_or_die_are_failures_and_the_others_go_on() -> None:
     assert ended[1].reason == "no result within 1 s" and 1.0 <= ended[1].seconds < 10
     died = dict(Processes(1).results(os._exit, [3, 4], 60.0))
     assert [died[k].reason for k in (0, 1)] == [
-        "its process ended with exit code 3", "its process ended with exit code 4"
-    ]  # fmt: skip
+        "its process ended with exit code 3",
+        "its process ended with exit code 4",
+    ]
 
 
 def test_a_wish_to_stop_ends_the_processes() -> None:

@@ -33,9 +33,8 @@ T = np.linspace(0.0, 10.0, 150)
 RICH = PowerSum(
     np.array([[2.0, -0.5, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]]),
     np.array([[0, 0, 0, 0, 0.0], [2, 0, 1, 0, -1], [0, 1, 0, -0.3, 0], [0, 1.5, 0, 0, 0]]),
-    Inputs(2, (Function("sin", 0), Function("exp", 0)),
-           Sums(np.array([[0.25]]), np.array([[2.0, 0.0, 0.0, 0.0]]))),
-)  # fmt: skip
+    Inputs(2, (Function("sin", 0), Function("exp", 0)), Sums(np.array([[0.25]]), np.array([[2.0, 0.0, 0.0, 0.0]]))),
+)
 X = np.array([[0.3, 1.2], [2.0, 0.4], [4.0, 2.5]])
 
 
@@ -103,21 +102,28 @@ def test_slopes_of_inputs_agree_with_finite_differences() -> None:
         numeric = (RICH.inputs.values(X + step) - RICH.inputs.values(X - step)) / 2e-6
         np.testing.assert_allclose(slopes[:, :, k], numeric, rtol=1e-7, atol=1e-8)
     for place, (db, dv) in enumerate([(1e-6, 0.0), (0.0, 1e-6)]):
-        up, down = (
-            dataclasses.replace(RICH.inputs, sums=Sums(b + s * db, v + s * dv * (v != 0)))
-            for s in (1.0, -1.0)
-        )
+        up, down = (dataclasses.replace(RICH.inputs, sums=Sums(b + s * db, v + s * dv * (v != 0))) for s in (1.0, -1.0))
         numeric = (up.values(X) - down.values(X)) / 2e-6
         np.testing.assert_allclose(inner[:, :, place], numeric, rtol=1e-6, atol=1e-8)
 
 
 def test_polish_finds_the_constants_of_a_sum() -> None:
     series = series_of({"x": "1 - 2*x/(1 + 0.5*x)"}, [4.0])
-    near = PowerSum(np.array([[1.1, -1.8]]), np.array([[0.0, 0.0], [1.0, -1.0]]),
-                    Inputs(1, (), Sums(np.array([[0.4]]), np.array([[1.0]]))))  # fmt: skip
+    near = PowerSum(
+        np.array([[1.1, -1.8]]),
+        np.array([[0.0, 0.0], [1.0, -1.0]]),
+        Inputs(1, (), Sums(np.array([[0.4]]), np.array([[1.0]]))),
+    )
     a, w, b, v = near.constants
-    found = polish(near, series, np.array([[4.0]]), np.array([1e-6]), floor=np.array([1e-9]),
-                   nonnegative=np.array([True]), free=(a != 0, w < -9, b != 0, v < -9))  # fmt: skip
+    found = polish(
+        near,
+        series,
+        np.array([[4.0]]),
+        np.array([1e-6]),
+        floor=np.array([1e-9]),
+        nonnegative=np.array([True]),
+        free=(a != 0, w < -9, b != 0, v < -9),
+    )
     np.testing.assert_allclose(found.law.coefficients, [[1.0, -2.0]], rtol=1e-6)
     assert found.law.constants[2][0, 0] == pytest.approx(0.5, rel=1e-6)
     assert found.covariance.shape == (3, 3)
@@ -165,22 +171,18 @@ def test_candidates_with_sums_stay_positive_on_the_path() -> None:
     ],
     ids=["sine", "logarithm", "rational", "logistic"],
 )
-def test_clean_data_of_a_rich_family_give_its_law(
-    texts: dict[str, str], start: list[float]
-) -> None:
+def test_clean_data_of_a_rich_family_give_its_law(texts: dict[str, str], start: list[float]) -> None:
     found = discover(series_of(texts, start), settings_for(seed=0))
     truth = Equations.parse(list(texts), texts)
     points = np.abs(np.array(start)) * np.random.default_rng(1).uniform(0.5, 1.5, (40, len(start)))
-    np.testing.assert_allclose(found.equations.rates(points), truth.rates(points), rtol=1e-4,
-                               atol=1e-6)  # fmt: skip
+    np.testing.assert_allclose(found.equations.rates(points), truth.rates(points), rtol=1e-4, atol=1e-6)
     assert found.equations.power_sum is None
     assert any("complexity counts" in message for message in found.messages)
 
 
 def test_only_equations_that_look_wrong_are_doubtful() -> None:
     p = prepare(series_of({"x": "-0.5*x**1.5", "y": "x - y"}, [2.0, 0.1]))
-    law = PowerSum(np.array([[-0.5, 0.0, 0.0], [0.0, 1.0, -1.0]]),
-                   np.array([[1.5, 0.0], [1.0, 0.0], [0.0, 1.0]]))  # fmt: skip
+    law = PowerSum(np.array([[-0.5, 0.0, 0.0], [0.0, 1.0, -1.0]]), np.array([[1.5, 0.0], [1.0, 0.0], [0.0, 1.0]]))
     true = law.rescaled(p.scale.state, p.scale.time)
     assert interval_squares(true, p).max() < 1e-12
     assert doubtful(true, p).tolist() == [False, False]
@@ -189,9 +191,7 @@ def test_only_equations_that_look_wrong_are_doubtful() -> None:
     assert doubtful(PowerSum(true.coefficients, exponents), p).tolist() == [False, True]
 
 
-def test_the_network_of_a_law_with_functions_and_sums_computes_it(
-    stored: Callable[[Network], Path],
-) -> None:
+def test_the_network_of_a_law_with_functions_and_sums_computes_it(stored: Callable[[Network], Path]) -> None:
     network = Network.from_file(stored(network_of(RICH, Scale(np.ones(2), 1.0))))
     assert network is not None
     assert [layer.unit for layer in network.layers] == ["Functions", *["RealNPU", "NAU"] * 2]
@@ -216,9 +216,7 @@ def test_the_network_of_a_law_with_functions_is_drawn() -> None:
 def test_noise_that_grows_with_the_state_is_told_from_noise_that_does_not() -> None:
     clean = 5.0 * np.exp(-0.5 * T) + 0.05
     random = np.random.default_rng(2)
-    relative = TimeSeries.from_arrays(
-        T, (clean * (1 + 0.05 * random.standard_normal(150)))[:, None]
-    )
+    relative = TimeSeries.from_arrays(T, (clean * (1 + 0.05 * random.standard_normal(150)))[:, None])
     same = TimeSeries.from_arrays(T, (clean + 0.05 * random.standard_normal(150))[:, None])
     (shape,) = relative_noise(relative)
     assert shape[:10].mean() > 10 * shape[-10:].mean()
@@ -246,12 +244,10 @@ def test_pieces_hold_every_sample_once() -> None:
 
 
 def test_latex_of_a_rational_law_is_a_fraction() -> None:
-    law = Equations.from_power_sum(["x"], PowerSum(
-        np.array([[1.0]]), np.array([[1.0, -1.0]]),
-        Inputs(1, (), Sums(np.array([[2.0]]), np.array([[1.0]]))),
-    ))  # fmt: skip
-    assert (
-        sympy.simplify(law.right_hand_sides[0] - law.symbols[0] / (1 + 2.0 * law.symbols[0])) == 0
+    law = Equations.from_power_sum(
+        ["x"],
+        PowerSum(np.array([[1.0]]), np.array([[1.0, -1.0]]), Inputs(1, (), Sums(np.array([[2.0]]), np.array([[1.0]])))),
     )
+    assert sympy.simplify(law.right_hand_sides[0] - law.symbols[0] / (1 + 2.0 * law.symbols[0])) == 0
     assert r"\frac{x}" in law.latex()["x"]
     assert law.pretty() == "x' = (1 + 2*x)^(-1)*x"

@@ -25,9 +25,7 @@ SIR = {"S": "-0.0005*S*I", "I": "0.0005*S*I - 0.1*I", "R": "0.1*I"}
 CHAIN = {"A": "-0.8*A", "B": "0.8*A - 0.3*B"}
 
 
-def samples(
-    texts: dict[str, str], starts: list[list[float]], until: float, seen: str, count: int = 25
-) -> TimeSeries:
+def samples(texts: dict[str, str], starts: list[list[float]], until: float, seen: str, count: int = 25) -> TimeSeries:
     """One state of a known system with 1 % noise."""
     law = Equations.parse(tuple(texts), texts)
     t, column = np.linspace(0.0, until, count), list(texts).index(seen)
@@ -101,8 +99,9 @@ def test_a_chain_is_found_from_its_last_state(chain: Discovery) -> None:
 
 def test_the_same_seed_gives_the_same_equations() -> None:
     series = samples(CHAIN, [[5.0, 0.0]], 12.0, "B", count=8)
-    settings = settings_for(hidden_states=["A"], forbid=["A: B"], integer_exponents=True,
-                            known=["B' = 0.8*A + ?", "A' = -0.8*A"], seed=3)  # fmt: skip
+    settings = settings_for(
+        hidden_states=["A"], forbid=["A: B"], integer_exponents=True, known=["B' = 0.8*A + ?", "A' = -0.8*A"], seed=3
+    )
     first, again = discover(series, settings), discover(series, settings)
     assert first.equations.texts() == again.equations.texts()
     assert "0.8*A" in first.equations.texts()["B"].replace(" ", "")
@@ -196,10 +195,10 @@ def test_standard_errors_count_the_measured_states_only() -> None:
     run = dataclasses.replace(alone.trajectories[0], values=values)
     beside = dataclasses.replace(alone, states=("x", "y"), trajectories=(run,))
     decay = PowerSum(np.array([[-1.0]]), np.array([[1.0]]))
-    one = polish(decay, alone, np.ones((1, 1)), np.array([0.01]), floor=np.array([1e-8]),
-                 nonnegative=np.array([True]))  # fmt: skip
+    one = polish(decay, alone, np.ones((1, 1)), np.array([0.01]), floor=np.array([1e-8]), nonnegative=np.array([True]))
     law = PowerSum(np.array([[-1.0], [0.0]]), np.array([[1.0, 0.0]]))
-    two = polish(law, beside, np.ones((1, 2)), np.full(2, 0.01), floor=np.full(2, 1e-8),
-                 nonnegative=np.array([True, True]))  # fmt: skip
+    two = polish(
+        law, beside, np.ones((1, 2)), np.full(2, 0.01), floor=np.full(2, 1e-8), nonnegative=np.array([True, True])
+    )
     # One start more is fitted, in vain.
     assert two.errors.coefficients[0, 0] == pytest.approx(one.errors.coefficients[0, 0], rel=0.05)

@@ -63,14 +63,9 @@ def quick(recipe: str, **options: object) -> Settings:
     return settings_for(recipe, **(given | options))
 
 
-def test_the_true_law_fails_under_the_solver_of_the_code_and_not_under_the_other(
-    fsir: TimeSeries,
-) -> None:
+def test_the_true_law_fails_under_the_solver_of_the_code_and_not_under_the_other(fsir: TimeSeries) -> None:
     field = truth()
-    errors = [
-        float(Trajectories.of(fsir, START, recipe.solver).mse(field, field.theta))
-        for recipe in (AS_RUN, PAPER)
-    ]
+    errors = [float(Trajectories.of(fsir, START, recipe.solver).mse(field, field.theta)) for recipe in (AS_RUN, PAPER)]
     # What the original Julia code gets for the true parameters with Euler(dt = 1).
     assert errors[0] == pytest.approx(1.08, abs=0.005)
     assert errors[1] < 1e-6
@@ -109,9 +104,8 @@ def test_the_default_recipe_says_that_other_units_are_not_its_own() -> None:
 
 @pytest.mark.parametrize(
     ("unit", "count"),
-    [("RealNPU", lambda h: 6 * h + 3), ("NPU", lambda h: 9 * h + 3),
-     ("Dense", lambda h: h * h + 8 * h + 3)],
-)  # fmt: skip
+    [("RealNPU", lambda h: 6 * h + 3), ("NPU", lambda h: 9 * h + 3), ("Dense", lambda h: h * h + 8 * h + 3)],
+)
 def test_members_of_any_size_stand_side_by_side(unit: str, count: object) -> None:
     sizes = [6, 20, 9]
     field = random_members(unit, 3, sizes, 0, AS_RUN)
@@ -132,9 +126,7 @@ def test_members_of_any_size_stand_side_by_side(unit: str, count: object) -> Non
 
 def test_the_count_is_that_of_the_study() -> None:
     field = random_members("RealNPU", 3, [1], 0, PAPER)
-    theta = torch.tensor(
-        [[0.5, -0.5, 1e-3, 1.0, 0.0, 2e-3, -0.06, 0.0, 1.1e-3]], dtype=torch.float64
-    )
+    theta = torch.tensor([[0.5, -0.5, 1e-3, 1.0, 0.0, 2e-3, -0.06, 0.0, 1.1e-3]], dtype=torch.float64)
     assert parameters(field.replace(theta)).tolist() == [6]
 
 
@@ -187,8 +179,7 @@ def test_equations_compute_what_the_member_computes(unit: str, positive: bool) -
 
 def test_gates_of_0_and_1_make_a_sum_of_powers(fsir: TimeSeries) -> None:
     field = random_members("RealNPU", 3, [2], 0, PAPER)
-    theta = torch.tensor([[0.5, 0.6, 9.0, 0.0, 1.0, 9.0, 1.7, 1.0, -0.2, -0.06, 0, 0.06, -0.05,
-                           0, 0.05]]).double()  # fmt: skip
+    theta = torch.tensor([[0.5, 0.6, 9.0, 0.0, 1.0, 9.0, 1.7, 1.0, -0.2, -0.06, 0, 0.06, -0.05, 0, 0.05]]).double()
     field = field.replace(theta)
     law = equations(field, 0, fsir, ALL).power_sum
     assert law is not None
@@ -216,9 +207,7 @@ def test_discover_by_a_published_recipe(recipe: str, fsir: TimeSeries, tmp_path:
     assert again.front[0].complexity == found.front[0].complexity
 
 
-def test_no_member_that_integrates_is_no_fit(
-    fsir: TimeSeries, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_member_that_integrates_is_no_fit(fsir: TimeSeries, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "random_members", lambda *given: wild(random_members(*given)))
     with pytest.raises(FitError, match="none of the 2 members of recipe paper"):
         discover(fsir, quick("paper"))
@@ -233,9 +222,7 @@ def test_only_members_that_beat_all_smaller_ones_are_in_front(fsir: TimeSeries) 
 
 
 @pytest.mark.parametrize("unit", ["Dense", "NPU", "RealNPU"])
-def test_the_gradient_of_the_code_is_near_that_of_its_value_and_not_the_same(
-    unit: str, fsir: TimeSeries
-) -> None:
+def test_the_gradient_of_the_code_is_near_that_of_its_value_and_not_the_same(unit: str, fsir: TimeSeries) -> None:
     field = random_members(unit, 3, [4, 2], 0, AS_RUN)
     data = Trajectories.of(fsir, START, AS_RUN.solver)
 

@@ -34,14 +34,11 @@ def noisy(seed: int) -> Prepared:
 def terms(p: Prepared, law: PowerSum) -> list[set[str]]:
     user = law.unscaled(p.scale.state, p.scale.time)
     found = Equations.from_power_sum(["x", "y"], user)
-    return [{str(m.as_coeff_Mul()[1]) for m in side.as_ordered_terms()}
-            for side in found.right_hand_sides]  # fmt: skip
+    return [{str(m.as_coeff_Mul()[1]) for m in side.as_ordered_terms()} for side in found.right_hand_sides]
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_law_of_powers_that_follows_noisy_data_leads_to_the_functions_behind_it(
-    seed: int,
-) -> None:
+def test_a_law_of_powers_that_follows_noisy_data_leads_to_the_functions_behind_it(seed: int) -> None:
     p = noisy(seed)
     assert not p.clean
     first = prune_laws(p, polynomials(p), Elimination(), Monitor(), whole=True, long=True)

@@ -15,8 +15,15 @@ from odediscovery.search.strategies import COARSE, GROWABLE, coarse_laws, librar
 from odediscovery.settings import settings_for
 from odediscovery.stages.prune.paths import window_length
 
-LORENZ = {((1, 0, 0), 0), ((0, 1, 0), 0), ((1, 0, 0), 1), ((0, 1, 0), 1), ((1, 0, 1), 1),
-          ((1, 1, 0), 2), ((0, 0, 1), 2)}  # fmt: skip
+LORENZ = {
+    ((1, 0, 0), 0),
+    ((0, 1, 0), 0),
+    ((1, 0, 0), 1),
+    ((0, 1, 0), 1),
+    ((1, 0, 1), 1),
+    ((1, 1, 0), 2),
+    ((0, 0, 1), 2),
+}
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -26,10 +33,7 @@ def test_chaos_that_is_sampled_coarsely_is_found_in_noise(seed: int) -> None:
     found = coarse_laws(prepared, Monitor(), long=True)
     assert enough(prepared, found)
     law = ranked(found, prepared.samples)[0].law
-    terms = {
-        (tuple(int(w) for w in law.exponents[j]), int(i))
-        for i, j in np.argwhere(law.coefficients != 0)
-    }
+    terms = {(tuple(int(w) for w in law.exponents[j]), int(i)) for i, j in np.argwhere(law.coefficients != 0)}
     assert terms == LORENZ
 
 

@@ -117,11 +117,14 @@ def test_a_member_that_overflows_leaves_the_others_alone() -> None:
 
 @pytest.mark.parametrize(
     "units",
-    [(RealNPU(3, 4, nonnegative=True), NAU(4, 3, clip=True)),
-     (NaiveNPU(3, 4), NAU(4, 3)), (Dense(3, 3),),
-     (RealNPU(3, 2, nonnegative=True), NAU(2, 2), RealNPU(2, 2, nonnegative=True), NAU(2, 3))],
+    [
+        (RealNPU(3, 4, nonnegative=True), NAU(4, 3, clip=True)),
+        (NaiveNPU(3, 4), NAU(4, 3)),
+        (Dense(3, 3),),
+        (RealNPU(3, 2, nonnegative=True), NAU(2, 2), RealNPU(2, 2, nonnegative=True), NAU(2, 3)),
+    ],
     ids=["clipped", "imaginary", "dense", "two pairs"],
-)  # fmt: skip
+)
 def test_other_chains_are_left_to_torchdiffeq(units: tuple[AbstractUnit, ...]) -> None:
     field = VectorField.random(units, MEMBERS, torch.Generator().manual_seed(3))
     start = starts((True, True, True))

@@ -60,8 +60,7 @@ def test_every_window_has_its_own_duration_and_every_member_its_own_law() -> Non
     theta = torch.cat([f.theta for f in fields])
     start, duration = tensor([[[1.0], [2.0], [3.0]]] * 2), tensor([0.5, 1.0, 0.25])
     end = advance(fields[0].rates(theta), start, duration, GRIDS[4])
-    exact = [[[x * np.exp(a * h)] for x, h in zip((1, 2, 3), (0.5, 1, 0.25), strict=True)]
-             for a in (-0.7, 0.4)]  # fmt: skip
+    exact = [[[x * np.exp(a * h)] for x, h in zip((1, 2, 3), (0.5, 1, 0.25), strict=True)] for a in (-0.7, 0.4)]
     np.testing.assert_allclose(end, exact, rtol=1e-6)
 
 
@@ -86,8 +85,7 @@ def test_windows_on_different_grids_come_back_in_their_order() -> None:
     rates = field.rates(field.theta)
     mixed = advance_by_grid(rates, start, duration, index)
     for window, g in enumerate(index.tolist()):
-        alone = advance(rates, start[:, window : window + 1], duration[window : window + 1],
-                        GRIDS[g])  # fmt: skip
+        alone = advance(rates, start[:, window : window + 1], duration[window : window + 1], GRIDS[g])
         np.testing.assert_allclose(mixed[:, window], alone[:, 0], rtol=1e-13)
 
 
@@ -163,5 +161,4 @@ def test_a_march_takes_the_steps_of_the_solver() -> None:
     nodes = march(rates, start, duration[:, None] * GRIDS[3].diff())
     assert nodes.shape == (2, 2, len(GRIDS[3]), 2)
     torch.testing.assert_close(nodes[:, :, 0], start)
-    torch.testing.assert_close(nodes[:, :, -1], advance(rates, start, duration, GRIDS[3]),
-                               rtol=1e-13, atol=0.0)  # fmt: skip
+    torch.testing.assert_close(nodes[:, :, -1], advance(rates, start, duration, GRIDS[3]), rtol=1e-13, atol=0.0)

@@ -17,16 +17,24 @@ from odediscovery.stages.values import Polished
 
 # S' = -0.4 S I, I' = 0.4 S I - 0.3 I, R' = 0.3 I; R's equation is tied.
 MIX = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-1.0, -1.0, 0.0]])
-SIR = PowerSum(np.array([[-0.4, 0.0], [0.4, -0.3], [0.0, 0.0]]),
-               np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0]]), None, MIX)  # fmt: skip
+SIR = PowerSum(
+    np.array([[-0.4, 0.0], [0.4, -0.3], [0.0, 0.0]]), np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0]]), None, MIX
+)
 TIMES = np.linspace(0.0, 10.0, 50)
 
 
 def fitted(noise: float, law: PowerSum = SIR) -> Polished:
     series = series_of(expanded(law), np.array([[3.0, 0.1, 0.0]]), [TIMES], noise)
     free = (law.coefficients != 0, *(np.zeros_like(c, dtype=bool) for c in law.constants[1:]))
-    return polish(law, series, np.array([[3.0, 0.1, 0.01]]), np.full(3, noise), free=free,
-                  floor=np.full(3, 1e-9), nonnegative=np.ones(3, bool))  # fmt: skip
+    return polish(
+        law,
+        series,
+        np.array([[3.0, 0.1, 0.01]]),
+        np.full(3, noise),
+        free=free,
+        floor=np.full(3, 1e-9),
+        nonnegative=np.ones(3, bool),
+    )
 
 
 def test_what_is_no_more_than_error_is_left_out_of_the_tied_equation() -> None:
@@ -40,11 +48,14 @@ def test_what_is_no_more_than_error_is_left_out_of_the_tied_equation() -> None:
 def test_constants_are_those_of_a_fit_under_the_constraint() -> None:
     """One constant for both: the same law with S' = -r and I' = r - b I tied the other way."""
     found = balanced(fitted(0.02))
-    other = PowerSum(np.array([[0.0, 0.0], [0.4, 0.0], [0.0, 0.3]]), SIR.exponents, None,
-                     np.array([[0.0, -1.0, -1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))  # fmt: skip
+    other = PowerSum(
+        np.array([[0.0, 0.0], [0.4, 0.0], [0.0, 0.3]]),
+        SIR.exponents,
+        None,
+        np.array([[0.0, -1.0, -1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
+    )
     # There S' follows from I' and R': r stands in I', b I in R' and is taken from S', not I'.
-    direct = dataclasses.replace(other, mix=np.array(
-        [[0.0, -1.0, 0.0], [0.0, 1.0, -1.0], [0.0, 0.0, 1.0]]))  # fmt: skip
+    direct = dataclasses.replace(other, mix=np.array([[0.0, -1.0, 0.0], [0.0, 1.0, -1.0], [0.0, 0.0, 1.0]]))
     best = fitted(0.02, direct)
     ours = expanded(found.law).coefficients
     error = best.errors.coefficients.max()

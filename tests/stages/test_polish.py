@@ -27,8 +27,9 @@ NO_FLOOR = np.array([1e-10])
 
 def polished(series: TimeSeries, sigma: float, free: Free | None = None) -> Polished:
     near = PowerSum(LOGISTIC.coefficients * 1.1, LOGISTIC.exponents)
-    return polish(near, series, np.array([[0.15]]), np.array([sigma]), floor=NO_FLOOR,
-                  nonnegative=POSITIVE, free=free, most=100)  # fmt: skip
+    return polish(
+        near, series, np.array([[0.15]]), np.array([sigma]), floor=NO_FLOOR, nonnegative=POSITIVE, free=free, most=100
+    )
 
 
 # Only the coefficients: then the solution is known in closed form.
@@ -81,15 +82,9 @@ def test_errors_scale_with_the_noise_and_not_with_the_weight_given() -> None:
 def test_no_error_is_smaller_than_rounding_allows() -> None:
     law, series = LOGISTIC, growth(T, 0.0)
     options = {"nonnegative": POSITIVE, "free": COEFFICIENTS}
-    rough = polish(
-        law, series, np.array([[0.1]]), np.array([1e-4]), floor=np.array([1e-3]), **options
-    )
-    fine = polish(
-        law, series, np.array([[0.1]]), np.array([1e-4]), floor=np.array([1e-5]), **options
-    )
-    np.testing.assert_allclose(
-        rough.errors.coefficients, 100.0 * fine.errors.coefficients, rtol=1e-3
-    )
+    rough = polish(law, series, np.array([[0.1]]), np.array([1e-4]), floor=np.array([1e-3]), **options)
+    fine = polish(law, series, np.array([[0.1]]), np.array([1e-4]), floor=np.array([1e-5]), **options)
+    np.testing.assert_allclose(rough.errors.coefficients, 100.0 * fine.errors.coefficients, rtol=1e-3)
 
 
 def test_several_trajectories_with_gaps_share_the_constants() -> None:
@@ -97,8 +92,9 @@ def test_several_trajectories_with_gaps_share_the_constants() -> None:
     series.trajectories[0].values[3, 1] = np.nan
     series.trajectories[1].values[5:8, 0] = np.nan
     near = PowerSum(PREY.coefficients * 0.97, PREY.exponents * 1.02)
-    found = polish(near, series, 1.05 * STARTS, np.full(2, 1e-3), floor=np.full(2, 1e-9),
-                   nonnegative=np.array([True, True]))  # fmt: skip
+    found = polish(
+        near, series, 1.05 * STARTS, np.full(2, 1e-3), floor=np.full(2, 1e-9), nonnegative=np.array([True, True])
+    )
     np.testing.assert_allclose(found.law.coefficients, PREY.coefficients, rtol=1e-4)
     np.testing.assert_allclose(found.law.exponents, PREY.exponents, rtol=1e-4)
     np.testing.assert_allclose(found.initial, STARTS, rtol=1e-4)
@@ -109,8 +105,15 @@ def test_only_what_is_free_moves_and_zeros_stay() -> None:
     series = series_of(PREY, STARTS[:1], [np.linspace(0, 9, 20)], noise=0.02)
     free_a, free_w, *inner = all_free(PREY)
     free_w[1, 0] = free_a[0, 0] = False
-    found = polish(PREY, series, STARTS[:1], np.full(2, 0.02), floor=np.full(2, 1e-9),
-                   nonnegative=np.array([True, True]), free=(free_a, free_w, *inner))  # fmt: skip
+    found = polish(
+        PREY,
+        series,
+        STARTS[:1],
+        np.full(2, 0.02),
+        floor=np.full(2, 1e-9),
+        nonnegative=np.array([True, True]),
+        free=(free_a, free_w, *inner),
+    )
     moved = found.law.coefficients != PREY.coefficients, found.law.exponents != PREY.exponents
     np.testing.assert_array_equal(moved[0], free_a)
     np.testing.assert_array_equal(moved[1], free_w)
@@ -127,8 +130,9 @@ def test_a_singular_start_is_no_obstacle() -> None:
     truth = FSIR.rescaled(scale, 1.0)
     near = PowerSum(truth.coefficients * 1.01, truth.exponents * 0.995)
     initial = np.array([[1.0, 0.0015, 0.001]])
-    found = polish(near, small, initial, np.full(3, 1e-5), floor=np.full(3, 1e-9),
-                   nonnegative=np.ones(3, dtype=bool), most=40)  # fmt: skip
+    found = polish(
+        near, small, initial, np.full(3, 1e-5), floor=np.full(3, 1e-9), nonnegative=np.ones(3, dtype=bool), most=40
+    )
     np.testing.assert_allclose(found.law.exponents, truth.exponents, atol=1e-3)
     np.testing.assert_allclose(found.law.coefficients, truth.coefficients, rtol=3e-3, atol=1e-9)
 
@@ -136,15 +140,15 @@ def test_a_singular_start_is_no_obstacle() -> None:
 def test_it_never_makes_the_fit_worse() -> None:
     series = growth(T, 0.05)
     before = residual_squares(LOGISTIC, series, np.array([[0.1]]))[0]
-    after = polish(LOGISTIC, series, np.array([[0.1]]), np.array([0.05]), floor=NO_FLOOR,
-                   nonnegative=POSITIVE)  # fmt: skip
+    after = polish(LOGISTIC, series, np.array([[0.1]]), np.array([0.05]), floor=NO_FLOOR, nonnegative=POSITIVE)
     assert after.squares[0] <= before[0]
 
 
 def test_a_law_that_blows_up_is_said_to() -> None:
     explosive = PowerSum(np.array([[50.0]]), np.array([[3.0]]))
-    found = polish(explosive, growth(T, 0.01), np.array([[1.0]]), np.array([0.01]), floor=NO_FLOOR,
-                   nonnegative=POSITIVE)  # fmt: skip
+    found = polish(
+        explosive, growth(T, 0.01), np.array([[1.0]]), np.array([0.01]), floor=NO_FLOOR, nonnegative=POSITIVE
+    )
     assert not found.finite
     assert found.law.coefficients.tolist() == [[50.0]] and found.law.exponents.tolist() == [[3.0]]
     assert np.isnan(found.errors.coefficients).all() and np.isnan(found.covariance).all()
@@ -171,8 +175,7 @@ def test_residual_squares_are_those_of_the_integrated_law() -> None:
 def test_a_law_without_terms_stays_where_it_starts() -> None:
     nothing = PowerSum(np.zeros((1, 0)), np.zeros((0, 1)))
     series = TimeSeries.from_arrays(T, 3.0 + 0.1 * np.random.default_rng(0).standard_normal(40))
-    found = polish(nothing, series, np.array([[2.0]]), np.array([0.1]), floor=NO_FLOOR,
-                   nonnegative=POSITIVE)  # fmt: skip
+    found = polish(nothing, series, np.array([[2.0]]), np.array([0.1]), floor=NO_FLOOR, nonnegative=POSITIVE)
     assert found.finite
     values = series.trajectories[0].values
     assert found.initial[0, 0] == pytest.approx(values.mean(), rel=1e-6)
@@ -218,8 +221,15 @@ def test_constants_of_chaos_are_as_good_as_their_errors_say() -> None:
     law = true.rescaled(prepared.scale.state, prepared.scale.time)
     free = (law.coefficients != 0, np.zeros_like(law.exponents, dtype=bool), NONE, NONE)
     near = PowerSum(law.coefficients * (1.0 + 1e-7), law.exponents)
-    found = polish(near, prepared.data, prepared.initial, prepared.floor, floor=prepared.floor,
-                   nonnegative=prepared.nonnegative, free=free)  # fmt: skip
+    found = polish(
+        near,
+        prepared.data,
+        prepared.initial,
+        prepared.floor,
+        floor=prepared.floor,
+        nonnegative=prepared.nonnegative,
+        free=free,
+    )
     assert (found.squares <= found.counts * prepared.floor**2).all()
     off = np.abs(found.law.coefficients - law.coefficients)[free[0]]
     assert (off <= 4.0 * found.errors.coefficients[free[0]]).all()

@@ -24,9 +24,7 @@ from odediscovery.units import NAU, NPU
 GROWTH = series_of(LOGISTIC, np.array([[0.05]]), [np.linspace(0.0, 14.0, 25)])
 CYCLES = series_of(PREY, STARTS, [np.linspace(0.0, 8.0, 17)] * 2)
 # The truth and terms that data do not need, with constants that are off.
-TOO_MUCH = PowerSum(
-    np.array([[0.3, -0.3, -0.1, 0.05]]), np.array([[0.9], [1.7], [2.6], [0.4]])
-)  # fmt: skip
+TOO_MUCH = PowerSum(np.array([[0.3, -0.3, -0.1, 0.05]]), np.array([[0.9], [1.7], [2.6], [0.4]]))
 # Eight steps an interval, accurate enough for all that is asked here.
 FINE = 4
 # Floor of the sum of squares: steps of the solver explain this much.
@@ -207,8 +205,9 @@ def test_what_linear_elimination_takes_goes_in_one_step() -> None:
     assert library is not None
     field = members_of([library], np.ones(2, dtype=bool), whole=True)
     problem = ShortResiduals(windows_of(p.data), field)
-    one, many = (eliminate(field, problem, field.theta, Monitor(), how)
-                 for how in (HOW, dataclasses.replace(HOW, linear=True)))  # fmt: skip
+    one, many = (
+        eliminate(field, problem, field.theta, Monitor(), how) for how in (HOW, dataclasses.replace(HOW, linear=True))
+    )
     assert [path.size for path in one][:3] == [12, 11, 10]
     assert [path.size for path in many][:3] == [12, 4, 3]
     law, again = (law_of(field, next(s for s in path if s.size == 4)) for path in (one, many))

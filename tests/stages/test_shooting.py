@@ -18,18 +18,35 @@ from odediscovery.stages.values import Polished
 
 
 def refit(p: Prepared, found: Polished) -> Polished:
-    return polish(found.law, p.data, found.initial, np.maximum(p.noise, p.floor), floor=p.floor,
-                  nonnegative=p.nonnegative, free=found.free, shape=p.shape)  # fmt: skip
+    return polish(
+        found.law,
+        p.data,
+        found.initial,
+        np.maximum(p.noise, p.floor),
+        floor=p.floor,
+        nonnegative=p.nonnegative,
+        free=found.free,
+        shape=p.shape,
+    )
 
 
 def on_pieces(whole: Prepared, law: PowerSum, length: int) -> tuple[Prepared, Polished]:
     pieces = whole.pieces(length)
     scaled = law.rescaled(whole.scale.state, whole.scale.time)
-    start = Polished(scaled, scaled, pieces.initial, Covariance.nothing_known(0),
-                     tuple(c != 0 for c in scaled.constants), np.ones(1), np.ones(1), True,
-                     np.ones(1))  # fmt: skip
-    start = dataclasses.replace(start, free=(scaled.coefficients != 0, *(
-        np.zeros_like(c, dtype=bool) for c in scaled.constants[1:])))  # fmt: skip
+    start = Polished(
+        scaled,
+        scaled,
+        pieces.initial,
+        Covariance.nothing_known(0),
+        tuple(c != 0 for c in scaled.constants),
+        np.ones(1),
+        np.ones(1),
+        True,
+        np.ones(1),
+    )
+    start = dataclasses.replace(
+        start, free=(scaled.coefficients != 0, *(np.zeros_like(c, dtype=bool) for c in scaled.constants[1:]))
+    )
     return pieces, refit(pieces, start)
 
 
@@ -56,9 +73,7 @@ def test_longer_pieces_tell_constants_better(lorenz: tuple[Prepared, Prepared, P
     assert np.abs(off / longest.errors.coefficients[free]).max() < 4.0
 
 
-def test_another_law_is_not_forced_onto_longer_pieces(
-    lorenz: tuple[Prepared, Prepared, Polished],
-) -> None:
+def test_another_law_is_not_forced_onto_longer_pieces(lorenz: tuple[Prepared, Prepared, Polished]) -> None:
     whole, _, found = lorenz
     wrong = dataclasses.replace(found.law, coefficients=found.law.coefficients * 1.3)
     law = wrong.unscaled(whole.scale.state, whole.scale.time)

@@ -33,9 +33,7 @@ def row_of(series: TimeSeries, noise: float) -> tuple[Judged, partial]:
     sigma = np.array([max(noise, 1e-8)])
 
     def refit(law, free) -> Judged:
-        fitted = polish(
-            law, series, np.array([[5.0]]), sigma, floor=sigma, nonnegative=POSITIVE, free=free
-        )
+        fitted = polish(law, series, np.array([[5.0]]), sigma, floor=sigma, nonnegative=POSITIVE, free=free)
         return judged(fitted, sigma, 0)
 
     return refit(DECAY, all_free(DECAY)), refit

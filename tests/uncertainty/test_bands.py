@@ -41,16 +41,22 @@ def fitted(law: PowerSum, series: TimeSeries, sigma: float) -> Discovery:
     p = dataclasses.replace(prepare(series), heads=None)
     scaled = law.rescaled(p.scale.state, p.scale.time)
     free = (all_free(scaled)[0], *none_free(scaled)[1:])
-    found = polish(scaled, p.data, p.initial, sigma / p.scale.state, floor=p.floor,
-                   nonnegative=p.nonnegative, free=free)  # fmt: skip
-    made = discovery(found.law.unscaled(p.scale.state, p.scale.time), series.states,
-                     initial=(1.0,) * law.n_states, until=0.5)  # fmt: skip
+    found = polish(
+        scaled, p.data, p.initial, sigma / p.scale.state, floor=p.floor, nonnegative=p.nonnegative, free=free
+    )
+    made = discovery(
+        found.law.unscaled(p.scale.state, p.scale.time), series.states, initial=(1.0,) * law.n_states, until=0.5
+    )
     kept = estimates(p, found)
     return dataclasses.replace(
-        made, series=series, initial_values=kept.initial * p.scale.state, estimates=kept,
+        made,
+        series=series,
+        initial_values=kept.initial * p.scale.state,
+        estimates=kept,
         noise=np.sqrt(found.plain_squares / found.counts) * p.scale.state,
-        initial_value_errors=kept.start_errors(), degrees_of_freedom=freedom(found),
-    )  # fmt: skip
+        initial_value_errors=kept.start_errors(),
+        degrees_of_freedom=freedom(found),
+    )
 
 
 def measured(law: PowerSum, start: Array, times: Array, sigma: float, seed: int) -> TimeSeries:
@@ -117,9 +123,7 @@ def test_where_the_solution_ends_the_band_ends() -> None:
     assert np.isfinite(ends.prediction[:9]).all() and np.isnan(ends.prediction[12:]).all()
 
 
-def test_predict_writes_the_intervals(
-    decay: Discovery, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predict_writes_the_intervals(decay: Discovery, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "found"
     decay.save(folder)
     assert main(["predict", str(folder), "--intervals", "--until", "10"]) == 0
@@ -127,8 +131,7 @@ def test_predict_writes_the_intervals(
     assert rows[0] == ["t", "x0", "x0_low", "x0_high"]
     numbers = np.array(rows[1:], dtype=float)
     expected = band(decay, numbers[:, 0])
-    np.testing.assert_allclose(numbers[:, 1:], np.hstack(
-        [expected.curve, expected.low, expected.high]), rtol=1e-9)  # fmt: skip
+    np.testing.assert_allclose(numbers[:, 1:], np.hstack([expected.curve, expected.low, expected.high]), rtol=1e-9)
     assert main(["predict", str(folder), "--intervals", "--initial", "x0=5"]) == 0
     exact = np.array(list(csv.reader(io.StringIO(capsys.readouterr().out)))[1], dtype=float)
     noise = float(stdtrit(23, 0.975)) * residual_deviation(decay)[0]
@@ -183,8 +186,7 @@ def test_bands_are_drawn_and_never_flatten_the_data(decay: Discovery) -> None:
     assert not bare.collections
     assert decay.estimates is not None
     vague = dataclasses.replace(
-        decay.estimates,
-        covariance=dataclasses.replace(decay.estimates.covariance, known=1e6 * np.eye(2)),
+        decay.estimates, covariance=dataclasses.replace(decay.estimates.covariance, known=1e6 * np.eye(2))
     )
     low, high = fit_figure(dataclasses.replace(decay, estimates=vague)).axes[0].get_ylim()
     assert high - low < 2.0 * np.ptp(bare.get_ylim())

@@ -29,8 +29,7 @@ from odediscovery.uncertainty.resampled import DrawnResiduals
 
 TIMES = [np.linspace(0.0, 15.0, 31)]
 # The true law and a constant that is not there.
-MORE = PowerSum(np.hstack([PREY.coefficients, [[0.002], [0.0]]]),
-                np.vstack([PREY.exponents, [0.0, 0.0]]))  # fmt: skip
+MORE = PowerSum(np.hstack([PREY.coefficients, [[0.002], [0.0]]]), np.vstack([PREY.exponents, [0.0, 0.0]]))
 
 
 def found_with(law: PowerSum, runs: int = 1, noise: float = 0.05) -> Discovery:
@@ -79,23 +78,30 @@ def test_members_with_data_of_their_own_are_fits_to_these_data() -> None:
     law = PREY.rescaled(p.scale.state, p.scale.time)
     weight = 1.0 / p.noise
     values = p.data.trajectories[0].values
-    others = [values + 0.05 * np.random.default_rng(k).standard_normal(values.shape)
-              for k in range(3)]  # fmt: skip
+    others = [values + 0.05 * np.random.default_rng(k).standard_normal(values.shape) for k in range(3)]
     series = [TimeSeries.from_arrays(p.data.trajectories[0].time, x) for x in others]
     own = [cut(s, p.smooth, weight, 10) for s in series]
     windows = cut(p.data, p.smooth, weight, 10)
-    shift = torch.stack([
-        torch.cat([((w.first - windows.first) * windows.first_weight).flatten(),
-                   ((w.target - windows.target) * windows.weight).flatten()]) for w in own
-    ])  # fmt: skip
+    shift = torch.stack(
+        [
+            torch.cat(
+                [
+                    ((w.first - windows.first) * windows.first_weight).flatten(),
+                    ((w.target - windows.target) * windows.weight).flatten(),
+                ]
+            )
+            for w in own
+        ]
+    )
     nonnegative = torch.ones(2, dtype=torch.bool)
     field = members_of([law] * 3, p.nonnegative)
     together = LongResiduals(windows, field, nonnegative)
     start = together.pack(field.theta)
     drawn = DrawnResiduals(together, shift, torch.ones_like(shift))
     labelled = torch.cat([start, torch.tensor([[2.0], [0.0], [1.0]], dtype=torch.float64)], dim=1)
-    free = torch.cat([field.free, torch.ones(3, together.n_starts, dtype=torch.bool),
-                      torch.zeros(3, 1, dtype=torch.bool)], dim=1)  # fmt: skip
+    free = torch.cat(
+        [field.free, torch.ones(3, together.n_starts, dtype=torch.bool), torch.zeros(3, 1, dtype=torch.bool)], dim=1
+    )
     batch = levenberg_marquardt(drawn, labelled, free, 20)
     one = members_of([law], p.nonnegative)
     for member, which in enumerate((2, 0, 1)):
@@ -116,12 +122,12 @@ def test_the_richer_law_has_all_monomials_everywhere_and_rivals_of_the_front() -
     rival = found_with(MORE).front[0]
     wild = PowerSum(np.array([[1.0], [0.0]]), np.array([[9.0, 0.0]]))
     far = dataclasses.replace(
-        rival, equations=type(rival.equations).from_power_sum(found.equations.states, wild),
-        complexity=99, selected=False,
-    )  # fmt: skip
-    both = dataclasses.replace(
-        found, front=(*found.front, dataclasses.replace(rival, selected=False), far)
+        rival,
+        equations=type(rival.equations).from_power_sum(found.equations.states, wild),
+        complexity=99,
+        selected=False,
     )
+    both = dataclasses.replace(found, front=(*found.front, dataclasses.replace(rival, selected=False), far))
     more = richer(p, both, law)
     assert more.n_monomials == 4
     np.testing.assert_array_equal(more.exponents[3], 0.0)

@@ -27,12 +27,11 @@ from odediscovery.stages.values import Polished, freedom
 DRAWS = 60
 ONE = np.array([[1.0]])
 # x' = 1 - 2 x / (1 + 0.5 x), x' = 1.2 - 0.2 x - exp(-0.7 x), x' = 3 - 0.8 x^1.5 / (1 + 0.1 x^2)
-UPTAKE = PowerSum(np.array([[0.6, -2.0]]), np.array([[0.0, 0.0], [1.0, -1.0]]),
-                  Inputs(1, (), Sums(0.5 * ONE, ONE)))  # fmt: skip
-RELEASE = PowerSum(np.array([[1.2, -0.2, -1.0]]), np.array([[0.0, 0.0], [1.0, 0.0], [0.0, -0.7]]),
-                   Inputs(1, (Function("exp", 0),)))  # fmt: skip
-HILL = PowerSum(np.array([[-3.0]]), np.array([[1.0, -1.0]]),
-                Inputs(1, (), Sums(0.6 * ONE, 1.5 * ONE)))  # fmt: skip
+UPTAKE = PowerSum(np.array([[0.6, -2.0]]), np.array([[0.0, 0.0], [1.0, -1.0]]), Inputs(1, (), Sums(0.5 * ONE, ONE)))
+RELEASE = PowerSum(
+    np.array([[1.2, -0.2, -1.0]]), np.array([[0.0, 0.0], [1.0, 0.0], [0.0, -0.7]]), Inputs(1, (Function("exp", 0),))
+)
+HILL = PowerSum(np.array([[-3.0]]), np.array([[1.0, -1.0]]), Inputs(1, (), Sums(0.6 * ONE, 1.5 * ONE)))
 
 
 def only(law: PowerSum, outer: Array, inner: bool = False) -> Free:
@@ -53,32 +52,35 @@ SCALE = Scale(np.array([30.0]), 0.05)
 Records = dict[tuple[Any, ...], dict[str, Any]]
 
 
-def polished(law: PowerSum, free: Free, runs: list[Array], times: Array, sigma: float,
-             seed: int) -> Polished:  # fmt: skip
+def polished(law: PowerSum, free: Free, runs: list[Array], times: Array, sigma: float, seed: int) -> Polished:
     """The true law polished on one draw of the noise, in units of `SCALE`."""
     generator = np.random.default_rng(seed)
     seen = [(x + sigma * generator.standard_normal(x.shape)) / SCALE.state for x in runs]
     series = TimeSeries.from_arrays([times / SCALE.time] * len(runs), seen)
     size = np.array([sigma]) / SCALE.state
     return polish(
-        law.rescaled(SCALE.state, SCALE.time), series,
-        np.stack([x[0] for x in runs]) / SCALE.state, size, floor=1e-6 * size,
-        nonnegative=np.array([True]), free=free,
-    )  # fmt: skip
+        law.rescaled(SCALE.state, SCALE.time),
+        series,
+        np.stack([x[0] for x in runs]) / SCALE.state,
+        size,
+        floor=1e-6 * size,
+        nonnegative=np.array([True]),
+        free=free,
+    )
 
 
 def records(equations: Equations, degrees: int | None = None) -> Records:
     """The records of the constants of x by what they are."""
-    return {tuple(row.get(k) for k in ("kind", "sum", "monomial", "of")): row
-            for row in constants(equations, degrees)["x"]}  # fmt: skip
+    return {
+        tuple(row.get(k) for k in ("kind", "sum", "monomial", "of")): row for row in constants(equations, degrees)["x"]
+    }
 
 
 def found_in(found: Polished) -> Equations:
     """The equation in the user's units."""
     return Equations.from_power_sum(
-        ["x"], found.law.unscaled(SCALE.state, SCALE.time),
-        standard_errors=unscaled_errors(found, SCALE),
-    )  # fmt: skip
+        ["x"], found.law.unscaled(SCALE.state, SCALE.time), standard_errors=unscaled_errors(found, SCALE)
+    )
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -119,9 +121,8 @@ def test_errors_in_the_users_units_are_those_of_a_fit_in_these_units(
 RICH = PowerSum(
     np.array([[2.0, -0.5, 0.0, 0.0], [0.0, 0.0, 1.2, -1.0]]),
     np.array([[0, 0, 0, 0, 0.0], [2, 0, 1, 0, -1], [0, 1, 0, -0.3, 0], [0, 1.5, 0, 0, 0]]),
-    Inputs(2, (Function("sin", 0), Function("exp", 0)),
-           Sums(0.25 * ONE, np.array([[1.98, 0.0, 0.0, 0.0]]))),
-)  # fmt: skip
+    Inputs(2, (Function("sin", 0), Function("exp", 0)), Sums(0.25 * ONE, np.array([[1.98, 0.0, 0.0, 0.0]]))),
+)
 STATES = ("x y", "y")
 
 
@@ -153,8 +154,7 @@ def test_extended_laws_are_printed_with_their_errors() -> None:
 
 
 def test_an_exponent_that_an_earlier_fit_left_is_not_called_exact() -> None:
-    law = PowerSum(RELEASE.coefficients, RELEASE.exponents * [[1.0], [1.0 - 1e-9], [1.0]],
-                   RELEASE.inputs)  # fmt: skip
+    law = PowerSum(RELEASE.coefficients, RELEASE.exponents * [[1.0], [1.0 - 1e-9], [1.0]], RELEASE.inputs)
     times, free = np.linspace(0.0, 12.0, SAMPLES), LAWS["exponential"][1]
     clean = Equations.from_power_sum(["x"], law).simulate([12.0], times)
     found = found_in(polished(law, free, [clean], times, 0.02, 0))
@@ -172,9 +172,7 @@ def test_errors_of_another_shape_are_refused() -> None:
 
 
 @pytest.mark.parametrize("degrees", [30, 1, None])
-def test_extended_laws_come_back_with_all_their_constants(
-    tmp_path: Path, degrees: int | None
-) -> None:
+def test_extended_laws_come_back_with_all_their_constants(tmp_path: Path, degrees: int | None) -> None:
     before = kept(rich(), degrees)
     before.save(tmp_path / "found")
     after = Discovery.load(tmp_path / "found")
@@ -186,9 +184,7 @@ def test_extended_laws_come_back_with_all_their_constants(
     assert one == other
     document = json.loads(one)
     assert document["terms"] == document["exponents"] == []
-    assert document["intervals"] == {
-        "level": 0.95, "distribution": "Student t", "degrees_of_freedom": degrees,
-    }  # fmt: skip
+    assert document["intervals"] == {"level": 0.95, "distribution": "Student t", "degrees_of_freedom": degrees}
     kinds = [row["kind"] for row in document["constants"]["x y"]]
     assert kinds == ["coefficient"] * 2 + ["exponent"] * 3 + ["inner_weight", "inner_exponent"]
     weight = document["constants"]["x y"][-2]
@@ -208,7 +204,7 @@ def test_the_exponent_of_an_exponential_is_its_rate() -> None:
     assert ("exponent", None, 1, "sin(2*z)") in {
         tuple(r.get(k) for k in ("kind", "sum", "monomial", "of"))
         for r in constants(Equations.from_power_sum(["z", "x"], law), 9)["z"]
-    }  # fmt: skip
+    }
 
 
 def test_sums_of_monomials_have_intervals_too(tmp_path: Path) -> None:
@@ -220,8 +216,15 @@ def test_sums_of_monomials_have_intervals_too(tmp_path: Path) -> None:
     assert first["kind"] == "coefficient" and first["value"] == -0.06
     np.testing.assert_allclose(first["interval"], [-0.06 - 1.98397e-4, -0.06 + 1.98397e-4])
     # An exponent that was set to 1 was not measured.
-    assert last == {"kind": "exponent", "monomial": 2, "of": "R", "value": 1.0,
-                    "standard_error": 0.0, "interval": None, "snapped": True}  # fmt: skip
+    assert last == {
+        "kind": "exponent",
+        "monomial": 2,
+        "of": "R",
+        "value": 1.0,
+        "standard_error": 0.0,
+        "interval": None,
+        "snapped": True,
+    }
     assert Discovery.load(tmp_path / "found").as_dict() == before.as_dict()
 
 
@@ -242,19 +245,20 @@ def test_the_equations_are_the_truth_and_older_results_are_read(tmp_path: Path) 
     assert Discovery.load(older).degrees_of_freedom is None
 
 
-@pytest.mark.parametrize("change", [
-    lambda d: d["law"]["functions"][0].update(name="__class__"),
-    lambda d: d["law"]["functions"][0].update(state="z"),
-    lambda d: d["law"].update(inner_exponents=[[1.0]]),
-    lambda d: d["law"].update(coefficients=[[1.0, 2.0], [3.0]]),
-    lambda d: d["law"].update(coefficients="many"),
-    lambda d: d["law"].pop("exponents"),
-    lambda d: d.update(law=[1.0]),
-    lambda d: d.update(intervals=3),
-    lambda d: d["intervals"].update(degrees_of_freedom="many"),
-])  # fmt: skip
-def test_tampered_laws_are_refused(
-    tmp_path: Path, change: Callable[[dict[str, Any]], object]
-) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d["law"]["functions"][0].update(name="__class__"),
+        lambda d: d["law"]["functions"][0].update(state="z"),
+        lambda d: d["law"].update(inner_exponents=[[1.0]]),
+        lambda d: d["law"].update(coefficients=[[1.0, 2.0], [3.0]]),
+        lambda d: d["law"].update(coefficients="many"),
+        lambda d: d["law"].pop("exponents"),
+        lambda d: d.update(law=[1.0]),
+        lambda d: d.update(intervals=3),
+        lambda d: d["intervals"].update(degrees_of_freedom="many"),
+    ],
+)
+def test_tampered_laws_are_refused(tmp_path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     with pytest.raises(InputError, match=r"result\.json"):
         Discovery.load(edited(tmp_path / "found", change))

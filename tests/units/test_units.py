@@ -18,24 +18,46 @@ from odediscovery.units import NAU, NPU, UNITS, AbstractUnit, Dense, RealNPU
 from odediscovery.units.nac import EPSILON
 
 CASES = json.loads((Path(__file__).parents[1] / "files" / "unit_values.json").read_text())["cases"]
-OURS = {"Re": "real", "Im": "imaginary", "g": "gate", "W": "weight", "M": "mask", "G": "gate",
-        "b": "bias", "W_add": "weight_add", "M_add": "mask_add", "W_mul": "weight_mul",
-        "M_mul": "mask_mul"}  # fmt: skip
+OURS = {
+    "Re": "real",
+    "Im": "imaginary",
+    "g": "gate",
+    "W": "weight",
+    "M": "mask",
+    "G": "gate",
+    "b": "bias",
+    "W_add": "weight_add",
+    "M_add": "mask_add",
+    "W_mul": "weight_mul",
+    "M_mul": "mask_mul",
+}
 MATCHING = [case for case in CASES if case["unit"] in UNITS]
 
 # Every unit with the options that change what it computes.
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
-    ("NAU", {}), ("NAU", {"clip": True}),
-    *((name, {"nonnegative": flags})
-      for name in ("NPU", "RealNPU", "NaiveNPU", "RealNaiveNPU")
-      for flags in (False, True, [True, False, True])),
-    ("RealNPU", {"gate_gradient": "zero"}), ("NPU", {"gate_gradient": "zero"}),
+    ("NAU", {}),
+    ("NAU", {"clip": True}),
+    *(
+        (name, {"nonnegative": flags})
+        for name in ("NPU", "RealNPU", "NaiveNPU", "RealNaiveNPU")
+        for flags in (False, True, [True, False, True])
+    ),
+    ("RealNPU", {"gate_gradient": "zero"}),
+    ("NPU", {"gate_gradient": "zero"}),
     *(("Dense", {"activation": name}) for name in ("identity", "tanh", "sigmoid")),
-    ("NAC", {}), ("MultiplicativeNAC", {}), ("NALU", {}), ("NALU", {"independent": True}),
-    ("iNALU", {}), ("iNALU", {"omega": 0.5}), ("NMU", {}), ("Linear", {}), ("NSR", {}),
+    ("NAC", {}),
+    ("MultiplicativeNAC", {}),
+    ("NALU", {}),
+    ("NALU", {"independent": True}),
+    ("iNALU", {}),
+    ("iNALU", {"omega": 0.5}),
+    ("NMU", {}),
+    ("Linear", {}),
+    ("NSR", {}),
     ("NSR", {"scale": 0.3, "redundancy": 3}),
-    ("Functions", {}), *(("Functions", {"functions": [(f, 1)]}) for f in ("cos", "exp", "log")),
-]  # fmt: skip
+    ("Functions", {}),
+    *(("Functions", {"functions": [(f, 1)]}) for f in ("cos", "exp", "log")),
+]
 # A unit that is not named above is tested as it comes.
 VARIANTS += [(name, {}) for name in UNITS if name not in {listed for listed, _ in VARIANTS}]
 INPUTS, OUTPUTS, MEMBERS, BATCH = 3, 4, 2, 5
@@ -92,8 +114,7 @@ def test_reference_values(case: dict[str, Any]) -> None:
         assert given.pop("epsilon") == EPSILON
     x, y = torch.tensor(case["x"], dtype=torch.float64), np.array(case["y"])
     unit = UNITS[case["unit"]](x.shape[1], y.shape[1], **options)
-    p = {OURS[name]: torch.tensor(value, dtype=torch.float64)[None]
-         for name, value in given.items()}  # fmt: skip
+    p = {OURS[name]: torch.tensor(value, dtype=torch.float64)[None] for name, value in given.items()}
     assert {k: v.shape[1:] for k, v in p.items()} == unit.shapes()
     np.testing.assert_allclose(unit.compute(p, x[None])[0], y, rtol=1e-12)
 
@@ -129,9 +150,7 @@ def test_members_are_independent(variant: tuple[str, dict[str, Any]]) -> None:
     y = unit.compute(p, x)
     for member in range(MEMBERS):
         alone = {name: value[member : member + 1] for name, value in p.items()}
-        np.testing.assert_allclose(
-            unit.compute(alone, x[member : member + 1])[0], y[member], rtol=1e-13
-        )
+        np.testing.assert_allclose(unit.compute(alone, x[member : member + 1])[0], y[member], rtol=1e-13)
     spoiled = {name: value.clone() for name, value in p.items()}
     for value in spoiled.values():
         value[1] = torch.nan
@@ -198,8 +217,7 @@ def test_whole_exponents_are_read_as_whole() -> None:
 
 def test_nonnegative_inputs_below_zero_count_as_zero() -> None:
     unit = RealNPU(2, 1, nonnegative=[True, False])
-    p = {"real": torch.tensor([[[0.5, 1.0]]], dtype=torch.float64),
-         "gate": torch.ones(1, 2, dtype=torch.float64)}  # fmt: skip
+    p = {"real": torch.tensor([[[0.5, 1.0]]], dtype=torch.float64), "gate": torch.ones(1, 2, dtype=torch.float64)}
     below = unit.compute(p, torch.tensor([[[-0.3, 2.0]]], dtype=torch.float64))
     zero = unit.compute(p, torch.tensor([[[0.0, 2.0]]], dtype=torch.float64))
     assert below.item() == zero.item() < 1e-7
@@ -254,8 +272,9 @@ def test_dense_layers_begin_without_bias() -> None:
 @pytest.mark.parametrize("name", UNITS)
 def test_beginnings_are_repeatable_and_members_differ(name: str) -> None:
     def draw(seed: int) -> Tensor:
-        return next(iter(UNITS[name](3, 4, members=2, generator=torch.Generator().manual_seed(seed))
-                         .parameters())).detach()  # fmt: skip
+        return next(
+            iter(UNITS[name](3, 4, members=2, generator=torch.Generator().manual_seed(seed)).parameters())
+        ).detach()
 
     assert torch.equal(draw(3), draw(3))
     assert not torch.equal(draw(3), draw(4))

@@ -102,9 +102,11 @@ def test_single_precision_stays_single_and_agrees(variant: Variant) -> None:
     torch.testing.assert_close(single.double(), unit.compute(p, x), rtol=2e-4, atol=2e-4)
 
 
-@pytest.mark.parametrize("unit", [NAC(3, 4), MultiplicativeNAC(3, 4), NALU(3, 4), iNALU(3, 4),
-                                  NMU(3, 4), NALU(3, 4, independent=True)],
-                         ids=lambda u: u.name)  # fmt: skip
+@pytest.mark.parametrize(
+    "unit",
+    [NAC(3, 4), MultiplicativeNAC(3, 4), NALU(3, 4), iNALU(3, 4), NMU(3, 4), NALU(3, 4, independent=True)],
+    ids=lambda u: u.name,
+)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_saturated_weights_are_what_snapped_says(unit: Any, seed: int) -> None:
     source = torch.Generator().manual_seed(seed)
@@ -133,9 +135,13 @@ def test_saturated_weights_are_what_snapped_says(unit: Any, seed: int) -> None:
 
 # (sign, zero, bias) of saturated evidence, and the relation of x0 to x1 that it means.
 COMPARISONS = {
-    "Gt": (9.0, -9.0, -9.0), "Lt": (-9.0, -9.0, -9.0), "Ge": (9.0, 9.0, 9.0),
-    "Le": (-9.0, 9.0, 9.0), "Eq": (0.0, 9.0, 0.0), "Ne": (0.0, -9.0, 0.0),
-}  # fmt: skip
+    "Gt": (9.0, -9.0, -9.0),
+    "Lt": (-9.0, -9.0, -9.0),
+    "Ge": (9.0, 9.0, 9.0),
+    "Le": (-9.0, 9.0, 9.0),
+    "Eq": (0.0, 9.0, 0.0),
+    "Ne": (0.0, -9.0, 0.0),
+}
 
 
 @pytest.mark.parametrize("redundancy", [1, 3])
@@ -155,16 +161,12 @@ def test_a_status_register_is_a_relation(relation: str, redundancy: int) -> None
     values = [-1e13, -7.0, -6.0, 0.0, 1.0, 1e13, 1e13 + 1.0]
     pairs = torch.tensor([[(u, v) for u in values for v in values]], dtype=torch.float64)
     y = unit.compute(p, pairs)[0, :, 0] > 0.5
-    told = [bool(snapped.subs({a: sympy.Integer(int(u)), b: sympy.Integer(int(v))}))
-            for u, v in pairs[0].tolist()]  # fmt: skip
+    told = [bool(snapped.subs({a: sympy.Integer(int(u)), b: sympy.Integer(int(v))})) for u, v in pairs[0].tolist()]
     assert y.tolist() == told
 
 
 def test_regularisers_are_zero_at_whole_weights_only() -> None:
-    for unit, whole in (
-        (NAU(2, 2), [[-1.0, 0.0], [1.0, 1.0]]),
-        (NMU(2, 2), [[1.0, 0.0], [0.0, 1.0]]),
-    ):
+    for unit, whole in ((NAU(2, 2), [[-1.0, 0.0], [1.0, 1.0]]), (NMU(2, 2), [[1.0, 0.0], [0.0, 1.0]])):
         at = {"weight": torch.tensor([whole], dtype=torch.float64)}
         between = {"weight": torch.full((1, 2, 2), 0.25, dtype=torch.float64)}
         assert unit.regulariser(at).tolist() == [0.0]
@@ -246,9 +248,8 @@ def test_far_out_values_are_exact_and_derivatives_finite(variant: Variant) -> No
 def test_a_module_of_three_members_is_three_modules(variant: Variant) -> None:
     name, options = variant
     unit, copy = (
-        UNITS[name](INPUTS, OUTPUTS, members=3, generator=torch.Generator().manual_seed(s),
-                    **options) for s in (1, 2)
-    )  # fmt: skip
+        UNITS[name](INPUTS, OUTPUTS, members=3, generator=torch.Generator().manual_seed(s), **options) for s in (1, 2)
+    )
     x = torch.randn(3, 5, INPUTS, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
     y = unit(x)
     saved = {key: value.clone() for key, value in unit.state_dict().items()}
@@ -270,19 +271,24 @@ def test_modules_turn_to_single_precision_as_a_whole(variant: Variant) -> None:
     y = unit.float()(leaf)
     p = {key: value.detach() for key, value in unit.named_parameters()}
     pulled, grads = unit.pull(p, leaf.detach(), torch.ones_like(y.detach())[:, :, None])
-    told = [y, unit.regulariser(p), l1_norm(unit, p), pulled, *grads.values(),
-            *torch.autograd.grad(y.sum(), [leaf, *unit.parameters()])]  # fmt: skip
+    told = [
+        y,
+        unit.regulariser(p),
+        l1_norm(unit, p),
+        pulled,
+        *grads.values(),
+        *torch.autograd.grad(y.sum(), [leaf, *unit.parameters()]),
+    ]
     assert {value.dtype for value in told} == {torch.float32}
     torch.testing.assert_close(y.double(), double, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("opened", [True, False])
-@pytest.mark.parametrize(("name", "options"), [("NAC", {}), ("MultiplicativeNAC", {}), ("NMU", {}),
-                                               ("NALU", {}), ("NALU", {"independent": True}),
-                                               ("iNALU", {})])  # fmt: skip
-def test_snapped_is_the_limit_at_inputs_of_both_signs(
-    name: str, options: dict[str, Any], opened: bool
-) -> None:
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("NAC", {}), ("MultiplicativeNAC", {}), ("NMU", {}), ("NALU", {}), ("NALU", {"independent": True}), ("iNALU", {})],
+)
+def test_snapped_is_the_limit_at_inputs_of_both_signs(name: str, options: dict[str, Any], opened: bool) -> None:
     unit = UNITS[name](INPUTS, 6, **options)
     source, p = np.random.default_rng(11), {}
     for key, shape in unit.shapes().items():
@@ -306,9 +312,7 @@ def test_snapped_is_the_limit_at_inputs_of_both_signs(
 @pytest.mark.parametrize("redundancy", [1, 3])
 @pytest.mark.parametrize("chosen", [(0, 2), (2, 0), (1, 0)])
 @pytest.mark.parametrize("relation", COMPARISONS)
-def test_relations_between_chosen_operands(
-    relation: str, chosen: tuple[int, int], redundancy: int
-) -> None:
+def test_relations_between_chosen_operands(relation: str, chosen: tuple[int, int], redundancy: int) -> None:
     """Of three inputs; with three copies, one holds another pair and has little evidence."""
     unit = NSR(3, 1, redundancy=redundancy, scale=10.0)
     p = {name: np.zeros(shape) for name, shape in unit.shapes().items()}
@@ -389,8 +393,7 @@ def test_redrawn_members_are_as_at_the_beginning(name: str, which: list[bool]) -
 @pytest.mark.parametrize("name", ["NALU", "iNALU"])
 def test_closed_gates_silence_products_that_overflow(name: str) -> None:
     unit = UNITS[name](14, 1)  # 14 factors 1e30 ** 0.74 are beyond 1e308
-    p = {k: torch.full((1, *s), 1.5, dtype=torch.float64, requires_grad=True)
-         for k, s in unit.shapes().items()}  # fmt: skip
+    p = {k: torch.full((1, *s), 1.5, dtype=torch.float64, requires_grad=True) for k, s in unit.shapes().items()}
     x = torch.full((1, 1, 14), 1e30, dtype=torch.float64, requires_grad=True)
     y = unit.compute(p, x)
     assert y.item() == pytest.approx(14e30 * math.tanh(1.5) / (1.0 + math.exp(-1.5)), rel=1e-12)

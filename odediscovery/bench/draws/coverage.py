@@ -58,12 +58,10 @@ class Coverage(Draws):
         return super().checked()
 
     def data(self, draw: int) -> TimeSeries:
-        clean, noisy = (simulate_system(self.system, noise=sigma, seed=draw)
-                        for sigma in (0.0, self.sigma))  # fmt: skip
+        clean, noisy = (simulate_system(self.system, noise=sigma, seed=draw) for sigma in (0.0, self.sigma))
         deviations = self.sigma * clean.trajectories[0].values.std(axis=0)
         run, known = noisy.trajectories[0], zip(noisy.states, deviations, strict=True)
-        return TimeSeries.from_arrays(run.time, run.values, noisy.states,
-                                      noise={name: float(s) for name, s in known})  # fmt: skip
+        return TimeSeries.from_arrays(run.time, run.values, noisy.states, noise={name: float(s) for name, s in known})
 
     def told(self, found: Discovery, series: TimeSeries) -> Row:
         terms = true_terms(found.equations, self.system, series)
@@ -87,12 +85,12 @@ class Coverage(Draws):
         counted = table(
             ("system", "sigma", "true terms", "median s"),
             [(self.system, f"{self.sigma:g}", f"{terms} of {draws}", median_seconds(rows))],
-        )  # fmt: skip
-        each = table(("true constant", "in its 95 % interval", "share", "held at a round number"),
-                     lines)  # fmt: skip
-        other = table(("draw", "other terms, or the reason why there are none"),
-                      [(row["id"], row["failed"] or in_short(row["equations"], 3))
-                       for row in rows if not row["terms"]])  # fmt: skip
+        )
+        each = table(("true constant", "in its 95 % interval", "share", "held at a round number"), lines)
+        other = table(
+            ("draw", "other terms, or the reason why there are none"),
+            [(row["id"], row["failed"] or in_short(row["equations"], 3)) for row in rows if not row["terms"]],
+        )
         return f"# {self.measure}\n\n{counted}\n\n{each}\n\n{other}\n"
 
 
@@ -110,14 +108,12 @@ def contained(found: Discovery, truth: Equations) -> dict[str, dict[str, bool]]:
     for i, j in zip(*np.nonzero(true.coefficients), strict=True):
         name = f"{truth.states[i]}': coefficient {true.coefficients[i, j]:g}"
         value = float(true.coefficients[i, j])
-        told[name] = _contained(records[truth.states[i]], value, kind="coefficient",
-                                monomial=pairs[int(j)])  # fmt: skip
+        told[name] = _contained(records[truth.states[i]], value, kind="coefficient", monomial=pairs[int(j)])
     for j, k in zip(*np.nonzero(true.exponents), strict=True):
         i = int(np.flatnonzero(true.coefficients[:, j])[0])
         of, value = truth.states[k], float(true.exponents[j, k])
         name = f"exponent {value:g} of {of} in {_monomial(truth.states, true.exponents[j])}"
-        told[name] = _contained(records[truth.states[i]], value, kind="exponent",
-                                monomial=pairs[int(j)], of=of)  # fmt: skip
+        told[name] = _contained(records[truth.states[i]], value, kind="exponent", monomial=pairs[int(j)], of=of)
     return told
 
 
@@ -141,5 +137,4 @@ def _contained(records: Sequence[dict[str, Any]], value: float, **asked: Any) ->
 
 
 def _monomial(states: Sequence[str], exponents: Array) -> str:
-    return "*".join(s if w == 1 else f"{s}^{w:g}"
-                    for s, w in zip(states, exponents, strict=True) if w)  # fmt: skip
+    return "*".join(s if w == 1 else f"{s}^{w:g}" for s, w in zip(states, exponents, strict=True) if w)

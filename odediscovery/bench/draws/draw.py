@@ -78,9 +78,14 @@ class Draws(ABC):
 
 
 def run_draws(
-    about: Draws, count: int, folder: Path, *, backend: Backend = IN_TURN,
-    monitor: Monitor | None = None, say: Callable[[str], None] = print,
-) -> list[Row]:  # fmt: skip
+    about: Draws,
+    count: int,
+    folder: Path,
+    *,
+    backend: Backend = IN_TURN,
+    monitor: Monitor | None = None,
+    say: Callable[[str], None] = print,
+) -> list[Row]:
     """Fit the draws that are not yet in `folder`; the rows of all.
 
     Args:
@@ -103,9 +108,7 @@ def run_draws(
     tasks = [(about, draw) for draw in wanted if not rows.has(str(draw), "ours")]
     monitor.stage(about.measure, len(tasks))
     limit = about.max_seconds + GRACE
-    for done, (number, row) in enumerate(
-        backend.results(fitted, tasks, limit, monitor.stopping), start=1
-    ):
+    for done, (number, row) in enumerate(backend.results(fitted, tasks, limit, monitor.stopping), start=1):
         if isinstance(row, Failure):
             blank = about.blank(tasks[number][1])
             row = blank | {"failed": row.reason, "seconds": row.seconds}
@@ -125,9 +128,11 @@ def fitted(task: tuple[Draws, int]) -> Row:
         began = time.monotonic()
         found = discover(series, settings_for(seed=draw, max_seconds=about.max_seconds))
         seconds = round(time.monotonic() - began, 3)
-        return row | about.told(found, series) | {
-            "outcome": found.outcome, "seconds": seconds, "equations": found.equations.texts()
-        }  # fmt: skip
+        return (
+            row
+            | about.told(found, series)
+            | {"outcome": found.outcome, "seconds": seconds, "equations": found.equations.texts()}
+        )
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         return row | {"failed": reason, "seconds": round(time.monotonic() - began, 3)}

@@ -80,11 +80,17 @@ class FsirGaps(Draws):
     def markdown(self, rows: Sequence[Row]) -> str:
         counted = table(
             ("sigma", "missing", "trajectories", "hits", "median s"),
-            [(f"{self.sigma:g}", f"{self.missing:g}", str(self.trajectories),
-              f"{sum(bool(row['hit']) for row in rows)} of {len(rows)}", median_seconds(rows))],
-        )  # fmt: skip
-        each = table(("draw", "hit", "samples", "worst exponent off by", "equations"),
-                     [_line(row) for row in rows])  # fmt: skip
+            [
+                (
+                    f"{self.sigma:g}",
+                    f"{self.missing:g}",
+                    str(self.trajectories),
+                    f"{sum(bool(row['hit']) for row in rows)} of {len(rows)}",
+                    median_seconds(rows),
+                )
+            ],
+        )
+        each = table(("draw", "hit", "samples", "worst exponent off by", "equations"), [_line(row) for row in rows])
         return f"# {self.measure}\n\n{counted}\n\n{each}\n"
 
 
@@ -92,5 +98,4 @@ def _line(row: Row) -> tuple[str, ...]:
     if row["failed"]:
         return (row["id"], "failed", "-", "-", row["failed"])
     off = "-" if row["off"] is None else f"{row['off']:.3f}"
-    return (row["id"], ["no", "yes"][row["hit"]], str(row["samples"]), off,
-            in_short(row["equations"], 3))  # fmt: skip
+    return (row["id"], ["no", "yes"][row["hit"]], str(row["samples"]), off, in_short(row["equations"], 3))

@@ -48,8 +48,7 @@ class Lawless(Draws):
         return TimeSeries.from_arrays(np.arange(float(SAMPLES)), x, ["x"])
 
     def told(self, found: Discovery, series: TimeSeries) -> Row:
-        return {"claimed": found.outcome == "converged", "r2": found.r2,
-                "messages": list(found.messages)}  # fmt: skip
+        return {"claimed": found.outcome == "converged", "r2": found.r2, "messages": list(found.messages)}
 
     def in_a_word(self, row: Row) -> str:
         return "claimed" if row["claimed"] else row["outcome"]

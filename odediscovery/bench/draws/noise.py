@@ -28,8 +28,7 @@ from odediscovery.result.discovery import Discovery
 
 SYSTEM, RETURNING = "fsir", "R"
 # Susceptible, infected and recovered at the start of each trajectory; the first one is usual.
-STARTS = ((100.0, 0.01, 0.0), (80.0, 5.0, 15.0), (60.0, 30.0, 10.0), (40.0, 10.0, 50.0),
-          (90.0, 1.0, 9.0))  # fmt: skip
+STARTS = ((100.0, 0.01, 0.0), (80.0, 5.0, 15.0), (60.0, 30.0, 10.0), (40.0, 10.0, 50.0), (90.0, 1.0, 9.0))
 # Standard errors that the exponent may be off.
 ERRORS = 3.0
 
@@ -56,17 +55,17 @@ class FsirNoise(Draws):
         if not (self.sigma >= 0 and np.isfinite(self.sigma)):
             raise InputError(f"--sigma must be at least 0 and finite, got {self.sigma}")
         if not 1 <= self.trajectories <= len(STARTS):
-            raise InputError(f"--trajectories must be at least 1 and at most {len(STARTS)}, "
-                             f"got {self.trajectories}")  # fmt: skip
+            raise InputError(f"--trajectories must be at least 1 and at most {len(STARTS)}, got {self.trajectories}")
         return super().checked()
 
     def data(self, draw: int) -> TimeSeries:
         names = get_system(SYSTEM).states
         runs = [
-            simulate_system(SYSTEM, dict(zip(names, start, strict=True)), noise=self.sigma,
-                            seed=1000 * k + draw).trajectories[0]
+            simulate_system(
+                SYSTEM, dict(zip(names, start, strict=True)), noise=self.sigma, seed=1000 * k + draw
+            ).trajectories[0]
             for k, start in enumerate(STARTS[: self.trajectories])
-        ]  # fmt: skip
+        ]
         return TimeSeries(names, tuple(runs))
 
     def told(self, found: Discovery, series: TimeSeries) -> Row:
@@ -79,11 +78,9 @@ class FsirNoise(Draws):
         hits, terms = (sum(bool(row[k]) for row in rows) for k in ("hit", "terms"))
         counted = table(
             ("sigma", "trajectories", "hits", "true terms", "median s"),
-            [(f"{self.sigma:g}", str(self.trajectories), f"{hits} of {len(rows)}", str(terms),
-              median_seconds(rows))],
-        )  # fmt: skip
-        each = table(("draw", "hit", "true terms", "exponent of R", "equations"),
-                     [_line(row) for row in rows])  # fmt: skip
+            [(f"{self.sigma:g}", str(self.trajectories), f"{hits} of {len(rows)}", str(terms), median_seconds(rows))],
+        )
+        each = table(("draw", "hit", "true terms", "exponent of R", "equations"), [_line(row) for row in rows])
         return f"# {self.measure}\n\n{counted}\n\n{each}\n"
 
 
@@ -105,8 +102,7 @@ def exponents_alone(found: Equations, state: str) -> list[tuple[float, float]]:
         return []
     k, w = found.states.index(state), law.exponents
     alone = (w[:, k] != 0) & ((w != 0).sum(axis=1) == 1) & (law.coefficients != 0).any(axis=0)
-    return [(float(w[j, k]), 0.0 if errors is None else float(errors.exponents[j, k]))
-            for j in np.flatnonzero(alone)]  # fmt: skip
+    return [(float(w[j, k]), 0.0 if errors is None else float(errors.exponents[j, k])) for j in np.flatnonzero(alone)]
 
 
 def _line(row: dict[str, Any]) -> tuple[str, ...]:

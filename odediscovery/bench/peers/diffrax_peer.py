@@ -78,8 +78,7 @@ def window_gradients(
         term = diffrax.ODETerm(lambda t, y, args: args[1] * rates(args[0], y))
 
         def one(theta: Any, x: Any, length: Any) -> Any:
-            solution = diffrax.diffeqsolve(term, _solver(), y0=x, args=(theta, length),
-                                           adjoint=adjoint, **options)  # fmt: skip
+            solution = diffrax.diffeqsolve(term, _solver(), y0=x, args=(theta, length), adjoint=adjoint, **options)
             return solution.ys[-1]
 
         each = jax.vmap(one, in_axes=(None, 0, 0))
@@ -88,9 +87,11 @@ def window_gradients(
     def as_one_state(adjoint: Any) -> Evaluate:
         of_all = jax.vmap(rates, in_axes=(None, 0))
         term = diffrax.ODETerm(lambda t, y, args: h[:, None] * of_all(args, y))
-        return _evaluated(lambda theta: loss(diffrax.diffeqsolve(
-            term, _solver(), y0=x0, args=theta, adjoint=adjoint, **options
-        ).ys[-1]))  # fmt: skip
+        return _evaluated(
+            lambda theta: loss(
+                diffrax.diffeqsolve(term, _solver(), y0=x0, args=theta, adjoint=adjoint, **options).ys[-1]
+            )
+        )
 
     return {
         f"{how}, {name} steps": way(adjoint)
@@ -99,9 +100,7 @@ def window_gradients(
     }
 
 
-def whole_gradients(
-    start: Array, times: Array, values: Array, steps: Array
-) -> Mapping[str, Evaluate]:
+def whole_gradients(start: Array, times: Array, values: Array, steps: Array) -> Mapping[str, Evaluate]:
     """Mean squared error and gradient on one whole trajectory, by each way that diffrax has.
 
     Args:
@@ -116,11 +115,19 @@ def whole_gradients(
     def way(adjoint: Any) -> Evaluate:
         def loss(theta: Any) -> Any:
             solution = diffrax.diffeqsolve(
-                diffrax.ODETerm(lambda t, y, args: rates(args, y)), _solver(),
-                t0=steps[0], t1=steps[-1], dt0=None, y0=jnp.asarray(start), args=theta,
-                stepsize_controller=diffrax.StepTo(jnp.asarray(steps)), adjoint=adjoint,
-                saveat=diffrax.SaveAt(steps=True), max_steps=len(steps) - 1, throw=False,
-            )  # fmt: skip
+                diffrax.ODETerm(lambda t, y, args: rates(args, y)),
+                _solver(),
+                t0=steps[0],
+                t1=steps[-1],
+                dt0=None,
+                y0=jnp.asarray(start),
+                args=theta,
+                stepsize_controller=diffrax.StepTo(jnp.asarray(steps)),
+                adjoint=adjoint,
+                saveat=diffrax.SaveAt(steps=True),
+                max_steps=len(steps) - 1,
+                throw=False,
+            )
             return jnp.sum((solution.ys[at] - goal) ** 2) / size
 
         return _evaluated(loss)
@@ -141,12 +148,19 @@ def as_run_trainings(
     def way(adjoint: Any) -> Callable[[int], float]:
         def loss(p: Any) -> Any:
             solution = diffrax.diffeqsolve(
-                diffrax.ODETerm(lambda t, y, args: rates(args, y, False)), diffrax.Euler(),
-                t0=steps[0], t1=steps[-1], dt0=None, y0=jnp.asarray(start), args=p,
-                stepsize_controller=diffrax.StepTo(jnp.asarray(steps)), adjoint=adjoint,
-                saveat=diffrax.SaveAt(ts=jnp.asarray(times)), max_steps=len(steps) - 1,
+                diffrax.ODETerm(lambda t, y, args: rates(args, y, False)),
+                diffrax.Euler(),
+                t0=steps[0],
+                t1=steps[-1],
+                dt0=None,
+                y0=jnp.asarray(start),
+                args=p,
+                stepsize_controller=diffrax.StepTo(jnp.asarray(steps)),
+                adjoint=adjoint,
+                saveat=diffrax.SaveAt(ts=jnp.asarray(times)),
+                max_steps=len(steps) - 1,
                 throw=False,
-            )  # fmt: skip
+            )
             return jnp.mean((solution.ys - jnp.asarray(values)) ** 2) + l1 * jnp.abs(p).sum()
 
         def step(p: Any, second: Any) -> Any:
@@ -184,14 +198,19 @@ def _in_double() -> None:
 
 
 def _equal_steps(grid: Array) -> dict[str, Any]:
-    return {"t0": 0.0, "t1": 1.0, "dt0": float(grid[1]), "max_steps": len(grid) - 1,
-            "saveat": diffrax.SaveAt(t1=True), "throw": False}  # fmt: skip
+    return {
+        "t0": 0.0,
+        "t1": 1.0,
+        "dt0": float(grid[1]),
+        "max_steps": len(grid) - 1,
+        "saveat": diffrax.SaveAt(t1=True),
+        "throw": False,
+    }
 
 
 def _adjoints() -> dict[str, Any]:
     """Gradients of diffrax that follow the steps taken, as ours does."""
-    return {"checkpointed": diffrax.RecursiveCheckpointAdjoint(),
-            "direct": diffrax.DirectAdjoint()}  # fmt: skip
+    return {"checkpointed": diffrax.RecursiveCheckpointAdjoint(), "direct": diffrax.DirectAdjoint()}
 
 
 def _solver() -> Any:
@@ -199,10 +218,11 @@ def _solver() -> Any:
 
     class ThreeEighths(diffrax.AbstractERK):  # type: ignore[misc]
         tableau = diffrax.ButcherTableau(
-            c=np.array([1 / 3, 2 / 3, 1.0]), b_sol=np.array([1.0, 3.0, 3.0, 1.0]) / 8,
+            c=np.array([1 / 3, 2 / 3, 1.0]),
+            b_sol=np.array([1.0, 3.0, 3.0, 1.0]) / 8,
             b_error=np.zeros(4),
             a_lower=(np.array([1 / 3]), np.array([-1 / 3, 1.0]), np.array([1.0, -1.0, 1.0])),
-        )  # fmt: skip
+        )
         interpolation_cls = diffrax.ThirdOrderHermitePolynomialInterpolation.from_k
 
         def order(self, terms: Any) -> int:

@@ -81,8 +81,7 @@ def check_installed(name: str) -> None:
         InputError: it is not, with what to install.
     """
     if {"pysindy": pysindy, "pyoperon": SymbolicRegressor}[name] is None:
-        raise InputError(f'--method {name} needs the package {name}: pip install '
-                         f'"odediscovery[bench]"')  # fmt: skip
+        raise InputError(f'--method {name} needs the package {name}: pip install "odediscovery[bench]"')
 
 
 @dataclass(frozen=True)
@@ -123,8 +122,7 @@ def sindy(series: TimeSeries, max_seconds: float, seed: int) -> tuple[Equations,
         spread = np.maximum(values.var(axis=0), 1e-12)
         for candidate, error in zip(found, errors, strict=True):
             terms = np.count_nonzero(candidate.coefficients)
-            bic = float(len(values) * np.log(np.maximum(error / spread, _FLOOR)).sum()
-                        + np.log(values.size) * terms)  # fmt: skip
+            bic = float(len(values) * np.log(np.maximum(error / spread, _FLOOR)).sum() + np.log(values.size) * terms)
             ranked.append((bic, float(error.sum()), candidate))
     # Equally many terms with errors below the floor: the closest.
     for bic, _, best in sorted(ranked, key=lambda entry: entry[:2]):
@@ -146,9 +144,7 @@ def _smoothed(t: Trajectory) -> dict[str, tuple[Array, Array]]:
     for window in WINDOWS:
         # The filter knows no times.
         if len(t.time) >= window and np.ptp(steps) <= 1e-3 * steps[0]:
-            method = pysindy.SmoothedFiniteDifference(
-                smoother_kws={"window_length": window, "polyorder": 3}
-            )
+            method = pysindy.SmoothedFiniteDifference(smoother_kws={"window_length": window, "polyorder": 3})
             rates = method._differentiate(t.values, t.time)
             found[f"filter {window}"] = method.smoothed_x_, rates
     for smoothing in SMOOTHING if len(t.time) >= 5 else ():
@@ -239,8 +235,7 @@ def _simulated_r2(equations: Equations, series: TimeSeries) -> float:
     for t in series.trajectories:
         if len(t.time) < 2:
             continue
-        values = equations.simulate(t.values[0], t.time, rtol=1e-6, atol=1e-8,
-                                    most_evaluations=_MOST_EVALUATIONS)  # fmt: skip
+        values = equations.simulate(t.values[0], t.time, rtol=1e-6, atol=1e-8, most_evaluations=_MOST_EVALUATIONS)
         with np.errstate(over="ignore", invalid="ignore"):
             squares += float(np.sum((values - t.values) ** 2))
         spread += float(np.sum((t.values - t.values.mean(axis=0)) ** 2))
@@ -310,8 +305,9 @@ def _rates(series: TimeSeries, part: TimeSeries) -> tuple[Array, Array]:
     return np.concatenate(states), np.concatenate(rates)
 
 
-def _front(i: int, seen: tuple[Array, Array], held: tuple[Array, Array], names: list[str],
-           seed: int, seconds: int) -> list[_Model]:  # fmt: skip
+def _front(
+    i: int, seen: tuple[Array, Array], held: tuple[Array, Array], names: list[str], seed: int, seconds: int
+) -> list[_Model]:
     """Operon's models of one rate, from short and rough to long and close."""
     models = []
     for symbols in SYMBOLS:
@@ -319,14 +315,17 @@ def _front(i: int, seen: tuple[Array, Array], held: tuple[Array, Array], names: 
             # Operon warns of a model without variables, which a constant rate is.
             warnings.simplefilter("ignore")
             fitted = SymbolicRegressor(
-                allowed_symbols=symbols, objectives=["r2", "length"], n_threads=1,
-                random_state=seed, optimizer_iterations=LOCAL_ITERATIONS, max_time=seconds,
-            ).fit(seen[0], seen[1][:, i])  # fmt: skip
+                allowed_symbols=symbols,
+                objectives=["r2", "length"],
+                n_threads=1,
+                random_state=seed,
+                optimizer_iterations=LOCAL_ITERATIONS,
+                max_time=seconds,
+            ).fit(seen[0], seen[1][:, i])
             for row in fitted.pareto_front_:
                 text = fitted.get_model_string(row["tree"], precision=15, names=names)
                 off = fitted.evaluate_model(row["tree"], held[0]) - held[1][:, i]
-                models += _with_and_without(text.replace("^", "**"), int(row["length"]),
-                                            off.astype(np.float64), names)  # fmt: skip
+                models += _with_and_without(text.replace("^", "**"), int(row["length"]), off.astype(np.float64), names)
     best = sorted(models, key=lambda model: (model.length, model.error))
     return [m for k, m in enumerate(best) if all(m.error < other.error for other in best[:k])]
 

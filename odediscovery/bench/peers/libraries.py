@@ -20,9 +20,11 @@ WAVES = ((1, 1), (2, 1), (1, 2), (2, 2))
 # Powers, of single states (1) or also their products in pairs (2). Small libraries find what in a
 # large one is lost among functions that are nearly alike.
 POWERS = (
-    ((0.5, 1.0, 2.0), 1), ((-3.0, -2.0, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0, 3.0), 1),
-    ((0.5, 1.0), 2), ((-1.0, -0.5, 0.5, 1.0, 1.5, 2.0), 2),
-)  # fmt: skip
+    ((0.5, 1.0, 2.0), 1),
+    ((-3.0, -2.0, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0, 3.0), 1),
+    ((0.5, 1.0), 2),
+    ((-1.0, -0.5, 0.5, 1.0, 1.5, 2.0), 2),
+)
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,16 @@ class Library:
         n = len(self.exponents)
         law = PowerSum(c[:, :n], self.exponents).unscaled(scale.state, scale.time)
         names = list(identifiers(states).values())
-        shapes = ["*".join(["1", *(f"{x}**({p})" for x, p in zip(names, w, strict=True) if p)])
-                  for w in law.exponents.tolist()]  # fmt: skip
-        shapes += [f"{g}({f}*{x})" for f in range(1, self.waves + 1) for g in ("sin", "cos")
-                   for x in names]  # fmt: skip
+        shapes = [
+            "*".join(["1", *(f"{x}**({p})" for x, p in zip(names, w, strict=True) if p)])
+            for w in law.exponents.tolist()
+        ]
+        shapes += [f"{g}({f}*{x})" for f in range(1, self.waves + 1) for g in ("sin", "cos") for x in names]
         numbers = np.hstack([law.coefficients, c[:, n:] * scale.state[:, None] / scale.time])
-        texts = [" + ".join(["0", *(f"({a})*{m}" for a, m in zip(row, shapes, strict=True) if a)])
-                 for row in numbers.tolist()]  # fmt: skip
+        texts = [
+            " + ".join(["0", *(f"({a})*{m}" for a, m in zip(row, shapes, strict=True) if a)])
+            for row in numbers.tolist()
+        ]
         return Equations.parse(states, dict(zip(states, texts, strict=True)))
 
 

@@ -50,8 +50,7 @@ class PowerNetwork(nn.Module):
         return torch.cat([part.flatten() for part in parts if part is not None])
 
 
-def solve(network: PowerNetwork, start: Tensor, times: Tensor, steps: Tensor,
-          method: str = "rk4") -> Tensor:  # fmt: skip
+def solve(network: PowerNetwork, start: Tensor, times: Tensor, steps: Tensor, method: str = "rk4") -> Tensor:
     """States at all times [times, ..., states], by fixed steps."""
     grid = {"grid_constructor": lambda func, y0, t: steps}
     solution: Tensor = odeint(network, start, times, method=method, options=grid)
@@ -59,9 +58,8 @@ def solve(network: PowerNetwork, start: Tensor, times: Tensor, steps: Tensor,
 
 
 def window_gradient(
-    network: PowerNetwork, start: Tensor, duration: float, target: Tensor, weight: Tensor,
-    grid: Tensor,
-) -> Tensor:  # fmt: skip
+    network: PowerNetwork, start: Tensor, duration: float, target: Tensor, weight: Tensor, grid: Tensor
+) -> Tensor:
     """Loss of one member on one-interval windows of equal duration; its gradients are set.
 
     Args:
@@ -77,9 +75,8 @@ def window_gradient(
 
 
 def whole_gradient(
-    network: PowerNetwork, start: Tensor, times: Tensor, values: Tensor, steps: Tensor,
-    method: str = "rk4",
-) -> Tensor:  # fmt: skip
+    network: PowerNetwork, start: Tensor, times: Tensor, values: Tensor, steps: Tensor, method: str = "rk4"
+) -> Tensor:
     """Mean squared error of one member on a whole trajectory; its gradients are set."""
     network.zero_grad()
     loss = (solve(network, start, times, steps, method) - values).square().mean()
@@ -88,9 +85,15 @@ def whole_gradient(
 
 
 def as_run_steps(
-    network: PowerNetwork, start: Tensor, times: Tensor, values: Tensor, steps: Tensor, count: int,
-    rate: float, l1: float,
-) -> float:  # fmt: skip
+    network: PowerNetwork,
+    start: Tensor,
+    times: Tensor,
+    values: Tensor,
+    steps: Tensor,
+    count: int,
+    rate: float,
+    l1: float,
+) -> float:
     """So many RMSProp steps of the recipe `as-run` (Euler); the last loss."""
     optimiser = torch.optim.RMSprop(network.parameters(), lr=rate, alpha=0.9)
     loss = torch.zeros(())

@@ -62,8 +62,9 @@ def threshold_search(series: TimeSeries) -> Equations:
         c = np.asarray(model.coefficients(), dtype=np.float64)
         rates = model.differentiation_method(run.values, run.time)
         error = np.mean((model.predict(run.values) - rates) ** 2, axis=0) / rates.var(axis=0)
-        criterion = (len(run.time) * np.log(np.maximum(error, _FLOOR)).sum()
-                     + np.log(run.values.size) * np.count_nonzero(c))  # fmt: skip
+        criterion = len(run.time) * np.log(np.maximum(error, _FLOOR)).sum() + np.log(
+            run.values.size
+        ) * np.count_nonzero(c)
         if c.any() and (best is None or criterion < best[0]):
             best = criterion, c, np.asarray(model.feature_library.powers_, dtype=np.float64)
     if best is None:

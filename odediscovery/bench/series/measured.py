@@ -51,8 +51,16 @@ class Model:
         """States from `start` at the first of `times`, [times, states]; nan if it is lost."""
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # LSODA reports trouble by warnings
-            y, how = odeint(lambda t, x: self.rates(constants, x), start, times, tfirst=True,
-                            full_output=True, rtol=1e-8, atol=1e-8, mxstep=5000)  # fmt: skip
+            y, how = odeint(
+                lambda t, x: self.rates(constants, x),
+                start,
+                times,
+                tfirst=True,
+                full_output=True,
+                rtol=1e-8,
+                atol=1e-8,
+                mxstep=5000,
+            )
         found: Array = y if how["message"] == DONE else np.full_like(y, np.nan)
         return found
 
@@ -78,12 +86,14 @@ def gause(folder: Path) -> TimeSeries:
     (run,) = load_csv(folder / "gause_paramecium_1934.csv", "t", names).trajectories
     counted = np.isfinite(run.values).any(axis=1)
     aurelia, caudatum, *mixed = run.values[counted].T
-    values = [np.stack(pair, axis=1) for pair in
-              ((aurelia, 0.0 * aurelia), (0.0 * caudatum, caudatum), mixed)]  # fmt: skip
+    values = [np.stack(pair, axis=1) for pair in ((aurelia, 0.0 * aurelia), (0.0 * caudatum, caudatum), mixed)]
     return TimeSeries.from_arrays(
-        [run.time[counted]] * 3, list(values), ["aurelia", "caudatum"], time_name="day",
+        [run.time[counted]] * 3,
+        list(values),
+        ["aurelia", "caudatum"],
+        time_name="day",
         labels=["aurelia alone", "caudatum alone", "mixed"],
-    )  # fmt: skip
+    )
 
 
 def covid(country: str, population: int) -> Callable[[Path], TimeSeries]:
@@ -101,8 +111,7 @@ def covid(country: str, population: int) -> Callable[[Path], TimeSeries]:
 def _wave(country: str, population: int) -> Case:
     rate = (0.02, 1.0)
 
-    def model(text: str, infected: Callable[[Array, Array], float],
-              **ranges: tuple[float, float]) -> Model:  # fmt: skip
+    def model(text: str, infected: Callable[[Array, Array], float], **ranges: tuple[float, float]) -> Model:
         def rates(c: Array, x: Array) -> Sequence[float]:
             new = infected(c, np.maximum(x, 0.0))
             return -new, new - c[1] * x[1], c[1] * x[1]
@@ -115,13 +124,9 @@ def _wave(country: str, population: int) -> Case:
     return Case(
         covid(country, population),
         {
-            "SIR": model(
-                f"b*S*I/{population}", lambda c, x: c[0] * x[0] * x[1] / population, b=rate, g=rate
-            ),
+            "SIR": model(f"b*S*I/{population}", lambda c, x: c[0] * x[0] * x[1] / population, b=rate, g=rate),
             "SIR, part K exposed": model("b*(K - I - R)*I/K", part, b=rate, g=rate, K=(1e5, 1e6)),
-            "fractional SIR": model(
-                "b*S^0.5*I^0.5", lambda c, x: c[0] * np.sqrt(x[0] * x[1]), b=(1e-5, 1e-1), g=rate
-            ),
+            "fractional SIR": model("b*S^0.5*I^0.5", lambda c, x: c[0] * np.sqrt(x[0] * x[1]), b=(1e-5, 1e-1), g=rate),
         },
         {"conserve": ("S + I + R",), "holdout": HELD},
     )
@@ -135,16 +140,24 @@ def _competition(c: Array, x: Array) -> Sequence[float]:
 CASES: Mapping[str, Case] = {
     "gause": Case(
         gause,
-        {"Lotka-Volterra competition": Model(
-            "P' = r*P*(1 - (P + a*Q)/K), Q' = s*Q*(1 - (Q + b*P)/M)",
-            {"r": (0.3, 2.0), "s": (0.3, 2.0), "K": (100.0, 1000.0), "M": (50.0, 500.0),
-             "a": (0.1, 5.0), "b": (0.1, 5.0)},
-            _competition,
-        )},
+        {
+            "Lotka-Volterra competition": Model(
+                "P' = r*P*(1 - (P + a*Q)/K), Q' = s*Q*(1 - (Q + b*P)/M)",
+                {
+                    "r": (0.3, 2.0),
+                    "s": (0.3, 2.0),
+                    "K": (100.0, 1000.0),
+                    "M": (50.0, 500.0),
+                    "a": (0.1, 5.0),
+                    "b": (0.1, 5.0),
+                },
+                _competition,
+            )
+        },
     ),
     "covid-italy": _wave("italy", 60461828),
     "covid-germany": _wave("germany", 83155031),
-}  # fmt: skip
+}
 
 
 def least_squares_fit(model: Model, series: TimeSeries, seed: int) -> tuple[Array, Array, int]:
@@ -170,15 +183,16 @@ def least_squares_fit(model: Model, series: TimeSeries, seed: int) -> tuple[Arra
 
     def residual(u: Array) -> Array:
         constants, starts = unpacked(u)
-        left = [(model.simulate(constants, x0, t.time) - t.values)[np.isfinite(t.values)] / size
-                for x0, t in zip(starts, runs, strict=True)]  # fmt: skip
+        left = [
+            (model.simulate(constants, x0, t.time) - t.values)[np.isfinite(t.values)] / size
+            for x0, t in zip(starts, runs, strict=True)
+        ]
         return np.clip(np.nan_to_num(np.concatenate(left), nan=1e6), -1e6, 1e6)
 
     ends = []
     for _ in range(STARTS):
         # A count of 0 at first is less than one.
         u = np.concatenate([random.uniform(low, high), np.log(np.maximum(first[present], 1.0))])
-        ends.append(least_squares(residual, u, x_scale="jac", max_nfev=MOST,
-                                  bounds=(u - FAR, u + FAR)))  # fmt: skip
+        ends.append(least_squares(residual, u, x_scale="jac", max_nfev=MOST, bounds=(u - FAR, u + FAR)))
     best = min(ends, key=lambda end: float(end.cost))
     return *unpacked(best.x), sum(bool(end.cost <= 1.001 * best.cost) for end in ends)

@@ -39,8 +39,20 @@ GRACE = 120.0
 LAST = "last value"
 # What a row tells: `constants` without start values, R2 of the samples that were fitted and of
 # those kept back (in `each` of each state), `notes` what the fit says to its reader.
-COLUMNS = ("id", "method", "failed", "outcome", "constants", "r2", "r2_heldout", "off", "each",
-           "seconds", "equations", "notes")  # fmt: skip
+COLUMNS = (
+    "id",
+    "method",
+    "failed",
+    "outcome",
+    "constants",
+    "r2",
+    "r2_heldout",
+    "off",
+    "each",
+    "seconds",
+    "equations",
+    "notes",
+)
 
 # Samples that are fitted, and those kept back.
 Sides: TypeAlias = tuple[TimeSeries, TimeSeries | None]
@@ -58,10 +70,16 @@ class Task:
 
 
 def run_cases(
-    ids: Sequence[str] | None, data: Path, folder: Path, *, seed: int = 0,
-    max_seconds: float = 600.0, backend: Backend = IN_TURN, monitor: Monitor | None = None,
+    ids: Sequence[str] | None,
+    data: Path,
+    folder: Path,
+    *,
+    seed: int = 0,
+    max_seconds: float = 600.0,
+    backend: Backend = IN_TURN,
+    monitor: Monitor | None = None,
     say: Callable[[str], None] = print,
-) -> list[Row]:  # fmt: skip
+) -> list[Row]:
     """Fit the cases that are not yet in `folder` by all their methods; the rows of all.
 
     Args:
@@ -84,13 +102,16 @@ def run_cases(
             raise unknown_name("series", id, CASES)
     settings_for(seed=seed, max_seconds=max_seconds)
     tables = {id: CASES[id].load(data) for id in chosen}
-    rows = Rows.claim(folder, {"measure": "series", "seed": seed, "max_seconds": max_seconds},
-                      COLUMNS)  # fmt: skip
+    rows = Rows.claim(folder, {"measure": "series", "seed": seed, "max_seconds": max_seconds}, COLUMNS)
     for id, series in tables.items():
         write_csv(series, folder / f"{id}.csv")
     monitor = monitor or Monitor()
-    tasks = [Task(id, method, tables[id], seed, max_seconds) for id in chosen
-             for method in methods(CASES[id]) if not rows.has(id, method)]  # fmt: skip
+    tasks = [
+        Task(id, method, tables[id], seed, max_seconds)
+        for id in chosen
+        for method in methods(CASES[id])
+        if not rows.has(id, method)
+    ]
     monitor.stage("series", len(tasks))
     for done, (number, row) in enumerate(
         backend.results(fitted, tasks, max_seconds + GRACE, monitor.stopping), start=1
@@ -120,8 +141,9 @@ def fitted(task: Task) -> Row:
         if task.method == "ours":
             told = _ours(series, sides, case, task)
         elif task.method == LAST:
-            told = {"outcome": "-", "constants": 0} | _scored(sides, lambda run, times: np.tile(
-                run.values[-1], (len(times), 1)))  # fmt: skip
+            told = {"outcome": "-", "constants": 0} | _scored(
+                sides, lambda run, times: np.tile(run.values[-1], (len(times), 1))
+            )
         else:
             told = _named(sides, case.models[task.method], task.seed)
     except Exception as error:
@@ -131,15 +153,15 @@ def fitted(task: Task) -> Row:
 
 
 def _ours(series: TimeSeries, sides: Sides, case: Case, task: Task) -> Row:
-    found = discover(series, settings_for(seed=task.seed, max_seconds=task.max_seconds,
-                                          **case.options))  # fmt: skip
-    starts = {run.label: x0 for run, x0 in zip(found.series.trajectories, found.initial_values,
-                                               strict=True)}  # fmt: skip
+    found = discover(series, settings_for(seed=task.seed, max_seconds=task.max_seconds, **case.options))
+    starts = {run.label: x0 for run, x0 in zip(found.series.trajectories, found.initial_values, strict=True)}
     scores = _scored(sides, lambda run, times: found.equations.simulate(starts[run.label], times))
     return scores | {
-        "outcome": found.outcome, "constants": fitted_numbers(found.equations),
-        "equations": found.equations.texts(), "notes": list(found.messages),
-    }  # fmt: skip
+        "outcome": found.outcome,
+        "constants": fitted_numbers(found.equations),
+        "equations": found.equations.texts(),
+        "notes": list(found.messages),
+    }
 
 
 def _named(sides: Sides, model: Model, seed: int) -> Row:
@@ -147,8 +169,11 @@ def _named(sides: Sides, model: Model, seed: int) -> Row:
     starts = {run.label: x0 for run, x0 in zip(sides[0].trajectories, found, strict=True)}
     scores = _scored(sides, lambda run, times: model.simulate(constants, starts[run.label], times))
     values = ", ".join(f"{name} = {c:.5g}" for name, c in zip(model.ranges, constants, strict=True))
-    return scores | {"outcome": f"{ended} of {STARTS} starts", "constants": len(constants),
-                     "notes": [f"{model.text} with {values}"]}  # fmt: skip
+    return scores | {
+        "outcome": f"{ended} of {STARTS} starts",
+        "constants": len(constants),
+        "notes": [f"{model.text} with {values}"],
+    }
 
 
 def _scored(sides: Sides, solution: Callable[[Trajectory, Array], Array]) -> Row:
@@ -161,8 +186,7 @@ def _scored(sides: Sides, solution: Callable[[Trajectory, Array], Array]) -> Row
 
     def paths(scored: TimeSeries) -> list[Array]:
         pairs = zip(earlier.trajectories, scored.trajectories, strict=True)
-        return [solution(run, np.union1d(run.time[:1], at.time))[-len(at.time) :]
-                for run, at in pairs]  # fmt: skip
+        return [solution(run, np.union1d(run.time[:1], at.time))[-len(at.time) :] for run, at in pairs]
 
     whole, each = r2_of(earlier, paths(earlier))
     told: Row = {"r2": _finite(whole)}
@@ -199,11 +223,14 @@ def fitted_numbers(found: Equations) -> int | None:
 def markdown(rows: Sequence[Row], seed: int, max_seconds: float) -> str:
     """A line a series and method, then what was found and what its reader should know."""
     command = f"`odediscovery bench series --seed {seed} --max-seconds {max_seconds:g}`"
-    header = ("series", "method", "constants", "R2", "R2 held out", "off", "R2 of each state",
-              "outcome", "s")  # fmt: skip
-    parts = ["# series", command, table(header, [_line(row) for row in rows]),
-             "R2 of each state is that of the samples kept back, where there are any; `off` is "
-             "their error over the spread of those fitted."]  # fmt: skip
+    header = ("series", "method", "constants", "R2", "R2 held out", "off", "R2 of each state", "outcome", "s")
+    parts = [
+        "# series",
+        command,
+        table(header, [_line(row) for row in rows]),
+        "R2 of each state is that of the samples kept back, where there are any; `off` is "
+        "their error over the spread of those fitted.",
+    ]
     for row in (row for row in rows if row["equations"] or row["notes"]):
         lines = [f"## {row['id']}, {row['method']}", ""]
         if row["equations"]:
@@ -220,8 +247,17 @@ def _line(row: Row) -> tuple[str, ...]:
     each = ", ".join(f"{state} {_figure(r2)}" for state, r2 in row["each"].items())
     off = "-" if row["off"] is None else f"{row['off']:.1%}"
     constants = "-" if row["constants"] is None else str(row["constants"])
-    return (row["id"], row["method"], constants, _figure(row["r2"]), _figure(row["r2_heldout"]),
-            off, each, row["outcome"], seconds)  # fmt: skip
+    return (
+        row["id"],
+        row["method"],
+        constants,
+        _figure(row["r2"]),
+        _figure(row["r2_heldout"]),
+        off,
+        each,
+        row["outcome"],
+        seconds,
+    )
 
 
 def _figure(r2: float | None) -> str:
@@ -229,5 +265,4 @@ def _figure(r2: float | None) -> str:
 
 
 def _blank(task: Task) -> Row:
-    return dict.fromkeys(COLUMNS) | {"id": task.id, "method": task.method, "each": {},
-                                     "notes": []}  # fmt: skip
+    return dict.fromkeys(COLUMNS) | {"id": task.id, "method": task.method, "each": {}, "notes": []}

@@ -63,9 +63,7 @@ class Problem:
         return cls(field, short_windows(p), Trajectories.of(p.data, p.initial, "rk4"))
 
 
-def measure_gradients(
-    what: str, members: int = MEMBERS, seed: int = 0, seconds: float = 10.0
-) -> list[Row]:
+def measure_gradients(what: str, members: int = MEMBERS, seed: int = 0, seconds: float = 10.0) -> list[Row]:
     """Seconds of loss and gradient of all members by ours and by the peers, one row each.
 
     Args:
@@ -92,8 +90,9 @@ def measure_gradients(
     rows = []
     for name, timing in timings.items():
         scale = members / looped if name == plain_loop.NAME else 1.0
-        rows.append({"method": name, "members": members, **timing.row(scale)}
-                    | {"first_seconds": compiling[name] * scale})  # fmt: skip
+        rows.append(
+            {"method": name, "members": members, **timing.row(scale)} | {"first_seconds": compiling[name] * scale}
+        )
     return rows
 
 
@@ -131,15 +130,14 @@ def _of_whole(problem: Problem) -> tuple[Evaluate, Evaluate, Mapping[str, Evalua
 
     peers: Mapping[str, diffrax_peer.Evaluate] = {}
     if diffrax_peer.installed():
-        peers = diffrax_peer.whole_gradients(
-            start[0, 0].numpy(), times.numpy(), values.numpy(), steps.numpy()
-        )
+        peers = diffrax_peer.whole_gradients(start[0, 0].numpy(), times.numpy(), values.numpy(), steps.numpy())
     return _ours(field, whole.mse), _looped(field, gradient), _bound(field, peers)
 
 
 _WAYS: Mapping[str, Callable[[Problem], tuple[Evaluate, Evaluate, Mapping[str, Evaluate]]]] = {
-    "windows": _of_windows, "whole": _of_whole,
-}  # fmt: skip
+    "windows": _of_windows,
+    "whole": _of_whole,
+}
 
 
 def _ours(field: VectorField, loss: Callable[[VectorField, Tensor], Tensor]) -> Evaluate:
@@ -158,8 +156,7 @@ def _ours(field: VectorField, loss: Callable[[VectorField, Tensor], Tensor]) -> 
 
 
 def _looped(field: VectorField, gradient: Callable[[plain_loop.PowerNetwork], Tensor]) -> Evaluate:
-    networks = [plain_loop.PowerNetwork(theta, field.n_states, True)
-                for theta in field.theta[:LOOPED]]  # fmt: skip
+    networks = [plain_loop.PowerNetwork(theta, field.n_states, True) for theta in field.theta[:LOOPED]]
 
     def evaluate() -> tuple[Array, Array]:
         losses = torch.stack([gradient(network) for network in networks])

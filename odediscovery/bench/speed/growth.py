@@ -46,9 +46,15 @@ _ABOUT = {
 
 
 def run_growth(
-    axes: Sequence[str], folder: Path, *, seed: int = 0, max_seconds: float = 600.0,
-    quick: bool = False, monitor: Monitor | None = None, say: Callable[[str], None] = print,
-) -> list[Row]:  # fmt: skip
+    axes: Sequence[str],
+    folder: Path,
+    *,
+    seed: int = 0,
+    max_seconds: float = 600.0,
+    quick: bool = False,
+    monitor: Monitor | None = None,
+    say: Callable[[str], None] = print,
+) -> list[Row]:
     """The rows of some axes, small sizes first; see `pace.run_tasks`.
 
     Raises:
@@ -57,8 +63,9 @@ def run_growth(
     for axis in axes:
         if axis not in AXES:
             raise unknown_name("axis", axis, AXES)
-    tasks = [Task(axis, "", size, seed, max_seconds, quick)
-             for axis in AXES if axis in axes for size in AXES[axis][quick]]  # fmt: skip
+    tasks = [
+        Task(axis, "", size, seed, max_seconds, quick) for axis in AXES if axis in axes for size in AXES[axis][quick]
+    ]
     study = {"measure": "growth", "seed": seed, "max_seconds": max_seconds, "quick": quick}
     return run_tasks(study, tasks, folder, monitor=monitor, say=say)
 
@@ -97,18 +104,24 @@ def markdown(rows: Sequence[Row], command: str) -> str:
             if processor and before:
                 power = f"{exponent((points[k - 1][0], before), (size, processor)):.2f}"
             exact = figures.get("exact_equations")
-            body.append((
-                f"{size:,}".replace(",", " "), row["failed"] or time_in_words(row["seconds"]),
-                time_in_words(processor) if processor else "-", power,
-                f"{figures['megabytes']:.0f}" if "megabytes" in figures else "-",
-                "-" if exact is None else f"{exact} of {size if axis == 'states' else 3}",
-            ))  # fmt: skip
+            body.append(
+                (
+                    f"{size:,}".replace(",", " "),
+                    row["failed"] or time_in_words(row["seconds"]),
+                    time_in_words(processor) if processor else "-",
+                    power,
+                    f"{figures['megabytes']:.0f}" if "megabytes" in figures else "-",
+                    "-" if exact is None else f"{exact} of {size if axis == 'states' else 3}",
+                )
+            )
         header = (axis, "seconds", "processor", "power of size", "peak MB", "exact equations")
         title = f"## {axis}\n\n{about[0].upper()}{about[1:]}.\n\n"
         parts.append(title + table(header, body))
-    parts.append("Each size in a process of its own, on one thread; `processor` are its seconds "
-                 "without what else the machine did, and the power is that of them. Peak memory "
-                 "includes what a process imports.")  # fmt: skip
+    parts.append(
+        "Each size in a process of its own, on one thread; `processor` are its seconds "
+        "without what else the machine did, and the power is that of them. Peak memory "
+        "includes what a process imports."
+    )
     return "\n\n".join(parts) + "\n"
 
 
@@ -128,8 +141,15 @@ def growth_figure(rows: Sequence[Row]) -> Figure:
             _draw(below, sizes, memory, COLOURS[1])
             # From where it is in sight.
             low = max(sizes[0], 0.5 * min(seconds) / seconds[-1] * sizes[-1])
-            above.plot([low, sizes[-1]], [seconds[-1] * low / sizes[-1], seconds[-1]], ":",
-                       color=MUTED, lw=1.2, zorder=1, label="proportional to size")  # fmt: skip
+            above.plot(
+                [low, sizes[-1]],
+                [seconds[-1] * low / sizes[-1], seconds[-1]],
+                ":",
+                color=MUTED,
+                lw=1.2,
+                zorder=1,
+                label="proportional to size",
+            )
             above.set_title(_BRIEFLY[axis])
             below.set_xlabel(axis)
             below.set_ylim(0.0, 1.1 * max(memory))

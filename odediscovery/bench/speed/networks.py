@@ -66,9 +66,7 @@ def _rounded(values: Array) -> Array:
     return np.array([float(f"{value:.{_DIGITS}g}") for value in values])
 
 
-def network_series(
-    law: PowerSum, trajectories: int = 5, samples: int = 60, seed: int = 0
-) -> TimeSeries:
+def network_series(law: PowerSum, trajectories: int = 5, samples: int = 60, seed: int = 0) -> TimeSeries:
     """Clean samples of a network from random starts around its steady state.
 
     Args:
@@ -83,6 +81,8 @@ def network_series(
     times = np.linspace(0.0, _rounded(np.array([SPAN / np.sqrt(np.prod(RATES))]))[0], samples)
     names = [f"x{k + 1}" for k in range(n)]
     equations = Equations.from_power_sum(names, law)
-    values = [equations.simulate(steady * np.exp(random.uniform(-AWAY, AWAY, n)), times, rtol=1e-10)
-              for _ in range(trajectories)]  # fmt: skip
+    values = [
+        equations.simulate(steady * np.exp(random.uniform(-AWAY, AWAY, n)), times, rtol=1e-10)
+        for _ in range(trajectories)
+    ]
     return TimeSeries.from_arrays([times] * trajectories, values, names)

@@ -32,12 +32,10 @@ def measured(task: Task) -> list[Row]:
 
 
 _WAYS: dict[str, Callable[[Task], list[Row]]] = {
-    "gradients": lambda t: measure_gradients(
-        t.case, seed=t.seed, seconds=0.5 if t.quick else 10.0
-    ),
+    "gradients": lambda t: measure_gradients(t.case, seed=t.seed, seconds=0.5 if t.quick else 10.0),
     "fsir": lambda t: fsir_race(t.seed, *((1, 2) if t.quick else ())),
     "polynomials": lambda t: polynomial_race(t.case, t.seed, *((1,) if t.quick else ())),
-}  # fmt: skip
+}
 
 
 def peers() -> dict[str, str]:
@@ -46,9 +44,13 @@ def peers() -> dict[str, str]:
 
 
 def run_tasks(
-    study: dict[str, Any], tasks: Sequence[Task], folder: Path, *,
-    monitor: Monitor | None = None, say: Callable[[str], None] = print,
-) -> list[Row]:  # fmt: skip
+    study: dict[str, Any],
+    tasks: Sequence[Task],
+    folder: Path,
+    *,
+    monitor: Monitor | None = None,
+    say: Callable[[str], None] = print,
+) -> list[Row]:
     """Run the tasks that are not yet in `folder`, one after the other; the rows of all.
 
     Args:

@@ -67,17 +67,20 @@ def fsir_race(seed: int = 0, runs: int = RUNS, pace: int = PACE) -> list[Row]:
             last[:] = [discover(load_csv(table), settings_for(seed=seed)).equations]
 
         def looped() -> None:
-            plain_loop.as_run_steps(loop, start[0, 0], times, values, steps, pace,
-                                    settings.learning_rate, settings.l1)  # fmt: skip
+            plain_loop.as_run_steps(loop, start[0, 0], times, values, steps, pace, settings.learning_rate, settings.l1)
 
         named: dict[str, Callable[[], object]] = {"ours": ours, plain_loop.NAME: looped}
         if diffrax_peer.installed():
             trainings = diffrax_peer.as_run_trainings(
-                field.theta.numpy(), start[0, 0].numpy(), times.numpy(), values.numpy(),
-                steps.numpy(), settings.learning_rate, settings.l1,
-            )  # fmt: skip
-            named |= {f"diffrax, {name}": functools.partial(training, pace)
-                      for name, training in trainings.items()}  # fmt: skip
+                field.theta.numpy(),
+                start[0, 0].numpy(),
+                times.numpy(),
+                values.numpy(),
+                steps.numpy(),
+                settings.learning_rate,
+                settings.l1,
+            )
+            named |= {f"diffrax, {name}": functools.partial(training, pace) for name, training in trainings.items()}
         found = alternate(named, seconds=0.0, least=runs)
     rows: list[Row] = []
     for name, timing in found.items():
@@ -86,16 +89,20 @@ def fsir_race(seed: int = 0, runs: int = RUNS, pace: int = PACE) -> list[Row]:
             continue
         members = 1 if name == plain_loop.NAME else MEMBERS
         runs_of = settings.adam_steps / pace
-        rows.append({"method": name, "members": members, "share": SHARE,
-                     "seconds_of_a_run": runs_of * timing.best,
-                     **timing.row(runs_of / (members * SHARE)),
-                     "first_seconds": timing.first})  # fmt: skip
+        rows.append(
+            {
+                "method": name,
+                "members": members,
+                "share": SHARE,
+                "seconds_of_a_run": runs_of * timing.best,
+                **timing.row(runs_of / (members * SHARE)),
+                "first_seconds": timing.first,
+            }
+        )
     return rows
 
 
-def _as_run(
-    series: TimeSeries, hidden: int, seed: int
-) -> tuple[VectorField, tuple[Tensor, Tensor, Tensor, Tensor]]:
+def _as_run(series: TimeSeries, hidden: int, seed: int) -> tuple[VectorField, tuple[Tensor, Tensor, Tensor, Tensor]]:
     """Random members of the recipe and what they are fitted to, in the user's units."""
     recipe, p = RECIPES["as-run"], prepare(series)
     field = random_members("RealNPU", series.n_states, [hidden] * MEMBERS, seed, recipe)
@@ -122,17 +129,14 @@ def polynomial_race(system: str, seed: int = 0, runs: int = RUNS) -> list[Row]:
 
     ways = {"ours": kept("ours", lambda: discover(series, settings_for(seed=seed)).equations)}
     if sindy_peer.installed():
-        ways["pysindy, one library"] = kept(
-            "pysindy, one library", lambda: sindy_peer.threshold_search(series)
-        )
+        ways["pysindy, one library"] = kept("pysindy, one library", lambda: sindy_peer.threshold_search(series))
     rows = []
     for name, timing in alternate(ways, seconds=0.0, least=runs).items():
         rows.append(_ended(name, last[name], truth) | timing.row())
     if sindy_peer.installed():
         name = "pysindy, all libraries"
         seconds = clocked(kept(name, lambda: peers.sindy(series, np.inf, seed)[0]))
-        rows.append(_ended(name, last[name], truth)
-                    | {"seconds": seconds, "first_seconds": seconds})  # fmt: skip
+        rows.append(_ended(name, last[name], truth) | {"seconds": seconds, "first_seconds": seconds})
     return rows
 
 

@@ -59,8 +59,10 @@ def _network(size: int, seed: int) -> tuple[TimeSeries, Equations]:
 
 # How the data of a size are made; the truth with them.
 DATA: Mapping[str, Callable[[int, int], tuple[TimeSeries, Equations]]] = {
-    "samples": _fsir, "noisy samples": _noisy_fsir, "states": _network,
-}  # fmt: skip
+    "samples": _fsir,
+    "noisy samples": _noisy_fsir,
+    "states": _network,
+}
 
 
 class StageClock(Monitor):
@@ -98,11 +100,16 @@ def measure_fit(what: str, size: int, seed: int, max_seconds: float) -> Row:
     tolerance = WITH_NOISE if what.startswith("noisy") else TOLERANCE
     exact = sum(same_equations(law, _law(truth), tolerance)) if law is not None else 0
     return {
-        "method": "ours", "seconds": seconds, "processor_seconds": cpu,
-        "megabytes": peak_megabytes(), "stages": clock.spent(), "exact_equations": int(exact),
-        "equations": found.equations.texts(), "outcome": found.outcome,
+        "method": "ours",
+        "seconds": seconds,
+        "processor_seconds": cpu,
+        "megabytes": peak_megabytes(),
+        "stages": clock.spent(),
+        "exact_equations": int(exact),
+        "equations": found.equations.texts(),
+        "outcome": found.outcome,
         "messages": list(found.messages),
-    }  # fmt: skip
+    }
 
 
 def _law(truth: Equations) -> PowerSum:
@@ -156,17 +163,22 @@ def measure_throughput(members: int, seed: int, seconds: float = 2.0) -> list[Ro
         # A gradient that has come back is done; a GPU answers before it is.
         return lambda: loss_and_gradient(loss, there.theta, 1.0)[1].cpu()
 
-    ways = {method: on(name) for method, name in METHODS.items()
-            if name == "cpu" or torch.cuda.is_available()}  # fmt: skip
+    ways = {method: on(name) for method, name in METHODS.items() if name == "cpu" or torch.cuda.is_available()}
     first, *others = (way() for way in ways.values())
     for other in others:
         off = ((other - first).abs().amax(dim=1) / first.abs().amax(dim=1)).nanmedian()
         if not off <= ALIKE:
             raise FitError(f"the GPU computes another gradient: {off:.1g} apart")
     timings, megabytes = alternate(ways, seconds), peak_megabytes()
-    return [{"method": method, **timing.row(), "members": members,
-             "megabytes": torch.cuda.max_memory_allocated() / 2**20 if METHODS[method] != "cpu"
-             else megabytes} for method, timing in timings.items()]  # fmt: skip
+    return [
+        {
+            "method": method,
+            **timing.row(),
+            "members": members,
+            "megabytes": torch.cuda.max_memory_allocated() / 2**20 if METHODS[method] != "cpu" else megabytes,
+        }
+        for method, timing in timings.items()
+    ]
 
 
 def measured_size(task: Task) -> list[Row]:

@@ -57,9 +57,7 @@ class Ratio:
     rests: str
 
 
-def tasks_of(
-    parts: Sequence[str], seed: int = 0, max_seconds: float = 600.0, quick: bool = False
-) -> list[Task]:
+def tasks_of(parts: Sequence[str], seed: int = 0, max_seconds: float = 600.0, quick: bool = False) -> list[Task]:
     """The measurements of some parts, cheap ones first.
 
     Raises:
@@ -81,12 +79,17 @@ def tasks_of(
 
 
 def run_speed(
-    parts: Sequence[str], folder: Path, *, seed: int = 0, max_seconds: float = 600.0,
-    quick: bool = False, monitor: Monitor | None = None, say: Callable[[str], None] = print,
-) -> list[Row]:  # fmt: skip
+    parts: Sequence[str],
+    folder: Path,
+    *,
+    seed: int = 0,
+    max_seconds: float = 600.0,
+    quick: bool = False,
+    monitor: Monitor | None = None,
+    say: Callable[[str], None] = print,
+) -> list[Row]:
     """The rows of all measurements of some parts; see `pace.run_tasks`."""
-    study = {"measure": "speed", "seed": seed, "max_seconds": max_seconds, "quick": quick,
-             "peers": peers()}  # fmt: skip
+    study = {"measure": "speed", "seed": seed, "max_seconds": max_seconds, "quick": quick, "peers": peers()}
     tasks = tasks_of(parts, seed, max_seconds, quick)
     return run_tasks(study, tasks, folder, monitor=monitor, say=say)
 
@@ -121,8 +124,7 @@ def _best(methods: dict[str, Row], peer: str) -> Row | None:
 
 
 def _rests(ours: Row, peer: Row) -> str:
-    return (f"{time_in_words(ours['seconds'])}; {peer['method']} "
-            f"{time_in_words(peer['seconds'])}")  # fmt: skip
+    return f"{time_in_words(ours['seconds'])}; {peer['method']} {time_in_words(peer['seconds'])}"
 
 
 def _gradients(case: str, ours: Row, methods: dict[str, Row]) -> list[Ratio]:
@@ -131,15 +133,27 @@ def _gradients(case: str, ours: Row, methods: dict[str, Row]) -> list[Ratio]:
     most = 1.0 if case == "windows" else 2.0
     if (peer := _best(methods, "diffrax")) is not None:
         ratio = ours["seconds"] / peer["seconds"]
-        found.append(Ratio(f"gradient of {members} members, {what}: ours / diffrax",
-                           f"{ratio:.2f}", f"at most {most:g}", ratio <= most,
-                           _rests(ours, peer)))  # fmt: skip
+        found.append(
+            Ratio(
+                f"gradient of {members} members, {what}: ours / diffrax",
+                f"{ratio:.2f}",
+                f"at most {most:g}",
+                ratio <= most,
+                _rests(ours, peer),
+            )
+        )
     if (peer := _best(methods, LOOP)) is not None:
         ratio = peer["seconds"] / ours["seconds"]
         least = 25.0
-        found.append(Ratio(f"gradient of {members} members, {what}: plain loop / ours",
-                           f"{ratio:.0f}", f"at least {least:g}", ratio >= least,
-                           _rests(ours, peer)))  # fmt: skip
+        found.append(
+            Ratio(
+                f"gradient of {members} members, {what}: plain loop / ours",
+                f"{ratio:.0f}",
+                f"at least {least:g}",
+                ratio >= least,
+                _rests(ours, peer),
+            )
+        )
     return found
 
 
@@ -150,11 +164,15 @@ def _fsir(ours: Row, methods: dict[str, Row]) -> list[Ratio]:
             ratio, exact = peer["seconds"] / ours["seconds"], ours["figures"]["exact"]
             members = peer["figures"]["members"]
             told = "a plain loop" if name == LOOP else f"diffrax, {members} at once"
-            found.append(Ratio(
-                f"exact fSIR from its CSV: a near miss of as-run by {told} / ours", f"{ratio:.0f}",
-                f"at least {least:g}", ratio >= least and exact,
-                _rests(ours, peer) + ("" if exact else "; NOT exact"),
-            ))  # fmt: skip
+            found.append(
+                Ratio(
+                    f"exact fSIR from its CSV: a near miss of as-run by {told} / ours",
+                    f"{ratio:.0f}",
+                    f"at least {least:g}",
+                    ratio >= least and exact,
+                    _rests(ours, peer) + ("" if exact else "; NOT exact"),
+                )
+            )
     return found
 
 
@@ -165,11 +183,15 @@ def _polynomials(case: str, ours: Row, methods: dict[str, Row]) -> list[Ratio]:
             ratio, seconds = ours["seconds"] / peer["seconds"], ours["seconds"]
             exact = ours["figures"]["exact"]
             missed = [row["method"] for row in (ours, peer) if not row["figures"]["exact"]]
-            found.append(Ratio(
-                f"{case}: ours / {name}", f"{ratio:.2f}", "at most 10, or under 2 s",
-                exact and (ratio <= 10.0 or seconds < 2.0),
-                _rests(ours, peer) + "".join(f"; {method} not exact" for method in missed),
-            ))  # fmt: skip
+            found.append(
+                Ratio(
+                    f"{case}: ours / {name}",
+                    f"{ratio:.2f}",
+                    "at most 10, or under 2 s",
+                    exact and (ratio <= 10.0 or seconds < 2.0),
+                    _rests(ours, peer) + "".join(f"; {method} not exact" for method in missed),
+                )
+            )
     return found
 
 
@@ -182,10 +204,15 @@ def _size(id: str, ours: Row) -> Ratio:
     asked += f", {-(-states * 9 // 10) if states > 3 else states} exact"
     enough = exact >= EXACT * states if states > 3 else exact == states
     holds = seconds < limit and enough and (room is None or figures["megabytes"] < room)
-    return Ratio(f"fit, {id}", f"{exact} of {states} exact", asked, holds,
-                 f"{time_in_words(seconds)}, of the processor "
-                 f"{time_in_words(figures['processor_seconds'])}; "
-                 f"{figures['megabytes']:.0f} MB")  # fmt: skip
+    return Ratio(
+        f"fit, {id}",
+        f"{exact} of {states} exact",
+        asked,
+        holds,
+        f"{time_in_words(seconds)}, of the processor "
+        f"{time_in_words(figures['processor_seconds'])}; "
+        f"{figures['megabytes']:.0f} MB",
+    )
 
 
 def throughput(rows: Sequence[Row]) -> list[tuple[str, ...]]:
@@ -197,11 +224,14 @@ def throughput(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     told: list[tuple[str, ...]] = []
     for members, seconds in sorted(found.items()):
         ours, gpu = seconds["ours"], seconds.get("ours, GPU")
-        told.append((
-            f"{members:,}".replace(",", " "), time_in_words(ours), f"{members / ours:.3g}",
-            *((time_in_words(gpu), f"{members / gpu:.3g}", f"{ours / gpu:.3g}") if gpu
-              else ("-", "-", "-")),
-        ))  # fmt: skip
+        told.append(
+            (
+                f"{members:,}".replace(",", " "),
+                time_in_words(ours),
+                f"{members / ours:.3g}",
+                *((time_in_words(gpu), f"{members / gpu:.3g}", f"{ours / gpu:.3g}") if gpu else ("-", "-", "-")),
+            )
+        )
     return told
 
 
@@ -228,8 +258,9 @@ def markdown(rows: Sequence[Row], command: str) -> str:
     body = []
     for row in rows:
         f = row["figures"]
-        cells = [time_in_words(f[k]) if k in f else "-"
-                 for k in ("median_seconds", "first_seconds", "processor_seconds")]  # fmt: skip
+        cells = [
+            time_in_words(f[k]) if k in f else "-" for k in ("median_seconds", "first_seconds", "processor_seconds")
+        ]
         best = "-" if row["seconds"] is None else time_in_words(row["seconds"])
         memory = f"{f['megabytes']:.0f}" if "megabytes" in f else "-"
         body.append((row["id"], row["method"], best, *cells, memory, row["failed"] or ""))
@@ -237,8 +268,7 @@ def markdown(rows: Sequence[Row], command: str) -> str:
     staged = [row for row in rows if "stages" in row["figures"]]
     if staged:
         names = list(dict.fromkeys(n for row in staged for n in row["figures"]["stages"]))
-        body = [(row["id"], time_in_words(row["seconds"]),
-                 *(_share(row, name) for name in names)) for row in staged]  # fmt: skip
+        body = [(row["id"], time_in_words(row["seconds"]), *(_share(row, name) for name in names)) for row in staged]
         parts.append(table(("fit", "seconds", *names), body))
     return "\n\n".join(parts) + "\n"
 

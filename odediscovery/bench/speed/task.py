@@ -57,9 +57,7 @@ def rows_of(task: Task, measure: Callable[[Task], Sequence[Row]]) -> list[Row]:
 
 
 def row_of(
-    task: Task, method: str, seconds: float | None, failed: str | None,
-    figures: dict[str, Any] | None = None,
-) -> Row:  # fmt: skip
+    task: Task, method: str, seconds: float | None, failed: str | None, figures: dict[str, Any] | None = None
+) -> Row:
     """A row of a task."""
-    return {"id": task.id, "method": method, "failed": failed, "seconds": seconds,
-            "figures": figures or {}}  # fmt: skip
+    return {"id": task.id, "method": method, "failed": failed, "seconds": seconds, "figures": figures or {}}

@@ -46,9 +46,12 @@ class Timing:
             scale: how many of what was timed are meant.
         """
         middle = statistics.median(self.rounds)
-        return {"seconds": scale * self.best, "median_seconds": scale * middle,
-                "first_seconds": scale * self.first,
-                "processor_seconds": scale * self.processor}  # fmt: skip
+        return {
+            "seconds": scale * self.best,
+            "median_seconds": scale * middle,
+            "first_seconds": scale * self.first,
+            "processor_seconds": scale * self.processor,
+        }
 
 
 def alternate(

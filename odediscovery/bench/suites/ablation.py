@@ -44,9 +44,7 @@ CONDITIONS: Mapping[str, tuple[float, int, Sequence[str]]] = {
 }
 
 
-def changed(
-    series: TimeSeries, max_seconds: float, seed: int, *, variant: str
-) -> tuple[Equations, str]:
+def changed(series: TimeSeries, max_seconds: float, seed: int, *, variant: str) -> tuple[Equations, str]:
     """`discover` as this variant: equations, and how the search ended."""
     settings = settings_for("default", seed=seed, max_seconds=max_seconds, **VARIANTS[variant])
     found = discover(series, settings)
@@ -54,10 +52,15 @@ def changed(
 
 
 def run_ablation(
-    folder: Path, *, seed: int = 0, max_seconds: float = 180.0, ids: Sequence[str] | None = None,
-    backend: Backend = IN_TURN, monitor: Monitor | None = None,
+    folder: Path,
+    *,
+    seed: int = 0,
+    max_seconds: float = 180.0,
+    ids: Sequence[str] | None = None,
+    backend: Backend = IN_TURN,
+    monitor: Monitor | None = None,
     say: Callable[[str], None] = print,
-) -> dict[str, list[Row]]:  # fmt: skip
+) -> dict[str, list[Row]]:
     """Run what is not yet in `folder`; all rows of each condition that has any.
 
     Args:
@@ -78,8 +81,7 @@ def run_ablation(
     for condition, (sigma, trajectories, variants) in CONDITIONS.items():
         study = Study(SUITE, Protocol(sigma, 0.0, trajectories, seed), max_seconds)
         methods: dict[str, Method] = {name: partial(changed, variant=name) for name in variants}
-        done = run_suite(study, methods, folder / condition, ids=ids, backend=backend,
-                         monitor=monitor, say=say)  # fmt: skip
+        done = run_suite(study, methods, folder / condition, ids=ids, backend=backend, monitor=monitor, say=say)
         if done:
             rows[condition] = done
     return rows

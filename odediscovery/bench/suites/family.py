@@ -29,9 +29,15 @@ ROUNDING = 1e-11
 # Smallest coefficient, as a share of the true one, with which a term is there.
 WEIGHT = 1e-6
 _FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
-    "sin": np.sin, "cos": np.cos, "tan": np.tan, "exp": np.exp, "log": np.log, "Abs": np.abs,
-    "sign": np.sign, "tanh": np.tanh,
-}  # fmt: skip
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "exp": np.exp,
+    "log": np.log,
+    "Abs": np.abs,
+    "sign": np.sign,
+    "tanh": np.tanh,
+}
 
 
 @dataclass(frozen=True)
@@ -48,8 +54,9 @@ class Member:
     outer: float
 
 
-def member(truth: sympy.Expr, found: Callable[[Array], Array], symbols: tuple[sympy.Symbol, ...],
-           box: Array) -> Member | None:  # fmt: skip
+def member(
+    truth: sympy.Expr, found: Callable[[Array], Array], symbols: tuple[sympy.Symbol, ...], box: Array
+) -> Member | None:
     """The constants with which `truth` is `found`, or None where there are none.
 
     Args:
@@ -140,9 +147,14 @@ class _Family:
             with np.errstate(all="ignore"):
                 if len(theta):
                     theta = least_squares(
-                        lambda t: best(t)[1], theta, method="lm", xtol=1e-15, ftol=1e-15,
-                        gtol=1e-15, max_nfev=200 * (len(theta) + 1),
-                    ).x  # fmt: skip
+                        lambda t: best(t)[1],
+                        theta,
+                        method="lm",
+                        xtol=1e-15,
+                        ftol=1e-15,
+                        gtol=1e-15,
+                        max_nfev=200 * (len(theta) + 1),
+                    ).x
                 u, residual = best(theta)
         except (ValueError, np.linalg.LinAlgError):
             return None
@@ -173,9 +185,11 @@ class _Family:
             raise NotImplementedError(f"a term of the form {e}")
         # A factor of a sum that is raised to a power belongs to the outer coefficient: one of
         # the sum's own coefficients stays as it is.
-        value = self.columns[base] if base.is_Symbol else (
-            self._sum(base, constants, True) if base.is_Add else self._value(base, constants)
-        )  # fmt: skip
+        value = (
+            self.columns[base]
+            if base.is_Symbol
+            else (self._sum(base, constants, True) if base.is_Add else self._value(base, constants))
+        )
         return _power(value, float(power), constants.next(float(power)))
 
     def _sum(self, e: sympy.Expr, constants: _Constants, held: bool) -> Array:

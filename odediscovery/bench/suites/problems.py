@@ -115,24 +115,37 @@ def _fractional() -> list[Problem]:
         assert law is not None  # sums of powers by definition of the suite
         uses = zip(entry["initial_conditions"], entry["ic_use"], strict=True)
         starts = [start for start, _ in sorted(uses, key=lambda pair: pair[1] == "test")]
-        problems.append(Problem(
-            "fractional", entry["id"], entry["name"],
-            Equations.from_power_sum(entry["states"], law), np.array(starts, dtype=np.float64),
-            (entry["t_span"][0], entry["t_span"][1]), entry["n_samples"], ADDITIVE, POWER_SUM,
-        ))  # fmt: skip
+        problems.append(
+            Problem(
+                "fractional",
+                entry["id"],
+                entry["name"],
+                Equations.from_power_sum(entry["states"], law),
+                np.array(starts, dtype=np.float64),
+                (entry["t_span"][0], entry["t_span"][1]),
+                entry["n_samples"],
+                ADDITIVE,
+                POWER_SUM,
+            )
+        )
     return problems
 
 
 def _odebench() -> list[Problem]:
     return [
         Problem(
-            "odebench", str(entry["id"]), entry["name"], _over_x(entry["equations"]),
+            "odebench",
+            str(entry["id"]),
+            entry["name"],
+            _over_x(entry["equations"]),
             np.array(entry["initial_conditions"], dtype=np.float64),
-            (entry["t_span"][0], entry["t_span"][1]), ODEBENCH_SAMPLES, MULTIPLICATIVE,
+            (entry["t_span"][0], entry["t_span"][1]),
+            ODEBENCH_SAMPLES,
+            MULTIPLICATIVE,
             entry["representation"],
         )
         for entry in _document("odebench_dev.json")
-    ]  # fmt: skip
+    ]
 
 
 def _classics() -> list[Problem]:
@@ -142,17 +155,27 @@ def _classics() -> list[Problem]:
         usual = tuple(system.initial[state] for state in system.states)
         # The one that is no sum of powers, the pendulum, needs the sine as a feature.
         representation = POWER_SUM if equations.power_sum is not None else "features_npu_nau"
-        problems.append(Problem(
-            "classics", system.name, system.title, equations,
-            np.array([usual, *_CLASSIC_STARTS[system.name]]), system.t_span, system.n_samples,
-            ADDITIVE, representation,
-        ))  # fmt: skip
+        problems.append(
+            Problem(
+                "classics",
+                system.name,
+                system.title,
+                equations,
+                np.array([usual, *_CLASSIC_STARTS[system.name]]),
+                system.t_span,
+                system.n_samples,
+                ADDITIVE,
+                representation,
+            )
+        )
     return problems
 
 
 SUITES: Mapping[str, Callable[[], list[Problem]]] = {
-    "fractional": _fractional, "odebench": _odebench, "classics": _classics,
-}  # fmt: skip
+    "fractional": _fractional,
+    "odebench": _odebench,
+    "classics": _classics,
+}
 
 
 @cache

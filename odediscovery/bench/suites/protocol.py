@@ -67,8 +67,10 @@ def check_trajectories(problem: Problem, protocol: Protocol) -> None:
         InputError: it has fewer.
     """
     if protocol.trajectories > problem.trainable:
-        raise InputError(f"--trajectories {protocol.trajectories}: systems of {problem.suite} have "
-                         f"at most {problem.trainable} to train on")  # fmt: skip
+        raise InputError(
+            f"--trajectories {protocol.trajectories}: systems of {problem.suite} have "
+            f"at most {problem.trainable} to train on"
+        )
 
 
 def true_trajectory(problem: Problem, start: int) -> Array:
@@ -85,8 +87,9 @@ def true_trajectory(problem: Problem, start: int) -> Array:
     for method in _FALLBACKS:
         if np.isfinite(values).all():
             break
-        solved = solve_ivp(lambda _, x: problem.equations.rates(x), problem.t_span, begin, method,
-                           times, rtol=RTOL, atol=1e-12)  # fmt: skip
+        solved = solve_ivp(
+            lambda _, x: problem.equations.rates(x), problem.t_span, begin, method, times, rtol=RTOL, atol=1e-12
+        )
         if solved.success:
             values = solved.y.T
     if not np.isfinite(values).all():

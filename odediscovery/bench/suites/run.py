@@ -91,26 +91,35 @@ def solve(task: Task) -> Row:
         series = training_data(problem, study.protocol)
         began = time.monotonic()
         equations, outcome = task.method(series, study.max_seconds, study.protocol.seed)
-        row |= {"seconds": round(time.monotonic() - began, 3), "outcome": outcome,
-                "equations": equations.texts()}  # fmt: skip
+        row |= {"seconds": round(time.monotonic() - began, 3), "outcome": outcome, "equations": equations.texts()}
         scores = score(equations, problem, study.protocol)
     except Exception as error:
         # The message of our own errors says what happened; of any other, its kind does too.
         own = isinstance(error, OdeDiscoveryError)
         reason = str(error) if own else f"{type(error).__name__}: {error}"
-        return row | {"failed": " ".join(reason.split()),
-                      "seconds": row["seconds"] or round(time.monotonic() - began, 3)}  # fmt: skip
+        return row | {
+            "failed": " ".join(reason.split()),
+            "seconds": row["seconds"] or round(time.monotonic() - began, 3),
+        }
     return row | {
-        "recon": _finite(scores.recon), "gen": _finite(scores.gen), "exact": scores.exact,
-        "coef": scores.coef, "complexity": scores.complexity,
-    }  # fmt: skip
+        "recon": _finite(scores.recon),
+        "gen": _finite(scores.gen),
+        "exact": scores.exact,
+        "coef": scores.coef,
+        "complexity": scores.complexity,
+    }
 
 
 def run_suite(
-    study: Study, methods: Mapping[str, Method], folder: Path, *, ids: Sequence[str] | None = None,
-    backend: Backend = IN_TURN, monitor: Monitor | None = None,
+    study: Study,
+    methods: Mapping[str, Method],
+    folder: Path,
+    *,
+    ids: Sequence[str] | None = None,
+    backend: Backend = IN_TURN,
+    monitor: Monitor | None = None,
     say: Callable[[str], None] = print,
-) -> list[Row]:  # fmt: skip
+) -> list[Row]:
     """Run what is not yet in `folder`; all its rows, in the order of the suite.
 
     Args:
@@ -128,14 +137,16 @@ def run_suite(
     problems = choose(study.checked().suite, ids)
     rows = Rows.claim(folder, study.as_dict())
     monitor = monitor or Monitor()
-    tasks = [Task(study, problem.id, name, method) for name, method in methods.items()
-             for problem in problems if not rows.has(problem.id, name)]  # fmt: skip
+    tasks = [
+        Task(study, problem.id, name, method)
+        for name, method in methods.items()
+        for problem in problems
+        if not rows.has(problem.id, name)
+    ]
     monitor.stage(study.suite, len(tasks))
     # The limit is the method's; before it data are made, behind it equations are scored.
     limit = study.max_seconds + max(GRACE, 0.5 * study.max_seconds)
-    for done, (number, row) in enumerate(
-        backend.results(solve, tasks, limit, monitor.stopping), start=1
-    ):
+    for done, (number, row) in enumerate(backend.results(solve, tasks, limit, monitor.stopping), start=1):
         if isinstance(row, Failure):
             row = _blank(tasks[number]) | {"failed": row.reason, "seconds": row.seconds}
         rows.add(row)
@@ -150,9 +161,13 @@ def _blank(task: Task) -> Row:
     """The row of a system with no equations."""
     problem = load_suite(task.study.suite)[task.id]
     return dict.fromkeys(COLUMNS) | {
-        "id": task.id, "method": task.name, "states": len(problem.states),
-        "representation": problem.representation, "exact": False, "coef": False,
-    }  # fmt: skip
+        "id": task.id,
+        "method": task.name,
+        "states": len(problem.states),
+        "representation": problem.representation,
+        "exact": False,
+        "coef": False,
+    }
 
 
 def _finite(r2: float) -> float | None:

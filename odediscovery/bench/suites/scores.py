@@ -62,8 +62,7 @@ def score(found: Equations, problem: Problem, protocol: Protocol) -> Scores:
     """
     clean = [true_trajectory(problem, k) for k in range(len(problem.starts))]
     *recon, gen = (
-        trajectory_r2(found, problem.starts[k], problem.times, clean[k])
-        for k in (*range(protocol.trajectories), -1)
+        trajectory_r2(found, problem.starts[k], problem.times, clean[k]) for k in (*range(protocol.trajectories), -1)
     )
     every = np.concatenate(clean)
     box = np.stack([every.min(axis=0), every.max(axis=0)], axis=1)

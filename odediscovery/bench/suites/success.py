@@ -50,10 +50,16 @@ class Member:
 
 
 def success_rate(
-    each: int = 20, seed: int = 0, say: Callable[[str], None] = print, *, unit: str = "RealNPU",
-    sizes: Sequence[int] | None = None, adam_steps: int | None = None,
-    monitor: Monitor | None = None, device: str = "cpu",
-) -> list[Member]:  # fmt: skip
+    each: int = 20,
+    seed: int = 0,
+    say: Callable[[str], None] = print,
+    *,
+    unit: str = "RealNPU",
+    sizes: Sequence[int] | None = None,
+    adam_steps: int | None = None,
+    monitor: Monitor | None = None,
+    device: str = "cpu",
+) -> list[Member]:
     """Train and prune `each` members of every hidden size; a row a member.
 
     Args:
@@ -68,8 +74,7 @@ def success_rate(
     p = prepare(simulate_system("fsir"))
     hidden = [h for h in sizes or HIDDEN for _ in range(each)]
     monitor = monitor or Monitor()
-    settings = Settings(seed=seed, members=len(hidden), adam_steps=adam_steps or ADAM_STEPS,
-                        device=device)  # fmt: skip
+    settings = Settings(seed=seed, members=len(hidden), adam_steps=adam_steps or ADAM_STEPS, device=device)
     field = trained(p, random_members(p, hidden, seed, unit), settings, monitor, keep=len(hidden))
     say(f"trained {len(hidden)} members in {monitor.seconds():.0f} s")
     laws = laws_of(field)
@@ -82,8 +87,10 @@ def success_rate(
             paths[candidate.origin].append(candidate)
         for place, i in enumerate(part):
             rows[i] = _row(p, hidden[i], paths[place])
-        say(f"pruned {first + len(part)} of {len(order)}: "
-            f"{sum(r.exact for r in rows if r)} exact, {monitor.seconds():.0f} s")  # fmt: skip
+        say(
+            f"pruned {first + len(part)} of {len(order)}: "
+            f"{sum(r.exact for r in rows if r)} exact, {monitor.seconds():.0f} s"
+        )
     return [row for row in rows if row is not None]
 
 
@@ -92,17 +99,13 @@ def _row(p: Prepared, hidden: int, path: list[Candidate]) -> Member:
     if not path:
         return Member(hidden, False, 0, float("inf"), float("inf"), [])
     samples = int(np.isfinite(pooled(p.data)).sum())
-    best = min(
-        path,
-        key=lambda c: (
-            samples * np.log(c.mean_square + SETTLED * 0.1) + penalty(c.law, c.free, samples, 0)
-        ),
-    )
+    best = min(path, key=lambda c: samples * np.log(c.mean_square + SETTLED * 0.1) + penalty(c.law, c.free, samples, 0))
     law = best.law.unscaled(p.scale.state, p.scale.time)
     truth = get_system("fsir").equations().power_sum
     assert truth is not None  # a sum of powers by definition
     run = simulate_system("fsir").trajectories[0]
     solution = Equations.from_power_sum(("S", "I", "R"), law).simulate(run.values[0], run.time)
     mse = float(np.nan_to_num(np.mean((solution - run.values) ** 2), nan=np.inf))
-    return Member(hidden, same_terms(law, truth, 0.005), law.complexity, best.mean_square, mse,
-                  law.exponents.round(6).tolist())  # fmt: skip
+    return Member(
+        hidden, same_terms(law, truth, 0.005), law.complexity, best.mean_square, mse, law.exponents.round(6).tolist()
+    )

@@ -88,21 +88,31 @@ class Comparisons(Experiment):
             ours = {name: r.column(f"accuracy {name}") for name in RANGES}
             far = ours["1e13"]
             said = {str(row["relation"]) for row in r.rows} - {""}
-            rows.append((
-                f"{model} {SIGNS.get(task, task)}",
-                f"{number(published[0], 3)} / {number(float(ours['train'].mean()), 3)}",
-                f"{number(published[3], 3)} / {number(float(ours['1e4'].mean()), 3)}",
-                f"{number(published[-1], 3)} / {number(float(far.mean()), 3)}",
-                f"{number(float(far.min()), 3)}", f"{int((far == 1.0).sum())} of {len(far)}",
-                "; ".join(sorted(said)) or "-",
-                "-" if model == "MLP" else
-                "yes" if round(float(far.mean()), 2) >= published[-1] else "no",
-            ))  # fmt: skip
+            rows.append(
+                (
+                    f"{model} {SIGNS.get(task, task)}",
+                    f"{number(published[0], 3)} / {number(float(ours['train'].mean()), 3)}",
+                    f"{number(published[3], 3)} / {number(float(ours['1e4'].mean()), 3)}",
+                    f"{number(published[-1], 3)} / {number(float(far.mean()), 3)}",
+                    f"{number(float(far.min()), 3)}",
+                    f"{int((far == 1.0).sum())} of {len(far)}",
+                    "; ".join(sorted(said)) or "-",
+                    "-" if model == "MLP" else "yes" if round(float(far.mean()), 2) >= published[-1] else "no",
+                )
+            )
         return markdown(
-            ("model and task", "training range, published / ours (mean)", "1e4", "1e13",
-             "1e13, our worst run", "perfect at 1e13", "read off",
-             "at 1e13 as published or better"), rows,
-        )  # fmt: skip
+            (
+                "model and task",
+                "training range, published / ours (mean)",
+                "1e4",
+                "1e13",
+                "1e13, our worst run",
+                "perfect at 1e13",
+                "read off",
+                "at 1e13 as published or better",
+            ),
+            rows,
+        )
 
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Accuracy over magnitude, one panel a task: mean and range of the runs."""
@@ -125,9 +135,7 @@ class Comparisons(Experiment):
         return figure
 
 
-def pairs(
-    shape: tuple[int, ...], low: int, high: int, equal: float, source: torch.Generator
-) -> Tensor:
+def pairs(shape: tuple[int, ...], low: int, high: int, equal: float, source: torch.Generator) -> Tensor:
     """Pairs of integers from low to high, [*shape, 2].
 
     Of the pairs a part `equal` is equal; of the rest half are neighbours, the others drawn
@@ -165,9 +173,7 @@ def _network(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
     )
 
 
-def _rows(
-    network: nn.Sequential, task: str, training: Training, source: torch.Generator
-) -> list[Row]:
+def _rows(network: nn.Sequential, task: str, training: Training, source: torch.Generator) -> list[Row]:
     found: dict[str, Tensor] = {}
     limits = [(LOW, HIGH), *((-(10**power), 10**power) for power in POWERS)]
     for name, (low, high) in zip(RANGES, limits, strict=True):
@@ -175,15 +181,13 @@ def _rows(
         with torch.no_grad():
             right = (network(x) > 0.5) == (truth(task, x) > 0.5)
         found[name] = right.to(torch.float64).mean(dim=(-1, -2))
-    how: Row = {"steps": training.steps, "rate": training.rate, "method": training.method,
-                "batch": BATCH}  # fmt: skip
+    how: Row = {"steps": training.steps, "rate": training.rate, "method": training.method, "batch": BATCH}
     if isinstance(layers(network)[0], NSR):
         how |= {"scale": SCALE, "redundancy": REDUNDANCY}
     return [
-        {**{f"accuracy {name}": float(values[k]) for name, values in found.items()},
-         "relation": relation, **how}
+        {**{f"accuracy {name}": float(values[k]) for name, values in found.items()}, "relation": relation, **how}
         for k, relation in enumerate(_relations(network))
-    ]  # fmt: skip
+    ]
 
 
 def _relations(network: nn.Sequential) -> list[str]:
@@ -207,11 +211,17 @@ def _plain(relation: sympy.Basic) -> str:
 
 def _draw_model(axis: Axes, r: Ran | None, model: str, task: str, colour: str) -> None:
     place = np.array([1, *POWERS])
-    axis.plot(place, PUBLISHED[model, task], color=colour, lw=1.0, ls="--",
-              label=f"{model}, published")  # fmt: skip
+    axis.plot(place, PUBLISHED[model, task], color=colour, lw=1.0, ls="--", label=f"{model}, published")
     if r is None:
         return
     ours = np.stack([r.column(f"accuracy {name}") for name in RANGES])
     axis.fill_between(place, ours.min(axis=1), ours.max(axis=1), color=colour, alpha=0.15, lw=0)
-    axis.plot(place, ours.mean(axis=1), color=colour, lw=1.8, marker="o", ms=3.5,
-              label=f"{model}, mean and range of {len(r.rows)} runs")  # fmt: skip
+    axis.plot(
+        place,
+        ours.mean(axis=1),
+        color=colour,
+        lw=1.8,
+        marker="o",
+        ms=3.5,
+        label=f"{model}, mean and range of {len(r.rows)} runs",
+    )

@@ -81,9 +81,7 @@ class Reader(nn.Module):
     the digits: a unit whose weights do not add up or multiply has to change them at once.
     """
 
-    def __init__(
-        self, members: int, generator: torch.Generator, *, narrow: int, wide: int, dense: int
-    ) -> None:
+    def __init__(self, members: int, generator: torch.Generator, *, narrow: int, wide: int, dense: int) -> None:
         super().__init__()
         self.members = members
 
@@ -97,9 +95,7 @@ class Reader(nn.Module):
         self.last = he(members, dense, 1, fan=dense)
         self.dense_shift = nn.Parameter(torch.zeros(members, 1, dense))
         self.offset = nn.Parameter(torch.full((members, 1), 4.5))
-        self.shifts = nn.ParameterList(
-            [nn.Parameter(torch.zeros(members * n)) for n in (narrow, wide)]
-        )
+        self.shifts = nn.ParameterList([nn.Parameter(torch.zeros(members * n)) for n in (narrow, wide)])
 
     def forward(self, pixels: Tensor) -> Tensor:
         """[members, batch, 8, 8] -> [members, batch] in double precision."""
@@ -118,9 +114,7 @@ class Digits(Experiment):
     title = "Sums and products of handwritten digits: trained short, tested ten times as long"
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
-        return [
-            {"task": task, "model": model} for task, models in TASKS.items() for model in models
-        ]
+        return [{"task": task, "model": model} for task, models in TASKS.items() for model in models]
 
     def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
         task, model = batch["task"], batch["model"]
@@ -134,11 +128,17 @@ class Digits(Experiment):
         tested = _tested(reader, unit, task, held_out, plan.generator(batch, "test"))
         weights = [{n: p.detach()[k] for n, p in parameters_of(unit).items()} for k in range(runs)]
         return [
-            {**{name: float(values[k]) for name, values in tested.items()},
-             "unit": _described(weights[k]), "steps": steps, "rate": RATE, "method": "adam",
-             "length": TRAINED[task], "sequences": IMAGES // TRAINED[task]}
+            {
+                **{name: float(values[k]) for name, values in tested.items()},
+                "unit": _described(weights[k]),
+                "steps": steps,
+                "rate": RATE,
+                "method": "adam",
+                "length": TRAINED[task],
+                "sequences": IMAGES // TRAINED[task],
+            }
             for k in range(runs)
-        ], {}  # fmt: skip
+        ], {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         rows = []
@@ -146,22 +146,34 @@ class Digits(Experiment):
             task = r.batch["task"]
             short, long = TRAINED[task], LENGTHS[task][-1]
             ours = [median_deviation(r.column(f"error {n}")) for n in (short, long)]
-            rows.append((
-                f"{task}, {r.batch['model']}",
-                "figure only; NAU/NMU extrapolate to sequences of 1000"
-                if r.batch["model"] in ("NAU", "NMU") else "figure only",
-                *(f"{n}: {number(value)} ± {number(spread)}"
-                  for n, (value, spread) in zip((short, long), ours, strict=True)),
-                number(float(r.column(f"error {long}").min())),
-                f"{100 * float(np.median(r.column('read right'))):.1f} %",
-            ))  # fmt: skip
+            rows.append(
+                (
+                    f"{task}, {r.batch['model']}",
+                    "figure only; NAU/NMU extrapolate to sequences of 1000"
+                    if r.batch["model"] in ("NAU", "NMU")
+                    else "figure only",
+                    *(
+                        f"{n}: {number(value)} ± {number(spread)}"
+                        for n, (value, spread) in zip((short, long), ours, strict=True)
+                    ),
+                    number(float(r.column(f"error {long}").min())),
+                    f"{100 * float(np.median(r.column('read right'))):.1f} %",
+                )
+            )
         return markdown(
-            ("task and unit", "published", "ours at the trained length, median ± MAD",
-             "ours at ten times the length", "our best run", "held-out digits read right"), rows,
+            (
+                "task and unit",
+                "published",
+                "ours at the trained length, median ± MAD",
+                "ours at ten times the length",
+                "our best run",
+                "held-out digits read right",
+            ),
+            rows,
         ) + (
             "\nError of a sum: mean |result - truth|; of a product: mean |ln(result / truth)|, a "
             "result below 1 counted as 1.\n"
-        )  # fmt: skip
+        )
 
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Error over the length of the sequence, every run a line."""
@@ -224,9 +236,15 @@ def _unit(model: str, runs: int, source: torch.Generator) -> AbstractUnit:
 
 
 def _train(
-    reader: Reader, unit: AbstractUnit, task: str, seen: Images, steps: int,
-    source: torch.Generator, monitor: Monitor, device: str,
-) -> None:  # fmt: skip
+    reader: Reader,
+    unit: AbstractUnit,
+    task: str,
+    seen: Images,
+    steps: int,
+    source: torch.Generator,
+    monitor: Monitor,
+    device: str,
+) -> None:
     """Train reader and unit of all members on the squared error of the last state."""
     place = device_of(device)
     reader.to(place)
@@ -286,8 +304,7 @@ def _tested(
 def _described(weights: dict[str, Tensor]) -> str:
     """The unit's weights for [state, image], to look at."""
     return "; ".join(
-        f"{name} {' '.join(f'{v:.4g}' for v in value.flatten().tolist())}"
-        for name, value in weights.items()
+        f"{name} {' '.join(f'{v:.4g}' for v in value.flatten().tolist())}" for name, value in weights.items()
     )
 
 
@@ -298,5 +315,4 @@ def _draw_runs(axis: Axes, r: Ran | None, colour: str) -> None:
     errors = np.stack([r.column(f"error {n}") for n in lengths])
     errors[~np.isfinite(errors)] = np.nan
     for k, line in enumerate(errors.T):
-        axis.plot(lengths, line, color=colour, lw=1.3, marker="o", ms=3,
-                  label=r.batch["model"] if k == 0 else None)  # fmt: skip
+        axis.plot(lengths, line, color=colour, lw=1.3, marker="o", ms=3, label=r.batch["model"] if k == 0 else None)

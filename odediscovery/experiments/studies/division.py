@@ -94,8 +94,7 @@ class Division(Experiment):
 
     def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
         source = plan.generator(batch)
-        names = [r for r in (RANGES if plan.full else QUICK_RANGES)
-                 for _ in range(RUNS if plan.full else QUICK_RUNS)]  # fmt: skip
+        names = [r for r in (RANGES if plan.full else QUICK_RANGES) for _ in range(RUNS if plan.full else QUICK_RUNS)]
         pairs = [torch.randperm(INPUTS, generator=source)[:2] for _ in names]
         empty = torch.zeros(len(names), 1, 1)
         data = Data(empty, empty, torch.stack(pairs)).within([RANGES[n][0] for n in names])
@@ -104,20 +103,22 @@ class Division(Experiment):
             network = _train_ours(data, steps, source, monitor, plan.device)
         else:
             steps = STEPS if plan.full else QUICK_STEPS
-            network = _train_published(batch["model"], data, steps, source, monitor,
-                                       plan.device)  # fmt: skip
+            network = _train_published(batch["model"], data, steps, source, monitor, plan.device)
         # Two test ranges or twice the same one.
         outside = [(o[0], o[-1]) for o in (RANGES[n][1] for n in names)]
-        test = torch.cat(
-            [data.within([o[k] for o in outside]).draw(TEST // 2, source)[0] for k in (0, 1)], dim=1
-        )
+        test = torch.cat([data.within([o[k] for o in outside]).draw(TEST // 2, source)[0] for k in (0, 1)], dim=1)
         tested = errors(network, test, data.quotients(test))[:, 0]
         limit = _threshold(test, data)
         return [
-            {"range": names[k], "success": int(tested[k] < limit[k]), "test mse": float(tested[k]),
-             "threshold": float(limit[k]), "steps": steps}
+            {
+                "range": names[k],
+                "success": int(tested[k] < limit[k]),
+                "test mse": float(tested[k]),
+                "threshold": float(limit[k]),
+                "steps": steps,
+            }
             for k in range(len(names))
-        ], {}  # fmt: skip
+        ], {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         ranges = list(RANGES if plan.full else QUICK_RANGES)
@@ -125,11 +126,16 @@ class Division(Experiment):
         for r in ran:
             won = r.column("success")
             low, high = wilson(int(won.sum()), len(won))
-            rows.append((
-                r.batch["model"], PUBLISHED.get(r.batch["model"], "-"), f"{won.mean():.1%}",
-                f"{low:.0%} to {high:.0%}", *(f"{rate:.0%}" for rate in _rates(r, ranges)),
-                f"{r.seconds:.0f}",
-            ))  # fmt: skip
+            rows.append(
+                (
+                    r.batch["model"],
+                    PUBLISHED.get(r.batch["model"], "-"),
+                    f"{won.mean():.1%}",
+                    f"{low:.0%} to {high:.0%}",
+                    *(f"{rate:.0%}" for rate in _rates(r, ranges)),
+                    f"{r.seconds:.0f}",
+                )
+            )
         head = ("model", "published average", "success", "95 % interval", *ranges, "seconds")
         return markdown(head, rows)
 
@@ -178,24 +184,33 @@ def _train_published(
             return 1e-5 * regulariser(network) * (2 * step >= steps)
         return min(1e-11 * 10.0 ** (step // 10_000), 1e-9) * l1(network)
 
-    train(network, lambda: data.draw(BATCH, source), Training(steps, 5e-3, project=False), monitor,
-          name=model, device=device, penalty=penalty)  # fmt: skip
+    train(
+        network,
+        lambda: data.draw(BATCH, source),
+        Training(steps, 5e-3, project=False),
+        monitor,
+        name=model,
+        device=device,
+        penalty=penalty,
+    )
     return network
 
 
-def _train_ours(
-    data: Data, steps: int, source: torch.Generator, monitor: Monitor, device: str
-) -> nn.Sequential:
+def _train_ours(data: Data, steps: int, source: torch.Generator, monitor: Monitor, device: str) -> nn.Sequential:
     """The best of several starts, each trained by Adam and refitted; gates are 1 throughout."""
     members = len(data.chosen)
-    many = Data(*(part.repeat_interleave(STARTS, dim=0)
-                  for part in (data.low, data.high, data.chosen)))  # fmt: skip
+    many = Data(*(part.repeat_interleave(STARTS, dim=0) for part in (data.low, data.high, data.chosen)))
     unit = RealNPU(INPUTS, 1, members=members * STARTS, generator=source)
     unit.gate.data.fill_(1.0)
     unit.gate.requires_grad_(False)
-    train(nn.Sequential(unit), lambda: many.draw(BATCH, source),
-          Training(steps, OUR_RATE, loss="relative"), monitor, name=OURS,
-          device=device)  # fmt: skip
+    train(
+        nn.Sequential(unit),
+        lambda: many.draw(BATCH, source),
+        Training(steps, OUR_RATE, loss="relative"),
+        monitor,
+        name=OURS,
+        device=device,
+    )
     monitor.stage("Levenberg-Marquardt", 1)
     # Relative residuals (y_hat - y) / (|y| + median |y|).
     x, y = many.draw(REFIT, source)

@@ -23,16 +23,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from odediscovery.experiments.base import (
-    Arrays,
-    Experiment,
-    Plan,
-    Ran,
-    Row,
-    markdown,
-    median_deviation,
-    number,
-)
+from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, markdown, median_deviation, number
 from odediscovery.experiments.regression import Training, train
 from odediscovery.plots.figures import COLOURS, GRID, MUTED, STYLE, empty_figure
 from odediscovery.runtime.monitor import Monitor
@@ -106,17 +97,29 @@ class Extrapolation(Experiment):
             ratio = float(np.median(outside)) / float(np.median(inside))
             failed = int((outside > FAILS * inside).sum())
             published = {"PReLU": "fails, the least"}.get(model, "fails")
-            rows.append((
-                model, "-" if model in UNITS else published,
-                " ± ".join(map(number, median_deviation(inside))),
-                " ± ".join(map(number, median_deviation(outside))), number(ratio),
-                f"{failed} of {len(r.rows)}",
-                "-" if model in UNITS else "yes" if ratio > FAILS else "no",
-            ))  # fmt: skip
+            rows.append(
+                (
+                    model,
+                    "-" if model in UNITS else published,
+                    " ± ".join(map(number, median_deviation(inside))),
+                    " ± ".join(map(number, median_deviation(outside))),
+                    number(ratio),
+                    f"{failed} of {len(r.rows)}",
+                    "-" if model in UNITS else "yes" if ratio > FAILS else "no",
+                )
+            )
         text = markdown(
-            ("model", "published", "ours inside, median ± MAD", "ours outside, median ± MAD",
-             "outside / inside", "runs above 10 x", "agrees"), rows,
-        )  # fmt: skip
+            (
+                "model",
+                "published",
+                "ours inside, median ± MAD",
+                "ours outside, median ± MAD",
+                "outside / inside",
+                "runs above 10 x",
+                "agrees",
+            ),
+            rows,
+        )
         return f"{text}\n{_remarks(ran)}\n"
 
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
@@ -128,10 +131,16 @@ class Extrapolation(Experiment):
             left.plot([-10, 20], [-10, 20], color=MUTED, lw=5, alpha=0.4, label="y = x")
             done = [r for r in ran if "median run" in r.arrays]
             for r in done:
-                left.plot(r.arrays["x"], r.arrays["median run"], label=r.batch["model"],
-                          lw=1.5, **_look(r.batch["model"]))  # fmt: skip
-            left.set(xlabel="x", ylabel="prediction", xlim=(-10, 20), ylim=(-12, 22),
-                     title="median run; grey: training range")  # fmt: skip
+                left.plot(
+                    r.arrays["x"], r.arrays["median run"], label=r.batch["model"], lw=1.5, **_look(r.batch["model"])
+                )
+            left.set(
+                xlabel="x",
+                ylabel="prediction",
+                xlim=(-10, 20),
+                ylim=(-12, 22),
+                title="median run; grey: training range",
+            )
             left.legend(ncols=2, fontsize=8, loc="upper left")
             _draw_errors(right, done)
         return figure
@@ -143,9 +152,12 @@ def _network(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
         return nn.Sequential(NAC(1, 1, **base) if model == "NAC" else NALU(1, 1, **base))
     activation = ACTIVATIONS[model]
     return nn.Sequential(
-        Dense(1, HIDDEN, **base), activation(runs),
-        Dense(HIDDEN, HIDDEN, **base), activation(runs), Dense(HIDDEN, 1, **base),
-    )  # fmt: skip
+        Dense(1, HIDDEN, **base),
+        activation(runs),
+        Dense(HIDDEN, HIDDEN, **base),
+        activation(runs),
+        Dense(HIDDEN, 1, **base),
+    )
 
 
 def _tested(network: nn.Sequential, runs: int, training: Training) -> tuple[list[Row], Arrays]:
@@ -158,12 +170,14 @@ def _tested(network: nn.Sequential, runs: int, training: Training) -> tuple[list
     inside, outside = off[:, x <= 10.0].mean(axis=1), off[:, x > 10.0].mean(axis=1)
     middle = np.argsort(outside, kind="stable")[runs // 2]
     how: Row = {
-        "steps": training.steps, "rate": training.rate, "method": training.method,
-        "loss": training.loss, "batch": BATCH,
-    }  # fmt: skip
+        "steps": training.steps,
+        "rate": training.rate,
+        "method": training.method,
+        "loss": training.loss,
+        "batch": BATCH,
+    }
     rows: list[Row] = [
-        {"error inside": float(a), "error outside": float(b), **how}
-        for a, b in zip(inside, outside, strict=True)
+        {"error inside": float(a), "error outside": float(b), **how} for a, b in zip(inside, outside, strict=True)
     ]
     arrays = {"x": x, "median run": curves[middle], "median": np.median(curves, axis=0)}
     return rows, arrays
@@ -197,8 +211,7 @@ def _draw_errors(axis: Axes, ran: Sequence[Ran]) -> None:
         for name, colour, shift in (("inside", MUTED, -0.17), ("outside", COLOURS[1], 0.17)):
             values = r.column(f"error {name}").clip(1e-7, 1e7)
             axis.plot(values, np.full(len(values), i + shift), ".", color=colour, alpha=0.45)
-            axis.plot(np.median(values), i + shift, "|", ms=15, mew=2.2, color=colour,
-                      label=name if i == 0 else None)  # fmt: skip
+            axis.plot(np.median(values), i + shift, "|", ms=15, mew=2.2, color=colour, label=name if i == 0 else None)
     axis.set(xscale="log", xlabel="mean absolute error", title="inside and outside, every run")
     axis.set_yticks(range(len(ran)), [r.batch["model"] for r in ran])
     axis.invert_yaxis()

@@ -31,13 +31,7 @@ from odediscovery.plots.heatmaps import network_figure
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.search.published.recipes import (
-    RECIPES,
-    network,
-    parameters,
-    random_members,
-    train,
-)
+from odediscovery.search.published.recipes import RECIPES, network, parameters, random_members, train
 from odediscovery.search.published.trajectories import Trajectories
 from odediscovery.settings import settings_for
 
@@ -102,15 +96,13 @@ def julia_points() -> list[Point]:
     file = resources.files("odediscovery.experiments") / "data" / "julia_fsir_pareto.csv"
     with file.open(encoding="utf-8") as stream:
         return [
-            Point(row["model"], int(row["nonzero_parameters"]), float(row["mse"]))
-            for row in csv.DictReader(stream)
+            Point(row["model"], int(row["nonzero_parameters"]), float(row["mse"])) for row in csv.DictReader(stream)
         ]
 
 
 def train_grid(
-    model: str, grid: Grid, recipe: str = "as-run", seed: int = 0,
-    monitor: Monitor | None = None, device: str = "cpu",
-) -> list[Trained]:  # fmt: skip
+    model: str, grid: Grid, recipe: str = "as-run", seed: int = 0, monitor: Monitor | None = None, device: str = "cpu"
+) -> list[Trained]:
     """All members of a grid, trained side by side; those that diverged have an infinite error.
 
     Args:
@@ -120,9 +112,14 @@ def train_grid(
         device: where they are trained.
     """
     settings = settings_for(
-        recipe, seed=seed, unit=model, members=len(grid.members), adam_steps=grid.gradient_steps,
-        lbfgs_steps=grid.lbfgs_steps, device=device,
-    )  # fmt: skip
+        recipe,
+        seed=seed,
+        unit=model,
+        members=len(grid.members),
+        adam_steps=grid.gradient_steps,
+        lbfgs_steps=grid.lbfgs_steps,
+        device=device,
+    )
     series, how = fsir_series(), RECIPES[recipe]
     data = Trajectories.of(series, series.trajectories[0].values[:1], how.solver)
     hidden = [h for h, _ in grid.members]
@@ -134,10 +131,9 @@ def train_grid(
         solutions = data.solutions(field, field.theta)[0].numpy()
     sizes = parameters(field).tolist()
     return [
-        Trained(Point(model, sizes[i], errors[i]), *grid.members[i], network(field, i),
-                solutions[i])
+        Trained(Point(model, sizes[i], errors[i]), *grid.members[i], network(field, i), solutions[i])
         for i in range(field.members)
-    ]  # fmt: skip
+    ]
 
 
 def best(trained: Sequence[Trained], model: str, most: int | None = None) -> Trained:
@@ -151,9 +147,8 @@ def best(trained: Sequence[Trained], model: str, most: int | None = None) -> Tra
 
 
 def pareto_figure(
-    found: Discovery, trained: Sequence[Trained], recipe: str = "as-run",
-    alone: Sequence[Point] = (),
-) -> Figure:  # fmt: skip
+    found: Discovery, trained: Sequence[Trained], recipe: str = "as-run", alone: Sequence[Point] = ()
+) -> Figure:
     """Fig. 4: fronts of the Julia runs (pale), of `trained` and of `found`; data and curves.
 
     Args:
@@ -167,23 +162,31 @@ def pareto_figure(
     again = [t.point for t in trained if np.isfinite(t.point.mse)]
     clouds += [
         _cloud(again, model, f"{model}, {recipe} ({sum(p.model == model for p in again)} members)")
-        for model in MODELS if any(p.model == model for p in again)
-    ]  # fmt: skip
+        for model in MODELS
+        if any(p.model == model for p in again)
+    ]
     ours = [p for p in alone if np.isfinite(p.mse)]
     clouds += [
         dataclasses.replace(
             _cloud(ours, model, f"{model}, ours ({sum(p.model == model for p in ours)} members)"),
-            colour=OUR_COLOURS[model], marker="v", front=False,
+            colour=OUR_COLOURS[model],
+            marker="v",
+            front=False,
         )
-        for model in MODELS if any(p.model == model for p in ours)
-    ]  # fmt: skip
+        for model in MODELS
+        if any(p.model == model for p in ours)
+    ]
     rows = found.front
     clouds.append(
-        Cloud("ours: discover() with its defaults", OURS, "D",
-              np.array([row.complexity for row in rows], float),
-              np.array([max(row.mse, ERRORS[0]) for row in rows]),
-              star=next(i for i, row in enumerate(rows) if row.selected))
-    )  # fmt: skip
+        Cloud(
+            "ours: discover() with its defaults",
+            OURS,
+            "D",
+            np.array([row.complexity for row in rows], float),
+            np.array([max(row.mse, ERRORS[0]) for row in rows]),
+            star=next(i for i, row in enumerate(rows) if row.selected),
+        )
+    )
     times = found.series.trajectories[0].time
     dense = np.linspace(times[0], times[-1], 400)
     curves = [Curve("ours", dense, found.simulate(times=dense))]
@@ -195,9 +198,14 @@ def pareto_figure(
 
 def _cloud(points: Sequence[Point], model: str, label: str, *, pale: bool = False) -> Cloud:
     chosen = [p for p in points if p.model == model]
-    return Cloud(label, COLOURS[model], MARKERS[model],
-                 np.array([p.parameters for p in chosen], float),
-                 np.array([p.mse for p in chosen]), pale)  # fmt: skip
+    return Cloud(
+        label,
+        COLOURS[model],
+        MARKERS[model],
+        np.array([p.parameters for p in chosen], float),
+        np.array([p.mse for p in chosen]),
+        pale,
+    )
 
 
 def heat_figures(found: Discovery, trained: Sequence[Trained]) -> tuple[Figure, Figure]:
@@ -216,9 +224,13 @@ def comparison(found: Discovery, trained: Sequence[Trained] = (), recipe: str = 
     chosen = next(row for row in found.front if row.selected)
     rows = [
         ("truth", "13", "0", "0.5", "0.5", "1"),
-        ("**ours**: `discover`, defaults", str(chosen.complexity), f"{found.mse:.2g}",
-         *([f"{w:.6f}" for w in _exponents(law)] if law else [""] * 3)),
-    ]  # fmt: skip
+        (
+            "**ours**: `discover`, defaults",
+            str(chosen.complexity),
+            f"{found.mse:.2g}",
+            *([f"{w:.6f}" for w in _exponents(law)] if law else [""] * 3),
+        ),
+    ]
     points = julia_points()
     again = {t.point: t for t in trained if np.isfinite(t.point.mse)}
     for model in reversed(MODELS):

@@ -20,17 +20,7 @@ from scipy.stats import ks_2samp
 from odediscovery.bench.suites.success import HIDDEN, success_rate
 from odediscovery.data.series import Scale
 from odediscovery.discovery.discover import discover
-from odediscovery.experiments.base import (
-    Arrays,
-    Experiment,
-    Plan,
-    Ran,
-    Row,
-    Stopped,
-    find,
-    markdown,
-    number,
-)
+from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, Stopped, find, markdown, number
 from odediscovery.experiments.studies.fsir import (
     ERRORS,
     FULL,
@@ -84,21 +74,29 @@ class FractionalSIR(Experiment):
         if monitor.stopping():
             raise Stopped
         rows: list[Row] = [
-            {"hidden": t.hidden, "l1": t.l1, "parameters": t.point.parameters, "mse": t.point.mse,
-             "gradient steps": grid.gradient_steps, "lbfgs steps": grid.lbfgs_steps}
+            {
+                "hidden": t.hidden,
+                "l1": t.l1,
+                "parameters": t.point.parameters,
+                "mse": t.point.mse,
+                "gradient steps": grid.gradient_steps,
+                "lbfgs steps": grid.lbfgs_steps,
+            }
             for t in trained
-        ]  # fmt: skip
+        ]
         return rows, _weights(trained)
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        return "\n".join((
-            _distributions(plan, ran), _default_table(ran), _time_table(plan, ran)
-        ))  # fmt: skip
+        return "\n".join((_distributions(plan, ran), _default_table(ran), _time_table(plan, ran)))
 
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Fig. 4: published runs, ours by the same recipe, and the answer of `discover`."""
-        alone = [Point(r.batch["model"], int(row["parameters"]), max(float(row["mse"]), LEAST))
-                 for r in ran if r.batch["recipe"] == DEFAULT for row in r.rows]  # fmt: skip
+        alone = [
+            Point(r.batch["model"], int(row["parameters"]), max(float(row["mse"]), LEAST))
+            for r in ran
+            if r.batch["recipe"] == DEFAULT
+            for row in r.rows
+        ]
         return pareto_figure(_answer(plan), _trained(plan, ran), plan.preset, alone)
 
     def more_figures(self, plan: Plan, ran: Sequence[Ran]) -> dict[str, Figure]:
@@ -120,16 +118,27 @@ def _ours(plan: Plan, model: str, monitor: Monitor) -> list[Row]:
     each, sizes, steps = (20, HIDDEN, 3000) if plan.full else (2, QUICK_HIDDEN, QUICK_ADAM)
     monitor.stage(f"{model}, default", 1)
     members = success_rate(
-        each, plan.seed, lambda line: monitor.stage(f"{model}, default: {line}", 1), unit=model,
-        sizes=sizes, adam_steps=steps, monitor=monitor, device=plan.device,
-    )  # fmt: skip
+        each,
+        plan.seed,
+        lambda line: monitor.stage(f"{model}, default: {line}", 1),
+        unit=model,
+        sizes=sizes,
+        adam_steps=steps,
+        monitor=monitor,
+        device=plan.device,
+    )
     if monitor.stopping():
         raise Stopped
     return [
-        {"hidden": m.hidden, "parameters": m.complexity, "mse": m.mse, "exact": int(m.exact),
-         "exponents": repr(m.exponents)}
+        {
+            "hidden": m.hidden,
+            "parameters": m.complexity,
+            "mse": m.mse,
+            "exact": int(m.exact),
+            "exponents": repr(m.exponents),
+        }
         for m in members
-    ]  # fmt: skip
+    ]
 
 
 def _timed(plan: Plan, model: str, monitor: Monitor) -> Row:
@@ -139,9 +148,14 @@ def _timed(plan: Plan, model: str, monitor: Monitor) -> Row:
     data = Trajectories.of(series, series.trajectories[0].values[:1], how.solver)
     for hidden in HIDDEN:
         settings = settings_for(
-            plan.preset, seed=plan.seed, unit=model, members=1, adam_steps=steps,
-            lbfgs_steps=max(steps * FULL.lbfgs_steps // FULL.gradient_steps, 1), device=plan.device,
-        )  # fmt: skip
+            plan.preset,
+            seed=plan.seed,
+            unit=model,
+            members=1,
+            adam_steps=steps,
+            lbfgs_steps=max(steps * FULL.lbfgs_steps // FULL.gradient_steps, 1),
+            device=plan.device,
+        )
         began = time.perf_counter()
         train(random_members(model, 3, [hidden], plan.seed, how), data, how, settings, monitor)
         seconds += (time.perf_counter() - began) / len(HIDDEN)
@@ -154,8 +168,7 @@ def _weights(trained: Sequence[Trained]) -> Arrays:
     """Solutions of all members, and the layers of the best one and the best readable one."""
     arrays: Arrays = {"solutions": np.stack([t.solution for t in trained])}
     small = [k for k, t in enumerate(trained) if t.point.parameters <= READABLE]
-    keep = {min(part, key=lambda k: trained[k].point.mse) for part in (small, range(len(trained)))
-            if part}  # fmt: skip
+    keep = {min(part, key=lambda k: trained[k].point.mse) for part in (small, range(len(trained))) if part}
     for k in keep:
         for i, layer in enumerate(trained[k].network.layers):
             for name, value in layer.arrays.items():
@@ -171,8 +184,7 @@ def _trained(plan: Plan, ran: Sequence[Ran]) -> list[Trained]:
             continue
         for k, row in enumerate(r.rows):
             point = Point(r.batch["model"], int(row["parameters"]), float(row["mse"]))
-            again.append(Trained(point, int(row["hidden"]), float(row["l1"]), _network(r, k),
-                                 r.arrays["solutions"][k]))  # fmt: skip
+            again.append(Trained(point, int(row["hidden"]), float(row["l1"]), _network(r, k), r.arrays["solutions"][k]))
     return again
 
 
@@ -202,17 +214,30 @@ def _distributions(plan: Plan, ran: Sequence[Ran]) -> str:
         if r is not None:
             own = np.nan_to_num(r.column("mse"), nan=np.inf)
             test = ks_2samp(np.log10(own.clip(1e-9, 1e9)), np.log10(julia.clip(1e-9, 1e9)))
-            rows.append((f"{model}, {plan.preset}", *_shares(own), number(test.statistic),
-                         number(test.pvalue)))  # fmt: skip
+            rows.append((f"{model}, {plan.preset}", *_shares(own), number(test.statistic), number(test.pvalue)))
     return markdown(
-        ("model", "runs", "MSE < 0.05", "MSE < 1", "median MSE", "best MSE",
-         "Kolmogorov-Smirnov distance to Julia's", "p"), rows,
-    )  # fmt: skip
+        (
+            "model",
+            "runs",
+            "MSE < 0.05",
+            "MSE < 1",
+            "median MSE",
+            "best MSE",
+            "Kolmogorov-Smirnov distance to Julia's",
+            "p",
+        ),
+        rows,
+    )
 
 
 def _shares(mse: NDArray[np.float64]) -> tuple[str, ...]:
-    return (str(len(mse)), f"{(mse < 0.05).mean():.0%}", f"{(mse < 1).mean():.0%}",
-            number(float(np.median(mse)), 3), number(float(mse.min()), 3))  # fmt: skip
+    return (
+        str(len(mse)),
+        f"{(mse < 0.05).mean():.0%}",
+        f"{(mse < 1).mean():.0%}",
+        number(float(np.median(mse)), 3),
+        number(float(mse.min()), 3),
+    )
 
 
 def _default_table(ran: Sequence[Ran]) -> str:
@@ -221,14 +246,17 @@ def _default_table(ran: Sequence[Ran]) -> str:
     rows = []
     for r in ours:
         exact, hidden = r.column("exact"), r.column("hidden")
-        rows.append((
-            f"{r.batch['model']}, ours", str(len(exact)), f"{exact.mean():.0%}",
-            *(f"{exact[hidden == h].sum():.0f} of {(hidden == h).sum()}" for h in sizes),
-        ))  # fmt: skip
+        rows.append(
+            (
+                f"{r.batch['model']}, ours",
+                str(len(exact)),
+                f"{exact.mean():.0%}",
+                *(f"{exact[hidden == h].sum():.0f} of {(hidden == h).sum()}" for h in sizes),
+            )
+        )
     if not rows:
         return ""
-    head = ("random members, each pruned alone", "members", "exactly the true monomials",
-            *(f"h = {h}" for h in sizes))  # fmt: skip
+    head = ("random members, each pruned alone", "members", "exactly the true monomials", *(f"h = {h}" for h in sizes))
     return markdown(head, rows)
 
 
@@ -242,9 +270,7 @@ def _time_table(plan: Plan, ran: Sequence[Ran]) -> str:
         grid = FULL if plan.full else SHORT
         single = float(alone.rows[0]["seconds a run"])
         single *= grid.gradient_steps / FULL.gradient_steps * len(batch.rows)
-        rows.append((model, f"{batch.seconds:.0f} s", f"{single:.0f} s",
-                     number(single / batch.seconds)))  # fmt: skip
+        rows.append((model, f"{batch.seconds:.0f} s", f"{single:.0f} s", number(single / batch.seconds)))
     if not rows:
         return ""
-    return markdown(("model", "one batch", "one after the other, extrapolated", "ratio"),
-                    rows)  # fmt: skip
+    return markdown(("model", "one batch", "one after the other, extrapolated", "ratio"), rows)

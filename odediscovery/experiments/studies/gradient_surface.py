@@ -17,17 +17,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from odediscovery.experiments.base import (
-    Arrays,
-    Experiment,
-    Plan,
-    Ran,
-    Row,
-    Stopped,
-    find,
-    markdown,
-    number,
-)
+from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, Stopped, find, markdown, number
 from odediscovery.plots.figures import STYLE, empty_figure
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NMU, NPU, NaiveNPU
@@ -72,16 +62,27 @@ class GradientSurface(Experiment):
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         rows = [
-            (r.batch["panel"], PUBLISHED[r.batch["panel"]],
-             *(number(float(r.rows[0].get(key, np.nan)), 3) for key in
-               ("plateau", "spread along w2", "largest", "loss at solution")))
+            (
+                r.batch["panel"],
+                PUBLISHED[r.batch["panel"]],
+                *(
+                    number(float(r.rows[0].get(key, np.nan)), 3)
+                    for key in ("plateau", "spread along w2", "largest", "loss at solution")
+                ),
+            )
             for r in ran
-        ]  # fmt: skip
+        ]
         return markdown(
-            ("panel", "published", "median gradient where w2 > 0.75",
-             "spread of the gradient along w2", "largest value drawn", "loss at the solution"),
+            (
+                "panel",
+                "published",
+                "median gradient where w2 > 0.75",
+                "spread of the gradient along w2",
+                "largest value drawn",
+                "loss at the solution",
+            ),
             rows,
-        )  # fmt: skip
+        )
 
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         with rc_context(STYLE | {"axes.grid": False}):
@@ -98,9 +99,13 @@ class GradientSurface(Experiment):
                 low, high = (1e-3, 1e1) if gradient else (1e-2, 1e3)
                 box = (*W1, *W2) if gradient else (-1.5, 1.5, -1.5, 1.5)
                 image = axis.imshow(
-                    r.arrays["surface"].T.clip(low, high), origin="lower", extent=box,
-                    aspect="auto", norm=LogNorm(low, high), cmap="viridis",
-                )  # fmt: skip
+                    r.arrays["surface"].T.clip(low, high),
+                    origin="lower",
+                    extent=box,
+                    aspect="auto",
+                    norm=LogNorm(low, high),
+                    cmap="viridis",
+                )
                 axis.set(xlabel="w1", ylabel="w2")
                 axis.plot(1, 0 if gradient else 1, "x", color="#D55E00", ms=9, mew=2)
                 (above if gradient else below).colorbar(
@@ -135,13 +140,16 @@ def _gradients(panel: str, plan: Plan, side: int) -> tuple[np.ndarray, list[Row]
     norm = gradient[:, 0].norm(dim=1).reshape(side, side).numpy()
     high = np.linspace(*W2, side) > 0.75
     middle = norm.mean(axis=1, keepdims=True)
-    nearest = int(np.abs(np.linspace(*W1, side) - 1).argmin()), int(
-        np.abs(np.linspace(*W2, side)).argmin())  # fmt: skip
+    nearest = int(np.abs(np.linspace(*W1, side) - 1).argmin()), int(np.abs(np.linspace(*W2, side)).argmin())
     spread = float(np.median(norm.std(axis=1) / np.maximum(middle[:, 0], 1e-300)))
-    return norm, [{
-        "plateau": float(np.median(norm[:, high])), "spread along w2": spread,
-        "largest": float(norm.max()), "gradient at solution": float(norm[nearest]),
-    }]  # fmt: skip
+    return norm, [
+        {
+            "plateau": float(np.median(norm[:, high])),
+            "spread along w2": spread,
+            "largest": float(norm.max()),
+            "gradient at solution": float(norm[nearest]),
+        }
+    ]
 
 
 def _losses(panel: str, side: int) -> tuple[np.ndarray, list[Row]]:

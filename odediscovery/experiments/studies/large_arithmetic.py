@@ -32,27 +32,9 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from odediscovery.experiments.base import (
-    Arrays,
-    Experiment,
-    Plan,
-    Ran,
-    Row,
-    markdown,
-    median_deviation,
-    number,
-)
+from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, markdown, median_deviation, number
 from odediscovery.experiments.refit import embed, refit, thinned
-from odediscovery.experiments.regression import (
-    Draw,
-    Training,
-    errors,
-    flat,
-    group_norm,
-    l1,
-    layers,
-    train,
-)
+from odediscovery.experiments.regression import Draw, Training, errors, flat, group_norm, l1, layers, train
 from odediscovery.plots.figures import COLOURS, STYLE, empty_figure
 from odediscovery.runtime.device import device_of
 from odediscovery.runtime.monitor import Monitor
@@ -90,15 +72,47 @@ class Task:
 
 
 TASKS = {
-    "add": Task("+", lambda a, b: a + b, (-1, 1), (-2, 2), (-4, 4), 1e-2, (1e-5, 1e-4),
-                ((0.092, 0.031), (0.063, 0.014), (0.00602, 0.00019), (740, 330), (161.65, 0.11))),
-    "mult": Task("×", lambda a, b: a * b, (-1, 1), (-2, 2), (-4, 4), 5e-3, (1e-5, 1e-4),
-                 ((4.28, 0.9), (3.09, 0.74), (1.7, 1.4), (2.9e83, 2.9e83), (3750, 870))),
-    "div": Task("÷", lambda a, b: 1 / a, (0, 0.5), (-0.5, 0), (-0.5, 0.5), 5e-3, (1e-9, 1e-7),
-                ((1e-7, 1e-7), (1.4e-6, 4e-7), (1.622, 0.081), (530, 200), (5.4e17, 5.4e17))),
-    "sqrt": Task("√", lambda a, b: a.sqrt(), (0, 2), (0, 4), (0, 4), 5e-3, (1e-6, 1e-4),
-                 ((0.054, 0.0078), (0.017, 0.011), (10.96, 0.89), (7300, 7200), (9.3e8, 9.3e8))),
-}  # fmt: skip
+    "add": Task(
+        "+",
+        lambda a, b: a + b,
+        (-1, 1),
+        (-2, 2),
+        (-4, 4),
+        1e-2,
+        (1e-5, 1e-4),
+        ((0.092, 0.031), (0.063, 0.014), (0.00602, 0.00019), (740, 330), (161.65, 0.11)),
+    ),
+    "mult": Task(
+        "×",
+        lambda a, b: a * b,
+        (-1, 1),
+        (-2, 2),
+        (-4, 4),
+        5e-3,
+        (1e-5, 1e-4),
+        ((4.28, 0.9), (3.09, 0.74), (1.7, 1.4), (2.9e83, 2.9e83), (3750, 870)),
+    ),
+    "div": Task(
+        "÷",
+        lambda a, b: 1 / a,
+        (0, 0.5),
+        (-0.5, 0),
+        (-0.5, 0.5),
+        5e-3,
+        (1e-9, 1e-7),
+        ((1e-7, 1e-7), (1.4e-6, 4e-7), (1.622, 0.081), (530, 200), (5.4e17, 5.4e17)),
+    ),
+    "sqrt": Task(
+        "√",
+        lambda a, b: a.sqrt(),
+        (0, 2),
+        (0, 4),
+        (0, 4),
+        5e-3,
+        (1e-6, 1e-4),
+        ((0.054, 0.0078), (0.017, 0.011), (10.96, 0.89), (7300, 7200), (9.3e8, 9.3e8)),
+    ),
+}
 
 
 class LargeArithmetic(Experiment):
@@ -121,15 +135,19 @@ class LargeArithmetic(Experiment):
             network, steps = _train_ours(model, task, plan, source, monitor)
         low, high = task.test if plan.preset == "as-run" else task.printed_test
         dtype = flat(network).dtype
-        inside, outside = (_points(a, b, TEST).to(dtype)
-                           for a, b in (task.train, (low, high)))  # fmt: skip
+        inside, outside = (_points(a, b, TEST).to(dtype) for a, b in (task.train, (low, high)))
         trained, tested = (errors(network, x, _targets(task, x))[:, 0] for x in (inside, outside))
         sizes = (flat(network).abs() > 1e-3).sum(dim=1)
         return [
-            {"test mse": float(tested[k]), "train mse": float(trained[k]),
-             "parameters": int(sizes[k]), "steps": steps, "rate": task.rate}
+            {
+                "test mse": float(tested[k]),
+                "train mse": float(trained[k]),
+                "parameters": int(sizes[k]),
+                "steps": steps,
+                "rate": task.rate,
+            }
             for k in range(len(tested))
-        ], {}  # fmt: skip
+        ], {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         rows = []
@@ -138,18 +156,31 @@ class LargeArithmetic(Experiment):
             value, spread = task.published[MODELS.index(r.batch["model"].removesuffix(OURS))]
             best = np.sort(np.nan_to_num(r.column("test mse"), nan=np.inf))[:REPORTED]
             ours, deviation = median_deviation(best)
-            rows.append((
-                f"{r.batch['model']} {task.sign}", f"{number(value)} ± {number(spread)}",
-                f"{number(ours)} ± {number(deviation)}", number(ours / value),
-                number(float(np.median(r.column("test mse")))),
-                number(float(np.median(r.column("train mse")))),
-                number(float(np.median(r.column("parameters"))), 4), f"{r.seconds:.0f}",
-            ))  # fmt: skip
+            rows.append(
+                (
+                    f"{r.batch['model']} {task.sign}",
+                    f"{number(value)} ± {number(spread)}",
+                    f"{number(ours)} ± {number(deviation)}",
+                    number(ours / value),
+                    number(float(np.median(r.column("test mse")))),
+                    number(float(np.median(r.column("train mse")))),
+                    number(float(np.median(r.column("parameters"))), 4),
+                    f"{r.seconds:.0f}",
+                )
+            )
         return markdown(
-            ("model and task", "published, median ± MAD", f"ours, best {REPORTED}, median ± MAD",
-             "ours / published", "median of all runs", "of their training MSE",
-             "parameters above 0.001", "seconds"), rows,
-        )  # fmt: skip
+            (
+                "model and task",
+                "published, median ± MAD",
+                f"ours, best {REPORTED}, median ± MAD",
+                "ours / published",
+                "median of all runs",
+                "of their training MSE",
+                "parameters above 0.001",
+                "seconds",
+            ),
+            rows,
+        )
 
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Fig. 7: test error over the number of parameters, every run a point."""
@@ -161,10 +192,10 @@ class LargeArithmetic(Experiment):
                     colour = COLOURS[MODELS.index(model.removesuffix(OURS))]
                     mse = r.column("test mse").clip(1e-9, 1e9)
                     marker = "x" if model.endswith(OURS) else "o"
-                    labelled[model] = axis.scatter(r.column("parameters"), mse, color=colour,
-                                                   s=26, marker=marker)  # fmt: skip
-                axis.set(title=task.sign, xscale="log", yscale="log", ylabel="test MSE",
-                         xlabel="parameters above 0.001")  # fmt: skip
+                    labelled[model] = axis.scatter(r.column("parameters"), mse, color=colour, s=26, marker=marker)
+                axis.set(
+                    title=task.sign, xscale="log", yscale="log", ylabel="test MSE", xlabel="parameters above 0.001"
+                )
             figure.legend(labelled.values(), labelled.keys(), loc="outside lower left", ncols=4)
         return figure
 
@@ -180,9 +211,14 @@ def _train_published(
     size = group_norm if plan.preset == "as-run" else l1
     training = Training(steps, task.rate, "rmsprop", project=plan.preset == "paper")
     train(
-        network, _draw(task, plan), training, monitor, name=f"{model} {task.sign}",
-        device=plan.device, penalty=lambda step: _beta(task, model, step) * size(network),
-    )  # fmt: skip
+        network,
+        _draw(task, plan),
+        training,
+        monitor,
+        name=f"{model} {task.sign}",
+        device=plan.device,
+        penalty=lambda step: _beta(task, model, step) * size(network),
+    )
     return network, steps
 
 
@@ -202,8 +238,15 @@ def _train_ours(
         return task.beta[1] * l1(network)
 
     training = Training(steps, task.rate, anneal=ANNEAL)
-    train(network, _draw(task, plan), training, monitor, name=f"{model}{OURS} {task.sign}",
-          device=plan.device, penalty=penalty)  # fmt: skip
+    train(
+        network,
+        _draw(task, plan),
+        training,
+        monitor,
+        name=f"{model}{OURS} {task.sign}",
+        device=plan.device,
+        penalty=penalty,
+    )
     monitor.stage("Levenberg-Marquardt", len(KEPT))
     final = _units(model, runs, source, plan)
     _finish(network.double(), final, task, plan.full)

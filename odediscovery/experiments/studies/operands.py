@@ -28,17 +28,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn.functional import smooth_l1_loss
 
-from odediscovery.experiments.base import (
-    Arrays,
-    Experiment,
-    Plan,
-    Ran,
-    Row,
-    find,
-    markdown,
-    number,
-    wilson,
-)
+from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, find, markdown, number, wilson
 from odediscovery.experiments.regression import Training, train
 from odediscovery.plots.figures import COLOURS, INK, STYLE, empty_figure
 from odediscovery.runtime.monitor import Monitor
@@ -61,9 +51,17 @@ VARIANTS = ("plain", "reinitialised", "independent", "both")
 # Secs. 3.1, 3.2, 4.1 and 4.2, in per cent; what the report leaves out is missing here.
 NAC_PUBLISHED = {("+", n): 100.0 for n in range(1, 10)} | {("-", n): 100.0 for n in range(1, 11)}
 NALU_PUBLISHED = {
-    ("+", 2): 99.8, ("-", 2): 87.3, ("*", 2): 92.3, ("/", 2): 98.6, ("sqrt", 2): 99.1,
-    ("square", 2): 91.6, ("+", 5): 100.0, ("-", 5): 98.9, ("*", 5): 93.9, ("/", 5): 18.7,
-}  # fmt: skip
+    ("+", 2): 99.8,
+    ("-", 2): 87.3,
+    ("*", 2): 92.3,
+    ("/", 2): 98.6,
+    ("sqrt", 2): 99.1,
+    ("square", 2): 91.6,
+    ("+", 5): 100.0,
+    ("-", 5): 98.9,
+    ("*", 5): 93.9,
+    ("/", 5): 18.7,
+}
 # Training and test range of the inputs.
 RANGES = {"NAC": ((20.0, 40.0), (0.0, 60.0)), "NALU": ((1.0, 5.0), (0.5, 8.0))}
 RUNS, STEPS = 10, {"NAC": 4_000, "NALU": 8_000}
@@ -85,8 +83,9 @@ class Operands(Experiment):
         nalu = [(t, n) for n in (2, 5) for t in NALU_TASKS] if plan.full else [("*", 2)]
         return [{"unit": "NAC", "task": t, "operands": str(n)} for t, n in nac] + [
             {"unit": "NALU", "variant": v, "task": t, "operands": str(n)}
-            for v in (VARIANTS if plan.full else ("plain", "both")) for t, n in nalu
-        ]  # fmt: skip
+            for v in (VARIANTS if plan.full else ("plain", "both"))
+            for t, n in nalu
+        ]
 
     def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
         kind, variant, operands = batch["unit"], batch.get("variant", "plain"), batch["operands"]
@@ -97,8 +96,7 @@ class Operands(Experiment):
         network = nn.Sequential(unit)
         again = None
         if variant in ("reinitialised", "both"):
-            again = _Reinitialisation(unit, *_samples(batch, RANGES[kind][0], HELD_OUT, source),
-                                      source)  # fmt: skip
+            again = _Reinitialisation(unit, *_samples(batch, RANGES[kind][0], HELD_OUT, source), source)
         training = Training(steps, RATE, "rmsprop", "smooth-l1", watch_every=WATCH)
 
         def draw() -> tuple[Tensor, Tensor]:
@@ -106,8 +104,7 @@ class Operands(Experiment):
             x = low + (high - low) * uniform
             return x, task(x)[..., None]
 
-        train(network, draw, training, monitor, name=" ".join(batch.values()), device=plan.device,
-              watch=again)  # fmt: skip
+        train(network, draw, training, monitor, name=" ".join(batch.values()), device=plan.device, watch=again)
         if again is not None:
             again.finish()
         test = _samples(batch, RANGES[kind][1], SAMPLES, plan.generator(batch, "test"))
@@ -189,9 +186,7 @@ class _Reinitialisation:
         return loss
 
 
-def _unit(
-    kind: str, operands: int, variant: str, runs: int, source: torch.Generator
-) -> AbstractUnit:
+def _unit(kind: str, operands: int, variant: str, runs: int, source: torch.Generator) -> AbstractUnit:
     if kind == "NAC":
         return NAC(operands, 1, members=runs, generator=source)
     independent = variant in ("independent", "both")
@@ -208,9 +203,8 @@ def _samples(
 
 
 def _rows(
-    unit: AbstractUnit, task: str, test: tuple[Tensor, Tensor], training: Training,
-    again: _Reinitialisation | None,
-) -> list[Row]:  # fmt: skip
+    unit: AbstractUnit, task: str, test: tuple[Tensor, Tensor], training: Training, again: _Reinitialisation | None
+) -> list[Row]:
     x, y = test
     with torch.no_grad():
         off = ((unit(x) - y) / y).abs()[..., 0].nan_to_num(torch.inf, torch.inf)
@@ -221,10 +215,14 @@ def _rows(
     rows: list[Row] = []
     for k in range(unit.members):
         row: Row = {
-            "accuracy": float(accuracy[k]), "median relative error": float(off[k].median()),
-            "steps": training.steps, "rate": training.rate, "method": training.method,
-            "loss": training.loss, "batch": BATCH,
-        }  # fmt: skip
+            "accuracy": float(accuracy[k]),
+            "median relative error": float(off[k].median()),
+            "steps": training.steps,
+            "rate": training.rate,
+            "method": training.method,
+            "loss": training.loss,
+            "batch": BATCH,
+        }
         if truth is not None:
             row["weight error"] = float((weights[k, 0] - truth).abs().max())
         if again is not None:
@@ -247,16 +245,16 @@ def _nac_table(ran: Sequence[Ran]) -> str:
     for r in (r for r in ran if r.batch["unit"] == "NAC"):
         task, n = r.batch["task"], int(r.batch["operands"])
         low, high = wilson(_solved(r), len(r.rows))
-        rows.append((
-            f"NAC {task} {n}",
-            "weights ±1" if task == "signed" else _per_cent(NAC_PUBLISHED.get((task, n))),
-            _per_cent(float(np.median(r.column("accuracy")))),
-            f"{_solved(r)} of {len(r.rows)} ({100 * low:.0f} to {100 * high:.0f} %)",
-            number(float(np.median(r.column("weight error")))),
-        ))  # fmt: skip
-    return markdown(
-        ("unit, task, operands", "published, %", "ours, %", "solved", "largest weight error"), rows
-    )
+        rows.append(
+            (
+                f"NAC {task} {n}",
+                "weights ±1" if task == "signed" else _per_cent(NAC_PUBLISHED.get((task, n))),
+                _per_cent(float(np.median(r.column("accuracy")))),
+                f"{_solved(r)} of {len(r.rows)} ({100 * low:.0f} to {100 * high:.0f} %)",
+                number(float(np.median(r.column("weight error")))),
+            )
+        )
+    return markdown(("unit, task, operands", "published, %", "ours, %", "solved", "largest weight error"), rows)
 
 
 def _nalu_table(ran: Sequence[Ran]) -> str:
@@ -271,8 +269,7 @@ def _nalu_table(ran: Sequence[Ran]) -> str:
                 cells.append("-")
                 continue
             accuracy = r.column("accuracy")
-            cells.append(f"{np.median(accuracy):.1f}, {accuracy.max():.1f}, "
-                         f"{_solved(r)} of {len(r.rows)}")  # fmt: skip
+            cells.append(f"{np.median(accuracy):.1f}, {accuracy.max():.1f}, {_solved(r)} of {len(r.rows)}")
         published = _per_cent(NALU_PUBLISHED.get((task, int(n))))
         rows.append((f"NALU {task} {n}", published, *cells))
     return markdown(("unit, task, operands", "published, %", *VARIANTS), rows)
@@ -281,8 +278,7 @@ def _nalu_table(ran: Sequence[Ran]) -> str:
 def _spread(axis: Axes, r: Ran, at: float, colour: str, label: str | None) -> None:
     """Every run a point, side by side, and the median a short line."""
     accuracy = np.sort(r.column("accuracy"))
-    axis.plot(at + np.linspace(-0.06, 0.06, len(accuracy)), accuracy, ".", color=colour,
-              alpha=0.6, label=label)  # fmt: skip
+    axis.plot(at + np.linspace(-0.06, 0.06, len(accuracy)), accuracy, ".", color=colour, alpha=0.6, label=label)
     axis.plot(at, np.median(accuracy), "_", ms=14, mew=2.5, color=colour)
 
 
@@ -310,8 +306,7 @@ def _draw_nalu(axis: Axes, ran: Sequence[Ran], operands: int) -> None:
         for j, variant in enumerate(VARIANTS):
             r = find(ran, unit="NALU", variant=variant, task=task, operands=str(operands))
             if r is not None:
-                named = variant if not any(variant == line.get_label() for line in axis.lines) \
-                    else None  # fmt: skip
+                named = variant if not any(variant == line.get_label() for line in axis.lines) else None
                 _spread(axis, r, i + 0.22 * (j - 1.5), COLOURS[j], named)
         _mark(axis, i, 0.42, NALU_PUBLISHED.get((task, operands)), "published" if i == 0 else None)
     axis.set_xticks(range(len(NALU_TASKS)), NALU_TASKS)

@@ -18,10 +18,18 @@ from odediscovery.experiments.studies.static_arithmetic import StaticArithmetic
 EXPERIMENTS: dict[str, Experiment] = {
     e.name: e
     for e in (
-        FractionalSIR(), GradientSurface(), SimpleArithmetic(), LargeArithmetic(),
-        StaticArithmetic(), Division(), Extrapolation(), Operands(), Comparisons(), Digits(),
+        FractionalSIR(),
+        GradientSurface(),
+        SimpleArithmetic(),
+        LargeArithmetic(),
+        StaticArithmetic(),
+        Division(),
+        Extrapolation(),
+        Operands(),
+        Comparisons(),
+        Digits(),
     )
-}  # fmt: skip
+}
 
 
 def get_experiment(name: str) -> Experiment:

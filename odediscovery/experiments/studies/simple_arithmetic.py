@@ -18,17 +18,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from odediscovery.experiments.base import (
-    Arrays,
-    Experiment,
-    Plan,
-    Ran,
-    Row,
-    find,
-    markdown,
-    median_deviation,
-    number,
-)
+from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, find, markdown, median_deviation, number
 from odediscovery.experiments.regression import Penalty, Training, errors, flat, regulariser, train
 from odediscovery.plots.figures import STYLE, empty_figure
 from odediscovery.runtime.monitor import Monitor
@@ -67,13 +57,10 @@ class SimpleArithmetic(Experiment):
         high = 2.1 if plan.preset == "as-run" else 2.0
         slow = plan.preset == "paper" or model == "iNALU"
         rms = plan.preset == "as-run" and model in ("NALU", "iNALU")
-        training = Training(steps, 1e-3 if slow else 5e-3, "rmsprop" if rms else "adam",
-                            project=plan.preset == "paper")  # fmt: skip
+        training = Training(steps, 1e-3 if slow else 5e-3, "rmsprop" if rms else "adam", project=plan.preset == "paper")
 
         def draw() -> tuple[Tensor, Tensor]:
-            x = 0.1 + (high - 0.1) * torch.rand(
-                runs, BATCH, 2, generator=source, dtype=torch.float64
-            )
+            x = 0.1 + (high - 0.1) * torch.rand(runs, BATCH, 2, generator=source, dtype=torch.float64)
             return x, targets(x)
 
         penalty: Penalty | None = None
@@ -91,16 +78,25 @@ class SimpleArithmetic(Experiment):
         for r in ran:
             for task, (value, spread) in zip(TASKS, PUBLISHED[r.batch["model"]], strict=True):
                 ours, deviation = median_deviation(r.column(f"error {task}"))
-                rows.append((
-                    f"{r.batch['model']} {task}", f"{number(value)} ± {number(spread)}",
-                    f"{number(ours)} ± {number(deviation)}",
-                    number(float(r.column(f"error {task}").min())),
-                    "yes" if ours <= value + 2 * spread else f"{number(ours / value)} x",
-                ))  # fmt: skip
+                rows.append(
+                    (
+                        f"{r.batch['model']} {task}",
+                        f"{number(value)} ± {number(spread)}",
+                        f"{number(ours)} ± {number(deviation)}",
+                        number(float(r.column(f"error {task}").min())),
+                        "yes" if ours <= value + 2 * spread else f"{number(ours / value)} x",
+                    )
+                )
         return markdown(
-            ("model and task", "published, median ± MAD", "ours, median ± MAD", "our best run",
-             "within 2 MAD or better"), rows,
-        )  # fmt: skip
+            (
+                "model and task",
+                "published, median ± MAD",
+                "ours, median ± MAD",
+                "our best run",
+                "within 2 MAD or better",
+            ),
+            rows,
+        )
 
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Fig. 6: error surfaces, each of the best run of its model at its task."""
@@ -119,9 +115,12 @@ class SimpleArithmetic(Experiment):
                         continue
                     low, high = (0.1, 4.0) if task == "√" else (-4.1, 4.0)
                     image = axis.imshow(
-                        r.arrays[f"surface {i}"].T.clip(1e-3, 1e2), origin="lower",
-                        extent=(low, high, low, high), norm=LogNorm(1e-3, 1e2), cmap="viridis_r",
-                    )  # fmt: skip
+                        r.arrays[f"surface {i}"].T.clip(1e-3, 1e2),
+                        origin="lower",
+                        extent=(low, high, low, high),
+                        norm=LogNorm(1e-3, 1e2),
+                        cmap="viridis_r",
+                    )
                     edge = [0.1, 2, 2, 0.1, 0.1]
                     axis.plot(edge, [0.1, 0.1, 2, 2, 0.1], color="#D55E00", lw=1)
             figure.colorbar(image, ax=axes, label="absolute error", shrink=0.6)
@@ -141,8 +140,9 @@ def _network(model: str, runs: int, preset: str, source: torch.Generator) -> nn.
         wide = 50 if preset == "as-run" else 10
         return nn.Sequential(
             Dense(2, wide, activation="sigmoid", **base),
-            Dense(wide, wide, activation="sigmoid", **base), Dense(wide, 4, **base),
-        )  # fmt: skip
+            Dense(wide, wide, activation="sigmoid", **base),
+            Dense(wide, 4, **base),
+        )
     if model in ("NALU", "iNALU"):
         unit: Callable[..., nn.Module] = {"NALU": NALU, "iNALU": iNALU}[model]
         return nn.Sequential(unit(2, HIDDEN, **base), unit(HIDDEN, 4, **base))
@@ -164,11 +164,16 @@ def _rows(network: nn.Sequential, training: Training) -> list[Row]:
     sizes = (flat(network).abs() > 1e-3).sum(dim=1)
     how: Row = {"steps": training.steps, "rate": training.rate, "method": training.method}
     return [
-        {**{f"error {task}": float(e[k]) for task, e in zip(TASKS, tested, strict=True)},
-           **how, "parameters": int(sizes[k]), "steps": training.steps, "rate": training.rate,
-           "method": training.method}
+        {
+            **{f"error {task}": float(e[k]) for task, e in zip(TASKS, tested, strict=True)},
+            **how,
+            "parameters": int(sizes[k]),
+            "steps": training.steps,
+            "rate": training.rate,
+            "method": training.method,
+        }
         for k in range(len(sizes))
-    ]  # fmt: skip
+    ]
 
 
 def _surfaces(network: nn.Sequential) -> Arrays:

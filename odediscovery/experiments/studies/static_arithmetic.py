@@ -29,25 +29,9 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from odediscovery.experiments.base import (
-    Arrays,
-    Experiment,
-    Plan,
-    Ran,
-    Row,
-    markdown,
-    number,
-    wilson,
-)
+from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, markdown, number, wilson
 from odediscovery.experiments.refit import refit
-from odediscovery.experiments.regression import (
-    Training,
-    errors,
-    layers,
-    parameters_of,
-    regulariser,
-    train,
-)
+from odediscovery.experiments.regression import Training, errors, layers, parameters_of, regulariser, train
 from odediscovery.plots.figures import COLOURS, STYLE, empty_figure
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NAC, NALU, NAU, NMU, AbstractUnit, Linear, MultiplicativeNAC
@@ -74,15 +58,21 @@ OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 FOUR = "(x1+x2)(x1+x2+x3+x4)"
 # Success rate, median solved-at step and sparsity error of 100 seeds; 5e6 steps.
 PUBLISHED: dict[tuple[str, str], tuple[str, str, str]] = {
-    ("NAC", "+"): ("100 %", "2.5e5", "0.23"), ("Linear", "+"): ("100 %", "6.1e4", "0.25"),
-    ("NALU", "+"): ("14 %", "1.5e6", "0.17"), ("NAU", "+"): ("100 %", "1.8e4", "3.2e-5"),
-    ("NAC", "-"): ("100 %", "9.0e3", "0.23"), ("Linear", "-"): ("7 %", "3.3e6", "0.18"),
-    ("NALU", "-"): ("14 %", "1.9e6", "0.21"), ("NAU", "-"): ("100 %", "5.0e3", "0.066"),
-    ("MultiplicativeNAC", "×"): ("31 %", "2.8e6", "5.8e-4"), ("NALU", "×"): ("0 %", "-", "-"),
+    ("NAC", "+"): ("100 %", "2.5e5", "0.23"),
+    ("Linear", "+"): ("100 %", "6.1e4", "0.25"),
+    ("NALU", "+"): ("14 %", "1.5e6", "0.17"),
+    ("NAU", "+"): ("100 %", "1.8e4", "3.2e-5"),
+    ("NAC", "-"): ("100 %", "9.0e3", "0.23"),
+    ("Linear", "-"): ("7 %", "3.3e6", "0.18"),
+    ("NALU", "-"): ("14 %", "1.9e6", "0.21"),
+    ("NAU", "-"): ("100 %", "5.0e3", "0.066"),
+    ("MultiplicativeNAC", "×"): ("31 %", "2.8e6", "5.8e-4"),
+    ("NALU", "×"): ("0 %", "-", "-"),
     ("NMU", "×"): ("98 %", "1.4e6", "4.2e-7"),
     ("MultiplicativeNAC", FOUR): ("13 %", "5.5e4", "7.5e-6"),
-    ("NALU", FOUR): ("26 %", "7.0e4", "9.2e-6"), ("NMU", FOUR): ("94 %", "1.4e4", "2.6e-8"),
-}  # fmt: skip
+    ("NALU", FOUR): ("26 %", "7.0e4", "9.2e-6"),
+    ("NMU", FOUR): ("94 %", "1.4e4", "2.6e-8"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +87,7 @@ class Data:
         sums = x @ self.chosen
         return OPERATIONS[self.task](sums[..., :1], sums[..., 1:])
 
-    def draw(
-        self, inside: tuple[float, float], count: int, source: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
+    def draw(self, inside: tuple[float, float], count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
         """The same x [1, count, inputs] for every run, and the runs' targets."""
         inputs = self.chosen.shape[1]
         draw = torch.rand(1, count, inputs, generator=source, dtype=torch.float64)
@@ -129,9 +117,7 @@ class StaticArithmetic(Experiment):
         limit = _threshold(task, test[0], data.chosen)
         if model == batch["model"]:
             steps = STEPS if plan.full else QUICK_STEPS
-            solved, sparse = _train_published(
-                network, data, steps, test, limit, source, monitor, plan.device
-            )
+            solved, sparse = _train_published(network, data, steps, test, limit, source, monitor, plan.device)
         else:
             steps = OUR_STEPS if plan.full else OUR_QUICK_STEPS
             network, taken = _train_ours(model, data, steps, source, monitor, plan.device)
@@ -139,11 +125,17 @@ class StaticArithmetic(Experiment):
             solved, sparse = torch.where(won, taken, torch.nan), sparsity(network)
         final = errors(network, *test)[:, 0]
         return [
-            {"success": int(not solved[k].isnan()), "solved at": float(solved[k]),
-             "sparsity error": float(sparse[k]), "test mse": float(final[k]),
-             "threshold": float(limit[k]), "steps": steps, "rate": RATE}
+            {
+                "success": int(not solved[k].isnan()),
+                "solved at": float(solved[k]),
+                "sparsity error": float(sparse[k]),
+                "test mse": float(final[k]),
+                "threshold": float(limit[k]),
+                "steps": steps,
+                "rate": RATE,
+            }
             for k in range(runs)
-        ], {}  # fmt: skip
+        ], {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         rows = []
@@ -153,23 +145,37 @@ class StaticArithmetic(Experiment):
             solved = r.column("solved at")[won > 0]
             sparse = r.column("sparsity error")[won > 0]
             rate, step, error = PUBLISHED[_key(r)]
-            rows.append((
-                f"{r.batch['model']} {r.batch['task']}", rate,
-                f"{won.mean():.0%} ({low:.0%} to {high:.0%})", str(r.rows[0]["steps"]), step,
-                number(float(np.median(solved))) if len(solved) else "-", error,
-                number(float(sparse.mean())) if len(sparse) else "-", f"{r.seconds:.0f}",
-            ))  # fmt: skip
+            rows.append(
+                (
+                    f"{r.batch['model']} {r.batch['task']}",
+                    rate,
+                    f"{won.mean():.0%} ({low:.0%} to {high:.0%})",
+                    str(r.rows[0]["steps"]),
+                    step,
+                    number(float(np.median(solved))) if len(solved) else "-",
+                    error,
+                    number(float(sparse.mean())) if len(sparse) else "-",
+                    f"{r.seconds:.0f}",
+                )
+            )
         return markdown(
-            ("model and task", "success, published (100 seeds, 5e6 steps)",
-             f"success, ours ({len(ran[0].rows)} seeds; 95 %)", "our steps",
-             "solved at, published", "solved at, ours (median)", "sparsity error, published",
-             "sparsity error, ours (mean)", "seconds"), rows,
-        )  # fmt: skip
+            (
+                "model and task",
+                "success, published (100 seeds, 5e6 steps)",
+                f"success, ours ({len(ran[0].rows)} seeds; 95 %)",
+                "our steps",
+                "solved at, published",
+                "solved at, ours (median)",
+                "sparsity error, published",
+                "sparsity error, ours (mean)",
+                "seconds",
+            ),
+            rows,
+        )
 
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Share of runs that are solved, over the steps."""
-        colours = dict(zip(("NAU", "NMU", "NAC", "MultiplicativeNAC", "NALU", "Linear"), COLOURS,
-                           strict=False))  # fmt: skip
+        colours = dict(zip(("NAU", "NMU", "NAC", "MultiplicativeNAC", "NALU", "Linear"), COLOURS, strict=False))
         with rc_context(STYLE):
             figure = empty_figure(11, 7)
             for axis, task in zip(figure.subplots(2, 2).flat, OPERATIONS, strict=True):
@@ -178,10 +184,14 @@ class StaticArithmetic(Experiment):
                     solved = np.sort(np.nan_to_num(r.column("solved at"), nan=np.inf))
                     done = solved[np.isfinite(solved)]
                     steps = float(r.rows[0]["steps"])
-                    axis.step(np.append(np.insert(done, 0, 0.0), steps),
-                              np.append(np.arange(len(done) + 1), len(done)) / len(solved),
-                              where="post", label=model, color=colours[model.removesuffix(OURS)],
-                              ls="--" if model.endswith(OURS) else "-")  # fmt: skip
+                    axis.step(
+                        np.append(np.insert(done, 0, 0.0), steps),
+                        np.append(np.arange(len(done) + 1), len(done)) / len(solved),
+                        where="post",
+                        label=model,
+                        color=colours[model.removesuffix(OURS)],
+                        ls="--" if model.endswith(OURS) else "-",
+                    )
                 axis.set(title=task, xlabel="step", ylabel="share solved", ylim=(-0.02, 1.04))
                 if axis.lines:
                     axis.legend()
@@ -210,9 +220,15 @@ def _grown(step: int, steps: int, growth: tuple[float, float]) -> float:
 
 
 def _train_published(
-    network: nn.Sequential, data: Data, steps: int, test: tuple[Tensor, Tensor], limit: Tensor,
-    source: torch.Generator, monitor: Monitor, device: str,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    network: nn.Sequential,
+    data: Data,
+    steps: int,
+    test: tuple[Tensor, Tensor],
+    limit: Tensor,
+    source: torch.Generator,
+    monitor: Monitor,
+    device: str,
+) -> tuple[Tensor, Tensor]:
     """Adam under the sparsity regulariser; the step that solved each run and its sparsity there."""
     solved = torch.full_like(limit, torch.nan)
     sparse = solved.clone()
@@ -223,9 +239,16 @@ def _train_published(
         sparse[fresh] = sparsity(network).cpu()[fresh]
 
     training = Training(steps, RATE, anneal=0.5, watch_every=max(steps // CHECKS, 1))
-    train(network, lambda: data.draw(TRAIN, BATCH, source), training, monitor,
-          name=f"{layers(network)[1].name} {data.task}", device=device, watch=watch,
-          penalty=lambda step: _grown(step, steps, GROWTH) * regulariser(network))  # fmt: skip
+    train(
+        network,
+        lambda: data.draw(TRAIN, BATCH, source),
+        training,
+        monitor,
+        name=f"{layers(network)[1].name} {data.task}",
+        device=device,
+        watch=watch,
+        penalty=lambda step: _grown(step, steps, GROWTH) * regulariser(network),
+    )
     return solved, sparse
 
 
@@ -247,8 +270,7 @@ def _train_ours(
             break
         part = Data(data.task, data.chosen[left])
         network = _network(model, inputs, len(left), source, clip=False)
-        missed = _fit_once(network, part, steps, source, monitor, f"{model}{OURS}, start {start}",
-                           device)  # fmt: skip
+        missed = _fit_once(network, part, steps, source, monitor, f"{model}{OURS}, start {start}", device)
         better = missed < least[left]
         least[left[better]] = missed[better]
         taken[left[better]] = float(start * steps)
@@ -258,15 +280,19 @@ def _train_ours(
 
 
 def _fit_once(
-    network: nn.Sequential, data: Data, steps: int, source: torch.Generator, monitor: Monitor,
-    name: str, device: str,
-) -> Tensor:  # fmt: skip
+    network: nn.Sequential, data: Data, steps: int, source: torch.Generator, monitor: Monitor, name: str, device: str
+) -> Tensor:
     """One start of every run, in place; the relative error that is left, [members]."""
     last = layers(network)[1]
-    train(network, lambda: data.draw(TRAIN, BATCH, source),
-          Training(steps, RATE, loss="relative", anneal=0.5), monitor, name=f"{name}: Adam",
-          device=device, penalty=lambda step: _grown(step, steps, OUR_GROWTH)
-          * last.regulariser(parameters_of(last)))  # fmt: skip
+    train(
+        network,
+        lambda: data.draw(TRAIN, BATCH, source),
+        Training(steps, RATE, loss="relative", anneal=0.5),
+        monitor,
+        name=f"{name}: Adam",
+        device=device,
+        penalty=lambda step: _grown(step, steps, OUR_GROWTH) * last.regulariser(parameters_of(last)),
+    )
     monitor.stage(f"{name}: Levenberg-Marquardt", 1)
     x, y = data.draw(TRAIN, REFIT, source)
     weight = torch.ones_like(y) / y.abs().mean(dim=1, keepdim=True)
@@ -274,9 +300,7 @@ def _fit_once(
     return (refit(network, x, y, weight, REFIT_STEPS, tolerance=1e-12) / REFIT).sqrt()
 
 
-def _network(
-    model: str, inputs: int, runs: int, source: torch.Generator, *, clip: bool = True
-) -> nn.Sequential:
+def _network(model: str, inputs: int, runs: int, source: torch.Generator, *, clip: bool = True) -> nn.Sequential:
     base: dict[str, Any] = {"members": runs, "generator": source}
     make: dict[str, Callable[[], tuple[AbstractUnit, AbstractUnit]]] = {
         "NAC": lambda: (NAC(inputs, 2, **base), NAC(2, 1, **base)),

@@ -149,9 +149,7 @@ def determined(row: Judged) -> bool:
     return bool(((e > 0) & (e < np.abs(a))).all())
 
 
-def _structures(
-    problem: Compartments, size: int, smaller: Sequence[Rough], runs: int
-) -> list[Structure]:
+def _structures(problem: Compartments, size: int, smaller: Sequence[Rough], runs: int) -> list[Structure]:
     """All structures of a size, or those that are the best smaller ones and one flow more."""
     if not size:
         return [frozenset()] if problem.sensible(frozenset()) else []
@@ -163,9 +161,7 @@ def _structures(
 class _Contest:
     """Structures polished and judged one by one, on the same data."""
 
-    def __init__(
-        self, p: Prepared, problem: Compartments, starts: Starts, bounds: tuple[float, float]
-    ) -> None:
+    def __init__(self, p: Prepared, problem: Compartments, starts: Starts, bounds: tuple[float, float]) -> None:
         self.p, self.problem, self.starts, self.bounds = p, problem, starts, bounds
         self.sigma = np.maximum(p.noise, p.floor)
         self.rows: list[Judged] = []
@@ -182,13 +178,20 @@ class _Contest:
         after = self.judge(found.law, found.free, found.initial, row.origin, LAST)
         return after if after.criterion <= row.criterion else row
 
-    def judge(
-        self, law: PowerSum, free: Free, initial: Array, origin: int, most: int = MOST
-    ) -> Judged:
+    def judge(self, law: PowerSum, free: Free, initial: Array, origin: int, most: int = MOST) -> Judged:
         """A law with constants and starts at the maximum of the likelihood."""
-        found = polish(law, self.p.data, initial, self.sigma, floor=self.p.floor, free=free,
-                       nonnegative=self.starts.nonnegative, most=most, shape=self.p.shape,
-                       sums=self.starts.sums)  # fmt: skip
+        found = polish(
+            law,
+            self.p.data,
+            initial,
+            self.sigma,
+            floor=self.p.floor,
+            free=free,
+            nonnegative=self.starts.nonnegative,
+            most=most,
+            shape=self.p.shape,
+            sums=self.starts.sums,
+        )
         row = judged(found, self.sigma, origin)
         a, w = found.law.coefficients[free[0]], found.law.exponents[free[1]]
         inside = bool(((w >= self.bounds[0]) & (w <= self.bounds[1])).all())
@@ -206,8 +209,7 @@ class _Contest:
         if not found.finite or not low.any():
             return False
         empty = np.where(low, 0.0, found.initial)
-        squares = residual_squares(found.law, self.p.data, empty, self.p.shape,
-                                   tolerance(self.sigma))[0]  # fmt: skip
+        squares = residual_squares(found.law, self.p.data, empty, self.p.shape, tolerance(self.sigma))[0]
         before, after = ((s / self.sigma**2).sum() for s in (found.squares, squares))
         return not after <= MATTERS * before + found.counts.sum()
 
@@ -285,8 +287,10 @@ def _problem(p: Prepared, known: Knowledge) -> Compartments:
     """Which flows there may be, or why there can be none."""
     names, n, hidden = known.states, len(known.states), ~p.measured
     if n > MOST_STATES:
-        raise InputError(f"{n} states with unmeasured ones among them are too many to search: "
-                         f"expected at most {MOST_STATES}; choose fewer with --states")  # fmt: skip
+        raise InputError(
+            f"{n} states with unmeasured ones among them are too many to search: "
+            f"expected at most {MOST_STATES}; choose fewer with --states"
+        )
     for i in np.flatnonzero(~p.nonnegative):
         raise InputError(
             f"{names[i]!r} changes its sign: with unmeasured states only amounts are understood, "
@@ -304,13 +308,16 @@ def _problem(p: Prepared, known: Knowledge) -> Compartments:
     weights = np.array([c.weights for c in known.conserved]).reshape(-1, n)
     both = rows & (weights != 0).any(axis=0)
     for i in np.flatnonzero(both):
-        raise InputError(f"{names[i]}' is known and {names[i]} stands in a conserved sum: with "
-                         "unmeasured states one of them is enough; drop the other")  # fmt: skip
+        raise InputError(
+            f"{names[i]}' is known and {names[i]} stands in a conserved sum: with "
+            "unmeasured states one of them is enough; drop the other"
+        )
     uses = (given.exponents != 0).any(axis=0)
     forbidden = known.forbidden
     distinct = rows | uses | forbidden.any(axis=0) | forbidden.any(axis=1)
-    return Compartments(hidden, weights, forbidden, known.fixed, given, (rows | uses) & hidden,
-                        distinct, p.constant, known.bounds)  # fmt: skip
+    return Compartments(
+        hidden, weights, forbidden, known.fixed, given, (rows | uses) & hidden, distinct, p.constant, known.bounds
+    )
 
 
 def _sums(p: Prepared, known: Knowledge) -> Sums:

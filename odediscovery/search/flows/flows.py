@@ -166,10 +166,15 @@ class Compartments:
     def _scaled(self, structure: Structure) -> bool:
         """Whether the scale of every hidden state is tied to a measured one's."""
         tied = ~self.hidden | self.summed | self.anchored
-        alone = [f for f in structure if len(f.touched) == 2 and not any(
-            g != f and g.factors == f.factors and any(self.hidden[i] and not tied[i]
-                                                      for i in f.touched & g.touched)
-            for g in structure)]  # fmt: skip
+        alone = [
+            f
+            for f in structure
+            if len(f.touched) == 2
+            and not any(
+                g != f and g.factors == f.factors and any(self.hidden[i] and not tied[i] for i in f.touched & g.touched)
+                for g in structure
+            )
+        ]
         for _ in range(self.n):
             for flow in alone:
                 if any(tied[i] for i in flow.touched):
@@ -236,9 +241,7 @@ def independent(structure: Structure) -> bool:
     return True
 
 
-def law_of(
-    structure: Sequence[Flow], constants: Array, given: PowerSum, scale: Array
-) -> tuple[PowerSum, Mask]:
+def law_of(structure: Sequence[Flow], constants: Array, given: PowerSum, scale: Array) -> tuple[PowerSum, Mask]:
     """The law of flows and known terms, dimensionless, and its coefficients that are fitted.
 
     Args:

@@ -27,22 +27,35 @@ def said(won: Competed, names: Sequence[str]) -> list[str]:
     row, hidden = won.rows[won.chosen], np.flatnonzero(won.problem.hidden)
     notes = [_start(won, names, int(i)) for i in hidden]
     partner = _partners(won.problem, won.structures[won.chosen])
-    notes += [f"nothing tells the scale of {names[i]}: what passes between it and {names[j]} "
-              f"leaves one and enters the other in equal amounts, which puts {names[i]} in units "
-              f"of {names[j]}" for i, j in partner.items()]  # fmt: skip
+    notes += [
+        f"nothing tells the scale of {names[i]}: what passes between it and {names[j]} "
+        f"leaves one and enters the other in equal amounts, which puts {names[i]} in units "
+        f"of {names[j]}"
+        for i, j in partner.items()
+    ]
     alike = won.problem.alike
     if len(alike) > 1:
-        notes.append(f"nothing tells {' and '.join(names[i] for i in alike)} apart: the flows take "
-                     "the first named as the one upstream")  # fmt: skip
+        notes.append(
+            f"nothing tells {' and '.join(names[i] for i in alike)} apart: the flows take "
+            "the first named as the one upstream"
+        )
     size = np.count_nonzero(row.polished.free[0])
-    others = [r for i, r in enumerate(won.rows) if i != won.chosen and determined(r)
-              and np.count_nonzero(r.polished.free[0]) == size
-              and r.criterion < row.criterion + CLOSE]  # fmt: skip
-    notes += [f"the same flows with other constants, and more of what was not measured, fit as "
-              f"well: {_text(won, names, r)}"
-              for r in won.twins[:SHOWN]]  # fmt: skip
-    notes += [f"other flows fit about as well: {_text(won, names, r)}"
-              for r in sorted(others, key=lambda r: r.criterion)[:SHOWN]]  # fmt: skip
+    others = [
+        r
+        for i, r in enumerate(won.rows)
+        if i != won.chosen
+        and determined(r)
+        and np.count_nonzero(r.polished.free[0]) == size
+        and r.criterion < row.criterion + CLOSE
+    ]
+    notes += [
+        f"the same flows with other constants, and more of what was not measured, fit as well: {_text(won, names, r)}"
+        for r in won.twins[:SHOWN]
+    ]
+    notes += [
+        f"other flows fit about as well: {_text(won, names, r)}"
+        for r in sorted(others, key=lambda r: r.criterion)[:SHOWN]
+    ]
     return notes
 
 
@@ -60,8 +73,10 @@ def _start(won: Competed, names: Sequence[str], i: int) -> str:
         return first + "the data do not determine its start"
     if len(value) == 1:
         return f"{first}its start is fitted, {value[0]:.4g} with a standard error of {error[0]:.2g}"
-    return first + (f"its {len(value)} starts are fitted, {value.min():.4g} to {value.max():.4g} "
-                    f"with standard errors of up to {np.nanmax(error):.2g}")  # fmt: skip
+    return first + (
+        f"its {len(value)} starts are fitted, {value.min():.4g} to {value.max():.4g} "
+        f"with standard errors of up to {np.nanmax(error):.2g}"
+    )
 
 
 def _start_errors(won: Competed) -> Array:

@@ -68,8 +68,10 @@ class _Batch:
         self.starts, self.given, self.n = starts, given, p.data.n_states
         self.scale, self.runs = p.scale.state, len(p.data.trajectories)
         self.seen = np.flatnonzero(p.measured)
-        kept = [np.unique(np.linspace(0, len(t.time) - 1, min(len(t.time), SAMPLES)).astype(int))
-                for t in p.data.trajectories]  # fmt: skip
+        kept = [
+            np.unique(np.linspace(0, len(t.time) - 1, min(len(t.time), SAMPLES)).astype(int))
+            for t in p.data.trajectories
+        ]
         longest = max(map(len, kept))
         self.gaps = np.zeros((longest - 1, self.runs))
         self.values = np.full((longest, self.runs, len(self.seen)), np.nan)
@@ -104,8 +106,9 @@ class _Batch:
             start: [states, B, trajectories].
         """
         w = np.vstack([exponents, self.given.exponents])
-        known = np.broadcast_to(self.given.coefficients.T[:, :, None],
-                                (self.given.n_monomials, *coefficients.shape[1:]))  # fmt: skip
+        known = np.broadcast_to(
+            self.given.coefficients.T[:, :, None], (self.given.n_monomials, *coefficients.shape[1:])
+        )
         rates = _field(w, np.concatenate([coefficients, known])[..., None])
         x, found = start, [start]
         with np.errstate(all="ignore"):
@@ -165,9 +168,15 @@ def _field(w: Array, coefficients: Array) -> Callable[[Array], Array]:
 
 
 def rough_fits(
-    p: Prepared, structures: Sequence[Structure], starts: Starts, given: PowerSum,
-    generator: np.random.Generator, monitor: Monitor, *, each: int = 1,
-) -> list[Rough]:  # fmt: skip
+    p: Prepared,
+    structures: Sequence[Structure],
+    starts: Starts,
+    given: PowerSum,
+    generator: np.random.Generator,
+    monitor: Monitor,
+    *,
+    each: int = 1,
+) -> list[Rough]:
     """The structures that fit best with their constants, the best first.
 
     Args:
@@ -199,8 +208,11 @@ def rough_fits(
         keep = keep[: max(int(share * len(keep)), LEAST_KEPT)]
         u, q, own, cost, damping = u[keep], q[keep], own[keep], cost[keep], damping[keep]
     x0 = starts.values(q)
-    return [Rough(flows[s], np.exp(u[m, : len(flows[s])]), x0[m], float(cost[m] / batch.count))
-            for m, s in enumerate(own) if np.isfinite(cost[m])]  # fmt: skip
+    return [
+        Rough(flows[s], np.exp(u[m, : len(flows[s])]), x0[m], float(cost[m] / batch.count))
+        for m, s in enumerate(own)
+        if np.isfinite(cost[m])
+    ]
 
 
 def _best(own: NDArray[np.int64], cost: Array, each: int) -> NDArray[np.int64]:
@@ -262,9 +274,8 @@ def _step(
     for i in range(n):
         all_q[1 + most + i, :, :, i] += SHIFT
     r = batch.residuals(
-        exponents, np.tile(of_flow, (shifts, 1, 1, 1)), all_u.reshape(shifts * members, -1),
-        all_q.reshape(-1, runs, n),
-    ).reshape(shifts, members, runs, -1)  # fmt: skip
+        exponents, np.tile(of_flow, (shifts, 1, 1, 1)), all_u.reshape(shifts * members, -1), all_q.reshape(-1, runs, n)
+    ).reshape(shifts, members, runs, -1)
     now = _cost(r[0])
     # A member that blows up has no direction to go; its cost says so.
     with np.errstate(all="ignore"):

@@ -114,8 +114,7 @@ class _Line:
             self._add(c, trial)
         return 0, 0, TRIALS
 
-    def _secants(self, a: int, b: int) -> Generator[float, tuple[float, float],
-                                                    tuple[bool, int, int]]:  # fmt: skip
+    def _secants(self, a: int, b: int) -> Generator[float, tuple[float, float], tuple[bool, int, int]]:
         if not self.slope[a] < 0 <= self.slope[b]:
             raise _Thrown
         c = yield from self._ask(self._secant(a, b))
@@ -136,8 +135,7 @@ class _Line:
         product = self.at[a] * self.slope[b] - self.at[b] * self.slope[a]
         return product / rise if rise else math.nan
 
-    def _update(self, a: int, b: int, c: int) -> Generator[float, tuple[float, float],
-                                                          tuple[int, int]]:  # fmt: skip
+    def _update(self, a: int, b: int, c: int) -> Generator[float, tuple[float, float], tuple[int, int]]:
         if not self.at[a] <= self.at[c] <= self.at[b]:
             return a, b
         if self.slope[c] >= 0:

@@ -61,10 +61,7 @@ class Recipe:
     adjoint: bool
 
 
-RECIPES = {
-    "paper": Recipe("adam", "rk4", "through", False),
-    "as-run": Recipe("rmsprop", "euler", "zero", True),
-}
+RECIPES = {"paper": Recipe("adam", "rk4", "through", False), "as-run": Recipe("rmsprop", "euler", "zero", True)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,9 +83,7 @@ class Outcome:
     messages: tuple[str, ...]
 
 
-def published(
-    series: TimeSeries, prepared: Prepared, settings: Settings, monitor: Monitor
-) -> Outcome:
+def published(series: TimeSeries, prepared: Prepared, settings: Settings, monitor: Monitor) -> Outcome:
     """Members trained by a published recipe, read as equations, and their Pareto front.
 
     Raises:
@@ -110,9 +105,7 @@ def published(
             "through the data; try more --members or --recipe default"
         )
     chosen = min(front, key=lambda m: m.criterion)
-    rows = tuple(
-        FrontRow(m.equations, m.parameters, m.mse, m.r2, m.criterion, m is chosen) for m in front
-    )
+    rows = tuple(FrontRow(m.equations, m.parameters, m.mse, m.r2, m.criterion, m is chosen) for m in front)
     failed = sum(not np.isfinite(m.mse) for m in members)
     noise = np.sqrt(np.nanmean(chosen.residuals**2, axis=0))
     return Outcome(rows, start, noise, network(field, chosen.index), _messages(settings, failed))
@@ -137,16 +130,16 @@ def _messages(settings: Settings, failed: int) -> tuple[str, ...]:
 def chain(unit: str, states: int, hidden: int, recipe: Recipe) -> tuple[AbstractUnit, ...]:
     """The study's network: a power unit and a sum, or a dense net of two tanh layers."""
     if unit == "Dense":
-        return (Dense(states, hidden, activation="tanh"), Dense(hidden, hidden, activation="tanh"),
-                Dense(hidden, states))  # fmt: skip
+        return (
+            Dense(states, hidden, activation="tanh"),
+            Dense(hidden, hidden, activation="tanh"),
+            Dense(hidden, states),
+        )
     power = NPU if unit == "NPU" else RealNPU
-    return (power(states, hidden, gain=GAIN, gate_gradient=recipe.gate_gradient),
-            NAU(hidden, states, gain=GAIN))  # fmt: skip
+    return (power(states, hidden, gain=GAIN, gate_gradient=recipe.gate_gradient), NAU(hidden, states, gain=GAIN))
 
 
-def random_members(
-    unit: str, states: int, hidden: Sequence[int], seed: int, recipe: Recipe
-) -> VectorField:
+def random_members(unit: str, states: int, hidden: Sequence[int], seed: int, recipe: Recipe) -> VectorField:
     """One randomly initialised member for each hidden size, side by side in one batch.
 
     Each is drawn at its own size; in the batch it stands in the upper left corner of every
@@ -161,8 +154,7 @@ def random_members(
         for layer, wide in zip(own, largest, strict=True):
             for name, value in layer.initial(1, generator).items():
                 shape = wide.shapes()[name]
-                room = [k for a, b in zip(shape[::-1], value.shape[:0:-1], strict=True)
-                        for k in (0, a - b)]  # fmt: skip
+                room = [k for a, b in zip(shape[::-1], value.shape[:0:-1], strict=True) for k in (0, a - b)]
                 theta.append(pad(value, room).flatten())
                 mask.append(pad(torch.ones_like(value), room).flatten() > 0)
         rows.append(torch.cat(theta))
@@ -180,9 +172,13 @@ def parameters(field: VectorField) -> NDArray[np.int_]:
 
 
 def train(
-    field: VectorField, data: Trajectories, recipe: Recipe, settings: Settings, monitor: Monitor,
+    field: VectorField,
+    data: Trajectories,
+    recipe: Recipe,
+    settings: Settings,
+    monitor: Monitor,
     l1: Tensor | None = None,
-) -> VectorField:  # fmt: skip
+) -> VectorField:
     """The members after first-order steps and LBFGS on the penalised loss, small ones zeroed.
 
     Args:
@@ -230,16 +226,15 @@ class Member:
     residuals: Array
 
 
-def read(
-    field: VectorField, index: int, series: TimeSeries, initial: Array,
-    nonnegative: NDArray[np.bool_],
-) -> Member:  # fmt: skip
+def read(field: VectorField, index: int, series: TimeSeries, initial: Array, nonnegative: NDArray[np.bool_]) -> Member:
     """One member as equations in the user's units, with their error on the data."""
     law = equations(field, index, series, nonnegative)
-    residuals = np.concatenate([
-        np.where(np.isfinite(run.values), law.simulate(x, run.time) - run.values, 0.0)
-        for run, x in zip(series.trajectories, initial, strict=True)
-    ])  # fmt: skip
+    residuals = np.concatenate(
+        [
+            np.where(np.isfinite(run.values), law.simulate(x, run.time) - run.values, 0.0)
+            for run, x in zip(series.trajectories, initial, strict=True)
+        ]
+    )
     values = pooled(series)
     count = int(np.isfinite(values).sum())
     squares = float((residuals**2).sum())
@@ -249,15 +244,17 @@ def read(
         return Member(index, size, law, math.inf, -math.inf, math.inf, residuals)
     mse = squares / count
     return Member(
-        index, size, law, mse, 1.0 - squares / spread if spread > 0 else 1.0,
+        index,
+        size,
+        law,
+        mse,
+        1.0 - squares / spread if spread > 0 else 1.0,
         count * math.log(max(mse, 1e-300)) + size * math.log(count),
         np.where(np.isfinite(values), residuals, np.nan),
-    )  # fmt: skip
+    )
 
 
-def equations(
-    field: VectorField, index: int, series: TimeSeries, nonnegative: NDArray[np.bool_]
-) -> Equations:
+def equations(field: VectorField, index: int, series: TimeSeries, nonnegative: NDArray[np.bool_]) -> Equations:
     """One member as equations, exact for its weights; gates between 0 and 1 stay what they are.
 
     A state that is never negative in the data is read without the power unit's sign.

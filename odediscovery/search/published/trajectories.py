@@ -55,8 +55,7 @@ class Trajectories:
         parts = []
         for run, x in zip(series.trajectories, start, strict=True):
             times = torch.as_tensor(run.time - run.time[0])
-            parts.append((times, _steps(times, solver), torch.as_tensor(x)[None, None],
-                          torch.as_tensor(run.values)))  # fmt: skip
+            parts.append((times, _steps(times, solver), torch.as_tensor(x)[None, None], torch.as_tensor(run.values)))
         return cls(tuple(parts), solver, int(np.isfinite(pooled(series)).sum()))
 
     def solutions(self, field: VectorField, theta: Tensor) -> list[Tensor]:
@@ -107,8 +106,9 @@ class Trajectories:
             own = theta.detach().requires_grad_()
             f = field.rates(own)(x)
             # df/dx, one row a state: [members, nodes, states, states]
-            slopes = torch.stack([torch.autograd.grad(row.sum(), x, retain_graph=True)[0]
-                                  for row in f.unbind(dim=-1)], dim=2)  # fmt: skip
+            slopes = torch.stack(
+                [torch.autograd.grad(row.sum(), x, retain_graph=True)[0] for row in f.unbind(dim=-1)], dim=2
+            )
             jumps = torch.zeros_like(f).index_copy(1, at, 2.0 / self.count * error)
             weight, adjoint = torch.zeros_like(f), torch.zeros_like(f[:, 0])
             for k in range(len(nodes) - 1, 0, -1):

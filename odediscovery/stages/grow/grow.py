@@ -24,14 +24,7 @@ from odediscovery.laws.power_sum import NO_SUMS, Inputs, PowerSum, Sums
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.grow.integral_form import Integral, Path
-from odediscovery.stages.grow.libraries import (
-    Terms,
-    exponentials_of,
-    functions_of,
-    powers_of,
-    products_of,
-    with_sums,
-)
+from odediscovery.stages.grow.libraries import Terms, exponentials_of, functions_of, powers_of, products_of, with_sums
 from odediscovery.stages.grow.shrink import best_of_each, descent
 from odediscovery.stages.grow.subsets import best_subsets
 from odediscovery.stages.grow.variable_projection import Fit, Model
@@ -128,8 +121,7 @@ def empty(fit: Fit, path: Path) -> Model:
     return fit.model(w, np.zeros((len(fit.equations), 0), dtype=bool), w != 0, path)
 
 
-def climb(fit: Fit, path: Path, grid: Terms, most: int, beam: int,
-          monitor: Monitor) -> list[list[Model]]:  # fmt: skip
+def climb(fit: Fit, path: Path, grid: Terms, most: int, beam: int, monitor: Monitor) -> list[list[Model]]:
     """The best laws with 1, 2, ... monomials on one path, until one more gains nothing."""
     levels = [[empty(fit, path)]]
     penalty = 2 * np.log(fit.counts.sum())
@@ -161,8 +153,7 @@ def climb(fit: Fit, path: Path, grid: Terms, most: int, beam: int,
     return levels[1:]
 
 
-def single_laws(fit: Fit, i: int, path: Path, grid: Terms, most: int, beam: int,
-                monitor: Monitor) -> list[Model]:  # fmt: skip
+def single_laws(fit: Fit, i: int, path: Path, grid: Terms, most: int, beam: int, monitor: Monitor) -> list[Model]:
     """Laws for one equation alone, the best first, judged with the error of the path."""
     one = Fit(fit.problem, fit.equations[[i]], fit.counts[[i]], fit.floor[[i]])
     if grid.rich:
@@ -192,9 +183,7 @@ def rich_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Model
             break
     found = best_of_each(fit, found)
     near = [m for m in found[:2] if m.squares.max() < PROMISING]
-    return best_of_each(
-        fit, found + [m for s in near for m in descent(fit, s, monitor, settle=False)]
-    )
+    return best_of_each(fit, found + [m for s in near for m in descent(fit, s, monitor, settle=False)])
 
 
 def joined(fit: Fit, parts: Sequence[Model], path: Path) -> Model:
@@ -237,13 +226,12 @@ def terms_of(fit: Fit, model: Model) -> Terms:
         elif len(of) == 1 and own.weights.size == 1:
             found.append((row[:first], own.weights[0, 0], own.exponents[0], row[first + of[0]]))
     rows, constant, inner, power = zip(*found, strict=True) if found else ((), (), (), ())
-    return Terms(np.array(rows).reshape(-1, first), np.array(constant),
-                 np.array(inner).reshape(-1, first), np.array(power))  # fmt: skip
+    return Terms(
+        np.array(rows).reshape(-1, first), np.array(constant), np.array(inner).reshape(-1, first), np.array(power)
+    )
 
 
-def separately(
-    fit: Fit, grids: Sequence[Terms], most: int, beam: int, monitor: Monitor
-) -> tuple[Fit, list[Model]]:
+def separately(fit: Fit, grids: Sequence[Terms], most: int, beam: int, monitor: Monitor) -> tuple[Fit, list[Model]]:
     """Equations grown one by one and joined, again and again on the path that this refines.
 
     What one equation is made of is a candidate for the others in the next round.
@@ -257,9 +245,7 @@ def separately(
     found: list[Model] = []
     choices = list(grids)
     for _ in range(ROUNDS):
-        singles = [
-            single_laws(fit, i, path, own, most, beam, monitor) for i, own in enumerate(choices)
-        ]
+        singles = [single_laws(fit, i, path, own, most, beam, monitor) for i, own in enumerate(choices)]
         if not all(singles):
             break
         law = joined(fit, [laws[0] for laws in singles], path)
@@ -310,10 +296,18 @@ def grid_for(problem: Integral, family: str, integer: Mask, changing: Mask) -> T
 
 
 def grow(
-    series: TimeSeries, noise: Array, *, integer: Mask, family: str = "powers",
-    size: Array | None = None, known: PowerSum | None = None, doubtful: Mask | None = None,
-    max_monomials: int = 8, beam: int = 3, monitor: Monitor | None = None,
-) -> tuple[PowerSum, ...]:  # fmt: skip
+    series: TimeSeries,
+    noise: Array,
+    *,
+    integer: Mask,
+    family: str = "powers",
+    size: Array | None = None,
+    known: PowerSum | None = None,
+    doubtful: Mask | None = None,
+    max_monomials: int = 8,
+    beam: int = 3,
+    monitor: Monitor | None = None,
+) -> tuple[PowerSum, ...]:
     """Laws dx_i/dt = sum_j A[i, j] prod_k x_k^W[j, k] of several sizes, the best first.
 
     Args:

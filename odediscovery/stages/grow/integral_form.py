@@ -70,8 +70,7 @@ class Path:
     coarse: Path | None = None
 
     @classmethod
-    def of(cls, y: Array, integer: NDArray[np.bool_], smallest: Array,
-           coarse: Path | None = None) -> Path:  # fmt: skip
+    def of(cls, y: Array, integer: NDArray[np.bool_], smallest: Array, coarse: Path | None = None) -> Path:
         """From y; inputs without `integer` exponents are nonnegative, noise aside."""
         magnitude = np.where(integer, np.abs(y), y)
         return cls(np.log(np.maximum(magnitude, smallest)), (y < 0) & integer, coarse)
@@ -134,8 +133,7 @@ class Integral:
     given: Array
 
     @classmethod
-    def of(cls, series: TimeSeries, noise: Array, integer: NDArray[np.bool_],
-           inputs: Inputs) -> Integral:  # fmt: skip
+    def of(cls, series: TimeSeries, noise: Array, integer: NDArray[np.bool_], inputs: Inputs) -> Integral:
         """From a dimensionless series; every state is observed in every trajectory.
 
         Args:
@@ -157,10 +155,21 @@ class Integral:
         row = seen & (before >= first[owner])
         before = np.where(row, before, np.arange(len(time)))
         plain = cls(
-            time, values, first, left, time[left + 1] - time[left], before, row, noise, inputs,
-            np.concatenate([integer, of_functions]), (), np.zeros(len(seen)), np.zeros(row.shape),
+            time,
+            values,
+            first,
+            left,
+            time[left + 1] - time[left],
+            before,
+            row,
+            noise,
+            inputs,
+            np.concatenate([integer, of_functions]),
+            (),
+            np.zeros(len(seen)),
+            np.zeros(row.shape),
             _given(series),
-        )  # fmt: skip
+        )
         return plain._whitened(np.zeros(row.shape))
 
     @property
@@ -222,9 +231,7 @@ class Integral:
         for e, i in enumerate(states):
             if self.row[i].any():
                 rows = self.row[i]
-                result[e, rows] = solve_banded(
-                    (1, 0), self.factors[i], result[e, rows], check_finite=False
-                )
+                result[e, rows] = solve_banded((1, 0), self.factors[i], result[e, rows], check_finite=False)
         return result
 
     def cumulative(self, nodes: Array) -> Array:
@@ -270,18 +277,19 @@ class Integral:
         driven = slice(x.shape[2] - self.given.shape[2], None)
         x[..., driven] = rough[..., driven] = self.given
         smallest = np.full(self.inputs.size, TINY)
-        smallest[: len(self.row)] = np.maximum(
-            TINY, np.where(self.smoothed, NEAR_ZERO * self.noise, 0.0)
-        )
+        smallest[: len(self.row)] = np.maximum(TINY, np.where(self.smoothed, NEAR_ZERO * self.noise, 0.0))
         lower = Path.of(self.inputs.values(rough), self.integer, smallest)
         return Path.of(self.inputs.values(x), self.integer, smallest, lower)
 
 
 def _given(series: TimeSeries) -> Array:
     """Inputs at the nodes of every interval, [intervals, nodes, inputs]."""
-    found = [np.zeros((len(t.time) - 1, NODES, 0)) if t.inputs is None else
-             t.inputs.at(t.time[:-1, None] + np.diff(t.time)[:, None] * NODE)
-             for t in series.trajectories]  # fmt: skip
+    found = [
+        np.zeros((len(t.time) - 1, NODES, 0))
+        if t.inputs is None
+        else t.inputs.at(t.time[:-1, None] + np.diff(t.time)[:, None] * NODE)
+        for t in series.trajectories
+    ]
     return np.concatenate(found)
 
 

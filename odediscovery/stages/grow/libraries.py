@@ -28,10 +28,7 @@ WHOLE_GRID = (1.0, 2.0, 3.0)
 # The same where functions or sums are among the factors: sizes and pairs only have to come near.
 SIGNED_GRID = (-2.0, -1.0, 1.0, 2.0, 3.0)
 PAIRED, PAIRED_WHOLE, ONCE = (-1.0, 1.0, 2.0), (1.0, 2.0), (1.0,)
-OF_FUNCTION = {
-    "sin": (1.0, 2.0, -1.0), "cos": (1.0, 2.0, -1.0), "exp": (-2.0, -1.0, 1.0, 2.0),
-    "log": (1.0,),
-}  # fmt: skip
+OF_FUNCTION = {"sin": (1.0, 2.0, -1.0), "cos": (1.0, 2.0, -1.0), "exp": (-2.0, -1.0, 1.0, 2.0), "log": (1.0,)}
 # Products of three factors are left out where there would be more; of two states they come on the
 # coarse grid then, and as parts of sums not at all.
 MOST_TRIPLES, MOST_PAIRS, MOST_SUMS = 2500, 2500, 20_000
@@ -68,8 +65,7 @@ class Terms:
     @property
     def kinds(self) -> NDArray[np.int64]:
         """Number of the form that each has, whatever the constant and the rate [C]."""
-        form = np.column_stack([self.rows, np.sign(self.constant), self.inner != 0,
-                                np.sign(self.inner), self.power])  # fmt: skip
+        form = np.column_stack([self.rows, np.sign(self.constant), self.inner != 0, np.sign(self.inner), self.power])
         numbers: NDArray[np.int64] = np.unique(form, axis=0, return_inverse=True)[1].ravel()
         return numbers
 
@@ -110,10 +106,9 @@ def powers_of(integer: Mask, changing: Mask) -> Array:
         coarse = size == 3 or (size == 2 and many)
         for chosen in itertools.combinations(np.flatnonzero(changing), size):
             choices = [
-                (WHOLE_GRID[:1] if coarse else WHOLE_GRID) if integer[k]
-                else (COARSE_GRID if coarse else GRID)
+                (WHOLE_GRID[:1] if coarse else WHOLE_GRID) if integer[k] else (COARSE_GRID if coarse else GRID)
                 for k in chosen
-            ]  # fmt: skip
+            ]
             for values in itertools.product(*choices):
                 row = np.zeros(n)
                 row[list(chosen)] = values
@@ -130,8 +125,11 @@ def functions_of(nonnegative: Mask, changing: Mask, size: Array) -> Inputs:
     """
     functions = []
     for k in np.flatnonzero(changing):
-        functions += [Function("sin", int(k), float(size[k])),
-                      Function("cos", int(k), float(size[k])), Function("exp", int(k))]  # fmt: skip
+        functions += [
+            Function("sin", int(k), float(size[k])),
+            Function("cos", int(k), float(size[k])),
+            Function("exp", int(k)),
+        ]
         functions += [Function("log", int(k), float(abs(size[k])))] * bool(nonnegative[k])
     return Inputs(len(changing), tuple(functions))
 

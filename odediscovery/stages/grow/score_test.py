@@ -102,8 +102,7 @@ class Along:
         """
         rows = []
         for k, force in enumerate(forces):
-            rows.append(self._solved(k, np.zeros((self.x[k].shape[2], force.shape[2])),
-                                     equation, force))  # fmt: skip
+            rows.append(self._solved(k, np.zeros((self.x[k].shape[2], force.shape[2])), equation, force))
         return np.concatenate(rows)
 
     def starts(self) -> Array:
@@ -172,9 +171,7 @@ class Choice:
     gain: float
 
 
-def regressed(
-    p: Prepared, law: PowerSum, initial: Array, sigma: Array, family: str
-) -> list[PowerSum]:
+def regressed(p: Prepared, law: PowerSum, initial: Array, sigma: Array, family: str) -> list[PowerSum]:
     """Laws of a family that should be at least about as good as a law that follows the data.
 
     Args:
@@ -236,9 +233,7 @@ def _forces(along: Along, grid: Terms, problem: Integral, chosen: Indices) -> li
     return forces
 
 
-def _choices(
-    along: Along, law: PowerSum, grid: Terms, problem: Integral, i: int, equations: Indices
-) -> list[Choice]:
+def _choices(along: Along, law: PowerSum, grid: Terms, problem: Integral, i: int, equations: Indices) -> list[Choice]:
     """The best sets of terms for one equation, what it has among them.
 
     Starts and the coefficients of the other equations are free along with it.
@@ -254,8 +249,7 @@ def _choices(
         return rest
 
     parts = np.array_split(np.arange(len(grid)), max(len(grid) // TOGETHER, 1))
-    columns = np.hstack([projected(along.responses(i, _forces(along, grid, problem, part)))
-                         for part in parts])  # fmt: skip
+    columns = np.hstack([projected(along.responses(i, _forces(along, grid, problem, part))) for part in parts])
     columns, norm = _unit(columns)
     used = law.coefficients[i] != 0
     own = projected(along.responses(i, [law.monomials(x)[..., used] for x in along.x]))
@@ -267,9 +261,7 @@ def _choices(
     rough = _rough(grid, problem)
     here = {w.tobytes() for w in law.exponents[used]}
     rows = np.pad(grid.rows, ((0, 0), (0, law.exponents.shape[1] - grid.rows.shape[1])))
-    for level in best_subsets(
-        columns, y, grid.kinds, MOST, LISTED, alike=ALIKE, children=CHILDREN, pairs=True
-    ):
+    for level in best_subsets(columns, y, grid.kinds, MOST, LISTED, alike=ALIKE, children=CHILDREN, pairs=True):
         for subset in level:
             same = {w.tobytes() for w in rows[list(subset)]} == here
             if same and plain[list(subset)].all():
@@ -349,8 +341,7 @@ def _law(law: PowerSum, grid: Terms, equations: Indices, picks: Sequence[Choice]
                 columns[j][e] = law.coefficients[e, j]
             continue
         for c, a in zip(pick.terms, pick.coefficients, strict=True):
-            row, inner = np.pad([grid.rows[c], grid.inner[c]],
-                                ((0, 0), (0, simple - grid.rows.shape[1])))  # fmt: skip
+            row, inner = np.pad([grid.rows[c], grid.inner[c]], ((0, 0), (0, simple - grid.rows.shape[1])))
             if grid.constant[c]:
                 own = Sums(grid.constant[c : c + 1, None], inner[None])
                 place = sums.alike(own, 1.05)

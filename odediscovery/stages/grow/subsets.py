@@ -33,9 +33,16 @@ DEPENDENT = 1e-5
 
 
 def best_subsets(
-    columns: Array, y: Array, kinds: NDArray[np.int64], most: int, listed: int, *,
-    alike: float = ALIKE, children: int = CHILDREN, pairs: bool = False,
-) -> list[list[tuple[int, ...]]]:  # fmt: skip
+    columns: Array,
+    y: Array,
+    kinds: NDArray[np.int64],
+    most: int,
+    listed: int,
+    *,
+    alike: float = ALIKE,
+    children: int = CHILDREN,
+    pairs: bool = False,
+) -> list[list[tuple[int, ...]]]:
     """The best subsets of 1, 2, ..., `most` columns, each list the best first.
 
     Args:

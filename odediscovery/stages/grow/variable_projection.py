@@ -75,9 +75,7 @@ class Model:
         """Which monomials stand in which equations, with which inputs and whole exponents."""
         whole = self.exponents == np.round(self.exponents)
         kinds = np.where(whole, self.exponents, REAL)
-        terms = (
-            (used.tobytes(), kind.tobytes()) for used, kind in zip(self.used.T, kinds, strict=True)
-        )
+        terms = ((used.tobytes(), kind.tobytes()) for used, kind in zip(self.used.T, kinds, strict=True))
         return frozenset(terms), np.round(self.sums.exponents).tobytes()
 
 
@@ -172,9 +170,7 @@ class Fit:
         columns = self.problem.columns(model.seen, model.exponents, self.equations)
         return solve(columns, self.target, model.used)
 
-    def model(
-        self, exponents: Array, used: Mask, powers: Mask, path: Path, sums: Sums = NO_SUMS
-    ) -> Model:
+    def model(self, exponents: Array, used: Mask, powers: Mask, path: Path, sums: Sums = NO_SUMS) -> Model:
         """The model with these exponents and the best coefficients."""
         columns = self.problem.columns(path.with_sums(sums), exponents, self.equations)
         linear = solve(columns, self.target, used)
@@ -218,15 +214,13 @@ class Fit:
         each = flat.reshape(len(flat), *nodes.shape[2:]).transpose(1, 0, 2)
         return np.concatenate([of_w, -self.problem.reduced(each, self.equations)], axis=2)
 
-    def _of_sums(self, model: Model, linear: Linear, monomials: Array, of_b: Places,
-                 of_v: Places) -> Array:  # fmt: skip
+    def _of_sums(self, model: Model, linear: Linear, monomials: Array, of_b: Places, of_v: Places) -> Array:
         """d rates / d (B, V) at the nodes, [intervals, nodes, equations, places]."""
         sums, first = model.sums, self.problem.inputs.size
         z = model.path.monomials(sums.exponents)
         u = np.exp(model.seen.log[:, :, first:])
         # d rate_i / d ln u_l = sum_j A[i, j] W[j, l] monomial_j
-        slope = np.einsum("ij,jl,pqj->pqil", linear.coefficients, model.exponents[:, first:],
-                          monomials)  # fmt: skip
+        slope = np.einsum("ij,jl,pqj->pqil", linear.coefficients, model.exponents[:, first:], monomials)
         slope = slope / u[:, :, None, :]
         b = slope[..., of_b[0]] * z[:, :, None, of_b[1]]
         through = np.einsum("pqil,lj->pqij", slope, sums.weights) * z[:, :, None, :]
@@ -264,9 +258,8 @@ class Fit:
         return flat.T @ flat, flat.T @ (linear.residual * weight[:, None]).ravel()
 
     def _stepped(
-        self, model: Model, places: tuple[Places, ...], equations: tuple[Array, Array],
-        damping: float,
-    ) -> Model:  # fmt: skip
+        self, model: Model, places: tuple[Places, ...], equations: tuple[Array, Array], damping: float
+    ) -> Model:
         normal, gradient = equations
         diagonal = np.diag(normal)
         ridge = damping * diagonal + 1e-13 * diagonal.max() + TINY
@@ -286,9 +279,7 @@ class Fit:
         best, worse = model, 0
         for _ in range(rounds):
             path = self.problem.refined(self._rates_of(model))
-            model = self.optimised(
-                self.model(model.exponents, model.used, model.powers, path, model.sums)
-            )
+            model = self.optimised(self.model(model.exponents, model.used, model.powers, path, model.sums))
             if not np.isfinite(model.score):
                 break
             gain = best.score - model.score

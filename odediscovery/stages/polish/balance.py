@@ -65,8 +65,7 @@ def balanced(found: Polished) -> Polished:
     errors = np.sqrt(np.maximum(np.diag(joint.matrix)[: len(theta)], 0.0))
     nothing_known = tuple(np.zeros_like(c) for c in law.constants)
     e = filled(nothing_known, free, errors)  # type: ignore[arg-type]
-    return dataclasses.replace(found, law=law.with_constants(a, w, b, v), joint=joint,
-                               errors=law.with_constants(*e))  # fmt: skip
+    return dataclasses.replace(found, law=law.with_constants(a, w, b, v), joint=joint, errors=law.with_constants(*e))
 
 
 def _close(a: Array, weights: Array, j: int) -> None:

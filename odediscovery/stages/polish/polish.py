@@ -27,10 +27,18 @@ from odediscovery.stages.values import Polished
 
 
 def polish(
-    law: PowerSum, series: TimeSeries, initial: Array, sigma: Array, *, floor: Array,
-    nonnegative: Mask, free: Free | None = None, most: int = 25,
-    shape: Sequence[Array] | None = None, sums: Sums = (),
-) -> Polished:  # fmt: skip
+    law: PowerSum,
+    series: TimeSeries,
+    initial: Array,
+    sigma: Array,
+    *,
+    floor: Array,
+    nonnegative: Mask,
+    free: Free | None = None,
+    most: int = 25,
+    shape: Sequence[Array] | None = None,
+    sums: Sums = (),
+) -> Polished:
     """The law's non-zero constants and start values at the maximum of the likelihood.
 
     Args:
@@ -62,8 +70,17 @@ def polish(
     unknown = np.nan if now is None else 0.0
     nothing = law.with_constants(*(np.full_like(c, unknown) for c in law.constants))
     if now is None:
-        return Polished(law, nothing, initial, Covariance.nothing_known(len(u)), free, squares,
-                        counts, finite=False, plain_squares=plain)  # fmt: skip
+        return Polished(
+            law,
+            nothing,
+            initial,
+            Covariance.nothing_known(len(u)),
+            free,
+            squares,
+            counts,
+            finite=False,
+            plain_squares=plain,
+        )
     # Each state's sigma anew from its residuals, and starts from their roots.
     fitted = len(u) / max(int(np.count_nonzero(counts)), 1)
     left = np.sqrt(squares / np.maximum(counts - fitted, 1.0))
@@ -74,13 +91,10 @@ def polish(
     joint = Covariance.of(now[1] * np.concatenate(rows)[:, None]).transformed(slopes)
     errors = np.sqrt(np.maximum(np.diag(joint.matrix)[: model.n_constants], 0.0))
     of_law = law.with_constants(*filled(nothing.constants, free, errors))
-    return Polished(law, of_law, initial, joint, free, squares, counts, finite=True,
-                    plain_squares=plain)  # fmt: skip
+    return Polished(law, of_law, initial, joint, free, squares, counts, finite=True, plain_squares=plain)
 
 
-def _least_squares(
-    model: Model, u: Array, now: tuple[Array, Array], most: int
-) -> tuple[Array, tuple[Array, Array]]:
+def _least_squares(model: Model, u: Array, now: tuple[Array, Array], most: int) -> tuple[Array, tuple[Array, Array]]:
     cache: dict[bytes, tuple[Array, Array] | None] = {u.tobytes(): now}
 
     def at(v: Array) -> tuple[Array, Array] | None:
@@ -102,8 +116,9 @@ def _least_squares(
         assert value is not None  # scipy asks for the Jacobian of accepted points only
         return value[1]
 
-    found = least_squares(residual, u, jacobian, method="trf", x_scale="jac", max_nfev=most,
-                          xtol=1e-10, ftol=1e-9, gtol=1e-12)  # fmt: skip
+    found = least_squares(
+        residual, u, jacobian, method="trf", x_scale="jac", max_nfev=most, xtol=1e-10, ftol=1e-9, gtol=1e-12
+    )
     best = at(found.x)
     if best is None or np.sum(best[0] ** 2) > np.sum(now[0] ** 2):
         return u, now

@@ -38,8 +38,9 @@ def unscaled_errors(polished: Polished, scale: Scale) -> PowerSum:
     a, w, b, v = (np.zeros_like(values) for values in law.constants)
     total = np.zeros((law.n_states, law.n_monomials))
     _, w, b, v = filled((a, w, b, v), free, known.transformed(jacobian).deviations())
-    w, v = (np.where((e == 0.0) & ~_round(values), np.nan, e)
-            for e, values in zip((w, v), law.constants[1::2], strict=True))  # fmt: skip
+    w, v = (
+        np.where((e == 0.0) & ~_round(values), np.nan, e) for e, values in zip((w, v), law.constants[1::2], strict=True)
+    )
     touched = np.any(of_a != 0.0, axis=2)
     total[touched] = known.transformed(of_a[touched]).deviations()
     return expanded(user).with_constants(total, w, b, v)

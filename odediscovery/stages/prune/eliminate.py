@@ -24,13 +24,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from odediscovery.fitting.optimise import (
-    LeastSquares,
-    Residuals,
-    compact,
-    levenberg_marquardt,
-    within,
-)
+from odediscovery.fitting.optimise import LeastSquares, Residuals, compact, levenberg_marquardt, within
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.runtime.monitor import Monitor
 
@@ -58,10 +52,6 @@ class Pruned:
     def size(self) -> int:
         """Number of parameters left."""
         return int(self.free.sum())
-
-
-
-
 
 
 def _without_influence(normal: Tensor, free: Tensor, parameters: int) -> Tensor:
@@ -116,11 +106,7 @@ class Elimination:
 
 
 def eliminate(
-    field: VectorField,
-    problem: Residuals,
-    unknowns: Tensor,
-    monitor: Monitor,
-    how: Elimination = Elimination(),
+    field: VectorField, problem: Residuals, unknowns: Tensor, monitor: Monitor, how: Elimination = Elimination()
 ) -> list[Pruned]:
     """The path of every member, from the first refit to (almost) nothing.
 
@@ -146,14 +132,13 @@ def eliminate(
     while True:
         fit, free = _merge_twins(field, problem, fit, free, count, how, monitor)
         dead = _without_influence(fit.normal, free, p)
-        fit = _with(fit, unknowns=torch.cat(
-            [fit.unknowns[:, :p].masked_fill(dead, 0.0), fit.unknowns[:, p:]], dim=1))  # fmt: skip
+        fit = _with(fit, unknowns=torch.cat([fit.unknowns[:, :p].masked_fill(dead, 0.0), fit.unknowns[:, p:]], dim=1))
         free[:, :p] &= ~dead
         path += [
-            Pruned(int(member[m]), fit.unknowns[m].clone(), free[m, :p].clone(),
-                   float(fit.sum_of_squares[m]))
-            for m in range(len(member)) if fit.sum_of_squares[m].isfinite()
-        ]  # fmt: skip
+            Pruned(int(member[m]), fit.unknowns[m].clone(), free[m, :p].clone(), float(fit.sum_of_squares[m]))
+            for m in range(len(member))
+            if fit.sum_of_squares[m].isfinite()
+        ]
         misfit = count * torch.log(fit.sum_of_squares + how.floor)
         left = free[:, :p].sum(dim=1)
         best[member] = torch.minimum(best[member], misfit + left * math.log(count))
@@ -184,9 +169,14 @@ def _with(fit: LeastSquares, *, unknowns: Tensor) -> LeastSquares:
 
 
 def _merge_twins(
-    field: VectorField, problem: Residuals, fit: LeastSquares, free: Tensor, count: int,
-    how: Elimination, monitor: Monitor,
-) -> tuple[LeastSquares, Tensor]:  # fmt: skip
+    field: VectorField,
+    problem: Residuals,
+    fit: LeastSquares,
+    free: Tensor,
+    count: int,
+    how: Elimination,
+    monitor: Monitor,
+) -> tuple[LeastSquares, Tensor]:
     """The two most alike rows of a power unit as one, in the members where BIC approves.
 
     Elimination alone cannot see that two rows became the same monomial: each alone is needed.
@@ -214,8 +204,7 @@ def _merge_twins(
         values[members, drop] = 0
     for values in (a, a_free):
         values[members, :, drop] = 0
-    refit = levenberg_marquardt(problem, start, trial_free, how.steps,
-                                tolerance=how.tolerance, monitor=monitor)  # fmt: skip
+    refit = levenberg_marquardt(problem, start, trial_free, how.steps, tolerance=how.tolerance, monitor=monitor)
     saved = free[index].sum(dim=1) - trial_free.sum(dim=1)
     good = _approved(fit.sum_of_squares[index], refit.sum_of_squares, saved, count, how)
     chosen = index[good]
@@ -260,9 +249,8 @@ def _closest_rows(
 
 
 def _remove(
-    problem: Residuals, fit: LeastSquares, free: Tensor, p: int, count: int, how: Elimination,
-    monitor: Monitor,
-) -> tuple[LeastSquares, Tensor]:  # fmt: skip
+    problem: Residuals, fit: LeastSquares, free: Tensor, p: int, count: int, how: Elimination, monitor: Monitor
+) -> tuple[LeastSquares, Tensor]:
     """Each member without one more parameter, or without many at once where BIC approves."""
     members = len(free)
     columns = compact(free)
@@ -298,21 +286,18 @@ def _remove(
     of_plain, of_start = _squares(problem, torch.cat([plain, start])).chunk(2)
     start = torch.where((of_plain < of_start)[:, None], plain, start)
     trial_free = (free[:, None] & ~removed).flatten(0, 1)
-    refit = levenberg_marquardt(problem, start, trial_free, how.glance,
-                                tolerance=how.tolerance, monitor=monitor)  # fmt: skip
+    refit = levenberg_marquardt(problem, start, trial_free, how.glance, tolerance=how.tolerance, monitor=monitor)
     total = refit.sum_of_squares.reshape(members, -1)
     approved = _approved(fit.sum_of_squares, total[:, 0], bulk, count, how) & (bulk > 1)
     pick = torch.where(approved, 0, 1 + total[:, 1:].argmin(dim=1))
     pick = torch.arange(members) * (1 + how.trials) + pick
-    fit = levenberg_marquardt(problem, refit.unknowns[pick], trial_free[pick], how.steps,
-                              tolerance=how.tolerance, monitor=monitor)  # fmt: skip
+    fit = levenberg_marquardt(
+        problem, refit.unknowns[pick], trial_free[pick], how.steps, tolerance=how.tolerance, monitor=monitor
+    )
     return fit, trial_free[pick]
 
 
-def _spare(
-    values: Tensor, inverse: Tensor, removable: Tensor, squares: Tensor, count: int,
-    how: Elimination,
-) -> Tensor:  # fmt: skip
+def _spare(values: Tensor, inverse: Tensor, removable: Tensor, squares: Tensor, count: int, how: Elimination) -> Tensor:
     """Unknowns of one member that linear backward elimination takes while BIC approves, bool [F].
 
     theta <- theta - C_:k theta_k / C_kk,    C <- C - C_:k C_k: / C_kk,    squares += w_k

@@ -41,9 +41,16 @@ def window_length(p: Prepared, turns: float = TURNS) -> int:
 
 
 def prune_laws(
-    p: Prepared, laws: Sequence[PowerSum], how: Elimination, monitor: Monitor, *,
-    whole: bool = False, long: bool | None = None, turns: float = TURNS, fitted: bool = False,
-) -> list[Candidate]:  # fmt: skip
+    p: Prepared,
+    laws: Sequence[PowerSum],
+    how: Elimination,
+    monitor: Monitor,
+    *,
+    whole: bool = False,
+    long: bool | None = None,
+    turns: float = TURNS,
+    fitted: bool = False,
+) -> list[Candidate]:
     """The laws on the elimination paths of all given ones, with their mean square residuals.
 
     Args:
@@ -65,8 +72,7 @@ def prune_laws(
     if not fitted:
         coarse = coarse.refined(field, theta, ACCURACY)
         steps = 32 if p.clean else 8
-        theta = levenberg_marquardt(ShortResiduals(coarse, field), theta, field.free, steps,
-                                    monitor=monitor).unknowns  # fmt: skip
+        theta = levenberg_marquardt(ShortResiduals(coarse, field), theta, field.free, steps, monitor=monitor).unknowns
     problem: ShortResiduals | LongResiduals
     if p.clean if long is None else not long:
         accuracy = EXACT if p.clean else ACCURACY
@@ -85,9 +91,8 @@ def prune_laws(
 
 
 def _candidate(
-    field: VectorField, problem: ShortResiduals | LongResiduals, pruned: Pruned, p: Prepared,
-    samples: int, whole: bool,
-) -> Candidate:  # fmt: skip
+    field: VectorField, problem: ShortResiduals | LongResiduals, pruned: Pruned, p: Prepared, samples: int, whole: bool
+) -> Candidate:
     theta = pruned.unknowns[None, : field.theta.shape[1]]
     law = agreed(p, laws_of(field.replace(theta, pruned.free[None]))[0])
     initial = p.initial
@@ -95,9 +100,7 @@ def _candidate(
         starts = problem.starts(pruned.unknowns[None])[0]
         initial = starts[problem.windows.heads].numpy()[:, ~p.data.driven]
     mean_square = pruned.sum_of_squares / samples
-    return Candidate(
-        law, initial, mean_square, pruned.member, whole_inputs(law, p, whole), held(p, law)
-    )
+    return Candidate(law, initial, mean_square, pruned.member, whole_inputs(law, p, whole), held(p, law))
 
 
 def all_whole(exponents: Array) -> bool:
@@ -111,6 +114,4 @@ def whole_inputs(law: PowerSum, p: Prepared, whole: bool) -> Mask:
     if law.inputs is None:
         return whole_states
     functions = [f.name != "exp" for f in law.inputs.functions]
-    return np.concatenate(
-        [whole_states, np.array(functions + [whole] * len(law.inputs.sums), dtype=bool)]
-    )
+    return np.concatenate([whole_states, np.array(functions + [whole] * len(law.inputs.sums), dtype=bool)])
