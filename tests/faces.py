@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from odediscovery.data.series import Scale, TimeSeries
+from odediscovery.data.scale import Scale
+from odediscovery.data.series import TimeSeries
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.layers import Layer, Network

@@ -9,7 +9,8 @@ import numpy as np
 from faces import awkward, discovery
 
 from odediscovery.data.inputs import with_inputs
-from odediscovery.data.series import Scale, TimeSeries
+from odediscovery.data.scale import Scale
+from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.fit_constants import fit_constants
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import Function, Inputs, PowerSum, Sums

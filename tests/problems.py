@@ -9,7 +9,10 @@ import torch
 from scipy.integrate import solve_ivp
 from torch import Tensor
 
+from odediscovery.data.inputs import with_inputs
 from odediscovery.data.series import TimeSeries
+from odediscovery.data.signals import Signal
+from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.translate import members_of
 from odediscovery.networks.vector_field import VectorField
@@ -71,3 +74,36 @@ def numeric_jacobian(function: Callable[[Tensor], Tensor], at: Tensor, step: flo
         shift[:, k] = step
         columns.append((function(at + shift) - function(at - shift)) / (2.0 * step))
     return torch.stack(columns, dim=-1)
+
+
+# ---- driven systems ----
+
+# Unequal times, a sine and a feed that somebody changes now and then.
+TIMES = np.concatenate([[0.0], np.cumsum(np.random.default_rng(0).uniform(0.1, 0.4, 54))])
+SINE = 1.2 + np.sin(TIMES)
+FEED = np.array([0.5, 2.0, 1.0])[(TIMES // 2.5).astype(int) % 3]
+
+
+def driven(texts: dict[str, str], start: list[float], **inputs: tuple[Array, bool]) -> TimeSeries:
+    """Exact samples of equations under inputs (values, held)."""
+    states, names = list(texts), list(inputs)
+    values = np.column_stack([u for u, _ in inputs.values()])
+    held = np.array([h for _, h in inputs.values()])
+    law = Equations.parse(states, texts, inputs=names)
+    x = law.simulate(start, TIMES, inputs=Signal(TIMES, values, held))
+    series = TimeSeries.from_arrays(TIMES, np.hstack([x, values]), [*states, *names])
+    linear = [name for name, (_, h) in inputs.items() if not h]
+    return with_inputs(series, linear, [name for name in names if name not in linear])
+
+
+def stirred() -> TimeSeries:
+    """x' = 0.8 u - 0.5 x with a feed that is held, and y' = x - 0.3 T y with a T that is not."""
+    return driven({"x": "0.8*u - 0.5*x", "y": "x - 0.3*T*y"}, [2.0, 1.0], T=(SINE, False), u=(FEED, True))
+
+
+# Of the augmented series: x, y, T, u.
+STIRRED = PowerSum(
+    np.array([[0.8, -0.5, 0.0], [0.0, 1.0, -0.3], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]),
+    np.array([[0.0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 1, 0]]),
+)
+OWN = np.array([True, True, False, False])

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odediscovery.data.series import Scale
+from odediscovery.data.scale import Scale
 from odediscovery.laws.cost import Free, count
 from odediscovery.laws.covariance import Covariance
 from odediscovery.laws.power_sum import FUNCTIONS, Function, Inputs, PowerSum, Sums

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odediscovery.data.series import Scale
+from odediscovery.data.scale import Scale
 from odediscovery.errors import InputError
 from odediscovery.runtime.archives import pack, unpack
 

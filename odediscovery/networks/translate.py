@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from odediscovery.data.series import Scale
+from odediscovery.data.scale import Scale
 from odediscovery.laws.power_sum import NO_SUMS, Function, Inputs, PowerSum, Sums, expanded
 from odediscovery.networks.layers import Layer, Network
 from odediscovery.networks.vector_field import VectorField

@@ -16,7 +16,8 @@ from functools import partial
 import numpy as np
 
 from odediscovery.data.samples import _spread, measured, with_columns
-from odediscovery.data.series import Scale, TimeSeries, Trajectory
+from odediscovery.data.scale import Scale
+from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.knowledge.statements import Conserved
 from odediscovery.problem.prepare import Prepared, prepare

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from scipy.signal import find_peaks
 
 from odediscovery.data.samples import measured, pooled
-from odediscovery.data.series import Scale, TimeSeries, Trajectory
+from odediscovery.data.scale import Scale
+from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.smoothing import NOISY, estimate_noise, relative_noise, smooth
 from odediscovery.errors import InputError
 from odediscovery.knowledge.constraints import Knowledge

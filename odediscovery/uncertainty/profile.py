@@ -22,7 +22,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 from odediscovery.data.inputs import augmented
-from odediscovery.data.series import Scale, TimeSeries
+from odediscovery.data.scale import Scale
+from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.laws.cost import Free, filled
 from odediscovery.laws.estimates import Estimates

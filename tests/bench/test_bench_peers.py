@@ -15,7 +15,8 @@ from odediscovery.bench.suites.problems import load_suite
 from odediscovery.bench.suites.protocol import Protocol, training_data
 from odediscovery.bench.suites.scores import score
 from odediscovery.command.cli import main
-from odediscovery.data.series import Scale, TimeSeries
+from odediscovery.data.scale import Scale
+from odediscovery.data.series import TimeSeries
 from odediscovery.errors import FitError
 from odediscovery.laws.equations import Equations
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odediscovery.data.series import Scale, TimeSeries, group_column, load_csv, write_csv
+from odediscovery.data.scale import Scale
+from odediscovery.data.series import TimeSeries, group_column, load_csv, write_csv
 from odediscovery.errors import InputError
 
 DATA = Path(__file__).parents[2] / "data"

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from odediscovery.data.series import Scale, TimeSeries, load_csv, sigma_columns, write_csv
+from odediscovery.data.scale import Scale
+from odediscovery.data.series import TimeSeries, load_csv, sigma_columns, write_csv
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
 from odediscovery.problem.prepare import LEAST_SHAPE, Prepared, prepare

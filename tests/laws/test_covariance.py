@@ -9,7 +9,8 @@ import pytest
 from problems import LOGISTIC, PREY, STARTS, growth, logistic, series_of, solved
 from scipy.optimize import curve_fit
 
-from odediscovery.data.series import Scale, TimeSeries, Trajectory
+from odediscovery.data.scale import Scale
+from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.discovery.conclude import estimates
 from odediscovery.errors import InputError
 from odediscovery.laws.cost import Free, all_free, none_free

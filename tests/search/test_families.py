@@ -12,7 +12,8 @@ import sympy
 import torch
 
 from odediscovery import discover, settings_for
-from odediscovery.data.series import Scale, TimeSeries
+from odediscovery.data.scale import Scale
+from odediscovery.data.series import TimeSeries
 from odediscovery.data.smoothing import relative_noise
 from odediscovery.judge.doubt import doubtful, interval_squares
 from odediscovery.laws.equations import Equations

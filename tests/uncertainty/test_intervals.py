@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from faces import discovery
 
-from odediscovery.data.series import Scale, TimeSeries
+from odediscovery.data.scale import Scale
+from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.laws.cost import Free, all_free, count
 from odediscovery.laws.equations import Equations

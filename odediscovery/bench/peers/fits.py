@@ -33,7 +33,8 @@ import sympy
 from scipy.interpolate import make_smoothing_spline
 
 from odediscovery.bench.peers.libraries import Library, libraries
-from odediscovery.data.series import LEAST_VALUES, Scale, TimeSeries, Trajectory
+from odediscovery.data.scale import Scale
+from odediscovery.data.series import LEAST_VALUES, TimeSeries, Trajectory
 from odediscovery.errors import FitError, InputError
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.expressions import identifiers, parse

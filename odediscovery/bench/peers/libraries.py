@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.data.series import Scale
+from odediscovery.data.scale import Scale
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.power_sum import PowerSum

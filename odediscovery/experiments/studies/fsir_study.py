@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import ks_2samp
 
 from odediscovery.bench.suites.success import HIDDEN, success_rate
-from odediscovery.data.series import Scale
+from odediscovery.data.scale import Scale
 from odediscovery.discovery.discover import discover
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, Stopped, find, markdown, number
 from odediscovery.experiments.studies.fsir import (

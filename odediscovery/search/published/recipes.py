@@ -25,7 +25,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from odediscovery.data.samples import pooled
-from odediscovery.data.series import Scale, TimeSeries
+from odediscovery.data.scale import Scale
+from odediscovery.data.series import TimeSeries
 from odediscovery.errors import FitError
 from odediscovery.fitting.optimise import FirstOrder, lbfgs
 from odediscovery.laws.equations import Equations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from odediscovery.data.series import Scale
+from odediscovery.data.scale import Scale
 from odediscovery.laws.cost import SIMPLE, Free, count, filled
 from odediscovery.laws.power_sum import PowerSum, expanded
 from odediscovery.runtime.arrays import Array, Mask

@@ -1,0 +1,171 @@
+"""Controls u(t): followed exactly by every integrator, read from tables, filled and told apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from problems import OWN, SINE, STIRRED, TIMES, field_of, numeric_jacobian, stirred
+
+from odediscovery.data.inputs import augmented, load_driven, unaugmented, with_inputs
+from odediscovery.data.series import TimeSeries, write_csv
+from odediscovery.data.signals import Signal
+from odediscovery.errors import InputError
+from odediscovery.fitting.windows import LongResiduals, ShortResiduals, Windows, cut
+from odediscovery.judge.doubt import interval_squares
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.prepare import prepare
+from odediscovery.solve.fixed_step import GRIDS
+from odediscovery.solve.trajectories import residuals
+from odediscovery.stages.polish.polish import polish
+
+# ---- the solutions, against closed forms and against a solver that sees u(t) as a function -------
+
+
+def test_a_held_input_jumps_at_its_samples() -> None:
+    # x' = -x + u has x = u + (x0 - u) exp(-t) while u stays.
+    law = Equations.parse(["x"], {"x": "u - x"}, inputs=["u"])
+    steps = Signal(np.array([0.0, 1.0, 3.0]), np.array([[2.0], [-1.0], [5.0]]), np.array([True]))
+    found = law.simulate([0.0], [0.0, 0.5, 1.0, 2.0, 3.0, 4.0], inputs=steps)[:, 0]
+    first = 2.0 - 2.0 * np.exp(-1.0)
+    second = -1.0 + (first + 1.0) * np.exp(-2.0)
+    expected = [
+        0.0,
+        2.0 - 2.0 * np.exp(-0.5),
+        first,
+        -1.0 + (first + 1.0) * np.exp(-1.0),
+        second,
+        5.0 + (second - 5.0) * np.exp(-1.0),
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+def test_a_linear_input_is_a_straight_line_between_samples() -> None:
+    # x' = u, so x is the trapezoid under u: exact by numpy, at unequal times.
+    law = Equations.parse(["x"], {"x": "u"}, inputs=["u"])
+    signal = Signal(TIMES, SINE[:, None], np.array([False]))
+    found = law.simulate([0.5], TIMES, inputs=signal)[:, 0]
+    area = np.concatenate([[0.0], np.cumsum(np.diff(TIMES) * (SINE[1:] + SINE[:-1]) / 2)])
+    np.testing.assert_allclose(found, 0.5 + area, rtol=1e-7)
+
+
+def test_time_goes_on_where_other_inputs_stay() -> None:
+    law = Equations.parse(["x"], {"x": "t + u"}, inputs=["t", "u"])
+    signal = Signal(np.array([0.0, 1.0]), np.array([[0.0, 1.0], [1.0, 2.0]]), np.zeros(2, bool))
+    # Up to t = 1 it is t^2/2 + t + t^2/2; then t^2/2 and 2 t go on.
+    found = law.simulate([0.0], [0.0, 1.0, 3.0], inputs=signal)[:, 0]
+    np.testing.assert_allclose(found, [0.0, 2.0, 2.0 + 4.0 + 4.0], rtol=1e-8)
+    alone = Equations.parse(["x"], {"x": "t"}, inputs=["t"])
+    np.testing.assert_allclose(alone.simulate([0.0], [2.0, 4.0])[:, 0], [0.0, 6.0], rtol=1e-8)
+
+
+def test_lines_of_inputs_end_only_at_kinks_and_jumps() -> None:
+    t = np.array([0.0, 1.0, 2.5, 3.0, 4.0])
+    clock = Signal(t, t[:, None], np.array([False]))
+    assert clock.lines() == [(0, 4)]
+    feed = Signal(t, np.array([[1.0], [1.0], [2.0], [2.0], [2.0]]), np.array([True]))
+    assert feed.lines() == [(0, 2), (2, 4)]
+    bent = Signal(t, np.array([[0.0], [1.0], [2.5], [2.5], [2.5]]), np.array([False]))
+    assert bent.lines() == [(0, 2), (2, 4)]
+
+
+# ---- machinery: windows, polish, integral form ---------------------------------------------------
+
+
+def finest(windows: Windows) -> Windows:
+    values = {name: getattr(windows, name) for name in windows.__dataclass_fields__}
+    return Windows(**{**values, "grid": torch.full_like(windows.grid, len(GRIDS) - 1)})
+
+
+@pytest.mark.parametrize("length", [1, 7])
+def test_windows_of_the_true_law_leave_nothing_and_their_jacobian_is_right(length: int) -> None:
+    whole = augmented(stirred())
+    weight = np.where(OWN, 1.0, 0.0)
+    windows = finest(cut(whole, whole, weight, length))
+    field = field_of(STIRRED)
+    left = windows.predict(field, field.theta)[0] - windows.target
+    assert float((left * windows.weight).abs().max()) < 1e-7
+    nonnegative = torch.tensor([True, False, True, True])
+    problem: ShortResiduals | LongResiduals = ShortResiduals(windows, field)
+    unknowns = field.theta
+    if length > 1:
+        problem = LongResiduals(windows, field, nonnegative)
+        unknowns = problem.pack(field.theta)
+    assert float(problem.residuals(unknowns).abs().max()) < 1e-7
+    free = torch.ones_like(unknowns, dtype=torch.bool)
+    free[:, : field.theta.shape[1]] = field.free
+    residual, jacobian = problem.linearised(unknowns, free)
+    numeric = numeric_jacobian(problem.residuals, unknowns, 1e-5)
+    np.testing.assert_allclose(residual, problem.residuals(unknowns), atol=1e-12)
+    np.testing.assert_allclose(jacobian[:, :, free[0]], numeric[:, :, free[0]], atol=2e-6)
+
+
+def test_polish_recovers_the_constants_and_fits_no_starts_of_inputs() -> None:
+    whole = augmented(stirred())
+    start = whole.trajectories[0].values[:1, OWN]
+    left = residuals(STIRRED, whole, start)[0]
+    assert np.abs(left).max() < 1e-7
+    off = PowerSum(STIRRED.coefficients * 1.1, STIRRED.exponents)
+    found = polish(off, whole, start * 1.05, np.full(4, 1e-3), floor=np.full(4, 1e-9), nonnegative=OWN)
+    np.testing.assert_allclose(found.law.coefficients, STIRRED.coefficients, atol=1e-6)
+    assert found.initial.shape == (1, 2)
+    assert found.counts.tolist() == [len(TIMES), len(TIMES), 0, 0]
+    assert found.squares[2:].tolist() == [0.0, 0.0]
+
+
+def test_inputs_have_no_noise_and_no_equation() -> None:
+    rng = np.random.default_rng(1)
+    series = with_inputs(
+        TimeSeries.from_arrays(TIMES, np.column_stack([np.exp(-TIMES), rng.normal(size=55)]), ["x", "u"]), held=["u"]
+    )
+    p = prepare(augmented(series))
+    assert p.noise[1] == 0.0
+    assert p.constant.tolist() == [False, True]
+    assert p.samples == 55
+    assert p.initial.shape == (1, 1)
+    p = prepare(augmented(stirred())).without_noise(None)
+    law = STIRRED.rescaled(p.scale.state, p.scale.time)
+    assert interval_squares(law, p).max() < 1e-12
+
+
+# ---- the user's side -----------------------------------------------------------------------------
+
+
+def test_gaps_of_an_input_are_filled_and_the_rest_of_the_series_stays() -> None:
+    times = [0.0, 1.0, 2.0, 4.0, 5.0, 6.0]
+    u = np.array([1.0, np.nan, 3.0, 4.0, 5.0, np.nan])
+    series = TimeSeries.from_arrays(times, np.column_stack([np.arange(6.0), u, u]), ["x", "a", "b"], noise={"x": 0.1})
+    found = with_inputs(series, ["a"], ["b"])
+    signal = found.trajectories[0].inputs
+    assert signal is not None
+    assert signal.values.T.tolist() == [[1, 2, 3, 4, 5, 5], [1, 1, 3, 4, 5, 5]]
+    sigma = found.trajectories[0].sigma
+    assert sigma is not None
+    assert sigma.tolist() == [[0.1]] * 6
+    back = unaugmented(augmented(found))
+    assert back.states == ("x",)
+    assert back.trajectories[0].values.tolist() == found.trajectories[0].values.tolist()
+
+
+TABLE = "run,t,x,y,feed,mode\n" + "".join(f"a,{k},{9 - k},{k},{k % 3},on\n" for k in range(9))
+
+
+def test_an_input_needs_its_first_value(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text(TABLE.replace("a,0,9,0,0,on", "a,0,9,0,,on"))
+    with pytest.raises(InputError, match=r"'feed' has no value in the first sample \(time 0\)"):
+        load_driven(tmp_path / "data.csv", ["feed"])
+
+
+def test_a_temperature_called_T_is_no_time(tmp_path: Path) -> None:
+    rows = "".join(f"{k},{9 - k},{20 - k % 3}\n" for k in range(9))
+    (tmp_path / "data.csv").write_text("hours,x,T\n" + rows)
+    series = load_driven(tmp_path / "data.csv", ["T"])
+    assert (series.time_name, series.states, series.inputs) == ("hours", ("x",), ("T",))
+    write_csv(series, tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_text().startswith("hours,x,T\n")
+    # The time itself as an input is no further column.
+    series = load_driven(tmp_path / "data.csv", ["hours"], time="hours", states=["x"])
+    assert series.to_frame().columns.tolist() == ["hours", "x"]
