@@ -1,11 +1,11 @@
 """What a reader of the package has to bear, counted: `python .ci/counts.py [folder of a checkout]`.
 
-    bare numbers        number literals inside functions, but for 0, 1, 2, 1/2 and indices
-    named constants     numbers under a name in capitals on the level of a module
-    ... with an origin  fields made by `threshold`, which says unit and origin
-    long functions      of more than 40 lines, docstrings left out
-    untested modules    that no file of the tests imports (packages' `__init__` left out)
-    lines               physical ones; logical ones (statements), whatever the formatter does
+bare numbers        number literals inside functions, but for 0, 1, 2, 1/2 and indices
+named constants     numbers under a name in capitals on the level of a module
+... with an origin  fields made by `threshold`, which says unit and origin
+long functions      of more than 40 lines, docstrings left out
+untested modules    that no file of the tests imports (packages' `__init__` left out)
+lines               physical ones; logical ones (statements), whatever the formatter does
 """
 
 from __future__ import annotations

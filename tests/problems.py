@@ -31,9 +31,9 @@ def field_of(law: PowerSum, members: int = 1) -> VectorField:
     return members_of([law] * members, np.ones(law.n_states, dtype=bool))
 
 
-def random_field(members: int = 2, states: int = 2, hidden: int = 3, seed: int = 0) -> VectorField:
+def random_field(members: int = 2, states: int = 2, width: int = 3, seed: int = 0) -> VectorField:
     """RealNPU -> NAU with random weights and gates between 0 and 1."""
-    units = (RealNPU(states, hidden, nonnegative=True, gain=0.5), NAU(hidden, states, gain=0.5))
+    units = (RealNPU(states, width, nonnegative=True, gain=0.5), NAU(width, states, gain=0.5))
     return VectorField.random(units, members, torch.Generator().manual_seed(seed))
 
 

@@ -34,9 +34,9 @@ def with_columns(series: TimeSeries, states: Sequence[str]) -> TimeSeries:
     runs = tuple(
         Trajectory(
             t.time,
-            _spread(t.values, places, len(states), np.nan),
+            spread_columns(t.values, places, len(states), np.nan),
             t.label,
-            None if t.sigma is None else _spread(t.sigma, places, len(states), np.nan),
+            None if t.sigma is None else spread_columns(t.sigma, places, len(states), np.nan),
             t.inputs,
         )
         for t in series.trajectories
@@ -44,7 +44,7 @@ def with_columns(series: TimeSeries, states: Sequence[str]) -> TimeSeries:
     return dataclasses.replace(series, states=tuple(states), trajectories=runs)
 
 
-def _spread(values: Array, places: Sequence[int], n: int, fill: float) -> Array:
+def spread_columns(values: Array, places: Sequence[int], n: int, fill: float) -> Array:
     """Values [..., k] in some of n columns."""
     wide: Array = np.full((*values.shape[:-1], n), fill, dtype=np.float64)
     wide[..., list(places)] = values

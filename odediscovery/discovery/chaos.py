@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odediscovery.discovery.front import _polished
+from odediscovery.discovery.front import polish_candidate
 from odediscovery.judge.criterion import score, shortlist
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.monitor import Monitor
@@ -17,7 +17,7 @@ FOLLOWED = 2.0
 LOOKED = 3
 
 
-def followed(
+def cut_until_followed(
     whole: Prepared, candidates: list[Candidate], monitor: Monitor
 ) -> tuple[Prepared, dict[Candidate, Polished]]:
     """The series in pieces that the laws which are best on windows can follow; some polished there.
@@ -27,13 +27,13 @@ def followed(
     p = whole
     for turns in (TURNS, BRIEF):
         length, polished = window_length(whole, turns), dict[Candidate, Polished]()
-        if monitor.stopping() or not lost(p, candidates, length, polished):
+        if monitor.stopping() or not cannot_follow(p, candidates, length, polished):
             return p, polished
         p = whole.pieces(length)
     return p, {}
 
 
-def lost(p: Prepared, candidates: list[Candidate], length: int, polished: dict[Candidate, Polished]) -> bool:
+def cannot_follow(p: Prepared, candidates: list[Candidate], length: int, polished: dict[Candidate, Polished]) -> bool:
     """Whether trajectories much longer than `length` intervals cannot be followed to the end.
 
     None of the laws that are best on windows follows them: it explains too little of them, or in
@@ -48,7 +48,7 @@ def lost(p: Prepared, candidates: list[Candidate], length: int, polished: dict[C
     floor, moving = SETTLED if p.clean else 0.0, ~p.constant
     listed = shortlist(candidates, p.samples, floor, around=1)
     for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[:LOOKED]:
-        found = polished[c] = _polished(p, c, c.law, c.free, MOST)
+        found = polished[c] = polish_candidate(p, c, c.law, c.free, MOST)
         left = float((found.squares / sigma_of(p) ** 2)[moving].sum() / found.counts[moving].sum())
         if follows(p, found) and (p.clean or left <= FOLLOWED * c.mean_square):
             return False

@@ -14,7 +14,7 @@ from odediscovery.data.inputs import two_valued
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.judge.criterion import non_dominated, penalty
-from odediscovery.judge.residual_tests import alike, structured, walk_misfit, widening
+from odediscovery.judge.residual_tests import autocorrelated, autocorrelation_inflation, too_few_runs, walk_misfit
 from odediscovery.laws.cost import count, price
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.estimates import Estimates
@@ -121,9 +121,9 @@ def conclude(
     """
     best, own = rows[chosen].polished, ~p.data.driven
     unexplained = [] if p.clean else residuals(best.law, p.data, best.initial)
-    left = [] if p.clean else structured(unexplained)
-    near = [] if p.clean else alike(unexplained)
-    wider = 1.0 if p.clean else widening(unexplained)
+    left = [] if p.clean else too_few_runs(unexplained)
+    near = [] if p.clean else autocorrelated(unexplained)
+    wider = 1.0 if p.clean else autocorrelation_inflation(unexplained)
     if wider > 1.0:
         # Residuals that are alike tell less than as many independent ones.
         best = best.widened(wider)
@@ -163,7 +163,7 @@ def conclude(
             f"neighbouring residuals are alike: standard errors are {wider:.1f} times as "
             "large as they would be in noise without memory"
         )
-    return finished(
+    return build_result(
         series,
         settings,
         monitor,
@@ -224,7 +224,7 @@ def _explained(p: Prepared, found: Polished) -> float:
     return float(1.0 - found.plain_squares.sum() / within) if within > 0 else 1.0
 
 
-def finished(
+def build_result(
     series: TimeSeries,
     settings: Settings,
     monitor: Monitor,

@@ -17,14 +17,14 @@ import torch
 from odediscovery.data.inputs import unaugmented
 from odediscovery.data.samples import measured
 from odediscovery.data.series import TimeSeries
-from odediscovery.discovery.chaos import followed
-from odediscovery.discovery.conclude import conclude, constants, finished
-from odediscovery.discovery.front import _polished_front, _simplified, quieter
-from odediscovery.discovery.holdout import continued, split
+from odediscovery.discovery.chaos import cut_until_followed
+from odediscovery.discovery.conclude import build_result, conclude, constants
+from odediscovery.discovery.front import lower_noise, polish_shortlist, simplify_exponents
+from odediscovery.discovery.holdout import continue_over, split
 from odediscovery.errors import FitError, InputError
 from odediscovery.judge.criterion import choose
-from odediscovery.judge.extrapolation import beyond
-from odediscovery.judge.identifiability import confounded, undecided
+from odediscovery.judge.extrapolation import check_extrapolation
+from odediscovery.judge.identifiability import undetermined_exponents, unidentifiable_combinations
 from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.pose import imposed, told
@@ -33,9 +33,9 @@ from odediscovery.problem.thinning import thinned
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.device import device_of
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.search.flows.contest import competed
-from odediscovery.search.flows.notes import said
-from odediscovery.search.published.recipes import published
+from odediscovery.search.flows.contest import compete
+from odediscovery.search.flows.notes import flow_notes
+from odediscovery.search.published.recipes import run_published
 from odediscovery.search.refinement import lengthened, on_all_samples, refined, without_excess
 from odediscovery.search.strategies import again, confirmed, search, settled
 from odediscovery.settings import Settings
@@ -73,7 +73,7 @@ def discover(
     settings = (settings or Settings()).checked()
     earlier, later = split(series, settings.holdout)
     found = _found(earlier, settings, monitor or Monitor(settings.max_seconds), before)
-    return found if later is None else continued(found, earlier, later)
+    return found if later is None else continue_over(found, earlier, later)
 
 
 def _found(series: TimeSeries, settings: Settings, monitor: Monitor, before: Sequence[PowerSum]) -> Discovery:
@@ -100,15 +100,15 @@ def _found(series: TimeSeries, settings: Settings, monitor: Monitor, before: Seq
     candidates = again(prepared, before, monitor)
     if not (prepared.clean and settled(candidates)):
         candidates += search(prepared, settings, monitor)
-    whole, (prepared, before_front) = prepared, followed(prepared, candidates, monitor)
-    rows = _polished_front(prepared, candidates, before_front, monitor)
+    whole, (prepared, before_front) = prepared, cut_until_followed(prepared, candidates, monitor)
+    rows = polish_shortlist(prepared, candidates, before_front, monitor)
     if not rows:
         raise FitError(
             "no equations could be integrated through the data; more samples, or fewer states (--states), may help"
         )
-    prepared, rows = quieter(prepared, rows)
+    prepared, rows = lower_noise(prepared, rows)
     monitor.note(event="chosen", **constants(prepared, rows[choose(rows)]))
-    rows = _simplified(prepared, rows, monitor)
+    rows = simplify_exponents(prepared, rows, monitor)
     chosen = choose(rows)
     if prepared is not whole and not monitor.stopping():
         rows[chosen] = lengthened(whole, prepared, rows[chosen], monitor)
@@ -117,17 +117,17 @@ def _found(series: TimeSeries, settings: Settings, monitor: Monitor, before: Seq
     if few is not every:
         prepared, rows, chosen, series = _widened(every, few, prepared, rows, chosen, monitor)
     found = conclude(prepared, rows, chosen, series, settings, monitor)
-    notes = [*wide, *confounded(prepared, rows[chosen].polished)]
+    notes = [*wide, *unidentifiable_combinations(prepared, rows[chosen].polished)]
     if not series.inputs:
-        notes += beyond(found.equations, series, found.initial_values)
+        notes += check_extrapolation(found.equations, series, found.initial_values)
     return dataclasses.replace(found, messages=(*found.messages, *notes, *known.sentences()))
 
 
 def _of_flows(p: Prepared, known: Knowledge, series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
     """Laws of flows, where states are unmeasured."""
-    won = competed(p, known, settings, monitor)
+    won = compete(p, known, settings, monitor)
     found = conclude(won.p, won.rows, won.chosen, series, settings, monitor)
-    notes = (*said(won, series.states), *known.sentences())
+    notes = (*flow_notes(won, series.states), *known.sentences())
     return dataclasses.replace(found, messages=(*found.messages, *notes))
 
 
@@ -155,10 +155,12 @@ def _open(p: Prepared, row: Judged) -> list[str]:
     """Exponents of the chosen law that the data leave open, one sentence each."""
     found = row.polished
     sigma = np.maximum(np.sqrt(found.squares / found.counts.clip(1)), p.floor)
-    return undecided(p, found, lambda law, free: refined(p, law, free, found.initial, sigma))
+    return undetermined_exponents(p, found, lambda law, free: refined(p, law, free, found.initial, sigma))
 
 
 def _published(p: Prepared, series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
     """Members as a published recipe trains and reads them."""
-    ended = published(series, p, settings, monitor)
-    return finished(series, settings, monitor, ended.front, ended.initial, ended.noise, ended.network, ended.messages)
+    ended = run_published(series, p, settings, monitor)
+    return build_result(
+        series, settings, monitor, ended.front, ended.initial, ended.noise, ended.network, ended.messages
+    )

@@ -12,8 +12,8 @@ import numpy as np
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.conclude import conclude
 from odediscovery.errors import FitError, InputError
-from odediscovery.judge.criterion import judged
-from odediscovery.judge.identifiability import apart, undecided
+from odediscovery.judge.criterion import judge
+from odediscovery.judge.identifiability import split_known, undetermined_exponents
 from odediscovery.laws.cost import Free, all_free
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
@@ -67,7 +67,7 @@ def fit_constants(
     law = form.power_sum.rescaled(p.scale.state, p.scale.time)
     a, w, b, v = all_free(law)
     law, free = agreed_with(p, law, (a, w & p.nonnegative & exponents, b, v))
-    law, free = apart(p, law, free, fit=True) if exponents else (law, free)
+    law, free = split_known(p, law, free, fit=True) if exponents else (law, free)
     sigma, initial = np.maximum(p.noise, p.floor), p.initial
 
     def refit(law: PowerSum, free: Free) -> Polished:
@@ -84,7 +84,7 @@ def fit_constants(
             )
         law, initial = found.law, found.initial
         sigma = np.maximum(np.sqrt(found.squares / found.counts.clip(1)), p.floor)
-    row = judged(found, np.maximum(p.noise, p.floor), 0)
+    row = judge(found, np.maximum(p.noise, p.floor), 0)
     result = conclude(p, [row], 0, series, settings, monitor)
-    wide = undecided(p, found, refit) if exponents else []
+    wide = undetermined_exponents(p, found, refit) if exponents else []
     return dataclasses.replace(result, messages=(*result.messages, *wide, *known.sentences()))

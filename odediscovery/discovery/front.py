@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from odediscovery.data.samples import pooled
-from odediscovery.judge.criterion import choose, judged, penalty, shortlist
+from odediscovery.judge.criterion import choose, judge, penalty, shortlist
 from odediscovery.judge.stability import runs_away
 from odediscovery.laws.cost import Free, price
 from odediscovery.laws.power_sum import PowerSum
@@ -16,7 +16,7 @@ from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.refinement import MOST, refined, sigma_of
-from odediscovery.stages.polish.snap import merged_law, snapped
+from odediscovery.stages.polish.snap import merged_law, snap
 from odediscovery.stages.values import SETTLED, Candidate, Judged, Polished
 
 # A candidate whose mean square is this many times the best one's is polished only roughly: most
@@ -28,7 +28,7 @@ QUIET = 0.5
 NEGLIGIBLE = 1e-6
 
 
-def _polished(p: Prepared, c: Candidate, law: PowerSum, free: Free, most: int) -> Polished:
+def polish_candidate(p: Prepared, c: Candidate, law: PowerSum, free: Free, most: int) -> Polished:
     initial = c.initial if p.heads is None else p.initial
     found = refined(p, law, free, initial, sigma_of(p), most)
     if p.knowledge is not None and found.finite and not p.knowledge.allows(found.law):
@@ -37,7 +37,7 @@ def _polished(p: Prepared, c: Candidate, law: PowerSum, free: Free, most: int) -
     return found
 
 
-def _polished_front(
+def polish_shortlist(
     p: Prepared, candidates: list[Candidate], known: dict[Candidate, Polished], monitor: Monitor
 ) -> list[Judged]:
     """The shortlist with constants refined on whole trajectories, those that integrate.
@@ -59,13 +59,13 @@ def _polished_front(
         # A row that is far from the data is there for the front, not for its constants.
         far = c.mean_square > FAR * least
         most = 3 if monitor.stopping() else ROUGHLY[p.clean] if far else MOST
-        polished = known.get(c) or _polished(p, c, c.law, c.free, most)
-        law, free = without_negligible(polished.law, polished.free, pooled(p.smooth))
+        polished = known.get(c) or polish_candidate(p, c, c.law, c.free, most)
+        law, free = drop_negligible(polished.law, polished.free, pooled(p.smooth))
         if law is not polished.law and polished.finite:
-            polished = _polished(p, c, law, free, most)
+            polished = polish_candidate(p, c, law, free, most)
         kept = polished.finite and _printable(p, polished.law)
         if kept:
-            rows.append(judged(polished, sigma_of(p), c.origin, fragile=_fragile(p, polished)))
+            rows.append(judge(polished, sigma_of(p), c.origin, fragile=_fragile(p, polished)))
         monitor.step(i + 1)
         monitor.note(
             event="candidate",
@@ -77,7 +77,7 @@ def _polished_front(
         )
     if not rows and len(listed) < len(candidates):
         # What is best on windows may blow up beyond them if there was no time to refine it.
-        return _polished_front(p, [c for c in candidates if c not in listed], known, monitor)
+        return polish_shortlist(p, [c for c in candidates if c not in listed], known, monitor)
     return rows
 
 
@@ -94,7 +94,7 @@ def _needless(p: Prepared, c: Candidate, row: Judged) -> bool:
     return dearer and bool((best.squares <= best.counts * sigma_of(p) ** 2).all())
 
 
-def quieter(p: Prepared, rows: list[Judged]) -> tuple[Prepared, list[Judged]]:
+def lower_noise(p: Prepared, rows: list[Judged]) -> tuple[Prepared, list[Judged]]:
     """The rows judged anew where a law leaves far less than what was taken for noise.
 
     What is sampled a few times a turn looks noisier than it is, until a law is known.
@@ -105,7 +105,7 @@ def quieter(p: Prepared, rows: list[Judged]) -> tuple[Prepared, list[Judged]]:
         return p, rows
     noise = np.where(share < QUIET, np.sqrt(share) * p.noise, p.noise)
     p = dataclasses.replace(p, noise=noise)
-    return p, [judged(r.polished, sigma_of(p), r.origin, fragile=r.fragile) for r in rows]
+    return p, [judge(r.polished, sigma_of(p), r.origin, fragile=r.fragile) for r in rows]
 
 
 def _printable(p: Prepared, law: PowerSum) -> bool:
@@ -117,7 +117,7 @@ def _fragile(p: Prepared, found: Polished) -> bool:
     return not p.clean and runs_away(found.law, p.data, found.initial, p.start_errors, p.nonnegative)
 
 
-def without_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free]:
+def drop_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free]:
     """The law without terms smaller than what the solvers that judge leave uncertain.
 
     Over a long or chaotic trajectory such a term can fit the error of the integration.
@@ -137,7 +137,7 @@ def without_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, F
     return merged_law(kept, free)
 
 
-def _simplified(p: Prepared, rows: list[Judged], monitor: Monitor) -> list[Judged]:
+def simplify_exponents(p: Prepared, rows: list[Judged], monitor: Monitor) -> list[Judged]:
     """Rows that could still win, with simple exponents where the data cannot tell."""
     best = rows[choose(rows)].criterion
     monitor.stage("snap", len(rows))
@@ -146,14 +146,14 @@ def _simplified(p: Prepared, rows: list[Judged], monitor: Monitor) -> list[Judge
         before = row.polished
         sigma = np.maximum(np.sqrt(before.squares / before.counts.clip(1)), p.floor)
         after = refined(p, law, free, before.initial, sigma)
-        return judged(after, sigma_of(p), row.origin, fragile=row.fragile)
+        return judge(after, sigma_of(p), row.origin, fragile=row.fragile)
 
     simple = []
     for i, row in enumerate(rows):
         law, free = row.polished.law, row.polished.free
         gain = int(free[1].sum()) * price(law.n_states, row.polished.counts.sum())
         if row.criterion - gain < best and not monitor.stopping():
-            row = snapped(row, partial(refit, row=row))
+            row = snap(row, partial(refit, row=row))
             best = min(best, row.criterion)
         simple.append(row)
         monitor.step(i + 1)

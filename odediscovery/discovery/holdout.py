@@ -161,7 +161,7 @@ def staying(earlier: TimeSeries, later: TimeSeries) -> list[Array]:
     return ends
 
 
-def continued(found: Discovery, earlier: TimeSeries, later: TimeSeries) -> Discovery:
+def continue_over(found: Discovery, earlier: TimeSeries, later: TimeSeries) -> Discovery:
     """The result with its R2 on held-out samples, a sentence about it, and the verdict.
 
     Args:

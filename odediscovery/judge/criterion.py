@@ -39,7 +39,7 @@ def penalty(law: PowerSum, free: Free, samples: float, starts: int) -> float:
     return cost(law, free, samples) * samples / max(samples - fitted - 2.0, 1.0)
 
 
-def judged(polished: Polished, floor: Array, origin: int, *, fragile: bool = False) -> Judged:
+def judge(polished: Polished, floor: Array, origin: int, *, fragile: bool = False) -> Judged:
     """The polished law with its criterion.
 
     Args:
@@ -67,7 +67,7 @@ def score(c: Candidate, samples: int, floor: float = 1e-300) -> float:
     return float(samples * np.log(c.mean_square + floor) + charged)
 
 
-def ranked(candidates: Sequence[Candidate], samples: int) -> list[Candidate]:
+def rank(candidates: Sequence[Candidate], samples: int) -> list[Candidate]:
     """The candidates by `score`, the best first."""
     return sorted(candidates, key=lambda c: score(c, samples))
 

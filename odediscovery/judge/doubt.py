@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from odediscovery.data.signals import drifts
-from odediscovery.judge.criterion import ranked
-from odediscovery.judge.residual_tests import memoryless
+from odediscovery.judge.criterion import rank
+from odediscovery.judge.residual_tests import has_no_memory
 from odediscovery.judge.stability import runs_away
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import Prepared
@@ -66,7 +66,7 @@ def doubtful(law: PowerSum, p: Prepared) -> Mask:
     return found & ~p.constant
 
 
-def enough(p: Prepared, candidates: Sequence[Candidate]) -> bool:
+def is_convincing(p: Prepared, candidates: Sequence[Candidate]) -> bool:
     """Whether in noise the best law is short and leaves noise only.
 
     Of short, irregular trajectories noise is easily underestimated: what a law leaves may be
@@ -74,20 +74,20 @@ def enough(p: Prepared, candidates: Sequence[Candidate]) -> bool:
     """
     if not candidates:
         return False
-    best = ranked(candidates, p.samples)[0]
-    if not short(best.law):
+    best = rank(candidates, p.samples)[0]
+    if not is_short(best.law):
         return False
     if best.mean_square <= (1.0 + LIKELY * np.sqrt(2.0 / p.samples)) * max(p.unexplained, 1.0):
         return not runs_away(best.law, p.data, best.initial, p.start_errors, p.nonnegative)
     own = ~p.data.driven
-    return little(p, best) and memoryless([r[:, own] for r in residuals(best.law, p.data, best.initial)])
+    return is_within_noise(p, best) and has_no_memory([r[:, own] for r in residuals(best.law, p.data, best.initial)])
 
 
-def short(law: PowerSum) -> bool:
+def is_short(law: PowerSum) -> bool:
     """Whether no equation has more terms than a law has."""
     return bool((law.coefficients != 0).sum(axis=1).max() <= TERMS)
 
 
-def little(p: Prepared, c: Candidate) -> bool:
+def is_within_noise(p: Prepared, c: Candidate) -> bool:
     """Whether a law leaves no more than noise that was underestimated."""
     return c.mean_square <= UNDERESTIMATED * max(p.unexplained, 1.0)

@@ -15,7 +15,7 @@ FIRST, TIMES = 5, 50
 FAR = 2.0
 
 
-def beyond(equations: Equations, series: TimeSeries, initial: Array) -> list[str]:
+def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array) -> list[str]:
     """What a reader who continues the equations should know, one sentence at most.
 
     Args:
@@ -24,7 +24,7 @@ def beyond(equations: Equations, series: TimeSeries, initial: Array) -> list[str
 
     >>> series = TimeSeries.from_arrays([0, 1, 2, 3], [0.2, 0.25, 0.333, 0.5])
     >>> grown = Equations.parse(["x0"], {"x0": "x0**2"})
-    >>> beyond(grown, series, np.array([[0.2]]))
+    >>> check_extrapolation(grown, series, np.array([[0.2]]))
     ['continued for as long again the equations blow up, at t = 5.02']
     """
     values = pooled(series)

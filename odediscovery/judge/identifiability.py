@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from odediscovery.judge.residual_tests import widening
+from odediscovery.judge.residual_tests import autocorrelation_inflation
 from odediscovery.laws.cost import Free, count
 from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.power_sum import PowerSum
@@ -30,7 +30,7 @@ BESIDE = 1.001
 NAMED = 0.1
 
 
-def apart(p: Prepared, law: PowerSum, free: Free, *, fit: bool) -> tuple[PowerSum, Free]:
+def split_known(p: Prepared, law: PowerSum, free: Free, *, fit: bool) -> tuple[PowerSum, Free]:
     """The law with known monomials once more for equations that are not known to have them.
 
     With h' = v known, the power of v in h' is 1; in v' = g - c v nothing is known of it.
@@ -56,13 +56,13 @@ def apart(p: Prepared, law: PowerSum, free: Free, *, fit: bool) -> tuple[PowerSu
     return PowerSum(a, w, None, law.mix), (also, fitted, free[2], free[3])
 
 
-def undecided(p: Prepared, found: Polished, refit: Refit) -> list[str]:
+def undetermined_exponents(p: Prepared, found: Polished, refit: Refit) -> list[str]:
     """Exponents whose 95 % interval holds two whole numbers or more, one sentence each.
 
         w +- t f standard error,  t the 97.5 % point of Student's t,
 
-    f what memory in the residuals widens it by (`honesty.widening`). Other exponents that the law
-    holds are held.
+    with f from `residual_tests.autocorrelation_inflation`. All other exponents that the law holds stay
+    held.
 
     Args:
         p: what is known of the data and the law.
@@ -72,7 +72,7 @@ def undecided(p: Prepared, found: Polished, refit: Refit) -> list[str]:
     if found.law.inputs is not None:
         return []
     notes = []
-    law, free = apart(p, found.law, found.free, fit=False)
+    law, free = split_known(p, found.law, found.free, fit=False)
     for j, k in np.argwhere(_may_be_real(p, law)):
         again = found
         if law is not found.law or not free[1][j, k]:
@@ -82,14 +82,14 @@ def undecided(p: Prepared, found: Polished, refit: Refit) -> list[str]:
         if not again.finite or again.law.exponents.shape != law.exponents.shape:
             continue
         value, error = again.law.exponents[j, k], again.errors.exponents[j, k]
-        error *= widening(residuals(again.law, p.data, again.initial))
+        error *= autocorrelation_inflation(residuals(again.law, p.data, again.initial))
         ends = interval(float(value), float(error), freedom(again))
         if ends is not None and np.floor(ends[1]) - np.ceil(ends[0]) >= 1:
             notes.append(_sentence(p, law, int(j), int(k), ends))
     return notes
 
 
-def confounded(p: Prepared, found: Polished) -> list[str]:
+def unidentifiable_combinations(p: Prepared, found: Polished) -> list[str]:
     """Constants of which the data know a combination only, a sentence for each combination.
 
     From the directions in which the likelihood does not change, C = (J^T J)^-1.

@@ -76,7 +76,7 @@ def correlations(residuals: Sequence[Array]) -> tuple[Array, Array]:
     return products / np.maximum(squares, 1e-300), np.asarray(pairs)
 
 
-def widening(residuals: Sequence[Array]) -> float:
+def autocorrelation_inflation(residuals: Sequence[Array]) -> float:
     """By what memory in the residuals makes the interval of a constant wider, at least 1.
 
         sqrt((1 + r) / (1 - r)),  r the largest correlation of a state's neighbouring residuals
@@ -91,7 +91,7 @@ def widening(residuals: Sequence[Array]) -> float:
 
     >>> random = np.random.default_rng(0)
     >>> noise = random.standard_normal((4001, 1))
-    >>> round(widening([noise]), 1), round(widening([noise[1:] + noise[:-1]]), 1)
+    >>> round(autocorrelation_inflation([noise]), 1), round(autocorrelation_inflation([noise[1:] + noise[:-1]]), 1)
     (1.0, 1.7)
     """
     r, pairs = correlations(residuals)
@@ -102,26 +102,26 @@ def widening(residuals: Sequence[Array]) -> float:
     return float(np.sqrt((1.0 + largest) / (1.0 - largest)))
 
 
-def alike(residuals: Sequence[Array]) -> list[tuple[int, float]]:
+def autocorrelated(residuals: Sequence[Array]) -> list[tuple[int, float]]:
     """States whose neighbouring residuals are clearly alike: index and correlation."""
     r, pairs = correlations(residuals)
     clear = (pairs >= FEW) & (r > CLEARLY / np.sqrt(np.maximum(pairs, 1)))
     return [(int(i), float(r[i])) for i in np.flatnonzero(clear)]
 
 
-def memoryless(residuals: Sequence[Array]) -> bool:
+def has_no_memory(residuals: Sequence[Array]) -> bool:
     """Whether enough residuals of every state are there, and no neighbours alike.
 
     >>> random, t = np.random.default_rng(0), np.linspace(0.0, 20.0, 100)
     >>> noise, wave = random.standard_normal((100, 1)), np.sin(t)[:, None]
-    >>> memoryless([noise]), memoryless([noise + wave]), memoryless([noise[:10]])
+    >>> has_no_memory([noise]), has_no_memory([noise + wave]), has_no_memory([noise[:10]])
     (True, False, False)
     """
     r, pairs = correlations(residuals)
     return bool(np.all((pairs >= FEW) & (r < UNLIKELY / np.sqrt(np.maximum(pairs, 1)))))
 
 
-def structured(residuals: Sequence[Array]) -> list[tuple[int, int, int]]:
+def too_few_runs(residuals: Sequence[Array]) -> list[tuple[int, int, int]]:
     """States whose residuals are clearly no noise: index, runs of one sign, expected runs."""
     counts = sum(np.isfinite(r).sum(axis=0) for r in residuals)
     found, expected, spread = runs(residuals)

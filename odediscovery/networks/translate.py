@@ -33,23 +33,23 @@ IMAGINARY_L1 = 10.0
 
 
 def power_units(
-    nonnegative: Sequence[bool], hidden: int, unit: str = "RealNPU", *, outputs: int | None = None
+    nonnegative: Sequence[bool], width: int, unit: str = "RealNPU", *, outputs: int | None = None
 ) -> tuple[RealNPU | NPU, NAU]:
     """The chain RealNPU -> NAU (or NPU -> NAU) for these inputs.
 
     Args:
         nonnegative: which inputs never change sign, one flag an input.
-        hidden: number of products of powers.
+        width: number of products of powers.
         unit: "RealNPU" or "NPU", whose imaginary exponents are penalised `IMAGINARY_L1` times.
         outputs: number of sums (default: as many as inputs).
     """
     n, flags = len(nonnegative), [bool(f) for f in nonnegative]
     power = (
-        NPU(n, hidden, nonnegative=flags, gain=GAIN, imaginary_l1=IMAGINARY_L1)
+        NPU(n, width, nonnegative=flags, gain=GAIN, imaginary_l1=IMAGINARY_L1)
         if unit == "NPU"
-        else RealNPU(n, hidden, nonnegative=flags, gain=GAIN)
+        else RealNPU(n, width, nonnegative=flags, gain=GAIN)
     )
-    return power, NAU(hidden, n if outputs is None else outputs, gain=GAIN)
+    return power, NAU(width, n if outputs is None else outputs, gain=GAIN)
 
 
 def laws_of(field: VectorField) -> list[PowerSum]:
@@ -103,7 +103,7 @@ def members_of(
         held: coefficients [states, monomials] and exponents [monomials, inputs] of each law that
             are known and not free.
     """
-    n, hidden = len(nonnegative), max(1, *(law.n_monomials for law in laws))
+    n, width = len(nonnegative), max(1, *(law.n_monomials for law in laws))
     inputs = [law.inputs or Inputs(n) for law in laws]
     functions = tuple(dict.fromkeys(f for own in inputs for f in own.functions))
     of_functions = [f.name == "exp" for f in functions]
@@ -117,10 +117,10 @@ def members_of(
         units.append(Functions(n, simple, functions=[(f.name, f.state) for f in functions]))
     if sums:
         units += power_units(positive.tolist(), simple + 1 + inner, outputs=simple + sums)
-    units += power_units([*positive.tolist(), *[True] * sums], hidden, outputs=n)
+    units += power_units([*positive.tolist(), *[True] * sums], width, outputs=n)
     theta, free = [], []
     for i, (law, own) in enumerate(zip(laws, inputs, strict=True)):
-        layers = _layers(law, own, functions, fitted, (sums, inner, hidden), whole)
+        layers = _layers(law, own, functions, fitted, (sums, inner, width), whole)
         if held is not None:
             _hold(layers, *held[i])
         theta.append(np.concatenate([values.ravel() for values, _ in layers]))
@@ -148,7 +148,7 @@ def _layers(
     law: PowerSum, own: Inputs, functions: tuple[Function, ...], fitted: Mask, sizes: tuple[int, int, int], whole: bool
 ) -> list[tuple[Array, Mask]]:
     """Parameters of one law in the order in which a chain keeps them, and which are free."""
-    sums, inner, hidden = sizes
+    sums, inner, width = sizes
     n, simple = own.states, own.states + len(functions)
     places = np.array([*range(n), *(n + functions.index(f) for f in own.functions)], dtype=int)
     layers: list[tuple[Array, Mask]] = []
@@ -176,12 +176,12 @@ def _layers(
         free = np.zeros(weight.shape, dtype=bool)
         free[simple:, simple + 1 :] = b != 0
         layers.append((weight, free))
-    real = np.zeros((hidden, simple + sums))
+    real = np.zeros((width, simple + sums))
     columns = np.append(places, simple + np.arange(len(own.sums)))
     real[np.ix_(np.arange(law.n_monomials), columns)] = law.exponents
     of_sums = np.full(sums, not whole)
     powers(real, np.broadcast_to(np.concatenate([fitted, of_sums]), real.shape))
-    weight = np.zeros((n, hidden))
+    weight = np.zeros((n, width))
     weight[:, : law.n_monomials] = law.coefficients
     layers.append((weight, weight != 0))
     return layers

@@ -3,7 +3,7 @@
 The parameters of the whole chain lie in one tensor theta [members, parameters], so that every
 optimiser sees one vector a member, and `free` says which of them may still change: pruning
 fixes an entry (at 0, or a gate at 1) instead of building a new network. Members of different
-hidden size differ only by `free`.
+width differ only by `free`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from odediscovery.data.samples import _spread, measured, with_columns
+from odediscovery.data.samples import measured, spread_columns, with_columns
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.knowledge.constraints import Knowledge
@@ -68,7 +68,7 @@ def widely_prepared(series: TimeSeries, known: Knowledge, *, smoothing: bool = T
         if one.value is not None:
             of_sum = (one.weights * one.value > 0) & ~seen
             scale[of_sum] = one.value / one.weights[of_sum]
-    wide = partial(_spread, places=np.flatnonzero(seen).tolist(), n=len(seen))
+    wide = partial(spread_columns, places=np.flatnonzero(seen).tolist(), n=len(seen))
     return dataclasses.replace(
         p,
         data=with_columns(p.data, series.states),

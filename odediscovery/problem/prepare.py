@@ -134,7 +134,7 @@ class Prepared:
         )
 
     @property
-    def turns(self) -> float:
+    def extrema_per_interval(self) -> float:
         """Clear extrema of the fastest state for each sample interval of the smoothed paths."""
         clear = PROMINENT * np.std(pooled(self.smooth), axis=0)
         count = np.zeros(len(clear))

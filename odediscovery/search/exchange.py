@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from odediscovery.judge.criterion import ranked
+from odediscovery.judge.criterion import rank
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import Prepared
 from odediscovery.stages.values import Candidate
@@ -28,7 +28,7 @@ def exchanged(p: Prepared, candidates: Sequence[Candidate]) -> list[PowerSum]:
     laws: list[PowerSum] = []
     seen: set[bytes] = set()
     bases = 0
-    for candidate in ranked(candidates, p.samples):
+    for candidate in rank(candidates, p.samples):
         law = candidate.law.merged()
         if law.inputs is not None or _form(law) in seen:
             continue

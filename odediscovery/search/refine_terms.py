@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from odediscovery.judge.criterion import ranked, score
+from odediscovery.judge.criterion import rank, score
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.ladder import MOST_STATES
@@ -48,7 +48,7 @@ def along_the_best(p: Prepared, candidates: Sequence[Candidate], monitor: Monito
     families, idle = itertools.cycle(FAMILIES), 0
     base, near, family = None, None, next(families)
     for _ in range(TRIED):
-        best = ranked([*candidates, *found], p.samples)[0]
+        best = rank([*candidates, *found], p.samples)[0]
         if best is not base:
             base, near = best, followed_closely(p, best) or near
         if near is None or idle == len(FAMILIES) or monitor.stopping():

@@ -12,16 +12,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from odediscovery.data.samples import pooled
-from odediscovery.judge.criterion import judged, non_dominated
+from odediscovery.judge.criterion import judge, non_dominated
 from odediscovery.laws.cost import Free, none_free
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.impose import agreed_with
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.stages.polish.balance import balanced
+from odediscovery.stages.polish.balance import balance
 from odediscovery.stages.polish.polish import polish
-from odediscovery.stages.polish.shooting import joined
+from odediscovery.stages.polish.shooting import join_pieces
 from odediscovery.stages.values import Judged, Polished
 
 # Most evaluations of a polish.
@@ -50,7 +50,7 @@ def lengthened(whole: Prepared, p: Prepared, row: Judged, monitor: Monitor) -> J
     def refit(q: Prepared, found: Polished) -> Polished:
         return refined(q, found.law, found.free, found.initial, sigma_of(q))
 
-    return with_constants(p, row, joined(whole, p, row.polished, refit))
+    return with_constants(p, row, join_pieces(whole, p, row.polished, refit))
 
 
 def with_constants(p: Prepared, row: Judged, better: Polished) -> Judged:
@@ -86,12 +86,12 @@ def with_constants(p: Prepared, row: Judged, better: Polished) -> Judged:
         )
         joint = there.joint.with_first(better.joint.part(slice(len(better.covariance))))
     polished = dataclasses.replace(here, free=better.free, errors=better.errors, joint=joint)
-    return judged(polished, sigma_of(p), row.origin, fragile=row.fragile)
+    return judge(polished, sigma_of(p), row.origin, fragile=row.fragile)
 
 
 def without_excess(p: Prepared, row: Judged) -> Judged:
     """The row without terms that a conserved sum does not need."""
-    return row if p.knowledge is None else with_constants(p, row, balanced(row.polished))
+    return row if p.knowledge is None else with_constants(p, row, balance(row.polished))
 
 
 def on_all_samples(
@@ -121,7 +121,7 @@ def on_all_samples(
                 return None
             initial = after.initial
         if after.finite:
-            found[i] = judged(after, sigma_of(p), rows[i].origin, fragile=rows[i].fragile)
+            found[i] = judge(after, sigma_of(p), rows[i].origin, fragile=rows[i].fragile)
         monitor.step(len(found))
     order = [i for i in kept if i in found]
     return [found[i] for i in order], order.index(chosen)

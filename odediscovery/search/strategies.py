@@ -16,9 +16,9 @@ import numpy as np
 
 from odediscovery.fitting.optimise import levenberg_marquardt
 from odediscovery.fitting.windows import ShortResiduals, short_windows
-from odediscovery.judge.criterion import ranked, score
-from odediscovery.judge.doubt import doubtful, enough, interval_squares, little, short
-from odediscovery.judge.residual_tests import memoryless
+from odediscovery.judge.criterion import rank, score
+from odediscovery.judge.doubt import doubtful, interval_squares, is_convincing, is_short, is_within_noise
+from odediscovery.judge.residual_tests import has_no_memory
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.translate import laws_of, members_of
 from odediscovery.problem.impose import agreed, held
@@ -163,17 +163,17 @@ def noisy_search(
     """
     long, candidates = settings.prune_long, list[Candidate]()
     if grown_clean:
-        first = ranked(grown_clean, p.samples)[0]
+        first = rank(grown_clean, p.samples)[0]
         whole = bool(first.whole.all())
-        alike = [c.law for c in ranked(grown_clean, p.samples) if bool(c.whole.all()) is whole]
+        alike = [c.law for c in rank(grown_clean, p.samples) if bool(c.whole.all()) is whole]
         candidates += prune_laws(p, alike[:FEW], Elimination(), monitor, whole=whole, long=long)
-        if enough(p, candidates):
+        if is_convincing(p, candidates):
             return candidates
     if settings.grow:
         coarse = coarse_laws(p, monitor, long=long)
         if whole_is_enough(p, coarse, monitor, long=long, turns=BRIEF):
             return coarse
-        laws = polynomials(p) + [c.law for c in ranked(coarse, p.samples)[:1]]
+        laws = polynomials(p) + [c.law for c in rank(coarse, p.samples)[:1]]
         candidates += prune_laws(p, laws, Elimination(), monitor, whole=True, long=long)
         if whole_is_enough(p, candidates, monitor, long=long):
             return candidates
@@ -183,9 +183,9 @@ def noisy_search(
     how = Elimination(hopeless=HOPELESS)
     candidates += prune_laws(p, grown, how, monitor, long=long)
     candidates += improved(p, candidates, monitor, long=long)
-    if settings.grow and not enough(p, candidates) and not monitor.stopping():
+    if settings.grow and not is_convincing(p, candidates) and not monitor.stopping():
         candidates += rich_candidates(p, monitor, long=long)
-        if not enough(p, candidates):
+        if not is_convincing(p, candidates):
             candidates += along_the_best(p, candidates, monitor, long=long)
     return candidates
 
@@ -196,7 +196,7 @@ def coarse_laws(p: Prepared, monitor: Monitor, *, long: bool) -> list[Candidate]
     Smoothing flattens such samples, so they are taken as they are; brief windows forgive that the
     law which is pruned is still far from the true one, longer ones would be out of phase.
     """
-    law = library_fit(p, 2, monitor) if p.turns > COARSE and p.complete else None
+    law = library_fit(p, 2, monitor) if p.extrema_per_interval > COARSE and p.complete else None
     if law is None:
         return []
     return prune_laws(p, [law], Elimination(), monitor, whole=True, long=long, turns=BRIEF)
@@ -233,11 +233,11 @@ def whole_is_enough(
 
     Adds to `candidates` what its powers became when they were free.
     """
-    if not enough(p, candidates) or monitor.stopping():
+    if not is_convincing(p, candidates) or monitor.stopping():
         return False
     if p.whole:
         return True
-    best = ranked(candidates, p.samples)[0]
+    best = rank(candidates, p.samples)[0]
     if not (best.law.exponents[:, p.nonnegative] != 0).any():
         return True
     freed = prune_laws(p, [best.law], Elimination(), monitor, long=long, turns=turns)
@@ -274,13 +274,13 @@ def leaves_noise(p: Prepared, candidates: Sequence[Candidate]) -> bool:
     """
     if not candidates:
         return False
-    best = ranked(candidates, p.samples)[0]
-    near = followed_closely(p, best) if short(best.law) and little(p, best) else None
+    best = rank(candidates, p.samples)[0]
+    near = followed_closely(p, best) if is_short(best.law) and is_within_noise(p, best) else None
     if near is None:
         return False
     q, law = near
     own = ~q.data.driven
-    return memoryless([r[:, own] for r in residuals(law.law, q.data, law.initial)])
+    return has_no_memory([r[:, own] for r in residuals(law.law, q.data, law.initial)])
 
 
 def grown_candidate(law: PowerSum, p: Prepared) -> Candidate:

@@ -30,19 +30,19 @@ KEPT = 12
 def trained_laws(p: Prepared, settings: Settings, monitor: Monitor) -> list[PowerSum]:
     """Laws of random members after training."""
     field = random_members(p, [settings.hidden] * settings.members, settings.seed)
-    return laws_of(trained(p, field, settings, monitor))
+    return laws_of(train_and_threshold(p, field, settings, monitor))
 
 
-def random_members(p: Prepared, hidden: Sequence[int], seed: int, unit: str = "RealNPU") -> VectorField:
-    """One RealNPU -> NAU member for each hidden size, from the study's random initialisation.
+def random_members(p: Prepared, widths: Sequence[int], seed: int, unit: str = "RealNPU") -> VectorField:
+    """One RealNPU -> NAU member for each width, from the study's random initialisation.
 
-    Sizes differ by what is free; the equation of a state that never changes is zero.
+    Widths differ by what is free; the equation of a state that never changes is zero.
     """
-    n, h = p.data.n_states, max(hidden)
+    n, h = p.data.n_states, max(widths)
     generator = torch.Generator().manual_seed(seed)
     units = power_units(p.nonnegative.tolist(), h, unit)
-    field = VectorField.random(units, len(hidden), generator)
-    rows = torch.arange(h) < torch.tensor(hidden)[:, None]
+    field = VectorField.random(units, len(widths), generator)
+    rows = torch.arange(h) < torch.tensor(widths)[:, None]
     tied = np.zeros(n, dtype=bool) if p.knowledge is None else p.knowledge.tied
     follows = p.constant | tied
     used = (rows[:, None, :] & ~torch.as_tensor(follows)[None, :, None]).flatten(1)
@@ -56,7 +56,9 @@ def random_members(p: Prepared, hidden: Sequence[int], seed: int, unit: str = "R
     return dataclasses.replace(field, theta=theta, free=free, mix=mix)
 
 
-def trained(p: Prepared, field: VectorField, settings: Settings, monitor: Monitor, keep: int = KEPT) -> VectorField:
+def train_and_threshold(
+    p: Prepared, field: VectorField, settings: Settings, monitor: Monitor, keep: int = KEPT
+) -> VectorField:
     """The best `keep` members after training, gates at 0 or 1 and small parameters removed.
 
     They are trained on the device of the settings. The order of the members stays only if all are
@@ -73,7 +75,7 @@ def trained(p: Prepared, field: VectorField, settings: Settings, monitor: Monito
         keep=keep,
         monitor=monitor,
     )
-    return thresholded(binarised(field.replace(there.theta.cpu(), there.free.cpu())))
+    return drop_small(binarise_gates(field.replace(there.theta.cpu(), there.free.cpu())))
 
 
 # Share of the gradient steps over which the L1 weight rises from 0 to its full value.
@@ -105,7 +107,7 @@ def penalties(field: VectorField) -> Tensor:
     return weights
 
 
-def penalised(field: VectorField, windows: Windows, l1: float) -> Loss:
+def penalised_loss(field: VectorField, windows: Windows, l1: float) -> Loss:
     """loss(theta, progress) [members] with ramped L1 and gates drawn to 1."""
     gate, weight = gates(field), penalties(field)
 
@@ -140,7 +142,7 @@ def train(
         keep: how many members LBFGS goes on with, those with the smallest penalised loss.
     """
     keep_freed_memory()
-    loss = penalised(field, windows, l1)
+    loss = penalised_loss(field, windows, l1)
     monitor.stage("Adam", steps)
     theta = FirstOrder(steps, rate).run(loss, field.theta, field.free, monitor)
     gate = gates(field)
@@ -153,7 +155,7 @@ def train(
         return field
     windows = windows.refined(field, field.theta, ACCURACY)
     monitor.stage("LBFGS", lbfgs_steps)
-    loss = penalised(field, windows, l1)
+    loss = penalised_loss(field, windows, l1)
     return field.replace(lbfgs(loss, field.theta, field.free, lbfgs_steps, monitor))
 
 
@@ -165,7 +167,7 @@ CLOSED_GATE = 0.02
 THRESHOLD = 0.02
 
 
-def binarised(field: VectorField) -> VectorField:
+def binarise_gates(field: VectorField) -> VectorField:
     """Gates fixed at 1, or at 0 with the exponents behind them, so that units are read exactly."""
     theta, free = field.theta.clone(), field.free.clone()
     for i, unit in enumerate(field.units):
@@ -177,14 +179,14 @@ def binarised(field: VectorField) -> VectorField:
         for name in ("real", "imaginary"):
             if name in shapes:
                 place = field.place(i, name)
-                hidden = closed[:, None, :].expand(-1, *shapes[name]).flatten(1)
-                theta[:, place] = theta[:, place].masked_fill(hidden, 0.0)
-                free[:, place] &= ~hidden
+                behind = closed[:, None, :].expand(-1, *shapes[name]).flatten(1)
+                theta[:, place] = theta[:, place].masked_fill(behind, 0.0)
+                free[:, place] &= ~behind
         theta[:, gate], free[:, gate] = 1.0, False
     return field.replace(theta, free)
 
 
-def thresholded(field: VectorField, threshold: float = THRESHOLD) -> VectorField:
+def drop_small(field: VectorField, threshold: float = THRESHOLD) -> VectorField:
     """Parameters below `threshold` removed: set to 0 and no longer free."""
     small = field.free & (field.theta.abs() < threshold)
     return field.replace(field.theta.masked_fill(small, 0.0), field.free & ~small)

@@ -50,7 +50,7 @@ from odediscovery.stages.grow.variable_projection import MOST as LARGEST
 from odediscovery.stages.prune.eliminate import Elimination, Pruned, eliminate
 from odediscovery.stages.prune.paths import ACCURACY, window_length
 from odediscovery.uncertainty.bands import checked_estimates
-from odediscovery.uncertainty.resampled import DrawnResiduals
+from odediscovery.uncertainty.resampled import ResampledResiduals
 
 # Fewest trajectories that can be drawn.
 FEWEST = 5
@@ -139,12 +139,12 @@ def _chosen(
     problem = LongResiduals(windows.refined(field, field.theta, ACCURACY), field, torch.as_tensor(p.nonnegative))
     if kind == "residuals":
         fitted = count(estimates.free) + problem.n_starts
-        shift = _drawn_residuals(p, windows, paths, p.samples - fitted, draws, generator)
+        shift = _resample_residuals(p, windows, paths, p.samples - fitted, draws, generator)
         factor = torch.ones_like(shift)
     else:
-        factor = _drawn_trajectories(windows, draws, generator)
+        factor = _resample_trajectories(windows, draws, generator)
         shift = torch.zeros_like(factor)
-    drawn = DrawnResiduals(problem, shift, factor)
+    drawn = ResampledResiduals(problem, shift, factor)
     pruned = (path for part in parts for path in _pruned(field, drawn, part, monitor))
     return [_choice(field, path, p, problem.n_starts) for path in pruned]
 
@@ -264,7 +264,7 @@ def _followed(p: Prepared, law: PowerSum, monitor: Monitor) -> tuple[Windows, li
     return windows, paths
 
 
-def _drawn_residuals(
+def _resample_residuals(
     p: Prepared, windows: Windows, paths: list[Array], freedom: int, draws: int, generator: np.random.Generator
 ) -> Tensor:
     """(data* - data) w of every data set, [draws, R]."""
@@ -314,7 +314,7 @@ def _blocks(left: list[Array], generator: np.random.Generator) -> list[Array]:
     return drawn
 
 
-def _drawn_trajectories(windows: Windows, draws: int, generator: np.random.Generator) -> Tensor:
+def _resample_trajectories(windows: Windows, draws: int, generator: np.random.Generator) -> Tensor:
     """Root of how often the trajectory of each residual was drawn, [draws, R]."""
     b, length, n = windows.size
     runs = len(windows.heads)
@@ -324,7 +324,7 @@ def _drawn_trajectories(windows: Windows, draws: int, generator: np.random.Gener
     return torch.as_tensor(np.hstack([root.repeat(n, axis=1), root.repeat(length * n, axis=1)]))
 
 
-def _pruned(field: VectorField, drawn: DrawnResiduals, part: range, monitor: Monitor) -> list[list[Pruned]]:
+def _pruned(field: VectorField, drawn: ResampledResiduals, part: range, monitor: Monitor) -> list[list[Pruned]]:
     """What backward elimination leaves step by step, for each data set of these numbers."""
     base = drawn.problem.pack(field.theta)
     how = Elimination(alone=True, near=0.0, labels=1)
@@ -335,7 +335,7 @@ def _pruned(field: VectorField, drawn: DrawnResiduals, part: range, monitor: Mon
         own = torch.as_tensor(part[first : first + size], dtype=base.dtype)
         m = len(own)
         members = field.replace(field.theta.repeat(m, 1), field.free.repeat(m, 1))
-        problem = DrawnResiduals(dataclasses.replace(drawn.problem, field=members), drawn.shift, drawn.factor)
+        problem = ResampledResiduals(dataclasses.replace(drawn.problem, field=members), drawn.shift, drawn.factor)
         unknowns = torch.cat([base.repeat(m, 1), own[:, None]], dim=1)
         for step in eliminate(members, problem, unknowns, monitor, how):
             paths[first + step.member].append(step)

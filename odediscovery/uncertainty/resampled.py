@@ -15,7 +15,7 @@ from odediscovery.fitting.windows import LongResiduals
 
 
 @dataclass(frozen=True, eq=False)
-class DrawnResiduals:
+class ResampledResiduals:
     """Residuals of members that have each a data set of its own.
 
     The last unknown of a member is the number of its data set.

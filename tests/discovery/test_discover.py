@@ -7,8 +7,8 @@ import pytest
 
 from odediscovery import Monitor, Settings, TimeSeries, discover, get_system, load_csv, settings_for, simulate_system
 from odediscovery.bench.suites.scoring import same_terms
-from odediscovery.discovery.chaos import lost
-from odediscovery.discovery.front import _polished_front
+from odediscovery.discovery.chaos import cannot_follow
+from odediscovery.discovery.front import polish_shortlist
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.pose import informed
 from odediscovery.problem.prepare import prepare
@@ -123,8 +123,8 @@ def test_what_blows_up_gives_way_to_what_does_not() -> None:
     )
     monitor = Monitor()
     monitor.interrupt()
-    assert _polished_front(p, [best], {}, monitor) == []
-    (row,) = _polished_front(p, [best, other], {}, monitor)
+    assert polish_shortlist(p, [best], {}, monitor) == []
+    (row,) = polish_shortlist(p, [best, other], {}, monitor)
     assert row.polished.law.exponents.tolist() == [[1.0]]
 
 
@@ -147,7 +147,7 @@ def test_chaos_in_noise_is_lost_and_an_oscillation_is_not() -> None:
         scaled = law.rescaled(prepared.scale.state, prepared.scale.time)
         whole = np.ones(law.n_states, dtype=bool)
         one = [Candidate(scaled, prepared.initial, 1.0, 0, whole)]
-        told[system] = lost(prepared, one, window_length(prepared), {})
+        told[system] = cannot_follow(prepared, one, window_length(prepared), {})
     assert told == {"lorenz": True, "lotka-volterra": False}
 
 

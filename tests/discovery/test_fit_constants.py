@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from odediscovery import Discovery, Equations, FitError, InputError, TimeSeries, fit_constants, settings_for
-from odediscovery.judge.residual_tests import widening
+from odediscovery.judge.residual_tests import autocorrelation_inflation
 
 FALL = {"h": "-v", "v": "9.81 - 0.3*v**1.4"}
 KNOWN = settings_for(known=["h' = -v", "v' = 9.81 + ?"])
@@ -74,10 +74,10 @@ def test_memory_in_the_residuals_widens_intervals() -> None:
             steps[k] += r * steps[k - 1]
         return steps
 
-    assert widening([remembering(0.0)]) == pytest.approx(1.0, abs=0.05)
-    assert widening([remembering(0.6)]) == pytest.approx(2.0, rel=0.1)
-    assert widening([-np.ones((3, 1)) * [[1.0], [-1.0], [1.0]]]) == 1.0
-    assert np.isfinite(widening([np.ones((10_000, 1))]))
+    assert autocorrelation_inflation([remembering(0.0)]) == pytest.approx(1.0, abs=0.05)
+    assert autocorrelation_inflation([remembering(0.6)]) == pytest.approx(2.0, rel=0.1)
+    assert autocorrelation_inflation([-np.ones((3, 1)) * [[1.0], [-1.0], [1.0]]]) == 1.0
+    assert np.isfinite(autocorrelation_inflation([np.ones((10_000, 1))]))
     # Its mean varies as that says: standard error of many means against that of one draw.
     draws = remembering(0.6).reshape(100, 40)
     naive = draws.std() / np.sqrt(40)

@@ -16,7 +16,7 @@ from odediscovery.data.inputs import with_inputs
 from odediscovery.data.series import TimeSeries, write_csv
 from odediscovery.data.signals import Signal
 from odediscovery.discovery.discover import discover
-from odediscovery.discovery.holdout import continuations, continued, off_by, r2_of, split, staying
+from odediscovery.discovery.holdout import continuations, continue_over, off_by, r2_of, split, staying
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
 from odediscovery.result.discovery import Discovery
@@ -83,7 +83,7 @@ def test_equations_that_blow_up_have_no_score() -> None:
     names = list(found.equations.states)
     wild = Equations.parse(names, dict.fromkeys(names, "S**2"))
     later = TimeSeries.from_arrays(300.0 + np.arange(4), np.eye(4, 3), names)
-    after = continued(dataclasses.replace(found, equations=wild), found.series, later)
+    after = continue_over(dataclasses.replace(found, equations=wild), found.series, later)
     assert after.r2_heldout is None and after.outcome == "poor-fit"
     assert "cannot be continued" in after.messages[-1]
 
@@ -102,10 +102,10 @@ def test_equations_farther_off_than_the_last_values_are_refused(factor: float, o
     later = TimeSeries.from_arrays(times, ends, ["S", "I", "R"])
     texts = found.equations.texts()
     wrong = Equations.parse(["S", "I", "R"], texts | {"I": f"{factor} * ({texts['I']})"})
-    after = continued(dataclasses.replace(found, equations=wrong), found.series, later)
+    after = continue_over(dataclasses.replace(found, equations=wrong), found.series, later)
     assert after.outcome == outcome and said in after.messages[-1]
     stopped = dataclasses.replace(found, equations=wrong, outcome="stopped")
-    assert continued(stopped, found.series, later).outcome == "stopped"
+    assert continue_over(stopped, found.series, later).outcome == "stopped"
 
 
 def test_the_last_measured_values_stay_and_errors_are_shares_of_the_spread() -> None:

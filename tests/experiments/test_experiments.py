@@ -40,13 +40,13 @@ def test_the_full_grid_is_that_of_the_paper() -> None:
 def test_a_grid_is_one_batch_with_a_point_for_each_member(trained: list[Trained]) -> None:
     assert len(trained) == 3 * len(TINY.members)
     for member in trained:
-        hidden, model = member.hidden, member.point.model
-        most = {"RealNPU": 6 * hidden + 3, "NPU": 9 * hidden + 3, "Dense": hidden**2 + 8 * hidden + 3}[model]
+        width, model = member.width, member.point.model
+        most = {"RealNPU": 6 * width + 3, "NPU": 9 * width + 3, "Dense": width**2 + 8 * width + 3}[model]
         assert 0 < member.point.parameters <= most
         if np.isfinite(member.point.mse):
             values = fsir.fsir_series().trajectories[0].values
             assert member.point.mse == pytest.approx(np.mean((member.solution - values) ** 2))
-    assert {(m.hidden, m.l1) for m in trained} == set(TINY.members)
+    assert {(m.width, m.l1) for m in trained} == set(TINY.members)
     again = fsir.train_grid("NPU", TINY)
     assert [m.point for m in again] == [m.point for m in trained if m.point.model == "NPU"]
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from odediscovery.judge.criterion import choose, judged, non_dominated, penalty, shortlist
+from odediscovery.judge.criterion import choose, judge, non_dominated, penalty, shortlist
 from odediscovery.laws.cost import all_free, cost, price
 from odediscovery.laws.covariance import Covariance
 from odediscovery.laws.power_sum import PowerSum
@@ -42,7 +42,7 @@ def candidate(terms: int, mean_square: float, whole: bool = False) -> Candidate:
 
 
 def test_the_criterion_is_misfit_and_cost() -> None:
-    row = judged(polished(2, 0.04), FLOOR, origin=3)
+    row = judge(polished(2, 0.04), FLOOR, origin=3)
     fitted = 4 + 1
     expected = 100 * math.log(0.04 + 1e-6) + 4 * price(1, 100) * 100 / (100 - fitted - 2)
     assert row.criterion == pytest.approx(expected, rel=1e-12)
@@ -50,10 +50,10 @@ def test_the_criterion_is_misfit_and_cost() -> None:
 
 
 def test_fitting_closer_than_the_floor_is_no_merit() -> None:
-    close, closer = (judged(polished(2, ms), FLOOR, 0).criterion for ms in (1e-12, 1e-16))
+    close, closer = (judge(polished(2, ms), FLOOR, 0).criterion for ms in (1e-12, 1e-16))
     assert close == pytest.approx(closer, abs=1e-3)
-    assert judged(polished(1, 1e-12), FLOOR, 0).criterion < closer
-    assert judged(polished(1, 1e-4), FLOOR, 0).criterion > close
+    assert judge(polished(1, 1e-12), FLOOR, 0).criterion < closer
+    assert judge(polished(1, 1e-4), FLOOR, 0).criterion > close
 
 
 def test_few_samples_make_constants_dear() -> None:
@@ -65,12 +65,12 @@ def test_few_samples_make_constants_dear() -> None:
 
 
 def test_a_law_that_blows_up_is_the_worst() -> None:
-    assert judged(polished(1, 0.1, finite=False), FLOOR, 0).criterion == math.inf
-    assert judged(polished(1, math.inf), FLOOR, 0).criterion == math.inf
+    assert judge(polished(1, 0.1, finite=False), FLOOR, 0).criterion == math.inf
+    assert judge(polished(1, math.inf), FLOOR, 0).criterion == math.inf
 
 
 def test_a_law_that_runs_away_costs_some_constants_more() -> None:
-    steady, fragile = (judged(polished(2, 0.04), FLOOR, 0, fragile=f) for f in (False, True))
+    steady, fragile = (judge(polished(2, 0.04), FLOOR, 0, fragile=f) for f in (False, True))
     more = fragile.criterion - steady.criterion
     assert 3 * price(1, 100) < more < 10 * price(1, 100)
 
@@ -89,13 +89,13 @@ def test_states_without_data_do_not_count() -> None:
         True,
         squares,
     )
-    row = judged(two, np.array([1e-3, 1e-3]), 0)
+    row = judge(two, np.array([1e-3, 1e-3]), 0)
     misfit = row.criterion - penalty(law, all_free(law), 50.0, 2)
     assert misfit == pytest.approx(50 * math.log(1 / 50 + 1e-6))
 
 
 def test_the_smallest_criterion_is_chosen() -> None:
-    rows = [judged(polished(k, ms), FLOOR, 0) for k, ms in ((1, 0.5), (2, 1e-4), (3, 0.9e-4))]
+    rows = [judge(polished(k, ms), FLOOR, 0) for k, ms in ((1, 0.5), (2, 1e-4), (3, 0.9e-4))]
     assert choose(rows) == 1
     assert choose([*rows, Judged(polished(1, 1.0), -1e9, 0)]) == 3
 
@@ -136,12 +136,12 @@ def test_an_empty_list_is_short() -> None:
 
 
 def test_the_front_has_what_nothing_simpler_beats() -> None:
-    rows = [judged(polished(k, ms), FLOOR, 0) for k, ms in ((3, 0.02), (1, 0.5), (2, 0.1), (2, 0.09), (4, 0.03))]
+    rows = [judge(polished(k, ms), FLOOR, 0) for k, ms in ((3, 0.02), (1, 0.5), (2, 0.1), (2, 0.09), (4, 0.03))]
     assert non_dominated(rows, chosen=0, scale=np.ones(1)) == [1, 3, 0]
 
 
 def test_the_chosen_row_is_always_on_the_front() -> None:
-    rows = [judged(polished(k, ms), FLOOR, 0) for k, ms in ((1, 0.5), (2, 0.6), (3, 0.55))]
+    rows = [judge(polished(k, ms), FLOOR, 0) for k, ms in ((1, 0.5), (2, 0.6), (3, 0.55))]
     assert non_dominated(rows, chosen=1, scale=np.ones(1)) == [0, 1]
     assert non_dominated(rows, chosen=0, scale=np.ones(1)) == [0]
 

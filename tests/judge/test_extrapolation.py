@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from odediscovery import Equations, TimeSeries, discover, settings_for
-from odediscovery.judge.extrapolation import beyond
-from odediscovery.judge.identifiability import confounded
+from odediscovery.judge.extrapolation import check_extrapolation
+from odediscovery.judge.identifiability import unidentifiable_combinations
 from odediscovery.laws.cost import all_free
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import simulate_system
@@ -27,7 +27,7 @@ from odediscovery.stages.polish.polish import polish
 def test_equations_that_leave_the_data_are_told(right: str, told: list[str]) -> None:
     law, t = Equations.parse(["x"], {"x": right}), np.linspace(0.0, 2.0, 9)
     series = TimeSeries.from_arrays(t, law.simulate([1.0], t), ["x"])
-    found = beyond(law, series, np.array([[1.0]]))
+    found = check_extrapolation(law, series, np.array([[1.0]]))
     assert found == [f"continued for as long again {text}" for text in told]
 
 
@@ -57,7 +57,7 @@ def test_constants_of_which_only_the_sum_is_seen_are_named() -> None:
             nonnegative=p.nonnegative,
             free=(a, w & False, b, v),
         )
-        notes = confounded(p, found)
+        notes = unidentifiable_combinations(p, found)
         assert len(notes) == count
         both = "the coefficient of x in x' and the coefficient of y in x' apart"
         assert all(both in note for note in notes)

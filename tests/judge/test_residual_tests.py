@@ -9,7 +9,7 @@ import pytest
 
 from odediscovery import Equations, TimeSeries, discover, fit_constants, settings_for
 from odediscovery.discovery.conclude import walks
-from odediscovery.judge.residual_tests import alike, correlations, runs, structured, walk_misfit
+from odediscovery.judge.residual_tests import autocorrelated, correlations, runs, too_few_runs, walk_misfit
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.stages.polish.polish import polish
@@ -18,7 +18,7 @@ from odediscovery.stages.polish.polish import polish
 def test_noise_has_as_many_runs_as_expected() -> None:
     random = np.random.default_rng(0)
     many = [random.standard_normal((60, 2)) for _ in range(200)]
-    far = sum(bool(structured([r])) for r in many)
+    far = sum(bool(too_few_runs([r])) for r in many)
     assert far <= 1  # four standard deviations
     found, expected, spread = runs(many)
     np.testing.assert_allclose(found, expected, atol=4.0 * spread.max())
@@ -34,9 +34,9 @@ def test_runs_end_with_their_trajectory_and_gaps_are_none() -> None:
 def test_waves_are_no_noise_and_few_samples_tell_nothing() -> None:
     t = np.linspace(0.0, 20.0, 100)
     waves = np.stack([np.sin(t), np.random.default_rng(1).standard_normal(100)], axis=1)
-    ((state, found, expected),) = structured([waves])
+    ((state, found, expected),) = too_few_runs([waves])
     assert state == 0 and found < 10 < 45 < expected
-    assert structured([waves[:15]]) == []
+    assert too_few_runs([waves[:15]]) == []
 
 
 def test_a_law_that_leaves_more_than_noise_says_so() -> None:
@@ -52,11 +52,11 @@ def test_a_law_that_leaves_more_than_noise_says_so() -> None:
 def test_noise_has_no_memory_and_a_random_walk_has() -> None:
     random = np.random.default_rng(3)
     many = [random.standard_normal((60, 2)) for _ in range(200)]
-    assert sum(bool(alike([r])) for r in many) <= 2  # four standard deviations
+    assert sum(bool(autocorrelated([r])) for r in many) <= 2  # four standard deviations
     r, pairs = correlations(many)
     np.testing.assert_allclose(r, 0.0, atol=4.0 / np.sqrt(pairs.max()))
     walk = np.cumsum(random.standard_normal((60, 1)), axis=0)
-    ((state, found),) = alike([walk - walk.mean(axis=0)])
+    ((state, found),) = autocorrelated([walk - walk.mean(axis=0)])
     assert state == 0 and found > 0.6
     gap = walk.copy()
     gap[::2] = np.nan

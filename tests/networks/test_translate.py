@@ -59,7 +59,7 @@ def test_whole_powers_on_request_for_all() -> None:
 
 
 def test_equal_rows_of_a_network_are_one_monomial() -> None:
-    field = random_field(members=1, hidden=3)
+    field = random_field(members=1, width=3)
     theta = field.theta.clone()
     parts = field.unpack(theta)
     parts[0]["gate"][:] = 1.0

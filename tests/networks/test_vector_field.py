@@ -21,7 +21,7 @@ def random_states(members: int, states: int = 2, batch: int = 5) -> torch.Tensor
 
 
 def test_parameters_lie_where_slices_say_without_gaps() -> None:
-    field = random_field(members=3, states=2, hidden=4)
+    field = random_field(members=3, states=2, width=4)
     places = field.slices()
     assert [(i, name) for i, name, _, _ in places] == [(0, "real"), (0, "gate"), (1, "weight")]
     assert places[0][2].start == 0 and places[-1][2].stop == field.theta.shape[1] == 18

@@ -37,7 +37,7 @@ from odediscovery.search.published.recipes import random_members as published_me
 from odediscovery.search.published.recipes import train as train_published
 from odediscovery.search.published.trajectories import Trajectories
 from odediscovery.settings import Settings, settings_for
-from odediscovery.stages.train import penalised, random_members, trained
+from odediscovery.stages.train import penalised_loss, random_members, train_and_threshold
 from odediscovery.units import UNITS, AbstractUnit
 
 SHORT = {"members": 3, "hidden": 4, "adam_steps": 4, "lbfgs_steps": 3}
@@ -100,7 +100,7 @@ def test_loss_gradient_and_a_step_stay_on_the_device(simulated: None, system: st
     found = []
     for place in (torch.device("cpu"), SIMULATED):
         own, windows = moved(field, place), moved(short_windows(p), place)
-        loss = penalised(own, windows, 0.01)
+        loss = penalised_loss(own, windows, 0.01)
         value, gradient = loss_and_gradient(loss, own.theta, 0.7)
         theta = FirstOrder(1, 0.01).run(loss, own.theta, own.free, Monitor())
         assert {t.device for t in (value, gradient, theta)} == {place}
@@ -115,7 +115,7 @@ def there_and_here(settings: Settings) -> tuple[Settings, Settings]:
 @pytest.mark.parametrize("system", ["fsir", "lotka-volterra"])
 def test_training_ends_as_on_the_cpu(simulated: None, system: str) -> None:
     p, field = problem(system)
-    here, there = (trained(p, field, own, Monitor(), keep=2) for own in there_and_here(Settings(**SHORT)))
+    here, there = (train_and_threshold(p, field, own, Monitor(), keep=2) for own in there_and_here(Settings(**SHORT)))
     assert there.theta.device.type == "cpu" and there.members == 2
     assert torch.equal(here.theta, there.theta) and torch.equal(here.free, there.free)
 
@@ -129,7 +129,7 @@ def test_training_with_inputs_and_tied_equations(simulated: None) -> None:
     for p in (driven, tied):
         field = random_members(p, [3, 2], seed=0)
         settings = there_and_here(Settings(**SHORT))
-        here, there = (trained(p, field, own, Monitor()) for own in settings)
+        here, there = (train_and_threshold(p, field, own, Monitor()) for own in settings)
         assert torch.equal(here.theta, there.theta)
 
 
@@ -276,7 +276,7 @@ def test_a_gpu_computes_the_gradient_of_the_cpu(system: str) -> None:
     found = []
     for place in (torch.device("cpu"), torch.device("cuda")):
         own, windows = moved(field, place), moved(short_windows(p), place)
-        value, gradient = loss_and_gradient(penalised(own, windows, 0.01), own.theta, 0.7)
+        value, gradient = loss_and_gradient(penalised_loss(own, windows, 0.01), own.theta, 0.7)
         found.append((value.cpu(), gradient.cpu()))
     for here, there in zip(*found, strict=True):
         assert torch.allclose(here, there, rtol=1e-9, atol=1e-9 * float(here.abs().max()))

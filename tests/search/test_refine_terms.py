@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.judge.criterion import ranked
+from odediscovery.judge.criterion import rank
 from odediscovery.laws.cost import all_free
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
@@ -42,9 +42,9 @@ def test_a_law_of_powers_that_follows_noisy_data_leads_to_the_functions_behind_i
     p = noisy(seed)
     assert not p.clean
     first = prune_laws(p, polynomials(p), Elimination(), Monitor(), whole=True, long=True)
-    assert terms(p, ranked(first, p.samples)[0].law) != TERMS
+    assert terms(p, rank(first, p.samples)[0].law) != TERMS
     found = along_the_best(p, first, Monitor(), long=True)
-    assert terms(p, ranked(found, p.samples)[0].law) == TERMS
+    assert terms(p, rank(found, p.samples)[0].law) == TERMS
 
 
 def test_responses_are_what_small_forces_do() -> None:

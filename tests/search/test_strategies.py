@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from listening import Stages
 
-from odediscovery.judge.criterion import ranked
-from odediscovery.judge.doubt import enough
+from odediscovery.judge.criterion import rank
+from odediscovery.judge.doubt import is_convincing
 from odediscovery.laws.systems import simulate_system
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
@@ -29,17 +29,17 @@ LORENZ = {
 @pytest.mark.parametrize("seed", [0, 1])
 def test_chaos_that_is_sampled_coarsely_is_found_in_noise(seed: int) -> None:
     prepared = prepare(simulate_system("lorenz", samples=120, until=15.0, noise=0.02, seed=seed))
-    assert prepared.turns > COARSE and not prepared.clean
+    assert prepared.extrema_per_interval > COARSE and not prepared.clean
     found = coarse_laws(prepared, Monitor(), long=True)
-    assert enough(prepared, found)
-    law = ranked(found, prepared.samples)[0].law
+    assert is_convincing(prepared, found)
+    law = rank(found, prepared.samples)[0].law
     terms = {(tuple(int(w) for w in law.exponents[j]), int(i)) for i, j in np.argwhere(law.coefficients != 0)}
     assert terms == LORENZ
 
 
 def test_slow_curves_are_smoothed() -> None:
     prepared = prepare(simulate_system("fsir", noise=0.02))
-    assert prepared.turns < COARSE
+    assert prepared.extrema_per_interval < COARSE
     assert coarse_laws(prepared, Monitor(), long=True) == []
 
 
@@ -64,6 +64,6 @@ def test_what_looks_like_little_noise_is_not_fitted_by_richer_families() -> None
     stages = Stages()
     found = search(prepared, settings_for(hidden=3), stages)
     assert "grow" in stages.names and "grow functions" not in stages.names
-    law = ranked(found, prepared.samples)[0].law
+    law = rank(found, prepared.samples)[0].law
     assert (law.coefficients != 0).sum(axis=1).tolist() == [2, 2, 2]
     assert law.inputs is None

@@ -14,7 +14,7 @@ from odediscovery.solve.adjoint import applies, interval_ends, nodes
 from odediscovery.solve.fixed_step import Drive, advance_by_grid, advance_together
 from odediscovery.units import NAU, AbstractUnit, Dense, NaiveNPU, RealNPU
 
-MEMBERS, WINDOWS, STATES, HIDDEN = 3, 4, 3, 5
+MEMBERS, WINDOWS, STATES, WIDTH = 3, 4, 3, 5
 # Three grids, one of them graded.
 GRID_INDEX = torch.tensor([1, 0, 3, 1])
 DURATION = torch.tensor([0.3, 0.5, 0.2, 0.4], dtype=torch.float64)
@@ -26,8 +26,8 @@ def random(*shape: int, seed: int = 1) -> Tensor:
 
 def random_field(nonnegative: tuple[bool, ...], gate_gradient: str = "through") -> VectorField:
     """Random weights, and gates from below 0 to above 1."""
-    power = RealNPU(STATES, HIDDEN, nonnegative=nonnegative, gate_gradient=gate_gradient)
-    units = (power, NAU(HIDDEN, STATES))
+    power = RealNPU(STATES, WIDTH, nonnegative=nonnegative, gate_gradient=gate_gradient)
+    units = (power, NAU(WIDTH, STATES))
     field = VectorField.random(units, MEMBERS, torch.Generator().manual_seed(0))
     theta = field.theta.clone()
     gates = torch.tensor([[0.4, 1.0, 0.9], [-0.2, 0.7, 1.3], [1.0, 1.0, 0.0]])

@@ -11,7 +11,7 @@ from problems import series_of
 from odediscovery import discover, settings_for
 from odediscovery.laws.power_sum import PowerSum, expanded
 from odediscovery.laws.systems import simulate_system
-from odediscovery.stages.polish.balance import balanced
+from odediscovery.stages.polish.balance import balance
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.values import Polished
 
@@ -39,7 +39,7 @@ def fitted(noise: float, law: PowerSum = SIR) -> Polished:
 
 def test_what_is_no_more_than_error_is_left_out_of_the_tied_equation() -> None:
     found = fitted(0.02)
-    before, after = expanded(found.law), expanded(balanced(found).law)
+    before, after = expanded(found.law), expanded(balance(found).law)
     assert before.coefficients[2, 0] != 0.0 == after.coefficients[2, 0]
     assert after.coefficients[:, 1] == pytest.approx(before.coefficients[:, 1], abs=0.02)
     np.testing.assert_allclose(after.coefficients.sum(axis=0), 0.0, atol=1e-16)
@@ -47,7 +47,7 @@ def test_what_is_no_more_than_error_is_left_out_of_the_tied_equation() -> None:
 
 def test_constants_are_those_of_a_fit_under_the_constraint() -> None:
     """One constant for both: the same law with S' = -r and I' = r - b I tied the other way."""
-    found = balanced(fitted(0.02))
+    found = balance(fitted(0.02))
     other = PowerSum(
         np.array([[0.0, 0.0], [0.4, 0.0], [0.0, 0.3]]),
         SIR.exponents,
@@ -67,7 +67,7 @@ def test_a_term_that_the_data_ask_for_stays() -> None:
     # A third of r goes to R at once.
     law = dataclasses.replace(SIR, coefficients=np.array([[-0.6, 0.0], [0.4, -0.3], [0.0, 0.0]]))
     found = fitted(0.01, law)
-    assert balanced(found) is found or expanded(balanced(found).law).coefficients[2, 0] != 0.0
+    assert balance(found) is found or expanded(balance(found).law).coefficients[2, 0] != 0.0
 
 
 def test_printed_equations_of_a_conserved_epidemic_are_short() -> None:

@@ -13,7 +13,7 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import get_system, simulate_system
 from odediscovery.problem.prepare import Prepared, prepare
 from odediscovery.stages.polish.polish import polish
-from odediscovery.stages.polish.shooting import joined
+from odediscovery.stages.polish.shooting import join_pieces
 from odediscovery.stages.values import Polished
 
 
@@ -60,7 +60,7 @@ def lorenz() -> tuple[Prepared, Prepared, Polished]:
 
 def test_longer_pieces_tell_constants_better(lorenz: tuple[Prepared, Prepared, Polished]) -> None:
     whole, pieces, found = lorenz
-    longest = joined(whole, pieces, found, refit)
+    longest = join_pieces(whole, pieces, found, refit)
     assert len(longest.initial) < len(found.initial) / 4
     free = found.free[0]
     ratio = longest.errors.coefficients[free] / found.errors.coefficients[free]
@@ -79,12 +79,12 @@ def test_another_law_is_not_forced_onto_longer_pieces(lorenz: tuple[Prepared, Pr
     law = wrong.unscaled(whole.scale.state, whole.scale.time)
     pieces, start = on_pieces(whole, law, 3)
     held = dataclasses.replace(start, free=tuple(np.zeros_like(f) for f in start.free), law=wrong)
-    assert joined(whole, pieces, held, refit) is held
+    assert join_pieces(whole, pieces, held, refit) is held
 
 
 def test_trajectories_are_never_joined_with_each_other() -> None:
     series = series_of(PREY, STARTS, [np.linspace(0.0, 20.0, 41)] * 2, noise=0.02)
     whole = prepare(series)
     pieces, found = on_pieces(whole, PREY, 10)
-    longest = joined(whole, pieces, found, refit)
+    longest = join_pieces(whole, pieces, found, refit)
     assert len(pieces.data.trajectories) == 8 and longest.initial.shape == (2, 2)

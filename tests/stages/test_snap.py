@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from odediscovery import TimeSeries
-from odediscovery.judge.criterion import judged
+from odediscovery.judge.criterion import judge
 from odediscovery.laws.cost import SIMPLE, all_free, cost, kind, price
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.stages.polish.polish import polish
-from odediscovery.stages.polish.snap import merged_law, snapped
+from odediscovery.stages.polish.snap import merged_law, snap
 from odediscovery.stages.values import Judged
 
 DECAY = PowerSum(np.array([[-0.3]]), np.array([[1.2]]))
@@ -34,14 +34,14 @@ def row_of(series: TimeSeries, noise: float) -> tuple[Judged, partial]:
 
     def refit(law, free) -> Judged:
         fitted = polish(law, series, np.array([[5.0]]), sigma, floor=sigma, nonnegative=POSITIVE, free=free)
-        return judged(fitted, sigma, 0)
+        return judge(fitted, sigma, 0)
 
     return refit(DECAY, all_free(DECAY)), refit
 
 
 def test_a_value_the_data_tell_apart_is_kept() -> None:
     row, refit = row_of(measured(1e-4), 1e-4)
-    kept = snapped(row, refit).polished.law.exponents[0, 0]
+    kept = snap(row, refit).polished.law.exponents[0, 0]
     assert kept == pytest.approx(1.2, abs=1e-3)
     assert kept not in SIMPLE
 
@@ -49,7 +49,7 @@ def test_a_value_the_data_tell_apart_is_kept() -> None:
 def test_a_value_the_data_cannot_tell_is_simple_and_not_free() -> None:
     row, refit = row_of(measured(1.0), 1.0)
     assert row.polished.errors.exponents[0, 0] > 0.1
-    after = snapped(row, refit)
+    after = snap(row, refit)
     assert after.polished.law.exponents[0, 0] in SIMPLE
     assert not after.polished.free[1].any()
     assert after.criterion < row.criterion

@@ -25,7 +25,7 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import Failure, Processes
 from odediscovery.uncertainty import bootstrap as module
 from odediscovery.uncertainty.bootstrap import bootstrap, richer, with_survival
-from odediscovery.uncertainty.resampled import DrawnResiduals
+from odediscovery.uncertainty.resampled import ResampledResiduals
 
 TIMES = [np.linspace(0.0, 15.0, 31)]
 # The true law and a constant that is not there.
@@ -97,7 +97,7 @@ def test_members_with_data_of_their_own_are_fits_to_these_data() -> None:
     field = members_of([law] * 3, p.nonnegative)
     together = LongResiduals(windows, field, nonnegative)
     start = together.pack(field.theta)
-    drawn = DrawnResiduals(together, shift, torch.ones_like(shift))
+    drawn = ResampledResiduals(together, shift, torch.ones_like(shift))
     labelled = torch.cat([start, torch.tensor([[2.0], [0.0], [1.0]], dtype=torch.float64)], dim=1)
     free = torch.cat(
         [field.free, torch.ones(3, together.n_starts, dtype=torch.bool), torch.zeros(3, 1, dtype=torch.bool)], dim=1

@@ -31,7 +31,7 @@ from odediscovery.runtime.device import device_of, moved
 from odediscovery.runtime.memory import keep_freed_memory
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import Settings, settings_for
-from odediscovery.stages.train import penalised, random_members
+from odediscovery.stages.train import penalised_loss, random_members
 
 NOISE = 0.01
 # Largest error of an exponent that is the true one, without and with noise.
@@ -129,7 +129,7 @@ def measure_training(what: str, size: int, seed: int) -> Row:
     p, usual = prepare(simulate_system("fsir")), Settings()
     members, hidden = (size, usual.hidden) if what == "members" else (MEMBERS, size)
     field = random_members(p, [hidden] * members, seed)
-    loss = penalised(field, short_windows(p), usual.l1)
+    loss = penalised_loss(field, short_windows(p), usual.l1)
 
     def steps() -> None:
         FirstOrder(STEPS, usual.learning_rate).run(loss, field.theta, field.free, Monitor())
@@ -159,7 +159,7 @@ def measure_throughput(members: int, seed: int, seconds: float = 2.0) -> list[Ro
     def on(name: str) -> Callable[[], Tensor]:
         device = device_of(name)
         there = moved(field, device)
-        loss = penalised(there, moved(windows, device), usual.l1)
+        loss = penalised_loss(there, moved(windows, device), usual.l1)
         # A gradient that has come back is done; a GPU answers before it is.
         return lambda: loss_and_gradient(loss, there.theta, 1.0)[1].cpu()
 

@@ -26,7 +26,7 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import Settings
 from odediscovery.stages.prune.eliminate import Elimination
 from odediscovery.stages.prune.paths import prune_laws
-from odediscovery.stages.train import random_members, trained
+from odediscovery.stages.train import random_members, train_and_threshold
 from odediscovery.stages.values import SETTLED, Candidate
 
 # Hidden sizes of the paper's grid.
@@ -75,7 +75,7 @@ def success_rate(
     hidden = [h for h in sizes or HIDDEN for _ in range(each)]
     monitor = monitor or Monitor()
     settings = Settings(seed=seed, members=len(hidden), adam_steps=adam_steps or ADAM_STEPS, device=device)
-    field = trained(p, random_members(p, hidden, seed, unit), settings, monitor, keep=len(hidden))
+    field = train_and_threshold(p, random_members(p, hidden, seed, unit), settings, monitor, keep=len(hidden))
     say(f"trained {len(hidden)} members in {monitor.seconds():.0f} s")
     laws = laws_of(field)
     rows: list[Member | None] = [None] * len(hidden)

@@ -30,7 +30,7 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NAC, NALU, Dense
 
 UNITS = ("NAC", "NALU")
-HIDDEN, BATCH = 8, 64
+WIDTH, BATCH = 8, 64
 RUNS, STEPS = 20, 20_000
 QUICK_RUNS, QUICK_STEPS = 3, 400
 DENSE = {"rate": 1e-3, "method": "sgd", "clip": 1.0}
@@ -152,11 +152,11 @@ def _network(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
         return nn.Sequential(NAC(1, 1, **base) if model == "NAC" else NALU(1, 1, **base))
     activation = ACTIVATIONS[model]
     return nn.Sequential(
-        Dense(1, HIDDEN, **base),
+        Dense(1, WIDTH, **base),
         activation(runs),
-        Dense(HIDDEN, HIDDEN, **base),
+        Dense(WIDTH, WIDTH, **base),
         activation(runs),
-        Dense(HIDDEN, 1, **base),
+        Dense(WIDTH, 1, **base),
     )
 
 

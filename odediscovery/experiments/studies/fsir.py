@@ -48,9 +48,9 @@ READABLE = 24
 
 @dataclass(frozen=True)
 class Grid:
-    """What is trained: every hidden size with every L1 weight, `runs` times each."""
+    """What is trained: every width with every L1 weight, `runs` times each."""
 
-    hidden: tuple[int, ...]
+    widths: tuple[int, ...]
     l1: tuple[float, ...]
     runs: int
     gradient_steps: int
@@ -58,8 +58,8 @@ class Grid:
 
     @property
     def members(self) -> list[tuple[int, float]]:
-        """(hidden size, L1 weight) of every member."""
-        return [(h, l1) for h in self.hidden for l1 in self.l1 for _ in range(self.runs)]
+        """(width, L1 weight) of every member."""
+        return [(width, l1) for width in self.widths for l1 in self.l1 for _ in range(self.runs)]
 
 
 FULL = Grid((6, 9, 12, 15, 20), (0.0, 0.01, 0.1, 1.0), 5, 3000, 1000)
@@ -80,7 +80,7 @@ class Trained:
     """A trained member: its point, what it was trained with, its weights and its solution."""
 
     point: Point
-    hidden: int
+    width: int
     l1: float
     network: Network
     solution: Array
@@ -122,9 +122,9 @@ def train_grid(
     )
     series, how = fsir_series(), RECIPES[recipe]
     data = Trajectories.of(series, series.trajectories[0].values[:1], how.solver)
-    hidden = [h for h, _ in grid.members]
+    widths = [width for width, _ in grid.members]
     l1 = torch.tensor([weight for _, weight in grid.members], dtype=torch.float64)
-    field = random_members(model, series.n_states, hidden, seed, how)
+    field = random_members(model, series.n_states, widths, seed, how)
     field = train(field, data, how, settings, monitor or Monitor(), l1)
     with torch.no_grad():
         errors = data.mse(field, field.theta).nan_to_num(torch.inf).tolist()

@@ -75,7 +75,7 @@ class FractionalSIR(Experiment):
             raise Stopped
         rows: list[Row] = [
             {
-                "hidden": t.hidden,
+                "hidden": t.width,
                 "l1": t.l1,
                 "parameters": t.point.parameters,
                 "mse": t.point.mse,
@@ -146,7 +146,7 @@ def _timed(plan: Plan, model: str, monitor: Monitor) -> Row:
     how, steps = RECIPES[plan.preset], TIMED_STEPS if plan.full else TIMED_STEPS // 50
     series, seconds = fsir_series(), 0.0
     data = Trajectories.of(series, series.trajectories[0].values[:1], how.solver)
-    for hidden in HIDDEN:
+    for width in HIDDEN:
         settings = settings_for(
             plan.preset,
             seed=plan.seed,
@@ -157,7 +157,7 @@ def _timed(plan: Plan, model: str, monitor: Monitor) -> Row:
             device=plan.device,
         )
         began = time.perf_counter()
-        train(random_members(model, 3, [hidden], plan.seed, how), data, how, settings, monitor)
+        train(random_members(model, 3, [width], plan.seed, how), data, how, settings, monitor)
         seconds += (time.perf_counter() - began) / len(HIDDEN)
         if monitor.stopping():
             raise Stopped
@@ -245,13 +245,13 @@ def _default_table(ran: Sequence[Ran]) -> str:
     sizes = sorted({int(row["hidden"]) for r in ours for row in r.rows})
     rows = []
     for r in ours:
-        exact, hidden = r.column("exact"), r.column("hidden")
+        exact, widths = r.column("exact"), r.column("hidden")
         rows.append(
             (
                 f"{r.batch['model']}, ours",
                 str(len(exact)),
                 f"{exact.mean():.0%}",
-                *(f"{exact[hidden == h].sum():.0f} of {(hidden == h).sum()}" for h in sizes),
+                *(f"{exact[widths == h].sum():.0f} of {(widths == h).sum()}" for h in sizes),
             )
         )
     if not rows:

@@ -35,7 +35,7 @@ PUBLISHED = {
     "iNALU": ((2.18, 0.13), (3.453, 0.065), (2.54, 0.26), (0.049, 0.011)),
     "Dense": ((2.103, 0.04), (3.546, 0.035), (14.16, 0.23), (0.084, 0.007)),
 }
-HIDDEN, RUNS, STEPS, BATCH = 6, 20, 20_000, 100
+WIDTH, RUNS, STEPS, BATCH = 6, 20, 20_000, 100
 QUICK_RUNS, QUICK_STEPS = 3, 300
 REGULARISER = 1e-5
 
@@ -145,11 +145,11 @@ def _network(model: str, runs: int, preset: str, source: torch.Generator) -> nn.
         )
     if model in ("NALU", "iNALU"):
         unit: Callable[..., nn.Module] = {"NALU": NALU, "iNALU": iNALU}[model]
-        return nn.Sequential(unit(2, HIDDEN, **base), unit(HIDDEN, 4, **base))
+        return nn.Sequential(unit(2, WIDTH, **base), unit(WIDTH, 4, **base))
     power: Callable[..., nn.Module] = {"NPU": NPU, "RealNPU": RealNPU, "NMU": NMU}[model]
     if preset == "paper":
-        return nn.Sequential(NAU(2, HIDDEN, **base), power(HIDDEN, 4, **base))
-    return nn.Sequential(power(2, HIDDEN, **base), NAU(HIDDEN, 4, **base))
+        return nn.Sequential(NAU(2, WIDTH, **base), power(WIDTH, 4, **base))
+    return nn.Sequential(power(2, WIDTH, **base), NAU(WIDTH, 4, **base))
 
 
 def _grid(task: int) -> Tensor:

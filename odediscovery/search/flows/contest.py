@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.errors import FitError, InputError
-from odediscovery.judge.criterion import judged
+from odediscovery.judge.criterion import judge
 from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.laws.cost import Free, price
 from odediscovery.laws.power_sum import PowerSum
@@ -31,7 +31,7 @@ from odediscovery.settings import Settings
 from odediscovery.solve.initial_values import LEAST_START, Starts, Sums
 from odediscovery.solve.trajectories import residual_squares, tolerance
 from odediscovery.stages.polish.polish import polish
-from odediscovery.stages.polish.snap import snapped
+from odediscovery.stages.polish.snap import snap
 from odediscovery.stages.values import Judged, Polished
 
 # States in all, flows of a structure, and those that are tried in any case.
@@ -77,7 +77,7 @@ class Competed:
     twins: list[Judged]
 
 
-def competed(p: Prepared, known: Knowledge, settings: Settings, monitor: Monitor) -> Competed:
+def compete(p: Prepared, known: Knowledge, settings: Settings, monitor: Monitor) -> Competed:
     """Laws of flows for states of which some have no samples.
 
     Args:
@@ -192,7 +192,7 @@ class _Contest:
             shape=self.p.shape,
             sums=self.starts.sums,
         )
-        row = judged(found, self.sigma, origin)
+        row = judge(found, self.sigma, origin)
         a, w = found.law.coefficients[free[0]], found.law.exponents[free[1]]
         inside = bool(((w >= self.bounds[0]) & (w <= self.bounds[1])).all())
         # A flow that runs backwards would take from states that are empty.
@@ -268,7 +268,7 @@ class _Contest:
             if real.criterion - gain >= row.criterion:
                 continue
             # A power that was chosen among many is a constant fitted, also where it is simple.
-            real = snapped(real, refit)
+            real = snap(real, refit)
             if real.criterion + price(law.n_states, real.polished.counts.sum()) < row.criterion:
                 self._keep(real, self.structures[i])
 

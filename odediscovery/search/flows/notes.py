@@ -22,7 +22,7 @@ from odediscovery.stages.values import Judged
 SHOWN = 2
 
 
-def said(won: Competed, names: Sequence[str]) -> list[str]:
+def flow_notes(won: Competed, names: Sequence[str]) -> list[str]:
     """What the reader of a result with unmeasured states should know, one sentence each."""
     row, hidden = won.rows[won.chosen], np.flatnonzero(won.problem.hidden)
     notes = [_start(won, names, int(i)) for i in hidden]

@@ -29,7 +29,7 @@ SHRINK, BACK, TRIALS, HALVINGS = 2.0 / 3.0, 0.1, 50, 52
 FLAT = 1e-8
 
 Asking = Generator[float, tuple[float, float], float]
-Member = Generator[Array, tuple[float, Array], Array]
+MemberRun = Generator[Array, tuple[float, Array], Array]
 
 
 class _Thrown(Exception):
@@ -153,7 +153,7 @@ class _Line:
         return a, b
 
 
-def _member(start: Array, steps: int, history: int) -> Member:
+def _member(start: Array, steps: int, history: int) -> MemberRun:
     """LBFGS of one member: yields points, is sent (value, gradient), ends at the first rise."""
     x = start
     value, gradient = yield x

@@ -84,7 +84,7 @@ class Outcome:
     messages: tuple[str, ...]
 
 
-def published(series: TimeSeries, prepared: Prepared, settings: Settings, monitor: Monitor) -> Outcome:
+def run_published(series: TimeSeries, prepared: Prepared, settings: Settings, monitor: Monitor) -> Outcome:
     """Members trained by a published recipe, read as equations, and their Pareto front.
 
     Raises:
@@ -92,8 +92,8 @@ def published(series: TimeSeries, prepared: Prepared, settings: Settings, monito
         InputError: too many Euler steps.
     """
     recipe = RECIPES[settings.recipe]
-    n, hidden = series.n_states, [settings.hidden] * settings.members
-    field = random_members(settings.unit, n, hidden, settings.seed, recipe)
+    n, widths = series.n_states, [settings.hidden] * settings.members
+    field = random_members(settings.unit, n, widths, settings.seed, recipe)
     start = prepared.initial * prepared.scale.state
     field = train(field, Trajectories.of(series, start, recipe.solver), recipe, settings, monitor)
     # The recipes see the data as they are, not mirrored.
@@ -128,29 +128,25 @@ def _messages(settings: Settings, failed: int) -> tuple[str, ...]:
 # Members
 
 
-def chain(unit: str, states: int, hidden: int, recipe: Recipe) -> tuple[AbstractUnit, ...]:
+def chain(unit: str, states: int, width: int, recipe: Recipe) -> tuple[AbstractUnit, ...]:
     """The study's network: a power unit and a sum, or a dense net of two tanh layers."""
     if unit == "Dense":
-        return (
-            Dense(states, hidden, activation="tanh"),
-            Dense(hidden, hidden, activation="tanh"),
-            Dense(hidden, states),
-        )
+        return (Dense(states, width, activation="tanh"), Dense(width, width, activation="tanh"), Dense(width, states))
     power = NPU if unit == "NPU" else RealNPU
-    return (power(states, hidden, gain=GAIN, gate_gradient=recipe.gate_gradient), NAU(hidden, states, gain=GAIN))
+    return (power(states, width, gain=GAIN, gate_gradient=recipe.gate_gradient), NAU(width, states, gain=GAIN))
 
 
-def random_members(unit: str, states: int, hidden: Sequence[int], seed: int, recipe: Recipe) -> VectorField:
-    """One randomly initialised member for each hidden size, side by side in one batch.
+def random_members(unit: str, states: int, widths: Sequence[int], seed: int, recipe: Recipe) -> VectorField:
+    """One randomly initialised member for each width, side by side in one batch.
 
     Each is drawn at its own size; in the batch it stands in the upper left corner of every
     parameter of the largest, and what lies outside is zero and not free.
     """
     generator = torch.Generator().manual_seed(seed)
-    largest = chain(unit, states, max(hidden), recipe)
+    largest = chain(unit, states, max(widths), recipe)
     rows, free = [], []
-    for h in hidden:
-        own = chain(unit, states, h, recipe)
+    for width in widths:
+        own = chain(unit, states, width, recipe)
         theta, mask = [], []
         for layer, wide in zip(own, largest, strict=True):
             for name, value in layer.initial(1, generator).items():
@@ -209,7 +205,7 @@ def train(
 
 
 @dataclass(frozen=True, eq=False)
-class Member:
+class TrainedMember:
     """A trained member as equations; `mse` is inf where they cannot be integrated.
 
     Args:
@@ -227,7 +223,9 @@ class Member:
     residuals: Array
 
 
-def read(field: VectorField, index: int, series: TimeSeries, initial: Array, nonnegative: NDArray[np.bool_]) -> Member:
+def read(
+    field: VectorField, index: int, series: TimeSeries, initial: Array, nonnegative: NDArray[np.bool_]
+) -> TrainedMember:
     """One member as equations in the user's units, with their error on the data."""
     law = equations(field, index, series, nonnegative)
     residuals = np.concatenate(
@@ -242,9 +240,9 @@ def read(field: VectorField, index: int, series: TimeSeries, initial: Array, non
     spread = float(np.nansum((values - np.nanmean(values, axis=0)) ** 2))
     size = int(parameters(field)[index])
     if not np.isfinite(squares):
-        return Member(index, size, law, math.inf, -math.inf, math.inf, residuals)
+        return TrainedMember(index, size, law, math.inf, -math.inf, math.inf, residuals)
     mse = squares / count
-    return Member(
+    return TrainedMember(
         index,
         size,
         law,
@@ -295,9 +293,9 @@ def _power_sum(field: VectorField, index: int, positive: NDArray[np.bool_]) -> P
     return PowerSum(rest[0]["weight"], exponents).merged()
 
 
-def non_dominated(members: Sequence[Member]) -> list[Member]:
+def non_dominated(members: Sequence[TrainedMember]) -> list[TrainedMember]:
     """Members that are better than every smaller one, smallest first."""
-    kept: list[Member] = []
+    kept: list[TrainedMember] = []
     for m in sorted(members, key=lambda m: (m.parameters, m.mse)):
         if not kept or m.mse < kept[-1].mse:
             kept.append(m)

@@ -29,7 +29,7 @@ TELL = 3.0
 NEGLIGIBLE = 1e-6
 
 
-def balanced(found: Polished) -> Polished:
+def balance(found: Polished) -> Polished:
     """The law without terms of tied equations that are no more than error; constants under that.
 
     Its squares and starts are still those of the law given.

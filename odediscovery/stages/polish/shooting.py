@@ -29,7 +29,7 @@ JOINS = 8
 Refit = Callable[[Prepared, Polished], Polished]
 
 
-def joined(whole: Prepared, pieces: Prepared, found: Polished, refit: Refit) -> Polished:
+def join_pieces(whole: Prepared, pieces: Prepared, found: Polished, refit: Refit) -> Polished:
     """The law with constants refined on ever longer pieces, as far as they can be followed.
 
     Args:

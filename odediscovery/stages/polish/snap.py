@@ -28,7 +28,7 @@ TRIED = 3
 EXCHANGED, REACH = 2.5, 16.0
 
 
-def snapped(row: Judged, refit: Refit) -> Judged:
+def snap(row: Judged, refit: Refit) -> Judged:
     """The row with simple exponents wherever that lowers its criterion.
 
     Args:

@@ -37,7 +37,7 @@ def window_length(p: Prepared, turns: float = TURNS) -> int:
 
     Over many, a law that is nearly right is out of phase, and its residuals say nothing.
     """
-    return int(np.clip(turns / max(p.turns, 1e-9), SHORTEST * turns / TURNS, LONGEST))
+    return int(np.clip(turns / max(p.extrema_per_interval, 1e-9), SHORTEST * turns / TURNS, LONGEST))
 
 
 def prune_laws(
