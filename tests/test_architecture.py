@@ -19,6 +19,7 @@ PACKAGE = ROOT / "odediscovery"
 ROOMS = (
     "runtime",
     "data",
+    "ivp",
     "laws",
     "knowledge",
     "problem",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from odediscovery.data.signals import drifts
+from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.judge.criterion import rank
 from odediscovery.judge.residual_tests import has_no_memory
 from odediscovery.judge.stability import runs_away
@@ -36,13 +37,13 @@ def interval_squares(law: PowerSum, p: Prepared) -> Array:
     for t in p.smooth.trajectories:
         x, h = t.values[:-1].copy(), np.diff(t.time)[:, None] / STEPS
         drift = drifts([t])
+
+        def rhs(_: float, x: Array, drift: Array = drift) -> Array:
+            return law.rates(x) + drift
+
         with np.errstate(all="ignore"):
             for _ in range(STEPS):
-                k1 = law.rates(x) + drift
-                k2 = law.rates(x + h * k1 / 2) + drift
-                k3 = law.rates(x + h * k2 / 2) + drift
-                k4 = law.rates(x + h * k3) + drift
-                x = x + h * (k1 + 2 * k2 + 2 * k3 + k4) / 6
+                x = rk4_step(rhs, x, h)
         errors.append(np.where(p.data.driven, 0.0, x - t.values[1:]))
         increments.append(np.diff(t.values, axis=0))
     spread = np.mean(np.concatenate(increments) ** 2, axis=0)

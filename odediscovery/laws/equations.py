@@ -10,7 +10,6 @@ symbols with safe names.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,19 +17,16 @@ from functools import partial
 import numpy as np
 import sympy
 from numpy.typing import ArrayLike, NDArray
-from scipy.integrate import LSODA
 
 from odediscovery.data.signals import Signal, followed
 from odediscovery.errors import InputError
+from odediscovery.ivp.lsoda import solve_until_failure
 from odediscovery.laws.expressions import identifiers, number, parse, text
 from odediscovery.laws.mirror import signs
 from odediscovery.laws.monomials import read_power_sum
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.printing import julia_source, latex_rows, pretty_text, python_source
 from odediscovery.runtime.arrays import Array
-
-# An integration that needs more evaluations has met a singularity or a stiff wall.
-MOST_EVALUATIONS = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +197,7 @@ class Equations:
         times: ArrayLike,
         rtol: float = 1e-9,
         atol: float = 1e-12,
-        most_evaluations: int = MOST_EVALUATIONS,
+        most_evaluations: int | None = None,
         inputs: Signal | None = None,
     ) -> Array:
         """The states at some times, [n, states]; nan rows from where the solution fails on.
@@ -211,7 +207,8 @@ class Equations:
             times: increasing [n].
             rtol: relative tolerance of the solver (LSODA).
             atol: absolute tolerance, as a share of the initial value of each state.
-            most_evaluations: of the right-hand sides, after which the solution counts as failed.
+            most_evaluations: of the right-hand sides, after which the solution counts as failed (default:
+                `LsodaThresholds.max_evaluations`).
             inputs: of equations with inputs, in the order of these, known from the first of the
                 times on; behind their last time the last values stay. Not needed for time alone.
 
@@ -235,14 +232,12 @@ class Equations:
         largest = np.max(np.abs(start), initial=0.0) or 1.0
         # A state that starts at 0 is measured by a millionth of the largest one.
         absolute = atol * np.maximum(np.abs(start), 1e-6 * largest)
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            solve = partial(_integrate, rtol=rtol, atol=absolute, most_evaluations=most_evaluations)
-            rates = self._rates_function()
-            if inputs is None:
-                return solve(lambda t, x: rates(x), start, at)
-            time = [name == self.time_name for name in self.inputs]
-            return followed(solve, rates, start, at, inputs, np.array(time))
+        solve = partial(solve_until_failure, rtol=rtol, atol=absolute, max_evaluations=most_evaluations)
+        rates = self._rates_function()
+        if inputs is None:
+            return solve(lambda t, x: rates(x), start, at)
+        time = [name == self.time_name for name in self.inputs]
+        return followed(solve, rates, start, at, inputs, np.array(time))
 
     def texts(self) -> dict[str, str]:
         """Right-hand side of every state, over safe identifiers, with exact numbers."""
@@ -324,39 +319,3 @@ def _inputs(law: PowerSum, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr]:
     inner = [_product(_bases(simple, v, law.mirrored), v) for v in sums.exponents]
     rows = [sympy.Add(1, *(number(float(b)) * m for b, m in zip(row, inner, strict=True))) for row in sums.weights]
     return simple + rows
-
-
-class _GivenUp(Exception):
-    """The right-hand sides left the range of floats, or were asked for too often."""
-
-
-def _integrate(
-    rates: Callable[[float, Array], Array], start: Array, times: Array, rtol: float, atol: Array, most_evaluations: int
-) -> Array:
-    """Steps by hand: what was reached before a failure is kept, which `solve_ivp` would lose."""
-    result = np.full((len(times), len(start)), np.nan)
-    if not len(times) or not np.isfinite(start).all() or not np.isfinite(times).all():
-        return result
-    result[times == times[0]] = start
-    evaluations = 0
-
-    def right(t: float, x: Array) -> Array:
-        nonlocal evaluations
-        evaluations += 1
-        value = rates(t, x)
-        if evaluations > most_evaluations or not np.isfinite(value).all():
-            raise _GivenUp
-        return value
-
-    try:
-        solver = LSODA(right, float(times[0]), start, float(times[-1]), rtol=rtol, atol=atol)
-        while solver.status == "running":
-            solver.step()
-            if solver.status == "failed" or not np.isfinite(solver.y).all():
-                break
-            inside = (times > solver.t_old) & (times <= solver.t)
-            if inside.any():
-                result[inside] = solver.dense_output()(times[inside]).T
-    except (_GivenUp, ArithmeticError, ValueError):
-        pass
-    return result

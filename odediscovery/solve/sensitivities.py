@@ -3,48 +3,111 @@
     dS/dt = (df/dx) S + df/dtheta,
 
 integrated over all sample intervals side by side from the accurate states of an adaptive solver,
-then multiplied up. What these derivatives say of how fast solutions drift apart sets the solver's
-tolerance.
+then multiplied up. They also say how fast solutions drift apart, and so what tolerance the solver
+needs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.signals import drifts
+from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.cost import Free, count, filled
 from odediscovery.laws.power_sum import TINY, PowerSum, expanded, power_slopes, vector_field
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.initial_values import Starts
-from odediscovery.solve.trajectories import RTOL, integrate, tolerance
+from odediscovery.solve.trajectories import SOLUTIONS, integrate, tolerance
 
-# Steps of all intervals whose sensitivities are computed side by side.
-TOGETHER = 2000
-# Beyond this a sensitivity cannot be squared any more, and no step follows from it.
-WILD = 1e100
-# Relative error of an interval's end up to which its sensitivities are good enough to step by.
-ACCURACY = 1e-6
-# The same as a multiple of the solver's tolerance, where that is loose.
-LOOSER = 100.0
-# Sensitivity of an interval's end to its start that finer steps have to confirm.
-GROWN = 10.0
-# The solver's relative tolerance where trajectories that differ are drawn apart, as a multiple of
-# what may come of it (its errors are drawn apart less, being later); the finest tolerance; and the
-# share of residuals that it may add on the way to the minimum.
-DRAWN_APART, FINEST, SHARE = 10.0, 1e-13, 0.01
+# Steps over one interval and how much they are graded, from cheap to dear: an interval takes the
+# first that is accurate enough.
+STEPS_AND_GRADING = ((2, 0.0), (8, 0.0), (32, 4.0), (128, 6.0))
 
 
-class Model:
-    """Residuals and Jacobian of one law; the unknowns are A, W, then the starts' roots."""
+@dataclass(frozen=True)
+class SensitivityThresholds(Thresholds):
+    """How accurate sensitivities are, and when the solver's tolerance has to be finer for them."""
+
+    steps_at_once: int = threshold(
+        2000, "steps of all intervals whose sensitivities are computed together", origin="cost: fits the cache"
+    )
+    largest: float = threshold(
+        1e100, "a sensitivity from which no step follows", origin="range of float64: its square has to fit"
+    )
+    accuracy: float = threshold(
+        1e-6,
+        "error of an interval's end up to which its sensitivities are good enough to step by",
+        unit="largest value of the state",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    accuracy_over_rtol: float = threshold(
+        100.0, "the same as a multiple of a loose tolerance", origin="chosen; sensitivity in docs/thresholds"
+    )
+    confirmed_above: float = threshold(
+        10.0,
+        "sensitivity of an interval's end to its start that finer steps have to confirm",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    rtol_over_growth: float = threshold(
+        10.0,
+        "tolerance where solutions drift apart, as a multiple of what may come of it",
+        origin="errors of the solver drift apart less than errors of the start, being later",
+    )
+    finest_rtol: float = threshold(
+        1e-13, "finest tolerance that is asked of the solver", origin="float64: 500 times its epsilon"
+    )
+    residual_share: float = threshold(
+        0.01,
+        "share of the residuals that the solver may add on the way to the minimum",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    waking_start: float = threshold(
+        0.1,
+        "least start that a fit begins from",
+        unit="standard deviations of the noise",
+        origin="the root of exactly 0 has no gradient: any small value will do",
+    )
+
+
+SENSITIVITY = SensitivityThresholds()
+
+
+class Evaluation(NamedTuple):
+    """What is known of a law at some constants and starts.
+
+    Args:
+        residual: weighted [R].
+        jacobian: its derivatives [R, unknowns].
+        rtol: relative tolerance that these solutions needed.
+    """
+
+    residual: Array
+    jacobian: Array
+    rtol: float
+
+
+class TrajectoryResiduals:
+    """Residuals and Jacobian of one law; the unknowns are A, W, then the starts' roots.
+
+    Args:
+        law: dimensionless; its free constants are unknowns.
+        series: the data.
+        sigma: standard deviation of the residuals of every state [states].
+        free: which constants are unknowns.
+        starts: how start values are bounded.
+        shape: noise of each sample relative to the others, [samples, states] a trajectory.
+    """
 
     def __init__(
         self, law: PowerSum, series: TimeSeries, sigma: Array, free: Free, starts: Starts, shape: Sequence[Array]
     ) -> None:
-        self.law, self.series, self.shape = law, series, shape
-        self.sigma, self.rtol = sigma, tolerance(sigma[~series.driven])
+        self.law, self.series, self.shape, self.sigma = law, series, shape, sigma
         self.free, self.starts = free, starts
         self.a_places, self.w_places = np.nonzero(free[0]), np.nonzero(free[1])
         self.n_constants = count(free)
@@ -54,7 +117,7 @@ class Model:
     def pack(self, initial: Array) -> Array:
         """Unknowns of the present law and start values."""
         # A root of exactly 0 has no gradient and would never leave.
-        q = self.starts.roots(initial, 0.1 * self.sigma[self.own])
+        q = self.starts.roots(initial, SENSITIVITY.waking_start * self.sigma[self.own])
         constants = zip(self.law.constants, self.free, strict=True)
         return np.concatenate([*(values[free] for values, free in constants), q.ravel()])
 
@@ -63,31 +126,36 @@ class Model:
         law = self.law.with_constants(*filled(self.law.constants, self.free, u[: self.n_constants]))
         return law, self.starts.values(u[self.n_constants :].reshape(-1, self.own.sum()))
 
-    def evaluate(self, u: Array) -> tuple[Array, Array] | None:
-        """Weighted residuals [R] and Jacobian [R, unknowns]; None if the law blows up.
+    def evaluate(self, u: Array, rtol: float | None = None) -> Evaluation | None:
+        """Residuals and Jacobian at unknowns [unknowns]; None if the law blows up.
 
-        Where trajectories drift apart, so does what the solver adds: its tolerance is tightened,
-        here and from then on, as residuals come near to that.
+        Where solutions drift apart, so do the solver's errors: as residuals come near to these,
+        the solve is repeated at a finer tolerance. Later evaluations should begin with that one.
+
+        Args:
+            u: the unknowns.
+            rtol: relative tolerance to begin with (default: that of the noise).
         """
+        rtol = tolerance(self.sigma[self.own]) if rtol is None else rtol
         law, initial = self.unpack(u)
-        paths = self._paths(law, initial)
-        jacobian = None if paths is None else self._jacobian(law, paths, u)
+        paths = self._paths(law, initial, rtol)
+        jacobian = None if paths is None else self._jacobian(law, paths, u, rtol)
         if paths is None or jacobian is None:
             return None
-        residual = self._residual(paths)
-        size = max(float(np.sqrt(np.mean(residual**2))) * SHARE, 1.0) * self.sigma[self.own].min()
-        finest = max(DRAWN_APART * size / max(jacobian[1], 1.0), FINEST)
-        if finest < self.rtol / 2.0:
-            self.rtol = finest
-            finer = self._paths(law, initial)
+        residual, growth = self._residual(paths), max(jacobian[1], 1.0)
+        size = max(float(np.sqrt(np.mean(residual**2))) * SENSITIVITY.residual_share, 1.0) * self.sigma[self.own].min()
+        needed = max(SENSITIVITY.rtol_over_growth * size / growth, SENSITIVITY.finest_rtol)
+        if needed < rtol / 2.0:
+            rtol = needed
+            finer = self._paths(law, initial, rtol)
             residual = residual if finer is None else self._residual(finer)
-        return residual, jacobian[0]
+        return Evaluation(residual, jacobian[0], rtol)
 
-    def _paths(self, law: PowerSum, initial: Array) -> list[Array] | None:
+    def _paths(self, law: PowerSum, initial: Array, rtol: float) -> list[Array] | None:
         """States at all samples, None if the law blows up."""
         paths = []
         for start, t in zip(initial, self.series.trajectories, strict=True):
-            x = integrate(law, start, t, self.rtol)
+            x = integrate(law, start, t, rtol)
             if x is None:
                 return None
             paths.append(x)
@@ -118,24 +186,24 @@ class Model:
         r = residual.reshape(-1, self.n) * self.sigma
         return (r**2).sum(axis=0), ((r * shape) ** 2).sum(axis=0), counts
 
-    def _jacobian(self, law: PowerSum, paths: Sequence[Array], u: Array) -> tuple[Array, float] | None:
-        """d residuals / d unknowns [R, unknowns]; how far starts that differ are drawn apart."""
+    def _jacobian(self, law: PowerSum, paths: Sequence[Array], u: Array, rtol: float) -> tuple[Array, float] | None:
+        """d residuals / d unknowns [R, unknowns]; by how much solutions drift apart."""
         n, k, starts = self.n, self.n_constants, int(self.own.sum())
-        found, apart = [], 0.0
-        own = self._sensitivities(law, paths)
+        found, growth = [], 0.0
+        own = self.of_intervals(law, paths, rtol)
         for i, (steps, weight) in enumerate(zip(own, self._weights(), strict=True)):
             place = slice(k + i * starts, k + (i + 1) * starts)
             chain = np.eye(n)[:, self.own] @ self.starts.slopes(u[place])
-            blocks = self._chained(steps, np.hstack([np.zeros((n, k)), chain]))
+            blocks = self.chained(steps, np.hstack([np.zeros((n, k)), chain]))
             if blocks is None:
                 return None
             jac = np.zeros((*weight.shape, len(u)))
             jac[..., :k], jac[..., place] = blocks[..., :k], blocks[..., k:]
-            apart = max(apart, float(np.abs(blocks[..., k:]).max()))
+            growth = max(growth, float(np.abs(blocks[..., k:]).max()))
             found.append((jac * weight[..., None]).reshape(-1, len(u)))
-        return np.concatenate(found), apart
+        return np.concatenate(found), growth
 
-    def _chained(self, own: Array, first: Array) -> Array | None:
+    def chained(self, own: Array, first: Array) -> Array | None:
         """d x / d (constants, own start) at every sample, [samples, n, constants + starts].
 
         The sensitivities of all intervals, integrated side by side from the accurate states, are
@@ -149,9 +217,9 @@ class Model:
                 d[:, :k] += s[:, self.n :]
                 blocks.append(d)
         stacked = np.stack(blocks)
-        return stacked if np.abs(stacked).max() < WILD else None
+        return stacked if np.abs(stacked).max() < SENSITIVITY.largest else None
 
-    def _sensitivities(self, law: PowerSum, paths: Sequence[Array]) -> list[Array]:
+    def of_intervals(self, law: PowerSum, paths: Sequence[Array], rtol: float) -> list[Array]:
         """[Phi, Theta] of every interval, [intervals, n, n + constants] a trajectory.
 
         Runge-Kutta 4 on graded steps, more of them where its own end state is off.
@@ -163,12 +231,12 @@ class Model:
         s = np.zeros((len(duration), self.n, self.n + self.n_constants))
         todo = np.arange(len(duration))
         scale = np.concatenate([np.tile(np.abs(x).max(axis=0), (len(x) - 1, 1)) for x in paths])
-        accuracy = max(ACCURACY, self.rtol * LOOSER)
-        for steps, spread in ((2, 0.0), (8, 0.0), (32, 4.0), (128, 6.0)):
+        accuracy = max(SENSITIVITY.accuracy, rtol * SENSITIVITY.accuracy_over_rtol)
+        for steps, spread in STEPS_AND_GRADING:
             end, s[todo] = self._runge_kutta(law, start[todo], duration[todo], self.drift[todo], steps, spread)
             off = (np.abs(end - target[todo]) / (scale[todo] + 1e-12))[:, self.own].max(axis=1)
             # Too long a step makes a fast decay grow: what has died out does not show it itself.
-            grown = np.abs(s[todo][:, :, : self.n]).max(axis=(1, 2)) > GROWN
+            grown = np.abs(s[todo][:, :, : self.n]).max(axis=(1, 2)) > SENSITIVITY.confirmed_above
             todo = todo[~(off < accuracy) | grown]
             if not len(todo):
                 break
@@ -184,19 +252,18 @@ class Model:
         tau = np.linspace(0.0, 1.0, steps + 1)
         grid = tau if spread == 0.0 else np.expm1(spread * tau) / np.expm1(spread)
         lengths = np.diff(grid)[:, None] * duration
-        rates, path = vector_field(law), np.empty((steps + 1, *x.shape))
+        field, path = vector_field(law), np.empty((steps + 1, *x.shape))
         path[0] = x
         s = np.zeros((len(x), self.n, self.n + self.n_constants))
         s[:, :, : self.n] = np.diag(self.own)
+
+        def rhs(t: float, x: Array) -> Array:
+            return field(t, x) + drift
+
         with np.errstate(all="ignore"):
             for j, h in enumerate(lengths[:, :, None]):
-                x = path[j]
-                k1 = rates(0.0, x) + drift
-                k2 = rates(0.0, x + h * k1 / 2) + drift
-                k3 = rates(0.0, x + h * k2 / 2) + drift
-                k4 = rates(0.0, x + h * k3) + drift
-                path[j + 1] = x + h * (k1 + 2 * k2 + 2 * k3 + k4) / 6
-            most = max(TOGETHER // len(x), 1)
+                path[j + 1] = rk4_step(rhs, path[j], h)
+            most = max(SENSITIVITY.steps_at_once // len(x), 1)
             for first in range(0, steps, most):
                 for own in self._steps(law, path[first:-1][:most], lengths[first:][:most], drift):
                     carried = own[:, :, : self.n] @ s
@@ -208,26 +275,24 @@ class Model:
         """[Phi, Theta] of single Runge-Kutta steps, [steps, B, n, n + constants]."""
         shape, x, h = x.shape, x.reshape(-1, self.n), h.ravel()
         drift = np.broadcast_to(drift, shape).reshape(x.shape)
-        s = np.zeros((len(x), self.n, self.n + self.n_constants))
-        s[:, :, : self.n] = np.diag(self.own)
-        hx, hs = h[:, None], h[:, None, None]
-        k1, l1 = self._variational(law, x, s, drift)
-        k2, l2 = self._variational(law, x + hx * k1 / 2, s + hs * l1 / 2, drift)
-        k3, l3 = self._variational(law, x + hx * k2 / 2, s + hs * l2 / 2, drift)
-        _, l4 = self._variational(law, x + hx * k3, s + hs * l3, drift)
-        s = s + hs * (l1 + 2 * l2 + 2 * l3 + l4) / 6
+        y = np.zeros((len(x), self.n, 1 + self.n + self.n_constants))
+        y[:, :, 0], y[:, :, 1 : 1 + self.n] = x, np.diag(self.own)
+        s = rk4_step(lambda _, y: self._variational(law, y, drift), y, h[:, None, None])[:, :, 1:]
         return s.reshape(*shape[:2], *s.shape[1:])
 
-    def _variational(self, law: PowerSum, x: Array, s: Array, drift: Array) -> tuple[Array, Array]:
-        """dx/dt [B, n] and d[Phi, Theta]/dt [B, n, n + constants] for x [B, n]."""
+    def _variational(self, law: PowerSum, state: Array, drift: Array) -> Array:
+        """d[x, Phi, Theta]/dt of [x, Phi, Theta], both [B, n, 1 + n + constants]."""
         a, w, n = expanded(law).coefficients, law.exponents, self.n
+        x, s = np.ascontiguousarray(state[:, :, 0]), state[:, :, 1:]
         (ai, aj), (wj, wk) = self.a_places, self.w_places
         y, last = x, n + len(ai) + len(wj)
         if law.inputs is not None:
             y, slopes, inner = law.inputs.linearised(x, self.free[2:])
         m, dm = power_slopes(y, w)
         to_input = a @ dm
-        ds = (to_input if law.inputs is None else to_input @ slopes) @ s
+        change = np.empty_like(state)
+        ds = change[:, :, 1:]
+        np.matmul(to_input if law.inputs is None else to_input @ slopes, s, out=ds)
         if law.mix is None:
             ds[:, ai, n + np.arange(len(ai))] += m[:, aj]
         else:
@@ -236,7 +301,8 @@ class Model:
         ds[:, :, n + len(ai) : last] += a[:, wj] * (m[:, wj] * log_y[:, wk])[:, None, :]
         if law.inputs is not None:
             ds[:, :, last:] += to_input @ inner
-        return m @ a.T + drift, ds
+        change[:, :, 0] = m @ a.T + drift
+        return change
 
 
 def sensitivities(law: PowerSum, free: Free, start: Array, run: Trajectory) -> tuple[Array, Array] | None:
@@ -252,11 +318,11 @@ def sensitivities(law: PowerSum, free: Free, start: Array, run: Trajectory) -> t
     n, own = law.n_states, len(start)
     names = tuple(map(str, range(n)))
     one = TimeSeries(names, (run,), inputs=names[own:])
-    model = Model(law, one, np.ones(n), free, Starts(np.zeros(own, dtype=bool)), ())
-    x = integrate(law, start, run, RTOL)
+    model = TrajectoryResiduals(law, one, np.ones(n), free, Starts(np.zeros(own, dtype=bool)), ())
+    rtol = SOLUTIONS.finest_rtol
+    x = integrate(law, start, run, rtol)
     if x is None:
         return None
-    model.rtol = RTOL
     first = np.hstack([np.zeros((n, model.n_constants)), np.eye(n)[:, :own]])
-    blocks = model._chained(model._sensitivities(law, [x])[0], first)
+    blocks = model.chained(model.of_intervals(law, [x], rtol)[0], first)
     return None if blocks is None else (x, blocks)

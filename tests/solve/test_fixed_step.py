@@ -149,7 +149,7 @@ def test_steps_side_by_side_give_the_same_sensitivities(monkeypatch: pytest.Monk
     columns = torch.tensor([[0, 4, 9], [1, 2, 13]])
     args = (field, field.theta, start, duration, index, columns)
     end, s = sensitivities(*args)
-    monkeypatch.setattr("odediscovery.solve.SIDE_BY_SIDE", 0)
+    monkeypatch.setattr("odediscovery.solve.fixed_step.SIDE_BY_SIDE", 0)
     one_by_one, expected = sensitivities(*args)
     torch.testing.assert_close(end, one_by_one, rtol=1e-13, atol=0.0)
     torch.testing.assert_close(s, expected, rtol=1e-11, atol=1e-13)

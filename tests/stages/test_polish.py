@@ -15,7 +15,7 @@ from odediscovery.laws.systems import get_system, simulate_system
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.arrays import Array
 from odediscovery.solve.initial_values import Starts
-from odediscovery.solve.sensitivities import Model
+from odediscovery.solve.sensitivities import Evaluation, TrajectoryResiduals
 from odediscovery.solve.trajectories import residual_squares
 from odediscovery.stages.polish.polish import _least_squares, polish
 from odediscovery.stages.values import Polished
@@ -185,14 +185,14 @@ def test_a_law_that_blows_up_is_worse_than_the_poorest_start() -> None:
     class Edge:
         """Residuals of 1e10 (u - 2), none beyond u = 1."""
 
-        def evaluate(self, u: Array) -> tuple[Array, Array] | None:
-            return None if u[0] > 1.0 else (1e10 * (u - 2.0), np.full((1, 1), 1e10))
+        def evaluate(self, u: Array, rtol: float = 1e-9) -> Evaluation | None:
+            return None if u[0] > 1.0 else Evaluation(1e10 * (u - 2.0), np.full((1, 1), 1e10), rtol)
 
     model, start = Edge(), np.array([0.5])
     now = model.evaluate(start)
     assert now is not None
     u, there = _least_squares(model, start, now, 25)  # type: ignore[arg-type]
-    assert 0.5 <= u[0] <= 1.0 and np.isfinite(there[0]).all()
+    assert 0.5 <= u[0] <= 1.0 and np.isfinite(there.residual).all()
 
 
 def test_sensitivities_of_what_has_died_out_do_not_grow() -> None:
@@ -201,7 +201,7 @@ def test_sensitivities_of_what_has_died_out_do_not_grow() -> None:
     series = TimeSeries.from_arrays(t, np.ones((len(t), 2)))
     law = PowerSum(np.array([[2.0, -0.08], [-2.0, 0.0]]), np.array([[1.0, 1.0], [1.0, 0.0]]))
     starts, start = Starts(np.array([False, False])), np.array([[0.05, 10.0]])
-    model = Model(law, series, np.ones(2), all_free(law), starts, [np.ones((len(t), 2))])
+    model = TrajectoryResiduals(law, series, np.ones(2), all_free(law), starts, [np.ones((len(t), 2))])
     u = model.pack(start)
     value = model.evaluate(u)
     assert value is not None
@@ -209,8 +209,8 @@ def test_sensitivities_of_what_has_died_out_do_not_grow() -> None:
         step = 1e-4 * u[k] * np.eye(len(u))[k]
         ends = [model.evaluate(v) for v in (u + step, u - step)]
         assert ends[0] is not None and ends[1] is not None
-        slope = (ends[0][0] - ends[1][0]) / (2.0 * step[k])
-        np.testing.assert_allclose(value[1][:, k], slope, atol=0.01 * np.abs(slope).max())
+        slope = (ends[0].residual - ends[1].residual) / (2.0 * step[k])
+        np.testing.assert_allclose(value.jacobian[:, k], slope, atol=0.01 * np.abs(slope).max())
 
 
 def test_constants_of_chaos_are_as_good_as_their_errors_say() -> None:

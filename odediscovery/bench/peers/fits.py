@@ -25,7 +25,7 @@ from __future__ import annotations
 import itertools
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +36,7 @@ from odediscovery.bench.peers.libraries import Library, libraries
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import LEAST_VALUES, TimeSeries, Trajectory
 from odediscovery.errors import FitError, InputError
+from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.expressions import identifiers, parse
 from odediscovery.runtime.arrays import Array
@@ -194,7 +195,7 @@ def _mean_squares(candidates: Sequence[_Candidate], series: TimeSeries, state: A
     library = candidates[0].library
     c = np.stack([candidate.coefficients for candidate in candidates])
 
-    def rates(x: Array) -> Array:
+    def rhs(_: float, x: Array) -> Array:
         result: Array = np.einsum("mij,mj->mi", c, library.columns(x, state))
         return result
 
@@ -207,17 +208,9 @@ def _mean_squares(candidates: Sequence[_Candidate], series: TimeSeries, state: A
             for step, seen in zip(np.diff(t.time), t.values[1:], strict=True):
                 parts = int(np.ceil(step / longest))
                 for _ in range(parts):
-                    x = _step(rates, x, step / parts)
+                    x = rk4_step(rhs, x, step / parts)
                 squares += (x - seen) ** 2
     return np.where(np.isfinite(squares), squares / count, np.inf)
-
-
-def _step(rates: Callable[[Array], Array], x: Array, h: float) -> Array:
-    k1 = rates(x)
-    k2 = rates(x + 0.5 * h * k1)
-    k3 = rates(x + 0.5 * h * k2)
-    k4 = rates(x + h * k3)
-    return x + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
 
 
 def _split(series: TimeSeries) -> tuple[TimeSeries, TimeSeries]:

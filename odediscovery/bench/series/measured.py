@@ -8,19 +8,17 @@ Source: Gause, The Struggle for Existence (1934); Kermack and McKendrick, Proc. 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy.integrate import odeint
 from scipy.optimize import least_squares
 
 from odediscovery.data.series import TimeSeries, load_csv
+from odediscovery.ivp.lsoda import solve_whole
 from odediscovery.runtime.arrays import Array
-from odediscovery.solve.trajectories import DONE
 
 # Starts of a least-squares fit, and the most evaluations of each.
 STARTS, MOST = 12, 200
@@ -49,20 +47,8 @@ class Model:
 
     def simulate(self, constants: Array, start: Array, times: Array) -> Array:
         """States from `start` at the first of `times`, [times, states]; nan if it is lost."""
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")  # LSODA reports trouble by warnings
-            y, how = odeint(
-                lambda t, x: self.rates(constants, x),
-                start,
-                times,
-                tfirst=True,
-                full_output=True,
-                rtol=1e-8,
-                atol=1e-8,
-                mxstep=5000,
-            )
-        found: Array = y if how["message"] == DONE else np.full_like(y, np.nan)
-        return found
+        found = solve_whole(lambda t, x: self.rates(constants, x), start, times, 1e-8, 1e-8, np.inf)
+        return np.full((len(times), len(start)), np.nan) if found is None else found
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.power_sum import TINY, PowerSum
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.arrays import Array
@@ -109,18 +110,14 @@ class _Batch:
         known = np.broadcast_to(
             self.given.coefficients.T[:, :, None], (self.given.n_monomials, *coefficients.shape[1:])
         )
-        rates = _field(w, np.concatenate([coefficients, known])[..., None])
+        rhs = _field(w, np.concatenate([coefficients, known])[..., None])
         x, found = start, [start]
         with np.errstate(all="ignore"):
             for gap in self.gaps:
                 steps = max(int(np.ceil(gap.max() * STEPS / self.longest)), 1)
                 h = gap / steps
                 for _ in range(steps):
-                    k1 = rates(x)
-                    k2 = rates(x + h / 2 * k1)
-                    k3 = rates(x + h / 2 * k2)
-                    k4 = rates(x + h * k3)
-                    x = x + h / 6 * (k1 + 2 * (k2 + k3) + k4)
+                    x = rk4_step(rhs, x, h)
                 found.append(x)
         return np.stack(found)
 
@@ -145,11 +142,11 @@ class _Batch:
         return np.moveaxis(r, 0, 2).reshape(len(u), self.runs, -1)
 
 
-def _field(w: Array, coefficients: Array) -> Callable[[Array], Array]:
-    """x [states, ...] -> dx/dt for members that share the products of powers."""
+def _field(w: Array, coefficients: Array) -> Callable[[float, Array], Array]:
+    """(t, x [states, ...]) -> dx/dt for members that share the products of powers."""
     entries = [(q, i) for q, i in np.argwhere(np.any(coefficients, axis=(2, 3)))]
 
-    def rates(x: Array) -> Array:
+    def rhs(_: float, x: Array) -> Array:
         products = []
         for row in w:
             y = np.ones(x.shape[1:])
@@ -164,7 +161,7 @@ def _field(w: Array, coefficients: Array) -> Callable[[Array], Array]:
             total[i] += coefficients[q, i] * products[q]
         return total
 
-    return rates
+    return rhs
 
 
 def rough_fits(

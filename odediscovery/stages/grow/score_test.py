@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.data.series import Trajectory
+from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.cost import FUNCTION, all_free, cost, kind, price
 from odediscovery.laws.power_sum import NO_SUMS, Inputs, PowerSum, Sums
 from odediscovery.problem.prepare import Prepared
@@ -132,16 +133,13 @@ class Along:
         for j, (h, a) in enumerate(zip(self.length[k], self.slopes[k], strict=True)):
             f = np.zeros((3, 1)) if force is None else force[j]
 
-            def rates(y: Array, at: int, a: Array = a, f: Array = f) -> Array:
-                changed: Array = a[at] @ y
-                changed[equation] += f[at]
+            def rhs(share: float, y: Array, a: Array = a, f: Array = f) -> Array:
+                node = int(2 * share)
+                changed: Array = a[node] @ y
+                changed[equation] += f[node]
                 return changed
 
-            k1 = rates(y, 0)
-            k2 = rates(y + h / 2 * k1, 1)
-            k3 = rates(y + h / 2 * k2, 1)
-            k4 = rates(y + h * k3, 2)
-            y = y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+            y = rk4_step(rhs, y, h)
             if (j + 1) % STEPS == 0:
                 found.append(y)
         stacked = np.stack(found) * self.weight[k][..., None]

@@ -5,7 +5,7 @@
 over coefficients, exponents and start values, with scipy's LSODA at tight tolerance: an
 adaptive solver of another family than training used, so what training owed to its own solver
 does not reach the printed constants. The Jacobian comes from the variational equations
-(`variational.py`), and the covariance of constants and start values is (J^T J)^-1 at the minimum.
+(`solve/sensitivities.py`), and the covariance of constants and start values is (J^T J)^-1 at the minimum.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from odediscovery.laws.covariance import Covariance
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.solve.initial_values import Starts, Sums
-from odediscovery.solve.sensitivities import Model
+from odediscovery.solve.sensitivities import Evaluation, TrajectoryResiduals
 from odediscovery.stages.values import Polished
 
 
@@ -60,13 +60,13 @@ def polish(
     free = free or all_free(law)
     shape = shape or [np.ones_like(t.values) for t in series.trajectories]
     starts = Starts(nonnegative[~series.driven], tuple(sums))
-    model = Model(law, series, sigma, free, starts, shape)
+    model = TrajectoryResiduals(law, series, sigma, free, starts, shape)
     u = model.pack(initial)
     now = model.evaluate(u)
     if now is not None and len(u) and most:
         u, now = _least_squares(model, u, now, most)
     law, initial = model.unpack(u)
-    squares, plain, counts = model.squares(None if now is None else now[0])
+    squares, plain, counts = model.squares(None if now is None else now.residual)
     unknown = np.nan if now is None else 0.0
     nothing = law.with_constants(*(np.full_like(c, unknown) for c in law.constants))
     if now is None:
@@ -88,38 +88,41 @@ def polish(
     rows = [np.broadcast_to(own, t.values.shape).ravel() for t in series.trajectories]
     roots = u[model.n_constants :].reshape(initial.shape)
     slopes = block_diag(np.eye(model.n_constants), *map(starts.slopes, roots))
-    joint = Covariance.of(now[1] * np.concatenate(rows)[:, None]).transformed(slopes)
+    joint = Covariance.of(now.jacobian * np.concatenate(rows)[:, None]).transformed(slopes)
     errors = np.sqrt(np.maximum(np.diag(joint.matrix)[: model.n_constants], 0.0))
     of_law = law.with_constants(*filled(nothing.constants, free, errors))
     return Polished(law, of_law, initial, joint, free, squares, counts, finite=True, plain_squares=plain)
 
 
-def _least_squares(model: Model, u: Array, now: tuple[Array, Array], most: int) -> tuple[Array, tuple[Array, Array]]:
-    cache: dict[bytes, tuple[Array, Array] | None] = {u.tobytes(): now}
+def _least_squares(model: TrajectoryResiduals, u: Array, now: Evaluation, most: int) -> tuple[Array, Evaluation]:
+    """Unknowns at the minimum and what is known there; scipy's trust-region reflective method."""
+    # scipy asks for residuals and Jacobian of a point one after the other.
+    latest: tuple[bytes, Evaluation | None] = u.tobytes(), now
+    rtol = now.rtol
 
-    def at(v: Array) -> tuple[Array, Array] | None:
-        key = v.tobytes()
-        if key not in cache:
-            cache.clear()
-            cache[key] = model.evaluate(v)
-        return cache[key]
+    def at(v: Array) -> Evaluation | None:
+        nonlocal latest, rtol
+        if latest[0] != v.tobytes():
+            value = model.evaluate(v, rtol)
+            latest, rtol = (v.tobytes(), value), rtol if value is None else value.rtol
+        return latest[1]
 
     # A law that blows up is worse than any other, also than where a poor one begins.
-    wall = np.full_like(now[0], 1e8 * max(1.0, float(np.abs(now[0]).max())))
+    wall = np.full_like(now.residual, 1e8 * max(1.0, float(np.abs(now.residual).max())))
 
     def residual(v: Array) -> Array:
         value = at(v)
-        return wall if value is None else value[0]
+        return wall if value is None else value.residual
 
     def jacobian(v: Array) -> Array:
         value = at(v)
         assert value is not None  # scipy asks for the Jacobian of accepted points only
-        return value[1]
+        return value.jacobian
 
     found = least_squares(
         residual, u, jacobian, method="trf", x_scale="jac", max_nfev=most, xtol=1e-10, ftol=1e-9, gtol=1e-12
     )
     best = at(found.x)
-    if best is None or np.sum(best[0] ** 2) > np.sum(now[0] ** 2):
+    if best is None or np.sum(best.residual**2) > np.sum(now.residual**2):
         return u, now
     return found.x, best

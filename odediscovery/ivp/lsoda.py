@@ -1,0 +1,150 @@
+"""The one door to LSODA, an adaptive solver that switches to a stiff method where it has to.
+
+A solve has a budget of evaluations: without it, a law with a singularity or a wrong constant would
+cost more than all good laws together.
+
+Source: Petzold, SIAM J. Sci. Stat. Comput. 4 (1983); Hindmarsh, ODEPACK (1983); scipy's interface.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from scipy.integrate import LSODA, odeint
+
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
+
+# (t, states [states]) -> dx/dt [states].
+Rhs: TypeAlias = Callable[[float, Array], Sequence[float] | Array]
+
+# What odeint says of a solve that went well.
+_SUCCESS = "Integration successful."
+
+
+@dataclass(frozen=True)
+class LsodaThresholds(Thresholds):
+    """What a solve may cost."""
+
+    max_evaluations: int = threshold(
+        100_000,
+        "a solution to show that needs more has met a singularity or a stiff wall",
+        unit="evaluations of the right-hand side",
+        origin="cost: a few seconds a solve",
+    )
+    trial_evaluations: int = threshold(
+        5_000,
+        "the same for a law on trial, whatever the number of samples",
+        unit="evaluations of the right-hand side",
+        origin="cost: a tenth of a second a solve; sensitivity in docs/thresholds",
+    )
+    trial_evaluations_per_sample: int = threshold(
+        100,
+        "and for every sample",
+        unit="evaluations of the right-hand side",
+        origin="LSODA needs 2 to 20 a sample where it follows a law; sensitivity in docs/thresholds",
+    )
+    evaluations_between_checks: int = threshold(
+        64,
+        "evaluations after which the size of the states is checked again",
+        origin="cost: the check costs as much as an evaluation",
+    )
+
+
+BUDGETS = LsodaThresholds()
+
+
+class _GivenUp(Exception):
+    """The budget is spent, or the states or the right-hand sides left all bounds."""
+
+
+def _budgeted(rhs: Rhs, max_evaluations: int, largest: float = math.inf) -> Rhs:
+    """The right-hand side, which gives up beyond a number of evaluations or a size of the states."""
+    evaluations, each = 0, BUDGETS.evaluations_between_checks
+
+    def counted(t: float, x: Array) -> Sequence[float] | Array:
+        nonlocal evaluations
+        evaluations += 1
+        if evaluations > max_evaluations or (evaluations % each == 0 and np.abs(x).max() > largest):
+            raise _GivenUp
+        return rhs(t, x)
+
+    return counted
+
+
+def solve_whole(rhs: Rhs, start: Array, times: Array, rtol: float, atol: float, largest: float) -> Array | None:
+    """States at all times [times, states], None where the solver fails on the way.
+
+    For laws on trial: fast, and given up soon.
+
+    Args:
+        rhs: (t, x) -> dx/dt.
+        start: states at the first time [states].
+        times: increasing [times].
+        rtol, atol: tolerances, relative and absolute.
+        largest: absolute value of a state from which on the solve is given up.
+
+    >>> solve_whole(lambda t, x: -x, np.array([1.0]), np.array([0.0, 1.0]), 1e-9, 1e-11, 1e10).round(6).tolist()
+    [[1.0], [0.367879]]
+    """
+    most = BUDGETS.trial_evaluations + BUDGETS.trial_evaluations_per_sample * len(times)
+    counted = _budgeted(rhs, most, largest)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # LSODA reports trouble by warnings; None says it better
+        try:
+            x, info = odeint(counted, start, times, tfirst=True, full_output=True, rtol=rtol, atol=atol, mxstep=most)
+        except (_GivenUp, ValueError, FloatingPointError):
+            return None
+    states: Array = x
+    return states if info["message"] == _SUCCESS and np.isfinite(states).all() else None
+
+
+def solve_until_failure(
+    rhs: Rhs, start: Array, times: Array, rtol: float, atol: Array | float, max_evaluations: int | None = None
+) -> Array:
+    """States at all times [times, states]; nan from where the solver fails on.
+
+    Steps by hand, which is slower than `solve_whole`, but keeps what was reached.
+
+    Args:
+        rhs: (t, x) -> dx/dt.
+        start: states at the first time [states].
+        times: increasing [times].
+        rtol, atol: tolerances, relative and absolute.
+        max_evaluations: of the right-hand side (default: `BUDGETS.max_evaluations`).
+
+    >>> exploding = solve_until_failure(lambda t, x: x**2, np.array([1.0]), np.array([0.0, 0.5, 2.0]), 1e-9, 1e-9)
+    >>> exploding.round(6).tolist()
+    [[1.0], [2.0], [nan]]
+    """
+    states = np.full((len(times), len(start)), np.nan)
+    if not len(times) or not np.isfinite(start).all() or not np.isfinite(times).all():
+        return states
+    states[times == times[0]] = start
+
+    def finite(t: float, x: Array) -> Sequence[float] | Array:
+        dx_dt = rhs(t, x)
+        if not np.isfinite(dx_dt).all():
+            raise _GivenUp
+        return dx_dt
+
+    counted = _budgeted(finite, BUDGETS.max_evaluations if max_evaluations is None else max_evaluations)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            solver = LSODA(counted, float(times[0]), start, float(times[-1]), rtol=rtol, atol=atol)
+            while solver.status == "running":
+                solver.step()
+                if solver.status == "failed" or not np.isfinite(solver.y).all():
+                    break
+                inside = (times > solver.t_old) & (times <= solver.t)
+                if inside.any():
+                    states[inside] = solver.dense_output()(times[inside]).T
+        except (_GivenUp, ArithmeticError, ValueError):
+            pass
+    return states
