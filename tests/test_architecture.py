@@ -70,7 +70,6 @@ DOORS = {
     "diffrax": "bench.peers.diffrax_peer",
     "pandas": "data",
     "sklearn": "estimator experiments.studies.digits",
-    "joblib": "",
     "jinja2": "report",
     "matplotlib": "plots report experiments bench.speed.growth",
     "pysindy": "bench.peers",

@@ -19,31 +19,27 @@ https://distributed.dask.org (resilience, `allowed-failures`).
 
 from __future__ import annotations
 
-import itertools
 import math
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from multiprocessing.connection import wait
 from typing import Any
 
 from odediscovery.errors import FitError, InputError
 from odediscovery.runtime.versions import versions
-from odediscovery.runtime.workers import LOOK, Child, Failure, packed
+from odediscovery.runtime.workers import POLL_SECONDS, Child, Failure, packed
 
 try:
     import distributed
 except ImportError:
     distributed = None
 
-# Tasks that are sent before their turn: at least so many, and so many a thread of the workers.
-AHEAD, AHEAD_EACH = 1000, 2
-# Seconds between two looks at how many workers there are, and for the scheduler to answer.
-COUNT, ANSWER = 5.0, 10.0
+# Seconds between two looks at whether there are workers, and for the scheduler to answer.
+WATCH_SECONDS, ANSWER_SECONDS = 1.0, 10.0
 
 
 @contextmanager
@@ -65,7 +61,7 @@ def connected(scheduler: str, say: Callable[[str], None]) -> Iterator[Cluster]:
         secure = distributed.Security().get_connection_args("client")["ssl_context"]
         if scheduler.startswith("tls:") and secure is None:
             raise ValueError("dask's settings name no certificate for tls")
-        client = distributed.Client(scheduler, timeout=ANSWER, set_as_default=False)
+        client = distributed.Client(scheduler, timeout=ANSWER_SECONDS, set_as_default=False)
     except (ImportError, OSError, ValueError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(
@@ -77,9 +73,9 @@ def connected(scheduler: str, say: Callable[[str], None]) -> Iterator[Cluster]:
         yield Cluster(client, say)
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True)
 class Cluster:
-    """A dask cluster, a `Backend`. Its number of threads is that of tasks side by side.
+    """A dask cluster, a `Backend`. As many tasks run side by side as its workers have threads.
 
     Args:
         client: connected to the scheduler.
@@ -88,8 +84,6 @@ class Cluster:
 
     client: Any
     say: Callable[[str], None]
-    _threads: int = field(default=-1, init=False)
-    _counted: float = field(default=-math.inf, init=False)
 
     def results(
         self,
@@ -100,42 +94,39 @@ class Cluster:
     ) -> Iterator[tuple[int, Any]]:
         """See `Backend`. A task whose worker is lost again and again is a `Failure`."""
         run, served, own = uuid.uuid4().hex, packed(function), _own()
-        waiting = iter(enumerate(tasks))
-        running: dict[Any, int] = {}
-        ended = distributed.as_completed(loop=self.client.loop, with_results=True, raise_errors=False)
+        running = {
+            self.client.submit(
+                _unit, run, own, served, packed(task), limit, pure=False, key=f"odediscovery-{run}-{number}"
+            ): number
+            for number, task in enumerate(tasks)
+        }
+        ended = distributed.as_completed(running, loop=self.client.loop, with_results=True, raise_errors=False)
+        watched, has_workers = -math.inf, True
         try:
-            while stopping() is None:
-                for number, task in itertools.islice(waiting, max(self._room() - len(running), 0)):
-                    future = self.client.submit(
-                        _unit, run, own, served, packed(task), limit, pure=False, key=f"odediscovery-{run}-{number}"
-                    )
-                    running[future] = number
-                    ended.add(future)
-                if not running:
-                    return
+            while running and stopping() is None:
                 batch = ended.next_batch(block=False)
                 for future, result in batch:
-                    yield running.pop(future), _told(result)
+                    yield running.pop(future), _result_of(result)
+                if time.monotonic() - watched > WATCH_SECONDS:
+                    has_workers, watched = self._watch(running, has_workers), time.monotonic()
                 if not batch:
-                    self._check(running)
-                    time.sleep(LOOK / 4)
+                    time.sleep(POLL_SECONDS / 4)
         finally:
             self._leave(run, list(running))
 
-    def _room(self) -> int:
-        """How many tasks may be under way; more than there are workers, so that none waits."""
-        if time.monotonic() - self._counted > COUNT:
-            before, self._counted = self._threads, time.monotonic()
-            self._threads = sum(self.client.nthreads().values())
-            if self._threads == 0 and before != 0:
-                address = self.client.scheduler.address
-                self.say(f"no workers at {address} yet: start some with `dask worker {address}`")
-        return max(AHEAD, AHEAD_EACH * self._threads)
+    def _watch(self, running: Iterable[Any], had_workers: bool) -> bool:
+        """Whether there are workers; says so once when there are none.
 
-    def _check(self, running: dict[Any, int]) -> None:
-        """Whether there is still somebody to wait for."""
+        Raises:
+            FitError: the scheduler was lost.
+        """
         if self.client.status == "closed" or any(future.cancelled() for future in running):
             raise _gone()
+        has_workers = any(self.client.nthreads().values())
+        if had_workers and not has_workers:
+            address = self.client.scheduler.address
+            self.say(f"no workers at {address} yet: start some with `dask worker {address}`")
+        return has_workers
 
     def _leave(self, run: str, running: list[Any]) -> None:
         """End the tasks that still run, and the processes that ran them."""
@@ -145,7 +136,7 @@ class Cluster:
         self.client.run(_end_children, run, on_error="ignore")
 
 
-def _told(result: Any) -> Any:
+def _result_of(result: Any) -> Any:
     """What a future brought: the result of its task, or why there is none."""
     if isinstance(result, list):
         return result[0]
@@ -183,27 +174,16 @@ def _unit(run: str, asked: dict[str, str], function: bytes, task: bytes, limit: 
             f"a worker of the cluster has other versions than this machine: install {', '.join(other)} there"
         )
     with _lock:
-        if run in _over:
-            return [Failure("the run was left", 0.0)]
         free = _idle.setdefault(run, [])
-        child = free.pop() if free else None
-    child = child or Child(function)
+        child = free.pop() if free else Child(function)
     try:
-        while run not in _over:
-            if child.ready and child.task is None:
-                child.give(0, task)
-            wait([child.connection], LOOK)
-            result = child.heard(limit)
-            if result is not None:
-                return [result[0]]
-        return [Failure("the run was left", 0.0)]
+        return [child.run(task, limit, lambda: run in _over)]
     finally:
         with _lock:
-            usable = child.ready and child.task is None and not child.lost and run not in _over
-            if usable:
-                _idle[run].append(child)
-        if not usable:
-            child.end()
+            if kept := run not in _over:
+                free.append(child)
+        if not kept:
+            child.close()
 
 
 def _end_children(run: str) -> None:
@@ -212,7 +192,7 @@ def _end_children(run: str) -> None:
         _over.add(run)
         left = _idle.pop(run, [])
     for child in left:
-        child.end()
+        child.close()
 
 
 @cache

@@ -1,9 +1,12 @@
-"""Tasks in processes of their own, each with a limit that holds whatever the task does.
+"""Tasks in processes of their own, each with a time limit that holds whatever the task does.
 
-A task that exceeds its limit, or takes its process down, ends as a `Failure` and never as an
-exception; a fresh process goes on with the next one. Neither `concurrent.futures` nor joblib can
-end a task that is running, hence this; what else joblib would bring is to leave this machine, for
-which see `cluster`. Both places are a `Backend`, and whoever has tasks does not know which one.
+A task that exceeds its limit, raises, or takes its process down ends as a `Failure`, never as an
+exception; a fresh process goes on with the next one. `concurrent.futures`, joblib and loky cannot
+end a task that is running. pebble can, but its processes share one pipe and its lock: a process
+that ends with exit code 0 loses its task, and one killed while it holds the lock stops all others.
+Here each process has a pipe of its own. `cluster` runs the same tasks on other machines; both
+places are a `Backend`, and callers do not know which one they have.
+
 Processes are spawned, not forked: threads of numerical libraries do not survive a fork.
 """
 
@@ -12,21 +15,24 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
+import queue
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
+from multiprocessing.resource_tracker import ensure_running
 from typing import Any, Protocol
 
 from odediscovery.errors import FitError, InputError
 
-# Seconds between two looks at limits and at the wish to stop.
-LOOK = 0.2
-_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+# Time between two looks at limits and at requests to stop.
+POLL_SECONDS = 0.2
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _starting = threading.Lock()
 
 
@@ -94,25 +100,33 @@ class Processes:
         stopping: Callable[[], object] = lambda: None,
     ) -> Iterator[tuple[int, Any]]:
         """See `Backend`."""
-        waiting, served = list(range(len(tasks)))[::-1], packed(function)
-        children = [Child(served) for _ in range(min(self.jobs, len(tasks)))]
+        ended: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+        waiting, served, leaving = iter(enumerate(tasks)), packed(function), threading.Event()
+
+        def run_in_turn() -> None:
+            with closing(Child(served)) as child:
+                while not leaving.is_set() and (item := next(waiting, None)):
+                    try:
+                        ended.put((item[0], child.run(packed(item[1]), limit, leaving.is_set)))
+                    except Exception as error:  # is the caller's, whose thread this is not
+                        ended.put((item[0], error))
+
+        threads = [threading.Thread(target=run_in_turn, daemon=True) for _ in range(min(self.jobs, len(tasks)))]
+        left = len(tasks)
         try:
-            while (waiting or any(c.task is not None for c in children)) and stopping() is None:
-                for i, child in enumerate(children):
-                    if child.lost:
-                        child.end()
-                        children[i] = child = Child(served)
-                    if child.ready and child.task is None and waiting:
-                        child.give(waiting[-1], packed(tasks[waiting.pop()]))
-                wait([c.connection for c in children], LOOK)
-                for child in children:
-                    number = child.task
-                    result = child.heard(limit)
-                    if result is not None and number is not None:
-                        yield number, result[0]
+            for thread in threads:
+                thread.start()
+            while left and stopping() is None:
+                with suppress(queue.Empty):
+                    number, result = ended.get(timeout=POLL_SECONDS)
+                    if isinstance(result, Exception):
+                        raise result
+                    left -= 1
+                    yield number, result
         finally:
-            for child in children:
-                child.end()
+            leaving.set()
+            for thread in threads:
+                thread.join()
 
 
 # One task after the other, in a process of its own.
@@ -125,7 +139,7 @@ def packed(value: Any) -> bytes:
 
 
 class Child:
-    """A process that applies one function to one task after the other, and the task that it has.
+    """A process that applies one function to one task after the other, started when it is needed.
 
     It ends with the process that started it, however that one ends.
 
@@ -134,59 +148,64 @@ class Child:
     """
 
     def __init__(self, function: bytes) -> None:
+        self._function = function
+        self._process: BaseProcess | None = None
+
+    def run(self, task: bytes, limit: float, leaving: Callable[[], bool]) -> Any:
+        """The result of a task, or its `Failure`.
+
+        Args:
+            task: packed.
+            limit: wall-clock seconds, after which the process is killed.
+            leaving: asked now and then; once true, the process is killed.
+
+        Raises:
+            FitError: the process cannot be started.
+        """
+        if self._process is None:
+            self._start()
+            begun = self._ask(self._function, math.inf, leaving)
+            if begun is not None and not leaving():
+                raise FitError(f"a process for the tasks could not start: {begun.reason}")
+        return self._ask(task, limit, leaving)
+
+    def close(self) -> None:
+        """Kill the process, if there is one."""
+        if self._process is not None:
+            self._connection.close()
+            self._process.kill()
+            self._process.join()
+            self._process.close()
+            self._process = None
+
+    def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
-        self.connection, other = context.Pipe()
-        self.process = context.Process(target=_serve, args=(other,), daemon=True)
-        self.ready = self.lost = False
-        self.task: int | None = None
-        self.began = 0.0
+        self._connection, other = context.Pipe()
+        process = context.Process(target=_serve, args=(other,), daemon=True)
         with _for_children():
-            self.process.start()
+            process.start()
+        self._process = process
         other.close()
-        self._send(function)
 
-    def give(self, number: int, task: bytes) -> None:
-        """Begin with a task, packed; `number` is its name."""
-        self.task, self.began = number, time.monotonic()
-        self._send(task)
-
-    def heard(self, limit: float) -> tuple[Any] | None:
-        """The end of the task, if it has come, as a tuple of one."""
-        try:
-            while self.connection.poll():
-                message = self.connection.recv()
-                if self.ready:
-                    self.task = None
-                    return (message,)
-                self.ready = True
-        except (EOFError, OSError):
-            self.process.join()
-            if not self.ready:
-                raise FitError(f"a process for the tasks could not start (exit code {self.process.exitcode})") from None
-            return self._failed(f"its process ended with exit code {self.process.exitcode}")
-        if self.task is not None and time.monotonic() - self.began > limit:
-            return self._failed(f"no result within {limit:g} s")
-        return None
-
-    def end(self) -> None:
-        """Kill the process."""
-        self.connection.close()
-        if self.process.is_alive():
-            self.process.kill()
-        self.process.join()
-        self.process.close()
-
-    def _send(self, message: bytes) -> None:
-        # A process that has just died is found out when it is listened to.
-        with suppress(OSError):
-            self.connection.send_bytes(message)
-
-    def _failed(self, reason: str) -> tuple[Failure] | None:
-        self.lost = True
-        if self.task is None:
-            return None
-        self.task = None
-        return (Failure(reason, round(time.monotonic() - self.began, 3)),)
+    def _ask(self, message: bytes, limit: float, leaving: Callable[[], bool]) -> Any:
+        """The answer of the process to a message."""
+        began, reason = time.monotonic(), "the run was left"
+        while self._process is not None and not leaving():
+            try:
+                if message:
+                    self._connection.send_bytes(message)
+                    message = b""
+                if self._connection.poll(POLL_SECONDS):
+                    return self._connection.recv()
+            except (EOFError, OSError):
+                self._process.join()
+                reason = f"its process ended with exit code {self._process.exitcode}"
+                break
+            if time.monotonic() - began > limit:
+                reason = f"no result within {limit:g} s"
+                break
+        self.close()
+        return Failure(reason, round(time.monotonic() - began, 3))
 
 
 def _serve(connection: Connection) -> None:
@@ -199,7 +218,12 @@ def _serve(connection: Connection) -> None:
             task = connection.recv()
         except EOFError:
             return
-        connection.send(function(task))
+        began = time.monotonic()
+        try:
+            connection.send(function(task))
+        except Exception as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            connection.send(Failure(reason, round(time.monotonic() - began, 3)))
 
 
 def _end_with_parent() -> None:
@@ -213,22 +237,22 @@ def _end_with_parent() -> None:
 @contextmanager
 def _for_children() -> Iterator[None]:
     """What a process inherits: one thread, and no ear for Ctrl-C, which is the parent's matter."""
+    blocks = hasattr(signal, "pthread_sigmask")
+    # The worker of a dask cluster is a daemon of its nanny, and those may have no children.
+    own = multiprocessing.current_process()
     with _starting:
-        before = {name: os.environ.get(name) for name in _ONE_THREAD}
-        main = threading.current_thread() is threading.main_thread()
-        heard = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
-        # The worker of a dask cluster is a daemon of its nanny, and those may have no children.
-        own = multiprocessing.current_process()
+        before = {name: os.environ[name] for name in _ONE_THREAD if name in os.environ}
         daemon, own.daemon = own.daemon, False
-        os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
+        os.environ.update(_ONE_THREAD)
+        if blocks:
+            ensure_running()  # what it starts would unblock Ctrl-C
+            heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             yield
         finally:
-            for name, value in before.items():
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
+            if blocks:
+                signal.pthread_sigmask(signal.SIG_SETMASK, heard)
             own.daemon = daemon
-            if main:
-                signal.signal(signal.SIGINT, heard)
+            for name in _ONE_THREAD:
+                del os.environ[name]
+            os.environ.update(before)

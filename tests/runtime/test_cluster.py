@@ -143,10 +143,10 @@ def test_other_versions_on_workers_are_named(scheduler: str, monkeypatch: pytest
 def test_what_no_worker_survives_is_a_failure_and_what_none_knows_an_error() -> None:
     distributed = cluster.distributed
     died = distributed.KilledWorker("a-task", None, 3)
-    assert cluster._told((type(died), died, None)).reason == "its worker was lost 4 times"
+    assert cluster._result_of((type(died), died, None)).reason == "its worker was lost 4 times"
     odd = ModuleNotFoundError("No module named 'odediscovery'")
     with pytest.raises(FitError, match=r"cannot run the tasks .*No module named 'odediscovery'.*"):
-        cluster._told((type(odd), odd, None))
+        cluster._result_of((type(odd), odd, None))
 
 
 def test_a_scheduler_without_workers_is_told_and_a_lost_one_ends_the_work() -> None:
@@ -186,7 +186,7 @@ def test_mistakes_end_in_one_line_before_anything_is_run(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(cluster, "ANSWER", 0.5)
+    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.5)
     monkeypatch.chdir(tmp_path)
     assert main([*command, *arguments]) == 2
     shown = capsys.readouterr()
