@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from odediscovery.moved import keep_old_names
 
 if TYPE_CHECKING:
-    from odediscovery.data.inputs import load_driven, with_inputs
+    from odediscovery.data.controls import load_with_controls, with_controls
     from odediscovery.data.series import TimeSeries, Trajectory, load_csv, write_csv
     from odediscovery.data.signals import Signal
     from odediscovery.discovery.discover import discover
@@ -49,15 +49,15 @@ __all__ = [
     "fit_constants",
     "get_system",
     "load_csv",
-    "load_driven",
+    "load_with_controls",
     "settings_for",
     "simulate_system",
-    "with_inputs",
+    "with_controls",
     "write_csv",
 ]
 
 _HOME = {
-    "data.inputs": ("load_driven", "with_inputs"),
+    "data.controls": ("load_driven", "load_with_controls", "with_controls", "with_inputs"),
     "data.series": ("TimeSeries", "Trajectory", "load_csv", "write_csv"),
     "data.signals": ("Signal",),
     "discovery.discover": ("discover",),

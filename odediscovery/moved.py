@@ -15,7 +15,7 @@ MOVED = {
     "bootstrap": "uncertainty.bootstrap",
     "equations": "laws.equations",
     "field": "networks.vector_field",
-    "inputs": "data.inputs",
+    "inputs": "data.controls",
     "monitor": "runtime.monitor",
     "powersum": "laws.power_sum",
     "profile": "uncertainty.profile",

@@ -24,9 +24,9 @@ def chemostat(path: Path) -> None:
     feed = np.repeat([0.9, 0.6, 0.6, 0.3, 0.3, 0.1, 0.1, 0.1, 0.1, 0.9, 0.6], 10)[:101]
     inputs = np.column_stack([temperature, feed])
     law = Equations.parse(
-        ["S", "X"], {"S": "10*feed - 0.3*S*X - S*feed", "X": "0.0075*S*X*T - X*feed"}, inputs=["T", "feed"]
+        ["S", "X"], {"S": "10*feed - 0.3*S*X - S*feed", "X": "0.0075*S*X*T - X*feed"}, controls=["T", "feed"]
     )
-    values = law.simulate([5.0, 1.0], t, inputs=Signal(t, inputs, np.array([False, True])))
+    values = law.simulate([5.0, 1.0], t, controls=Signal(t, inputs, np.array([False, True])))
     table = pd.DataFrame(np.column_stack([t, values, inputs]))
     table.to_csv(path, index=False, header=["t", "S", "X", "T", "feed rate"])
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from faces import awkward, discovery
 
-from odediscovery.data.inputs import with_inputs
+from odediscovery.data.controls import with_controls
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.fit_constants import fit_constants
@@ -66,8 +66,8 @@ def driven() -> Discovery:
     t = np.linspace(0.0, 6.0, 30)
     u = np.where(t > 3.0, 2.0, 0.5)
     columns = np.column_stack([1.0 + 0.1 * t, u])
-    series = with_inputs(TimeSeries.from_arrays(t, columns, ["x", "u"]), linear=["t"], held=["u"])
-    law = Equations.parse(["x"], {"x": "u*t**0.5 - 0.5*x"}, inputs=["t", "u"])
+    series = with_controls(TimeSeries.from_arrays(t, columns, ["x", "u"]), linear=["t"], held=["u"])
+    law = Equations.parse(["x"], {"x": "u*t**0.5 - 0.5*x"}, controls=["t", "u"])
     return told(series, law, [[1.0]])
 
 

@@ -9,7 +9,7 @@ import torch
 from scipy.integrate import solve_ivp
 from torch import Tensor
 
-from odediscovery.data.inputs import with_inputs
+from odediscovery.data.controls import with_controls
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.signals import Signal
 from odediscovery.laws.equations import Equations
@@ -84,16 +84,16 @@ SINE = 1.2 + np.sin(TIMES)
 FEED = np.array([0.5, 2.0, 1.0])[(TIMES // 2.5).astype(int) % 3]
 
 
-def driven(texts: dict[str, str], start: list[float], **inputs: tuple[Array, bool]) -> TimeSeries:
-    """Exact samples of equations under inputs (values, held)."""
-    states, names = list(texts), list(inputs)
-    values = np.column_stack([u for u, _ in inputs.values()])
-    held = np.array([h for _, h in inputs.values()])
-    law = Equations.parse(states, texts, inputs=names)
-    x = law.simulate(start, TIMES, inputs=Signal(TIMES, values, held))
+def driven(texts: dict[str, str], start: list[float], **controls: tuple[Array, bool]) -> TimeSeries:
+    """Exact samples of equations under controls (values, held)."""
+    states, names = list(texts), list(controls)
+    values = np.column_stack([u for u, _ in controls.values()])
+    held = np.array([h for _, h in controls.values()])
+    law = Equations.parse(states, texts, controls=names)
+    x = law.simulate(start, TIMES, controls=Signal(TIMES, values, held))
     series = TimeSeries.from_arrays(TIMES, np.hstack([x, values]), [*states, *names])
-    linear = [name for name, (_, h) in inputs.items() if not h]
-    return with_inputs(series, linear, [name for name in names if name not in linear])
+    linear = [name for name, (_, h) in controls.items() if not h]
+    return with_controls(series, linear, [name for name in names if name not in linear])
 
 
 def stirred() -> TimeSeries:
@@ -101,7 +101,7 @@ def stirred() -> TimeSeries:
     return driven({"x": "0.8*u - 0.5*x", "y": "x - 0.3*T*y"}, [2.0, 1.0], T=(SINE, False), u=(FEED, True))
 
 
-# Of the augmented series: x, y, T, u.
+# With the controls as last states: x, y, T, u.
 STIRRED = PowerSum(
     np.array([[0.8, -0.5, 0.0], [0.0, 1.0, -0.3], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]),
     np.array([[0.0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 1, 0]]),

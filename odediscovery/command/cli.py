@@ -91,20 +91,20 @@ def predict(
     import numpy as np
 
     from odediscovery.command.times import asked_times
-    from odediscovery.data.inputs import read_signal
+    from odediscovery.data.controls import read_controls
     from odediscovery.result.discovery import Discovery
 
     found = Discovery.load(folder)
     given = _given_start(found, initial)
     fitted = dict(zip(found.equations.states, found.initial_values[0].tolist(), strict=True))
-    acting = found.series.trajectories[0].inputs
+    acting = found.series.trajectories[0].controls
     if inputs is not None:
-        acting = read_signal(inputs, found.series)
+        acting = read_controls(inputs, found.series)
     alone = inputs is not None and until is None and times is None
     when = acting.times if alone and acting is not None else asked_times(found.series, until, times)
     start = np.array([*(fitted | given).values()]) if given else None
     values = found.simulate(start, when, None if inputs is None else acting)
-    others = set(found.series.inputs) - {found.series.time_name}
+    others = set(found.series.controls) - {found.series.time_name}
     if acting is not None and others and acting.times[-1] < when[-1]:
         _note(f"inputs are known up to {acting.times[-1]:g}; later their last values are held")
     if not np.isfinite(values).all():

@@ -201,11 +201,11 @@ def _measured(
     inputs: Sequence[list[str] | None],
 ) -> TimeSeries:
     """The series in the table, with its inputs and the standard deviations that are known."""
-    from odediscovery.data.inputs import load_driven
+    from odediscovery.data.controls import load_with_controls
 
     noise = assignments(noise_level.split(",") if noise_level else [], "--noise-level")
     linear, held = ([] if names is None else names for names in inputs)
-    return load_driven(
+    return load_with_controls(
         data, linear, held, time=time, states=_names(states), group=group, sigma=sigma_columns, noise=noise
     )
 

@@ -37,7 +37,7 @@ def with_columns(series: TimeSeries, states: Sequence[str]) -> TimeSeries:
             spread_columns(t.values, places, len(states), np.nan),
             t.label,
             None if t.sigma is None else spread_columns(t.sigma, places, len(states), np.nan),
-            t.inputs,
+            t.controls,
         )
         for t in series.trajectories
     )

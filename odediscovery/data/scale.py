@@ -54,7 +54,7 @@ class Scale:
                 t.values / self.state,
                 t.label,
                 None if t.sigma is None else t.sigma / self.size,
-                t.inputs and t.inputs.scaled(self.state[series.driven], self.time),
+                t.controls and t.controls.scaled(self.state[series.is_control], self.time),
             )
             for t in series.trajectories
         )

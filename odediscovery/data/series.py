@@ -24,6 +24,7 @@ from odediscovery.data.signals import Trajectory as Trajectory
 from odediscovery.data.table import Table, assigned, check_names, with_levels
 from odediscovery.errors import InputError
 from odediscovery.runtime.files import write_whole
+from odediscovery.runtime.renamed import with_old_names
 
 Array = NDArray[np.float64]
 
@@ -31,6 +32,7 @@ Array = NDArray[np.float64]
 LEAST_VALUES = 4
 
 
+@with_old_names(inputs="controls")
 @dataclass(frozen=True, eq=False)
 class TimeSeries:
     """Trajectories of the same states.
@@ -41,7 +43,7 @@ class TimeSeries:
         time_name: name of the time.
         units: unit of a state or of the time, by name, where known.
         messages: what the reader of the data should know, one sentence each.
-        inputs: names of what acts on the system and is known, see `inputs`.
+        controls: names of what acts on the system and is known, see `with_controls`.
 
     >>> load_csv("data/lynx_hare_1900_1920.csv").trajectories[0].values.shape
     (21, 2)
@@ -52,7 +54,7 @@ class TimeSeries:
     time_name: str = "t"
     units: Mapping[str, str] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
-    inputs: tuple[str, ...] = ()
+    controls: tuple[str, ...] = ()
 
     @property
     def n_states(self) -> int:
@@ -60,9 +62,9 @@ class TimeSeries:
         return len(self.states)
 
     @property
-    def driven(self) -> NDArray[np.bool_]:
-        """Which states are inputs (see `inputs.augmented`): known, without an equation [states]."""
-        return np.array([state in self.inputs for state in self.states], dtype=bool)
+    def is_control(self) -> NDArray[np.bool_]:
+        """Which states are controls (see `append_controls`): known, without an equation [states]."""
+        return np.array([state in self.controls for state in self.states], dtype=bool)
 
     @property
     def n_samples(self) -> int:
@@ -168,7 +170,7 @@ class TimeSeries:
         return _series_of(table, "the frame", time, states, group, sigma, noise)
 
     def to_frame(self) -> pd.DataFrame:
-        """The series as one table: (group column,) time, states (, inputs, standard deviations);
+        """The series as one table: (group column,) time, states (, controls, standard deviations);
         one line a sample."""
         group, deviations = group_column(self), sigma_columns(self)
         labels = [trajectory.label for trajectory in self.trajectories]
@@ -177,9 +179,9 @@ class TimeSeries:
         blocks = []
         for trajectory, label in zip(self.trajectories, labels, strict=True):
             block = pd.DataFrame(trajectory.values, columns=list(self.states))
-            for k, name in enumerate(self.inputs):
-                if trajectory.inputs is not None and name != self.time_name:
-                    block[name] = trajectory.inputs.values[:, k]
+            for k, name in enumerate(self.controls):
+                if trajectory.controls is not None and name != self.time_name:
+                    block[name] = trajectory.controls.values[:, k]
             for state, name in deviations.items():
                 block[name] = _sigma(trajectory)[:, self.states.index(state)]
             block.insert(0, self.time_name, trajectory.time)
@@ -248,7 +250,7 @@ def group_column(series: TimeSeries) -> str | None:
     if len(series.trajectories) < 2:
         return None
     name = "trajectory"
-    while name in (*series.states, *series.inputs, series.time_name):
+    while name in (*series.states, *series.controls, series.time_name):
         name += "_"
     return name
 
@@ -263,7 +265,7 @@ def sigma_columns(series: TimeSeries) -> dict[str, str]:
     {'S': 'S_sd'}
     """
     known = np.any([np.isfinite(_sigma(t)).any(axis=0) for t in series.trajectories], axis=0)
-    taken = {*series.states, *series.inputs, series.time_name, group_column(series)}
+    taken = {*series.states, *series.controls, series.time_name, group_column(series)}
     columns: dict[str, str] = {}
     for i in map(int, np.flatnonzero(known)):
         name = f"{series.states[i]}_sd"

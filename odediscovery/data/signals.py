@@ -1,11 +1,11 @@
-"""One run of an experiment: samples of its states, and the inputs u(t) that acted on it.
+"""One run of an experiment: samples of its states, and the controls u(t) that acted on it.
 
-Inputs are known at some times, straight lines or held between them:
+Controls are known at some times, and are straight lines or held between them:
 
-    u(t) = u_j + (t - t_j) * drift_j,    t_j <= t < t_{j+1}
+    u(t) = u_j + (t - t_j) * slope_j,    t_j <= t < t_{j+1}
 
-with drift_j = (u_{j+1} - u_j) / (t_{j+1} - t_j), or 0 for an input that is held until the next
-time, where it jumps. Behind the last time its value stays.
+with slope_j = (u_{j+1} - u_j) / (t_{j+1} - t_j), or 0 for a control that is held until the next
+time, where it jumps. After the last time each control keeps its last value.
 """
 
 from __future__ import annotations
@@ -17,19 +17,33 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.renamed import with_old_names
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
-# Share of an input's size by which a line may miss the next sample and still go on through it.
-SAME = 1e-12
+
+@dataclass(frozen=True)
+class SignalThresholds(Thresholds):
+    """What makes two pieces of a control one straight line."""
+
+    same_line: float = threshold(
+        1e-12,
+        "a line may miss the next sample by this much and still pass through it",
+        unit="largest absolute value of the control",
+        origin="rounding: a few thousand units in the last place of float64",
+    )
+
+
+SIGNALS = SignalThresholds()
 
 
 @dataclass(frozen=True, eq=False)
 class Signal:
-    """Inputs of one run of an experiment.
+    """Controls of one run of an experiment.
 
     Args:
         times: increasing [n].
-        values: at these times [n, inputs], none missing.
-        held: bool [inputs], True for inputs that keep each value until the next time.
+        values: at these times [n, controls], none missing.
+        held: bool [controls], True for controls that keep each value until the next time.
 
     >>> feed = Signal(np.array([0.0, 2.0, 4.0]), np.array([[0.0], [1.0], [3.0]]), np.array([True]))
     >>> feed.at([1.0, 2.0, 9.0]).ravel().tolist()
@@ -41,26 +55,26 @@ class Signal:
     held: Mask
 
     @property
-    def drift(self) -> Array:
-        """Slopes between neighbouring times, [n - 1, inputs]."""
+    def slopes(self) -> Array:
+        """Slopes between neighbouring times, [n - 1, controls]."""
         rise = np.diff(self.values, axis=0) / np.diff(self.times)[:, None]
         return np.where(self.held, 0.0, rise)
 
     def at(self, times: ArrayLike) -> Array:
-        """The inputs at times [...], [..., inputs]; outside of its own times the nearest value."""
+        """The controls at times [...], [..., controls]; the nearest value outside the known times."""
         t = np.clip(times, self.times[0], self.times[-1])
         j = np.searchsorted(self.times, t, side="right") - 1
-        slopes = np.vstack([self.drift, np.zeros(len(self.held))])
+        slopes = np.vstack([self.slopes, np.zeros(len(self.held))])
         value: Array = self.values[j] + (t - self.times[j])[..., None] * slopes[j]
         return value
 
-    def lines(self) -> list[tuple[int, int]]:
-        """First and last sample of each run along which every input is one straight line.
+    def straight_pieces(self) -> list[tuple[int, int]]:
+        """First and last sample of each piece in which every control is one straight line.
 
-        A solver has to begin anew only where one ends: time itself is a single line.
+        A solver has to restart only where a piece ends: time itself is a single line.
         """
-        slopes = self.drift
-        size = SAME * np.abs(self.values).max(axis=0, initial=0.0)
+        slopes = self.slopes
+        size = SIGNALS.same_line * np.abs(self.values).max(axis=0, initial=0.0)
         ends = self.values[:-1] + slopes * np.diff(self.times)[:, None]
         jumps = (np.abs(ends - self.values[1:]) > size).any(axis=1)
         found, first = [], 0
@@ -76,11 +90,11 @@ class Signal:
         return found
 
     def until(self, end: float, time: Mask) -> Signal:
-        """The same with the last value held up to a later time.
+        """The same signal, its last values held up to a later time.
 
         Args:
             end: the later time.
-            time: inputs that are time itself, which goes on, bool [inputs].
+            time: controls that are time itself, which goes on, bool [controls].
         """
         if end <= self.times[-1]:
             return self
@@ -92,14 +106,15 @@ class Signal:
         return Signal(self.times[samples], self.values[samples], self.held)
 
     def joined(self, later: Signal) -> Signal:
-        """The same with what acts at later times."""
+        """The same signal, continued by a later one."""
         return Signal(np.concatenate([self.times, later.times]), np.vstack([self.values, later.values]), self.held)
 
     def scaled(self, size: Array, time: float) -> Signal:
-        """The same for u' = u / size [inputs] and t' = t / time."""
+        """The same signal for u' = u / size [controls] and t' = t / time."""
         return Signal(self.times / time, self.values / size, self.held)
 
 
+@with_old_names(inputs="controls")
 @dataclass(frozen=True, eq=False)
 class Trajectory:
     """One run of an experiment.
@@ -107,10 +122,10 @@ class Trajectory:
     Args:
         time: sample times [n], strictly increasing.
         values: states at these times [n, states], nan where missing.
-        label: what tells it from the others, empty if there are no others.
+        label: distinguishes it from the others; empty if there are no others.
         sigma: standard deviations of the values [n, states], nan where unknown or missing; None
-            if nothing is known of them.
-        inputs: what acted on it at the same times, if anything.
+            if none is known.
+        controls: what acted on it at the same times, if anything.
 
     >>> run = Trajectory(np.array([0.0, 1.0]), np.array([[2.0], [np.nan]]), "first")
     >>> run.values.shape
@@ -121,7 +136,7 @@ class Trajectory:
     values: Array
     label: str = ""
     sigma: Array | None = None
-    inputs: Signal | None = None
+    controls: Signal | None = None
 
     def part(self, samples: slice) -> Trajectory:
         """Some of its samples, under the same label.
@@ -130,30 +145,35 @@ class Trajectory:
         [0.0, 1.0]
         """
         sigma = None if self.sigma is None else self.sigma[samples]
-        inputs = self.inputs and self.inputs.part(samples)
-        return Trajectory(self.time[samples], self.values[samples], self.label, sigma, inputs)
+        controls = self.controls and self.controls.part(samples)
+        return Trajectory(self.time[samples], self.values[samples], self.label, sigma, controls)
 
 
-def followed(
-    solve: Callable[..., Array], rates: Callable[[Array], Array], start: Array, times: Array, inputs: Signal, time: Mask
+def solve_piecewise(
+    solve: Callable[..., Array],
+    rates: Callable[[Array], Array],
+    start: Array,
+    times: Array,
+    controls: Signal,
+    time: Mask,
 ) -> Array:
-    """The solution under inputs [n, states], line by line: solvers step over no kink or jump.
+    """The solution under controls [n, states], piece by piece: no solver steps over a kink or jump.
 
     Args:
         solve: (rates(t, x), start, times) -> states at times [n, states], the first is the start.
-        rates: of states and inputs [variables] -> [states].
+        rates: of states and controls [variables] -> [states].
         start: at the first of the times.
         times: increasing [n].
-        inputs: known from the first of the times on.
-        time: which of them are time itself, bool [inputs].
+        controls: known from the first of the times on.
+        time: which of them are time itself, bool [controls].
     """
     result = np.full((len(times), len(start)), np.nan)
     if not len(times) or not np.isfinite(times).all():
         return result
     result[times == times[0]] = x = start
-    u = inputs.until(float(times[-1]), time)
-    slopes = u.drift
-    for first, last in u.lines():
+    u = controls.until(float(times[-1]), time)
+    slopes = u.slopes
+    for first, last in u.straight_pieces():
         begin, end = max(u.times[first], times[0]), min(u.times[last], times[-1])
         if begin >= end:
             continue
@@ -168,12 +188,12 @@ def followed(
     return result
 
 
-def filled(times: Array, values: Array, held: bool) -> Array:
-    """Values [n] of one input without gaps: interpolated or held, and the last one kept.
+def fill_gaps(times: Array, values: Array, held: bool) -> Array:
+    """Values [n] of one control, gaps interpolated or held; gaps at the end take the last value.
 
-    The first one has to be there.
+    The first value has to be there.
 
-    >>> filled(np.arange(4.0), np.array([1.0, np.nan, 3.0, np.nan]), False).tolist()
+    >>> fill_gaps(np.arange(4.0), np.array([1.0, np.nan, 3.0, np.nan]), False).tolist()
     [1.0, 2.0, 3.0, 3.0]
     """
     seen = np.flatnonzero(np.isfinite(values))
@@ -183,13 +203,13 @@ def filled(times: Array, values: Array, held: bool) -> Array:
     return np.interp(times, times[seen], values[seen])
 
 
-def drifts(runs: Sequence[Trajectory]) -> Array:
+def control_slopes(runs: Sequence[Trajectory]) -> Array:
     """Slopes of all variables in every interval of all runs, [intervals, states].
 
-    Inputs are the last of them; 0 for the others, whose rates a law tells.
+    Controls are the last variables; the slopes of the others, which follow the law, are 0.
     """
     rows = [np.zeros((len(t.time) - 1, t.values.shape[1])) for t in runs]
     for row, t in zip(rows, runs, strict=True):
-        if t.inputs is not None:
-            row[:, row.shape[1] - len(t.inputs.held) :] = t.inputs.drift
+        if t.controls is not None:
+            row[:, row.shape[1] - len(t.controls.held) :] = t.controls.slopes
     return np.concatenate(rows)

@@ -325,5 +325,5 @@ def smooth(series: TimeSeries, noise: Array, nonnegative: Array, shape: Sequence
             for i in range(series.n_states)
         ]
         values = np.stack(columns, axis=1)
-        trajectories.append(Trajectory(t.time, values, t.label, inputs=t.inputs))
-    return TimeSeries(series.states, tuple(trajectories), series.time_name, series.units, inputs=series.inputs)
+        trajectories.append(Trajectory(t.time, values, t.label, controls=t.controls))
+    return TimeSeries(series.states, tuple(trajectories), series.time_name, series.units, controls=series.controls)

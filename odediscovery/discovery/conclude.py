@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from odediscovery.data.inputs import two_valued
+from odediscovery.data.controls import explain_two_values
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.judge.criterion import non_dominated, penalty
@@ -57,7 +57,7 @@ def _equations(p: Prepared, row: Judged, series: TimeSeries) -> Equations:
         law,
         time_name=series.time_name,
         standard_errors=errors,
-        inputs=series.inputs,
+        controls=series.controls,
         snapped=((law.coefficients != 0) & (errors.coefficients == 0), (law.exponents != 0) & (errors.exponents == 0)),
     )
 
@@ -73,7 +73,7 @@ def estimates(p: Prepared, polished: Polished) -> Estimates:
         polished.free,
         polished.initial[heads],
         polished.joint.part(kept),
-        p.nonnegative[~p.data.driven],
+        p.nonnegative[~p.data.is_control],
         p.scale,
     )
 
@@ -82,7 +82,7 @@ def _front_row(p: Prepared, row: Judged, series: TimeSeries, selected: bool) -> 
     squares = row.polished.plain_squares * p.scale.state**2
     values = pooled(series)[:, p.measured[: series.n_states]]
     spread = np.nansum((values - np.nanmean(values, axis=0)) ** 2)
-    equations, own = _equations(p, row, series), ~p.data.driven
+    equations, own = _equations(p, row, series), ~p.data.is_control
     heads = range(len(row.polished.initial)) if p.heads is None else p.heads
     return FrontRow(
         equations,
@@ -119,7 +119,7 @@ def conclude(
         rows: judged laws.
         chosen: index of the one that is claimed.
     """
-    best, own = rows[chosen].polished, ~p.data.driven
+    best, own = rows[chosen].polished, ~p.data.is_control
     unexplained = [] if p.clean else residuals(best.law, p.data, best.initial)
     left = [] if p.clean else too_few_runs(unexplained)
     near = [] if p.clean else autocorrelated(unexplained)
@@ -130,7 +130,7 @@ def conclude(
         rows = [*rows[:chosen], dataclasses.replace(rows[chosen], polished=best), *rows[chosen + 1 :]]
     front = _front(p, rows, chosen, series)
     notes = [f"{p.data.states[i]} never changes: its equation is zero" for i in np.flatnonzero(p.constant & own)]
-    notes += [*p.messages, *two_valued(p.data)]
+    notes += [*p.messages, *explain_two_values(p.data)]
     notes += _undecided(p, front)
     if any(row.equations.power_sum is None for row in front):
         notes.append(
@@ -219,7 +219,7 @@ def _undecided(p: Prepared, front: tuple[FrontRow, ...]) -> list[str]:
 
 def _explained(p: Prepared, found: Polished) -> float:
     """Share of the variance within pieces: their starts, which are fitted, explain the rest."""
-    own = ~p.data.driven
+    own = ~p.data.is_control
     within = sum(np.nansum((t.values - np.nanmean(t.values, axis=0))[:, own] ** 2) for t in p.data.trajectories)
     return float(1.0 - found.plain_squares.sum() / within) if within > 0 else 1.0
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from odediscovery.data.inputs import unaugmented
+from odediscovery.data.controls import drop_appended_controls
 from odediscovery.data.samples import measured
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.chaos import cut_until_followed
@@ -79,17 +79,19 @@ def discover(
 def _found(series: TimeSeries, settings: Settings, monitor: Monitor, before: Sequence[PowerSum]) -> Discovery:
     torch.set_num_threads(settings.threads or THREADS)
     device_of(settings.device)  # A device that is missing is missed at once.
-    if series.inputs and settings.published:
-        raise InputError(f"inputs ({', '.join(series.inputs)}) need --recipe default: the published recipes know none")
+    if series.controls and settings.published:
+        raise InputError(
+            f"inputs ({', '.join(series.controls)}) need --recipe default: the published recipes know none"
+        )
     series, known = told(series, settings)
     thin = not settings.published and measured(series).all()
     few = thinned(series) if thin else series
     prepared = imposed(few, known, settings)
-    every, series = series, unaugmented(series)
+    every, series = series, drop_appended_controls(series)
     if settings.published:
         return _published(prepared, series, settings, monitor)
     if not prepared.measured.all():
-        if series.inputs:
+        if series.controls:
             raise InputError(
                 "unmeasured states that no conserved sum tells cannot have inputs "
                 "beside them yet: leave --inputs or --hidden-states out"
@@ -118,7 +120,7 @@ def _found(series: TimeSeries, settings: Settings, monitor: Monitor, before: Seq
         prepared, rows, chosen, series = _widened(every, few, prepared, rows, chosen, monitor)
     found = conclude(prepared, rows, chosen, series, settings, monitor)
     notes = [*wide, *unidentifiable_combinations(prepared, rows[chosen].polished)]
-    if not series.inputs:
+    if not series.controls:
         notes += check_extrapolation(found.equations, series, found.initial_values)
     return dataclasses.replace(found, messages=(*found.messages, *notes, *known.sentences()))
 

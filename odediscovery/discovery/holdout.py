@@ -128,11 +128,11 @@ def continuations(found: Discovery, later: TimeSeries) -> list[Array]:
     ends = []
     for run, rest, start in zip(found.series.trajectories, later.trajectories, found.initial_values, strict=True):
         times = np.concatenate([run.time[:1], rest.time])
-        acting = run.inputs
-        if acting is not None and rest.inputs is not None:
-            acting = acting.joined(rest.inputs)
+        acting = run.controls
+        if acting is not None and rest.controls is not None:
+            acting = acting.joined(rest.controls)
         ends.append(
-            found.equations.simulate(start, times, inputs=acting)[1:, places]
+            found.equations.simulate(start, times, controls=acting)[1:, places]
             if len(rest.time)
             else np.empty((0, len(places)))
         )

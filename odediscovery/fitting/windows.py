@@ -25,7 +25,7 @@ from odediscovery.networks.vector_field import VectorField
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.arrays import Array
 from odediscovery.solve.adjoint import interval_ends
-from odediscovery.solve.fixed_step import DEFAULT_GRID, GRIDS, Drive, choose_grids, march, sensitivities
+from odediscovery.solve.fixed_step import DEFAULT_GRID, GRIDS, LinearControls, choose_grids, march, sensitivities
 
 # Share of its noise at which a fitted nonnegative start begins at least.
 AWAKE = 0.1
@@ -45,7 +45,7 @@ class Windows:
         first, first_weight: the measured states at the starts [B, n] and their weights, which
             count as residuals when starts are fitted.
         heads: index of each trajectory's first window, [trajectories].
-        drive: of the inputs in every interval [B, L, n], if there are any.
+        controls: in every interval [B, L, n], if there are any.
     """
 
     start: Tensor
@@ -56,7 +56,7 @@ class Windows:
     first: Tensor
     first_weight: Tensor
     heads: Tensor
-    drive: Drive | None = None
+    controls: LinearControls | None = None
 
     @property
     def size(self) -> tuple[int, int, int]:
@@ -68,7 +68,7 @@ class Windows:
         """States at the end of every interval, [members, B, L, n]."""
         x, found = self.start.expand(theta.shape[0], *self.start.shape), []
         for j in range(self.size[1]):
-            own = self.drive and self.drive.at((slice(None), j))
+            own = self.controls and self.controls.at((slice(None), j))
             x = interval_ends(field, theta, x, self.duration[:, j], self.grid[:, j], own)
             found.append(x)
         return torch.stack(found, dim=2)
@@ -95,7 +95,7 @@ class Windows:
             begin.expand(theta.shape[0], -1, -1),
             self.duration.reshape(-1),
             accuracy / usual.clamp_min(1e-300),
-            self.drive and self.drive.flat(),
+            self.controls and self.controls.flat(),
         )
         return dataclasses.replace(self, grid=grid.reshape(b, length))
 
@@ -122,7 +122,7 @@ class ShortResiduals:
         start = w.start.expand(unknowns.shape[0], *w.start.shape)
         columns = compact(free)
         end, s = sensitivities(
-            self.field, unknowns, start, w.duration[:, 0], w.grid[:, 0], columns, w.drive and w.drive.flat()
+            self.field, unknowns, start, w.duration[:, 0], w.grid[:, 0], columns, w.controls and w.controls.flat()
         )
         residual = (end - w.target[:, 0]) * w.weight[:, 0]
         jacobian = (s[..., n:] * w.weight[:, 0, :, None]).flatten(1, 2)
@@ -177,23 +177,23 @@ class LongResiduals:
         return self._residuals(self.starts(unknowns), self._ends(unknowns))
 
     @cached_property
-    def _steps(self) -> tuple[Tensor, Tensor, Drive | None]:
+    def _steps(self) -> tuple[Tensor, Tensor, LinearControls | None]:
         """Lengths of all steps [windows, K], how many lead to the end of each interval [L], and
-        what drives them.
+        their controls.
 
         An interval is stepped on the finest grid that any window chose for it.
         """
         w = self.windows
         grids = [GRIDS[g].diff().to(w.duration.device) for g in w.grid.amax(dim=0).tolist()]
         lengths = [w.duration[:, j, None] * grid for j, grid in enumerate(grids)]
-        drive = None
-        if w.drive is not None:
-            parts = [w.drive.at((slice(None), j)).through(h) for j, h in enumerate(lengths)]
-            drive = Drive(
-                torch.cat([part.entry for part in parts], dim=1), torch.cat([part.drift for part in parts], dim=1)
+        controls = None
+        if w.controls is not None:
+            parts = [w.controls.at((slice(None), j)).through(h) for j, h in enumerate(lengths)]
+            controls = LinearControls(
+                torch.cat([part.entry for part in parts], dim=1), torch.cat([part.slope for part in parts], dim=1)
             )
         last = torch.tensor([len(g) for g in grids]).cumsum(0).to(w.duration.device)
-        return torch.cat(lengths, dim=1), last, drive
+        return torch.cat(lengths, dim=1), last, controls
 
     def _ends(self, unknowns: Tensor) -> Tensor:
         """States at the ends of all intervals [members, windows, intervals, states].
@@ -206,8 +206,8 @@ class LongResiduals:
             if None not in found:
                 return ends[torch.tensor(found).to(ends.device)]
         rates = self.field.rates(unknowns[:, : -self.n_starts])
-        steps, last, drive = self._steps
-        ends = march(rates, self.starts(unknowns), steps, drive)[:, :, last]
+        steps, last, controls = self._steps
+        ends = march(rates, self.starts(unknowns), steps, controls)[:, :, last]
         self._solved[:] = [({row: m for m, row in enumerate(_rows(unknowns))}, ends)]
         return ends
 
@@ -221,7 +221,7 @@ class LongResiduals:
         ends = self._ends(unknowns)
         begin = torch.cat([start[:, :, None], ends[:, :, :-1]], dim=2).reshape(members, -1, n)
         _, s = sensitivities(
-            field, theta, begin, w.duration.reshape(-1), w.grid.reshape(-1), columns, w.drive and w.drive.flat()
+            field, theta, begin, w.duration.reshape(-1), w.grid.reshape(-1), columns, w.controls and w.controls.flat()
         )
         s = s.reshape(members, b, length, n, n + p)
         # Columns of a window: parameters, then its own n start unknowns.
@@ -290,11 +290,11 @@ def cut(
                 seen * weight / noise,
                 np.nan_to_num(here),
                 np.isfinite(here) * weight / of_noise[first],
-                *_driven(t, slice(first, stop), short),
+                *_control_lines(t, slice(first, stop), short),
             )
             rows.append(row)
     columns = [torch.as_tensor(np.stack(column), dtype=torch.float64) for column in zip(*rows, strict=True)]
-    start, lengths, targets, weights, measured, first_weight, *driven = columns
+    start, lengths, targets, weights, measured, first_weight, *controls = columns
     return Windows(
         start,
         lengths,
@@ -304,20 +304,20 @@ def cut(
         measured,
         first_weight,
         torch.tensor(heads),
-        Drive(*driven) if driven else None,
+        LinearControls(*controls) if controls else None,
     )
 
 
-def _driven(t: Trajectory, intervals: slice, short: int) -> tuple[Array, ...]:
-    """Entry and drift of all states in some intervals; nothing where there are no inputs."""
-    if t.inputs is None:
+def _control_lines(t: Trajectory, intervals: slice, short: int) -> tuple[Array, ...]:
+    """Entry values and slopes of all states in some intervals; nothing where there are no controls."""
+    if t.controls is None:
         return ()
-    entry, drift = t.inputs.values[intervals], t.inputs.drift[intervals]
+    entry, slope = t.controls.values[intervals], t.controls.slopes[intervals]
     width = ((0, short), (t.values.shape[1] - entry.shape[1], 0))
     of_states = np.pad(entry, width, constant_values=np.nan)
-    # Beyond the end of a trajectory inputs stay: nothing is known of them, and nothing asked.
+    # Beyond the end of a trajectory controls stay: nothing is known of them, and nothing asked.
     of_states[len(entry) :, width[1][0] :] = entry[-1]
-    return of_states, np.pad(drift, width)
+    return of_states, np.pad(slope, width)
 
 
 def short_windows(p: Prepared) -> Windows:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from odediscovery.data.signals import drifts
+from odediscovery.data.signals import control_slopes
 from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.judge.criterion import rank
 from odediscovery.judge.residual_tests import has_no_memory
@@ -36,7 +36,7 @@ def interval_squares(law: PowerSum, p: Prepared) -> Array:
     errors, increments = [], []
     for t in p.smooth.trajectories:
         x, h = t.values[:-1].copy(), np.diff(t.time)[:, None] / STEPS
-        drift = drifts([t])
+        drift = control_slopes([t])
 
         def rhs(_: float, x: Array, drift: Array = drift) -> Array:
             return law.rates(x) + drift
@@ -44,7 +44,7 @@ def interval_squares(law: PowerSum, p: Prepared) -> Array:
         with np.errstate(all="ignore"):
             for _ in range(STEPS):
                 x = rk4_step(rhs, x, h)
-        errors.append(np.where(p.data.driven, 0.0, x - t.values[1:]))
+        errors.append(np.where(p.data.is_control, 0.0, x - t.values[1:]))
         increments.append(np.diff(t.values, axis=0))
     spread = np.mean(np.concatenate(increments) ** 2, axis=0)
     squares = np.mean(np.concatenate(errors) ** 2, axis=0) / np.where(p.constant, 1.0, spread)
@@ -80,7 +80,7 @@ def is_convincing(p: Prepared, candidates: Sequence[Candidate]) -> bool:
         return False
     if best.mean_square <= (1.0 + LIKELY * np.sqrt(2.0 / p.samples)) * max(p.unexplained, 1.0):
         return not runs_away(best.law, p.data, best.initial, p.start_errors, p.nonnegative)
-    own = ~p.data.driven
+    own = ~p.data.is_control
     return is_within_noise(p, best) and has_no_memory([r[:, own] for r in residuals(best.law, p.data, best.initial)])
 
 

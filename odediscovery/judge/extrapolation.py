@@ -19,7 +19,7 @@ def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array
     """What a reader who continues the equations should know, one sentence at most.
 
     Args:
-        series: what was fitted, without inputs.
+        series: what was fitted, without controls.
         initial: start values [trajectories, states].
 
     >>> series = TimeSeries.from_arrays([0, 1, 2, 3], [0.2, 0.25, 0.333, 0.5])

@@ -26,13 +26,13 @@ def runs_away(law: PowerSum, series: TimeSeries, initial: Array, error: Array, n
     Each state's start is moved by its error to either side, the others stay.
 
     Args:
-        initial: fitted start values [trajectories, states], without inputs.
-        error: how uncertain they are [trajectories, states], without inputs.
+        initial: fitted start values [trajectories, states], without controls.
+        error: how uncertain they are [trajectories, states], without controls.
         nonnegative: states that do not start below 0.
     """
     values = np.concatenate([t.values for t in series.trajectories])
     reach = FAR * (np.nanmax(values, axis=0) - np.nanmin(values, axis=0))
-    nonnegative = nonnegative[~series.driven]
+    nonnegative = nonnegative[~series.is_control]
     for i, side in itertools.product(range(initial.shape[1]), (-1.0, 1.0)):
         start = initial.copy()
         start[:, i] += side * error[:, i]

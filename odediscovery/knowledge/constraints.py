@@ -382,7 +382,7 @@ def check_known(known: Knowledge, series: TimeSeries) -> None:
     Raises:
         InputError: a known equation of an input, or a conserved sum that contains one.
     """
-    for i in np.flatnonzero(series.driven):
+    for i in np.flatnonzero(series.is_control):
         name = series.states[i]
         if known.known[i] is not None:
             raise InputError(f"{name}' is given, but {name} is an input: it has no equation; leave it out")

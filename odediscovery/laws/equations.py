@@ -18,7 +18,7 @@ import numpy as np
 import sympy
 from numpy.typing import ArrayLike, NDArray
 
-from odediscovery.data.signals import Signal, followed
+from odediscovery.data.signals import Signal, solve_piecewise
 from odediscovery.errors import InputError
 from odediscovery.ivp.lsoda import solve_until_failure
 from odediscovery.laws.expressions import identifiers, number, parse, text
@@ -27,11 +27,13 @@ from odediscovery.laws.monomials import read_power_sum
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.printing import julia_source, latex_rows, pretty_text, python_source
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.renamed import with_old_names
 
 
+@with_old_names(inputs="controls")
 @dataclass(frozen=True, eq=False)
 class Equations:
-    """dx_i/dt = f_i(x, u(t)) for named states and, where there are any, inputs.
+    """dx_i/dt = f_i(x, u(t)) for named states and, where there are any, controls.
 
     Args:
         states: names as the user wrote them.
@@ -45,11 +47,11 @@ class Equations:
         units: unit of a state or of the time, by name, where known.
         extended: the law as numbers where it has functions of states or inner sums, and
             `power_sum` is None for that reason; None where nothing but expressions is known.
-        inputs: names of the inputs u, the last variables of `symbols` and of the laws, which have
+        controls: names of the controls u, the last variables of `symbols` and of the laws, which have
             no equation there (0). One that is called like the time is time itself.
 
     Attributes:
-        variables: states and inputs.
+        variables: states and controls.
 
     >>> decay = Equations.parse(["mass"], {"mass": "-0.5*mass"})
     >>> print(decay.pretty())
@@ -64,11 +66,11 @@ class Equations:
     snapped: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None
     units: Mapping[str, str] = field(default_factory=dict)
     extended: PowerSum | None = None
-    inputs: tuple[str, ...] = ()
+    controls: tuple[str, ...] = ()
     variables: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "variables", (*self.states, *self.inputs))
+        object.__setattr__(self, "variables", (*self.states, *self.controls))
 
     @property
     def law(self) -> PowerSum | None:
@@ -81,6 +83,7 @@ class Equations:
         return _symbols(self.variables)
 
     @classmethod
+    @with_old_names(inputs="controls")
     def from_power_sum(
         cls,
         states: Sequence[str],
@@ -90,24 +93,24 @@ class Equations:
         standard_errors: PowerSum | None = None,
         snapped: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
         units: Mapping[str, str] | None = None,
-        inputs: Sequence[str] = (),
+        controls: Sequence[str] = (),
     ) -> Equations:
         """The equations of a law given as numbers; equal monomials should be merged before.
 
         Args:
             states: names as the user wrote them.
-            power_sum: the law, in the user's units; inputs are its last variables.
+            power_sum: the law, in the user's units; controls are its last variables.
             time_name: name of the time.
             standard_errors: of the law's constants, in the same places.
             snapped: [states, monomials] and [monomials, variables] of sums of monomials; in other
                 laws the constants with error 0.
             units: unit of a state or of the time, by name.
-            inputs: names of the inputs.
+            controls: names of the controls.
 
         Raises:
             ValueError: the number of states or the shapes do not fit.
         """
-        names, given_inputs = (*states, *inputs), tuple(inputs)
+        names, given_controls = (*states, *controls), tuple(controls)
         if len(names) != power_sum.n_states:
             raise ValueError(f"{len(names)} names for a law of {power_sum.n_states} states")
         own = [values.shape for values in power_sum.constants]
@@ -131,13 +134,21 @@ class Equations:
                 standard_errors=standard_errors,
                 units=dict(units or {}),
                 extended=power_sum,
-                inputs=given_inputs,
+                controls=given_controls,
             )
         return cls(
-            tuple(states), sides, time_name, power_sum, standard_errors, snapped, dict(units or {}), inputs=given_inputs
+            tuple(states),
+            sides,
+            time_name,
+            power_sum,
+            standard_errors,
+            snapped,
+            dict(units or {}),
+            controls=given_controls,
         )
 
     @classmethod
+    @with_old_names(inputs="controls")
     def parse(
         cls,
         states: Sequence[str],
@@ -146,18 +157,18 @@ class Equations:
         time_name: str = "t",
         constants: Mapping[str, float] | None = None,
         units: Mapping[str, str] | None = None,
-        inputs: Sequence[str] = (),
+        controls: Sequence[str] = (),
     ) -> Equations:
         """The equations written as text, read without evaluating anything.
 
         Args:
             states: names as the user wrote them.
             texts: right-hand side of every state, over the safe identifiers of the states and
-                inputs.
+                controls.
             constants: other names in the texts and the numbers they stand for.
             time_name: name of the time.
             units: unit of a state or of the time, by name.
-            inputs: names of the inputs.
+            controls: names of the controls.
 
         Raises:
             InputError: a state without text, or a text that cannot be read.
@@ -166,7 +177,7 @@ class Equations:
         >>> law.power_sum.exponents.tolist()
         [[0.0], [0.5]]
         """
-        symbols = _symbols((*states, *inputs))
+        symbols = _symbols((*states, *controls))
         names: dict[str, sympy.Symbol | float] = dict(constants or {})
         names.update({symbol.name: symbol for symbol in symbols})
         for state in states:
@@ -175,8 +186,8 @@ class Equations:
         sides = tuple(parse(texts[state], names) for state in states)
         power_sum = read_power_sum(sides, symbols)
         if power_sum is not None:
-            return cls.from_power_sum(states, power_sum, time_name=time_name, units=units, inputs=inputs)
-        return cls(tuple(states), sides, time_name, units=dict(units or {}), inputs=tuple(inputs))
+            return cls.from_power_sum(states, power_sum, time_name=time_name, units=units, controls=controls)
+        return cls(tuple(states), sides, time_name, units=dict(units or {}), controls=tuple(controls))
 
     @property
     def complexity(self) -> int:
@@ -191,6 +202,7 @@ class Equations:
         with np.errstate(all="ignore"):
             return self._rates_function()(np.asarray(x, dtype=np.float64))
 
+    @with_old_names(inputs="controls")
     def simulate(
         self,
         initial: ArrayLike,
@@ -198,7 +210,7 @@ class Equations:
         rtol: float = 1e-9,
         atol: float = 1e-12,
         most_evaluations: int | None = None,
-        inputs: Signal | None = None,
+        controls: Signal | None = None,
     ) -> Array:
         """The states at some times, [n, states]; nan rows from where the solution fails on.
 
@@ -209,11 +221,11 @@ class Equations:
             atol: absolute tolerance, as a share of the initial value of each state.
             most_evaluations: of the right-hand sides, after which the solution counts as failed (default:
                 `LsodaThresholds.max_evaluations`).
-            inputs: of equations with inputs, in the order of these, known from the first of the
-                times on; behind their last time the last values stay. Not needed for time alone.
+            controls: of equations with controls, in the order of these, known from the first of the
+                times on; after their last time they keep their last values. Not needed for time alone.
 
         Raises:
-            ValueError: shapes that do not fit, or inputs that are missing.
+            ValueError: shapes that do not fit, or controls that are missing.
 
         >>> decay = Equations.parse(["x"], {"x": "-x"})
         >>> decay.simulate([1.0], [0.0, 1.0])[1].round(6).tolist()
@@ -225,19 +237,19 @@ class Equations:
                 f"expected {len(self.states)} initial values and a list of times, got "
                 f"shapes {start.shape} and {at.shape}"
             )
-        if inputs is None and self.inputs == (self.time_name,) and at.size:
-            inputs = Signal(at[:1], at[:1, None], np.array([False]))
-        if len(self.inputs) != (0 if inputs is None else len(inputs.held)):
-            raise ValueError(f"expected the inputs {', '.join(self.inputs) or 'none'} over time")
+        if controls is None and self.controls == (self.time_name,) and at.size:
+            controls = Signal(at[:1], at[:1, None], np.array([False]))
+        if len(self.controls) != (0 if controls is None else len(controls.held)):
+            raise ValueError(f"expected the inputs {', '.join(self.controls) or 'none'} over time")
         largest = np.max(np.abs(start), initial=0.0) or 1.0
         # A state that starts at 0 is measured by a millionth of the largest one.
         absolute = atol * np.maximum(np.abs(start), 1e-6 * largest)
         solve = partial(solve_until_failure, rtol=rtol, atol=absolute, max_evaluations=most_evaluations)
         rates = self._rates_function()
-        if inputs is None:
+        if controls is None:
             return solve(lambda t, x: rates(x), start, at)
-        time = [name == self.time_name for name in self.inputs]
-        return followed(solve, rates, start, at, inputs, np.array(time))
+        time = [name == self.time_name for name in self.controls]
+        return solve_piecewise(solve, rates, start, at, controls, np.array(time))
 
     def texts(self) -> dict[str, str]:
         """Right-hand side of every state, over safe identifiers, with exact numbers."""
@@ -258,19 +270,19 @@ class Equations:
         return latex_rows(self, digits)
 
     def python(self) -> str:
-        """Source of a Python function `rates(t, y)` for scipy's `solve_ivp`; with inputs
+        """Source of a Python function `rates(t, y)` for scipy's `solve_ivp`; with controls
         `rates(t, y, u)`, where the function u gives them at a time: `solve_ivp(..., args=(u,))`."""
         return python_source(self)
 
     def julia(self) -> str:
         """Source of a Julia function `rates!(du, u, p, t)` for DifferentialEquations.jl; the
-        function p gives inputs at a time."""
+        function p gives controls at a time."""
         return julia_source(self)
 
     def _rates_function(self) -> Callable[[Array], Array]:
         law, own = self.power_sum, len(self.states)
         if law is not None:
-            return law.rates if not self.inputs else lambda x: law.rates(x)[..., :own]
+            return law.rates if not self.controls else lambda x: law.rates(x)[..., :own]
         # Private names: a column called `sin` or `x y` never becomes code.
         private = [sympy.Symbol(f"y{k}") for k in range(len(self.variables))]
         renamed = dict(zip(self.symbols, private, strict=True))

@@ -118,7 +118,7 @@ class Printable(Protocol):
     @property
     def states(self) -> tuple[str, ...]: ...
     @property
-    def inputs(self) -> tuple[str, ...]: ...
+    def controls(self) -> tuple[str, ...]: ...
     @property
     def variables(self) -> tuple[str, ...]: ...
     @property
@@ -421,7 +421,7 @@ def _unpacked(names: Sequence[str]) -> str:
 def _split(equations: Printable, names: dict[str, str]) -> tuple[list[str], list[str]]:
     """Variable names of the states, and of the inputs but for time."""
     local, count = list(names.values()), len(equations.states)
-    acting = zip(equations.inputs, local[count:], strict=True)
+    acting = zip(equations.controls, local[count:], strict=True)
     return local[:count], [name for column, name in acting if column != equations.time_name]
 
 
@@ -445,4 +445,4 @@ def _local_names(
         given.append(argument)
     of_column = dict(zip(equations.variables, names.values(), strict=True))
     time = equations.time_name
-    return names, of_column[time] if time in equations.inputs else "", given
+    return names, of_column[time] if time in equations.controls else "", given

@@ -266,7 +266,7 @@ def with_law(equations: Equations, record: Mapping[str, Any] | None) -> Equation
         law,
         time_name=equations.time_name,
         units=equations.units,
-        inputs=equations.inputs,
+        controls=equations.controls,
         standard_errors=None if held is None else _law(inputs, held),
     )
     return read if read.texts() == equations.texts() else equations
@@ -325,7 +325,7 @@ def with_errors(
         standard_errors=errors,
         snapped=snapped,
         units=equations.units,
-        inputs=equations.inputs,
+        controls=equations.controls,
     )
 
 

@@ -90,7 +90,7 @@ def _curve(discovery: Discovery, j: int, run: Trajectory) -> tuple[NDArray[np.fl
     dense = np.union1d(np.linspace(run.time[0], run.time[-1], CURVE_POINTS), run.time)
     if discovery.estimates is not None:
         return dense, band(discovery, dense, trajectory=j)
-    curve = discovery.equations.simulate(discovery.initial_values[j], dense, inputs=run.inputs)
+    curve = discovery.equations.simulate(discovery.initial_values[j], dense, controls=run.controls)
     unknown = np.full_like(curve, np.nan)
     return dense, Band(curve, unknown, unknown)
 

@@ -84,7 +84,7 @@ def widely_prepared(series: TimeSeries, known: Knowledge, *, smoothing: bool = T
 
 def _columns(t: Trajectory, which: Mask) -> Trajectory:
     sigma = None if t.sigma is None else t.sigma[:, which]
-    return Trajectory(t.time, t.values[:, which], t.label, sigma, t.inputs)
+    return Trajectory(t.time, t.values[:, which], t.label, sigma, t.controls)
 
 
 def _told(series: TimeSeries, conserved: Conserved, i: int) -> TimeSeries:
@@ -100,6 +100,6 @@ def _told(series: TimeSeries, conserved: Conserved, i: int) -> TimeSeries:
         if sigma is not None and t.sigma is not None:
             sigma[:, i] = np.sqrt(t.sigma[:, used] ** 2 @ others[used] ** 2)
             sigma[np.isnan(x)] = np.nan
-        trajectories.append(Trajectory(t.time, x, t.label, sigma, t.inputs))
+        trajectories.append(Trajectory(t.time, x, t.label, sigma, t.controls))
     said = f"{series.states[i]} was not measured: its samples follow from the conserved sum"
     return dataclasses.replace(series, trajectories=tuple(trajectories), messages=(*series.messages, said))

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from odediscovery.data.inputs import augmented, unaugmented
+from odediscovery.data.controls import append_controls, drop_appended_controls
 from odediscovery.data.samples import with_hidden
 from odediscovery.data.series import TimeSeries
 from odediscovery.knowledge.constraints import Knowledge, check_known, check_signs, knowledge
@@ -22,7 +22,7 @@ def informed(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Prepar
         InputError: what is said to be known cannot be read, or does not fit the series.
     """
     whole, known = told(series, settings)
-    return unaugmented(whole), imposed(whole, known, settings), known
+    return drop_appended_controls(whole), imposed(whole, known, settings), known
 
 
 def told(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Knowledge]:
@@ -31,7 +31,7 @@ def told(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Knowledge]
     Raises:
         InputError: what is said to be known cannot be read, or does not fit the series.
     """
-    whole = augmented(with_hidden(series, settings.hidden_states))
+    whole = append_controls(with_hidden(series, settings.hidden_states))
     known = knowledge(
         whole.states,
         known=settings.known,

@@ -90,8 +90,8 @@ class Prepared:
 
     @property
     def initial(self) -> Array:
-        """Smoothed first states [trajectories, states], without inputs."""
-        return np.stack([t.values[0] for t in self.smooth.trajectories])[:, ~self.data.driven]
+        """Smoothed first states [trajectories, states], without controls."""
+        return np.stack([t.values[0] for t in self.smooth.trajectories])[:, ~self.data.is_control]
 
     @property
     def whole(self) -> bool:
@@ -100,9 +100,8 @@ class Prepared:
 
     @property
     def start_errors(self) -> Array:
-        """Standard deviation of the noise of the first samples [trajectories, states], without
-        inputs."""
-        return np.stack([self.noise * s[0] for s in self.shape])[:, ~self.data.driven]
+        """Standard deviation of the noise of the first samples [trajectories, states], without controls."""
+        return np.stack([self.noise * s[0] for s in self.shape])[:, ~self.data.is_control]
 
     @property
     def measured(self) -> NDArray[np.bool_]:
@@ -163,7 +162,7 @@ class Prepared:
     @property
     def samples(self) -> int:
         """Number of observed values of states with equations or constant ones."""
-        return int(np.isfinite(pooled(self.data)[:, ~self.data.driven]).sum())
+        return int(np.isfinite(pooled(self.data)[:, ~self.data.is_control]).sum())
 
     @property
     def unexplained(self) -> float:
@@ -287,19 +286,19 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Prepared:
     shape = tuple(np.where(known, g, np.where(measurable, s, 1.0)) for g, s in zip(own, shape, strict=True))
     looks = estimate_noise(data, shape)
     # Inputs are taken as they are.
-    noise = np.where(series.driven, 0.0, np.where(known, given, looks))
-    shape = tuple(np.where(series.driven, 1.0, s) for s in shape)
+    noise = np.where(series.is_control, 0.0, np.where(known, given, looks))
+    shape = tuple(np.where(series.is_control, 1.0, s) for s in shape)
     # No sample weighs so much that a solver's error would be evidence.
     shape = tuple(np.maximum(s, LEAST_SHAPE) for s in shape)
     rounding = np.array([resolution(column) for column in pooled(series).T]) / scale.size
     spread = np.nanmax(values, axis=0) - np.nanmin(values, axis=0)
-    constant = series.driven | (spread <= np.maximum(1e-12, rounding * 1e-6))
+    constant = series.is_control | (spread <= np.maximum(1e-12, rounding * 1e-6))
     floor = np.maximum(rounding / np.sqrt(12.0), INTEGRATION * np.sqrt(max(len(values) / INDEPENDENT, 1.0)))
     explained = np.maximum(BEYOND * noise * np.concatenate(shape), floor)
     nonnegative = np.nanmin(values + explained, axis=0) >= 0.0
     negative = np.nanmax(values - explained, axis=0) <= 0.0
     above, below = (strays([sign * t.values for t in data.trajectories], even) for sign in (1, -1))
-    stray = (above | below) & ~(nonnegative | negative | known | series.driven)
+    stray = (above | below) & ~(nonnegative | negative | known | series.is_control)
     noise = np.where(stray, even, noise)
     shape = tuple(np.where(stray, 1.0, s) for s in shape)
     nonnegative, negative = nonnegative | stray & above, negative | stray & below

@@ -43,7 +43,7 @@ def thinned(series: TimeSeries) -> TimeSeries:
     1000
     """
     total = sum(len(t.time) for t in series.trajectories)
-    if series.inputs or total < WORTH * MOST_NOISY:
+    if series.controls or total < WORTH * MOST_NOISY:
         return series
     values = np.concatenate([t.values for t in series.trajectories])
     spread, noise = np.nanstd(values, axis=0), estimate_noise(series)

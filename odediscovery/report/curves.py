@@ -66,8 +66,8 @@ class Drawn:
     def visited(self) -> Array:
         """Finite values of states and inputs along the curve, [n, variables]."""
         columns = [self.band.curve]
-        if self.run.inputs is not None:
-            columns.append(self.run.inputs.at(self.times))
+        if self.run.controls is not None:
+            columns.append(self.run.controls.at(self.times))
         x = np.hstack(columns)
         return x[np.isfinite(x).all(axis=1)]
 
@@ -93,7 +93,7 @@ def _band(found: Discovery, times: Array, j: int) -> Band:
         return band(found, times, trajectory=j)
     except InputError:  # no covariance, as of a published recipe
         run = found.series.trajectories[j]
-        curve = found.equations.simulate(found.initial_values[j], times, inputs=run.inputs)
+        curve = found.equations.simulate(found.initial_values[j], times, controls=run.controls)
         unknown = np.full_like(curve, np.nan)
         return Band(curve, unknown, unknown)
 

@@ -33,7 +33,7 @@ class Forecast:
         values: states at these times [n, states], nan behind a solution that grows without bound.
         half: half widths of 95 % intervals of new measurements [n, states]; None where unknown.
         start: values that were given for the start, by state; none: the fitted ones.
-        own_inputs: whether inputs were given; then, as with a start, the data are another
+        own_controls: whether controls were given; then, as with a start, the data are another
             experiment's and are not drawn.
         notes: what the reader should know.
     """
@@ -43,24 +43,24 @@ class Forecast:
     values: Array
     half: Array | None
     start: Mapping[str, float]
-    own_inputs: bool = False
+    own_controls: bool = False
     notes: tuple[str, ...] = ()
 
     @property
     def goes_on(self) -> bool:
         """Whether it goes on from the data."""
-        return not self.start and not self.own_inputs
+        return not self.start and not self.own_controls
 
 
 def forecast_of(
-    found: Discovery, asked: Array, start: Mapping[str, float] | None = None, inputs: Signal | None = None
+    found: Discovery, asked: Array, start: Mapping[str, float] | None = None, controls: Signal | None = None
 ) -> Forecast:
     """The equations integrated for a page, with their intervals where these are known.
 
     Args:
         asked: increasing times, as for `Discovery.simulate`.
         start: values at the first of them, by state; other states start as fitted.
-        inputs: what acts (default: what acted on the first trajectory).
+        controls: what acts (default: what acted on the first trajectory).
 
     Raises:
         InputError: as in `Discovery.simulate`.
@@ -71,16 +71,16 @@ def forecast_of(
         initial = np.array([*(fitted | dict(start)).values()])
     shown = asked[thinned(len(asked), CURVE_POINTS)]
     times = np.union1d(np.linspace(asked[0], asked[-1], CURVE_POINTS), shown)
-    values = found.simulate(initial, times, inputs)
+    values = found.simulate(initial, times, controls)
     if not np.isfinite(values).all():
         notes.append("The solution grows without bound; what lies behind is not drawn.")
     try:
-        half = band(found, times, initial, inputs=inputs).prediction
+        half = band(found, times, initial, controls=controls).prediction
     except InputError:
         half = None
         notes.append("The covariance of the constants is not known, so there are no intervals.")
     given = dict(start or {})
-    return Forecast(shown, times, values, half, given, inputs is not None, tuple(notes))
+    return Forecast(shown, times, values, half, given, controls is not None, tuple(notes))
 
 
 def forecast_panels(found: Discovery, forecast: Forecast) -> list[tuple[str, Markup]]:

@@ -68,7 +68,7 @@ def _curve(found: Discovery, row: FrontRow, d: Drawn) -> tuple[Array, Array]:
     times = np.linspace(d.run.time[0], d.run.time[-1], POINTS)
     starts = found.initial_values if row.initial_values is None else row.initial_values
     return times, row.equations.simulate(
-        starts[d.index], times, *TOLERANCES, most_evaluations=PATIENCE, inputs=d.run.inputs
+        starts[d.index], times, *TOLERANCES, most_evaluations=PATIENCE, controls=d.run.controls
     )
 
 

@@ -128,7 +128,7 @@ def _rate(found: Discovery, runs: Sequence[Drawn]) -> Markup:
     state, series = found.equations.states[0], found.series
     with rc_context(DRAWN):
         figure, (axes,) = panel(height=HEIGHT)
-        free = not found.equations.inputs
+        free = not found.equations.controls
         for n, d in enumerate(runs):
             with np.errstate(all="ignore"):
                 slopes = np.diff(d.points[:, 0]) / np.diff(d.run.time[d.samples])

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from odediscovery.data.inputs import interpolations
+from odediscovery.data.controls import interpolation_by_control
 from odediscovery.data.samples import measured
 from odediscovery.data.series import group_column, sigma_columns
 from odediscovery.result.discovery import Discovery
@@ -114,7 +114,7 @@ def summary(found: Discovery) -> str:
     lost = [np.isnan(run.values[:, measured(series)]).sum() for run in series.trajectories]
     missing = int(sum(lost))
     gaps = f", {missing} values missing" if missing else ""
-    acting = f", with the input{'s'[: len(series.inputs) > 1]} {listed(series.inputs)}" if (series.inputs) else ""
+    acting = f", with the input{'s'[: len(series.controls) > 1]} {listed(series.controls)}" if (series.controls) else ""
     return (
         f"{series.n_samples} samples{several} from {series.time_name} = {first:g} to "
         f"{last:g}{' ' + unit if unit else ''}{gaps}{acting}"
@@ -133,7 +133,7 @@ def command(found: Discovery) -> str | None:
     group = group_column(series)
     if group is not None:
         parts += ["--group", group]
-    ways = interpolations(series)
+    ways = interpolation_by_control(series)
     lists = {
         "--inputs": [n for n, way in ways.items() if way == "linear"],
         "--held-inputs": [n for n, way in ways.items() if way == "held"],

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odediscovery.data.inputs import interpolations, with_ways
+from odediscovery.data.controls import interpolation_by_control, with_interpolations
 from odediscovery.data.samples import measured, with_columns
 from odediscovery.data.series import TimeSeries, group_column, load_csv, sigma_columns, write_csv
 from odediscovery.data.signals import Signal
@@ -46,6 +46,7 @@ from odediscovery.laws.records import (
 from odediscovery.networks.layers import Layer, Network
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.files import write_whole
+from odediscovery.runtime.renamed import with_old_names
 from odediscovery.runtime.versions import versions
 from odediscovery.settings import Settings
 
@@ -158,7 +159,10 @@ class Discovery:
         rows = [text.replace("=", "&=", 1) for text in self.equations.latex().values()]
         return "\\begin{align}\n  " + " \\\\\n  ".join(rows) + "\n\\end{align}\n"
 
-    def simulate(self, initial: Array | None = None, times: Array | None = None, inputs: Signal | None = None) -> Array:
+    @with_old_names(inputs="controls")
+    def simulate(
+        self, initial: Array | None = None, times: Array | None = None, controls: Signal | None = None
+    ) -> Array:
         """The chosen equations integrated, [times, states] in the data's units.
 
         Args:
@@ -166,11 +170,11 @@ class Discovery:
                 first trajectory, which hold at its own first time.
             times: increasing times [n]; default: those of the first trajectory. Rows after a
                 solution that blows up are nan.
-            inputs: what acts on the states; default: the inputs of the first trajectory. Behind
-                their last time the last values stay.
+            controls: what acts on the states; default: the controls of the first trajectory. After
+                their last time they keep their last values.
 
         Raises:
-            InputError: times that do not increase, or lie before the fitted start or the inputs.
+            InputError: times that do not increase, or lie before the fitted start or the controls.
         """
         start = float(self.series.trajectories[0].time[0])
         times = self.series.trajectories[0].time if times is None else np.asarray(times, float)
@@ -178,14 +182,15 @@ class Discovery:
             raise InputError("times should be a list of finite numbers, at least one")
         if np.any(np.diff(times) <= 0):
             raise InputError("times should increase from one to the next")
-        if inputs is None and self.series.inputs != (self.series.time_name,):
-            inputs = self.series.trajectories[0].inputs
+        if controls is None and self.series.controls != (self.series.time_name,):
+            controls = self.series.trajectories[0].controls
         first = float(times[0]) if initial is not None else start
-        if inputs is not None and first < inputs.times[0]:
+        if controls is not None and first < controls.times[0]:
             raise InputError(
-                f"the inputs are known from {inputs.times[0]:g} on, the solution begins at {first:g}; give earlier ones"
+                f"the inputs are known from {controls.times[0]:g} on, the solution begins at {first:g}; "
+                "give earlier ones"
             )
-        solve = partial(self.equations.simulate, inputs=inputs)
+        solve = partial(self.equations.simulate, controls=controls)
         if initial is not None:
             return solve(np.asarray(initial, float), times)
         if times[0] < start:
@@ -210,7 +215,7 @@ class Discovery:
             "time": self.series.time_name,
             "group": group_column(self.series),
             "states": list(equations.states),
-            "inputs": interpolations(self.series),
+            "inputs": interpolation_by_control(self.series),
             "sigma_columns": sigma_columns(self.series),
             "unmeasured": [
                 name for name, seen in zip(equations.states, measured(self.series), strict=True) if not seen
@@ -317,9 +322,9 @@ def read_document(path: Path) -> dict[str, Any]:
 
 
 def _series(document: Mapping[str, Any], path: Path) -> TimeSeries:
-    """What was fitted, inputs included."""
+    """What was fitted, controls included."""
     states, time_name = _names(document["states"]), str(document["time"])
-    # Results of earlier versions have no inputs, and samples of all states.
+    # Results of earlier versions have no controls, and samples of all states.
     ways = {str(name): str(way) for name, way in document.get("inputs", {}).items()}
     blank = {str(name) for name in document.get("unmeasured", ())}
     columns = [name for name in states if name not in blank]
@@ -327,7 +332,7 @@ def _series(document: Mapping[str, Any], path: Path) -> TimeSeries:
     sigma = document.get("sigma_columns")
     series = load_csv(path, time_name, columns, document["group"], sigma=sigma)
     units = {str(name): str(unit) for name, unit in document["units"].items()}
-    series = with_columns(with_ways(series, ways), states)
+    series = with_columns(with_interpolations(series, ways), states)
     return dataclasses.replace(series, units=units)
 
 
@@ -380,7 +385,7 @@ def _equations(texts: Mapping[str, Any], series: TimeSeries) -> Equations:
         if not isinstance(texts[state], str):
             raise InputError(f"the equation of {state!r} should be text")
     return Equations.parse(
-        states, {state: texts[state] for state in states}, time_name=series.time_name, inputs=series.inputs
+        states, {state: texts[state] for state in states}, time_name=series.time_name, controls=series.controls
     )
 
 

@@ -39,7 +39,7 @@ def along_the_best(p: Prepared, candidates: Sequence[Candidate], monitor: Monito
         candidates: found so far.
         long: fitted on windows of several intervals.
     """
-    known = p.data.inputs or p.knowledge is not None
+    known = p.data.controls or p.knowledge is not None
     if known or not candidates or (~p.constant).sum() > MOST_STATES:
         return []
     found: list[Candidate] = []

@@ -105,7 +105,7 @@ def confirmed(p: Prepared, monitor: Monitor) -> Prepared:
             break
         if law is not None and interval_squares(law, taken)[~p.constant].max() < SETTLED:
             return p.without_noise(law)
-    if p.data.inputs and not p.clean and p.noisiness <= GROWABLE:
+    if p.data.controls and not p.clean and p.noisiness <= GROWABLE:
         for law in grow(
             taken.data, taken.noise, integer=~taken.nonnegative | p.whole, max_monomials=QUICK, monitor=monitor
         )[:1]:
@@ -279,7 +279,7 @@ def leaves_noise(p: Prepared, candidates: Sequence[Candidate]) -> bool:
     if near is None:
         return False
     q, law = near
-    own = ~q.data.driven
+    own = ~q.data.is_control
     return has_no_memory([r[:, own] for r in residuals(law.law, q.data, law.initial)])
 
 

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from odediscovery.networks.vector_field import VectorField
-from odediscovery.solve.fixed_step import Drive, advance_by_grid, by_grid, step
+from odediscovery.solve.fixed_step import LinearControls, advance_by_grid, by_grid, step
 from odediscovery.units import NAU, RealNPU
 from odediscovery.units.npu import EPSILON
 
@@ -47,7 +47,12 @@ def applies(field: VectorField) -> bool:
 
 
 def interval_ends(
-    field: VectorField, theta: Tensor, start: Tensor, duration: Tensor, grid_index: Tensor, drive: Drive | None = None
+    field: VectorField,
+    theta: Tensor,
+    start: Tensor,
+    duration: Tensor,
+    grid_index: Tensor,
+    controls: LinearControls | None = None,
 ) -> Tensor:
     """States at the ends of intervals on their own grids, differentiable by theta and start.
 
@@ -58,19 +63,19 @@ def interval_ends(
         start: [members, windows, states].
         duration: of each interval, [windows].
         grid_index: into `solve.GRIDS`, [windows].
-        drive: of the windows' inputs.
+        controls: of the windows.
 
     Returns:
         [members, windows, states]
     """
     if not applies(field):
-        return advance_by_grid(field.rates(theta), start, duration, grid_index, drive)
+        return advance_by_grid(field.rates(theta), start, duration, grid_index, controls)
 
     def part(index: Tensor | slice, grid: Tensor) -> Tensor:
-        x, own = start[:, index], drive and drive.at(index)
+        x, own = start[:, index], controls and controls.at(index)
         drift = None
         if own is not None:
-            x, drift = own.enter(x), own.drift
+            x, drift = own.enter(x), own.slope
         return _solved(field, theta, x, duration[index][:, None] * grid.diff(), drift, False)
 
     return by_grid(part, grid_index)

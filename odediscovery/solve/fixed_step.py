@@ -50,45 +50,47 @@ Rates = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class Drive:
-    """How inputs, states without an equation, run through intervals: u = entry + drift * time.
+class LinearControls:
+    """Controls in intervals of time, straight lines: u = entry + slope * time.
 
     Args:
-        entry: their values where an interval begins [..., states]; nan for other states.
-        drift: their rates in it, in the unit of time of the rates [..., states]; 0 for others.
+        entry: values where an interval begins [..., states]; nan for states with an equation.
+        slope: rates of change in it [..., states]; 0 for states with an equation.
     """
 
     entry: Tensor
-    drift: Tensor
+    slope: Tensor
 
     def enter(self, x: Tensor) -> Tensor:
-        """States [members, ..., states] with the inputs where they have to be."""
+        """States [members, ..., states], the controls among them set to their entry values."""
         return torch.where(self.entry.isnan(), x, self.entry)
 
     def added(self, rates: Rates) -> Rates:
-        """Rates of all states: what a law says of some and the drift of the others."""
-        return lambda x: rates(x) + self.drift
+        """Rates of all states: the law's, and the slopes of the controls."""
+        return lambda x: rates(x) + self.slope
 
-    def at(self, index: Tensor | slice | tuple[slice, int]) -> Drive:
-        """The drive of some intervals."""
-        return Drive(self.entry[index], self.drift[index])
+    def at(self, index: Tensor | slice | tuple[slice, int]) -> LinearControls:
+        """The controls of some intervals."""
+        return LinearControls(self.entry[index], self.slope[index])
 
-    def through(self, steps: Tensor) -> Drive:
+    def through(self, steps: Tensor) -> LinearControls:
         """That of every step, [windows, K, states], of intervals [windows, states].
 
         Args:
             steps: their lengths [windows, K].
         """
         before = (steps.cumsum(dim=1) - steps)[..., None]
-        drift = self.drift[:, None].expand(-1, steps.shape[1], -1)
-        return Drive(self.entry[:, None] + before * drift, drift)
+        slope = self.slope[:, None].expand(-1, steps.shape[1], -1)
+        return LinearControls(self.entry[:, None] + before * slope, slope)
 
-    def flat(self) -> Drive:
+    def flat(self) -> LinearControls:
         """All intervals of all windows in one row."""
-        return Drive(self.entry.flatten(0, 1), self.drift.flatten(0, 1))
+        return LinearControls(self.entry.flatten(0, 1), self.slope.flatten(0, 1))
 
 
-def advance(rates: Rates, start: Tensor, duration: Tensor, grid: Tensor, drive: Drive | None = None) -> Tensor:
+def advance(
+    rates: Rates, start: Tensor, duration: Tensor, grid: Tensor, controls: LinearControls | None = None
+) -> Tensor:
     """State at the end of one interval for every member and window.
 
     Args:
@@ -96,14 +98,14 @@ def advance(rates: Rates, start: Tensor, duration: Tensor, grid: Tensor, drive: 
         start: [members, windows, ...].
         duration: length of each window's interval, [windows], in the unit of time of `rates`.
         grid: increasing points of tau from 0 to 1; one Runge-Kutta step between neighbours.
-        drive: of the windows' inputs; states are then [members, windows, states].
+        controls: of the windows; states are then [members, windows, states].
     """
     factor = duration.reshape(1, -1, *[1] * (start.dim() - 2))
     grid = grid.to(start.device)
     ends = grid[:: len(grid) - 1]
     options = {"grid_constructor": lambda func, y0, t: grid}
-    if drive is not None:
-        start, rates = drive.enter(start), drive.added(rates)
+    if controls is not None:
+        start, rates = controls.enter(start), controls.added(rates)
     solution: Tensor = odeint(lambda t, x: factor * rates(x), start, ends, method="rk4", options=options)
     return solution[-1]
 
@@ -123,7 +125,7 @@ def advance_together(rates: Rates, start: Tensor, times: Tensor, grid: Tensor, m
     return solution[1:].movedim(0, 2)
 
 
-def march(rates: Rates, start: Tensor, steps: Tensor, drive: Drive | None = None) -> Tensor:
+def march(rates: Rates, start: Tensor, steps: Tensor, controls: LinearControls | None = None) -> Tensor:
     """States after every step, without gradients.
 
     torchdiffeq's fourth-order method (Kutta's 3/8 rule) as a plain loop: refits solve so many
@@ -134,7 +136,7 @@ def march(rates: Rates, start: Tensor, steps: Tensor, drive: Drive | None = None
         rates: x [members, windows, states] -> dx/dt.
         start: [members, windows, states].
         steps: lengths of the K steps of every window, [windows, K]; 0 beyond its end.
-        drive: of the inputs in each of them [windows, K, states].
+        controls: of each of them [windows, K, states].
 
     Returns:
         [members, windows, 1 + K, states], the start first.
@@ -142,8 +144,8 @@ def march(rates: Rates, start: Tensor, steps: Tensor, drive: Drive | None = None
     x, nodes, dx_dt = start, [start], rates
     with torch.no_grad():
         for k, h in enumerate(steps.T[:, :, None]):
-            if drive is not None:
-                here = drive.at((slice(None), k))
+            if controls is not None:
+                here = controls.at((slice(None), k))
                 x, dx_dt = here.enter(x), here.added(rates)
             x = step(dx_dt, x, h)
             nodes.append(x)
@@ -164,12 +166,12 @@ def step(rates: Rates, x: Tensor, h: Tensor) -> Tensor:
 
 
 def advance_by_grid(
-    rates: Rates, start: Tensor, duration: Tensor, grid_index: Tensor, drive: Drive | None = None
+    rates: Rates, start: Tensor, duration: Tensor, grid_index: Tensor, controls: LinearControls | None = None
 ) -> Tensor:
     """`advance` with every window on its own grid."""
 
     def part(index: Tensor | slice, grid: Tensor) -> Tensor:
-        return advance(rates, start[:, index], duration[index], grid, drive and drive.at(index))
+        return advance(rates, start[:, index], duration[index], grid, controls and controls.at(index))
 
     return by_grid(part, grid_index)
 
@@ -197,7 +199,7 @@ def sensitivities(
     duration: Tensor,
     grid_index: Tensor,
     columns: Tensor | None = None,
-    drive: Drive | None = None,
+    controls: LinearControls | None = None,
 ) -> tuple[Tensor, Tensor]:
     """End states and their derivatives by start state and parameters, by forward sensitivities.
 
@@ -205,7 +207,7 @@ def sensitivities(
 
     Args:
         columns: parameters that are asked for, [members, F] (default: all P).
-        drive: of the windows' inputs, which no start and no parameter changes.
+        controls: of the windows; no start and no parameter changes them.
 
     Returns:
         end [members, windows, states] and S [members, windows, states, states + F].
@@ -216,7 +218,7 @@ def sensitivities(
     ends, slopes, order = [], [], []
     for g in torch.unique(grid_index).tolist():
         part = (grid_index == g).nonzero()[:, 0]
-        x, h, grid, own = start[:, part], duration[part], GRIDS[g], drive and drive.at(part)
+        x, h, grid, own = start[:, part], duration[part], GRIDS[g], controls and controls.at(part)
         if len(grid) > PAIR and members * len(part) * len(grid) <= SIDE_BY_SIDE:
             end, s = _step_by_step(linear, rates, x, h, grid, count, own)
         else:
@@ -229,20 +231,25 @@ def sensitivities(
 
 
 def _variational(
-    linear: Linearisation, start: Tensor, duration: Tensor, grid: Tensor, count: int, drive: Drive | None = None
+    linear: Linearisation,
+    start: Tensor,
+    duration: Tensor,
+    grid: Tensor,
+    count: int,
+    controls: LinearControls | None = None,
 ) -> tuple[Tensor, Tensor]:
     members, windows, n = start.shape
 
     def rates(y: Tensor) -> Tensor:
         f, f_x, f_theta = linear(y[..., 0])
-        f = f if drive is None else f + drive.drift
+        f = f if controls is None else f + controls.slope
         s = f_x @ y[..., 1:]
         s[..., n:] += f_theta
         return torch.cat([f[..., None], s], dim=-1)
 
     y = start.new_zeros(members, windows, n, 1 + n + count)
-    y[..., 0] = start if drive is None else drive.enter(start)
-    own = torch.ones_like(start) if drive is None else drive.entry.isnan().to(start)
+    y[..., 0] = start if controls is None else controls.enter(start)
+    own = torch.ones_like(start) if controls is None else controls.entry.isnan().to(start)
     y[..., 1 : n + 1] = torch.diag_embed(own)
     with torch.no_grad():
         end = advance(rates, y, duration, grid)
@@ -256,7 +263,7 @@ def _step_by_step(
     duration: Tensor,
     grid: Tensor,
     count: int,
-    drive: Drive | None = None,
+    controls: LinearControls | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The same with all steps side by side, from a solve without sensitivities, then multiplied.
 
@@ -264,7 +271,7 @@ def _step_by_step(
     """
     members, windows, n = start.shape
     steps = duration[:, None] * grid.diff().to(duration.device)
-    each_step = drive and drive.through(steps)
+    each_step = controls and controls.through(steps)
     nodes = march(rates, start, steps, each_step)
     begin = nodes[:, :, :-1].reshape(members, -1, n)
     _, each = _variational(linear, begin, steps.reshape(-1), GRIDS[0], count, each_step and each_step.flat())
@@ -278,7 +285,12 @@ def _step_by_step(
 
 
 def choose_grids(
-    field: VectorField, theta: Tensor, start: Tensor, duration: Tensor, tolerance: Tensor, drive: Drive | None = None
+    field: VectorField,
+    theta: Tensor,
+    start: Tensor,
+    duration: Tensor,
+    tolerance: Tensor,
+    controls: LinearControls | None = None,
 ) -> Tensor:
     """For every window the cheapest grid whose error stays below `tolerance` [states].
 
@@ -287,11 +299,11 @@ def choose_grids(
     """
     rates = field.rates(theta)
     with torch.no_grad():
-        reference = advance(rates, start, duration, REFERENCE, drive)
+        reference = advance(rates, start, duration, REFERENCE, controls)
         todo = torch.ones_like(duration, dtype=torch.bool)
         index = torch.full_like(duration, len(GRIDS) - 1, dtype=torch.long)
         for g, grid in enumerate(GRIDS[:-1]):
-            end = advance(rates, start, duration, grid, drive)
+            end = advance(rates, start, duration, grid, controls)
             error = ((end - reference).abs() / tolerance).amax(dim=-1)
             good = error.nanquantile(0.5, dim=0) <= 1.0
             index[todo & good] = g

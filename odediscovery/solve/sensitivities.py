@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from odediscovery.data.series import TimeSeries, Trajectory
-from odediscovery.data.signals import drifts
+from odediscovery.data.signals import control_slopes
 from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.cost import Free, count, filled
 from odediscovery.laws.power_sum import TINY, PowerSum, expanded, power_slopes, vector_field
@@ -112,7 +112,7 @@ class TrajectoryResiduals:
         self.a_places, self.w_places = np.nonzero(free[0]), np.nonzero(free[1])
         self.n_constants = count(free)
         self.n = law.n_states
-        self.own, self.drift = ~series.driven, drifts(series.trajectories)
+        self.own, self.drift = ~series.is_control, control_slopes(series.trajectories)
 
     def pack(self, initial: Array) -> Array:
         """Unknowns of the present law and start values."""
@@ -309,15 +309,15 @@ def sensitivities(law: PowerSum, free: Free, start: Array, run: Trajectory) -> t
     """x(t) [times, states] and d x / d (free constants, start) [times, states, constants + states].
 
     Args:
-        start: the states at the first time, dimensionless as the law, without inputs.
-        run: times, and the inputs there; its values do not count.
+        start: the states at the first time, dimensionless as the law, without controls.
+        run: times, and the controls there; its values do not count.
 
     Returns:
         None where the law blows up.
     """
     n, own = law.n_states, len(start)
     names = tuple(map(str, range(n)))
-    one = TimeSeries(names, (run,), inputs=names[own:])
+    one = TimeSeries(names, (run,), controls=names[own:])
     model = TrajectoryResiduals(law, one, np.ones(n), free, Starts(np.zeros(own, dtype=bool)), ())
     rtol = SOLUTIONS.finest_rtol
     x = integrate(law, start, run, rtol)

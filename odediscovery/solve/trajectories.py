@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.data.signals import Trajectory, drifts
+from odediscovery.data.signals import Trajectory, control_slopes
 from odediscovery.ivp.lsoda import solve_whole
 from odediscovery.laws.pointwise import point_field
 from odediscovery.laws.power_sum import PowerSum
@@ -62,12 +62,12 @@ def integrate(law: PowerSum, start: Array, run: Trajectory, rtol: float) -> Arra
 
     The solver begins anew where a straight line of the controls ends.
     """
-    rhs, u, slopes = point_field(law), run.inputs, drifts([run])
+    rhs, u, slopes = point_field(law), run.controls, control_slopes([run])
     atol, largest = rtol / SOLUTIONS.rtol_over_atol, SOLUTIONS.largest_state
     if u is None:
         return solve_whole(rhs, start, run.time, rtol, atol, largest)
     found = np.hstack([np.tile(start, (len(run.time), 1)), u.values])
-    for first, last in u.lines():
+    for first, last in u.straight_pieces():
 
         def driven(t: float, x: Array, slope: Array = slopes[first]) -> Array:
             total: Array = np.asarray(rhs(t, x)) + slope
@@ -92,8 +92,8 @@ def residual_squares(
     squares, plain, counts = (np.zeros(law.n_states) for _ in range(3))
     shape = shape or [np.ones_like(t.values) for t in series.trajectories]
     for r, t, s in zip(residuals(law, series, initial, rtol), series.trajectories, shape, strict=True):
-        r[:, series.driven] = np.nan
-        counts += np.isfinite(t.values).sum(axis=0) * ~series.driven
+        r[:, series.is_control] = np.nan
+        counts += np.isfinite(t.values).sum(axis=0) * ~series.is_control
         of_noise = np.nansum((r / s) ** 2, axis=0)
         lost = np.isinf(r).any()
         squares += np.inf if lost else of_noise

@@ -80,7 +80,7 @@ class Polished:
     Args:
         law: the refined constants, in the units of the data given.
         errors: standard errors in the same places; 0 for what was held fixed.
-        initial: fitted start values [trajectories, states], without inputs.
+        initial: fitted start values [trajectories, states], without controls.
         joint: how well the free constants, in the order of `free`, and behind them the start
             values, trajectory by trajectory, are known together.
         free: what was fitted.

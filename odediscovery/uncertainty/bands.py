@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from odediscovery.data.inputs import augmented
+from odediscovery.data.controls import append_controls
 from odediscovery.data.samples import pooled
 from odediscovery.data.signals import Signal, Trajectory
 from odediscovery.errors import InputError
@@ -28,6 +28,7 @@ from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.records import LEVEL
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.renamed import with_old_names
 from odediscovery.solve.sensitivities import sensitivities
 
 # Relative difference of rates above which estimates are those of other equations.
@@ -65,12 +66,13 @@ class Band:
         return self.curve + self.prediction
 
 
+@with_old_names(inputs="controls")
 def band(
     found: Discovery,
     times: Array | None = None,
     initial: Array | None = None,
     trajectory: int = 0,
-    inputs: Signal | None = None,
+    controls: Signal | None = None,
 ) -> Band:
     """The chosen equations integrated, with 95 % intervals.
 
@@ -80,7 +82,7 @@ def band(
         initial: values [states] at the first of `times`, taken as exact: then only the constants
             are uncertain; default: the fitted values of the trajectory at its first time.
         trajectory: index of the trajectory whose fitted start is meant.
-        inputs: what acts (default: what acted on the trajectory).
+        controls: what acts (default: what acted on the trajectory).
 
     Raises:
         InputError: the covariance is not known, or times before the start.
@@ -94,7 +96,7 @@ def band(
     """
     estimates = checked_estimates(found)
     run = found.series.trajectories[trajectory]
-    inputs = inputs or run.inputs
+    controls = controls or run.controls
     at = run.time if times is None else np.asarray(times, dtype=np.float64)
     fitted = initial is None
     first = float(run.time[0]) if fitted else float(at[0])
@@ -105,12 +107,12 @@ def band(
         )
     start = found.initial_values[trajectory] if initial is None else np.asarray(initial, float)
     joined = at if at[0] == first else np.append(first, at)
-    curve = found.equations.simulate(start, joined, inputs=inputs)[-len(at) :]
+    curve = found.equations.simulate(start, joined, controls=controls)[-len(at) :]
     reached = at[np.isfinite(curve).all(axis=1)]
     deviations = np.full_like(curve, np.nan)
     if len(reached):
         deviations[: len(reached)] = _deviations(
-            estimates, start, np.append(first, reached), inputs, trajectory if fitted else None
+            estimates, start, np.append(first, reached), controls, trajectory if fitted else None
         )
     student = float(stdtrit(found.degrees_of_freedom or np.inf, 0.5 + LEVEL / 2.0))
     noise = residual_deviation(found)
@@ -118,13 +120,13 @@ def band(
 
 
 def with_intervals(
-    found: Discovery, values: Array, times: Array, initial: Array | None, inputs: Signal | None = None
+    found: Discovery, values: Array, times: Array, initial: Array | None, controls: Signal | None = None
 ) -> tuple[tuple[str, ...], Array]:
     """Predicted states and behind them the ends of their prediction intervals, with names.
 
     Args:
         values: the states at `times` [times, states].
-        times, initial, inputs: as in `band`.
+        times, initial, controls: as in `band`.
 
     Returns:
         Names S, I, ..., S_low, S_high, I_low, ... and a column each.
@@ -136,7 +138,7 @@ def with_intervals(
     ends = tuple(f"{state}_{end}" for state in states for end in ("low", "high"))
     if taken := set(ends) & set(states):
         raise InputError(f"a state is called {min(taken)!r} as an end of an interval would be: rename the column")
-    half = band(found, times, initial, inputs=inputs).prediction
+    half = band(found, times, initial, controls=controls).prediction
     sides = np.stack([values - half, values + half], axis=2).reshape(len(values), -1)
     return (*states, *ends), np.hstack([values, sides])
 
@@ -165,7 +167,7 @@ def checked_estimates(found: Discovery) -> Estimates:
         )
     estimates = found.estimates
     law = estimates.law.unscaled(estimates.scale.state, estimates.scale.time)
-    x = pooled(augmented(found.series))
+    x = pooled(append_controls(found.series))
     x = x[np.isfinite(x).all(axis=1)]
     fits = x.shape[1] == law.n_states
     if fits:
@@ -178,7 +180,7 @@ def checked_estimates(found: Discovery) -> Estimates:
 
 
 def _deviations(
-    estimates: Estimates, start: Array, times: Array, inputs: Signal | None, trajectory: int | None
+    estimates: Estimates, start: Array, times: Array, controls: Signal | None, trajectory: int | None
 ) -> Array:
     """Standard deviations of the curve behind the first of `times`, [times - 1, states]."""
     scale, law, n = estimates.scale, estimates.law, len(start)
@@ -189,13 +191,15 @@ def _deviations(
     covariance = estimates.covariance.part(places).matrix
     grid, index = _fine(times / scale.time)
     run = Trajectory(grid, np.zeros((len(grid), law.n_states)))
-    if inputs is not None:
+    if controls is not None:
         # A solver begins anew where an input has a kink or a jump.
-        known = inputs.scaled(scale.state[n:], scale.time)
+        known = controls.scaled(scale.state[n:], scale.time)
         within = (known.times > grid[0]) & (known.times < grid[-1])
         joined = np.union1d(grid, known.times[within])
         index, grid = np.searchsorted(joined, grid[index]), joined
-        run = Trajectory(grid, np.zeros((len(grid), law.n_states)), inputs=Signal(grid, known.at(grid), inputs.held))
+        run = Trajectory(
+            grid, np.zeros((len(grid), law.n_states)), controls=Signal(grid, known.at(grid), controls.held)
+        )
     found = sensitivities(law, estimates.free, start / scale.state[:n], run)
     if found is None:
         return np.full((len(times) - 1, n), np.nan)

@@ -173,7 +173,7 @@ def _prepared(found: Discovery) -> Prepared:
     # States without a column are in the series already.
     settings = dataclasses.replace(found.settings, hidden_states=())
     _, p, _ = informed(found.series, settings)
-    noise = np.append(found.noise, np.zeros(len(found.series.inputs)))
+    noise = np.append(found.noise, np.zeros(len(found.series.controls)))
     p = dataclasses.replace(p, noise=np.maximum(noise / p.scale.size, p.floor))
     if p.noisiness <= CLEAN:
         raise InputError(

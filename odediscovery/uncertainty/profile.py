@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from odediscovery.data.inputs import augmented
+from odediscovery.data.controls import append_controls
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError, unknown_name
@@ -172,9 +172,9 @@ def _fit(found: Discovery, scale: Scale) -> _Fit:
     series, p, _ = informed(found.series, settings)
     floor = p.floor * p.scale.size / scale.size
     # Inputs are taken as exact.
-    noise = np.append(residual_deviation(found), np.zeros(len(series.inputs)))
+    noise = np.append(residual_deviation(found), np.zeros(len(series.controls)))
     sigma = np.maximum(noise / scale.size, floor)
-    return _Fit(scale.apply(augmented(series)), sigma, floor, p.nonnegative, p.shape)
+    return _Fit(scale.apply(append_controls(series)), sigma, floor, p.nonnegative, p.shape)
 
 
 def _end(fit: _Fit, best: Polished, which: int, place: tuple[int, int], student: float, variance: float) -> float:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from problems import OWN, SINE, STIRRED, TIMES, field_of, numeric_jacobian, stirred
 
-from odediscovery.data.inputs import augmented, load_driven, unaugmented, with_inputs
+from odediscovery.data.controls import append_controls, drop_appended_controls, load_with_controls, with_controls
 from odediscovery.data.series import TimeSeries, write_csv
 from odediscovery.data.signals import Signal
 from odediscovery.errors import InputError
@@ -27,9 +27,9 @@ from odediscovery.stages.polish.polish import polish
 
 def test_a_held_input_jumps_at_its_samples() -> None:
     # x' = -x + u has x = u + (x0 - u) exp(-t) while u stays.
-    law = Equations.parse(["x"], {"x": "u - x"}, inputs=["u"])
+    law = Equations.parse(["x"], {"x": "u - x"}, controls=["u"])
     steps = Signal(np.array([0.0, 1.0, 3.0]), np.array([[2.0], [-1.0], [5.0]]), np.array([True]))
-    found = law.simulate([0.0], [0.0, 0.5, 1.0, 2.0, 3.0, 4.0], inputs=steps)[:, 0]
+    found = law.simulate([0.0], [0.0, 0.5, 1.0, 2.0, 3.0, 4.0], controls=steps)[:, 0]
     first = 2.0 - 2.0 * np.exp(-1.0)
     second = -1.0 + (first + 1.0) * np.exp(-2.0)
     expected = [
@@ -45,31 +45,31 @@ def test_a_held_input_jumps_at_its_samples() -> None:
 
 def test_a_linear_input_is_a_straight_line_between_samples() -> None:
     # x' = u, so x is the trapezoid under u: exact by numpy, at unequal times.
-    law = Equations.parse(["x"], {"x": "u"}, inputs=["u"])
+    law = Equations.parse(["x"], {"x": "u"}, controls=["u"])
     signal = Signal(TIMES, SINE[:, None], np.array([False]))
-    found = law.simulate([0.5], TIMES, inputs=signal)[:, 0]
+    found = law.simulate([0.5], TIMES, controls=signal)[:, 0]
     area = np.concatenate([[0.0], np.cumsum(np.diff(TIMES) * (SINE[1:] + SINE[:-1]) / 2)])
     np.testing.assert_allclose(found, 0.5 + area, rtol=1e-7)
 
 
-def test_time_goes_on_where_other_inputs_stay() -> None:
-    law = Equations.parse(["x"], {"x": "t + u"}, inputs=["t", "u"])
+def test_time_goes_on_where_other_controls_stay() -> None:
+    law = Equations.parse(["x"], {"x": "t + u"}, controls=["t", "u"])
     signal = Signal(np.array([0.0, 1.0]), np.array([[0.0, 1.0], [1.0, 2.0]]), np.zeros(2, bool))
     # Up to t = 1 it is t^2/2 + t + t^2/2; then t^2/2 and 2 t go on.
-    found = law.simulate([0.0], [0.0, 1.0, 3.0], inputs=signal)[:, 0]
+    found = law.simulate([0.0], [0.0, 1.0, 3.0], controls=signal)[:, 0]
     np.testing.assert_allclose(found, [0.0, 2.0, 2.0 + 4.0 + 4.0], rtol=1e-8)
-    alone = Equations.parse(["x"], {"x": "t"}, inputs=["t"])
+    alone = Equations.parse(["x"], {"x": "t"}, controls=["t"])
     np.testing.assert_allclose(alone.simulate([0.0], [2.0, 4.0])[:, 0], [0.0, 6.0], rtol=1e-8)
 
 
-def test_lines_of_inputs_end_only_at_kinks_and_jumps() -> None:
+def test_straight_pieces_end_only_at_kinks_and_jumps() -> None:
     t = np.array([0.0, 1.0, 2.5, 3.0, 4.0])
     clock = Signal(t, t[:, None], np.array([False]))
-    assert clock.lines() == [(0, 4)]
+    assert clock.straight_pieces() == [(0, 4)]
     feed = Signal(t, np.array([[1.0], [1.0], [2.0], [2.0], [2.0]]), np.array([True]))
-    assert feed.lines() == [(0, 2), (2, 4)]
+    assert feed.straight_pieces() == [(0, 2), (2, 4)]
     bent = Signal(t, np.array([[0.0], [1.0], [2.5], [2.5], [2.5]]), np.array([False]))
-    assert bent.lines() == [(0, 2), (2, 4)]
+    assert bent.straight_pieces() == [(0, 2), (2, 4)]
 
 
 # ---- machinery: windows, polish, integral form ---------------------------------------------------
@@ -82,7 +82,7 @@ def finest(windows: Windows) -> Windows:
 
 @pytest.mark.parametrize("length", [1, 7])
 def test_windows_of_the_true_law_leave_nothing_and_their_jacobian_is_right(length: int) -> None:
-    whole = augmented(stirred())
+    whole = append_controls(stirred())
     weight = np.where(OWN, 1.0, 0.0)
     windows = finest(cut(whole, whole, weight, length))
     field = field_of(STIRRED)
@@ -103,8 +103,8 @@ def test_windows_of_the_true_law_leave_nothing_and_their_jacobian_is_right(lengt
     np.testing.assert_allclose(jacobian[:, :, free[0]], numeric[:, :, free[0]], atol=2e-6)
 
 
-def test_polish_recovers_the_constants_and_fits_no_starts_of_inputs() -> None:
-    whole = augmented(stirred())
+def test_polish_recovers_the_constants_and_fits_no_starts_of_controls() -> None:
+    whole = append_controls(stirred())
     start = whole.trajectories[0].values[:1, OWN]
     left = residuals(STIRRED, whole, start)[0]
     assert np.abs(left).max() < 1e-7
@@ -116,17 +116,17 @@ def test_polish_recovers_the_constants_and_fits_no_starts_of_inputs() -> None:
     assert found.squares[2:].tolist() == [0.0, 0.0]
 
 
-def test_inputs_have_no_noise_and_no_equation() -> None:
+def test_controls_have_no_noise_and_no_equation() -> None:
     rng = np.random.default_rng(1)
-    series = with_inputs(
+    series = with_controls(
         TimeSeries.from_arrays(TIMES, np.column_stack([np.exp(-TIMES), rng.normal(size=55)]), ["x", "u"]), held=["u"]
     )
-    p = prepare(augmented(series))
+    p = prepare(append_controls(series))
     assert p.noise[1] == 0.0
     assert p.constant.tolist() == [False, True]
     assert p.samples == 55
     assert p.initial.shape == (1, 1)
-    p = prepare(augmented(stirred())).without_noise(None)
+    p = prepare(append_controls(stirred())).without_noise(None)
     law = STIRRED.rescaled(p.scale.state, p.scale.time)
     assert interval_squares(law, p).max() < 1e-12
 
@@ -138,14 +138,14 @@ def test_gaps_of_an_input_are_filled_and_the_rest_of_the_series_stays() -> None:
     times = [0.0, 1.0, 2.0, 4.0, 5.0, 6.0]
     u = np.array([1.0, np.nan, 3.0, 4.0, 5.0, np.nan])
     series = TimeSeries.from_arrays(times, np.column_stack([np.arange(6.0), u, u]), ["x", "a", "b"], noise={"x": 0.1})
-    found = with_inputs(series, ["a"], ["b"])
-    signal = found.trajectories[0].inputs
+    found = with_controls(series, ["a"], ["b"])
+    signal = found.trajectories[0].controls
     assert signal is not None
     assert signal.values.T.tolist() == [[1, 2, 3, 4, 5, 5], [1, 1, 3, 4, 5, 5]]
     sigma = found.trajectories[0].sigma
     assert sigma is not None
     assert sigma.tolist() == [[0.1]] * 6
-    back = unaugmented(augmented(found))
+    back = drop_appended_controls(append_controls(found))
     assert back.states == ("x",)
     assert back.trajectories[0].values.tolist() == found.trajectories[0].values.tolist()
 
@@ -156,16 +156,16 @@ TABLE = "run,t,x,y,feed,mode\n" + "".join(f"a,{k},{9 - k},{k},{k % 3},on\n" for 
 def test_an_input_needs_its_first_value(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text(TABLE.replace("a,0,9,0,0,on", "a,0,9,0,,on"))
     with pytest.raises(InputError, match=r"'feed' has no value in the first sample \(time 0\)"):
-        load_driven(tmp_path / "data.csv", ["feed"])
+        load_with_controls(tmp_path / "data.csv", ["feed"])
 
 
 def test_a_temperature_called_T_is_no_time(tmp_path: Path) -> None:
     rows = "".join(f"{k},{9 - k},{20 - k % 3}\n" for k in range(9))
     (tmp_path / "data.csv").write_text("hours,x,T\n" + rows)
-    series = load_driven(tmp_path / "data.csv", ["T"])
-    assert (series.time_name, series.states, series.inputs) == ("hours", ("x",), ("T",))
+    series = load_with_controls(tmp_path / "data.csv", ["T"])
+    assert (series.time_name, series.states, series.controls) == ("hours", ("x",), ("T",))
     write_csv(series, tmp_path / "again.csv")
     assert (tmp_path / "again.csv").read_text().startswith("hours,x,T\n")
     # The time itself as an input is no further column.
-    series = load_driven(tmp_path / "data.csv", ["hours"], time="hours", states=["x"])
+    series = load_with_controls(tmp_path / "data.csv", ["hours"], time="hours", states=["x"])
     assert series.to_frame().columns.tolist() == ["hours", "x"]

@@ -11,7 +11,7 @@ from problems import FEED, SINE, TIMES, driven, stirred
 from scipy.integrate import solve_ivp
 
 from odediscovery.command.cli import main
-from odediscovery.data.inputs import two_valued, with_inputs
+from odediscovery.data.controls import explain_two_values, with_controls
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.signals import Signal
 from odediscovery.discovery.discover import discover
@@ -23,7 +23,7 @@ from odediscovery.settings import Settings
 
 
 def terms_of(found: Discovery, state: int) -> dict[tuple[float, ...], float]:
-    """Coefficients of an equation by exponents of states and inputs, to three decimals."""
+    """Coefficients of an equation by exponents of states and controls, to three decimals."""
     law = found.equations.power_sum
     assert law is not None
     return {
@@ -41,7 +41,7 @@ def quick(series: TimeSeries) -> Discovery:
 def test_a_linear_law_under_an_input_is_found(u: Array, held: bool) -> None:
     found = quick(driven({"x": "-0.5*x + 0.8*u"}, [2.0], u=(u, held)))
     assert terms_of(found, 0) == {(1.0, 0.0): -0.5, (0.0, 1.0): 0.8}
-    assert found.equations.inputs == ("u",)
+    assert found.equations.controls == ("u",)
     assert found.r2 > 1 - 1e-9
 
 
@@ -52,12 +52,12 @@ def test_a_driven_damped_oscillator_is_found() -> None:
     assert terms_of(found, 1) == {(1.0, 0.0, 0.0): -1.0, (0.0, 1.0, 0.0): -0.2, (0.0, 0.0, 1.0): 1.0}
 
 
-def test_trained_members_find_a_law_with_inputs_in_noise() -> None:
+def test_trained_members_find_a_law_with_controls_in_noise() -> None:
     series = driven({"x": "0.9*x - 0.6*u*x"}, [1.0], u=(1.5 + np.sin(1.3 * TIMES), False))
     run = series.trajectories[0]
     noise = 0.02 * run.values.std() * np.random.default_rng(2).standard_normal(run.values.shape)
-    columns = np.hstack([run.values + noise, run.inputs.values])  # type: ignore[union-attr]
-    noisy = with_inputs(TimeSeries.from_arrays(TIMES, columns, ["x", "u"]), ["u"])
+    columns = np.hstack([run.values + noise, run.controls.values])  # type: ignore[union-attr]
+    noisy = with_controls(TimeSeries.from_arrays(TIMES, columns, ["x", "u"]), ["u"])
     found = discover(noisy, Settings(grow=False, members=4))
     law = found.equations.power_sum
     assert law is not None
@@ -68,7 +68,7 @@ def test_trained_members_find_a_law_with_inputs_in_noise() -> None:
 def test_time_is_a_variable_on_demand() -> None:
     t = np.linspace(0.0, 8.0, 50)
     x = t - 1.0 + 4.0 * np.exp(-t)  # x' = t - x
-    series = with_inputs(TimeSeries.from_arrays(t, x, ["x"]), ["t"])
+    series = with_controls(TimeSeries.from_arrays(t, x, ["x"]), ["t"])
     found = quick(series)
     assert terms_of(found, 0) == {(1.0, 0.0): -1.0, (0.0, 1.0): 1.0}
     assert found.equations.pretty().startswith("x' = ")
@@ -78,7 +78,7 @@ def test_time_is_a_variable_on_demand() -> None:
 def test_a_power_of_time_is_found_from_two_trajectories() -> None:
     t = np.linspace(0.1, 6.0, 40)
     paths = [x0 * np.exp(-0.2 * (t**1.5 - t[0] ** 1.5)) for x0 in (3.0, 0.7)]  # x' = -0.3 x t^0.5
-    series = with_inputs(TimeSeries.from_arrays([t, t], paths, ["x"]), ["t"])
+    series = with_controls(TimeSeries.from_arrays([t, t], paths, ["x"]), ["t"])
     assert terms_of(quick(series), 0) == {(1.0, 0.5): -0.3}
 
 
@@ -87,24 +87,24 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Discovery]:
     """A fit with a held input called like a keyword and time, and its folder."""
     u = FEED
     t = TIMES
-    law = Equations.parse(["x"], {"x": "0.8*lambda_ - 0.5*x + 0.1*t"}, inputs=["lambda", "t"])
-    x = law.simulate([2.0], t, inputs=Signal(t, np.column_stack([u, t]), np.array([True, False])))
+    law = Equations.parse(["x"], {"x": "0.8*lambda_ - 0.5*x + 0.1*t"}, controls=["lambda", "t"])
+    x = law.simulate([2.0], t, controls=Signal(t, np.column_stack([u, t]), np.array([True, False])))
     series = TimeSeries.from_arrays(t, np.column_stack([x, u]), ["x", "lambda"])
-    found = quick(with_inputs(series, ["t"], ["lambda"]))
+    found = quick(with_controls(series, ["t"], ["lambda"]))
     folder = tmp_path_factory.mktemp("driven") / "out"
     found.save(folder)
     save_figures(found, folder)
     return folder, found
 
 
-def test_a_result_with_inputs_comes_back_from_its_folder(kept: tuple[Path, Discovery]) -> None:
+def test_a_result_with_controls_comes_back_from_its_folder(kept: tuple[Path, Discovery]) -> None:
     folder, found = kept
     document = json.loads((folder / "result.json").read_text())
     assert document["states"] == ["x"]
     assert document["inputs"] == {"t": "linear", "lambda": "held"}
     back = Discovery.load(folder)
     assert back.equations_text() == found.equations_text()
-    assert back.series.inputs == found.series.inputs
+    assert back.series.controls == found.series.controls
     np.testing.assert_allclose(back.simulate(), found.simulate(), rtol=1e-9)
     np.testing.assert_allclose(back.simulate(), back.series.trajectories[0].values, atol=1e-5)
     assert "lambda" in back.latex()
@@ -116,7 +116,7 @@ def test_printed_python_runs_with_numpy_and_scipy_alone(kept: tuple[Path, Discov
     names: dict[str, object] = {}
     code = compile(source, "printed", "exec")
     exec(code, names)
-    signal = found.series.trajectories[0].inputs
+    signal = found.series.trajectories[0].controls
     assert signal is not None
 
     # A short piece in which the feed stays: scipy must not step over a jump.
@@ -129,7 +129,7 @@ def test_printed_python_runs_with_numpy_and_scipy_alone(kept: tuple[Path, Discov
     assert "p(t)" in found.equations.julia()
 
 
-def test_predict_takes_other_inputs_and_says_what_it_holds(
+def test_predict_takes_other_controls_and_says_what_it_holds(
     kept: tuple[Path, Discovery], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan = tmp_path / "plan.csv"
@@ -159,7 +159,7 @@ def test_predict_takes_other_inputs_and_says_what_it_holds(
         ("t,lambda\n0,on\n1,2\n", "'on'"),
     ],
 )
-def test_wrong_inputs_of_a_prediction_are_one_line(
+def test_wrong_controls_of_a_prediction_are_one_line(
     kept: tuple[Path, Discovery], tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, message: str
 ) -> None:
     plan = tmp_path / "plan.csv"
@@ -190,7 +190,7 @@ TABLE = "run,t,x,y,feed,mode\n" + "".join(f"a,{k},{9 - k},{k},{k % 3},on\n" for 
         (["--inputs", "feed", "--conserve", "x + feed"], "feed is an input"),
     ],
 )
-def test_wrong_inputs_of_a_fit_are_one_line(
+def test_wrong_controls_of_a_fit_are_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     data, out = tmp_path / "data.csv", tmp_path / "out"
@@ -209,10 +209,10 @@ def test_two_values_of_an_input_do_not_tell_its_powers() -> None:
     series = driven({"x": "-0.5*x + 0.8*u"}, [2.0], u=(switched, True))
     told = "u takes only 2 values: its powers, and a constant beside it, cannot be told apart"
     assert told in quick(series).messages
-    assert two_valued(stirred()) == []
+    assert explain_two_values(stirred()) == []
 
 
-def test_what_is_known_may_name_inputs() -> None:
+def test_what_is_known_may_name_controls() -> None:
     series = driven({"x": "-0.5*x + 0.8*u"}, [2.0], u=(SINE, False))
     found = discover(series, Settings(members=0, known=("x' = 0.8*u + ?",)))
     assert terms_of(found, 0) == {(1.0, 0.0): -0.5, (0.0, 1.0): 0.8}

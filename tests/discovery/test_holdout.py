@@ -12,7 +12,7 @@ from faces import discovery
 from sklearn.metrics import r2_score
 
 from odediscovery.command.cli import main
-from odediscovery.data.inputs import with_inputs
+from odediscovery.data.controls import with_controls
 from odediscovery.data.series import TimeSeries, write_csv
 from odediscovery.data.signals import Signal
 from odediscovery.discovery.discover import discover
@@ -149,7 +149,7 @@ def test_equations_are_continued_over_samples_kept_back_with_their_inputs() -> N
     t = np.linspace(0.0, 20.0, 61)
     u = 1.5 + np.sin(0.7 * t)
     signal = Signal(t, u[:, None], np.array([False]))
-    x = Equations.parse(["x"], {"x": "0.8*u - 0.5*x"}, inputs=["u"]).simulate([2.0], t, inputs=signal)
+    x = Equations.parse(["x"], {"x": "0.8*u - 0.5*x"}, controls=["u"]).simulate([2.0], t, controls=signal)
     table = TimeSeries.from_arrays(t, np.hstack([x, u[:, None]]), ["x", "u"])
-    found = discover(with_inputs(table, ["u"]), settings_for(members=0, holdout=0.3))
+    found = discover(with_controls(table, ["u"]), settings_for(members=0, holdout=0.3))
     assert found.r2_heldout is not None and found.r2_heldout > 0.999

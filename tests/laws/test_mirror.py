@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from odediscovery import Discovery, Equations, TimeSeries, discover, fit_constants, settings_for, simulate_system
-from odediscovery.data.inputs import with_inputs
+from odediscovery.data.controls import with_controls
 from odediscovery.discovery.resume import resume
 from odediscovery.errors import InputError
 from odediscovery.knowledge.constraints import knowledge
@@ -239,9 +239,9 @@ def test_one_trajectory_that_rises_above_zero_leaves_whole_powers() -> None:
 def test_an_input_that_is_negative_throughout_has_real_powers_too() -> None:
     t = np.linspace(0.0, 12.0, 120)
     feed = -2.0 - 1.5 * np.sin(t)
-    law = Equations.parse(["x"], {"x": "0.7*(-u)**0.5 - 0.5*x"}, inputs=["u"])
-    driven = with_inputs(TimeSeries.from_arrays(t, np.column_stack([t, feed]), ["x", "u"]), linear=["u"])
-    values = law.simulate([1.0], t, inputs=driven.trajectories[0].inputs)
+    law = Equations.parse(["x"], {"x": "0.7*(-u)**0.5 - 0.5*x"}, controls=["u"])
+    driven = with_controls(TimeSeries.from_arrays(t, np.column_stack([t, feed]), ["x", "u"]), linear=["u"])
+    values = law.simulate([1.0], t, controls=driven.trajectories[0].controls)
     run = dataclasses.replace(driven.trajectories[0], values=values)
     found = discover(dataclasses.replace(driven, trajectories=(run,)), settings_for(**QUICK))
     assert "(-u)^0.5" in found.equations_text()

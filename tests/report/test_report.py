@@ -274,7 +274,7 @@ def test_the_printed_command_fits_the_same_with_the_same_settings(
     assert main(shlex.split(line)[1:]) == 0
     ((series, settings),) = calls
     assert settings == found.settings
-    assert (series.time_name, series.inputs) == (found.series.time_name, found.series.inputs)
+    assert (series.time_name, series.controls) == (found.series.time_name, found.series.controls)
     for mine, theirs in zip(series.trajectories, found.series.trajectories, strict=True):
         own = [found.series.states.index(state) for state in series.states]
         np.testing.assert_array_equal(mine.values, theirs.values[:, own])
@@ -282,7 +282,7 @@ def test_the_printed_command_fits_the_same_with_the_same_settings(
 
 def test_names_with_commas_have_no_command() -> None:
     found = driven()
-    series = dataclasses.replace(found.series, inputs=("t", "u,v"))
+    series = dataclasses.replace(found.series, controls=("t", "u,v"))
     assert command(dataclasses.replace(found, series=series)) is None
     page = report_html(dataclasses.replace(found, settings=Settings(hidden_states=("a,b",))))
     assert "load data.csv in Python" in page

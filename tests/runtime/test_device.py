@@ -14,7 +14,7 @@ from simulated import SIMULATED, Elsewhere, Simulated
 
 from odediscovery.bench.suites.scoring import same_terms
 from odediscovery.command.cli import main
-from odediscovery.data.inputs import augmented, with_inputs
+from odediscovery.data.controls import append_controls, with_controls
 from odediscovery.data.series import TimeSeries, write_csv
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
@@ -123,8 +123,8 @@ def test_training_ends_as_on_the_cpu(simulated: None, system: str) -> None:
 def test_training_with_inputs_and_tied_equations(simulated: None) -> None:
     times = np.linspace(0.0, 4.0, 9)
     columns = np.stack([np.exp(-times), times**0.5], axis=1)
-    series = with_inputs(TimeSeries.from_arrays(times, columns, ["x", "u"]), ["u"])
-    driven = prepare(augmented(series))
+    series = with_controls(TimeSeries.from_arrays(times, columns, ["x", "u"]), ["u"])
+    driven = prepare(append_controls(series))
     _, tied, _ = informed(simulate_system("fsir", samples=12), Settings(conserve=("S + I + R",)))
     for p in (driven, tied):
         field = random_members(p, [3, 2], seed=0)

@@ -11,7 +11,7 @@ from torch import Tensor
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.solve import adjoint
 from odediscovery.solve.adjoint import applies, interval_ends, nodes
-from odediscovery.solve.fixed_step import Drive, advance_by_grid, advance_together
+from odediscovery.solve.fixed_step import LinearControls, advance_by_grid, advance_together
 from odediscovery.units import NAU, AbstractUnit, Dense, NaiveNPU, RealNPU
 
 MEMBERS, WINDOWS, STATES, WIDTH = 3, 4, 3, 5
@@ -97,10 +97,10 @@ def test_inputs_enter_where_they_are_and_drift() -> None:
     field = FIELDS["nonnegative"]
     entry, drift = torch.full((WINDOWS, STATES), torch.nan), torch.zeros(WINDOWS, STATES)
     entry[:, 2], drift[:, 2] = torch.arange(1.0, 5.0), torch.tensor([0.5, 0.0, -0.3, 1.0])
-    drive = Drive(entry.double(), drift.double())
+    controls = LinearControls(entry.double(), drift.double())
     theta, start = field.theta.clone().requires_grad_(), starts((True, True, True)).requires_grad_()
-    ours = interval_ends(field, theta, start, DURATION, GRID_INDEX, drive)
-    theirs = advance_by_grid(field.rates(theta), start, DURATION, GRID_INDEX, drive)
+    ours = interval_ends(field, theta, start, DURATION, GRID_INDEX, controls)
+    theirs = advance_by_grid(field.rates(theta), start, DURATION, GRID_INDEX, controls)
     compare(ours, theirs, theta, start)
 
 

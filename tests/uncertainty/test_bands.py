@@ -13,7 +13,7 @@ from faces import discovery
 from problems import LOGISTIC, PREY, solved
 from scipy.special import stdtrit
 
-from odediscovery import discover, settings_for, with_inputs
+from odediscovery import discover, settings_for, with_controls
 from odediscovery.command.cli import main
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.signals import Signal, Trajectory
@@ -195,18 +195,18 @@ def test_bands_are_drawn_and_never_flatten_the_data(decay: Discovery) -> None:
 def test_inputs_carry_their_bands_profiles_and_bootstrap() -> None:
     random, t = np.random.default_rng(0), np.linspace(0.0, 20.0, 60)
     u = np.select([t < 5, t < 10, t < 15], [1.0, 3.0, 0.2], 2.0)
-    run = Trajectory(t, np.zeros((60, 1)), inputs=Signal(t, u[:, None], np.array([True])))
-    truth = Equations.parse(["x"], {"x": "0.8*u - 0.5*x"}, inputs=["u"])
-    x = truth.simulate([2.0], t, inputs=run.inputs)
+    run = Trajectory(t, np.zeros((60, 1)), controls=Signal(t, u[:, None], np.array([True])))
+    truth = Equations.parse(["x"], {"x": "0.8*u - 0.5*x"}, controls=["u"])
+    x = truth.simulate([2.0], t, controls=run.controls)
     noisy = np.hstack([x + 0.05 * random.standard_normal((60, 1)), u[:, None]])
-    series = with_inputs(TimeSeries.from_arrays(t, noisy, ["x", "u"]), held=["u"])
+    series = with_controls(TimeSeries.from_arrays(t, noisy, ["x", "u"]), held=["u"])
     found = discover(series, settings_for(members=0))
     assert found.equations.power_sum is not None and found.equations.power_sum.n_monomials == 2
     around = band(found)
     assert (np.abs(around.curve - x) < 3 * around.confidence).all()
     assert 0.08 < around.prediction.min() < around.prediction.max() < 0.2
     # Longer than the data, with other inputs: the interval of the curve is that of its rest.
-    more = band(found, np.array([0.0, 100.0]), inputs=Signal(t, 0 * u[:, None], np.array([True])))
+    more = band(found, np.array([0.0, 100.0]), controls=Signal(t, 0 * u[:, None], np.array([True])))
     assert abs(more.curve[1, 0]) < 0.1 and more.confidence[1, 0] < 0.1
     term = int(np.argmax(found.equations.power_sum.exponents[:, 1]))
     told = profile(found, "coefficient", term, "x")

@@ -330,7 +330,7 @@ def grow(
     # Richer families have whole exponents: with real ones they would fit anything.
     whole = integer if family == "powers" else np.ones_like(integer)
     problem = Integral.of(series, noise, whole, inputs)
-    equations = np.flatnonzero(changing & ~series.driven)
+    equations = np.flatnonzero(changing & ~series.is_control)
     fit = Fit(problem, equations, problem.counts[equations], np.full(len(equations), FLOOR**2))
     grids = [grid_for(problem, family, integer, changing)] * len(equations)
     if known is not None and doubtful is not None:

@@ -204,7 +204,7 @@ class Integral:
         return replace(changed, target=changed.reduced(observed, states)[:, :, 0])
 
     def weighted(self, path: Path, exponents: Array) -> Integral:
-        """Rows weighted down where interpolations of different order give different integrals.
+        """Rows weighted down where interpolation_by_control of different order give different integrals.
 
         What counts is the median of the relative difference over many monomials: near a
         singular start it is thousands of times larger than elsewhere, and so is the error.
@@ -286,8 +286,8 @@ def _given(series: TimeSeries) -> Array:
     """Inputs at the nodes of every interval, [intervals, nodes, inputs]."""
     found = [
         np.zeros((len(t.time) - 1, NODES, 0))
-        if t.inputs is None
-        else t.inputs.at(t.time[:-1, None] + np.diff(t.time)[:, None] * NODE)
+        if t.controls is None
+        else t.controls.at(t.time[:-1, None] + np.diff(t.time)[:, None] * NODE)
         for t in series.trajectories
     ]
     return np.concatenate(found)

@@ -118,8 +118,8 @@ def _integral_form(p: Prepared, exponents: Array) -> tuple[Array, Array]:
         half = np.diff(t.time)[:, None] / 2
         at = t.time[:-1, None] + half * (1.0 + nodes)
         x = path(at)
-        if t.inputs is not None:
-            x[..., p.data.driven] = t.inputs.at(at)
+        if t.controls is not None:
+            x[..., p.data.is_control] = t.controls.at(at)
         columns.append((law.monomials(x) * (half * weights)[..., None]).sum(axis=1))
         increments.append(np.diff(t.values, axis=0))
     return np.concatenate(columns), np.concatenate(increments)

@@ -43,7 +43,7 @@ def polish(
 
     Args:
         law: dimensionless, in the units of `series`.
-        initial: start values to begin from [trajectories, states], without inputs.
+        initial: start values to begin from [trajectories, states], without controls.
         sigma: standard deviation of the residuals of every state [states].
         floor: standard deviation that rounding and integration alone explain [states]; no
             standard error is computed from smaller residuals.
@@ -59,7 +59,7 @@ def polish(
     """
     free = free or all_free(law)
     shape = shape or [np.ones_like(t.values) for t in series.trajectories]
-    starts = Starts(nonnegative[~series.driven], tuple(sums))
+    starts = Starts(nonnegative[~series.is_control], tuple(sums))
     model = TrajectoryResiduals(law, series, sigma, free, starts, shape)
     u = model.pack(initial)
     now = model.evaluate(u)

@@ -51,7 +51,7 @@ def join_pieces(whole: Prepared, pieces: Prepared, found: Polished, refit: Refit
         if len(longer.data.trajectories) >= count:
             longer = whole
         start = np.concatenate(solutions(best.law, now.data, best.initial))[_heads(longer)]
-        start = start[:, ~longer.data.driven]
+        start = start[:, ~longer.data.is_control]
         tried = refit(longer, dataclasses.replace(best, initial=start))
         if not tried.finite or _mean_square(tried) > WORSE * _mean_square(best):
             break

@@ -98,7 +98,7 @@ def _candidate(
     initial = p.initial
     if isinstance(problem, LongResiduals):
         starts = problem.starts(pruned.unknowns[None])[0]
-        initial = starts[problem.windows.heads].numpy()[:, ~p.data.driven]
+        initial = starts[problem.windows.heads].numpy()[:, ~p.data.is_control]
     mean_square = pruned.sum_of_squares / samples
     return Candidate(law, initial, mean_square, pruned.member, whole_inputs(law, p, whole), held(p, law))
 

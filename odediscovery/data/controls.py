@@ -1,10 +1,10 @@
-"""Inputs: columns that act on a system and are known, such as a feed, a force or a temperature.
+"""Controls: columns that act on a system and are known, such as a feed, a force or a temperature.
 
     dx/dt = f(x, u(t))
 
-For the stages of a fit an input is a further state without an equation: laws may contain it, and
-whoever integrates one follows u(t) instead. So a series has two forms: the user's, with the
-inputs beside the states, and the augmented one, in which they are its last states.
+Users call them inputs. The stages of a fit treat a control as a further state without an equation:
+laws may contain it, and every integrator takes u(t) from the data. So a series has two forms: the
+user's, with the controls beside the states, and the appended one, in which they are the last states.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ import numpy as np
 
 from odediscovery.data.series import TimeSeries, Trajectory, load_csv
 from odediscovery.data.sheets import read_table
-from odediscovery.data.signals import Signal, filled
+from odediscovery.data.signals import Signal, fill_gaps
 from odediscovery.data.table import check_names
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.renamed import old_name
 
-# How an input may run between samples: held is the second one.
-WAYS = ("linear", "held")
+# What a control does between samples; `Signal.held` marks the second.
+INTERPOLATIONS = ("linear", "held")
 
 
-def with_inputs(series: TimeSeries, linear: Sequence[str] = (), held: Sequence[str] = ()) -> TimeSeries:
-    """The series with some of its columns as inputs instead of states.
+def with_controls(series: TimeSeries, linear: Sequence[str] = (), held: Sequence[str] = ()) -> TimeSeries:
+    """The series with some of its columns as controls instead of states.
 
-    Missing values of an input are filled in, between two others by interpolating or holding, and
-    at the end by the last one.
+    Missing values of a control are interpolated or held; those at the end take the last value.
 
     Args:
-        series: as it was loaded, the inputs among its states.
-        linear: columns that change steadily between samples. The name of the time makes time
-            itself an input, u(t) = t.
+        series: as loaded, the controls among its states.
+        linear: columns that are straight lines between samples. The name of the time makes time
+            itself a control, u(t) = t.
         held: columns that keep each value until the next sample, where they jump.
 
     Raises:
-        InputError: an unknown or repeated name, a missing first value, no state left, or inputs
+        InputError: an unknown or repeated name, a missing first value, no state left, or controls
             with standard deviations.
 
     >>> columns = [[4.0, 0.0], [3.0, 1.0], [2.0, 1.0], [1.5, 1.0]]
     >>> series = TimeSeries.from_arrays([0, 1, 2, 3], columns, ["x", "feed"])
-    >>> driven = with_inputs(series, held=["feed"])
-    >>> driven.states, driven.inputs
+    >>> series = with_controls(series, held=["feed"])
+    >>> series.states, series.controls
     (('x',), ('feed',))
     """
     names = [*linear, *held]
@@ -71,10 +71,10 @@ def with_inputs(series: TimeSeries, linear: Sequence[str] = (), held: Sequence[s
         signal = Signal(t.time, np.stack(columns, axis=1), np.isin(names, list(held)))
         sigma = None if t.sigma is None else t.sigma[:, kept]
         trajectories.append(Trajectory(t.time, t.values[:, kept], t.label, sigma, signal))
-    return dataclasses.replace(series, states=states, trajectories=tuple(trajectories), inputs=tuple(names))
+    return dataclasses.replace(series, states=states, trajectories=tuple(trajectories), controls=tuple(names))
 
 
-def load_driven(
+def load_with_controls(
     path: str | os.PathLike[str],
     linear: Sequence[str] = (),
     held: Sequence[str] = (),
@@ -85,23 +85,23 @@ def load_driven(
     sigma: Mapping[str, str] | str | None = None,
     noise: Mapping[str, float] | None = None,
 ) -> TimeSeries:
-    """`load_csv` of a table with inputs; these need not be named among the states.
+    """`load_csv` of a table with controls, which need not be named among the states.
 
     Args:
         path: the table, as in `load_csv`.
-        linear: columns that change steadily between samples, as in `with_inputs`.
+        linear: columns that are straight lines between samples, as in `with_controls`.
         held: columns that keep each value until the next sample.
         time: column of the times; by default the one called t or time, else the first.
         states: columns of the states; by default all other columns of numbers.
-        group: column whose values tell the trajectories apart.
+        group: column whose values distinguish the trajectories.
         sigma: column of standard deviations by state, in the unit of the state.
         noise: standard deviation of all values of a state, by its name, in its unit.
 
     Raises:
-        InputError: as in `load_csv` and `with_inputs`, or an input that is also something else.
+        InputError: as in `load_csv` and `with_controls`, or a control that is also something else.
 
-    >>> doses = load_driven("data/theoph.csv", held=["weight_kg"], states=["conc"], group="subject")
-    >>> doses.states, doses.inputs
+    >>> doses = load_with_controls("data/theoph.csv", held=["weight_kg"], states=["conc"], group="subject")
+    >>> doses.states, doses.controls
     (('conc',), ('weight_kg',))
     """
     names = [*linear, *held]
@@ -123,60 +123,64 @@ def load_driven(
     more = [name for name in names if name not in (*series.states, series.time_name)]
     if more:
         series = load_csv(path, time, [*series.states, *more], group, sigma=sigma, noise=noise)
-    return with_inputs(series, linear, held)
+    return with_controls(series, linear, held)
 
 
-def read_signal(path: Path, series: TimeSeries) -> Signal:
-    """Inputs for a prediction, from a table with columns of the time and of every input.
+with_inputs = old_name("with_inputs", with_controls)
+load_driven = old_name("load_driven", load_with_controls)
+
+
+def read_controls(path: Path, series: TimeSeries) -> Signal:
+    """Controls for a prediction, from a table with columns of the time and of every control.
 
     Args:
         path: a table as `load_csv` reads it.
-        series: whose inputs they are.
+        series: whose controls they are.
 
     Raises:
-        InputError: no inputs to read, a column that is missing or holds other than numbers, times
-            that do not increase, or no first value.
+        InputError: no controls to read, a column that is missing or holds other than numbers,
+            times that do not increase, or no first value.
     """
-    own = series.trajectories[0].inputs
+    own = series.trajectories[0].controls
     if own is None:
         raise InputError(f"{path}: these equations have no inputs; leave the option out")
     table = read_table(path)
-    asked = dict.fromkeys((series.time_name, *series.inputs))
+    asked = dict.fromkeys((series.time_name, *series.controls))
     if not asked.keys() <= table.columns.keys():
         raise InputError(f"{path}: expected columns {', '.join(asked)}, got {', '.join(table.columns)}; name them so")
     times = table.numbers(series.time_name, "time", gaps=False)
     if not len(times) or (np.diff(times) <= 0).any():
         raise InputError(f"{path}: expected times that increase from one row to the next")
-    columns = [times if name == series.time_name else table.numbers(name, "input") for name in series.inputs]
-    for name, column in zip(series.inputs, columns, strict=True):
+    columns = [times if name == series.time_name else table.numbers(name, "input") for name in series.controls]
+    for name, column in zip(series.controls, columns, strict=True):
         if np.isnan(column[0]):
             raise InputError(f"{path}: input {name!r} has no value in the first row; fill it in")
-    values = [filled(times, u, bool(h)) for u, h in zip(columns, own.held, strict=True)]
+    values = [fill_gaps(times, u, bool(h)) for u, h in zip(columns, own.held, strict=True)]
     return Signal(times, np.stack(values, axis=1), own.held)
 
 
-def interpolations(series: TimeSeries) -> dict[str, str]:
-    """How each input runs between samples, "linear" or "held", by its name."""
-    first = series.trajectories[0].inputs
+def interpolation_by_control(series: TimeSeries) -> dict[str, str]:
+    """What each control does between samples, "linear" or "held", by its name."""
+    first = series.trajectories[0].controls
     held = [] if first is None else first.held.tolist()
-    return {name: WAYS[one] for name, one in zip(series.inputs, held, strict=True)}
+    return {name: INTERPOLATIONS[one] for name, one in zip(series.controls, held, strict=True)}
 
 
-def with_ways(series: TimeSeries, ways: Mapping[str, str]) -> TimeSeries:
-    """`with_inputs` from what `interpolations` gives.
+def with_interpolations(series: TimeSeries, interpolations: Mapping[str, str]) -> TimeSeries:
+    """`with_controls` from what `interpolation_by_control` gives.
 
     Raises:
-        InputError: a way that is neither "linear" nor "held", or as in `with_inputs`.
+        InputError: an interpolation that is neither "linear" nor "held", or as in `with_controls`.
     """
-    for way in ways.values():
-        if way not in WAYS:
-            raise unknown_name("way between samples", way, WAYS)
-    linear, held = ([name for name, way in ways.items() if way == kind] for kind in WAYS)
-    return with_inputs(series, linear, held)
+    for one in interpolations.values():
+        if one not in INTERPOLATIONS:
+            raise unknown_name("way between samples", one, INTERPOLATIONS)
+    linear, held = ([name for name, one in interpolations.items() if one == kind] for kind in INTERPOLATIONS)
+    return with_controls(series, linear, held)
 
 
 def _column(series: TimeSeries, t: Trajectory, name: str, held: bool) -> Array:
-    """The values of one input in one trajectory, gaps filled."""
+    """The values of one control in one trajectory, gaps filled."""
     if name == series.time_name:
         return t.time
     i = series.states.index(name)
@@ -189,35 +193,35 @@ def _column(series: TimeSeries, t: Trajectory, name: str, held: bool) -> Array:
             f"{t.time[0]:.10g}): fill it in, or leave out the samples before its "
             "first value"
         )
-    return filled(t.time, t.values[:, i], held)
+    return fill_gaps(t.time, t.values[:, i], held)
 
 
-def augmented(series: TimeSeries) -> TimeSeries:
-    """The series with its inputs as further states, the last ones.
+def append_controls(series: TimeSeries) -> TimeSeries:
+    """The series with its controls as further states, the last ones.
 
     Raises:
-        InputError: an input called like a state.
+        InputError: a control with the name of a state.
     """
-    if not series.inputs:
+    if not series.controls:
         return series
-    states = (*series.states, *series.inputs)
+    states = (*series.states, *series.controls)
     check_names([*states], len(states))
     trajectories = []
     for t in series.trajectories:
-        assert t.inputs is not None  # all trajectories of a series have the same inputs
+        assert t.controls is not None  # all trajectories of a series have the same controls
         sigma = t.sigma
         if sigma is not None:
-            sigma = np.pad(sigma, ((0, 0), (0, len(series.inputs))), constant_values=np.nan)
-        values = np.hstack([t.values, t.inputs.values])
+            sigma = np.pad(sigma, ((0, 0), (0, len(series.controls))), constant_values=np.nan)
+        values = np.hstack([t.values, t.controls.values])
         trajectories.append(dataclasses.replace(t, values=values, sigma=sigma))
     return dataclasses.replace(series, states=states, trajectories=tuple(trajectories))
 
 
-def unaugmented(series: TimeSeries) -> TimeSeries:
-    """The inverse of `augmented`."""
-    if not series.inputs:
+def drop_appended_controls(series: TimeSeries) -> TimeSeries:
+    """The inverse of `append_controls`."""
+    if not series.controls:
         return series
-    own = ~series.driven
+    own = ~series.is_control
     trajectories = tuple(
         dataclasses.replace(t, values=t.values[:, own], sigma=None if t.sigma is None else t.sigma[:, own])
         for t in series.trajectories
@@ -226,15 +230,15 @@ def unaugmented(series: TimeSeries) -> TimeSeries:
     return dataclasses.replace(series, states=states, trajectories=trajectories)
 
 
-def two_valued(series: TimeSeries) -> list[str]:
-    """What held inputs with two values cannot tell, one sentence each: u^2 is then a + b u."""
-    signals = [t.inputs for t in series.trajectories if t.inputs is not None]
-    told = []
-    for k, name in enumerate(series.inputs):
+def explain_two_values(series: TimeSeries) -> list[str]:
+    """What held controls with two values cannot show, one sentence each: u^2 is then a + b u."""
+    signals = [t.controls for t in series.trajectories if t.controls is not None]
+    notes = []
+    for k, name in enumerate(series.controls):
         count = len(np.unique(np.concatenate([signal.values[:, k] for signal in signals])))
         if count <= 2 and signals[0].held[k]:
-            told.append(
+            notes.append(
                 f"{name} takes only {count} value{'s'[: count != 1]}: its powers, and a "
                 "constant beside it, cannot be told apart"
             )
-    return told
+    return notes
