@@ -95,4 +95,4 @@ def watched_reads() -> Iterator[set[str]]:
     try:
         yield found
     finally:
-        del Thresholds.__getattribute__  # type: ignore[method-assign]
+        del Thresholds.__getattribute__
