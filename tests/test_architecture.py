@@ -20,6 +20,7 @@ ROOMS = (
     "runtime",
     "data",
     "ivp",
+    "families",
     "laws",
     "knowledge",
     "problem",

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.data.scale import Scale
+from odediscovery.families import STATE_FUNCTIONS, Function
 from odediscovery.laws.cost import Free, count
 from odediscovery.laws.covariance import Covariance
-from odediscovery.laws.power_sum import FUNCTIONS, Function, Inputs, PowerSum, Sums
+from odediscovery.laws.power_sum import Inputs, PowerSum, Sums
 from odediscovery.runtime.archives import pack, unpack
 from odediscovery.runtime.arrays import Array, Mask
 
@@ -138,6 +139,6 @@ def _inputs(head: Mapping[str, Any], states: int, b: Array, v: Array) -> Inputs 
     if not head["inputs"]:
         return None
     functions = [Function(str(f), int(state), float(rate)) for f, state, rate in head["functions"]]
-    if not {f.name for f in functions} <= set(FUNCTIONS):
+    if not {f.name for f in functions} <= set(STATE_FUNCTIONS):
         raise ValueError("unknown functions")
     return Inputs(states, tuple(functions), Sums(b, v))

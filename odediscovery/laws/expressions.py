@@ -21,6 +21,7 @@ from typing import TypeAlias
 import sympy
 
 from odediscovery.errors import InputError, unknown_name
+from odediscovery.families import STATE_FUNCTIONS
 
 LONGEST, DEEPEST = 100_000, 60
 # sympy raises numbers to whole powers at once: without a limit, (2*x)**999999999 would hang.
@@ -31,11 +32,8 @@ _NO_FLOATS = (sympy.zoo, sympy.oo, -sympy.oo, sympy.nan, sympy.I)
 _Value: TypeAlias = float | sympy.Expr
 
 _FUNCTIONS: dict[str, tuple[Callable[..., sympy.Expr], Callable[[float], float]]] = {
-    "sin": (sympy.sin, math.sin),
-    "cos": (sympy.cos, math.cos),
+    **{name: (getattr(sympy, name), getattr(math, name)) for name in STATE_FUNCTIONS},
     "tan": (sympy.tan, math.tan),
-    "exp": (sympy.exp, math.exp),
-    "log": (sympy.log, math.log),
     "sqrt": (lambda x: sympy.Pow(x, sympy.Float(0.5)), math.sqrt),
     "Abs": (sympy.Abs, abs),
     "sign": (sympy.sign, lambda x: float(x > 0) - float(x < 0)),

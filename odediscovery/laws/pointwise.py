@@ -16,16 +16,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from odediscovery.laws.power_sum import TINY, Inputs, PowerSum, expanded
+from odediscovery.families import STATE_FUNCTIONS
+from odediscovery.families.base import TINY
+from odediscovery.laws.power_sum import Inputs, PowerSum, expanded
 from odediscovery.runtime.arrays import Array
 
-# What numpy's functions of a state are on plain numbers.
-_FUNCTIONS: dict[str, Callable[[float], float]] = {
-    "sin": math.sin,
-    "cos": math.cos,
-    "exp": math.exp,
-    "log": lambda z: math.log(max(z, TINY)),
-}
 # Coefficients or exponents from which on numpy is faster.
 MANY = 200
 
@@ -103,7 +98,7 @@ def _bases(inputs: Inputs | None) -> Callable[[list[float]], list[float]]:
     """States -> what the power layer sees."""
     if inputs is None:
         return lambda x: x
-    functions = [(_FUNCTIONS[f.name], f.rate, f.state) for f in inputs.functions]
+    functions = [(STATE_FUNCTIONS[f.name].plain, f.rate, f.state) for f in inputs.functions]
     weights, powered = _rows(inputs.sums.weights), _powered(inputs.sums.exponents)
 
     def of(x: list[float]) -> list[float]:

@@ -12,42 +12,19 @@ Everything here is numpy and without scale: the same class holds dimensionless a
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from odediscovery.families import STATE_FUNCTIONS, Function
+from odediscovery.families.base import TINY
 from odediscovery.laws.mirror import factors, fractional, signs, turned
 from odediscovery.runtime.arrays import Array, Mask
 
-# Below this a base of a fractional power counts as zero: log(0) would turn 0 * log(0) to nan.
-TINY = 1e-300
 # Share of the terms of a sum below which it is rounding.
 ROUNDING = 1e-12
-
-# f(z) and f'(z) of the functions of a state.
-FUNCTIONS: Mapping[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
-    "sin": (np.sin, np.cos),
-    "cos": (np.cos, lambda z: -np.sin(z)),
-    "exp": (np.exp, np.exp),
-    "log": (lambda z: np.log(np.maximum(z, TINY)), lambda z: 1.0 / np.maximum(z, TINY)),
-}
-
-
-@dataclass(frozen=True)
-class Function:
-    """f(rate * x_state), an input of a power layer.
-
-    Args:
-        name: one of `FUNCTIONS`.
-        state: index of the state.
-        rate: 1 in the units in which f is taken.
-    """
-
-    name: str
-    state: int
-    rate: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,7 +293,7 @@ class Inputs:
         if not self.functions:
             return x
         with np.errstate(over="ignore", invalid="ignore"):
-            of = [FUNCTIONS[f.name][0](f.rate * x[..., f.state]) for f in self.functions]
+            of = [STATE_FUNCTIONS[f.name].value(f.rate * x[..., f.state]) for f in self.functions]
         return np.concatenate([x, np.stack(of, axis=-1)], axis=-1)
 
     def values(self, x: Array, mirrored: Sequence[int] = ()) -> Array:
@@ -332,7 +309,7 @@ class Inputs:
         slopes[:, : self.states] = np.eye(self.states)
         with np.errstate(over="ignore", invalid="ignore"):
             for k, f in enumerate(self.functions, start=self.states):
-                slopes[:, k, f.state] = f.rate * FUNCTIONS[f.name][1](f.rate * x[:, f.state])
+                slopes[:, k, f.state] = f.rate * STATE_FUNCTIONS[f.name].derivative(f.rate * x[:, f.state])
         (bl, bj), (vj, vk) = np.nonzero(free[0]), np.nonzero(free[1])
         inner = np.zeros((len(x), self.size, len(bl) + len(vj)))
         if not len(self.sums):

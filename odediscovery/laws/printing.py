@@ -20,9 +20,10 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
+from odediscovery.families import Function, power_is_rate
 from odediscovery.laws.expressions import identifiers, join_terms, render
 from odediscovery.laws.mirror import signs
-from odediscovery.laws.power_sum import Function, Inputs, PowerSum
+from odediscovery.laws.power_sum import Inputs, PowerSum
 from odediscovery.runtime.arrays import Array
 
 # More digits than this say nothing: no solver here is that accurate.
@@ -325,7 +326,7 @@ def _factors(
             continue
         name = f"(-{name})" if turned[k] else name
         function = inputs.functions[k - n] if n <= k < inputs.simple else None
-        if function is not None and function.name == "exp":
+        if function is not None and power_is_rate(function):
             rate = float(power) * function.rate
             written = constant(abs(rate), float(error) * abs(function.rate), digits)
             state = names[function.state]

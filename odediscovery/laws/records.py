@@ -21,9 +21,10 @@ import numpy as np
 from scipy.special import stdtrit
 
 from odediscovery.data.series import TimeSeries
+from odediscovery.families import STATE_FUNCTIONS, Function, power_is_rate
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.mirror import signs
-from odediscovery.laws.power_sum import FUNCTIONS, Function, Inputs, PowerSum, Sums
+from odediscovery.laws.power_sum import Inputs, PowerSum, Sums
 from odediscovery.laws.printing import constant
 from odediscovery.runtime.arrays import Array
 
@@ -211,9 +212,10 @@ def _input_names(states: Sequence[str], inputs: Inputs | None) -> tuple[list[str
     names, rates = list(states), [1.0] * inputs.size
     for k, f in enumerate(inputs.functions, start=len(states)):
         # exp(r x) ** w is exp(x) ** (w r); rates scaled there and back are 1 but for a digit.
-        inside = f.name != "exp" and abs(abs(f.rate) - 1.0) > 1e-12
-        minus = "-" * (f.name != "exp" and f.rate < 0)
-        rates[k] = f.rate if f.name == "exp" else 1.0
+        of_rate = power_is_rate(f)
+        inside = not of_rate and abs(abs(f.rate) - 1.0) > 1e-12
+        minus = "-" * (not of_rate and f.rate < 0)
+        rates[k] = f.rate if of_rate else 1.0
         size = f"{abs(f.rate):.6g}*" if inside else ""
         names.append(f"{f.name}({minus}{size}{states[f.state]})")
     return names + [f"sum {u}" for u in range(len(inputs.sums))], rates
@@ -253,7 +255,7 @@ def with_law(equations: Equations, record: Mapping[str, Any] | None) -> Equation
         return equations
     variables, functions = equations.variables, []
     for f in record["functions"]:
-        if f["name"] not in FUNCTIONS:
+        if f["name"] not in STATE_FUNCTIONS:
             raise ValueError(f"unknown function {f['name']!r}")
         functions.append(Function(f["name"], variables.index(f["state"]), number(f["rate"])))
     inputs = Inputs(len(variables), tuple(functions))

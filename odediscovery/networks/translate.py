@@ -17,7 +17,8 @@ import numpy as np
 import torch
 
 from odediscovery.data.scale import Scale
-from odediscovery.laws.power_sum import NO_SUMS, Function, Inputs, PowerSum, Sums, expanded
+from odediscovery.families import Function, power_is_rate
+from odediscovery.laws.power_sum import NO_SUMS, Inputs, PowerSum, Sums, expanded
 from odediscovery.networks.layers import Layer, Network
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.runtime.arrays import Array, Mask
@@ -106,7 +107,7 @@ def members_of(
     n, width = len(nonnegative), max(1, *(law.n_monomials for law in laws))
     inputs = [law.inputs or Inputs(n) for law in laws]
     functions = tuple(dict.fromkeys(f for own in inputs for f in own.functions))
-    of_functions = [f.name == "exp" for f in functions]
+    of_functions = [power_is_rate(f) for f in functions]
     positive = np.concatenate([nonnegative, np.array(of_functions, dtype=bool)])
     fitted = np.concatenate([nonnegative & (not whole), np.array(of_functions, dtype=bool)])
     sums = max(len(own.sums) for own in inputs)

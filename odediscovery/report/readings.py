@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 from markupsafe import Markup
 
+from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.printing import constant
 from odediscovery.report.mathml import LONGEST, size
@@ -25,14 +26,11 @@ SAME, SIGMAS = 0.01, 3.0
 ROUNDING = 1e-6
 
 _FUNCTIONS: Mapping[str, tuple[str, Callable[[Array], Array]]] = {
-    "sin": ("the sine of", np.sin),
-    "cos": ("the cosine of", np.cos),
     "tan": ("the tangent of", np.tan),
-    "exp": ("the exponential of", np.exp),
-    "log": ("the logarithm of", np.log),
     "tanh": ("the hyperbolic tangent of", np.tanh),
     "Abs": ("the size of", np.abs),
     "sign": ("the sign of", np.sign),
+    **{f.name: (f.phrase, f.value) for f in STATE_FUNCTIONS.values()},
 }
 _POWERS = {2.0: "the square of {}", 3.0: "the cube of {}", 0.5: "the square root of {}"}
 

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from odediscovery.families import FAMILIES
 from odediscovery.judge.doubt import doubtful
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.stages.grow.grow import FAMILIES, grow
+from odediscovery.stages.grow.grow import grow
 
 # States up to which richer families are looked through: their terms grow with the square of them.
 MOST_STATES = 10
@@ -35,7 +36,7 @@ def climb(p: Prepared, powers: list[PowerSum], monitor: Monitor) -> Iterator[lis
         doubt = ~p.constant if best is None else doubtful(best, p)
         if not doubt.any() or monitor.stopping():
             return
-        monitor.stage(f"grow {family}", 1)
+        monitor.stage(f"grow {family.name}", 1)
         laws = grow(
             p.data,
             p.noise,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from odediscovery.families import FAMILIES
 from odediscovery.judge.criterion import rank, score
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.monitor import Monitor
@@ -22,7 +23,7 @@ from odediscovery.stages.prune.paths import all_whole, prune_laws, window_length
 from odediscovery.stages.values import Candidate, Polished
 
 # Families whose terms are sought, in turn.
-FAMILIES = ("powers", "functions", "sums")
+SOUGHT = tuple(f for f in FAMILIES if f.in_noise)
 # Times that terms are sought along a law, and gain in score from which on it is done again along
 # the new one; most Jacobians that bring a law near, and multiple of what it leaves of windows that
 # it may leave of trajectories.
@@ -45,19 +46,19 @@ def along_the_best(p: Prepared, candidates: Sequence[Candidate], monitor: Monito
     found: list[Candidate] = []
     # Subsets of all sizes are proposed: there is nothing to eliminate.
     how = Elimination(first_steps=20, beyond=0)
-    families, idle = itertools.cycle(FAMILIES), 0
+    families, idle = itertools.cycle(SOUGHT), 0
     base, near, family = None, None, next(families)
     for _ in range(TRIED):
         best = rank([*candidates, *found], p.samples)[0]
         if best is not base:
             base, near = best, followed_closely(p, best) or near
-        if near is None or idle == len(FAMILIES) or monitor.stopping():
+        if near is None or idle == len(SOUGHT) or monitor.stopping():
             break
-        monitor.stage(f"terms along a law: {family}", 1)
+        monitor.stage(f"terms along a law: {family.name}", 1)
         q, law = near
         laws = regressed(q, law.law, law.initial, sigma_of(q), family)
         # Real powers that other equations have stay real.
-        whole = family != "powers" and all_whole(law.law.exponents[:, : p.data.n_states])
+        whole = not family.real_exponents and all_whole(law.law.exponents[:, : p.data.n_states])
         new = prune_laws(p, laws, how, monitor, whole=whole, long=long, fitted=True)
         found += new
         least = min((score(c, p.samples) for c in new), default=np.inf)

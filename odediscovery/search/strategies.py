@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from odediscovery.families import FAMILIES
 from odediscovery.fitting.optimise import levenberg_marquardt
 from odediscovery.fitting.windows import ShortResiduals, short_windows
 from odediscovery.judge.criterion import rank, score
@@ -51,7 +52,7 @@ BRIEF = 2.0
 # Members whose first refit is this many times worse than the best one's are not pruned.
 HOPELESS = 100.0
 # Families that are tried in noise.
-RICH = ("functions", "sums")
+RICH = tuple(f for f in FAMILIES if f.in_noise and not f.real_exponents)
 # The same for laws that came of an exchange or were grown in noise, after a few steps.
 PROMISING, FROM_GROWN = 1.3, 10.0
 # Residuals of a law, in units of what smoothing leaves, below which it is not to be improved.
@@ -218,7 +219,7 @@ def rich_candidates(p: Prepared, monitor: Monitor, *, long: bool) -> list[Candid
     for family in RICH:
         if monitor.stopping():
             break
-        monitor.stage(f"grow {family}", 1)
+        monitor.stage(f"grow {family.name}", 1)
         laws = grow(
             p.data, p.noise, integer=~p.nonnegative | p.whole, family=family, size=p.scale.state, monitor=monitor
         )[:GROWN]

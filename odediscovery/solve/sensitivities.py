@@ -17,9 +17,10 @@ import numpy as np
 
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.signals import control_slopes
+from odediscovery.families.base import TINY
 from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.cost import Free, count, filled
-from odediscovery.laws.power_sum import TINY, PowerSum, expanded, power_slopes, vector_field
+from odediscovery.laws.power_sum import PowerSum, expanded, power_slopes, vector_field
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.initial_values import Starts

@@ -28,12 +28,13 @@ from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.discovery.conclude import CLOSE
 from odediscovery.errors import FitError, InputError, OdeDiscoveryError
+from odediscovery.families.base import TINY
 from odediscovery.fitting.optimise import levenberg_marquardt
 from odediscovery.fitting.windows import LongResiduals, Windows, cut
 from odediscovery.laws.cost import SIMPLE, count, price
 from odediscovery.laws.cost import kind as kind_cost
 from odediscovery.laws.estimates import Estimates
-from odediscovery.laws.power_sum import TINY, PowerSum, powers
+from odediscovery.laws.power_sum import PowerSum, powers
 from odediscovery.laws.records import monomial_names
 from odediscovery.networks.translate import members_of
 from odediscovery.networks.vector_field import VectorField

@@ -1,50 +1,49 @@
-"""Functions of single inputs beside the inputs themselves: sin, cos, exp, log."""
+"""Functions of single inputs beside the inputs themselves: those that some family of laws has."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sympy
 import torch
 from torch import Tensor
 
+from odediscovery.families import STATE_FUNCTIONS, StateFunction
 from odediscovery.units.base import AbstractUnit, Arrays, Tensors
 
-# A logarithm sees no smaller argument, and an exponential no larger one: both stay finite.
-TINY, LARGEST = 1e-30, 200.0
+
+def _bounded(f: StateFunction, z: Tensor) -> Tensor:
+    """Arguments at which the function and its slope are finite."""
+    least, most = f.bounds
+    return z if math.isinf(least) and math.isinf(most) else z.clamp(least, most)
 
 
-def _log(z: Tensor) -> Tensor:
-    return torch.log(z.clamp_min(TINY))
+def _value(f: StateFunction, z: Tensor) -> Tensor:
+    found: Tensor = getattr(torch, f.name)(_bounded(f, z))
+    return found
 
 
-def _exp(z: Tensor) -> Tensor:
-    return torch.exp(z.clamp_max(LARGEST))
+def _slope(f: StateFunction, z: Tensor) -> Tensor:
+    least, most = f.bounds
+    found: Tensor = f.slope(torch, _bounded(f, z))
+    return found if math.isinf(least) and math.isinf(most) else ((z > least) & (z < most)).to(z) * found
 
 
-# f and f' of every function.
-TENSORS: Mapping[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
-    "sin": (torch.sin, torch.cos),
-    "cos": (torch.cos, lambda z: -torch.sin(z)),
-    "exp": (_exp, lambda z: (z < LARGEST).to(z) * _exp(z)),
-    "log": (_log, lambda z: (z > TINY).to(z) / z.clamp_min(TINY)),
-}
-SYMBOLS: Mapping[str, Callable[[sympy.Expr], sympy.Expr]] = {
-    "sin": sympy.sin,
-    "cos": sympy.cos,
-    "exp": lambda z: sympy.exp(sympy.Min(z, sympy.Float(LARGEST))),
-    "log": lambda z: sympy.log(sympy.Max(z, sympy.Float(TINY))),
-}
+def _symbol(f: StateFunction, z: sympy.Expr) -> sympy.Expr:
+    least, most = f.bounds
+    z = z if math.isinf(least) else sympy.Max(z, sympy.Float(least))
+    return getattr(sympy, f.name)(z if math.isinf(most) else sympy.Min(z, sympy.Float(most)))
 
 
 class Functions(AbstractUnit):
     """y = (x_1, ..., x_n, f_1(r_1 x_s1), ..., f_F(r_F x_sF)): inputs for a power unit behind it.
 
     Args:
-        functions: name (sin, cos, exp or log) and input of each function; as many as there are
-            outputs beyond the inputs (default: all four of the first input, then of the second,
+        functions: name (of `families.STATE_FUNCTIONS`) and input of each function; as many as there are
+            outputs beyond the inputs (default: all of the first input, then of the second,
             and so on).
 
     Raises:
@@ -68,13 +67,13 @@ class Functions(AbstractUnit):
         if count < 0:
             raise ValueError(f"at least {inputs} outputs expected, the inputs first; got {outputs}")
         if functions is None:
-            usual = [(name, k) for k in range(inputs) for name in TENSORS]
+            usual = [(name, k) for k in range(inputs) for name in STATE_FUNCTIONS]
             functions = [usual[i % len(usual)] for i in range(count)]
-        bad = [f for f in functions if f[0] not in TENSORS or not 0 <= f[1] < inputs]
+        bad = [f for f in functions if f[0] not in STATE_FUNCTIONS or not 0 <= f[1] < inputs]
         if bad or len(functions) != count:
             raise ValueError(
                 f"{count} functions of the {inputs} inputs expected, each one of "
-                f"{', '.join(TENSORS)}; got {list(functions)}"
+                f"{', '.join(STATE_FUNCTIONS)}; got {list(functions)}"
             )
         self.functions = tuple((str(name), int(k)) for name, k in functions)
         super().__init__(inputs, outputs, **base)
@@ -95,7 +94,8 @@ class Functions(AbstractUnit):
         states = self._places([self.functions[i][1] for i in order], p)
         rate = p["rate"][:, None, self._places(order, p)]
         runs = [
-            (TENSORS[name][0], len(list(run))) for name, run in itertools.groupby(self.functions[i][0] for i in order)
+            (STATE_FUNCTIONS[name], len(list(run)))
+            for name, run in itertools.groupby(self.functions[i][0] for i in order)
         ]
         sizes = [size for _, size in runs]
         back = [*range(self.inputs), *(self.inputs + order.index(i) for i in range(len(order)))]
@@ -103,7 +103,7 @@ class Functions(AbstractUnit):
 
         def functions(x: Tensor) -> Tensor:
             arguments = torch.split(rate * x[..., states], sizes, dim=-1)
-            found = [f(z) for (f, _), z in zip(runs, arguments, strict=True)]
+            found = [_value(f, z) for (f, _), z in zip(runs, arguments, strict=True)]
             y = torch.cat([x, *found], dim=-1)
             return y if sorted_already else y[..., last]
 
@@ -118,14 +118,14 @@ class Functions(AbstractUnit):
         to_rate = cotangents[..., self.inputs :].clone()
         for i, (name, k) in enumerate(self.functions):
             rate, argument = p["rate"][:, None, i], x[..., k]
-            slope = TENSORS[name][1](rate * argument)[:, :, None]
+            slope = _slope(STATE_FUNCTIONS[name], rate * argument)[:, :, None]
             to_x[..., k] += to_rate[..., i] * slope * rate[:, :, None]
             to_rate[..., i] *= slope * argument[:, :, None]
         return to_x, {"rate": to_rate}
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         found = [
-            SYMBOLS[name](sympy.Float(rate, 17) * x[k])
+            _symbol(STATE_FUNCTIONS[name], sympy.Float(rate, 17) * x[k])
             for (name, k), rate in zip(self.functions, p["rate"], strict=True)
         ]
         return [*x, *found]

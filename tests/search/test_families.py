@@ -15,16 +15,15 @@ from odediscovery import discover, settings_for
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.smoothing import relative_noise
+from odediscovery.families import Function
 from odediscovery.judge.doubt import doubtful, interval_squares
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.power_sum import Function, Inputs, PowerSum, Sums
+from odediscovery.laws.power_sum import Inputs, PowerSum, Sums
 from odediscovery.networks.layers import Network
 from odediscovery.networks.translate import network_of
 from odediscovery.plots.heatmaps import network_figure
 from odediscovery.problem.prepare import linear_relation, prepare
 from odediscovery.runtime.arrays import Array
-from odediscovery.stages.grow.integral_form import Integral
-from odediscovery.stages.grow.libraries import MOST_PAIRS, MOST_TRIPLES, Terms, powers_of, with_sums
 from odediscovery.stages.grow.subsets import best_subsets
 from odediscovery.stages.polish.polish import polish
 from odediscovery.units import UNITS
@@ -136,30 +135,6 @@ def test_the_beam_finds_what_explains_nothing_alone() -> None:
     columns /= np.linalg.norm(columns, axis=0)
     y = 1.0 * columns[:, 2] - 0.999 * columns[:, 4] + 0.01 * columns[:, 7]
     assert best_subsets(columns, y, np.arange(12), 3, 1)[2] == [(2, 4, 7)]
-
-
-@pytest.mark.parametrize("states", [3, 9, 20])
-def test_candidates_stay_few_where_states_are_many(states: int) -> None:
-    changing = np.ones(states, dtype=bool)
-    rows = powers_of(~changing, changing)
-    assert len(rows) <= 1 + 7 * states + MOST_PAIRS + MOST_TRIPLES
-    pairs = {tuple(np.flatnonzero(row)) for row in rows if np.count_nonzero(row) == 2}
-    assert len(pairs) == states * (states - 1) // 2
-    assert bool(np.any(np.count_nonzero(rows, axis=1) == 3)) is (states < 10)
-
-
-def test_candidates_with_sums_stay_positive_on_the_path() -> None:
-    series = series_of({"x": "1 - x"}, [0.1])
-    p = prepare(series)
-    inputs = Inputs(1)
-    problem = Integral.of(p.data, p.noise, np.array([True]), inputs)
-    path = problem.interpolated()
-    terms = with_sums(inputs, np.array([True]), path)
-    sums = 1.0 + terms.constant * path.monomials(terms.inner)
-    assert sums.min() > 0.0 and (terms.constant < 0).any()
-    both = Terms.plain(powers_of(np.array([False]), np.array([True]))).and_also(terms)
-    norms = np.linalg.norm(both.columns(problem, path, np.array([0])), axis=1)
-    np.testing.assert_allclose(norms, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from odediscovery.families.base import TINY
 from odediscovery.ivp.rk4 import rk4_step
-from odediscovery.laws.power_sum import TINY, PowerSum
+from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor

@@ -12,7 +12,6 @@ at once: the first is the smaller search, the second has more data for every exp
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 from collections.abc import Sequence
@@ -20,11 +19,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.laws.power_sum import NO_SUMS, Inputs, PowerSum, Sums
+from odediscovery.families import POWERS, Family, Terms
+from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.grow.integral_form import Integral, Path
-from odediscovery.stages.grow.libraries import Terms, exponentials_of, functions_of, powers_of, products_of, with_sums
+from odediscovery.stages.grow.libraries import columns_of, grid_for, inputs_for
 from odediscovery.stages.grow.shrink import best_of_each, descent
 from odediscovery.stages.grow.subsets import best_subsets
 from odediscovery.stages.grow.variable_projection import Fit, Model
@@ -50,8 +50,6 @@ PAIRS, WEIGHED = 2000, 400
 EQUAL = 1e-2
 # Constants of a sum within this factor are taken as one and the same sum.
 NEAR = 4.0
-# What monomials may be made of, from simple to rich.
-FAMILIES = ("powers", "functions", "sums", "sums of exponentials")
 # Laws returned at most, and times the equations are grown anew on the path that they refine.
 LISTED, ROUNDS = 12, 6
 
@@ -125,7 +123,7 @@ def climb(fit: Fit, path: Path, grid: Terms, most: int, beam: int, monitor: Moni
     """The best laws with 1, 2, ... monomials on one path, until one more gains nothing."""
     levels = [[empty(fit, path)]]
     penalty = 2 * np.log(fit.counts.sum())
-    columns = grid.columns(fit.problem, path, fit.equations)
+    columns = columns_of(grid, fit.problem, path, fit.equations)
     while len(levels) <= most and monitor.stopping() is None:
         wider = ((model, c) for model in levels[-1] for c in proposals(fit, model, columns))
         # One level of a long series takes minutes: a limit must hold within it.
@@ -156,7 +154,7 @@ def climb(fit: Fit, path: Path, grid: Terms, most: int, beam: int, monitor: Moni
 def single_laws(fit: Fit, i: int, path: Path, grid: Terms, most: int, beam: int, monitor: Monitor) -> list[Model]:
     """Laws for one equation alone, the best first, judged with the error of the path."""
     one = Fit(fit.problem, fit.equations[[i]], fit.counts[[i]], fit.floor[[i]])
-    if grid.rich:
+    if grid.many:
         return rich_laws(one, path, grid, monitor)
     levels = climb(one, path, grid, most, beam, monitor)
     starts = [m for level in levels[-2:] for m in level]
@@ -171,7 +169,7 @@ def rich_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Model
 
     Only those that leave next to nothing are worth a way down.
     """
-    columns = grid.columns(fit.problem, path, fit.equations)
+    columns = columns_of(grid, fit.problem, path, fit.equations)
     start, found = empty(fit, path), list[Model]()
     for level in best_subsets(columns[0], fit.target[0], grid.kinds, MOST_RICH, TRIED_RICH):
         if monitor.stopping() is not None:
@@ -274,33 +272,12 @@ def on_path(fit: Fit, path: Path, grid: Terms) -> Fit:
     return Fit(problem, e, problem.counts[e], fit.floor)
 
 
-def inputs_for(family: str, integer: Mask, changing: Mask, size: Array) -> Inputs:
-    """What the power layer of a family sees, without sums."""
-    if family == "functions":
-        return functions_of(~integer, changing, size)
-    return exponentials_of(changing) if "exponentials" in family else Inputs(len(integer))
-
-
-def grid_for(problem: Integral, family: str, integer: Mask, changing: Mask) -> Terms:
-    """The candidates of a family."""
-    inputs = problem.inputs
-    if family == "functions":
-        return dataclasses.replace(Terms.plain(products_of(inputs, integer, changing)), rich=True)
-    rows = powers_of(integer, changing)
-    grid = Terms.plain(np.pad(rows, ((0, 0), (0, inputs.size - inputs.states))))
-    if family == "powers":
-        return grid
-    whole = np.all(grid.rows == np.round(grid.rows), axis=1)
-    sums = with_sums(inputs, changing, problem.interpolated())
-    return dataclasses.replace(Terms.plain(grid.rows[whole]).and_also(sums), rich=True)
-
-
 def grow(
     series: TimeSeries,
     noise: Array,
     *,
     integer: Mask,
-    family: str = "powers",
+    family: Family = POWERS,
     size: Array | None = None,
     known: PowerSum | None = None,
     doubtful: Mask | None = None,
@@ -314,7 +291,7 @@ def grow(
         series: dimensionless: states divided by their rms, time by the sample interval.
         noise: standard deviation of the noise of every state [states], 0 for none.
         integer: states that change sign and take whole powers only [states].
-        family: what the monomials are made of, one of `FAMILIES`.
+        family: what the monomials are made of.
         size: what the states were divided by [states] (default: 1), for functions.
         known, doubtful: a law of powers, and the equations [states] that are sought anew; the
             others are made of its terms (default: all are sought).
@@ -328,7 +305,7 @@ def grow(
     size = np.ones(len(integer)) if size is None else size
     inputs = inputs_for(family, integer, changing, size)
     # Richer families have whole exponents: with real ones they would fit anything.
-    whole = integer if family == "powers" else np.ones_like(integer)
+    whole = family.whole(integer)
     problem = Integral.of(series, noise, whole, inputs)
     equations = np.flatnonzero(changing & ~series.is_control)
     fit = Fit(problem, equations, problem.counts[equations], np.full(len(equations), FLOOR**2))
@@ -336,9 +313,9 @@ def grow(
     if known is not None and doubtful is not None:
         for e in np.flatnonzero(~doubtful[equations]):
             rows = known.exponents[known.coefficients[equations[e]] != 0]
-            grids[e] = Terms.plain(np.pad(rows, ((0, 0), (0, inputs.size - inputs.states))))
+            grids[e] = Terms.products(np.pad(rows, ((0, 0), (0, inputs.size - inputs.states))))
     fit, starts = separately(fit, grids, max_monomials, beam, monitor)
-    thorough = family == "powers" and max_monomials > QUICK
+    thorough = family.real_exponents and max_monomials > QUICK
     if thorough and len(equations) > 1 and not any(fit.exact(m) for m in starts):
         path = starts[0].path if starts else problem.interpolated()
         levels = climb(fit, path, grids[0], max_monomials, beam, monitor)

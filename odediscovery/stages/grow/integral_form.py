@@ -23,6 +23,7 @@ from scipy.linalg import cholesky_banded, solve_banded
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.smoothing import smoothing_spline
+from odediscovery.families import power_is_rate
 from odediscovery.laws.power_sum import Inputs, Sums
 from odediscovery.runtime.arrays import Array
 
@@ -140,7 +141,7 @@ class Integral:
             integer: states with whole exponents only, bool [states]; of the functions all are
                 such but exp.
         """
-        of_functions = np.array([f.name != "exp" for f in inputs.functions], dtype=bool)
+        of_functions = np.array([not power_is_rate(f) for f in inputs.functions], dtype=bool)
         time = np.concatenate([t.time for t in series.trajectories])
         values = np.concatenate([t.values for t in series.trajectories])
         length = np.array([len(t.time) for t in series.trajectories])

@@ -24,15 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.data.series import Trajectory
+from odediscovery.families import Family, Terms, power_is_rate
 from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.cost import FUNCTION, all_free, cost, kind, price
 from odediscovery.laws.power_sum import NO_SUMS, Inputs, PowerSum, Sums
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.solve.trajectories import integrate
-from odediscovery.stages.grow.grow import grid_for, inputs_for
 from odediscovery.stages.grow.integral_form import Integral, Path
-from odediscovery.stages.grow.libraries import Terms
+from odediscovery.stages.grow.libraries import grid_for, inputs_for, values_of
 from odediscovery.stages.grow.subsets import best_subsets
 
 # Indices of candidates or equations.
@@ -169,14 +169,14 @@ class Choice:
     gain: float
 
 
-def regressed(p: Prepared, law: PowerSum, initial: Array, sigma: Array, family: str) -> list[PowerSum]:
+def regressed(p: Prepared, law: PowerSum, initial: Array, sigma: Array, family: Family) -> list[PowerSum]:
     """Laws of a family that should be at least about as good as a law that follows the data.
 
     Args:
         law: dimensionless, with the constants and starts that fit best.
         initial: its start values [trajectories, states].
         sigma: standard deviation of the noise [states].
-        family: one of `grow.FAMILIES`.
+        family: whose terms are sought.
 
     Returns:
         The most promising first; each equation has the terms of the law or new ones. Empty where
@@ -188,7 +188,7 @@ def regressed(p: Prepared, law: PowerSum, initial: Array, sigma: Array, family: 
     if along is None:
         return []
     wide = _widened(law, inputs)
-    whole = ~p.nonnegative if family == "powers" else np.ones(p.data.n_states, dtype=bool)
+    whole = family.whole(~p.nonnegative)
     problem = Integral.of(p.data, p.noise, whole, inputs)
     grid = grid_for(problem, family, ~p.nonnegative | p.whole, changing)
     equations = np.flatnonzero(changing)
@@ -217,16 +217,11 @@ def _widened(law: PowerSum, inputs: Inputs) -> PowerSum:
 
 def _forces(along: Along, grid: Terms, problem: Integral, chosen: Indices) -> list[Array]:
     """Values of some candidates along the trajectories, [steps, 3, candidates] each."""
+    terms = grid.select(chosen)
     smallest = np.full(problem.inputs.size, 1e-9)
     forces = []
     for x in along.x:
-        path = Path.of(problem.inputs.values(x), problem.integer, smallest)
-        values = path.monomials(grid.rows[chosen])
-        summed = np.flatnonzero(grid.constant[chosen])
-        if len(summed):
-            of = chosen[summed]
-            u = 1.0 + grid.constant[of] * path.monomials(grid.inner[of])
-            values[:, :, summed] *= np.maximum(u, 1e-9) ** grid.power[of]
+        values = values_of(terms, Path.of(problem.inputs.values(x), problem.integer, smallest))
         forces.append(np.clip(np.nan_to_num(values), -LARGEST, LARGEST))
     return forces
 
@@ -279,14 +274,14 @@ def _cost(law: PowerSum, i: int, samples: int) -> float:
     free, n = all_free(one), law.n_states
     whole = one.exponents == np.round(one.exponents)
     if one.inputs is not None:
-        rates = [n + k for k, f in enumerate(one.inputs.functions) if f.name == "exp"]
+        rates = [n + k for k, f in enumerate(one.inputs.functions) if power_is_rate(f)]
         whole[:, rates] = False
     return cost(one, (free[0], free[1] & ~whole, free[2], np.zeros_like(free[3])), samples)
 
 
 def _costs(grid: Terms, inputs: Inputs, worth: float) -> Array:
     """What each candidate costs as a term; rates and constants of sums are fitted."""
-    rates = np.array([False] * inputs.states + [f.name == "exp" for f in inputs.functions])
+    rates = np.array([False] * inputs.states + [power_is_rate(f) for f in inputs.functions])
     powers = np.column_stack([grid.rows[:, ~rates], grid.inner[:, ~rates], grid.power])
     fitted = np.count_nonzero(np.column_stack([grid.rows[:, rates], grid.inner[:, rates]]), axis=1)
     kinds = np.array([sum(kind(float(v)) for v in row[row != 0]) for row in powers])

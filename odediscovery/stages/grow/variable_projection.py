@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from odediscovery.families import power_is_rate
 from odediscovery.laws.power_sum import NO_SUMS, Inputs, PowerSum, Sums
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.stages.grow.integral_form import Integral, Path
@@ -146,7 +147,7 @@ class Fit:
     def rates(self) -> NDArray[np.int64]:
         """Inputs that are exponential functions."""
         functions = self.problem.inputs.functions
-        return len(self.problem.row) + np.flatnonzero([f.name == "exp" for f in functions])
+        return len(self.problem.row) + np.flatnonzero([power_is_rate(f) for f in functions])
 
     @property
     def target(self) -> Array:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from odediscovery.families import power_is_rate
 from odediscovery.fitting.optimise import levenberg_marquardt
 from odediscovery.fitting.windows import LongResiduals, ShortResiduals, cut, short_windows
 from odediscovery.laws.power_sum import PowerSum
@@ -113,5 +114,5 @@ def whole_inputs(law: PowerSum, p: Prepared, whole: bool) -> Mask:
     whole_states: Mask = ~p.nonnegative | whole | p.whole
     if law.inputs is None:
         return whole_states
-    functions = [f.name != "exp" for f in law.inputs.functions]
+    functions = [not power_is_rate(f) for f in law.inputs.functions]
     return np.concatenate([whole_states, np.array(functions + [whole] * len(law.inputs.sums), dtype=bool)])

@@ -1,0 +1,208 @@
+"""What a family of laws is: the functions its power layer sees, and the terms that may stand.
+
+    prod_k z_k^v_k                        powers:     z = states
+    prod_k z_k^v_k                        functions:  z = states and functions of single states
+    prod_k z_k^v_k (1 + b prod z^m)^u     sums:       powers of a sum, for saturation
+
+Everything here is numpy and knows nothing of data, laws or fits, so that a new family is one file
+and one line of the registry: parsing, printing, prices, growing and the documentation follow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odediscovery.runtime.arrays import Array, Mask
+
+# Below this a base of a fractional power counts as zero: log(0) would turn 0 * log(0) to nan.
+TINY = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class StateFunction:
+    """f(r x), a function of one state as numpy, math, sympy, torch and Julia name it.
+
+    Args:
+        name: under which these libraries know it.
+        phrase: how a person says it, "the sine of".
+        slope: (library, z) -> f'(z), for numpy and torch.
+        exponents: of candidate terms in which it stands alone or beside one other factor.
+        exponents_of_three: of candidate terms of three factors.
+        positive: it needs an argument above 0, and so a state that is positive throughout.
+        power_is_rate: f(x)^w = f(w x), so that an exponent is a rate: real, of either sign.
+        in_user_units: x is the state as it was measured; else in units of its rms.
+        bounds: least and largest argument while networks train, for finite gradients.
+
+    >>> sine = StateFunction("sin", "the sine of", slope=lambda lib, z: lib.cos(z))
+    >>> float(sine.value(np.array(0.0))), sine.plain(0.0)
+    (0.0, 0.0)
+    """
+
+    name: str
+    phrase: str
+    slope: Callable[[Any, Any], Any]
+    exponents: tuple[float, ...] = (1.0,)
+    exponents_of_three: tuple[float, ...] = (1.0,)
+    positive: bool = False
+    power_is_rate: bool = False
+    in_user_units: bool = True
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+
+    def value(self, z: Array) -> Array:
+        """f(z) for arguments z of any shape; an argument that must be positive is at least 1e-300."""
+        found: Array = getattr(np, self.name)(np.maximum(z, TINY) if self.positive else z)
+        return found
+
+    def plain(self, z: float) -> float:
+        """f(z) of a single number z."""
+        return float(getattr(math, self.name)(max(z, TINY) if self.positive else z))
+
+    def derivative(self, z: Array) -> Array:
+        """f'(z) for arguments z of any shape."""
+        found: Array = self.slope(np, np.maximum(z, TINY) if self.positive else z)
+        return found
+
+
+@dataclass(frozen=True)
+class Function:
+    """f(rate * x_state), a feature of a power layer.
+
+    Args:
+        name: of a `StateFunction`.
+        state: index of the state.
+        rate: 1 in the units in which f is taken.
+    """
+
+    name: str
+    state: int
+    rate: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """C candidates prod_k z_k^rows[c, k] (1 + constant[c] prod_k z_k^inner[c, k])^power[c].
+
+    Args:
+        rows: [C, states and functions].
+        constant: b, [C]; 0 for no sum.
+        inner: [C, states and functions].
+        power: exponent of the sum, [C].
+        many: whether there are so many that subsets are sought by linear algebra first.
+    """
+
+    rows: Array
+    constant: Array
+    inner: Array
+    power: Array
+    many: bool = False
+
+    @classmethod
+    def products(cls, rows: Array, *, many: bool = False) -> Terms:
+        """Products of powers alone, with exponents rows [C, states and functions]."""
+        return cls(rows, np.zeros(len(rows)), np.zeros_like(rows), np.zeros(len(rows)), many)
+
+    @property
+    def kinds(self) -> NDArray[np.int64]:
+        """Number of the form that each has, whatever the constant and the rate [C]."""
+        form = np.column_stack([self.rows, np.sign(self.constant), self.inner != 0, np.sign(self.inner), self.power])
+        numbers: NDArray[np.int64] = np.unique(form, axis=0, return_inverse=True)[1].ravel()
+        return numbers
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def select(self, which: NDArray[np.int64]) -> Terms:
+        """Some of them."""
+        return Terms(self.rows[which], self.constant[which], self.inner[which], self.power[which], self.many)
+
+    def and_also(self, other: Terms) -> Terms:
+        """These and others behind them."""
+        mine = self.rows, self.constant, self.inner, self.power
+        others = other.rows, other.constant, other.inner, other.power
+        rows, constant, inner, power = map(np.concatenate, zip(mine, others, strict=True))
+        return Terms(rows, constant, inner, power, self.many or other.many)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What a family sees of the data when it proposes terms.
+
+    Args:
+        functions: features behind the states.
+        definitions: what the family says of these functions.
+        integer: states with whole exponents only [states].
+        changing: states that are no constants [states].
+        monomials: exponents [C, states and functions] -> values of these products along the path
+            of the data, [intervals, nodes, C].
+    """
+
+    functions: tuple[Function, ...]
+    definitions: tuple[StateFunction, ...]
+    integer: Mask
+    changing: Mask
+    monomials: Callable[[Array], Array]
+
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+        return len(self.integer)
+
+    @property
+    def size(self) -> int:
+        """Number of states and functions."""
+        return self.n_states + len(self.functions)
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """A family of laws.
+
+    Args:
+        name: one or two words; of progress and logs.
+        says: what its terms look like, for the documentation.
+        chain: the units that write it.
+        candidates: the terms that a law of it may be grown by. A grid only has to come near:
+            exponents and constants of sums are fitted afterwards.
+        functions: of a state, among the features beside the states.
+        real_exponents: whether exponents are real numbers; with whole ones a rich family cannot
+            fit just anything.
+        in_noise: whether it is also looked through in noise.
+        placed: the features themselves, where a family (a user's library) knows them.
+    """
+
+    name: str
+    says: str
+    chain: str
+    candidates: Callable[[Seen], Terms]
+    functions: tuple[StateFunction, ...] = ()
+    real_exponents: bool = False
+    in_noise: bool = False
+    placed: tuple[Function, ...] = ()
+
+    def features(self, nonnegative: Mask, changing: Mask, size: Array) -> tuple[Function, ...]:
+        """Its functions of all states that change.
+
+        Args:
+            nonnegative: states that never change their sign [states].
+            changing: states that are no constants [states].
+            size: what the states were divided by [states]: f(x) is of x in the user's units.
+        """
+        found = [Function(f.name, f.state, f.rate * float(size[f.state])) for f in self.placed]
+        for k in np.flatnonzero(changing):
+            for f in self.functions:
+                if f.positive and not nonnegative[k]:
+                    continue
+                # A mirrored state is divided by a negative number; -x is what is positive then.
+                rate = abs(size[k]) if f.positive else size[k]
+                found.append(Function(f.name, int(k), float(rate) if f.in_user_units else 1.0))
+        return tuple(found)
+
+    def whole(self, integer: Mask) -> Mask:
+        """States whose exponents are whole numbers in this family, given those with signs [states]."""
+        return integer if self.real_exponents else np.ones_like(integer)

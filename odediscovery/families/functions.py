@@ -1,0 +1,31 @@
+"""Products of powers with sin, cos, exp and log of a state among the factors."""
+
+from __future__ import annotations
+
+from odediscovery.families.base import Family, StateFunction
+from odediscovery.families.products import products
+
+SIN = StateFunction(
+    "sin", "the sine of", lambda lib, z: lib.cos(z), exponents=(1.0, 2.0, -1.0), exponents_of_three=(1.0, -1.0)
+)
+COS = StateFunction(
+    "cos", "the cosine of", lambda lib, z: -lib.sin(z), exponents=(1.0, 2.0, -1.0), exponents_of_three=(1.0, -1.0)
+)
+EXP = StateFunction(
+    "exp",
+    "the exponential of",
+    lambda lib, z: lib.exp(z),
+    exponents=(-2.0, -1.0, 1.0, 2.0),
+    power_is_rate=True,
+    in_user_units=False,
+    bounds=(-float("inf"), 200.0),
+)
+LOG = StateFunction("log", "the logarithm of", lambda lib, z: 1.0 / z, positive=True, bounds=(1e-30, float("inf")))
+FUNCTIONS = Family(
+    name="functions",
+    says="the same with sin, cos, exp and log of a state among the factors, whole exponents",
+    chain="Functions -> NPU -> NAU",
+    candidates=products,
+    functions=(SIN, COS, EXP, LOG),
+    in_noise=True,
+)

@@ -1,0 +1,55 @@
+"""Sums of products of real powers, the laws that one power unit and one sum write."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from odediscovery.families.base import Family, Seen, Terms
+from odediscovery.runtime.arrays import Array, Mask
+
+# Exponents of candidates made of one or two states, of three, and of sign-changing states.
+GRID = (-2.0, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0)
+COARSE_GRID = (-1.0, 0.5, 1.0)
+WHOLE_GRID = (1.0, 2.0, 3.0)
+# Products of three states are left out where there would be more; of two they come on the coarse grid then.
+MAX_TRIPLES, MAX_PAIRS = 2500, 2500
+
+
+def powers_of(integer: Mask, changing: Mask) -> Array:
+    """Exponents of candidate monomials of at most three states, [candidates, states].
+
+    Of many states there are fewer: what they are made of grows with the square of their number.
+    """
+    n, count = len(integer), int(changing.sum())
+    rows = [np.zeros(n)]
+    many = math.comb(count, 2) * len(GRID) ** 2 > MAX_PAIRS
+    too_many = math.comb(count, 3) * len(COARSE_GRID) ** 3 > MAX_TRIPLES
+    for size in (1, 2) if too_many else (1, 2, 3):
+        coarse = size == 3 or (size == 2 and many)
+        for chosen in itertools.combinations(np.flatnonzero(changing), size):
+            choices = [
+                (WHOLE_GRID[:1] if coarse else WHOLE_GRID) if integer[k] else (COARSE_GRID if coarse else GRID)
+                for k in chosen
+            ]
+            for values in itertools.product(*choices):
+                row = np.zeros(n)
+                row[list(chosen)] = values
+                rows.append(row)
+    return np.stack(rows)
+
+
+def _candidates(seen: Seen) -> Terms:
+    return Terms.products(powers_of(seen.integer, seen.changing))
+
+
+POWERS = Family(
+    name="powers",
+    says="sums of products of real powers of states",
+    chain="NPU -> NAU",
+    candidates=_candidates,
+    real_exponents=True,
+    in_noise=True,
+)

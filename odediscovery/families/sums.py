@@ -1,0 +1,88 @@
+"""Products over 1 + b m, m a product of states or an exponential: rational, Hill, logistic laws."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from odediscovery.families.base import Family, Seen, Terms
+from odediscovery.families.functions import EXP
+from odediscovery.families.powers import powers_of
+from odediscovery.runtime.arrays import Array
+
+# Parts of sums are single states only where there would be more candidates.
+MAX_SUMS = 20_000
+# Constants b of a sum 1 + b m in units of 1 / max(m); a negative one brings the sum near zero.
+CONSTANTS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 1000.0)
+NEGATIVE_CONSTANTS = (-0.99, -0.8, -0.5)
+# Least value that a sum may reach along the path of the data: it has to stay positive.
+MIN_SUM = 1e-3
+# Rates of exponential functions inside sums, 1 / rms of their state.
+RATES = (-6.0, -4.0, -3.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0)
+# Exponents of states before a sum and inside it.
+OUTSIDE, INSIDE, ONCE = (1.0, 2.0), (1.0, 2.0, 3.0, 4.0), (1.0,)
+
+
+def _candidates(seen: Seen) -> Terms:
+    rows = powers_of(seen.integer, seen.changing)
+    whole = np.all(rows == np.round(rows), axis=1)
+    plain = Terms.products(np.pad(rows[whole], ((0, 0), (0, len(seen.functions)))), many=True)
+    return plain.and_also(_with_sums(seen))
+
+
+def _with_sums(seen: Seen) -> Terms:
+    """Products of two states at most over 1 + b m; sums are positive all along the path."""
+    outer, inside = _factors(seen)
+    m = seen.monomials(np.stack(inside))
+    highest, lowest = m.max(axis=(0, 1)), m.min(axis=(0, 1))
+    found: list[tuple[Array, float, Array, float]] = []
+    for inner, high, low in zip(inside, highest, lowest, strict=True):
+        size = max(abs(high), abs(low))
+        for b in (*CONSTANTS, *NEGATIVE_CONSTANTS):
+            constant = b / size
+            if 1.0 + min(constant * high, constant * low) > MIN_SUM:
+                found += [(row, constant, inner, -1.0) for row in outer]
+    rows, constants, inners, exponents = zip(*found, strict=True)
+    return Terms(np.stack(rows), np.array(constants), np.stack(inners), np.array(exponents), many=True)
+
+
+def _factors(seen: Seen) -> tuple[list[Array], list[Array]]:
+    """Exponents of the products before a sum, and of those inside it."""
+    n, states = seen.n_states, np.flatnonzero(seen.changing)
+    pairs = math.comb(len(states), 2)
+    many = (1 + 2 * len(states) + pairs) * (4 * len(states) + pairs) * len(CONSTANTS) > MAX_SUMS
+    of_two = () if many else ONCE
+
+    def products(of_one: tuple[float, ...]) -> list[Array]:
+        found = []
+        for size, exponents in ((1, of_one), (2, of_two)):
+            for group in itertools.combinations(states, size):
+                for values in itertools.product(exponents, repeat=size):
+                    row = np.zeros(seen.size)
+                    row[list(group)] = values
+                    found.append(row)
+        return found
+
+    outer = [np.zeros(seen.size), *products(OUTSIDE)]
+    if not seen.functions:
+        return outer, products(INSIDE)
+    rates = [k for k, f in enumerate(seen.functions, start=n) if f.name == EXP.name]
+    return outer, [rate * np.eye(seen.size)[k] for k in rates for rate in RATES]
+
+
+SUMS = Family(
+    name="sums",
+    says="with 1 / (1 + b m), m a product of whole powers: rational laws, Hill functions",
+    chain="NPU -> NAU -> NPU -> NAU",
+    candidates=_candidates,
+    in_noise=True,
+)
+EXPONENTIAL_SUMS = Family(
+    name="sums of exponentials",
+    says="the same with 1 / (1 + b exp(r x)): logistic functions of a state",
+    chain="Functions -> NPU -> NAU -> NPU -> NAU",
+    candidates=_candidates,
+    functions=(EXP,),
+)

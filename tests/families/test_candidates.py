@@ -1,0 +1,71 @@
+"""Candidate terms: few where states are many, usable along the path of the data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from problems import series_of
+
+from odediscovery.families import FAMILIES, STATE_FUNCTIONS, Family, Terms
+from odediscovery.families.powers import MAX_PAIRS, MAX_TRIPLES, powers_of
+from odediscovery.families.sums import SUMS
+from odediscovery.problem.prepare import prepare
+from odediscovery.stages.grow.integral_form import Integral
+from odediscovery.stages.grow.libraries import columns_of, grid_for, inputs_for
+
+
+def integral(family: Family, signs: bool = False) -> Integral:
+    """The integral form of a small series, for the features of a family."""
+    p = prepare(series_of({"x": "1 - x", "y": "0.3*x - 0.2*y"}, [0.1, 2.0]))
+    integer = np.full(2, signs)
+    return Integral.of(p.data, p.noise, family.whole(integer), inputs_for(family, integer, ~integer, p.scale.state))
+
+
+@pytest.mark.parametrize("states", [3, 9, 20])
+def test_candidates_stay_few_where_states_are_many(states: int) -> None:
+    changing = np.ones(states, dtype=bool)
+    rows = powers_of(~changing, changing)
+    assert len(rows) <= 1 + 7 * states + MAX_PAIRS + MAX_TRIPLES
+    pairs = {tuple(np.flatnonzero(row)) for row in rows if np.count_nonzero(row) == 2}
+    assert len(pairs) == states * (states - 1) // 2
+    assert bool(np.any(np.count_nonzero(rows, axis=1) == 3)) is (states < 10)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_every_family_proposes_terms_over_its_features(family: Family) -> None:
+    problem, all_states = integral(family), np.ones(2, dtype=bool)
+    terms = grid_for(problem, family, ~all_states, all_states)
+    assert terms.rows.shape == terms.inner.shape == (len(terms), problem.inputs.size)
+    assert len(terms.constant) == len(terms.power) == len(terms) == len(terms.kinds)
+    assert terms.many is not family.real_exponents
+    usable = columns_of(terms, problem, problem.interpolated(), np.arange(2))
+    norms = np.linalg.norm(usable, axis=1)
+    assert np.isfinite(usable).all() and (np.isclose(norms, 1.0) | (norms == 0.0)).all()
+    assert {f.name for f in problem.inputs.functions} == {f.name for f in family.functions}
+
+
+def test_only_states_that_are_positive_have_logarithms() -> None:
+    functions = next(family for family in FAMILIES if family.name == "functions")
+    found = functions.features(np.array([True, False]), np.array([True, True]), np.array([2.0, 3.0]))
+    assert [(f.name, f.state, f.rate) for f in found if f.name in ("log", "exp")] == [
+        ("exp", 0, 1.0),
+        ("log", 0, 2.0),
+        ("exp", 1, 1.0),
+    ]
+
+
+def test_sums_stay_positive_on_the_path() -> None:
+    problem, all_states = integral(SUMS), np.ones(2, dtype=bool)
+    terms = grid_for(problem, SUMS, ~all_states, all_states)
+    sums = 1.0 + terms.constant * problem.interpolated().monomials(terms.inner)
+    assert sums.min() > 0.0 and (terms.constant < 0).any()
+    both = Terms.products(powers_of(~all_states, all_states)).and_also(terms)
+    assert both.many and len(both) == len(terms) + len(powers_of(~all_states, all_states))
+
+
+@pytest.mark.parametrize("name", STATE_FUNCTIONS)
+def test_a_function_says_the_same_everywhere(name: str) -> None:
+    f, z = STATE_FUNCTIONS[name], np.linspace(0.3, 1.9, 9)
+    np.testing.assert_allclose(f.value(z), [f.plain(float(x)) for x in z], rtol=1e-14)
+    step = 1e-6
+    np.testing.assert_allclose(f.derivative(z), (f.value(z + step) - f.value(z - step)) / (2 * step), rtol=1e-8)
