@@ -13,7 +13,7 @@ from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.fit_constants import fit_constants
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.power_sum import Function, Inputs, PowerSum, Sums
+from odediscovery.laws.power_sum import Features, Function, PowerSum, Sums
 from odediscovery.networks.layers import Layer, Network
 from odediscovery.result.discovery import Discovery, FrontRow
 from odediscovery.result.survival import Survival
@@ -86,7 +86,7 @@ def gaps() -> Discovery:
 
 def functions() -> Discovery:
     """-k sin(2 x) v^2 / (1 + 0.3 x^2), exp(-0.5 x), with errors: a law with inner sums."""
-    inputs = Inputs(
+    inputs = Features(
         2, (Function("sin", 0, 2.0), Function("exp", 0, 1.0)), Sums(np.array([[0.3]]), np.array([[2.0, 0.0, 0.0, 0.0]]))
     )
     a = np.array([[1.0, 0.0, 0.0], [0.0, -9.81, 0.2]])

@@ -40,7 +40,7 @@ def random_field(members: int = 2, states: int = 2, width: int = 3, seed: int = 
 def solved(law: PowerSum, start: Array, times: Array) -> Array:
     """The law from its start at times[0], [times, states], far more accurate than any test asks."""
     solution = solve_ivp(
-        lambda _, x: law.rates(x), (times[0], times[-1]), start, method="DOP853", t_eval=times, rtol=1e-12, atol=1e-13
+        lambda _, x: law.rhs(x), (times[0], times[-1]), start, method="DOP853", t_eval=times, rtol=1e-12, atol=1e-13
     )
     assert solution.success
     return solution.y.T

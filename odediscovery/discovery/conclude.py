@@ -15,7 +15,7 @@ from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.judge.criterion import non_dominated, penalty
 from odediscovery.judge.residual_tests import autocorrelated, autocorrelation_inflation, too_few_runs, walk_misfit
-from odediscovery.laws.cost import count, price
+from odediscovery.laws.cost import constant_penalty, count
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import expanded
@@ -190,7 +190,7 @@ def walks(p: Prepared, found: Polished) -> bool:
     law += penalty(found.law, found.free, samples, starts)
     walk = walk_misfit(p.data, p.shape)[seen].sum()
     fitted = int(seen.sum())
-    walk += fitted * price(states, samples) * samples / max(samples - fitted - starts - 2.0, 1.0)
+    walk += fitted * constant_penalty(states, samples) * samples / max(samples - fitted - starts - 2.0, 1.0)
     return bool(walk < law)
 
 

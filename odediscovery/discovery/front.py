@@ -10,7 +10,7 @@ import numpy as np
 from odediscovery.data.samples import pooled
 from odediscovery.judge.criterion import choose, judge, penalty, shortlist
 from odediscovery.judge.stability import runs_away
-from odediscovery.laws.cost import Free, price
+from odediscovery.laws.cost import Free, constant_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.arrays import Array
@@ -151,7 +151,7 @@ def simplify_exponents(p: Prepared, rows: list[Judged], monitor: Monitor) -> lis
     simple = []
     for i, row in enumerate(rows):
         law, free = row.polished.law, row.polished.free
-        gain = int(free[1].sum()) * price(law.n_states, row.polished.counts.sum())
+        gain = int(free[1].sum()) * constant_penalty(law.n_states, row.polished.counts.sum())
         if row.criterion - gain < best and not monitor.stopping():
             row = snap(row, partial(refit, row=row))
             best = min(best, row.criterion)

@@ -175,7 +175,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         run = read_run(X, None, list(self.feature_names_in_), 1.0)
-        return self.equations_.rates(self._checked(run.values))
+        return self.equations_.rhs(self._checked(run.values))
 
     def simulate(self, u0: ArrayLike, t: ArrayLike) -> Array:
         """x(t) with x(t_0) = u0 and dx/dt = f(x), [times, states]; nan from a blow-up on.

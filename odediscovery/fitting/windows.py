@@ -205,7 +205,7 @@ class LongResiduals:
             found = [places.get(row) for row in _rows(unknowns)]
             if None not in found:
                 return ends[torch.tensor(found).to(ends.device)]
-        rates = self.field.rates(unknowns[:, : -self.n_starts])
+        rates = self.field.rhs(unknowns[:, : -self.n_starts])
         steps, last, controls = self._steps
         ends = march(rates, self.starts(unknowns), steps, controls)[:, :, last]
         self._solved[:] = [({row: m for m, row in enumerate(_rows(unknowns))}, ends)]

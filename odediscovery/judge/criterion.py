@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from odediscovery.laws.cost import Free, cost, count, price
+from odediscovery.laws.cost import Free, constant_penalty, cost, count
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
 from odediscovery.stages.values import Candidate, Judged, Polished
@@ -52,7 +52,7 @@ def judge(polished: Polished, floor: Array, origin: int, *, fragile: bool = Fals
     seen = counts > 0
     misfit = counts[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)
     charged = penalty(polished.law, polished.free, counts.sum(), polished.initial.size)
-    charged += fragile * FRAGILE * price(polished.law.n_states, counts.sum())
+    charged += fragile * FRAGILE * constant_penalty(polished.law.n_states, counts.sum())
     return Judged(polished, float(misfit.sum() + charged), origin, fragile)
 
 

@@ -39,7 +39,7 @@ def interval_squares(law: PowerSum, p: Prepared) -> Array:
         drift = control_slopes([t])
 
         def rhs(_: float, x: Array, drift: Array = drift) -> Array:
-            return law.rates(x) + drift
+            return law.rhs(x) + drift
 
         with np.errstate(all="ignore"):
             for _ in range(STEPS):

@@ -42,7 +42,7 @@ def split_known(p: Prepared, law: PowerSum, free: Free, *, fit: bool) -> tuple[P
         fit: whether exponents of the new monomials are fitted, where they may be real.
     """
     known = held(p, law)
-    if known is None or law.inputs is not None:
+    if known is None or law.features is not None:
         return law, free
     real = (law.exponents != 0) & p.nonnegative & (not p.whole)
     common = free[0] & known[0].any(axis=0) & real.any(axis=1)
@@ -53,7 +53,7 @@ def split_known(p: Prepared, law: PowerSum, free: Free, *, fit: bool) -> tuple[P
     w = np.vstack([law.exponents, np.where(real[rows], BESIDE, 1.0) * law.exponents[rows]])
     fitted = np.vstack([free[1], real[rows] & fit])
     also = np.hstack([free[0] & ~common, common[:, rows]])
-    return PowerSum(a, w, None, law.mix), (also, fitted, free[2], free[3])
+    return PowerSum(a, w, None, law.stoichiometry), (also, fitted, free[2], free[3])
 
 
 def undetermined_exponents(p: Prepared, found: Polished, refit: Refit) -> list[str]:
@@ -69,7 +69,7 @@ def undetermined_exponents(p: Prepared, found: Polished, refit: Refit) -> list[s
         found: the law, dimensionless; exponents have no unit.
         refit: a law with some constants free, polished.
     """
-    if found.law.inputs is not None:
+    if found.law.features is not None:
         return []
     notes = []
     law, free = split_known(p, found.law, found.free, fit=False)
@@ -95,7 +95,7 @@ def unidentifiable_combinations(p: Prepared, found: Polished) -> list[str]:
     From the directions in which the likelihood does not change, C = (J^T J)^-1.
     """
     law, k = found.law, count(found.free)
-    if law.inputs is not None or not k:
+    if law.features is not None or not k:
         return []
     names = _constants(p, law, found.free)
     values = np.concatenate([c[m] for c, m in zip(law.constants, found.free, strict=True)])

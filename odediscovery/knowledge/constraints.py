@@ -130,10 +130,10 @@ class Knowledge:
         near = (np.abs(first[:, None] - exponents) <= NEAR).all(axis=2)
         coefficients[(given.coefficients != 0) @ near] = 0.0
         coefficients = np.hstack([given.coefficients, coefficients])
-        mix = self.mix if self.tied.any() else law.mix
+        mix = self.mix if self.tied.any() else law.stoichiometry
         mirrored = tuple(sorted({*given.mirrored, *law.mirrored}))
         exponents = np.vstack([first, exponents])
-        return PowerSum(coefficients, exponents, law.inputs, mix, mirrored).merged()
+        return PowerSum(coefficients, exponents, law.features, mix, mirrored).merged()
 
     def held(self, law: PowerSum) -> tuple[Mask, Mask]:
         """Constants of an imposed law that must not be fitted.
@@ -361,9 +361,9 @@ def _mix(given: Knowledge) -> Array:
 def _uses(law: PowerSum) -> Mask:
     """Whether a monomial needs a state, also in a function or a sum [monomials, states]."""
     needs = np.eye(law.n_states, dtype=bool)
-    if law.inputs is not None:
-        needs = needs[[law.inputs.state_of(k) for k in range(law.inputs.simple)]]
-        if len(sums := law.inputs.sums):
+    if law.features is not None:
+        needs = needs[[law.features.state_of(k) for k in range(law.features.simple)]]
+        if len(sums := law.features.sums):
             needs = np.vstack([needs, (sums.weights != 0) @ (sums.exponents != 0) @ needs])
     return np.asarray((law.exponents != 0) @ needs)
 

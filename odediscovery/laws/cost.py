@@ -1,6 +1,6 @@
 """What the constants of a law cost, in units of twice the log-likelihood.
 
-    cost = price * (free constants) + sum of kind(v) over exponents held at simple values v
+    cost = constant_penalty * (free constants) + sum of snap_penalty(v) over exponents held at simple values v
            + 2 ln 4 * (functions of a state among the factors)
 
 A free constant costs ln N + 2 ln p: ln N as in BIC, and 2 ln p because a search tries constants
@@ -34,15 +34,15 @@ SIMPLE: dict[float, float] = {
 }
 
 # What the choice of one of the four functions of a state costs.
-FUNCTION = 2.0 * float(np.log(4.0))
+FUNCTION_PENALTY = 2.0 * float(np.log(4.0))
 
 
-def price(states: int, samples: float) -> float:
+def constant_penalty(states: int, samples: float) -> float:
     """What one free constant has to gain: ln N + 2 ln(n (n + 1)) for n states, N samples."""
     return float(np.log(max(samples, 2.0)) + 2.0 * np.log(states * (states + 1)))
 
 
-def kind(value: float) -> float:
+def snap_penalty(value: float) -> float:
     """What an exponent held at `value` costs; other than simple values count as the dearest."""
     return SIMPLE.get(value, max(SIMPLE.values()))
 
@@ -73,11 +73,11 @@ def cost(law: PowerSum, free: Free, samples: float) -> float:
     """
     _, w, _, v = law.constants
     held = [*w[(w != 0) & ~free[1]], *v[(v != 0) & ~free[3]]]
-    known = count(free) * price(law.n_states, samples) + sum(kind(float(e)) for e in held)
-    if law.inputs is None:
+    known = count(free) * constant_penalty(law.n_states, samples) + sum(snap_penalty(float(e)) for e in held)
+    if law.features is None:
         return known
-    own = slice(law.n_states, law.inputs.simple)
-    return known + FUNCTION * (np.count_nonzero(w[:, own]) + np.count_nonzero(v[:, own]))
+    own = slice(law.n_states, law.features.simple)
+    return known + FUNCTION_PENALTY * (np.count_nonzero(w[:, own]) + np.count_nonzero(v[:, own]))
 
 
 def filled(

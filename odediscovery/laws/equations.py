@@ -30,7 +30,7 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.renamed import with_old_names
 
 
-@with_old_names(inputs="controls")
+@with_old_names(inputs="controls", rates="rhs")
 @dataclass(frozen=True, eq=False)
 class Equations:
     """dx_i/dt = f_i(x, u(t)) for named states and, where there are any, controls.
@@ -119,14 +119,14 @@ class Equations:
         if given != own[: len(given)] or held != own[: len(held)]:
             raise ValueError("standard errors and snapped constants should have the shapes of the law")
         symbols = _symbols(names)
-        factors = symbols if power_sum.inputs is None else _inputs(power_sum, symbols)
+        factors = symbols if power_sum.features is None else _features(power_sum, symbols)
         mirrored = power_sum.mirrored
         monomials = [_product(_bases(factors, w, mirrored), w) for w in power_sum.exponents]
         sides = tuple(
             sympy.Add(*(number(float(c)) * m for c, m in zip(row, monomials, strict=True)))
             for row in power_sum.coefficients[: len(states)]
         )
-        if power_sum.inputs is not None:
+        if power_sum.features is not None:
             return cls(
                 tuple(states),
                 sides,
@@ -197,10 +197,10 @@ class Equations:
             return self.power_sum.complexity
         return sum(1 for side in self.right_hand_sides for _ in sympy.preorder_traversal(side))
 
-    def rates(self, x: ArrayLike) -> Array:
+    def rhs(self, x: ArrayLike) -> Array:
         """dx/dt for x [..., variables] -> [..., states]; nan or inf where it is not defined."""
         with np.errstate(all="ignore"):
-            return self._rates_function()(np.asarray(x, dtype=np.float64))
+            return self._rhs_function()(np.asarray(x, dtype=np.float64))
 
     @with_old_names(inputs="controls")
     def simulate(
@@ -245,11 +245,11 @@ class Equations:
         # A state that starts at 0 is measured by a millionth of the largest one.
         absolute = atol * np.maximum(np.abs(start), 1e-6 * largest)
         solve = partial(solve_until_failure, rtol=rtol, atol=absolute, max_evaluations=most_evaluations)
-        rates = self._rates_function()
+        rhs = self._rhs_function()
         if controls is None:
-            return solve(lambda t, x: rates(x), start, at)
+            return solve(lambda t, x: rhs(x), start, at)
         time = [name == self.time_name for name in self.controls]
-        return solve_piecewise(solve, rates, start, at, controls, np.array(time))
+        return solve_piecewise(solve, rhs, start, at, controls, np.array(time))
 
     def texts(self) -> dict[str, str]:
         """Right-hand side of every state, over safe identifiers, with exact numbers."""
@@ -279,21 +279,21 @@ class Equations:
         function p gives controls at a time."""
         return julia_source(self)
 
-    def _rates_function(self) -> Callable[[Array], Array]:
+    def _rhs_function(self) -> Callable[[Array], Array]:
         law, own = self.power_sum, len(self.states)
         if law is not None:
-            return law.rates if not self.controls else lambda x: law.rates(x)[..., :own]
+            return law.rhs if not self.controls else lambda x: law.rhs(x)[..., :own]
         # Private names: a column called `sin` or `x y` never becomes code.
         private = [sympy.Symbol(f"y{k}") for k in range(len(self.variables))]
         renamed = dict(zip(self.symbols, private, strict=True))
         sides = [side.xreplace(renamed) for side in self.right_hand_sides]
         compiled = sympy.lambdify(private, sides, modules="numpy")
 
-        def rates(x: Array) -> Array:
+        def rhs(x: Array) -> Array:
             values = compiled(*np.moveaxis(x, -1, 0))
             return np.stack([np.broadcast_to(v, x.shape[:-1]) for v in values], axis=-1)
 
-        return rates
+        return rhs
 
 
 def _symbols(states: Sequence[str]) -> tuple[sympy.Symbol, ...]:
@@ -318,16 +318,16 @@ def _bases(factors: Sequence[sympy.Expr], w: Array, mirrored: Sequence[int]) -> 
     return [-f if minus else f for f, minus in zip(factors, turned, strict=True)]
 
 
-def _inputs(law: PowerSum, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr]:
+def _features(law: PowerSum, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr]:
     """States, functions and sums as expressions."""
     simple: list[sympy.Expr] = list(symbols)
-    inputs = law.inputs
-    assert inputs is not None  # that is what makes a law an extended one
-    for f in inputs.functions:
+    features = law.features
+    assert features is not None  # that is what makes a law an extended one
+    for f in features.functions:
         # A rate that was scaled there and back again is 1 or -1 but for the last digit.
         rate = math.copysign(1.0, f.rate) if abs(abs(f.rate) - 1.0) < 1e-12 else f.rate
         simple.append(getattr(sympy, f.name)(number(rate) * symbols[f.state]))
-    sums = inputs.sums
+    sums = features.sums
     inner = [_product(_bases(simple, v, law.mirrored), v) for v in sums.exponents]
     rows = [sympy.Add(1, *(number(float(b)) * m for b, m in zip(row, inner, strict=True))) for row in sums.weights]
     return simple + rows

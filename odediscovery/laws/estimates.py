@@ -20,7 +20,7 @@ from odediscovery.data.scale import Scale
 from odediscovery.families import STATE_FUNCTIONS, Function
 from odediscovery.laws.cost import Free, count
 from odediscovery.laws.covariance import Covariance
-from odediscovery.laws.power_sum import Inputs, PowerSum, Sums
+from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.runtime.archives import pack, unpack
 from odediscovery.runtime.arrays import Array, Mask
 
@@ -78,13 +78,13 @@ class Estimates:
         arrays: dict[str, NDArray[np.float64] | Mask] = {}
         head: dict[str, Any] | None = None
         if estimates is not None:
-            law, inputs = estimates.law, estimates.law.inputs
-            functions = () if inputs is None else inputs.functions
-            head = {"functions": [dataclasses.astuple(f) for f in functions], "inputs": inputs is not None}
+            law, features = estimates.law, estimates.law.features
+            functions = () if features is None else features.functions
+            head = {"functions": [dataclasses.astuple(f) for f in functions], "inputs": features is not None}
             for name, values, free in zip(_NAMES, law.constants, estimates.free, strict=True):
                 arrays |= {name: values, f"free_{name}": free}
-            if law.mix is not None:
-                arrays["mix"] = law.mix
+            if law.stoichiometry is not None:
+                arrays["mix"] = law.stoichiometry
             arrays |= {
                 "initial": estimates.initial,
                 "covariance": estimates.covariance.known,
@@ -109,7 +109,7 @@ def _assembled(head: Any, arrays: Mapping[str, NDArray[np.float64]]) -> Estimate
     if head is None:
         return None
     a, w, b, v = (np.asarray(arrays[name], dtype=np.float64) for name in _NAMES)
-    law = PowerSum(a, w, _inputs(head, len(a), b, v), arrays.get("mix"))
+    law = PowerSum(a, w, _features(head, len(a), b, v), arrays.get("mix"))
     masks = [np.asarray(arrays[f"free_{name}"], dtype=bool) for name in _NAMES]
     free: Free = (masks[0], masks[1], masks[2], masks[3])
     initial, state = np.asarray(arrays["initial"], float), np.asarray(arrays["scale_state"], float)
@@ -135,10 +135,10 @@ def _assembled(head: Any, arrays: Mapping[str, NDArray[np.float64]]) -> Estimate
     )
 
 
-def _inputs(head: Mapping[str, Any], states: int, b: Array, v: Array) -> Inputs | None:
+def _features(head: Mapping[str, Any], states: int, b: Array, v: Array) -> Features | None:
     if not head["inputs"]:
         return None
     functions = [Function(str(f), int(state), float(rate)) for f, state, rate in head["functions"]]
     if not {f.name for f in functions} <= set(STATE_FUNCTIONS):
         raise ValueError("unknown functions")
-    return Inputs(states, tuple(functions), Sums(b, v))
+    return Features(states, tuple(functions), Sums(b, v))

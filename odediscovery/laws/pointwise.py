@@ -2,7 +2,7 @@
 
     dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k]
 
-Such a solver asks for the rates of three states some thousand times, one after the other. On so
+Such a solver asks for the right-hand sides of three states some thousand times, one after the other. On so
 few numbers a call of numpy takes far longer than the arithmetic, so what is not 0 in A and W is
 listed once and evaluated with plain numbers.
 """
@@ -18,7 +18,7 @@ import numpy as np
 
 from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.families.base import TINY
-from odediscovery.laws.power_sum import Inputs, PowerSum, expanded
+from odediscovery.laws.power_sum import Features, PowerSum, expanded
 from odediscovery.runtime.arrays import Array
 
 # Coefficients or exponents from which on numpy is faster.
@@ -35,7 +35,7 @@ _Products: TypeAlias = list[Callable[[Sequence[float]], Any]]
 def point_field(law: PowerSum) -> Rates:
     """The function (t, x) -> dx/dt of states [states] for solvers that call it often.
 
-    It is that of `PowerSum.rates`, also where a number becomes too large.
+    It is that of `PowerSum.rhs`, also where a number becomes too large.
 
     >>> law = PowerSum(np.array([[1.0, -0.5]]), np.array([[1.0], [2.0]]))
     >>> list(point_field(law)(0.0, np.array([2.0])))
@@ -43,8 +43,8 @@ def point_field(law: PowerSum) -> Rates:
     """
     size = np.count_nonzero(law.coefficients) + np.count_nonzero(law.exponents)
     if size > MANY or law.mirrored:
-        return lambda t, x: law.rates(x)
-    bases, powered = _bases(law.inputs), _powered(law.exponents)
+        return lambda t, x: law.rhs(x)
+    bases, powered = _bases(law.features), _powered(law.exponents)
     rows = _rows(expanded(law).coefficients)
 
     def dx_dt(t: float, x: Array) -> Sequence[float] | Array:
@@ -52,7 +52,7 @@ def point_field(law: PowerSum) -> Rates:
             products = powered(bases(x.tolist()))
             return [sum([c * products[j] for c, j in row]) for row in rows]
         except (ArithmeticError, ValueError):
-            return law.rates(x)
+            return law.rhs(x)
 
     return dx_dt
 
@@ -94,12 +94,12 @@ def _product(places: list[int]) -> Callable[[Sequence[float]], Any]:
     return factors if len(places) == 1 else lambda y: math.prod(factors(y))
 
 
-def _bases(inputs: Inputs | None) -> Callable[[list[float]], list[float]]:
+def _bases(features: Features | None) -> Callable[[list[float]], list[float]]:
     """States -> what the power layer sees."""
-    if inputs is None:
+    if features is None:
         return lambda x: x
-    functions = [(STATE_FUNCTIONS[f.name].plain, f.rate, f.state) for f in inputs.functions]
-    weights, powered = _rows(inputs.sums.weights), _powered(inputs.sums.exponents)
+    functions = [(STATE_FUNCTIONS[f.name].plain, f.rate, f.state) for f in features.functions]
+    weights, powered = _rows(features.sums.weights), _powered(features.sums.exponents)
 
     def of(x: list[float]) -> list[float]:
         z = x + [f(rate * x[k]) for f, rate, k in functions]

@@ -4,8 +4,8 @@
 
 `A` are the weights of the sum layer (NAU), `W` the exponents of the power layer (NPU). Each
 monomial (row of `W`) is shared by all equations, so an exponent is one constant even where the
-monomial stands in several right-hand sides. In most laws the inputs y of the power layer are the
-states x; `Inputs` adds functions of single states and the sums of a chain NPU -> NAU before it.
+monomial stands in several right-hand sides. In most laws the features y of the power layer are the
+states x; `Features` adds functions of single states and the sums of a chain NPU -> NAU before it.
 Everything here is numpy and without scale: the same class holds dimensionless and user units.
 """
 
@@ -22,49 +22,51 @@ from odediscovery.families import STATE_FUNCTIONS, Function
 from odediscovery.families.base import TINY
 from odediscovery.laws.mirror import factors, fractional, signs, turned
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.renamed import with_old_names
 
 # Share of the terms of a sum below which it is rounding.
 ROUNDING = 1e-12
 
 
+@with_old_names(inputs="features", mix="stoichiometry", rates="rhs")
 @dataclass(frozen=True, eq=False)
 class PowerSum:
     """dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k].
 
     Args:
         coefficients: A, [states, monomials]; [flows, monomials] with a matrix of flows.
-        exponents: W, [monomials, inputs]; a row of zeros is the constant term.
-        inputs: what y is; the states themselves if not given.
-        mix: M, [states, states], where equations follow from others (a conserved sum): then
+        exponents: W, [monomials, features]; a row of zeros is the constant term.
+        features: what y is; the states themselves if not given.
+        stoichiometry: M, [states, states], where equations follow from others (a conserved sum): then
             dx/dt = M (A y^W), and rows of A whose equation follows are 0. Or [states, flows],
             what a unit of each flow takes from every state or adds to it.
         mirrored: states that are negative throughout and have fractional powers, which are those
             of -x (see `mirror`). Dimensionless laws have none.
 
     >>> decay = PowerSum(np.array([[-0.5]]), np.array([[1.0]]))
-    >>> decay.rates(np.array([[2.0], [4.0]])).tolist()
+    >>> decay.rhs(np.array([[2.0], [4.0]])).tolist()
     [[-1.0], [-2.0]]
     """
 
     coefficients: Array
     exponents: Array
-    inputs: Inputs | None = None
-    mix: Array | None = None
+    features: Features | None = None
+    stoichiometry: Array | None = None
     mirrored: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         a, w = self.coefficients, self.exponents
-        inputs = self.n_states if self.inputs is None else self.inputs.size
-        if a.ndim != 2 or w.ndim != 2 or w.shape != (a.shape[1], inputs):
+        features = self.n_states if self.features is None else self.features.size
+        if a.ndim != 2 or w.ndim != 2 or w.shape != (a.shape[1], features):
             raise ValueError(
-                f"coefficients [states, monomials] and exponents [monomials, {inputs} inputs] do "
+                f"coefficients [states, monomials] and exponents [monomials, {features} features] do "
                 f"not fit: {a.shape} and {w.shape}"
             )
 
     @property
     def n_states(self) -> int:
         """Number of states (equations)."""
-        return int(len(self.coefficients) if self.mix is None else len(self.mix))
+        return int(len(self.coefficients) if self.stoichiometry is None else len(self.stoichiometry))
 
     @property
     def n_monomials(self) -> int:
@@ -73,24 +75,24 @@ class PowerSum:
 
     @property
     def constants(self) -> tuple[Array, Array, Array, Array]:
-        """A [states, monomials], W [monomials, inputs], and B, V of the inner sums; 0 for none."""
-        inner = NO_SUMS if self.inputs is None else self.inputs.sums
+        """A [states, monomials], W [monomials, features], and B, V of the inner sums; 0 for none."""
+        inner = NO_SUMS if self.features is None else self.features.sums
         return self.coefficients, self.exponents, inner.weights, inner.exponents
 
     def with_constants(self, a: Array, w: Array, b: Array, v: Array) -> PowerSum:
         """The same law with other `constants` a, w, b, v [as these]."""
-        inputs = self.inputs and dataclasses.replace(self.inputs, sums=Sums(b, v))
-        return PowerSum(a, w, inputs, self.mix, self.mirrored)
+        features = self.features and dataclasses.replace(self.features, sums=Sums(b, v))
+        return PowerSum(a, w, features, self.stoichiometry, self.mirrored)
 
     @property
     def complexity(self) -> int:
         """Constants + functions and states used (13 for the fractional SIR model)."""
         count = sum(np.count_nonzero(values) for values in self.constants)
-        if self.inputs is None:
+        if self.features is None:
             return int(count + np.any(self.exponents != 0, axis=0).sum())
-        used = self.inputs.used(self.exponents)
-        of = {self.inputs.state_of(int(k)) for k in np.flatnonzero(used)}
-        return int(count + used[self.inputs.states :].sum() + len(of))
+        used = self.features.used(self.exponents)
+        of = {self.features.state_of(int(k)) for k in np.flatnonzero(used)}
+        return int(count + used[self.features.states :].sum() + len(of))
 
     def monomials(self, x: Array) -> Array:
         """prod_k y_k ** W[j, k] for x [..., states] -> [..., monomials].
@@ -98,10 +100,10 @@ class PowerSum:
         A fractional power of a negative input is taken at 0: only noise or an overshooting
         solver brings a state there that has none by nature. Whole powers keep the sign.
         """
-        y = x if self.inputs is None else self.inputs.values(x, self.mirrored)
+        y = x if self.features is None else self.features.values(x, self.mirrored)
         return powers(y, self.exponents, self.mirrored)
 
-    def rates(self, x: Array) -> Array:
+    def rhs(self, x: Array) -> Array:
         """dx/dt for x [..., states] -> [..., states]."""
         dx_dt: Array = self.monomials(x) @ expanded(self).coefficients.T
         return dx_dt
@@ -118,11 +120,11 @@ class PowerSum:
         with np.errstate(over="ignore", invalid="ignore"):
             rows = scale if len(self.coefficients) == n else np.ones(len(self.coefficients))
             a = self.coefficients * factor[None, :] * time_scale / rows[:, None]
-        inputs = None if self.inputs is None else self.inputs.rescaled(scale)
-        mix = None if self.mix is None else self.mix * rows / scale[:, None]
-        inner = () if inputs is None else (inputs.sums.exponents,)
+        features = None if self.features is None else self.features.rescaled(scale)
+        stoichiometry = None if self.stoichiometry is None else self.stoichiometry * rows / scale[:, None]
+        inner = () if features is None else (features.sums.exponents,)
         mirrored = turned(self.mirrored, scale, (self.exponents, *inner))
-        return PowerSum(a, self.exponents.copy(), inputs, mix, mirrored)
+        return PowerSum(a, self.exponents.copy(), features, stoichiometry, mirrored)
 
     def unscaled(self, scale: Array, time_scale: float) -> PowerSum:
         """Inverse of `rescaled`, for the same `scale` [states] and `time_scale`."""
@@ -148,38 +150,38 @@ class PowerSum:
         keep = [k for k, column in enumerate(columns) if np.any(column != 0)]
         if not keep:
             nothing = np.zeros((len(self.coefficients), 0)), np.zeros((0, self.exponents.shape[1]))
-            return PowerSum(*nothing, self.inputs, self.mix, self.mirrored)
+            return PowerSum(*nothing, self.features, self.stoichiometry, self.mirrored)
         return PowerSum(
             np.stack([columns[k] for k in keep], axis=1),
             np.stack([rows[k] for k in keep]),
-            self.inputs,
-            self.mix,
+            self.features,
+            self.stoichiometry,
             self.mirrored,
         )
 
     def compact(self) -> PowerSum:
         """The same law without the functions and sums that no monomial needs."""
-        if self.inputs is None:
+        if self.features is None:
             return self
-        inputs, w = self.inputs, self.exponents
-        simple, n = inputs.simple, inputs.states
+        features, w = self.features, self.exponents
+        simple, n = features.simple, features.states
         sums = np.flatnonzero(np.any(w[:, simple:] != 0, axis=0))
-        kept = np.concatenate([np.ones(n, bool), inputs.used(w)[n:]])
-        functions = tuple(f for f, k in zip(inputs.functions, kept[n:], strict=True) if k)
+        kept = np.concatenate([np.ones(n, bool), features.used(w)[n:]])
+        functions = tuple(f for f, k in zip(features.functions, kept[n:], strict=True) if k)
         if not functions and not len(sums):
-            return PowerSum(self.coefficients, w[:, :n], None, self.mix, self.mirrored)
+            return PowerSum(self.coefficients, w[:, :n], None, self.stoichiometry, self.mirrored)
         inner = NO_SUMS
         if len(sums):
-            inner = inputs.sums.select(sums)
+            inner = features.sums.select(sums)
             inner = Sums(inner.weights, inner.exponents[:, kept])
         columns = np.concatenate([np.flatnonzero(kept), simple + sums])
-        inputs = Inputs(n, functions, inner)
-        return PowerSum(self.coefficients, w[:, columns], inputs, self.mix, self.mirrored)
+        features = Features(n, functions, inner)
+        return PowerSum(self.coefficients, w[:, columns], features, self.stoichiometry, self.mirrored)
 
     def structure(self) -> frozenset[tuple[bytes, bytes]]:
         """What has which constant, not their values: equal for the same terms in any order.
 
-        (Of laws over the same inputs.)
+        (Of laws over the same features.)
         """
         return frozenset(
             ((self.coefficients[:, j] != 0).tobytes(), (self.exponents[j] != 0).tobytes())
@@ -189,12 +191,12 @@ class PowerSum:
 
 def expanded(law: PowerSum) -> PowerSum:
     """The same law with every equation written out: coefficients M A."""
-    if law.mix is None:
+    if law.stoichiometry is None:
         return law
-    a, size = law.mix @ law.coefficients, np.abs(law.mix) @ np.abs(law.coefficients)
+    a, size = law.stoichiometry @ law.coefficients, np.abs(law.stoichiometry) @ np.abs(law.coefficients)
     # What cancels but for rounding is no term.
     a = np.where(np.abs(a) > ROUNDING * size, a, 0.0)
-    return PowerSum(a, law.exponents, law.inputs, mirrored=law.mirrored)
+    return PowerSum(a, law.exponents, law.features, mirrored=law.mirrored)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +251,7 @@ NO_SUMS = Sums(np.zeros((0, 0)), np.zeros((0, 0)))
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
+class Features:
     """What a power layer sees: y = (x, f(x), u), states, functions of states, and sums.
 
     Args:
@@ -257,7 +259,7 @@ class Inputs:
         functions: of single states.
         sums: over products of powers of z = (x, f(x)).
 
-    >>> hill = Inputs(1, (), Sums(np.array([[4.0]]), np.array([[2.0]])))
+    >>> hill = Features(1, (), Sums(np.array([[4.0]]), np.array([[2.0]])))
     >>> hill.values(np.array([0.5])).tolist()  # x, 1 + 4 x^2
     [0.5, 2.0]
     """
@@ -268,7 +270,7 @@ class Inputs:
 
     @property
     def size(self) -> int:
-        """Number of inputs."""
+        """Number of features."""
         return self.states + len(self.functions) + len(self.sums)
 
     @property
@@ -281,7 +283,7 @@ class Inputs:
         return k if k < self.states else self.functions[k - self.states].state
 
     def used(self, exponents: Array) -> Mask:
-        """States and functions that the law's exponents [monomials, inputs] need."""
+        """States and functions that the law's exponents [monomials, features] need."""
         outer = np.any(exponents != 0, axis=0)
         inner: Mask = outer[: self.simple].copy()
         for row in self.sums.weights[outer[self.simple :]]:
@@ -297,13 +299,13 @@ class Inputs:
         return np.concatenate([x, np.stack(of, axis=-1)], axis=-1)
 
     def values(self, x: Array, mirrored: Sequence[int] = ()) -> Array:
-        """y for x [..., states] -> [..., inputs]."""
+        """y for x [..., states] -> [..., features]."""
         z = self.base(x)
         sums = self.sums
         return np.concatenate([z, sums.values(z, mirrored)], axis=-1) if len(sums) else z
 
     def linearised(self, x: Array, free: tuple[Mask, Mask]) -> tuple[Array, Array, Array]:
-        """y, dy/dx [B, inputs, states] and dy/d(free constants of the sums) for x [B, states]."""
+        """y, dy/dx [B, features, states] and dy/d(free constants of the sums) for x [B, states]."""
         z = self.base(x)
         slopes = np.zeros((len(x), self.simple, self.states))
         slopes[:, : self.states] = np.eye(self.states)
@@ -322,17 +324,17 @@ class Inputs:
         y = np.concatenate([z, 1.0 + m @ b.T], axis=1)
         return y, np.concatenate([slopes, b @ dm @ slopes], axis=1), inner
 
-    def rescaled(self, scale: Array) -> Inputs:
-        """The same inputs for x' = x / scale."""
+    def rescaled(self, scale: Array) -> Features:
+        """The same features for x' = x / scale."""
         functions = tuple(dataclasses.replace(f, rate=f.rate * float(scale[f.state])) for f in self.functions)
         if not len(self.sums):
-            return Inputs(self.states, functions)
+            return Features(self.states, functions)
         factor = factors(self.sums.exponents[:, : self.states], scale)
-        return Inputs(self.states, functions, Sums(self.sums.weights * factor, self.sums.exponents))
+        return Features(self.states, functions, Sums(self.sums.weights * factor, self.sums.exponents))
 
 
 def powers(y: Array, exponents: Array, mirrored: Sequence[int] = ()) -> Array:
-    """prod_k y_k ** W[j, k] for y [..., inputs] -> [..., monomials]."""
+    """prod_k y_k ** W[j, k] for y [..., features] -> [..., monomials]."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         own = y[..., None, :] if not mirrored else y[..., None, :] * signs(exponents, mirrored)
         base = np.maximum(own, _least_bases(exponents))
@@ -352,20 +354,20 @@ def vector_field(law: PowerSum) -> Callable[[float, Array], Array]:
     What depends on the constants alone is computed once; floating point warnings are the
     caller's concern.
     """
-    if law.inputs is not None or law.mirrored:
-        return lambda t, x: law.rates(x)
+    if law.features is not None or law.mirrored:
+        return lambda t, x: law.rhs(x)
     w, a, least = law.exponents, expanded(law).coefficients.T, _least_bases(law.exponents)
     times, maximum = np.multiply.reduce, np.maximum
 
     def dx_dt(t: float, x: Array) -> Array:
-        rates: Array = times(maximum(x[..., None, :], least) ** w, axis=-1) @ a
-        return rates
+        rhs: Array = times(maximum(x[..., None, :], least) ** w, axis=-1) @ a
+        return rhs
 
     return dx_dt
 
 
 def power_slopes(y: Array, w: Array) -> tuple[Array, Array]:
-    """The same products [B, monomials] and their slopes [B, monomials, inputs]."""
+    """The same products [B, monomials] and their slopes [B, monomials, features]."""
     base = np.maximum(y[:, None, :], _least_bases(w))
     factors = base**w
     slopes = np.where(w == 0.0, 0.0, w * base ** (w - 1.0))

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from odediscovery.families import Function, power_is_rate
 from odediscovery.laws.expressions import identifiers, join_terms, render
 from odediscovery.laws.mirror import signs
-from odediscovery.laws.power_sum import Inputs, PowerSum
+from odediscovery.laws.power_sum import Features, PowerSum
 from odediscovery.runtime.arrays import Array
 
 # More digits than this say nothing: no solver here is that accurate.
@@ -281,9 +281,9 @@ def _powers(
 
 def _extended_rows(law: PowerSum, errors: PowerSum, states: Sequence[str], digits: int) -> list[str]:
     """Right-hand sides of a law with functions and inner sums, with their standard errors."""
-    inputs, (a, w, b, v), (da, dw, db, dv) = law.inputs, law.constants, errors.constants
-    assert inputs is not None  # that is what makes a law an extended one
-    simple = [*states, *map(partial(_function_name, states), inputs.functions)]
+    features, (a, w, b, v), (da, dw, db, dv) = law.features, law.constants, errors.constants
+    assert features is not None  # that is what makes a law an extended one
+    simple = [*states, *map(partial(_function_name, states), features.functions)]
 
     def sums(
         values: Array, error: Array, powers: Array, products: list[list[str]], first: list[tuple[bool, str]]
@@ -297,9 +297,9 @@ def _extended_rows(law: PowerSum, errors: PowerSum, states: Sequence[str], digit
             terms.append((bool(values[j] < 0), "*".join(above) + "".join(below)))
         return join_terms([*first, *terms])
 
-    inner = [_factors(inputs, simple, row, error, digits, law.mirrored) for row, error in zip(v, dv, strict=True)]
+    inner = [_factors(features, simple, row, error, digits, law.mirrored) for row, error in zip(v, dv, strict=True)]
     names = simple + [f"({sums(row, error, v, inner, [(False, '1')])})" for row, error in zip(b, db, strict=True)]
-    outer = [_factors(inputs, names, row, error, digits, law.mirrored) for row, error in zip(w, dw, strict=True)]
+    outer = [_factors(features, names, row, error, digits, law.mirrored) for row, error in zip(w, dw, strict=True)]
     return [sums(row, error, w, outer, []) for row, error in zip(a, da, strict=True)]
 
 
@@ -313,19 +313,19 @@ def _function_name(states: Sequence[str], function: Function) -> str:
 
 
 def _factors(
-    inputs: Inputs, names: Sequence[str], row: Array, errors: Iterable[float], digits: int, mirrored: Sequence[int]
+    features: Features, names: Sequence[str], row: Array, errors: Iterable[float], digits: int, mirrored: Sequence[int]
 ) -> list[str]:
-    """The factors of a product of powers of inputs; what the product is divided by starts with /.
+    """The factors of a product of powers of features; what the product is divided by starts with /.
 
     exp(r x) ** w is written exp(w r x), and a sum to a whole negative power stands below.
     """
-    factors, n = [], inputs.states
+    factors, n = [], features.states
     turned = signs(row[None], mirrored)[0] < 0.0
     for k, (name, power, error) in enumerate(zip(names, row, errors, strict=True)):
         if power == 0:
             continue
         name = f"(-{name})" if turned[k] else name
-        function = inputs.functions[k - n] if n <= k < inputs.simple else None
+        function = features.functions[k - n] if n <= k < features.simple else None
         if function is not None and power_is_rate(function):
             rate = float(power) * function.rate
             written = constant(abs(rate), float(error) * abs(function.rate), digits)
@@ -333,7 +333,7 @@ def _factors(
             argument = state if written == "1" else f"{written}*{state}"
             factors.append(f"exp({'-' if rate < 0 else ''}{argument})")
             continue
-        below = k >= inputs.simple and power < 0 and error == 0
+        below = k >= features.simple and power < 0 and error == 0
         written = constant(abs(power) if below else float(power), float(error), digits)
         raised = name if written == "1" else f"{name}^{written}"
         factors.append(f"/{raised}" if below else raised)

@@ -24,7 +24,7 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.families import STATE_FUNCTIONS, Function, power_is_rate
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.mirror import signs
-from odediscovery.laws.power_sum import Inputs, PowerSum, Sums
+from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.laws.printing import constant
 from odediscovery.runtime.arrays import Array
 
@@ -142,7 +142,7 @@ def constants(equations: Equations, freedom: float | None) -> dict[str, list[dic
 
     An entry has "kind" (`coefficient` and `exponent` of the terms, `inner_weight` and
     `inner_exponent` of the sums 1 + sum_j b_j m_j), the index of its "monomial" or inner monomial,
-    for a weight the index of its "sum", for exponents the input that they are "of" (a column, a
+    for a weight the index of its "sum", for exponents the feature that they are "of" (a column, a
     function of one, an inner sum), and "value", "standard_error", "interval" and "snapped". The
     exponent of exp(x) is what x is multiplied with.
 
@@ -152,7 +152,7 @@ def constants(equations: Equations, freedom: float | None) -> dict[str, list[dic
     law, errors = equations.law, equations.standard_errors
     if law is None:
         return {state: [] for state in equations.states}
-    names, rates = _input_names(equations.variables, law.inputs)
+    names, rates = _feature_names(equations.variables, law.features)
 
     def entry(kind: int, at: tuple[int, int], **place: Any) -> dict[str, Any]:
         rate = rates[at[1]] if kind in (1, 3) else 1.0
@@ -192,7 +192,7 @@ def monomial_names(equations: Equations) -> list[str]:
     law = equations.law
     if law is None:
         return []
-    names, rates = _input_names(equations.variables, law.inputs)
+    names, rates = _feature_names(equations.variables, law.features)
     turned = signs(law.exponents, law.mirrored) < 0.0
     rows = []
     for w, of_minus in zip(law.exponents * rates, turned, strict=True):
@@ -205,12 +205,12 @@ def monomial_names(equations: Equations) -> list[str]:
     return rows
 
 
-def _input_names(states: Sequence[str], inputs: Inputs | None) -> tuple[list[str], list[float]]:
-    """What inputs are called, and what their exponents are multiplied with to be told."""
-    if inputs is None:
+def _feature_names(states: Sequence[str], features: Features | None) -> tuple[list[str], list[float]]:
+    """What features are called, and what their exponents are multiplied with to be told."""
+    if features is None:
         return list(states), [1.0] * len(states)
-    names, rates = list(states), [1.0] * inputs.size
-    for k, f in enumerate(inputs.functions, start=len(states)):
+    names, rates = list(states), [1.0] * features.size
+    for k, f in enumerate(features.functions, start=len(states)):
         # exp(r x) ** w is exp(x) ** (w r); rates scaled there and back are 1 but for a digit.
         of_rate = power_is_rate(f)
         inside = not of_rate and abs(abs(f.rate) - 1.0) > 1e-12
@@ -218,15 +218,17 @@ def _input_names(states: Sequence[str], inputs: Inputs | None) -> tuple[list[str
         rates[k] = f.rate if of_rate else 1.0
         size = f"{abs(f.rate):.6g}*" if inside else ""
         names.append(f"{f.name}({minus}{size}{states[f.state]})")
-    return names + [f"sum {u}" for u in range(len(inputs.sums))], rates
+    return names + [f"sum {u}" for u in range(len(features.sums))], rates
 
 
 def extended(equations: Equations) -> dict[str, Any] | None:
     """A law with functions or inner sums as numbers; None for other equations."""
     law, errors = equations.extended, equations.standard_errors
-    if law is None or law.inputs is None:
+    if law is None or law.features is None:
         return None
-    functions = [{"name": f.name, "state": equations.variables[f.state], "rate": f.rate} for f in law.inputs.functions]
+    functions = [
+        {"name": f.name, "state": equations.variables[f.state], "rate": f.rate} for f in law.features.functions
+    ]
     mirrored = [equations.variables[k] for k in law.mirrored]
     return {
         "functions": functions,
@@ -258,32 +260,32 @@ def with_law(equations: Equations, record: Mapping[str, Any] | None) -> Equation
         if f["name"] not in STATE_FUNCTIONS:
             raise ValueError(f"unknown function {f['name']!r}")
         functions.append(Function(f["name"], variables.index(f["state"]), number(f["rate"])))
-    inputs = Inputs(len(variables), tuple(functions))
+    features = Features(len(variables), tuple(functions))
     held = record["standard_errors"]
     # Results of earlier versions have no mirrored states.
     mirrored = tuple(variables.index(name) for name in record.get("mirrored", ()))
-    law = dataclasses.replace(_law(inputs, record), mirrored=mirrored)
+    law = dataclasses.replace(_law(features, record), mirrored=mirrored)
     read = Equations.from_power_sum(
         equations.states,
         law,
         time_name=equations.time_name,
         units=equations.units,
         controls=equations.controls,
-        standard_errors=None if held is None else _law(inputs, held),
+        standard_errors=None if held is None else _law(features, held),
     )
     return read if read.texts() == equations.texts() else equations
 
 
-def _law(inputs: Inputs, record: Mapping[str, Any]) -> PowerSum:
+def _law(features: Features, record: Mapping[str, Any]) -> PowerSum:
     def array(kind: str) -> Array:
         return np.array([[number(x) for x in row] for row in record[f"{kind}s"]], dtype=np.float64)
 
     a, w, b, v = map(array, _KINDS)
     if not b.size:
-        return PowerSum(a, w, inputs)
-    if v.shape != (b.shape[1], inputs.simple):
+        return PowerSum(a, w, features)
+    if v.shape != (b.shape[1], features.simple):
         raise ValueError(f"inner exponents of shape {v.shape} do not fit")
-    return PowerSum(a, w, dataclasses.replace(inputs, sums=Sums(b, v)))
+    return PowerSum(a, w, dataclasses.replace(features, sums=Sums(b, v)))
 
 
 def with_errors(

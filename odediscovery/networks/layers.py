@@ -23,18 +23,18 @@ from odediscovery.runtime.archives import pack, unpack
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One arithmetic unit: y [outputs] = unit(x [inputs]).
+    """One arithmetic unit: y [n_out] = unit(x [n_in]).
 
     Args:
         unit: name in the registry of units, e.g. "RealNPU".
-        outputs, inputs: number of features.
-        arrays: the weights by name, e.g. {"real": [outputs, inputs], "gate": [inputs]}.
-        functions: of a layer of functions: name and input of each output behind the inputs.
+        n_out, n_in: widths of the output and the input.
+        arrays: the weights by name, e.g. {"real": [n_out, n_in], "gate": [n_in]}.
+        functions: of a layer of functions: name and feature of each output behind the features.
     """
 
     unit: str
-    outputs: int
-    inputs: int
+    n_out: int
+    n_in: int
     arrays: Mapping[str, NDArray[np.float64]]
     functions: tuple[tuple[str, int], ...] = ()
 
@@ -63,7 +63,7 @@ class Network:
         chain = []
         for i, layer in enumerate(network.layers if network else ()):
             chain.append(
-                {"unit": layer.unit, "outputs": layer.outputs, "inputs": layer.inputs, "functions": layer.functions}
+                {"unit": layer.unit, "outputs": layer.n_out, "inputs": layer.n_in, "functions": layer.functions}
             )
             arrays |= {f"{i}.{name}": np.asarray(a, float) for name, a in layer.arrays.items()}
         if network:

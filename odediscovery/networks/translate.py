@@ -1,9 +1,9 @@
 """Networks as laws and laws as networks: RealNPU -> NAU with gates at 1 is a sum of powers.
 
-A law with functions and sums among its inputs is a longer chain of the same units:
+A law with functions and sums among its features is a longer chain of the same units:
 
     Functions -> RealNPU -> NAU -> RealNPU -> NAU
-    x -> z = (x, f(x)) -> (z, 1, m) -> (z, u = 1 + B m) -> monomials -> rates
+    x -> z = (x, f(x)) -> (z, 1, m) -> (z, u = 1 + B m) -> monomials -> dx/dt
 
 whose first pair passes z on beside the sums u.
 """
@@ -18,7 +18,7 @@ import torch
 
 from odediscovery.data.scale import Scale
 from odediscovery.families import Function, power_is_rate
-from odediscovery.laws.power_sum import NO_SUMS, Inputs, PowerSum, Sums, expanded
+from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, expanded
 from odediscovery.networks.layers import Layer, Network
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.runtime.arrays import Array, Mask
@@ -34,15 +34,15 @@ IMAGINARY_L1 = 10.0
 
 
 def power_units(
-    nonnegative: Sequence[bool], width: int, unit: str = "RealNPU", *, outputs: int | None = None
+    nonnegative: Sequence[bool], width: int, unit: str = "RealNPU", *, n_out: int | None = None
 ) -> tuple[RealNPU | NPU, NAU]:
-    """The chain RealNPU -> NAU (or NPU -> NAU) for these inputs.
+    """The chain RealNPU -> NAU (or NPU -> NAU) for these features.
 
     Args:
-        nonnegative: which inputs never change sign, one flag an input.
+        nonnegative: which features never change sign, one flag a feature.
         width: number of products of powers.
         unit: "RealNPU" or "NPU", whose imaginary exponents are penalised `IMAGINARY_L1` times.
-        outputs: number of sums (default: as many as inputs).
+        n_out: number of sums (default: as many as features).
     """
     n, flags = len(nonnegative), [bool(f) for f in nonnegative]
     power = (
@@ -50,7 +50,7 @@ def power_units(
         if unit == "NPU"
         else RealNPU(n, width, nonnegative=flags, gain=GAIN)
     )
-    return power, NAU(width, n if outputs is None else outputs, gain=GAIN)
+    return power, NAU(width, n if n_out is None else n_out, gain=GAIN)
 
 
 def laws_of(field: VectorField) -> list[PowerSum]:
@@ -61,19 +61,19 @@ def laws_of(field: VectorField) -> list[PowerSum]:
     laws = []
     for member in range(field.members):
         *before, power, total = field.arrays(member)
-        inputs = _inputs_of(field, before) if before else None
+        features = _features_of(field, before) if before else None
         exponents = power["real"]
-        if inputs is not None and len(inputs.sums):
+        if features is not None and len(features.sums):
             # A sum without weights is 1, whatever its power.
-            used = np.any(inputs.sums.weights != 0, axis=1)
+            used = np.any(features.sums.weights != 0, axis=1)
             exponents = exponents.copy()
-            exponents[:, inputs.simple :][:, ~used] = 0.0
-        mix = None if field.mix is None else field.mix.numpy()
-        laws.append(PowerSum(total["weight"], exponents, inputs, mix).merged().compact())
+            exponents[:, features.simple :][:, ~used] = 0.0
+        stoichiometry = None if field.stoichiometry is None else field.stoichiometry.numpy()
+        laws.append(PowerSum(total["weight"], exponents, features, stoichiometry).merged().compact())
     return laws
 
 
-def _inputs_of(field: VectorField, layers: Sequence[Mapping[str, Array]]) -> Inputs:
+def _features_of(field: VectorField, layers: Sequence[Mapping[str, Array]]) -> Features:
     """What the last power unit of a member sees."""
     first, functions = field.units[0], tuple[Function, ...]()
     if isinstance(first, Functions):
@@ -86,7 +86,7 @@ def _inputs_of(field: VectorField, layers: Sequence[Mapping[str, Array]]) -> Inp
     if layers:
         inner, adding = layers
         sums = Sums(adding["weight"][simple:, simple + 1 :], inner["real"][simple + 1 :])
-    return Inputs(field.n_states, functions, sums)
+    return Features(field.n_states, functions, sums)
 
 
 def members_of(
@@ -94,51 +94,51 @@ def members_of(
 ) -> VectorField:
     """Members of one chain, as small as the laws allow, that compute the laws.
 
-    What a law lacks is not free; exponents of inputs that change sign are rounded and not free
+    What a law lacks is not free; exponents of features that change sign are rounded and not free
     either, since only whole powers of them are real.
 
     Args:
         nonnegative: which states never change sign, [states].
-        whole: round and hold the exponents of all inputs but exponentials, whose exponents are
+        whole: round and hold the exponents of all features but exponentials, whose exponents are
             their rates.
-        held: coefficients [states, monomials] and exponents [monomials, inputs] of each law that
+        held: coefficients [states, monomials] and exponents [monomials, features] of each law that
             are known and not free.
     """
     n, width = len(nonnegative), max(1, *(law.n_monomials for law in laws))
-    inputs = [law.inputs or Inputs(n) for law in laws]
-    functions = tuple(dict.fromkeys(f for own in inputs for f in own.functions))
+    features = [law.features or Features(n) for law in laws]
+    functions = tuple(dict.fromkeys(f for own in features for f in own.functions))
     of_functions = [power_is_rate(f) for f in functions]
     positive = np.concatenate([nonnegative, np.array(of_functions, dtype=bool)])
     fitted = np.concatenate([nonnegative & (not whole), np.array(of_functions, dtype=bool)])
-    sums = max(len(own.sums) for own in inputs)
-    inner = max(own.sums.exponents.shape[0] for own in inputs)
+    sums = max(len(own.sums) for own in features)
+    inner = max(own.sums.exponents.shape[0] for own in features)
     simple = n + len(functions)
     units: list[AbstractUnit] = []
     if functions:
         units.append(Functions(n, simple, functions=[(f.name, f.state) for f in functions]))
     if sums:
-        units += power_units(positive.tolist(), simple + 1 + inner, outputs=simple + sums)
-    units += power_units([*positive.tolist(), *[True] * sums], width, outputs=n)
+        units += power_units(positive.tolist(), simple + 1 + inner, n_out=simple + sums)
+    units += power_units([*positive.tolist(), *[True] * sums], width, n_out=n)
     theta, free = [], []
-    for i, (law, own) in enumerate(zip(laws, inputs, strict=True)):
+    for i, (law, own) in enumerate(zip(laws, features, strict=True)):
         layers = _layers(law, own, functions, fitted, (sums, inner, width), whole)
         if held is not None:
             _hold(layers, *held[i])
         theta.append(np.concatenate([values.ravel() for values, _ in layers]))
         free.append(np.concatenate([mask.ravel() for _, mask in layers]))
-    mix = laws[0].mix
+    stoichiometry = laws[0].stoichiometry
     return VectorField(
         tuple(units),
         torch.as_tensor(np.stack(theta)),
         torch.as_tensor(np.stack(free)),
-        None if mix is None else torch.as_tensor(mix),
+        None if stoichiometry is None else torch.as_tensor(stoichiometry),
     )
 
 
 def _hold(layers: list[tuple[Array, Mask]], coefficients: Mask, exponents: Mask) -> None:
     """Constants of the last pair of units are no longer free, in the order of the law's terms.
 
-    Inputs are states: known terms have no others.
+    Features are states: known terms have no others.
     """
     rows, states = len(exponents), len(coefficients)
     layers[-1][1][:, :rows] &= ~coefficients
@@ -146,7 +146,12 @@ def _hold(layers: list[tuple[Array, Mask]], coefficients: Mask, exponents: Mask)
 
 
 def _layers(
-    law: PowerSum, own: Inputs, functions: tuple[Function, ...], fitted: Mask, sizes: tuple[int, int, int], whole: bool
+    law: PowerSum,
+    own: Features,
+    functions: tuple[Function, ...],
+    fitted: Mask,
+    sizes: tuple[int, int, int],
+    whole: bool,
 ) -> list[tuple[Array, Mask]]:
     """Parameters of one law in the order in which a chain keeps them, and which are free."""
     sums, inner, width = sizes
@@ -189,15 +194,15 @@ def _layers(
 
 
 def network_of(law: PowerSum, scale: Scale, equations: int | None = None) -> Network:
-    """The pruned chain of units that a law is, up to so many equations (inputs have none)."""
+    """The pruned chain of units that a law is, up to so many equations (features have none)."""
     field = members_of([expanded(law)], np.ones(law.n_states, dtype=bool))
     layers = []
     for unit, arrays in zip(field.units, field.arrays(0), strict=True):
         functions = unit.functions if isinstance(unit, Functions) else ()
         if functions:
-            # The inputs pass as they are: one rate for every output.
-            arrays = {"rate": np.concatenate([np.ones(unit.inputs), arrays["rate"]])}
-        layers.append(Layer(unit.name, unit.outputs, unit.inputs, arrays, functions))
+            # The features pass as they are: one rate for every output.
+            arrays = {"rate": np.concatenate([np.ones(unit.n_in), arrays["rate"]])}
+        layers.append(Layer(unit.name, unit.n_out, unit.n_in, arrays, functions))
     weight = layers[-1].arrays["weight"][:equations]
-    layers[-1] = dataclasses.replace(layers[-1], outputs=len(weight), arrays={"weight": weight})
+    layers[-1] = dataclasses.replace(layers[-1], n_out=len(weight), arrays={"weight": weight})
     return Network(tuple(layers), scale)

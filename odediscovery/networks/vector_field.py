@@ -33,19 +33,19 @@ class VectorField:
         units: the chain, input first.
         theta: parameters [members, P], laid out unit by unit in the order of `unit.shapes()`.
         free: bool [members, P]; an entry that is not free keeps its value in theta.
-        mix: [states, states], what the chain's outputs are multiplied by where equations follow
+        stoichiometry: [states, states], what the chain's outputs are multiplied by where equations follow
             from others (default: nothing).
 
     >>> chain = (RealNPU(2, 3), NAU(3, 2))
     >>> field = VectorField.random(chain, 4, torch.Generator().manual_seed(0))
-    >>> field.rates(field.theta)(torch.ones(4, 5, 2, dtype=torch.float64)).shape
+    >>> field.rhs(field.theta)(torch.ones(4, 5, 2, dtype=torch.float64)).shape
     torch.Size([4, 5, 2])
     """
 
     units: tuple[AbstractUnit, ...]
     theta: Tensor
     free: Tensor
-    mix: Tensor | None = None
+    stoichiometry: Tensor | None = None
 
     @classmethod
     def random(cls, units: Sequence[AbstractUnit], members: int, generator: torch.Generator) -> VectorField:
@@ -63,7 +63,7 @@ class VectorField:
     @property
     def n_states(self) -> int:
         """Number of states."""
-        return self.units[0].inputs
+        return self.units[0].n_in
 
     def slices(self) -> list[tuple[int, str, slice, tuple[int, ...]]]:
         """(unit's index, parameter's name, place in theta, shape) of every parameter."""
@@ -86,14 +86,14 @@ class VectorField:
         """Where the parameter `name` of a unit (its index) lies in theta."""
         return next(p for i, n, p, _ in self.slices() if i == unit and n == name)
 
-    def rates(self, theta: Tensor) -> Callable[[Tensor], Tensor]:
+    def rhs(self, theta: Tensor) -> Callable[[Tensor], Tensor]:
         """The function x [members, batch, states] -> dx/dt for parameters theta [members, P]."""
         chain = [u.bound(p) for u, p in zip(self.units, self.unpack(theta), strict=True)]
 
         def dx_dt(x: Tensor) -> Tensor:
             for unit in chain:
                 x = unit(x)
-            return x if self.mix is None else x @ self.mix.T
+            return x if self.stoichiometry is None else x @ self.stoichiometry.T
 
         return dx_dt
 
@@ -124,8 +124,8 @@ class VectorField:
         if columns is None:
             columns = torch.arange(theta.shape[1], device=theta.device).expand(len(theta), -1)
         power, total = self.units[0], self.units[-1]
-        if self.mix is not None:
-            return self._mixed(self.mix, dataclasses.replace(self, mix=None), theta, columns)
+        if self.stoichiometry is not None:
+            return self._mixed(self.stoichiometry, dataclasses.replace(self, stoichiometry=None), theta, columns)
         plain = len(self.units) == 2 and isinstance(total, NAU) and not total.clip
         if plain and isinstance(power, RealNPU):
             gates = self.place(0, "gate")
@@ -140,13 +140,13 @@ class VectorField:
         return by_chain
 
     @staticmethod
-    def _mixed(mix: Tensor, field: VectorField, theta: Tensor, columns: Tensor) -> Linearisation:
+    def _mixed(stoichiometry: Tensor, field: VectorField, theta: Tensor, columns: Tensor) -> Linearisation:
         """The linearisation of a chain whose outputs are mixed afterwards."""
         inner = field.linearisation(theta, columns)
 
         def mixed(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             f, f_x, f_theta = inner(x)
-            return f @ mix.T, mix @ f_x, mix @ f_theta
+            return f @ stoichiometry.T, stoichiometry @ f_x, stoichiometry @ f_theta
 
         return mixed
 
@@ -195,6 +195,8 @@ class VectorField:
         x: list[sympy.Expr] = list(symbols)
         for unit, p in zip(self.units, self.arrays(member), strict=True):
             x = unit.symbolic(p, x)
-        if self.mix is None:
+        if self.stoichiometry is None:
             return x
-        return [sum((m * y for m, y in zip(row, x, strict=True) if m), sympy.S.Zero) for row in self.mix.tolist()]
+        return [
+            sum((m * y for m, y in zip(row, x, strict=True) if m), sympy.S.Zero) for row in self.stoichiometry.tolist()
+        ]

@@ -131,14 +131,14 @@ def _panels(network: Network, states: Sequence[str], time_name: str) -> list[_Pa
     for i, layer in enumerate(layers):
         if i + 1 < len(layers):
             used = _used_inputs(layers[i + 1])
-            keep = used if layer.outputs > HIDDEN_MOST and used.any() else np.full(used.shape, True)
+            keep = used if layer.n_out > HIDDEN_MOST and used.any() else np.full(used.shape, True)
             outputs = [f"h{j + 1}" for j in np.flatnonzero(keep)]
             if layer.functions:
                 of = [*names, *(f"{name}({names[k]})" for name, k in layer.functions)]
                 outputs = [of[j] for j in np.flatnonzero(keep)]
         else:
-            used = keep = np.ones(layer.outputs, dtype=bool)
-            outputs = [f"d{_one(s)}/d{_one(time_name)}" for s in states[: layer.outputs]]
+            used = keep = np.ones(layer.n_out, dtype=bool)
+            outputs = [f"d{_one(s)}/d{_one(time_name)}" for s in states[: layer.n_out]]
         part = _part(layer, kept, keep)
         readings = _readings(part, names, outputs) if i + 1 < len(layers) else []
         panels.append(_Panel(part, names, outputs, used[keep].tolist(), readings))
@@ -153,13 +153,13 @@ def _part(layer: Layer, inputs: NDArray[np.bool_], outputs: NDArray[np.bool_]) -
         if a.ndim == 2:
             arrays[name] = a[np.ix_(outputs, inputs)]
         else:
-            of_inputs = len(a) == layer.inputs and name != "bias"
+            of_inputs = len(a) == layer.n_in and name != "bias"
             arrays[name] = a[inputs] if of_inputs else a[outputs]
-    return dataclasses.replace(layer, outputs=int(outputs.sum()), inputs=int(inputs.sum()), arrays=arrays)
+    return dataclasses.replace(layer, n_out=int(outputs.sum()), n_in=int(inputs.sum()), arrays=arrays)
 
 
 def _used_inputs(layer: Layer) -> NDArray[np.bool_]:
-    used = np.zeros(layer.inputs, dtype=bool)
+    used = np.zeros(layer.n_in, dtype=bool)
     for a in layer.arrays.values():
         if a.ndim == 2:
             used |= np.any(a != 0, axis=0)
@@ -174,7 +174,7 @@ def _readings(layer: Layer, names: Sequence[str], outputs: Sequence[str]) -> lis
     """
     if "real" not in layer.arrays or np.any(layer.arrays.get("imaginary", 0.0)):
         return []
-    gates = np.clip(layer.arrays.get("gate", np.ones(layer.inputs)), 0.0, 1.0)
+    gates = np.clip(layer.arrays.get("gate", np.ones(layer.n_in)), 0.0, 1.0)
     if not np.isin(gates, (0.0, 1.0)).all():
         return []
     readings = []

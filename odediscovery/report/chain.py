@@ -76,7 +76,7 @@ def _columns(network: Network, found: Discovery) -> list[_Column]:
     variables, time = found.equations.variables, found.series.time_name
     layers = network.layers
     weights = [_weights(layer) for layer in layers]
-    keep = [np.ones(layer.outputs, dtype=bool) for layer in layers]
+    keep = [np.ones(layer.n_out, dtype=bool) for layer in layers]
     for i in range(len(layers) - 2, -1, -1):
         keep[i] = np.any(weights[i + 1][keep[i + 1]] != 0, axis=0)
         if not keep[i].any():
@@ -85,13 +85,13 @@ def _columns(network: Network, found: Discovery) -> list[_Column]:
     names = [
         f"d{s if s == state else f'({s})'}/d{time}" for s, state in zip(seen, found.equations.states, strict=False)
     ]
-    columns = [_Column("", seen[: layers[0].inputs], np.zeros((0, 0)))]
-    before = np.ones(layers[0].inputs, dtype=bool)
+    columns = [_Column("", seen[: layers[0].n_in], np.zeros((0, 0)))]
+    before = np.ones(layers[0].n_in, dtype=bool)
     for i, layer in enumerate(layers):
         last = i == len(layers) - 1
         if last:
-            keep[i] = np.arange(layer.outputs) < len(names)
-        own = names[: layer.outputs] if last else _inner(layer, columns[-1].names, keep[i])
+            keep[i] = np.arange(layer.n_out) < len(names)
+        own = names[: layer.n_out] if last else _inner(layer, columns[-1].names, keep[i])
         columns.append(_Column(layer.unit, own, weights[i][np.ix_(keep[i], before)]))
         before = keep[i]
     return columns
@@ -100,7 +100,7 @@ def _columns(network: Network, found: Discovery) -> list[_Column]:
 def _inner(layer: Layer, before: list[str], keep: np.ndarray) -> list[str]:
     """What stands in the circles of a hidden layer."""
     if layer.functions:
-        of = ["=" for _ in range(layer.outputs - len(layer.functions))]
+        of = ["=" for _ in range(layer.n_out - len(layer.functions))]
         of += [name for name, _ in layer.functions]
         return [of[j] for j in np.flatnonzero(keep)]
     kind = "power" if "real" in layer.arrays else "dense" if layer.unit == "Dense" else "sum"
@@ -110,15 +110,15 @@ def _inner(layer: Layer, before: list[str], keep: np.ndarray) -> list[str]:
 def _weights(layer: Layer) -> Array:
     """Weights [outputs, inputs]; an exponent counts as far as its gate lets it."""
     if layer.functions:
-        passed = layer.outputs - len(layer.functions)
-        found = np.zeros((layer.outputs, layer.inputs))
+        passed = layer.n_out - len(layer.functions)
+        found = np.zeros((layer.n_out, layer.n_in))
         found[np.arange(passed), np.arange(passed)] = 1.0
         for j, (_, k) in enumerate(layer.functions, start=passed):
             found[j, k] = 1.0
         return found
     matrices = [a for a in layer.arrays.values() if a.ndim == 2]
     if not matrices:
-        return np.eye(layer.outputs, layer.inputs)
+        return np.eye(layer.n_out, layer.n_in)
     main: Array = layer.arrays.get("real", layer.arrays.get("weight", matrices[0]))
     gate = layer.arrays.get("gate")
     return main if gate is None or gate.ndim != 1 else main * np.clip(gate, 0.0, 1.0)

@@ -21,7 +21,7 @@ import sympy
 
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.mirror import signs
-from odediscovery.laws.power_sum import Inputs, PowerSum
+from odediscovery.laws.power_sum import Features, PowerSum
 from odediscovery.laws.printing import order
 from odediscovery.runtime.arrays import Array
 
@@ -98,9 +98,9 @@ def sides(equations: Equations) -> list[Side]:
         return [_of_sum(side, by_symbol) for side in equations.right_hand_sides]
     a_error, w_error, b_error, v_error = _errors(equations, law)
     names = list(equations.variables)
-    inputs = law.inputs or Inputs(len(names))
-    simple = _simple(inputs, names)
-    v, b = inputs.sums.exponents, inputs.sums.weights
+    features = law.features or Features(len(names))
+    simple = _simple(features, names)
+    v, b = features.sums.exponents, features.sums.weights
     inner = [_powers(simple, row, errors, law.mirrored) for row, errors in zip(v, v_error, strict=True)]
     brackets: list[Base] = [
         Bracket((Term(ONE), *_terms(row, errors, v, inner))) for row, errors in zip(b, b_error, strict=True)
@@ -128,10 +128,10 @@ def _errors(equations: Equations, law: PowerSum) -> tuple[Array, Array, Array, A
     return a, w, b, v
 
 
-def _simple(inputs: Inputs, names: Sequence[str]) -> list[Base]:
+def _simple(features: Features, names: Sequence[str]) -> list[Base]:
     """States and functions of states."""
     found: list[Base] = [Name(name) for name in names]
-    for f in inputs.functions:
+    for f in features.functions:
         rate = math.copysign(1.0, f.rate) if abs(abs(f.rate) - 1.0) < SAME else f.rate
         found.append(Call(f.name, (Term(Number(rate), (Power(Name(names[f.state])),)),)))
     return found

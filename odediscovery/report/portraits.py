@@ -101,7 +101,7 @@ def _draw_field(
     x = at[np.argmin((apart**2).sum(axis=2), axis=1)].copy()
     x[:, list(pair)] = grid
     # In cells, so that a right angle on the page is one here.
-    rates = equations.rates(x)[:, list(pair)] / size * (ACROSS, UPWARDS)
+    rates = equations.rhs(x)[:, list(pair)] / size * (ACROSS, UPWARDS)
     speed = np.hypot(*rates.T)
     moving = np.isfinite(speed) & (speed > 0)
     if not moving.any():
@@ -137,7 +137,7 @@ def _rate(found: Discovery, runs: Sequence[Drawn]) -> Markup:
             x = d.visited
             if free:
                 x = np.linspace(*_ends(x[:, 0], middle[np.isfinite(middle)]), 200)[:, None]
-            axes.plot(x[:, 0], found.equations.rates(x)[:, 0], color=colour(n), lw=1.6, zorder=3)
+            axes.plot(x[:, 0], found.equations.rhs(x)[:, 0], color=colour(n), lw=1.6, zorder=3)
         axes.axhline(0.0, color=MUTED, lw=0.9, zorder=1)
         axes.set_xlabel(with_unit(series, state))
         axes.set_ylabel(f"rate of {state}")

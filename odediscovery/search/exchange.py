@@ -30,7 +30,7 @@ def exchanged(p: Prepared, candidates: Sequence[Candidate]) -> list[PowerSum]:
     bases = 0
     for candidate in rank(candidates, p.samples):
         law = candidate.law.merged()
-        if law.inputs is not None or _form(law) in seen:
+        if law.features is not None or _form(law) in seen:
             continue
         seen.add(_form(law))
         for j, w in itertools.product(range(law.n_monomials), pool):

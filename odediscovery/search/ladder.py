@@ -49,7 +49,7 @@ def climb(p: Prepared, powers: list[PowerSum], monitor: Monitor) -> Iterator[lis
         )
         yield list(laws)
         better = [law for law in laws[:1] if best is None or doubtful(law, p).sum() < doubt.sum()]
-        if better and better[0].inputs is None:
+        if better and better[0].features is None:
             best = better[0]
         elif better and not doubtful(better[0], p).any():
             return

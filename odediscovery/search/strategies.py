@@ -141,8 +141,8 @@ def again(p: Prepared, laws: Sequence[PowerSum], monitor: Monitor) -> list[Candi
     found: list[Candidate] = []
     if p.clean:
         # As they were grown: on clean data pruning has nothing to take from them.
-        rich = [law for law in scaled if law.inputs is not None]
-        scaled = [law for law in scaled if law.inputs is None]
+        rich = [law for law in scaled if law.features is not None]
+        scaled = [law for law in scaled if law.features is None]
         found = [grown_candidate(law, p) for law in rich]
     for whole in (True, False):
         alike = [law for law in scaled if all_whole(law.exponents) is whole]

@@ -69,7 +69,7 @@ def interval_ends(
         [members, windows, states]
     """
     if not applies(field):
-        return advance_by_grid(field.rates(theta), start, duration, grid_index, controls)
+        return advance_by_grid(field.rhs(theta), start, duration, grid_index, controls)
 
     def part(index: Tensor | slice, grid: Tensor) -> Tensor:
         x, own = start[:, index], controls and controls.at(index)
@@ -106,7 +106,7 @@ def _solved(
     """
     members, first = len(theta), start.transpose(1, 2)
     if torch.is_grad_enabled() and (theta.requires_grad or start.requires_grad):
-        each = STAGES * steps.numel() * field.units[0].outputs
+        each = STAGES * steps.numel() * field.units[0].n_out
         largest = LARGEST if theta.device.type == "cpu" else LARGEST_ON_GPU
         blocks = min(math.ceil(members * each / largest), members)
         if blocks > 1:
@@ -182,8 +182,8 @@ class _Rates:
         self.power: RealNPU = field.units[0]  # type: ignore[assignment]
         power, total = field.unpack(self.theta)
         self.w, self.a = power["real"].contiguous(), total["weight"].contiguous()
-        if field.mix is not None:
-            self.a = field.mix @ self.a
+        if field.stoichiometry is not None:
+            self.a = field.stoichiometry @ self.a
         self.gate = power["gate"].clamp(0.0, 1.0)[..., None]
         self.signed = ~self.power.positive[:, None]
         self._base = 1.0 - self.gate + self.gate * EPSILON
@@ -269,7 +269,7 @@ class _Reverse:
         if rates.power.gate_gradient == "zero":
             raw = field.unpack(rates.theta)[0]["gate"]
             of_gate = of_gate * ((raw >= 0.0) & (raw <= 1.0))
-        if field.mix is not None:
-            of_a = field.mix.T @ of_a
+        if field.stoichiometry is not None:
+            of_a = field.stoichiometry.T @ of_a
         parts = {"real": of_w, "gate": of_gate, "weight": of_a}
         return torch.cat([parts[name].flatten(1) for _, name, _, _ in field.slices()], dim=1)

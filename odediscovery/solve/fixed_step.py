@@ -213,7 +213,7 @@ def sensitivities(
         end [members, windows, states] and S [members, windows, states, states + F].
     """
     members = start.shape[0]
-    linear, rates = field.linearisation(theta, columns), field.rates(theta)
+    linear, rates = field.linearisation(theta, columns), field.rhs(theta)
     count = theta.shape[1] if columns is None else columns.shape[1]
     ends, slopes, order = [], [], []
     for g in torch.unique(grid_index).tolist():
@@ -297,7 +297,7 @@ def choose_grids(
     The error is the distance to a fine graded solution, its median over the members with a
     finite solution; windows that no grid solves get the finest.
     """
-    rates = field.rates(theta)
+    rates = field.rhs(theta)
     with torch.no_grad():
         reference = advance(rates, start, duration, REFERENCE, controls)
         todo = torch.ones_like(duration, dtype=torch.bool)

@@ -287,20 +287,20 @@ class TrajectoryResiduals:
         x, s = np.ascontiguousarray(state[:, :, 0]), state[:, :, 1:]
         (ai, aj), (wj, wk) = self.a_places, self.w_places
         y, last = x, n + len(ai) + len(wj)
-        if law.inputs is not None:
-            y, slopes, inner = law.inputs.linearised(x, self.free[2:])
+        if law.features is not None:
+            y, slopes, inner = law.features.linearised(x, self.free[2:])
         m, dm = power_slopes(y, w)
         to_input = a @ dm
         change = np.empty_like(state)
         ds = change[:, :, 1:]
-        np.matmul(to_input if law.inputs is None else to_input @ slopes, s, out=ds)
-        if law.mix is None:
+        np.matmul(to_input if law.features is None else to_input @ slopes, s, out=ds)
+        if law.stoichiometry is None:
             ds[:, ai, n + np.arange(len(ai))] += m[:, aj]
         else:
-            ds[:, :, n : n + len(ai)] += law.mix[:, ai] * m[:, None, aj]
+            ds[:, :, n : n + len(ai)] += law.stoichiometry[:, ai] * m[:, None, aj]
         log_y = np.log(np.maximum(np.abs(y), TINY))
         ds[:, :, n + len(ai) : last] += a[:, wj] * (m[:, wj] * log_y[:, wk])[:, None, :]
-        if law.inputs is not None:
+        if law.features is not None:
             ds[:, :, last:] += to_input @ inner
         change[:, :, 0] = m @ a.T + drift
         return change

@@ -53,7 +53,7 @@ def random_members(p: Prepared, widths: Sequence[int], seed: int, unit: str = "R
         theta[:, place] = theta[:, place].masked_fill(~mask, 0.0)
         free[:, place] &= mask
     mix = torch.as_tensor(p.knowledge.mix) if p.knowledge is not None and tied.any() else None
-    return dataclasses.replace(field, theta=theta, free=free, mix=mix)
+    return dataclasses.replace(field, theta=theta, free=free, stoichiometry=mix)
 
 
 def train_and_threshold(

@@ -171,8 +171,8 @@ def checked_estimates(found: Discovery) -> Estimates:
     x = x[np.isfinite(x).all(axis=1)]
     fits = x.shape[1] == law.n_states
     if fits:
-        printed = np.nan_to_num(found.equations.rates(x))
-        apart = np.abs(np.nan_to_num(law.rates(x))[:, : printed.shape[1]] - printed)
+        printed = np.nan_to_num(found.equations.rhs(x))
+        apart = np.abs(np.nan_to_num(law.rhs(x))[:, : printed.shape[1]] - printed)
         fits = bool((apart <= OTHER * np.abs(printed).max(axis=0, initial=0.0)).all())
     if not fits:
         raise InputError("covariance.npz belongs to other equations than result.json: fit the data again")

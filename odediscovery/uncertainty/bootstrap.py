@@ -31,8 +31,7 @@ from odediscovery.errors import FitError, InputError, OdeDiscoveryError
 from odediscovery.families.base import TINY
 from odediscovery.fitting.optimise import levenberg_marquardt
 from odediscovery.fitting.windows import LongResiduals, Windows, cut
-from odediscovery.laws.cost import SIMPLE, count, price
-from odediscovery.laws.cost import kind as kind_cost
+from odediscovery.laws.cost import SIMPLE, constant_penalty, count, snap_penalty
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import PowerSum, powers
 from odediscovery.laws.records import monomial_names
@@ -191,9 +190,9 @@ def richer(p: Prepared, found: Discovery, law: PowerSum) -> PowerSum:
     Args:
         law: the chosen law, dimensionless.
     """
-    if law.inputs is not None or not law.n_monomials:
+    if law.features is not None or not law.n_monomials:
         return agreed(p, law)
-    open_rows = ~p.constant if law.mix is None else ~p.constant & (np.diag(law.mix) != 0.0)
+    open_rows = ~p.constant if law.stoichiometry is None else ~p.constant & (np.diag(law.stoichiometry) != 0.0)
     rows = list(law.exponents)
     used = [open_rows.copy() for _ in rows]
     for w, in_equations in _rivals(found):
@@ -209,9 +208,9 @@ def richer(p: Prepared, found: Discovery, law: PowerSum) -> PowerSum:
     # New terms are a faint part of the rates wherever the data are.
     x = pooled(p.smooth)
     largest = np.abs(powers(x, np.stack(rows))).max(axis=0)
-    faint = FAINT * np.abs(law.rates(x)).max() / np.maximum(largest, TINY)
+    faint = FAINT * np.abs(law.rhs(x)).max() / np.maximum(largest, TINY)
     a = np.where((a == 0.0) & np.stack(used, axis=1), faint, a)
-    return agreed(p, PowerSum(a, np.stack(rows), None, law.mix))
+    return agreed(p, PowerSum(a, np.stack(rows), None, law.stoichiometry))
 
 
 def _rivals(found: Discovery) -> list[tuple[Array, Mask]]:
@@ -357,7 +356,7 @@ def _choice(field: VectorField, path: list[Pruned], p: Prepared, starts: int) ->
         w: Array = step.unknowns[real].reshape(shape).numpy()
         fitted: Mask = step.free[real].reshape(shape).numpy()
         simple = w[(w != 0) & ~fitted & np.any(a != 0, axis=0)[:, None]]
-        cost = step.size * price(len(a), p.samples) + sum(kind_cost(float(e)) for e in simple)
+        cost = step.size * constant_penalty(len(a), p.samples) + sum(snap_penalty(float(e)) for e in simple)
         spare = max(p.samples - step.size - starts - 2.0, 1.0)
         score = p.samples * np.log(step.sum_of_squares / p.samples + 1.0) + cost * p.samples / spare
         if score < least:
@@ -371,9 +370,9 @@ def _survival(found: Discovery, estimates: Estimates, rich: PowerSum, kept: list
     rich = dataclasses.replace(rich, mirrored=estimates.mirrored)
     assert printed is not None  # estimates are those of a law
     states, follows = found.equations.states, np.zeros(law.n_states, dtype=bool)
-    if law.mix is not None:
+    if law.stoichiometry is not None:
         # What stands in a tied equation is not chosen: it follows from the others.
-        follows = np.diag(law.mix) == 0.0
+        follows = np.diag(law.stoichiometry) == 0.0
     terms = (printed.coefficients != 0) & ~follows[:, None]
     hits, same = np.zeros(terms.shape), 0
     came = np.zeros((law.n_states, rich.n_monomials))
@@ -386,7 +385,9 @@ def _survival(found: Discovery, estimates: Estimates, rich: PowerSum, kept: list
         came += extra[:, : rich.n_monomials]
         same += int(np.array_equal(here, terms) and not extra.any())
     names = monomial_names(
-        dataclasses.replace(found.equations, power_sum=rich, extended=None) if rich.inputs is None else found.equations
+        dataclasses.replace(found.equations, power_sum=rich, extended=None)
+        if rich.features is None
+        else found.equations
     )
     often = np.argwhere(came >= TOLD * len(kept))
     others = [(states[i], names[j], float(came[i, j] / len(kept))) for i, j in often]

@@ -19,16 +19,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from odediscovery.runtime.renamed import with_old_names
+
 Arrays = Mapping[str, NDArray[np.float64]]
 Tensors = Mapping[str, Tensor]
 
 
+@with_old_names(inputs="n_in", outputs="n_out")
 class AbstractUnit(nn.Module, ABC):
     """A layer y = unit(x) whose formula can be read.
 
     Args:
-        inputs: number of input features.
-        outputs: number of output features.
+        n_in: width of the input x.
+        n_out: width of the output y.
         members: size of the leading axis of every parameter, independent networks side by side.
         generator: source of the random initial weights (default: seed 0).
 
@@ -38,11 +41,9 @@ class AbstractUnit(nn.Module, ABC):
     torch.Size([4, 5, 3])
     """
 
-    def __init__(
-        self, inputs: int, outputs: int, *, members: int = 1, generator: torch.Generator | None = None
-    ) -> None:
+    def __init__(self, n_in: int, n_out: int, *, members: int = 1, generator: torch.Generator | None = None) -> None:
         super().__init__()
-        self.inputs, self.outputs, self.members = inputs, outputs, members
+        self.n_in, self.n_out, self.members = n_in, n_out, members
         source = generator or torch.Generator().manual_seed(0)
         for name, value in self.initial(members, source).items():
             self.register_parameter(name, nn.Parameter(value))
@@ -62,11 +63,11 @@ class AbstractUnit(nn.Module, ABC):
 
     @abstractmethod
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
-        """The formula on tensors: x [members, batch, inputs] -> [members, batch, outputs].
+        """The formula on tensors: x [members, batch, n_in] -> [members, batch, n_out].
 
         Args:
             p: parameters [members, *shape] by name, of `shapes`.
-            x: inputs, dimensionless in a vector field.
+            x: features, dimensionless in a vector field.
         """
 
     def bound(self, p: Tensors) -> Callable[[Tensor], Tensor]:
@@ -79,11 +80,11 @@ class AbstractUnit(nn.Module, ABC):
 
         Args:
             p: parameters [members, *shape] by name.
-            x: inputs [members, batch, inputs].
-            cotangents: [members, batch, K, outputs].
+            x: features [members, batch, n_in].
+            cotangents: [members, batch, K, n_out].
 
         Returns:
-            d/dx [members, batch, K, inputs] and, for every parameter, d/dp
+            d/dx [members, batch, K, n_in] and, for every parameter, d/dp
             [members, batch, K, *shape]. Units whose derivative is short write it out; this
             default asks `torch.func`, correct for any `compute` and about ten times slower.
         """
@@ -104,11 +105,11 @@ class AbstractUnit(nn.Module, ABC):
 
         Args:
             p: parameters [*shape] of one member by name.
-            x: one expression an input [inputs].
+            x: one expression a feature [n_in].
         """
 
     def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> Sequence[sympy.Basic]:
-        """The readable limit of `symbolic(p, x)`, where gates and bits are 0 or 1 [outputs]; else
+        """The readable limit of `symbolic(p, x)`, where gates and bits are 0 or 1 [n_out]; else
         the same."""
         return self.symbolic(p, x)
 
@@ -126,14 +127,14 @@ class AbstractUnit(nn.Module, ABC):
         """Bring the unit's own parameters back to where the formula uses them, after a step."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """y = unit(x) with the unit's own parameters; x [members, batch, inputs]."""
+        """y = unit(x) with the unit's own parameters; x [members, batch, n_in]."""
         return self.compute(dict(self.named_parameters()), x)
 
 
-def glorot(members: int, outputs: int, inputs: int, generator: torch.Generator, gain: float = 1.0) -> Tensor:
-    """Glorot uniform weights [members, outputs, inputs]: U(-a, a), a = gain sqrt(6/(in + out))."""
-    bound = gain * math.sqrt(6.0 / (inputs + outputs))
-    uniform = torch.rand(members, outputs, inputs, generator=generator, dtype=torch.float64)
+def glorot(members: int, n_out: int, n_in: int, generator: torch.Generator, gain: float = 1.0) -> Tensor:
+    """Glorot uniform weights [members, n_out, n_in]: U(-a, a), a = gain sqrt(6/(in + out))."""
+    bound = gain * math.sqrt(6.0 / (n_in + n_out))
+    uniform = torch.rand(members, n_out, n_in, generator=generator, dtype=torch.float64)
     return (2.0 * uniform - 1.0) * bound
 
 

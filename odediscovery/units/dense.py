@@ -35,19 +35,19 @@ class Dense(AbstractUnit):
     7.0
     """
 
-    def __init__(self, inputs: int, outputs: int, *, activation: str = "identity", **base: Any) -> None:
+    def __init__(self, n_in: int, n_out: int, *, activation: str = "identity", **base: Any) -> None:
         if activation not in ACTIVATIONS:
             raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
         self.activation = activation
-        super().__init__(inputs, outputs, **base)
+        super().__init__(n_in, n_out, **base)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {"weight": (self.outputs, self.inputs), "bias": (self.outputs,)}
+        return {"weight": (self.n_out, self.n_in), "bias": (self.n_out,)}
 
     def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
         return {
-            "weight": glorot(members, self.outputs, self.inputs, generator),
-            "bias": torch.zeros(members, self.outputs, dtype=torch.float64),
+            "weight": glorot(members, self.n_out, self.n_in, generator),
+            "bias": torch.zeros(members, self.n_out, dtype=torch.float64),
         }
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
@@ -70,10 +70,10 @@ class Linear(AbstractUnit):
     """
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {"weight": (self.outputs, self.inputs)}
+        return {"weight": (self.n_out, self.n_in)}
 
     def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        return {"weight": glorot(members, self.outputs, self.inputs, generator)}
+        return {"weight": glorot(members, self.n_out, self.n_in, generator)}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         return x @ p["weight"].transpose(-1, -2)

@@ -1,4 +1,4 @@
-"""Functions of single inputs beside the inputs themselves: those that some family of laws has."""
+"""Functions of single features beside the features themselves: those that some family of laws has."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def _symbol(f: StateFunction, z: sympy.Expr) -> sympy.Expr:
 
 
 class Functions(AbstractUnit):
-    """y = (x_1, ..., x_n, f_1(r_1 x_s1), ..., f_F(r_F x_sF)): inputs for a power unit behind it.
+    """y = (x_1, ..., x_n, f_1(r_1 x_s1), ..., f_F(r_F x_sF)): features for the power unit behind it.
 
     Args:
         functions: name (of `families.STATE_FUNCTIONS`) and input of each function; as many as there are
-            outputs beyond the inputs (default: all of the first input, then of the second,
+            outputs beyond the features (default: all of the first input, then of the second,
             and so on).
 
     Raises:
-        ValueError: outputs and functions do not fit, or a name is unknown.
+        ValueError: n_out and functions do not fit, or a name is unknown.
 
-    Source: the function inputs of equation learners (Martius and Lampert, 2016; Sahoo, Lampert
+    Source: the function units of equation learners (Martius and Lampert, 2016; Sahoo, Lampert
     and Martius, 2018), here before power units.
 
     >>> unit = Functions(1, 2, functions=[("exp", 0)])
@@ -61,22 +61,22 @@ class Functions(AbstractUnit):
     rate: Tensor
 
     def __init__(
-        self, inputs: int, outputs: int, *, functions: Sequence[tuple[str, int]] | None = None, **base: Any
+        self, n_in: int, n_out: int, *, functions: Sequence[tuple[str, int]] | None = None, **base: Any
     ) -> None:
-        count = outputs - inputs
+        count = n_out - n_in
         if count < 0:
-            raise ValueError(f"at least {inputs} outputs expected, the inputs first; got {outputs}")
+            raise ValueError(f"at least {n_in} outputs expected, the features first; got {n_out}")
         if functions is None:
-            usual = [(name, k) for k in range(inputs) for name in STATE_FUNCTIONS]
+            usual = [(name, k) for k in range(n_in) for name in STATE_FUNCTIONS]
             functions = [usual[i % len(usual)] for i in range(count)]
-        bad = [f for f in functions if f[0] not in STATE_FUNCTIONS or not 0 <= f[1] < inputs]
+        bad = [f for f in functions if f[0] not in STATE_FUNCTIONS or not 0 <= f[1] < n_in]
         if bad or len(functions) != count:
             raise ValueError(
-                f"{count} functions of the {inputs} inputs expected, each one of "
+                f"{count} functions of the {n_in} features expected, each one of "
                 f"{', '.join(STATE_FUNCTIONS)}; got {list(functions)}"
             )
         self.functions = tuple((str(name), int(k)) for name, k in functions)
-        super().__init__(inputs, outputs, **base)
+        super().__init__(n_in, n_out, **base)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return {"rate": (len(self.functions),)}
@@ -98,8 +98,8 @@ class Functions(AbstractUnit):
             for name, run in itertools.groupby(self.functions[i][0] for i in order)
         ]
         sizes = [size for _, size in runs]
-        back = [*range(self.inputs), *(self.inputs + order.index(i) for i in range(len(order)))]
-        sorted_already, last = back == list(range(self.outputs)), self._places(back, p)
+        back = [*range(self.n_in), *(self.n_in + order.index(i) for i in range(len(order)))]
+        sorted_already, last = back == list(range(self.n_out)), self._places(back, p)
 
         def functions(x: Tensor) -> Tensor:
             arguments = torch.split(rate * x[..., states], sizes, dim=-1)
@@ -114,8 +114,8 @@ class Functions(AbstractUnit):
         return torch.tensor(numbers, dtype=torch.long).to(p["rate"].device)
 
     def pull(self, p: Tensors, x: Tensor, cotangents: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        to_x = cotangents[..., : self.inputs].clone()
-        to_rate = cotangents[..., self.inputs :].clone()
+        to_x = cotangents[..., : self.n_in].clone()
+        to_rate = cotangents[..., self.n_in :].clone()
         for i, (name, k) in enumerate(self.functions):
             rate, argument = p["rate"][:, None, i], x[..., k]
             slope = _slope(STATE_FUNCTIONS[name], rate * argument)[:, :, None]

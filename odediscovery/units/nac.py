@@ -52,10 +52,10 @@ class NAC(AbstractUnit):
     """
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        return dict.fromkeys(("weight", "mask"), (self.outputs, self.inputs))
+        return dict.fromkeys(("weight", "mask"), (self.n_out, self.n_in))
 
     def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        return {name: glorot(members, self.outputs, self.inputs, generator) for name in self.shapes()}
+        return {name: glorot(members, self.n_out, self.n_in, generator) for name in self.shapes()}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         return x @ accumulator(p["weight"], p["mask"]).transpose(-1, -2)

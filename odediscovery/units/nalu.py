@@ -38,21 +38,19 @@ class NALU(AbstractUnit):
     5.0
     """
 
-    def __init__(self, inputs: int, outputs: int, *, independent: bool = False, **base: Any):
+    def __init__(self, n_in: int, n_out: int, *, independent: bool = False, **base: Any):
         self.independent = independent
-        super().__init__(inputs, outputs, **base)
+        super().__init__(n_in, n_out, **base)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         names = ["weight", "mask", "gate"]
         if self.independent:
             names[2:2] = ["weight_mul", "mask_mul"]
-        return dict.fromkeys(names, (self.outputs, self.inputs)) | {"bias": (self.outputs,)}
+        return dict.fromkeys(names, (self.n_out, self.n_in)) | {"bias": (self.n_out,)}
 
     def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        values = {
-            name: glorot(members, self.outputs, self.inputs, generator) for name in self.shapes() if name != "bias"
-        }
-        return values | {"bias": torch.zeros(members, self.outputs, dtype=torch.float64)}
+        values = {name: glorot(members, self.n_out, self.n_in, generator) for name in self.shapes() if name != "bias"}
+        return values | {"bias": torch.zeros(members, self.n_out, dtype=torch.float64)}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         w = accumulator(p["weight"], p["mask"])
@@ -106,24 +104,17 @@ class iNALU(AbstractUnit):
     """
 
     def __init__(
-        self,
-        inputs: int,
-        outputs: int,
-        *,
-        epsilon: float = 1e-7,
-        omega: float = 20.0,
-        threshold: float = 20.0,
-        **base: Any,
+        self, n_in: int, n_out: int, *, epsilon: float = 1e-7, omega: float = 20.0, threshold: float = 20.0, **base: Any
     ) -> None:
         self.epsilon, self.omega, self.threshold = epsilon, omega, threshold
-        super().__init__(inputs, outputs, **base)
+        super().__init__(n_in, n_out, **base)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         names = ("weight_add", "mask_add", "weight_mul", "mask_mul", "gate")
-        return dict.fromkeys(names, (self.outputs, self.inputs))
+        return dict.fromkeys(names, (self.n_out, self.n_in))
 
     def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        return {name: glorot(members, self.outputs, self.inputs, generator) for name in self.shapes()}
+        return {name: glorot(members, self.n_out, self.n_in, generator) for name in self.shapes()}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         a = x @ accumulator(p["weight_add"], p["mask_add"]).transpose(-1, -2)

@@ -31,15 +31,15 @@ class NAU(AbstractUnit):
 
     weight: Tensor
 
-    def __init__(self, inputs: int, outputs: int, *, clip: bool = False, gain: float = 1.0, **base: Any) -> None:
+    def __init__(self, n_in: int, n_out: int, *, clip: bool = False, gain: float = 1.0, **base: Any) -> None:
         self.clip, self.gain = clip, gain
-        super().__init__(inputs, outputs, **base)
+        super().__init__(n_in, n_out, **base)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {"weight": (self.outputs, self.inputs)}
+        return {"weight": (self.n_out, self.n_in)}
 
     def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        return {"weight": glorot(members, self.outputs, self.inputs, generator, self.gain)}
+        return {"weight": glorot(members, self.n_out, self.n_in, generator, self.gain)}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
         return self.bound(p)(x)

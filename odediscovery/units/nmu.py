@@ -1,4 +1,4 @@
-"""The Neural Multiplication Unit: products of a chosen subset of the inputs."""
+"""The Neural Multiplication Unit: products of a chosen subset of the features."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class NMU(AbstractUnit):
 
     weight: Tensor
 
-    def __init__(self, inputs: int, outputs: int, *, low: float = 0.0, high: float = 1.0, **base: Any) -> None:
+    def __init__(self, n_in: int, n_out: int, *, low: float = 0.0, high: float = 1.0, **base: Any) -> None:
         self.low, self.high = low, high
-        super().__init__(inputs, outputs, **base)
+        super().__init__(n_in, n_out, **base)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        return {"weight": (self.outputs, self.inputs)}
+        return {"weight": (self.n_out, self.n_in)}
 
     def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        draw = torch.rand(members, self.outputs, self.inputs, generator=generator, dtype=torch.float64)
+        draw = torch.rand(members, self.n_out, self.n_in, generator=generator, dtype=torch.float64)
         return {"weight": self.low + (self.high - self.low) * draw}
 
     def compute(self, p: Tensors, x: Tensor) -> Tensor:
@@ -65,5 +65,5 @@ class NMU(AbstractUnit):
         ]
 
     def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        """The product of the inputs whose weight is above 1/2."""
+        """The product of the features whose weight is above 1/2."""
         return [sympy.Mul(*[e for w, e in zip(row, x, strict=True) if w > 0.5]) for row in p["weight"]]

@@ -3,7 +3,7 @@
     y = exp(Re log r - pi Im k) cos(Im log r + pi Re k)
     r = g (|x| + eps) + (1 - g),    k = g for x < 0, else 0,    g = min(max(gate, 0), 1)
 
-`Re`, `Im` [outputs, inputs] are the real and imaginary part of the exponents, g [inputs] the
+`Re`, `Im` [n_out, n_in] are the real and imaginary part of the exponents, g [n_in] the
 relevance gate that turns an irrelevant input into 1. One class computes it; the four units of
 the paper differ only in having imaginary weights and gates.
 """
@@ -31,7 +31,7 @@ class AbstractPowerUnit(AbstractUnit):
         gate_gradient: "through" lets the gate's gradient pass also outside [0, 1]
             (NeuralArithmetic.jl since October 2020), "zero" stops it there (the fSIR runs).
         gain: factor on the Glorot uniform initial weights (0.2 in the fSIR study).
-        nonnegative: which inputs (all, none, or one flag each) are nonnegative by nature:
+        nonnegative: which features (all, none, or one flag each) are nonnegative by nature:
             noise or a solver's overshoot below 0 is read as 0 there and has no sign.
         imaginary_l1: weight of the imaginary exponents in the L1 norm, relative to all other
             parameters; the paper's closing words propose a strong one, which drives them out.
@@ -55,8 +55,8 @@ class AbstractPowerUnit(AbstractUnit):
 
     def __init__(
         self,
-        inputs: int,
-        outputs: int,
+        n_in: int,
+        n_out: int,
         *,
         gate_gradient: str = "through",
         gain: float = 1.0,
@@ -69,26 +69,26 @@ class AbstractPowerUnit(AbstractUnit):
             raise ValueError(f"gate_gradient must be 'through' or 'zero', got {gate_gradient!r}")
         self.gate_gradient, self.gain = gate_gradient, gain
         self.imaginary_l1, self.clip = imaginary_l1, clip
-        flags = [nonnegative] * inputs if isinstance(nonnegative, bool) else list(nonnegative)
+        flags = [nonnegative] * n_in if isinstance(nonnegative, bool) else list(nonnegative)
         self.nonnegative = tuple(bool(flag) for flag in flags)
         self.all_positive = all(self.nonnegative)
-        super().__init__(inputs, outputs, **base)
+        super().__init__(n_in, n_out, **base)
         self.register_buffer("positive", torch.tensor(self.nonnegative), persistent=False)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        shapes: dict[str, tuple[int, ...]] = {"real": (self.outputs, self.inputs)}
+        shapes: dict[str, tuple[int, ...]] = {"real": (self.n_out, self.n_in)}
         if self.has_imaginary:
-            shapes["imaginary"] = (self.outputs, self.inputs)
+            shapes["imaginary"] = (self.n_out, self.n_in)
         if self.has_gate:
-            shapes["gate"] = (self.inputs,)
+            shapes["gate"] = (self.n_in,)
         return shapes
 
     def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        values = {"real": glorot(members, self.outputs, self.inputs, generator, self.gain)}
+        values = {"real": glorot(members, self.n_out, self.n_in, generator, self.gain)}
         if self.has_imaginary:
             values["imaginary"] = torch.zeros_like(values["real"])
         if self.has_gate:
-            values["gate"] = torch.full((members, self.inputs), 0.5, dtype=torch.float64)
+            values["gate"] = torch.full((members, self.n_in), 0.5, dtype=torch.float64)
         return values
 
     def penalties(self) -> dict[str, float]:
@@ -175,7 +175,7 @@ class AbstractPowerUnit(AbstractUnit):
         return g_r * slope[:, :, None, :], grads
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        gate = np.clip(p["gate"], 0.0, 1.0) if self.has_gate else np.ones(self.inputs)
+        gate = np.clip(p["gate"], 0.0, 1.0) if self.has_gate else np.ones(self.n_in)
         imaginary = p["imaginary"] if self.has_imaginary else np.zeros_like(p["real"])
         flags = self.nonnegative
         sizes = [sympy.Max(e, 0) if f else sympy.Abs(e) for e, f in zip(x, flags, strict=True)]
@@ -199,12 +199,12 @@ class AbstractPowerUnit(AbstractUnit):
         return rows
 
     def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
-        """prod_k x_k ** Re[j, k] over the inputs whose gate is above 1/2, imaginary part left out,
+        """prod_k x_k ** Re[j, k] over the features whose gate is above 1/2, imaginary part left out,
         for parameters p [*shape] of one member.
 
         The limit of `symbolic` for gates at 0 or 1, Im = 0, and x >= 0 or whole exponents.
         """
-        gate = p["gate"] > 0.5 if self.has_gate else np.ones(self.inputs, dtype=bool)
+        gate = p["gate"] > 0.5 if self.has_gate else np.ones(self.n_in, dtype=bool)
         return [
             sympy.Mul(*[e ** _number(w) for w, g, e in zip(row, gate, x, strict=True) if g and w]) for row in p["real"]
         ]
@@ -244,7 +244,7 @@ class RealNPU(AbstractPowerUnit):
         """The function x -> (y, dy/dx, chosen dy/dReal) for fixed parameters p [members, *shape].
 
         Returns:
-            y [members, batch, outputs], dy/dx [..., outputs, inputs], and a function that gives
+            y [members, batch, n_out], dy/dx [..., n_out, n_in], and a function that gives
             dy_j/dReal[j, k], for j [members, batch, F] and k [members, F], as [members, batch, F].
         """
         polar, real, gate = self._polar(p), p["real"], p["gate"].clamp(0.0, 1.0)[:, None]
@@ -261,11 +261,11 @@ class RealNPU(AbstractPowerUnit):
                 slope = torch.where(self.positive, slope, torch.sign(x))
             y_x = y[..., None] * real[:, None] * (slope * gate / r)[:, :, None]
 
-            def of_exponents(rows: Tensor, inputs: Tensor) -> Tensor:
-                inputs = inputs[:, None].expand_as(rows)
-                found = y.gather(2, rows) * log_r.gather(2, inputs)
+            def of_exponents(rows: Tensor, columns: Tensor) -> Tensor:
+                columns = columns[:, None].expand_as(rows)
+                found = y.gather(2, rows) * log_r.gather(2, columns)
                 if turned is not None:
-                    found = found - turned.gather(2, rows) * k.gather(2, inputs)
+                    found = found - turned.gather(2, rows) * k.gather(2, columns)
                 return found
 
             return y, y_x, of_exponents

@@ -1,4 +1,4 @@
-"""The Neural Status Register: comparisons of two of the inputs, learned by gradient descent.
+"""The Neural Status Register: comparisons of two of the features, learned by gradient descent.
 
     d = sum_k D_k x_k,  D = softmax(left) - softmax(right)      difference of two chosen operands
     B+ = tanh(lambda d),  B0 = 1 - 2 tanh(lambda d)^2           sign bit and zero bit
@@ -6,8 +6,8 @@
 
 A processor's status register sets a sign and a zero bit after a subtraction, and every
 comparison is read off them; here the bits are differentiable. The softmax makes the weights of
-both operands add up to 1, so equal inputs differ by exactly 0 at any magnitude, and the sign of
-d is that of the true difference from two inputs on: that is why it extrapolates to 1e13.
+both operands add up to 1, so equal features differ by exactly 0 at any magnitude, and the sign of
+d is that of the true difference from two features on: that is why it extrapolates to 1e13.
 """
 
 from __future__ import annotations
@@ -60,24 +60,24 @@ class NSR(AbstractUnit):
     tensor([1., 0.], dtype=torch.float64, grad_fn=<RoundBackward0>)
     """
 
-    def __init__(self, inputs: int, outputs: int, *, scale: float = 1.0, redundancy: int = 1, **base: Any) -> None:
+    def __init__(self, n_in: int, n_out: int, *, scale: float = 1.0, redundancy: int = 1, **base: Any) -> None:
         if not (scale > 0 and redundancy >= 1):
             raise ValueError(f"scale must be positive and redundancy at least 1, got {scale} and {redundancy}")
         self.scale, self.redundancy = scale, redundancy
-        super().__init__(inputs, outputs, **base)
+        super().__init__(n_in, n_out, **base)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        copies = (self.outputs, self.redundancy)
+        copies = (self.n_out, self.redundancy)
         return {
-            "left": (*copies, self.inputs),
-            "right": (*copies, self.inputs),
+            "left": (*copies, self.n_in),
+            "right": (*copies, self.n_in),
             "sign": copies,
             "zero": copies,
             "bias": copies,
         }
 
     def initial(self, members: int, generator: torch.Generator) -> dict[str, Tensor]:
-        rows = self.outputs * self.redundancy
+        rows = self.n_out * self.redundancy
         values = {}
         for name, shape in self.shapes().items():
             columns = shape[2] if len(shape) == 3 else 1
@@ -96,7 +96,7 @@ class NSR(AbstractUnit):
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         chosen = _softmax(p["left"]) - _softmax(p["right"])
         rows = []
-        for j in range(self.outputs):
+        for j in range(self.n_out):
             logit = sympy.S.Zero
             for r in range(self.redundancy):
                 d = sympy.Add(*[sympy.Float(c, 17) * e for c, e in zip(chosen[j, r], x, strict=True)])
@@ -110,12 +110,12 @@ class NSR(AbstractUnit):
         """The comparison that each output has learned, as a sympy relational or true or false.
 
         The limit of `symbolic` for sharp bits (lambda to infinity) and sharp operands. The
-        evidence of copies that compare the same two inputs adds up, in whatever order they hold
+        evidence of copies that compare the same two features adds up, in whatever order they hold
         them; copies of another pair with less evidence are left aside.
         """
         chosen = _softmax(p["left"]) - _softmax(p["right"])
         rows: list[sympy.Basic] = []
-        for j in range(self.outputs):
+        for j in range(self.n_out):
             evidence: dict[tuple[int, int], Array] = defaultdict(lambda: np.zeros(3))
             for r in range(self.redundancy):
                 first, second = int(np.argmax(chosen[j, r])), int(np.argmin(chosen[j, r]))

@@ -40,7 +40,7 @@ def test_scaled_coefficients_become_equations_in_user_units() -> None:
     found = library.equations(("a b", "c"), c, Scale(state, time))
     x = np.random.default_rng(1).uniform(0.5, 2.0, (5, 2))
     scaled = library.columns(x / state, state) @ c.T
-    np.testing.assert_allclose(found.rates(x), scaled * state / time, rtol=1e-12)
+    np.testing.assert_allclose(found.rhs(x), scaled * state / time, rtol=1e-12)
 
 
 def test_all_candidates_are_integrated_at_once() -> None:

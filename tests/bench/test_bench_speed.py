@@ -136,7 +136,7 @@ def test_networks_are_sparse_and_bounded(states: int) -> None:
     # The rates of the samples are those of the law: it is the law that was integrated.
     step = series.trajectories[0].time[1]
     slope = (values[0, 2] - values[0, 0]) / (2 * step)
-    assert np.allclose(law.rates(values[0, 1:2])[0], slope, rtol=0.3, atol=0.3)
+    assert np.allclose(law.rhs(values[0, 1:2])[0], slope, rtol=0.3, atol=0.3)
 
 
 def test_equations_are_counted_one_by_one() -> None:

@@ -61,7 +61,7 @@ def test_fractional_terms_and_equations_agree(entry: dict[str, Any]) -> None:
         for term in terms:
             rates[:, i] += term["coef"] * np.prod(x ** np.array(term["powers"]), axis=1)
     problem = load_suite("fractional")[entry["id"]]
-    np.testing.assert_allclose(problem.equations.rates(x), rates, rtol=1e-12)
+    np.testing.assert_allclose(problem.equations.rhs(x), rates, rtol=1e-12)
     assert problem.states == tuple(entry["states"])
     assert entry["ic_use"][-1] == "test"
     ends = [true_trajectory(problem, k)[-1] for k in range(3)]

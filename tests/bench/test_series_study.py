@@ -80,7 +80,7 @@ def test_named_models_are_what_their_text_says(case: Case) -> None:
         texts = {name: text.replace("^", "**") for name, text in sides.items()}
         law = Equations.parse(names, texts | dict.fromkeys(values, "0"))
         state = random.uniform(1.0, 1e4, len(sides))
-        expected = law.rates(np.array([[*state, *values.values()]]))[0, : len(sides)]
+        expected = law.rhs(np.array([[*state, *values.values()]]))[0, : len(sides)]
         found = model.rates(np.array([*values.values()]), state)
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 

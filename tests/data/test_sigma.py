@@ -281,7 +281,7 @@ def test_weighted_constants_are_nearer_to_the_truth() -> None:
     for seed in range(3):
         for sigma in (None, BY_TURNS):
             series = TimeSeries.from_arrays(T, draw(seed), ["x"], sigma=sigma)
-            rates = discover(series, Settings(members=0)).equations.rates
+            rates = discover(series, Settings(members=0)).equations.rhs
             x = np.linspace(0.5, CAPACITY, 20)[:, None]
             off = rates(x) - RATE * x * (1.0 - x / CAPACITY)
             errors.append(float(np.sqrt(np.mean(off**2))))

@@ -61,7 +61,7 @@ def test_trained_members_find_a_law_with_controls_in_noise() -> None:
     found = discover(noisy, Settings(grow=False, members=4))
     law = found.equations.power_sum
     assert law is not None
-    rates = law.rates(np.array([[1.0, 1.0], [1.0, 2.0], [2.0, 1.0]]))[:, 0]
+    rates = law.rhs(np.array([[1.0, 1.0], [1.0, 2.0], [2.0, 1.0]]))[:, 0]
     np.testing.assert_allclose(rates, [0.3, -0.3, 0.6], atol=0.06)
 
 

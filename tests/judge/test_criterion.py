@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from odediscovery.judge.criterion import choose, judge, non_dominated, penalty, shortlist
-from odediscovery.laws.cost import all_free, cost, price
+from odediscovery.laws.cost import all_free, constant_penalty, cost
 from odediscovery.laws.covariance import Covariance
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.stages.values import Candidate, Judged, Polished
@@ -44,7 +44,7 @@ def candidate(terms: int, mean_square: float, whole: bool = False) -> Candidate:
 def test_the_criterion_is_misfit_and_cost() -> None:
     row = judge(polished(2, 0.04), FLOOR, origin=3)
     fitted = 4 + 1
-    expected = 100 * math.log(0.04 + 1e-6) + 4 * price(1, 100) * 100 / (100 - fitted - 2)
+    expected = 100 * math.log(0.04 + 1e-6) + 4 * constant_penalty(1, 100) * 100 / (100 - fitted - 2)
     assert row.criterion == pytest.approx(expected, rel=1e-12)
     assert row.origin == 3
 
@@ -72,7 +72,7 @@ def test_a_law_that_blows_up_is_the_worst() -> None:
 def test_a_law_that_runs_away_costs_some_constants_more() -> None:
     steady, fragile = (judge(polished(2, 0.04), FLOOR, 0, fragile=f) for f in (False, True))
     more = fragile.criterion - steady.criterion
-    assert 3 * price(1, 100) < more < 10 * price(1, 100)
+    assert 3 * constant_penalty(1, 100) < more < 10 * constant_penalty(1, 100)
 
 
 def test_states_without_data_do_not_count() -> None:

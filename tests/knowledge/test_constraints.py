@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from odediscovery.errors import InputError
 from odediscovery.knowledge.constraints import Knowledge, knowledge
-from odediscovery.laws.power_sum import Function, Inputs, PowerSum, Sums
+from odediscovery.laws.power_sum import Features, Function, PowerSum, Sums
 
 SIR = ["S", "I", "R"]
 
 
-def law(*terms: tuple[list[float], list[float]], inputs: Inputs | None = None) -> PowerSum:
+def law(*terms: tuple[list[float], list[float]], features: Features | None = None) -> PowerSum:
     """From (coefficients in every equation, exponents) of its monomials."""
     a = np.array([a for a, _ in terms], dtype=float).T
-    return PowerSum(a, np.array([w for _, w in terms], dtype=float), inputs)
+    return PowerSum(a, np.array([w for _, w in terms], dtype=float), features)
 
 
 def table(of: PowerSum) -> list[tuple[list[float], list[float]]]:
@@ -115,8 +115,8 @@ def test_forbidden_variables() -> None:
 
 def test_forbidden_variables_in_functions_and_sums() -> None:
     inner = Sums(np.array([[2.0, 0.0]]), np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]))
-    inputs = Inputs(2, (Function("sin", 1),), inner)  # x, y, sin(y), 1 + 2 sin(y)
-    found = law(([1, 1], [1, 0, 0, -1]), ([2, 2], [1, 0, 1, 0]), ([3, 3], [2, 0, 0, 0]), inputs=inputs)
+    inputs = Features(2, (Function("sin", 1),), inner)  # x, y, sin(y), 1 + 2 sin(y)
+    found = law(([1, 1], [1, 0, 0, -1]), ([2, 2], [1, 0, 1, 0]), ([3, 3], [2, 0, 0, 0]), features=inputs)
     imposed = knowledge(["x", "y"], forbid=["x: y"]).impose(found)
     assert imposed.coefficients.tolist() == [[0, 0, 3], [1, 2, 3]]
     assert knowledge(["x", "y"], forbid=["x: x"]).impose(found).coefficients[0].tolist() == [0] * 3
@@ -139,8 +139,8 @@ def test_bounds_and_whole_numbers() -> None:
     assert table(both.impose(found)) == [([3], [1]), ([4], [0]), ([24], [2])]
     assert both.allows(both.impose(found)) and not both.allows(found)
     assert whole.held(whole.impose(found))[1].all()
-    inputs = Inputs(1, (), Sums(np.array([[2.0]]), np.array([[1.6]])))
-    hill = whole.impose(law(([1], [0.9, -1.2]), inputs=inputs))
+    inputs = Features(1, (), Sums(np.array([[2.0]]), np.array([[1.6]])))
+    hill = whole.impose(law(([1], [0.9, -1.2]), features=inputs))
     assert [hill.exponents.tolist(), hill.constants[3].tolist()] == [[[1, -1]], [[2]]]
     assert not whole.allows(PowerSum(hill.coefficients, hill.exponents, inputs))
 
@@ -166,7 +166,7 @@ def test_tied_states_follow(texts: list[str], said: dict[str, Any], mix: list[An
     assert np.abs(weights @ made.mix).max() == 0
     imposed = made.impose(FOUND)
     assert not imposed.coefficients[made.tied].any() and made.allows(imposed)
-    assert imposed.mix is made.mix
+    assert imposed.stoichiometry is made.mix
     whole = PowerSum(made.mix @ imposed.coefficients, imposed.exponents)
     assert made.allows(whole)
     whole.coefficients[1, 0] += 1e-6

@@ -115,16 +115,16 @@ def test_from_power_sum_checks_shapes() -> None:
 @settings(max_examples=25, deadline=None)
 def test_numbers_and_expressions_agree(state: list[float]) -> None:
     bare = Equations(FSIR.states, FSIR.right_hand_sides)
-    np.testing.assert_allclose(bare.rates(state), FSIR.rates(state), rtol=1e-12)
+    np.testing.assert_allclose(bare.rhs(state), FSIR.rhs(state), rtol=1e-12)
 
 
 def test_rates_keep_leading_axes_and_never_warn() -> None:
     x = np.ones((4, 5, 2))
-    assert PENDULUM.rates(x).shape == (4, 5, 2)
+    assert PENDULUM.rhs(x).shape == (4, 5, 2)
     constant_rate = Equations.parse(["x", "y"], {"x": "2", "y": "log(x)"})
-    assert constant_rate.rates([[1.0, 0.0], [0.0, 0.0]]).tolist() == [[2.0, 0.0], [2.0, -np.inf]]
+    assert constant_rate.rhs([[1.0, 0.0], [0.0, 0.0]]).tolist() == [[2.0, 0.0], [2.0, -np.inf]]
     inverse = Equations.parse(["x"], {"x": "x**-1 - x**-2"})
-    assert not np.isfinite(inverse.rates([0.0])).any()
+    assert not np.isfinite(inverse.rhs([0.0])).any()
 
 
 # Simulation
@@ -286,7 +286,7 @@ def test_python_source_computes_the_same() -> None:
         space: dict[str, Any] = {}
         exec(compile(source, "exported", "exec"), space)
         state = np.linspace(0.5, 2.0, len(equations.states))
-        np.testing.assert_allclose(space["rates"](0.0, state), equations.rates(state), rtol=1e-14)
+        np.testing.assert_allclose(space["rates"](0.0, state), equations.rhs(state), rtol=1e-14)
 
 
 def test_julia_source() -> None:

@@ -16,7 +16,7 @@ from odediscovery.discovery.resume import resume
 from odediscovery.errors import InputError
 from odediscovery.knowledge.constraints import knowledge
 from odediscovery.laws.mirror import factors, signs, turned
-from odediscovery.laws.power_sum import Inputs, PowerSum, Sums
+from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.laws.records import monomial_names, with_law
 from odediscovery.plots.heatmaps import network_figure
 from odediscovery.report.readings import readings
@@ -63,7 +63,7 @@ def found_fsir() -> Discovery:
 
 def test_fractional_powers_are_of_minus_x_and_whole_ones_of_x() -> None:
     law = PowerSum(np.array([[1.0, 10.0, 100.0]]), np.array([[0.5], [2.0], [-1.0]]), mirrored=(0,))
-    assert law.rates(np.array([[-4.0]])).tolist() == [[2.0 + 160.0 - 25.0]]
+    assert law.rhs(np.array([[-4.0]])).tolist() == [[2.0 + 160.0 - 25.0]]
 
 
 @pytest.mark.parametrize("scale", ([-2.0, 3.0], [-0.5, -7.0]))
@@ -74,22 +74,22 @@ def test_rescaling_by_a_negative_scale_keeps_the_law(scale: list[float]) -> None
     user = law.unscaled(s, 0.25)
     assert user.mirrored == tuple(np.flatnonzero(s < 0.0))
     x = np.random.default_rng(0).uniform(0.5, 2.0, (9, 2))
-    np.testing.assert_allclose(user.rates(x * s), law.rates(x) * s / 0.25, rtol=1e-13)
+    np.testing.assert_allclose(user.rhs(x * s), law.rhs(x) * s / 0.25, rtol=1e-13)
     back = user.rescaled(s, 0.25)
     assert back.mirrored == ()
     np.testing.assert_allclose(back.coefficients, law.coefficients, rtol=1e-13)
 
 
 def test_sums_and_functions_of_a_mirrored_state_keep_their_values() -> None:
-    inner = Inputs(1, (), Sums(np.array([[4.0]]), np.array([[1.5]])))
+    inner = Features(1, (), Sums(np.array([[4.0]]), np.array([[1.5]])))
     law = PowerSum(np.array([[2.0]]), np.array([[0.5, -1.0]]), inner)
     user, s = law.unscaled(np.array([-3.0]), 1.0), np.array([-3.0])
     x = np.array([[0.5], [2.0]])
-    np.testing.assert_allclose(user.rates(x * s), law.rates(x) * s, rtol=1e-13)
+    np.testing.assert_allclose(user.rhs(x * s), law.rhs(x) * s, rtol=1e-13)
     printed = Equations.from_power_sum(
         ["v"], user, standard_errors=user.with_constants(*(0.0 * c for c in user.constants))
     )
-    np.testing.assert_allclose(printed.rates(x * s), user.rates(x * s), rtol=1e-12)
+    np.testing.assert_allclose(printed.rhs(x * s), user.rhs(x * s), rtol=1e-12)
     assert printed.pretty().count("(-v)^") == 2
     record = {
         "functions": [],
@@ -130,7 +130,7 @@ def test_powers_of_minus_x_are_read_as_numbers(text: str, same: str) -> None:
     assert law.texts() == {"v": same} or Equations.parse(["v"], {"v": same}).texts() == law.texts()
     x = np.array([[-0.3], [-2.0]])
     v = x[:, 0]
-    np.testing.assert_allclose(law.rates(x)[:, 0], eval(text, {"v": v, "sqrt": np.sqrt}), rtol=1e-12)
+    np.testing.assert_allclose(law.rhs(x)[:, 0], eval(text, {"v": v, "sqrt": np.sqrt}), rtol=1e-12)
 
 
 def test_powers_of_x_and_of_minus_x_are_no_sum_of_monomials() -> None:
@@ -183,7 +183,7 @@ def test_a_mirrored_result_is_kept_and_predicts(tmp_path: Path) -> None:
     assert (ahead.confidence > 0.0).all() and (ahead.curve < 0.0).all()
     space: dict = {}
     exec(again.equations.python(), space)
-    np.testing.assert_allclose(space["rates"](0.0, [-3.0]), again.equations.rates([-3.0]))
+    np.testing.assert_allclose(space["rates"](0.0, [-3.0]), again.equations.rhs([-3.0]))
 
 
 def test_a_mirrored_fit_goes_on() -> None:
@@ -212,7 +212,7 @@ def test_the_mirror_image_of_fsir_has_the_mirrored_law(names: tuple[str, ...]) -
     there = discover(mirrored(series, *names), settings_for(**QUICK, conserve=[total]))
     x = np.random.default_rng(0).uniform(1.0, 50.0, (20, 3))
     sign = np.where(np.isin(list("SIR"), names), -1.0, 1.0)
-    np.testing.assert_allclose(there.equations.rates(x * sign), here.equations.rates(x) * sign, rtol=1e-9)
+    np.testing.assert_allclose(there.equations.rhs(x * sign), here.equations.rhs(x) * sign, rtol=1e-9)
     assert there.equations_text().count("^0.5") == here.equations_text().count("^0.5") == 4
     np.testing.assert_allclose(there.initial_values, here.initial_values * sign, rtol=1e-9)
     assert here.initial_value_errors is not None and there.initial_value_errors is not None

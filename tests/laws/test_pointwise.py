@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from odediscovery.laws.pointwise import MANY, point_field
-from odediscovery.laws.power_sum import Function, Inputs, PowerSum, Sums
+from odediscovery.laws.power_sum import Features, Function, PowerSum, Sums
 
-RICH = Inputs(
+RICH = Features(
     2,
     (Function("sin", 0, 0.7), Function("log", 1)),
     Sums(np.array([[4.0, 0.5]]), np.array([[2.0, 0.0, 0.0, 0.0], [0.0, 0.5, 1.0, 0.0]])),
@@ -28,14 +28,14 @@ LAWS = {
 def test_they_are_those_of_the_law(name: str) -> None:
     field = point_field(LAWS[name])
     for x in np.random.default_rng(0).uniform(0.1, 3.0, (5, 2)):
-        np.testing.assert_allclose(field(0.0, x), LAWS[name].rates(x), rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(field(0.0, x), LAWS[name].rhs(x), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("x", [[-1.0, 2.0], [0.0, 1.0], [1e200, 1e200], [1e-300, -1e-300]])
 def test_also_where_there_is_no_power_or_too_large_a_number(x: list[float]) -> None:
     for law in LAWS.values():
         with np.errstate(all="ignore"):
-            found, expected = point_field(law)(0.0, np.array(x)), law.rates(np.array(x))
+            found, expected = point_field(law)(0.0, np.array(x)), law.rhs(np.array(x))
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
+from odediscovery.units import NAU
 
 FSIR = PowerSum(
     np.array([[-0.06, 0.01, 0.0], [0.06, 0.0, -0.05], [0.0, -0.01, 0.05]]),
@@ -15,29 +17,29 @@ FSIR = PowerSum(
 )
 
 
-def test_rates_by_hand() -> None:
+def test_rhs_by_hand() -> None:
     x = np.array([[100.0, 0.01, 0.0], [4.0, 9.0, 2.0]])
     root = np.array([1.0, 6.0])
     expected = np.stack(
         [-0.06 * root + 0.01 * x[:, 2], 0.06 * root - 0.05 * x[:, 1], 0.05 * x[:, 1] - 0.01 * x[:, 2]], axis=1
     )
-    np.testing.assert_allclose(FSIR.rates(x), expected, rtol=1e-14)
-    np.testing.assert_allclose(FSIR.rates(x[1]), expected[1], rtol=1e-14)
+    np.testing.assert_allclose(FSIR.rhs(x), expected, rtol=1e-14)
+    np.testing.assert_allclose(FSIR.rhs(x[1]), expected[1], rtol=1e-14)
 
 
 def test_whole_powers_keep_the_sign_and_fractional_ones_stop_at_zero() -> None:
     law = PowerSum(np.eye(2), np.array([[3.0, 0.0], [0.5, 0.0]]))
-    assert law.rates(np.array([-2.0, 1.0])).tolist() == pytest.approx([-8.0, 0.0], abs=1e-140)
+    assert law.rhs(np.array([-2.0, 1.0])).tolist() == pytest.approx([-8.0, 0.0], abs=1e-140)
 
 
 def test_a_row_of_zeros_is_the_constant() -> None:
     law = PowerSum(np.array([[2.5]]), np.zeros((1, 1)))
-    assert law.rates(np.array([[0.0], [np.nan]])).tolist() == [[2.5], [2.5]]
+    assert law.rhs(np.array([[0.0], [np.nan]])).tolist() == [[2.5], [2.5]]
 
 
 def test_no_monomials() -> None:
     law = PowerSum(np.zeros((2, 0)), np.zeros((0, 2)))
-    assert law.rates(np.ones((3, 2))).tolist() == [[0.0, 0.0]] * 3
+    assert law.rhs(np.ones((3, 2))).tolist() == [[0.0, 0.0]] * 3
     assert (law.complexity, law.n_monomials, law.n_states) == (0, 0, 2)
 
 
@@ -86,3 +88,12 @@ def test_structure_ignores_values_and_order() -> None:
     coefficients = FSIR.coefficients.copy()
     coefficients[2, 0] = 1e-9
     assert PowerSum(coefficients, FSIR.exponents).structure() != FSIR.structure()
+
+
+def test_former_names_of_attributes_warn() -> None:
+    with pytest.warns(DeprecationWarning, match="'rates' is now called 'rhs'"):
+        assert FSIR.rates(np.ones(3)).tolist() == FSIR.rhs(np.ones(3)).tolist()
+    with pytest.warns(DeprecationWarning, match="'rates' is now called 'rhs'"):
+        assert Equations.parse(["x"], {"x": "-2*x"}).rates([3.0]).tolist() == [-6.0]
+    with pytest.warns(DeprecationWarning, match="'inputs' is now called 'n_in'"):
+        assert NAU(2, 3).inputs == 2

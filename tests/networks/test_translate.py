@@ -7,7 +7,7 @@ import torch
 from faces import FSIR
 from problems import PREY, random_field
 
-from odediscovery.laws.power_sum import Function, Inputs, PowerSum, Sums
+from odediscovery.laws.power_sum import Features, Function, PowerSum, Sums
 from odediscovery.networks.translate import laws_of, members_of, power_units
 
 THREE = np.ones(3, dtype=bool)
@@ -26,9 +26,9 @@ def test_laws_become_members_and_come_back() -> None:
 def test_members_compute_their_laws() -> None:
     field = members_of([FSIR, DECAY], THREE)
     x = np.random.default_rng(0).uniform(0.1, 3.0, (2, 6, 3))
-    rates = field.rates(field.theta)(torch.as_tensor(x))
+    rates = field.rhs(field.theta)(torch.as_tensor(x))
     for member, law in enumerate((FSIR, DECAY)):
-        np.testing.assert_allclose(rates[member], law.rates(x[member]), rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(rates[member], law.rhs(x[member]), rtol=1e-12, atol=1e-15)
 
 
 def test_only_what_a_law_has_is_free() -> None:
@@ -73,19 +73,21 @@ def test_equal_rows_of_a_network_are_one_monomial() -> None:
 def test_the_chain_has_the_flags_of_its_states() -> None:
     power, total = power_units([True, False], 5)
     assert power.nonnegative == (True, False)
-    assert (power.inputs, power.outputs, total.inputs, total.outputs) == (2, 5, 5, 2)
+    assert (power.n_in, power.n_out, total.n_in, total.n_out) == (2, 5, 5, 2)
 
 
 # x' = 2 x sin(2 x) - x^2 / (1 + 4 x^2 y),  y' = 0.5 y exp(-1.5 y);  and one with two sums
 RICH = PowerSum(
     np.array([[2.0, -1.0, 0.0], [0.0, 0.0, 0.5]]),
     np.array([[1.0, 0, 1, 0, 0], [2.0, 0, 0, 0, -1], [0, 1.0, 0, -1.5, 0]]),
-    Inputs(2, (Function("sin", 0, 2.0), Function("exp", 1)), Sums(np.array([[4.0]]), np.array([[2.0, 1.0, 0.0, 0.0]]))),
+    Features(
+        2, (Function("sin", 0, 2.0), Function("exp", 1)), Sums(np.array([[4.0]]), np.array([[2.0, 1.0, 0.0, 0.0]]))
+    ),
 )
 TWO_SUMS = PowerSum(
     np.array([[1.0], [2.0]]),
     np.array([[1.0, 0.0, -1.0, -1.0]]),
-    Inputs(2, (), Sums(np.array([[2.0, 0.0], [0.0, 3.0]]), np.array([[1.0, 0.0], [1.0, 1.0]]))),
+    Features(2, (), Sums(np.array([[2.0, 0.0], [0.0, 3.0]]), np.array([[1.0, 0.0], [1.0, 1.0]]))),
 )
 TWO = np.ones(2, dtype=bool)
 
@@ -95,10 +97,10 @@ def test_laws_of_all_families_are_members_of_one_chain() -> None:
     field = members_of(laws, TWO, whole=True)
     assert [unit.name for unit in field.units] == ["Functions", *["RealNPU", "NAU"] * 2]
     x = np.random.default_rng(0).uniform(0.2, 2.0, (3, 5, 2))
-    rates = field.rates(field.theta)(torch.as_tensor(x))
+    rates = field.rhs(field.theta)(torch.as_tensor(x))
     for member, (law, again) in enumerate(zip(laws, laws_of(field), strict=True)):
-        np.testing.assert_allclose(rates[member], law.rates(x[member]), rtol=1e-12)
-        np.testing.assert_allclose(again.rates(x[member]), law.rates(x[member]), rtol=1e-12)
+        np.testing.assert_allclose(rates[member], law.rhs(x[member]), rtol=1e-12)
+        np.testing.assert_allclose(again.rhs(x[member]), law.rhs(x[member]), rtol=1e-12)
         assert again.complexity == law.complexity
     # Coefficients, weights of sums and rates of exponentials; whole powers are held.
     assert field.free.sum(dim=1).tolist() == [3 + 1 + 1, 4, 2 + 2]
@@ -112,6 +114,6 @@ def test_a_sum_that_lost_its_weight_is_no_input_any_more() -> None:
     weights = field.unpack(theta)[1]["weight"]
     weights[0, 2, 3] = 0.0
     (law,) = laws_of(field.replace(theta))
-    assert law.inputs is not None and law.inputs.sums.weights.tolist() == [[3.0]]
+    assert law.features is not None and law.features.sums.weights.tolist() == [[3.0]]
     x = np.array([[0.5, 2.0]])
-    np.testing.assert_allclose(law.rates(x), [[0.5 / 4.0, 1.0 / 4.0]], rtol=1e-12)
+    np.testing.assert_allclose(law.rhs(x), [[0.5 / 4.0, 1.0 / 4.0]], rtol=1e-12)

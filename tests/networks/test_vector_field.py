@@ -37,8 +37,8 @@ def test_parameters_lie_where_slices_say_without_gaps() -> None:
 def test_rates_are_the_law() -> None:
     field = field_of(PREY, members=2)
     x = random_states(2)
-    rates = field.rates(field.theta)(x)
-    np.testing.assert_allclose(rates, PREY.rates(x.numpy()), rtol=1e-13)
+    rates = field.rhs(field.theta)(x)
+    np.testing.assert_allclose(rates, PREY.rhs(x.numpy()), rtol=1e-13)
 
 
 def test_rates_are_the_chain_of_the_units() -> None:
@@ -46,7 +46,7 @@ def test_rates_are_the_chain_of_the_units() -> None:
     x = random_states(2)
     first, second = field.unpack(field.theta)
     chained = field.units[1].compute(second, field.units[0].compute(first, x))
-    assert torch.equal(field.rates(field.theta)(x), chained)
+    assert torch.equal(field.rhs(field.theta)(x), chained)
 
 
 @pytest.mark.parametrize("dense", [False, True])
@@ -57,17 +57,17 @@ def test_linearised_is_the_derivative(dense: bool) -> None:
         field = VectorField.random(units, 2, torch.Generator().manual_seed(1))
     x = random_states(2)
     f, f_x, f_theta = field.linearisation(field.theta)(x)
-    assert torch.allclose(f, field.rates(field.theta)(x), rtol=1e-14)
+    assert torch.allclose(f, field.rhs(field.theta)(x), rtol=1e-14)
 
     def by_theta(theta: torch.Tensor) -> torch.Tensor:
-        return field.rates(theta)(x).flatten(1)
+        return field.rhs(theta)(x).flatten(1)
 
     numeric = numeric_jacobian(by_theta, field.theta, 1e-6)
     np.testing.assert_allclose(f_theta.flatten(1, 2), numeric, rtol=1e-6, atol=1e-8)
     for k in range(2):
         shift = torch.zeros(2, dtype=torch.float64)
         shift[k] = 1e-6
-        rates = field.rates(field.theta)
+        rates = field.rhs(field.theta)
         np.testing.assert_allclose(f_x[..., k], (rates(x + shift) - rates(x - shift)) / 2e-6, rtol=1e-6, atol=1e-8)
 
 
@@ -75,8 +75,8 @@ def test_selected_members_compute_what_they_did() -> None:
     field = random_field(members=4)
     x = random_states(4)
     chosen = field.select([2, 0, 2])
-    y = field.rates(field.theta)(x)
-    assert torch.equal(chosen.rates(chosen.theta)(x[[2, 0, 2]]), y[[2, 0, 2]])
+    y = field.rhs(field.theta)(x)
+    assert torch.equal(chosen.rhs(chosen.theta)(x[[2, 0, 2]]), y[[2, 0, 2]])
     assert torch.equal(chosen.free, field.free[[2, 0, 2]])
 
 
@@ -102,7 +102,7 @@ def test_symbols_and_numbers_agree() -> None:
     symbols = [sympy.Symbol("y0"), sympy.Symbol("y1")]
     for member in range(2):
         told = sympy.lambdify(symbols, field.symbolic(member, symbols), "numpy")
-        rates = field.rates(field.theta)(x)[member]
+        rates = field.rhs(field.theta)(x)[member]
         np.testing.assert_allclose(np.array(told(*x[member].numpy().T)).T, rates, rtol=1e-12)
 
 

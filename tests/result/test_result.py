@@ -64,7 +64,7 @@ def test_the_network_comes_back_array_by_array(kept: Path) -> None:
     assert after.scale.time == before.scale.time
     np.testing.assert_array_equal(after.scale.state, before.scale.state)
     for one, other in zip(before.layers, after.layers, strict=True):
-        assert (one.unit, one.outputs, one.inputs) == (other.unit, other.outputs, other.inputs)
+        assert (one.unit, one.n_out, one.n_in) == (other.unit, other.n_out, other.n_in)
         assert one.arrays.keys() == other.arrays.keys()
         for name, array in one.arrays.items():
             np.testing.assert_array_equal(other.arrays[name], array)

@@ -195,7 +195,7 @@ def test_chain_rules_stay_on_the_device(simulated: None, name: str) -> None:
     for place in (torch.device("cpu"), SIMULATED):
         unit = moved(made(name), place)
         p = {key: value.detach() for key, value in unit.named_parameters()}
-        cotangents = torch.ones(2, 5, 1, unit.outputs, dtype=torch.float64).to(place)
+        cotangents = torch.ones(2, 5, 1, unit.n_out, dtype=torch.float64).to(place)
         g_x, grads = unit.pull(p, x.to(place), cotangents)
         found.append([g_x.cpu(), *(grads[key].cpu() for key in sorted(grads))])
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))

@@ -18,7 +18,7 @@ from odediscovery.data.smoothing import relative_noise
 from odediscovery.families import Function
 from odediscovery.judge.doubt import doubtful, interval_squares
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.power_sum import Inputs, PowerSum, Sums
+from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.networks.layers import Network
 from odediscovery.networks.translate import network_of
 from odediscovery.plots.heatmaps import network_figure
@@ -33,7 +33,7 @@ T = np.linspace(0.0, 10.0, 150)
 RICH = PowerSum(
     np.array([[2.0, -0.5, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]]),
     np.array([[0, 0, 0, 0, 0.0], [2, 0, 1, 0, -1], [0, 1, 0, -0.3, 0], [0, 1.5, 0, 0, 0]]),
-    Inputs(2, (Function("sin", 0), Function("exp", 0)), Sums(np.array([[0.25]]), np.array([[2.0, 0.0, 0.0, 0.0]]))),
+    Features(2, (Function("sin", 0), Function("exp", 0)), Sums(np.array([[0.25]]), np.array([[2.0, 0.0, 0.0, 0.0]]))),
 )
 X = np.array([[0.3, 1.2], [2.0, 0.4], [4.0, 2.5]])
 
@@ -64,45 +64,47 @@ def stored(tmp_path: Path) -> Callable[[Network], Path]:
 
 
 def test_a_law_over_functions_and_sums_is_its_formula() -> None:
-    np.testing.assert_allclose(RICH.rates(X), formula(X), rtol=1e-13)
+    np.testing.assert_allclose(RICH.rhs(X), formula(X), rtol=1e-13)
     printed = Equations.from_power_sum(["x", "y"], RICH)
-    np.testing.assert_allclose(printed.rates(X), formula(X), rtol=1e-13)
+    np.testing.assert_allclose(printed.rhs(X), formula(X), rtol=1e-13)
     assert printed.power_sum is None
     again = Equations.parse(["x", "y"], printed.texts())
-    np.testing.assert_allclose(again.rates(X), formula(X), rtol=1e-13)
+    np.testing.assert_allclose(again.rhs(X), formula(X), rtol=1e-13)
 
 
 def test_scales_are_undone_exactly() -> None:
     scale = np.array([3.0, 0.2])
     there = RICH.rescaled(scale, 0.5)
-    np.testing.assert_allclose(there.rates(X / scale) * scale / 0.5, formula(X), rtol=1e-12)
-    np.testing.assert_allclose(there.unscaled(scale, 0.5).rates(X), formula(X), rtol=1e-12)
+    np.testing.assert_allclose(there.rhs(X / scale) * scale / 0.5, formula(X), rtol=1e-12)
+    np.testing.assert_allclose(there.unscaled(scale, 0.5).rhs(X), formula(X), rtol=1e-12)
 
 
 def test_compact_drops_what_nothing_needs() -> None:
     coefficients = RICH.coefficients.copy()
     coefficients[0, 1] = 0.0
-    smaller = PowerSum(coefficients, RICH.exponents, RICH.inputs).merged().compact()
-    assert smaller.inputs is not None
-    assert [f.name for f in smaller.inputs.functions] == ["exp"] and not len(smaller.inputs.sums)
-    kept = RICH.rates(X)[:, 1]
-    np.testing.assert_allclose(smaller.rates(X)[:, 1], kept, rtol=1e-13)
-    plain = PowerSum(np.array([[1.0]]), np.array([[1.0, 0.0]]), Inputs(1, (Function("sin", 0),)))
-    assert plain.compact().inputs is None
+    smaller = PowerSum(coefficients, RICH.exponents, RICH.features).merged().compact()
+    assert smaller.features is not None
+    assert [f.name for f in smaller.features.functions] == ["exp"] and not len(smaller.features.sums)
+    kept = RICH.rhs(X)[:, 1]
+    np.testing.assert_allclose(smaller.rhs(X)[:, 1], kept, rtol=1e-13)
+    plain = PowerSum(np.array([[1.0]]), np.array([[1.0, 0.0]]), Features(1, (Function("sin", 0),)))
+    assert plain.compact().features is None
     # 3 coefficients, 3 exponents, exp, and two states.
     assert smaller.complexity == 3 + 3 + 1 + 2
 
 
 def test_slopes_of_inputs_agree_with_finite_differences() -> None:
-    assert RICH.inputs is not None
+    assert RICH.features is not None
     _, _, b, v = RICH.constants
-    _, slopes, inner = RICH.inputs.linearised(X, (b != 0, v != 0))
+    _, slopes, inner = RICH.features.linearised(X, (b != 0, v != 0))
     for k in range(2):
         step = 1e-6 * np.eye(2)[k]
-        numeric = (RICH.inputs.values(X + step) - RICH.inputs.values(X - step)) / 2e-6
+        numeric = (RICH.features.values(X + step) - RICH.features.values(X - step)) / 2e-6
         np.testing.assert_allclose(slopes[:, :, k], numeric, rtol=1e-7, atol=1e-8)
     for place, (db, dv) in enumerate([(1e-6, 0.0), (0.0, 1e-6)]):
-        up, down = (dataclasses.replace(RICH.inputs, sums=Sums(b + s * db, v + s * dv * (v != 0))) for s in (1.0, -1.0))
+        up, down = (
+            dataclasses.replace(RICH.features, sums=Sums(b + s * db, v + s * dv * (v != 0))) for s in (1.0, -1.0)
+        )
         numeric = (up.values(X) - down.values(X)) / 2e-6
         np.testing.assert_allclose(inner[:, :, place], numeric, rtol=1e-6, atol=1e-8)
 
@@ -112,7 +114,7 @@ def test_polish_finds_the_constants_of_a_sum() -> None:
     near = PowerSum(
         np.array([[1.1, -1.8]]),
         np.array([[0.0, 0.0], [1.0, -1.0]]),
-        Inputs(1, (), Sums(np.array([[0.4]]), np.array([[1.0]]))),
+        Features(1, (), Sums(np.array([[0.4]]), np.array([[1.0]]))),
     )
     a, w, b, v = near.constants
     found = polish(
@@ -151,7 +153,7 @@ def test_clean_data_of_a_rich_family_give_its_law(texts: dict[str, str], start: 
     found = discover(series_of(texts, start), settings_for(seed=0))
     truth = Equations.parse(list(texts), texts)
     points = np.abs(np.array(start)) * np.random.default_rng(1).uniform(0.5, 1.5, (40, len(start)))
-    np.testing.assert_allclose(found.equations.rates(points), truth.rates(points), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found.equations.rhs(points), truth.rhs(points), rtol=1e-4, atol=1e-6)
     assert found.equations.power_sum is None
     assert any("complexity counts" in message for message in found.messages)
 
@@ -174,11 +176,11 @@ def test_the_network_of_a_law_with_functions_and_sums_computes_it(stored: Callab
     x = torch.as_tensor(X)[None]
     for layer in network.layers:
         own = {"functions": layer.functions} if layer.functions else {}
-        unit = UNITS[layer.unit](layer.inputs, layer.outputs, **own)
+        unit = UNITS[layer.unit](layer.n_in, layer.n_out, **own)
         arrays = dict(layer.arrays)
         if layer.functions:
-            assert arrays["rate"][: layer.inputs].tolist() == [1.0, 1.0]
-            arrays["rate"] = arrays["rate"][layer.inputs :]
+            assert arrays["rate"][: layer.n_in].tolist() == [1.0, 1.0]
+            arrays["rate"] = arrays["rate"][layer.n_in :]
         x = unit.compute({name: torch.as_tensor(a)[None] for name, a in arrays.items()}, x)
     np.testing.assert_allclose(x[0], formula(X), rtol=1e-9)
 
@@ -222,7 +224,9 @@ def test_pieces_hold_every_sample_once() -> None:
 def test_latex_of_a_rational_law_is_a_fraction() -> None:
     law = Equations.from_power_sum(
         ["x"],
-        PowerSum(np.array([[1.0]]), np.array([[1.0, -1.0]]), Inputs(1, (), Sums(np.array([[2.0]]), np.array([[1.0]])))),
+        PowerSum(
+            np.array([[1.0]]), np.array([[1.0, -1.0]]), Features(1, (), Sums(np.array([[2.0]]), np.array([[1.0]])))
+        ),
     )
     assert sympy.simplify(law.right_hand_sides[0] - law.symbols[0] / (1 + 2.0 * law.symbols[0])) == 0
     assert r"\frac{x}" in law.latex()["x"]

@@ -182,8 +182,8 @@ def test_a_law_of_flows_changes_units_exactly() -> None:
     law = PowerSum(np.array([[0.3]]), np.array([[1.0, 1.0]]), None, mix)
     scale, x = np.array([2.0, 5.0]), np.array([[3.0, 4.0]])
     scaled = law.rescaled(scale, 10.0)
-    np.testing.assert_allclose(scaled.rates(x / scale), law.rates(x) * 10.0 / scale)
-    np.testing.assert_allclose(scaled.unscaled(scale, 10.0).rates(x), law.rates(x))
+    np.testing.assert_allclose(scaled.rhs(x / scale), law.rhs(x) * 10.0 / scale)
+    np.testing.assert_allclose(scaled.unscaled(scale, 10.0).rhs(x), law.rhs(x))
     assert law.n_states == 2 and law.complexity == 5
 
 

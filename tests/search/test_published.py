@@ -120,8 +120,8 @@ def test_members_of_any_size_stand_side_by_side(unit: str, count: object) -> Non
         assert (field.theta[:, field.place(0, "gate")] == 0.5).all()
     alone = random_members(unit, 3, sizes[:1], 0, AS_RUN)
     x = torch.tensor([[[3.0, 2.0, 1.0]]], dtype=torch.float64)
-    together = field.rates(field.theta)(x.expand(3, 1, 3))[0]
-    assert torch.allclose(together, alone.rates(alone.theta)(x)[0], rtol=1e-12)
+    together = field.rhs(field.theta)(x.expand(3, 1, 3))[0]
+    assert torch.allclose(together, alone.rhs(alone.theta)(x)[0], rtol=1e-12)
 
 
 def test_the_count_is_that_of_the_study() -> None:
@@ -171,10 +171,10 @@ def test_equations_compute_what_the_member_computes(unit: str, positive: bool) -
         x[0] = 0.0
     law = equations(field, 1, series, ALL if positive else NONE)
     with torch.no_grad():
-        expected = field.rates(field.theta)(torch.as_tensor(x).expand(2, -1, -1))[1].numpy()
-    np.testing.assert_allclose(law.rates(x), expected, rtol=1e-9, atol=1e-12)
+        expected = field.rhs(field.theta)(torch.as_tensor(x).expand(2, -1, -1))[1].numpy()
+    np.testing.assert_allclose(law.rhs(x), expected, rtol=1e-9, atol=1e-12)
     again = Equations.parse(series.states, law.texts())
-    np.testing.assert_allclose(again.rates(x), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(again.rhs(x), expected, rtol=1e-9, atol=1e-12)
 
 
 def test_gates_of_0_and_1_make_a_sum_of_powers(fsir: TimeSeries) -> None:

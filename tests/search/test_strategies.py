@@ -66,4 +66,4 @@ def test_what_looks_like_little_noise_is_not_fitted_by_richer_families() -> None
     assert "grow" in stages.names and "grow functions" not in stages.names
     law = rank(found, prepared.samples)[0].law
     assert (law.coefficients != 0).sum(axis=1).tolist() == [2, 2, 2]
-    assert law.inputs is None
+    assert law.features is None

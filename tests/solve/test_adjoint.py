@@ -46,7 +46,7 @@ FIELDS = {
     "signs": random_field((False, False, False)),
     "one sign": random_field((True, False, True)),
     "gradient of gates stopped": random_field((True, False, True), "zero"),
-    "mixed": dataclasses.replace(random_field((True, True, True)), mix=random(STATES, STATES)),
+    "mixed": dataclasses.replace(random_field((True, True, True)), stoichiometry=random(STATES, STATES)),
 }
 
 
@@ -66,7 +66,7 @@ def test_ends_of_intervals_and_their_gradients_are_those_of_torchdiffeq(field: V
     assert applies(field) and isinstance(power, RealNPU)
     theta, start = field.theta.clone().requires_grad_(), starts(power.nonnegative).requires_grad_()
     ends = interval_ends(field, theta, start, DURATION, GRID_INDEX)
-    theirs = advance_by_grid(field.rates(theta), start, DURATION, GRID_INDEX)
+    theirs = advance_by_grid(field.rhs(theta), start, DURATION, GRID_INDEX)
     compare(ends, theirs, theta, start)
     with torch.no_grad():
         without = interval_ends(field, theta, start, DURATION, GRID_INDEX)
@@ -88,7 +88,7 @@ def test_all_nodes_of_a_trajectory_have_gradients() -> None:
     theta = field.theta.clone().requires_grad_()
     start = starts((True, False, True))[:, :1].clone().requires_grad_()
     ours = nodes(field, theta, start, steps.diff()[None])
-    theirs = advance_together(field.rates(theta), start, steps, steps)
+    theirs = advance_together(field.rhs(theta), start, steps, steps)
     assert torch.equal(ours[:, :, 0], start)
     compare(ours[:, :, 1:], theirs, theta, start)
 
@@ -100,7 +100,7 @@ def test_inputs_enter_where_they_are_and_drift() -> None:
     controls = LinearControls(entry.double(), drift.double())
     theta, start = field.theta.clone().requires_grad_(), starts((True, True, True)).requires_grad_()
     ours = interval_ends(field, theta, start, DURATION, GRID_INDEX, controls)
-    theirs = advance_by_grid(field.rates(theta), start, DURATION, GRID_INDEX, controls)
+    theirs = advance_by_grid(field.rhs(theta), start, DURATION, GRID_INDEX, controls)
     compare(ours, theirs, theta, start)
 
 
@@ -130,5 +130,5 @@ def test_other_chains_are_left_to_torchdiffeq(units: tuple[AbstractUnit, ...]) -
     start = starts((True, True, True))
     assert not applies(field)
     ends = interval_ends(field, field.theta, start, DURATION, GRID_INDEX)
-    theirs = advance_by_grid(field.rates(field.theta), start, DURATION, GRID_INDEX)
+    theirs = advance_by_grid(field.rhs(field.theta), start, DURATION, GRID_INDEX)
     assert torch.equal(ends, theirs)

@@ -30,7 +30,7 @@ def tensor(values: object) -> torch.Tensor:
 
 def root_error(grid: torch.Tensor, start: float) -> float:
     field = field_of(ROOT)
-    end = advance(field.rates(field.theta), tensor([[[start]]]), tensor([1.0]), grid)
+    end = advance(field.rhs(field.theta), tensor([[[start]]]), tensor([1.0]), grid)
     return abs(end.item() - (start**0.5 + 0.5) ** 2)
 
 
@@ -59,7 +59,7 @@ def test_every_window_has_its_own_duration_and_every_member_its_own_law() -> Non
     fields = [field_of(law) for law in laws]
     theta = torch.cat([f.theta for f in fields])
     start, duration = tensor([[[1.0], [2.0], [3.0]]] * 2), tensor([0.5, 1.0, 0.25])
-    end = advance(fields[0].rates(theta), start, duration, GRIDS[4])
+    end = advance(fields[0].rhs(theta), start, duration, GRIDS[4])
     exact = [[[x * np.exp(a * h)] for x, h in zip((1, 2, 3), (0.5, 1, 0.25), strict=True)] for a in (-0.7, 0.4)]
     np.testing.assert_allclose(end, exact, rtol=1e-6)
 
@@ -69,7 +69,7 @@ def test_together_is_interval_by_interval() -> None:
     grids = [GRIDS[1], GRIDS[3], GRIDS[2]]
     steps = [times[j] + grids[j][:-1] * times.diff()[j] for j in range(3)]
     start = tensor([STARTS, STARTS])
-    rates = field.rates(field.theta)
+    rates = field.rhs(field.theta)
     together = advance_together(rates, start, times, torch.cat([*steps, times[-1:]]))
     assert together.shape == (2, 2, 3, 2)
     x = start
@@ -82,7 +82,7 @@ def test_windows_on_different_grids_come_back_in_their_order() -> None:
     field = random_field()
     start, duration = tensor([[[1.0, 0.5], [0.2, 0.9], [1.5, 1.5]]] * 2), tensor([0.5, 2.0, 1.0])
     index = torch.tensor([5, 1, 5])
-    rates = field.rates(field.theta)
+    rates = field.rhs(field.theta)
     mixed = advance_by_grid(rates, start, duration, index)
     for window, g in enumerate(index.tolist()):
         alone = advance(rates, start[:, window : window + 1], duration[window : window + 1], GRIDS[g])
@@ -91,7 +91,7 @@ def test_windows_on_different_grids_come_back_in_their_order() -> None:
 
 def test_accurate_on_a_predator_and_its_prey() -> None:
     field, times = field_of(PREY), np.array([0.0, 1.5])
-    end = advance(field.rates(field.theta), tensor([STARTS]), tensor([1.5, 1.5]), GRIDS[-1])
+    end = advance(field.rhs(field.theta), tensor([STARTS]), tensor([1.5, 1.5]), GRIDS[-1])
     exact = [solved(PREY, start, times)[-1] for start in STARTS]
     np.testing.assert_allclose(end[0], exact, rtol=1e-7)
 
@@ -100,12 +100,12 @@ def test_sensitivities_are_the_derivatives_of_the_end() -> None:
     field, duration = random_field(), tensor([0.7, 1.2])
     start, index = tensor([STARTS, STARTS + 0.1]), torch.tensor([2, 4])
     end, s = sensitivities(field, field.theta, start, duration, index)
-    rates = field.rates(field.theta)
+    rates = field.rhs(field.theta)
     assert torch.allclose(end, advance_by_grid(rates, start, duration, index), rtol=1e-13)
     assert s.shape == (2, 2, 2, 2 + field.theta.shape[1])
 
     def by_theta(theta: torch.Tensor) -> torch.Tensor:
-        return advance_by_grid(field.rates(theta), start, duration, index).flatten(1)
+        return advance_by_grid(field.rhs(theta), start, duration, index).flatten(1)
 
     numeric = numeric_jacobian(by_theta, field.theta, 1e-6).reshape(2, 2, 2, -1)
     np.testing.assert_allclose(s[..., 2:], numeric, rtol=1e-5, atol=1e-7)
@@ -125,7 +125,7 @@ def test_grids_are_as_fine_as_a_window_needs() -> None:
     assert index[0] == 0
     assert index[0] < index[1] < index[2]
     exact = [(x**0.5 + h / 2) ** 2 for x, h in zip((1.0, 1.0, 1e-4), (0.01, 2.0, 1.0), strict=True)]
-    ends = advance_by_grid(field.rates(field.theta), start, duration, index)
+    ends = advance_by_grid(field.rhs(field.theta), start, duration, index)
     assert bool(((ends[0, :2, 0] - tensor(exact[:2])).abs() <= 1.5e-6).all())
     coarse = choose_grids(field, field.theta, start, duration, 1e4 * tolerance)
     assert bool((coarse <= index).all()) and coarse[2] < index[2]
@@ -157,7 +157,7 @@ def test_steps_side_by_side_give_the_same_sensitivities(monkeypatch: pytest.Monk
 
 def test_a_march_takes_the_steps_of_the_solver() -> None:
     field, duration = random_field(), tensor([0.7, 1.2])
-    rates, start = field.rates(field.theta), tensor([STARTS, STARTS + 0.1])
+    rates, start = field.rhs(field.theta), tensor([STARTS, STARTS + 0.1])
     nodes = march(rates, start, duration[:, None] * GRIDS[3].diff())
     assert nodes.shape == (2, 2, len(GRIDS[3]), 2)
     torch.testing.assert_close(nodes[:, :, 0], start)

@@ -55,7 +55,7 @@ def test_constants_are_those_of_a_fit_under_the_constraint() -> None:
         np.array([[0.0, -1.0, -1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
     )
     # There S' follows from I' and R': r stands in I', b I in R' and is taken from S', not I'.
-    direct = dataclasses.replace(other, mix=np.array([[0.0, -1.0, 0.0], [0.0, 1.0, -1.0], [0.0, 0.0, 1.0]]))
+    direct = dataclasses.replace(other, stoichiometry=np.array([[0.0, -1.0, 0.0], [0.0, 1.0, -1.0], [0.0, 0.0, 1.0]]))
     best = fitted(0.02, direct)
     ours = expanded(found.law).coefficients
     error = best.errors.coefficients.max()

@@ -9,7 +9,7 @@ import pytest
 
 from odediscovery import TimeSeries
 from odediscovery.judge.criterion import judge
-from odediscovery.laws.cost import SIMPLE, all_free, cost, kind, price
+from odediscovery.laws.cost import SIMPLE, all_free, constant_penalty, cost, snap_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.polish.snap import merged_law, snap
@@ -67,5 +67,5 @@ def test_held_exponents_cost_less_than_free_ones_and_exotic_values_most() -> Non
     law = PowerSum(np.array([[1.0]]), np.array([[1.0]]))
     held = (law.coefficients != 0, np.zeros((1, 1), dtype=bool), NONE, NONE)
     assert cost(law, held, 100) < cost(law, all_free(law), 100)
-    assert cost(law, all_free(law), 100) == pytest.approx(2 * price(1, 100))
-    assert kind(1.0) < kind(2.0) < kind(3.0) < kind(1 / 3) == kind(0.123)
+    assert cost(law, all_free(law), 100) == pytest.approx(2 * constant_penalty(1, 100))
+    assert snap_penalty(1.0) < snap_penalty(2.0) < snap_penalty(3.0) < snap_penalty(1 / 3) == snap_penalty(0.123)

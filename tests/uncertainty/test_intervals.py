@@ -17,7 +17,7 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.laws.cost import Free, all_free, count
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.power_sum import Function, Inputs, PowerSum, Sums
+from odediscovery.laws.power_sum import Features, Function, PowerSum, Sums
 from odediscovery.laws.records import constants
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
@@ -28,11 +28,11 @@ from odediscovery.stages.values import Polished, freedom
 DRAWS = 60
 ONE = np.array([[1.0]])
 # x' = 1 - 2 x / (1 + 0.5 x), x' = 1.2 - 0.2 x - exp(-0.7 x), x' = 3 - 0.8 x^1.5 / (1 + 0.1 x^2)
-UPTAKE = PowerSum(np.array([[0.6, -2.0]]), np.array([[0.0, 0.0], [1.0, -1.0]]), Inputs(1, (), Sums(0.5 * ONE, ONE)))
+UPTAKE = PowerSum(np.array([[0.6, -2.0]]), np.array([[0.0, 0.0], [1.0, -1.0]]), Features(1, (), Sums(0.5 * ONE, ONE)))
 RELEASE = PowerSum(
-    np.array([[1.2, -0.2, -1.0]]), np.array([[0.0, 0.0], [1.0, 0.0], [0.0, -0.7]]), Inputs(1, (Function("exp", 0),))
+    np.array([[1.2, -0.2, -1.0]]), np.array([[0.0, 0.0], [1.0, 0.0], [0.0, -0.7]]), Features(1, (Function("exp", 0),))
 )
-HILL = PowerSum(np.array([[-3.0]]), np.array([[1.0, -1.0]]), Inputs(1, (), Sums(0.6 * ONE, 1.5 * ONE)))
+HILL = PowerSum(np.array([[-3.0]]), np.array([[1.0, -1.0]]), Features(1, (), Sums(0.6 * ONE, 1.5 * ONE)))
 
 
 def only(law: PowerSum, outer: Array, inner: bool = False) -> Free:
@@ -122,7 +122,7 @@ def test_errors_in_the_users_units_are_those_of_a_fit_in_these_units(
 RICH = PowerSum(
     np.array([[2.0, -0.5, 0.0, 0.0], [0.0, 0.0, 1.2, -1.0]]),
     np.array([[0, 0, 0, 0, 0.0], [2, 0, 1, 0, -1], [0, 1, 0, -0.3, 0], [0, 1.5, 0, 0, 0]]),
-    Inputs(2, (Function("sin", 0), Function("exp", 0)), Sums(0.25 * ONE, np.array([[1.98, 0.0, 0.0, 0.0]]))),
+    Features(2, (Function("sin", 0), Function("exp", 0)), Sums(0.25 * ONE, np.array([[1.98, 0.0, 0.0, 0.0]]))),
 )
 STATES = ("x y", "y")
 
@@ -155,7 +155,7 @@ def test_extended_laws_are_printed_with_their_errors() -> None:
 
 
 def test_an_exponent_that_an_earlier_fit_left_is_not_called_exact() -> None:
-    law = PowerSum(RELEASE.coefficients, RELEASE.exponents * [[1.0], [1.0 - 1e-9], [1.0]], RELEASE.inputs)
+    law = PowerSum(RELEASE.coefficients, RELEASE.exponents * [[1.0], [1.0 - 1e-9], [1.0]], RELEASE.features)
     times, free = np.linspace(0.0, 12.0, SAMPLES), LAWS["exponential"][1]
     clean = Equations.from_power_sum(["x"], law).simulate([12.0], times)
     found = found_in(polished(law, free, [clean], times, 0.02, 0))
@@ -165,8 +165,8 @@ def test_an_exponent_that_an_earlier_fit_left_is_not_called_exact() -> None:
 
 
 def test_errors_of_another_shape_are_refused() -> None:
-    assert RICH.inputs is not None
-    twice = dataclasses.replace(RICH.inputs, sums=Sums(np.ones((1, 2)), np.ones((2, 4))))
+    assert RICH.features is not None
+    twice = dataclasses.replace(RICH.features, sums=Sums(np.ones((1, 2)), np.ones((2, 4))))
     other = PowerSum(RICH.coefficients, RICH.exponents, twice)
     with pytest.raises(ValueError, match="shapes of the law"):
         Equations.from_power_sum(STATES, RICH, standard_errors=other)

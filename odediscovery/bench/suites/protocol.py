@@ -88,7 +88,7 @@ def true_trajectory(problem: Problem, start: int) -> Array:
         if np.isfinite(values).all():
             break
         solved = solve_ivp(
-            lambda _, x: problem.equations.rates(x), problem.t_span, begin, method, times, rtol=RTOL, atol=1e-12
+            lambda _, x: problem.equations.rhs(x), problem.t_span, begin, method, times, rtol=RTOL, atol=1e-12
         )
         if solved.success:
             values = solved.y.T

@@ -120,7 +120,7 @@ def same_law(found: Equations, truth: Equations, box: Array) -> Member | None:
     if found.power_sum is not None and truth.power_sum is not None:
         return distance(found.power_sum, truth.power_sum, np.abs(box).max(axis=1))
     rows = [
-        member(side, lambda x, i=i: found.rates(x)[..., i], truth.symbols, box)  # type: ignore[misc]
+        member(side, lambda x, i=i: found.rhs(x)[..., i], truth.symbols, box)  # type: ignore[misc]
         for i, side in enumerate(truth.right_hand_sides)
     ]
     alike = [row for row in rows if row is not None]

@@ -32,7 +32,7 @@ def distance(found: PowerSum, truth: PowerSum, size: Array | None = None) -> Mem
     >>> round(near.inner, 4), round(near.outer, 4)
     (0.02, 0.2)
     """
-    if found.inputs is not None or truth.inputs is not None or found.n_states != truth.n_states:
+    if found.features is not None or truth.features is not None or found.n_states != truth.n_states:
         return None
     size = np.ones(truth.n_states) if size is None else np.where(size > 0, size, 1.0)
     rows = [_paired(a, b) for a, b in zip(_terms(found, size), _terms(truth, size), strict=True)]
@@ -70,7 +70,7 @@ def same_equations(found: PowerSum, truth: PowerSum, tolerance: float = 0.05) ->
     >>> same_equations(PowerSum(np.array([[-0.4]]), np.array([[0.98]])), decay)
     [True]
     """
-    if found.inputs is not None or truth.inputs is not None or found.n_states != truth.n_states:
+    if found.features is not None or truth.features is not None or found.n_states != truth.n_states:
         return [False] * truth.n_states
     size = np.ones(truth.n_states)
     rows = [_paired(a, b) for a, b in zip(_terms(found, size), _terms(truth, size), strict=True)]

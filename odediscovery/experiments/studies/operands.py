@@ -100,7 +100,7 @@ class Operands(Experiment):
         training = Training(steps, RATE, "rmsprop", "smooth-l1", watch_every=WATCH)
 
         def draw() -> tuple[Tensor, Tensor]:
-            uniform = torch.rand(runs, BATCH, unit.inputs, generator=source, dtype=torch.float64)
+            uniform = torch.rand(runs, BATCH, unit.n_in, generator=source, dtype=torch.float64)
             x = low + (high - low) * uniform
             return x, task(x)[..., None]
 
@@ -211,7 +211,7 @@ def _rows(
     accuracy = 100.0 * (off < TOLERANCE).double().mean(dim=1)
     own = {name: p.detach() for name, p in unit.named_parameters()}
     weights = accumulator(own["weight"], own["mask"])
-    truth = TASKS[task](torch.eye(unit.inputs, dtype=torch.float64)) if type(unit) is NAC else None
+    truth = TASKS[task](torch.eye(unit.n_in, dtype=torch.float64)) if type(unit) is NAC else None
     rows: list[Row] = []
     for k in range(unit.members):
         row: Row = {

@@ -20,7 +20,7 @@ import numpy as np
 from odediscovery.errors import FitError, InputError
 from odediscovery.judge.criterion import judge
 from odediscovery.knowledge.constraints import Knowledge
-from odediscovery.laws.cost import Free, price
+from odediscovery.laws.cost import Free, constant_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.arrays import Array
@@ -264,12 +264,12 @@ class _Contest:
                 return self.judge(law, free, row.polished.initial, row.origin)
 
             real = refit(law, (free[0], fitted, *free[2:]))
-            gain = int(fitted.sum()) * price(law.n_states, real.polished.counts.sum())
+            gain = int(fitted.sum()) * constant_penalty(law.n_states, real.polished.counts.sum())
             if real.criterion - gain >= row.criterion:
                 continue
             # A power that was chosen among many is a constant fitted, also where it is simple.
             real = snap(real, refit)
-            if real.criterion + price(law.n_states, real.polished.counts.sum()) < row.criterion:
+            if real.criterion + constant_penalty(law.n_states, real.polished.counts.sum()) < row.criterion:
                 self._keep(real, self.structures[i])
 
     def _keep(self, row: Judged, structure: tuple[Flow, ...]) -> None:

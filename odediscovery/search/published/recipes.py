@@ -305,7 +305,7 @@ def non_dominated(members: Sequence[TrainedMember]) -> list[TrainedMember]:
 def network(field: VectorField, index: int) -> Network:
     """One member's layers as arrays, hidden rows that are all zero left as they are."""
     layers = tuple(
-        Layer(unit.name, unit.outputs, unit.inputs, arrays)
+        Layer(unit.name, unit.n_out, unit.n_in, arrays)
         for unit, arrays in zip(field.units, field.arrays(index), strict=True)
     )
     return Network(layers, Scale(np.ones(field.n_states), 1.0))

@@ -67,7 +67,7 @@ class Trajectories:
                 at = torch.searchsorted(steps, times)
                 found.append(nodes(field, theta, start, steps.diff()[None])[:, 0, at])
                 continue
-            later = advance_together(field.rates(theta), start, times, steps, self.solver)[:, 0]
+            later = advance_together(field.rhs(theta), start, times, steps, self.solver)[:, 0]
             found.append(torch.cat([start, later], dim=1))
         return found
 
@@ -98,13 +98,13 @@ class Trajectories:
             nodes = _back_nodes(times)
             start = start.expand(theta.shape[0], -1, -1)
             with torch.no_grad():
-                later = advance_together(field.rates(theta), start, nodes, steps, self.solver)[:, 0]
+                later = advance_together(field.rhs(theta), start, nodes, steps, self.solver)[:, 0]
             x = torch.cat([start, later], dim=1).requires_grad_()
             at = torch.searchsorted(nodes, times)
             error = (x.detach()[:, at] - values.nan_to_num()) * values.isfinite()
             total = total + error.square().sum(dim=(1, 2)) / self.count
             own = theta.detach().requires_grad_()
-            f = field.rates(own)(x)
+            f = field.rhs(own)(x)
             # df/dx, one row a state: [members, nodes, states, states]
             slopes = torch.stack(
                 [torch.autograd.grad(row.sum(), x, retain_graph=True)[0] for row in f.unbind(dim=-1)], dim=2

@@ -24,7 +24,7 @@ from scipy.linalg import cholesky_banded, solve_banded
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.smoothing import smoothing_spline
 from odediscovery.families import power_is_rate
-from odediscovery.laws.power_sum import Inputs, Sums
+from odediscovery.laws.power_sum import Features, Sums
 from odediscovery.runtime.arrays import Array
 
 Spline = Callable[[Array], Array]
@@ -126,7 +126,7 @@ class Integral:
     before: NDArray[np.int64]
     row: NDArray[np.bool_]
     noise: Array
-    inputs: Inputs
+    inputs: Features
     integer: NDArray[np.bool_]
     factors: tuple[Array, ...]
     counts: Array
@@ -134,7 +134,7 @@ class Integral:
     given: Array
 
     @classmethod
-    def of(cls, series: TimeSeries, noise: Array, integer: NDArray[np.bool_], inputs: Inputs) -> Integral:
+    def of(cls, series: TimeSeries, noise: Array, integer: NDArray[np.bool_], inputs: Features) -> Integral:
         """From a dimensionless series; every state is observed in every trajectory.
 
         Args:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.families import Family, Seen, Terms
-from odediscovery.laws.power_sum import Inputs
+from odediscovery.laws.power_sum import Features
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.stages.grow.integral_form import Integral, Path
 
@@ -14,9 +14,9 @@ from odediscovery.stages.grow.integral_form import Integral, Path
 MIN_SUM = 1e-9
 
 
-def inputs_for(family: Family, integer: Mask, changing: Mask, size: Array) -> Inputs:
+def inputs_for(family: Family, integer: Mask, changing: Mask, size: Array) -> Features:
     """What the power layer of a family sees, without sums."""
-    return Inputs(len(integer), family.features(~integer, changing, size))
+    return Features(len(integer), family.features(~integer, changing, size))
 
 
 def grid_for(problem: Integral, family: Family, integer: Mask, changing: Mask) -> Terms:

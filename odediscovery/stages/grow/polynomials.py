@@ -19,7 +19,7 @@ import math
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from odediscovery.laws.cost import price
+from odediscovery.laws.cost import constant_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.arrays import Array, Mask
@@ -50,7 +50,7 @@ def polynomials(p: Prepared) -> list[PowerSum]:
         for factor in PENALTIES:
             if factor == 0.0 and n * len(exponents) > WHOLE:
                 continue
-            worth = factor * price(n, increments.size)
+            worth = factor * constant_penalty(n, increments.size)
             a = np.zeros((n, len(exponents)))
             for i, y in enumerate(increments.T):
                 a[i, allowed[i]] = _selected(columns[:, allowed[i]], y, worth)

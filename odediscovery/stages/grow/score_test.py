@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from odediscovery.data.series import Trajectory
 from odediscovery.families import Family, Terms, power_is_rate
 from odediscovery.ivp.rk4 import rk4_step
-from odediscovery.laws.cost import FUNCTION, all_free, cost, kind, price
-from odediscovery.laws.power_sum import NO_SUMS, Inputs, PowerSum, Sums
+from odediscovery.laws.cost import FUNCTION_PENALTY, all_free, constant_penalty, cost, snap_penalty
+from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.solve.trajectories import integrate
@@ -150,7 +150,7 @@ def _slopes(law: PowerSum, x: Array) -> Array:
     """df/dx by central differences, [..., states, states]."""
     columns = []
     for step in NEAR * np.eye(law.n_states):
-        columns.append((law.rates(x + step) - law.rates(x - step)) / (2.0 * NEAR))
+        columns.append((law.rhs(x + step) - law.rhs(x - step)) / (2.0 * NEAR))
     return np.nan_to_num(np.stack(columns, axis=-1))
 
 
@@ -184,7 +184,7 @@ def regressed(p: Prepared, law: PowerSum, initial: Array, sigma: Array, family: 
     """
     changing = ~p.constant
     inputs = inputs_for(family, ~p.nonnegative, changing, p.scale.state)
-    along = None if law.mix is not None else Along.of(p, law, initial, sigma)
+    along = None if law.stoichiometry is not None else Along.of(p, law, initial, sigma)
     if along is None:
         return []
     wide = _widened(law, inputs)
@@ -199,9 +199,9 @@ def regressed(p: Prepared, law: PowerSum, initial: Array, sigma: Array, family: 
     return found
 
 
-def _widened(law: PowerSum, inputs: Inputs) -> PowerSum:
+def _widened(law: PowerSum, inputs: Features) -> PowerSum:
     """The same law over the states and functions of a family, its other functions behind them."""
-    own, n = law.inputs or Inputs(law.n_states), law.n_states
+    own, n = law.features or Features(law.n_states), law.n_states
     functions = tuple(dict.fromkeys((*inputs.functions, *own.functions)))
     simple = n + len(functions)
     places = [*range(n), *(n + functions.index(f) for f in own.functions)]
@@ -212,7 +212,7 @@ def _widened(law: PowerSum, inputs: Inputs) -> PowerSum:
         v = np.zeros((len(own.sums.exponents), simple))
         v[:, places] = own.sums.exponents
         sums = Sums(own.sums.weights, v)
-    return PowerSum(law.coefficients, w, Inputs(n, functions, sums))
+    return PowerSum(law.coefficients, w, Features(n, functions, sums))
 
 
 def _forces(along: Along, grid: Terms, problem: Integral, chosen: Indices) -> list[Array]:
@@ -247,7 +247,7 @@ def _choices(along: Along, law: PowerSum, grid: Terms, problem: Integral, i: int
     used = law.coefficients[i] != 0
     own = projected(along.responses(i, [law.monomials(x)[..., used] for x in along.x]))
     y = projected(along.residual) + own @ law.coefficients[i, used]
-    worth, n = price(law.n_states, along.samples), along.samples
+    worth, n = constant_penalty(law.n_states, along.samples), along.samples
     present = n * np.log(_left(own, y)[0] / n) + _cost(law, i, n)
     found = [Choice(None, law.coefficients[i], 0.0)]
     of_term, plain = _costs(grid, problem.inputs, worth), grid.constant == 0
@@ -268,26 +268,26 @@ def _choices(along: Along, law: PowerSum, grid: Terms, problem: Integral, i: int
 
 def _cost(law: PowerSum, i: int, samples: int) -> float:
     """What the terms of one equation cost."""
-    assert law.inputs is not None
+    assert law.features is not None
     a = np.where(np.arange(law.n_states)[:, None] == i, law.coefficients, 0.0)
-    one = PowerSum(a, law.exponents, law.inputs).merged().compact()
+    one = PowerSum(a, law.exponents, law.features).merged().compact()
     free, n = all_free(one), law.n_states
     whole = one.exponents == np.round(one.exponents)
-    if one.inputs is not None:
-        rates = [n + k for k, f in enumerate(one.inputs.functions) if power_is_rate(f)]
+    if one.features is not None:
+        rates = [n + k for k, f in enumerate(one.features.functions) if power_is_rate(f)]
         whole[:, rates] = False
     return cost(one, (free[0], free[1] & ~whole, free[2], np.zeros_like(free[3])), samples)
 
 
-def _costs(grid: Terms, inputs: Inputs, worth: float) -> Array:
+def _costs(grid: Terms, inputs: Features, worth: float) -> Array:
     """What each candidate costs as a term; rates and constants of sums are fitted."""
     rates = np.array([False] * inputs.states + [power_is_rate(f) for f in inputs.functions])
     powers = np.column_stack([grid.rows[:, ~rates], grid.inner[:, ~rates], grid.power])
     fitted = np.count_nonzero(np.column_stack([grid.rows[:, rates], grid.inner[:, rates]]), axis=1)
-    kinds = np.array([sum(kind(float(v)) for v in row[row != 0]) for row in powers])
+    kinds = np.array([sum(snap_penalty(float(v)) for v in row[row != 0]) for row in powers])
     of = slice(inputs.states, None)
     chosen = np.count_nonzero(np.hstack([grid.rows[:, of], grid.inner[:, of]]), axis=1)
-    costs: Array = kinds + worth * (1.0 + fitted + (grid.constant != 0)) + FUNCTION * chosen
+    costs: Array = kinds + worth * (1.0 + fitted + (grid.constant != 0)) + FUNCTION_PENALTY * chosen
     return costs
 
 
@@ -324,8 +324,8 @@ def _combined(choices: Sequence[Sequence[Choice]]) -> list[tuple[Choice, ...]]:
 
 def _law(law: PowerSum, grid: Terms, equations: Indices, picks: Sequence[Choice]) -> PowerSum:
     """The law with the terms that were chosen for its equations."""
-    assert law.inputs is not None
-    simple, sums = law.inputs.simple, law.inputs.sums
+    assert law.features is not None
+    simple, sums = law.features.simple, law.features.sums
     rows, columns = [*law.exponents], [*np.zeros_like(law.coefficients.T)]
     for e, pick in zip(equations, picks, strict=True):
         if pick.terms is None:
@@ -345,5 +345,5 @@ def _law(law: PowerSum, grid: Terms, equations: Indices, picks: Sequence[Choice]
             columns.append(a * np.eye(law.n_states)[e])
     size = simple + len(sums)
     w = np.array([np.pad(row, (0, size - len(row))) for row in rows])
-    inputs = Inputs(law.n_states, law.inputs.functions, sums)
+    inputs = Features(law.n_states, law.features.functions, sums)
     return PowerSum(np.array(columns).T, w, inputs).merged().compact()

@@ -80,7 +80,7 @@ def _without_slow_rates(fit: Fit, model: Model) -> list[Model]:
     """Exponentials that are straight lines over the data as such: exp(r x) ~ 1 + r x."""
     n, found = len(fit.problem.row), []
     for j, k in np.argwhere(model.powers):
-        if k in fit.rates and abs(model.exponents[j, k]) < SLOW:
+        if k in fit.exp_features and abs(model.exponents[j, k]) < SLOW:
             w = model.exponents.copy()
             w[j, fit.problem.inputs.functions[k - n].state] += 1.0
             w[j, k] = 0.0

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.families import power_is_rate
-from odediscovery.laws.power_sum import NO_SUMS, Inputs, PowerSum, Sums
+from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.stages.grow.integral_form import Integral, Path
 
@@ -144,8 +144,8 @@ class Fit:
     floor: Array
 
     @property
-    def rates(self) -> NDArray[np.int64]:
-        """Inputs that are exponential functions."""
+    def exp_features(self) -> NDArray[np.int64]:
+        """Features that are exponential functions."""
         functions = self.problem.inputs.functions
         return len(self.problem.row) + np.flatnonzero([power_is_rate(f) for f in functions])
 
@@ -191,14 +191,14 @@ class Fit:
         n = len(self.problem.row)
         coefficients = np.zeros((n, len(model.exponents)))
         coefficients[self.equations] = model.coefficients
-        inputs = Inputs(n, self.problem.inputs.functions, model.sums)
+        inputs = Features(n, self.problem.inputs.functions, model.sums)
         return PowerSum(coefficients, model.exponents, inputs).compact()
 
     def _places(self, model: Model) -> tuple[Places, Places, Places]:
         """Where W, B and V are free: whole exponents stay, and in sums all but rates."""
         whole = np.concatenate([self.problem.integer, np.ones(len(model.sums), dtype=bool)])
         inside = np.array(np.nonzero(model.sums.exponents)).T
-        of_v = inside[np.isin(inside[:, 1], self.rates)]
+        of_v = inside[np.isin(inside[:, 1], self.exp_features)]
         return np.argwhere(model.powers & ~whole), np.argwhere(model.sums.weights), of_v
 
     def _jacobian(self, model: Model, linear: Linear, places: tuple[Places, ...]) -> Array:
@@ -268,7 +268,7 @@ class Fit:
         w, b, v = model.exponents.copy(), model.sums.weights.copy(), model.sums.exponents.copy()
         at, at_b, at_v = (tuple(p.T) for p in places)
         of_w, of_b, of_v = np.split(shift, np.cumsum([len(p) for p in places])[:-1])
-        rates = np.isin(places[0][:, 1], self.rates)
+        rates = np.isin(places[0][:, 1], self.exp_features)
         bound = np.where(rates, FASTEST, MOST)
         w[at] = np.clip(w[at] + np.clip(of_w, -0.5, 0.5), np.where(rates, -bound, LEAST), bound)
         b[at_b] += np.clip(of_b, -0.5 * np.abs(b[at_b]), 0.5 * np.abs(b[at_b]))

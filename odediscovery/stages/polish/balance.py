@@ -35,22 +35,22 @@ def balance(found: Polished) -> Polished:
     Its squares and starts are still those of the law given.
     """
     law, free = found.law, found.free
-    if law.mix is None:
+    if law.stoichiometry is None:
         return found
     theta = np.concatenate([c[mask] for c, mask in zip(law.constants, free, strict=True)])
     joint = found.joint
     index = {(int(r), int(j)): k for k, (r, j) in enumerate(np.argwhere(free[0]))}
     balance: list[tuple[int, int]] = []
-    for tied in np.flatnonzero(np.diag(law.mix) == 0.0):
+    for tied in np.flatnonzero(np.diag(law.stoichiometry) == 0.0):
         for j in range(law.n_monomials):
             g = np.zeros(len(theta))
-            rows = [r for r in np.flatnonzero(law.mix[tied]) if (int(r), j) in index]
+            rows = [r for r in np.flatnonzero(law.stoichiometry[tied]) if (int(r), j) in index]
             for r in rows:
-                g[index[int(r), j]] = law.mix[tied, r]
-            held = law.mix[tied] @ np.where(free[0][:, j], 0.0, law.coefficients[:, j])
+                g[index[int(r), j]] = law.stoichiometry[tied, r]
+            held = law.stoichiometry[tied] @ np.where(free[0][:, j], 0.0, law.coefficients[:, j])
             covariance = joint.part(slice(len(g)))
             left, variance = float(g @ theta + held), float(g @ covariance.matrix @ g)
-            largest = np.abs(law.mix[tied] * law.coefficients[:, j]).max()
+            largest = np.abs(law.stoichiometry[tied] * law.coefficients[:, j]).max()
             nothing = left**2 < TELL**2 * variance or abs(left) < NEGLIGIBLE * largest
             if len(rows) < 2 or not nothing or not variance > 0.0:
                 continue
@@ -61,7 +61,7 @@ def balance(found: Polished) -> Polished:
         return found
     a, w, b, v = filled(law.constants, free, theta)
     for row, j in balance:
-        _close(a, law.mix[row], j)
+        _close(a, law.stoichiometry[row], j)
     errors = np.sqrt(np.maximum(np.diag(joint.matrix)[: len(theta)], 0.0))
     nothing_known = tuple(np.zeros_like(c) for c in law.constants)
     e = filled(nothing_known, free, errors)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from odediscovery.laws.cost import SIMPLE, Free, filled, kind, price
+from odediscovery.laws.cost import SIMPLE, Free, constant_penalty, filled, snap_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.stages.values import Judged, Polished
 
@@ -48,7 +48,7 @@ def snap(row: Judged, refit: Refit) -> Judged:
         for trial in _exchanges(row.polished, first.polished):
             after = refit(*trial)
             # What is free in it may still become simple.
-            worth = price(after.polished.law.n_states, after.polished.counts.sum())
+            worth = constant_penalty(after.polished.law.n_states, after.polished.counts.sum())
             if after.criterion - worth * after.polished.free[1].sum() < row.criterion:
                 after = _one_by_one(after, refit)
             if after.criterion < row.criterion:
@@ -95,14 +95,14 @@ def _exchanges(polished: Polished, first: Polished) -> list[tuple[PowerSum, Free
 def _goals(polished: Polished) -> list[tuple[float, tuple[int, int], float]]:
     """(expected change of the criterion, place of an exponent, simple value), best first."""
     law, errors = polished.law, polished.errors.exponents
-    worth = price(law.n_states, polished.counts.sum())
+    worth = constant_penalty(law.n_states, polished.counts.sum())
     goals = []
     for j, k in np.argwhere(polished.free[1]):
         error = max(float(errors[j, k]), 1e-300)
         for value in SIMPLE:
             misfit = ((law.exponents[j, k] - value) / error) ** 2
             if misfit < min(worth, TELL):
-                goals.append((misfit + kind(value) - worth, (int(j), int(k)), value))
+                goals.append((misfit + snap_penalty(value) - worth, (int(j), int(k)), value))
     return sorted(goals)
 
 

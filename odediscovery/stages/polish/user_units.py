@@ -33,8 +33,8 @@ def unscaled_errors(polished: Polished, scale: Scale) -> PowerSum:
     n_a = len(places[0])
     of_a = np.zeros((*law.coefficients.shape, len(jacobian)))
     of_a[tuple(places[0].T)] = jacobian[:n_a]
-    if user.mix is not None:
-        of_a = np.einsum("ir,rjp->ijp", user.mix, of_a)
+    if user.stoichiometry is not None:
+        of_a = np.einsum("ir,rjp->ijp", user.stoichiometry, of_a)
     a, w, b, v = (np.zeros_like(values) for values in law.constants)
     total = np.zeros((law.n_states, law.n_monomials))
     _, w, b, v = filled((a, w, b, v), free, known.transformed(jacobian).deviations())

@@ -112,7 +112,7 @@ def all_whole(exponents: Array) -> bool:
 def whole_inputs(law: PowerSum, p: Prepared, whole: bool) -> Mask:
     """Inputs whose exponents are whole numbers and not fitted; of exponentials they are rates."""
     whole_states: Mask = ~p.nonnegative | whole | p.whole
-    if law.inputs is None:
+    if law.features is None:
         return whole_states
-    functions = [not power_is_rate(f) for f in law.inputs.functions]
-    return np.concatenate([whole_states, np.array(functions + [whole] * len(law.inputs.sums), dtype=bool)])
+    functions = [not power_is_rate(f) for f in law.features.functions]
+    return np.concatenate([whole_states, np.array(functions + [whole] * len(law.features.sums), dtype=bool)])
