@@ -1,8 +1,11 @@
 """Rows on disk: one JSON line each, written as soon as it is known.
 
 DIR/study.json   what the rows share: suite, noise, samples, seed, limit; machine and versions
-DIR/rows.jsonl   a row a system and method
+DIR/rows.jsonl   one row for each system and method
 DIR/summary.md   the tables (see `summary`)
+
+Every study runs its tasks through `Rows.run`, so that each one resumes, and turns failures into
+rows, in the same way.
 """
 
 from __future__ import annotations
@@ -10,19 +13,21 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from odediscovery.errors import InputError
 from odediscovery.runtime.files import write_whole
+from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.versions import versions
+from odediscovery.runtime.workers import Backend, Failure
 
 Row: TypeAlias = dict[str, Any]
 
-# What a row tells: `failed` is the reason why there are no scores, `outcome` how the search ended,
-# `recon` and `gen` are None where the equations cannot be integrated, `complexity` counts nodes of
-# the expression trees, `seconds` are those of the method.
+# The columns of a suite: `failed` is the reason why there are no scores, `outcome` how the search
+# ended, `recon` and `gen` are None where the equations cannot be integrated, `complexity` counts
+# nodes of the expression trees, `seconds` are those of the method.
 COLUMNS = (
     "id",
     "method",
@@ -58,27 +63,13 @@ class Rows:
 
         Args:
             study: what all rows share.
-            columns: what a row tells; a line that tells anything else is no row.
+            columns: the keys of a row; a line with any other keys is not a row.
 
         Raises:
             InputError: the folder holds another study or something else, or cannot be written.
         """
-        about = folder / "study.json"
-        if about.is_file():
-            _check_same(folder, study)
-        elif folder.is_dir() and any(folder.iterdir()):
-            raise InputError(f"--out {folder}: a folder that holds something else; choose a new one")
-        elif folder.exists() and not folder.is_dir():
-            raise InputError(f"--out {folder}: a file of that name exists; choose a folder")
-        document = {
-            **study,
-            "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
-            "versions": versions(),
-        }
+        claim_folder(folder, study)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if not about.is_file():
-                write_whole(about, (json.dumps(document, indent=1) + "\n").encode())
             rows, whole = _read(folder / "rows.jsonl", columns)
             if not whole:
                 # A line that was cut short would swallow the next one.
@@ -94,11 +85,11 @@ class Rows:
         return list(self._rows)
 
     def has(self, id: str, method: str) -> bool:
-        """Whether this system was done by this method."""
+        """Whether this method has done this system."""
         return (id, method) in self._done
 
     def add(self, row: Row) -> None:
-        """Keep a row, on disk before anything else; of a system done twice the first one."""
+        """Keep a row, on disk first; of a system done twice the first row stays."""
         if self.has(row["id"], row["method"]):
             return
         with self._file.open("a", encoding="utf-8") as file:
@@ -106,13 +97,80 @@ class Rows:
         self._rows.append(row)
         self._done.add((row["id"], row["method"]))
 
+    def run(
+        self,
+        name: str,
+        function: Callable[[Any], Row],
+        tasks: Sequence[Any],
+        *,
+        blank: Callable[[Any], Row],
+        in_words: Callable[[Row], str],
+        limit: float,
+        backend: Backend,
+        monitor: Monitor | None,
+        say: Callable[[str], None],
+    ) -> None:
+        """Run tasks and keep each row as soon as it is known; a failure is a row with its reason.
+
+        Args:
+            name: of the stage, for the progress.
+            function: the row of a task.
+            blank: the row of a task that has no result.
+            in_words: a row for a person who watches.
+            limit: wall-clock seconds of a task.
+            backend: where the tasks run.
+            monitor: hears the progress and can stop the work.
+            say: hears one line for each row.
+        """
+        monitor = monitor or Monitor()
+        monitor.stage(name, len(tasks))
+        for done, (number, row) in enumerate(backend.results(function, tasks, limit, monitor.stopping), start=1):
+            if isinstance(row, Failure):
+                row = blank(tasks[number]) | {"failed": row.reason, "seconds": row.seconds}
+            self.add(row)
+            monitor.step(done)
+            say(f"{done} of {len(tasks)}  {in_words(row)}")
+
+
+def reason_of(error: Exception) -> str:
+    """The kind of an error and what it says, in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def provenance() -> dict[str, Any]:
+    """The machine and the versions that a measurement was made with."""
+    return {"machine": {"processor": platform.machine(), "cores": os.cpu_count()}, "versions": versions()}
+
+
+def claim_folder(folder: Path, study: dict[str, Any]) -> None:
+    """Make a folder ours with its study.json, or find in it the same study begun before.
+
+    Raises:
+        InputError: the folder holds another study or something else, or cannot be written.
+    """
+    about = folder / "study.json"
+    if about.is_file():
+        _check_same(folder, study)
+        return
+    if folder.is_dir() and any(folder.iterdir()):
+        raise InputError(f"--out {folder}: a folder that holds something else; choose a new one")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out {folder}: a file of that name exists; choose a folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(about, (json.dumps({**study, **provenance()}, indent=1) + "\n").encode())
+    except OSError as error:
+        raise InputError(f"--out {folder}: cannot be written ({error.strerror})") from error
+
 
 def _check_same(folder: Path, study: dict[str, Any]) -> None:
     try:
         before = json.loads((folder / "study.json").read_text(encoding="utf-8"))
         other = {key: before.get(key) for key, value in study.items() if before.get(key) != value}
     except (OSError, ValueError, AttributeError):
-        raise InputError(f"--out {folder}: its study.json is no study of bench; choose a new folder") from None
+        raise InputError(
+            f"--out {folder}: its study.json is no study of bench or reproduce; choose a new folder"
+        ) from None
     if other:
         had = ", ".join(f"{key} {value}" for key, value in other.items())
         asked = ", ".join(f"{key} {study[key]}" for key in other)

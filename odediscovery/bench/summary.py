@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,10 @@ from odediscovery.bench.rows import Row
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
 
-# Letters of the equations in a table.
+# Most letters of the equations in a table.
 LONGEST = 240
+# R2 above which a system counts in the literature, and above which nothing is to be seen any more.
+GOOD, NEAR_PERFECT = 0.9, 0.999
 
 _ABOUT = {
     "RECON": "R2 of the found equations from the training start, against the clean whole "
@@ -77,25 +79,29 @@ def _totals(groups: Sequence[tuple[str, Sequence[Row]]], title: str, of: int | N
             (
                 name,
                 str(n) if of in (None, n) else f"{n} of {of}",
-                *(
-                    _share(rows, lambda row, k=key, b=bound: row[k] is not None and row[k] > b)  # type: ignore[misc]
-                    for key in ("recon", "gen")
-                    for bound in (0.9, 0.999)
-                ),
-                _share(rows, lambda row: row["exact"]),
-                _share(rows, lambda row: row["coef"]),
+                *(_share(count_above(rows, k, bound), n) for k in ("recon", "gen") for bound in (GOOD, NEAR_PERFECT)),
+                *(_share(sum(row[key] for row in rows), n) for key in ("exact", "coef")),
                 str(sum(bool(row["failed"]) for row in rows)),
                 f"{np.median(nodes):g}" if nodes else "-",
-                f"{np.median(seconds):.1f}",
+                median_seconds(rows),
                 f"{sum(seconds):.0f}",
             )
         )
     return table(header, lines)
 
 
-def _share(rows: Sequence[Row], hit: Callable[[Row], bool]) -> str:
-    hits = sum(bool(hit(row)) for row in rows)
-    return f"{hits} ({hits / len(rows):.0%})"
+def hits_of(rows: Sequence[Row], key: str) -> str:
+    """In how many rows something is so, such as "3 of 20"."""
+    return f"{sum(bool(row[key]) for row in rows)} of {len(rows)}"
+
+
+def count_above(rows: Sequence[Row], key: str, bound: float) -> int:
+    """In how many rows a score is there and above a bound."""
+    return sum(row[key] is not None and row[key] > bound for row in rows)
+
+
+def _share(hits: int, of: int) -> str:
+    return f"{hits} ({hits / of:.0%})"
 
 
 def _systems(rows: Sequence[Row]) -> str:
@@ -195,14 +201,10 @@ def _condition(study: Mapping[str, Any]) -> str:
 def _figures(rows: Sequence[Row], size: int) -> tuple[str, ...]:
     """The cells of one method under one condition."""
     n, seconds = len(rows), [row["seconds"] for row in rows]
-    hits = [sum(row["exact"] for row in rows)]
-    hits += [
-        sum(row[key] is not None and row[key] > bound for row in rows)
-        for key, bound in (("recon", 0.9), ("recon", 0.999), ("gen", 0.9))
-    ]
+    above = [count_above(rows, *asked) for asked in (("recon", GOOD), ("recon", NEAR_PERFECT), ("gen", GOOD))]
     times = (np.median(seconds), np.percentile(seconds, 95), max(seconds))
     method = rows[0]["method"] if n == size else f"{rows[0]['method']}, {n} of {size} systems"
-    return (method, f"{hits[0]} of {n}", *map(str, hits[1:]), *(f"{t:.1f}" for t in times))
+    return (method, hits_of(rows, "exact"), *map(str, above), *(f"{t:.1f}" for t in times))
 
 
 def _short(texts: Mapping[str, str]) -> str:

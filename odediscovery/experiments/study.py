@@ -12,8 +12,6 @@ import csv
 import io
 import json
 import math
-import os
-import platform
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -24,13 +22,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from odediscovery.errors import FitError, InputError
+from odediscovery.bench.rows import claim_folder, provenance
+from odediscovery.errors import FitError
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, Stopped
 from odediscovery.plots.figures import save_figure
 from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.memory import keep_freed_memory
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.versions import versions
 from odediscovery.runtime.workers import Backend, Failure
 
 
@@ -54,7 +52,8 @@ def reproduce(
         FitError: a batch could not be done on the backend; the others are written.
     """
     asked = {"experiment": experiment.name, **asdict(plan)}
-    _claim(folder, asked)
+    claim_folder(folder, asked)
+    (folder / "batches").mkdir(exist_ok=True)
     batches = experiment.batches(plan)
     kept = [_read(folder, batch) for batch in batches]
     missing = [i for i, ran in enumerate(kept) if ran is None]
@@ -141,8 +140,7 @@ def _report(experiment: Experiment, plan: Plan, folder: Path, ran: Sequence[Ran]
         "batches": len(ran),
         "of": total,
         "seconds": round(seconds, 1),
-        "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
-        "versions": versions(),
+        **provenance(),
     }
     write_whole(folder / "study.json", (json.dumps(document, indent=1) + "\n").encode())
 
@@ -160,32 +158,6 @@ def _csv(plan: Plan, ran: Sequence[Ran]) -> str:
     table.writeheader()
     table.writerows(rows)
     return stream.getvalue()
-
-
-def _claim(folder: Path, asked: dict[str, object]) -> None:
-    """Make the folder ours, or find in it the same study begun before."""
-    about = folder / "study.json"
-    if about.is_file():
-        try:
-            before = json.loads(about.read_text(encoding="utf-8"))
-            same = all(before.get(key) == value for key, value in asked.items())
-        except (ValueError, AttributeError, OSError):
-            before, same = {}, False
-        if not same:
-            raise InputError(
-                f"--out {folder}: it holds another study ({before.get('experiment', 'unknown')} "
-                f"{before.get('preset', '')}); choose a new folder or ask for the same"
-            )
-    elif folder.is_dir() and any(folder.iterdir()):
-        raise InputError(f"--out {folder}: a folder that holds something else; choose a new one")
-    elif folder.exists() and not folder.is_dir():
-        raise InputError(f"--out {folder}: a file of that name exists; choose a folder")
-    try:
-        (folder / "batches").mkdir(parents=True, exist_ok=True)
-        if not about.is_file():
-            write_whole(about, (json.dumps(asked, indent=1) + "\n").encode())
-    except OSError as error:
-        raise InputError(f"--out {folder}: cannot be written ({error.strerror})") from error
 
 
 def _place(folder: Path, batch: dict[str, str]) -> Path:

@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from odediscovery.bench.draws.draw import Draws
+from odediscovery.bench.draws.draw import DIGITS, Draws
 from odediscovery.bench.draws.noise import true_terms
 from odediscovery.bench.rows import Row
-from odediscovery.bench.summary import in_short, median_seconds, table
+from odediscovery.bench.summary import hits_of, in_short, median_seconds, table
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
@@ -75,7 +75,7 @@ class Coverage(Draws):
         return f"{sum(c['contained'] for c in told)} of {len(told)} contained"
 
     def markdown(self, rows: Sequence[Row]) -> str:
-        draws, terms = len(rows), sum(bool(row["terms"]) for row in rows)
+        draws = len(rows)
         names = next((list(row["constants"]) for row in rows if row["constants"]), [])
         lines = []
         for name in names:
@@ -84,12 +84,12 @@ class Coverage(Draws):
             lines.append((name, f"{within} of {draws}", f"{within / draws:.1%}", str(held)))
         counted = table(
             ("system", "sigma", "true terms", "median s"),
-            [(self.system, f"{self.sigma:g}", f"{terms} of {draws}", median_seconds(rows))],
+            [(self.system, f"{self.sigma:g}", hits_of(rows, "terms"), median_seconds(rows))],
         )
         each = table(("true constant", "in its 95 % interval", "share", "held at a round number"), lines)
         other = table(
             ("draw", "other terms, or the reason why there are none"),
-            [(row["id"], row["failed"] or in_short(row["equations"], 3)) for row in rows if not row["terms"]],
+            [(row["id"], row["failed"] or in_short(row["equations"], DIGITS)) for row in rows if not row["terms"]],
         )
         return f"# {self.measure}\n\n{counted}\n\n{each}\n\n{other}\n"
 

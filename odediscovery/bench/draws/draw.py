@@ -14,17 +14,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from odediscovery.bench.rows import Row, Rows
+from odediscovery.bench.rows import Row, Rows, reason_of
+from odediscovery.bench.summary import in_short, table
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.workers import IN_TURN, Backend, Failure
+from odediscovery.runtime.workers import IN_TURN, Backend
 from odediscovery.settings import settings_for
 
 # A fit ends by itself at about its limit; what does not within this many seconds more is killed.
 GRACE = 60.0
+# Digits of the constants in a table.
+DIGITS = 3
 # What the rows of every measurement tell.
 COMMON = ("id", "method", "failed", "outcome", "seconds", "equations")
 
@@ -103,20 +106,32 @@ def run_draws(
         raise InputError(f"--draws must be at least 1, got {count}")
     study = {"measure": about.measure, **asdict(about.checked())}
     rows = Rows.claim(folder, study, about.columns)
-    monitor = monitor or Monitor()
     wanted = range(about.seed, about.seed + count)
-    tasks = [(about, draw) for draw in wanted if not rows.has(str(draw), "ours")]
-    monitor.stage(about.measure, len(tasks))
-    limit = about.max_seconds + GRACE
-    for done, (number, row) in enumerate(backend.results(fitted, tasks, limit, monitor.stopping), start=1):
-        if isinstance(row, Failure):
-            blank = about.blank(tasks[number][1])
-            row = blank | {"failed": row.reason, "seconds": row.seconds}
-        rows.add(row)
-        monitor.step(done)
-        word = row["failed"] or f"{about.in_a_word(row)}, {row['seconds']:.1f} s"
-        say(f"{done} of {len(tasks)}  draw {row['id']}: {word}")
+    rows.run(
+        about.measure,
+        fitted,
+        [(about, draw) for draw in wanted if not rows.has(str(draw), "ours")],
+        blank=lambda task: about.blank(task[1]),
+        in_words=lambda row: (
+            f"draw {row['id']}: " + (row["failed"] or f"{about.in_a_word(row)}, {row['seconds']:.1f} s")
+        ),
+        limit=about.max_seconds + GRACE,
+        backend=backend,
+        monitor=monitor,
+        say=say,
+    )
     return sorted((row for row in rows.all if int(row["id"]) in wanted), key=lambda r: int(r["id"]))
+
+
+def draw_table(header: Sequence[str], rows: Sequence[Row], told: Callable[[Row], Sequence[str]]) -> str:
+    """A line for each draw: its number, what `told` says, and the equations; or why there are none."""
+    lines = []
+    for row in rows:
+        cells = ("failed", *["-"] * (len(header) - 3), row["failed"])
+        if not row["failed"]:
+            cells = (*told(row), in_short(row["equations"], DIGITS))
+        lines.append((row["id"], *cells))
+    return table(header, lines)
 
 
 def fitted(task: tuple[Draws, int]) -> Row:
@@ -134,5 +149,4 @@ def fitted(task: tuple[Draws, int]) -> Row:
             | {"outcome": found.outcome, "seconds": seconds, "equations": found.equations.texts()}
         )
     except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        return row | {"failed": reason, "seconds": round(time.monotonic() - began, 3)}
+        return row | {"failed": reason_of(error), "seconds": round(time.monotonic() - began, 3)}

@@ -14,11 +14,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from odediscovery.bench.draws.draw import Draws
+from odediscovery.bench.draws.draw import Draws, draw_table
 from odediscovery.bench.draws.noise import true_terms
 from odediscovery.bench.rows import Row
+from odediscovery.bench.suites.protocol import check_sigma
+from odediscovery.bench.suites.scores import NOISY_TOLERANCE
 from odediscovery.bench.suites.scoring import worst_errors
-from odediscovery.bench.summary import in_short, median_seconds, table
+from odediscovery.bench.summary import hits_of, median_seconds, table
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.laws.systems import get_system
@@ -27,8 +29,6 @@ from odediscovery.result.discovery import Discovery
 SYSTEM, UNTIL = "fsir", 200.0
 # Lowest and highest start of susceptible, infected and recovered, and numbers of samples.
 STARTS, SAMPLES = ((50.0, 0.01, 0.0), (100.0, 10.0, 30.0)), (8, 40)
-# How far an exponent may be off.
-OFF = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +49,7 @@ class FsirGaps(Draws):
     trajectories: int = 8
 
     def checked(self) -> FsirGaps:
-        if not (self.sigma >= 0 and np.isfinite(self.sigma)):
-            raise InputError(f"--sigma must be at least 0 and finite, got {self.sigma}")
+        check_sigma(self.sigma)
         if not 0 <= self.missing <= 0.8:
             raise InputError(f"--missing must be at least 0 and at most 0.8, got {self.missing}")
         if self.trajectories < 1:
@@ -75,7 +74,7 @@ class FsirGaps(Draws):
         off = None
         if terms and law is not None and truth is not None:
             off = worst_errors(law, truth)[0]
-        return {"hit": off is not None and off <= OFF, "samples": series.n_samples, "off": off}
+        return {"hit": off is not None and off <= NOISY_TOLERANCE, "samples": series.n_samples, "off": off}
 
     def markdown(self, rows: Sequence[Row]) -> str:
         counted = table(
@@ -85,17 +84,18 @@ class FsirGaps(Draws):
                     f"{self.sigma:g}",
                     f"{self.missing:g}",
                     str(self.trajectories),
-                    f"{sum(bool(row['hit']) for row in rows)} of {len(rows)}",
+                    hits_of(rows, "hit"),
                     median_seconds(rows),
                 )
             ],
         )
-        each = table(("draw", "hit", "samples", "worst exponent off by", "equations"), [_line(row) for row in rows])
+        each = draw_table(
+            ("draw", "hit", "samples", "worst exponent off by", "equations"),
+            rows,
+            lambda row: (
+                "yes" if row["hit"] else "no",
+                str(row["samples"]),
+                "-" if row["off"] is None else f"{row['off']:.3f}",
+            ),
+        )
         return f"# {self.measure}\n\n{counted}\n\n{each}\n"
-
-
-def _line(row: Row) -> tuple[str, ...]:
-    if row["failed"]:
-        return (row["id"], "failed", "-", "-", row["failed"])
-    off = "-" if row["off"] is None else f"{row['off']:.3f}"
-    return (row["id"], ["no", "yes"][row["hit"]], str(row["samples"]), off, in_short(row["equations"], 3))

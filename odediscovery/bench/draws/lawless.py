@@ -13,9 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from odediscovery.bench.draws.draw import Draws
+from odediscovery.bench.draws.draw import Draws, draw_table
 from odediscovery.bench.rows import Row
-from odediscovery.bench.summary import in_short, median_seconds, table
+from odediscovery.bench.summary import hits_of, median_seconds, table
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import unknown_name
 from odediscovery.result.discovery import Discovery
@@ -54,14 +54,9 @@ class Lawless(Draws):
         return "claimed" if row["claimed"] else row["outcome"]
 
     def markdown(self, rows: Sequence[Row]) -> str:
-        claimed = sum(bool(row["claimed"]) for row in rows)
-        line = (self.kind, f"{claimed} of {len(rows)}", median_seconds(rows))
+        line = (self.kind, hits_of(rows, "claimed"), median_seconds(rows))
         counted = table(("kind", "claimed as converged", "median s"), [line])
-        each = table(("draw", "outcome", "R²", "equations"), [_line(row) for row in rows])
+        each = draw_table(
+            ("draw", "outcome", "R²", "equations"), rows, lambda row: (row["outcome"], f"{row['r2']:.3f}")
+        )
         return f"# {self.measure}\n\n{counted}\n\n{each}\n"
-
-
-def _line(row: Row) -> tuple[str, ...]:
-    if row["failed"]:
-        return (row["id"], "failed", "-", row["failed"])
-    return (row["id"], row["outcome"], f"{row['r2']:.3f}", in_short(row["equations"], 3))

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from odediscovery.bench.draws.draw import Draws
+from odediscovery.bench.draws.draw import Draws, draw_table
 from odediscovery.bench.rows import Row
+from odediscovery.bench.suites.protocol import check_sigma
 from odediscovery.bench.suites.scores import same_law
-from odediscovery.bench.summary import in_short, median_seconds, table
+from odediscovery.bench.summary import hits_of, median_seconds, table
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
@@ -52,8 +53,7 @@ class FsirNoise(Draws):
     trajectories: int = 1
 
     def checked(self) -> FsirNoise:
-        if not (self.sigma >= 0 and np.isfinite(self.sigma)):
-            raise InputError(f"--sigma must be at least 0 and finite, got {self.sigma}")
+        check_sigma(self.sigma)
         if not 1 <= self.trajectories <= len(STARTS):
             raise InputError(f"--trajectories must be at least 1 and at most {len(STARTS)}, got {self.trajectories}")
         return super().checked()
@@ -75,12 +75,12 @@ class FsirNoise(Draws):
         return {"hit": terms and one, "terms": terms, "returning": returning}
 
     def markdown(self, rows: Sequence[Row]) -> str:
-        hits, terms = (sum(bool(row[k]) for row in rows) for k in ("hit", "terms"))
+        terms = str(sum(bool(row["terms"]) for row in rows))
         counted = table(
             ("sigma", "trajectories", "hits", "true terms", "median s"),
-            [(f"{self.sigma:g}", str(self.trajectories), f"{hits} of {len(rows)}", str(terms), median_seconds(rows))],
+            [(f"{self.sigma:g}", str(self.trajectories), hits_of(rows, "hit"), terms, median_seconds(rows))],
         )
-        each = table(("draw", "hit", "true terms", "exponent of R", "equations"), [_line(row) for row in rows])
+        each = draw_table(("draw", "hit", "true terms", "exponent of R", "equations"), rows, _told)
         return f"# {self.measure}\n\n{counted}\n\n{each}\n"
 
 
@@ -105,10 +105,7 @@ def exponents_alone(found: Equations, state: str) -> list[tuple[float, float]]:
     return [(float(w[j, k]), 0.0 if errors is None else float(errors.exponents[j, k])) for j in np.flatnonzero(alone)]
 
 
-def _line(row: dict[str, Any]) -> tuple[str, ...]:
-    if row["failed"]:
-        return (row["id"], "failed", "no", "-", row["failed"])
+def _told(row: Row) -> tuple[str, ...]:
     said = ["no", "yes"]
     power = "; ".join(f"{w:.3g} ({e:.2g})" if e else f"{w:g}" for w, e in row["returning"])
-    short = in_short(row["equations"], 3)
-    return (row["id"], said[row["hit"]], said[row["terms"]], power or "-", short)
+    return (said[row["hit"]], said[row["terms"]], power or "-")

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from odediscovery.bench.rows import Row, Rows
+from odediscovery.bench.rows import Row, Rows, reason_of
 from odediscovery.bench.series.measured import CASES, STARTS, Case, Model, least_squares_fit
 from odediscovery.bench.summary import table
 from odediscovery.data.series import TimeSeries, Trajectory, write_csv
@@ -30,7 +30,7 @@ from odediscovery.errors import unknown_name
 from odediscovery.laws.equations import Equations
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.workers import IN_TURN, Backend, Failure
+from odediscovery.runtime.workers import IN_TURN, Backend
 from odediscovery.settings import settings_for
 
 # Seconds beyond its limit that a fit may take.
@@ -105,23 +105,23 @@ def run_cases(
     rows = Rows.claim(folder, {"measure": "series", "seed": seed, "max_seconds": max_seconds}, COLUMNS)
     for id, series in tables.items():
         write_csv(series, folder / f"{id}.csv")
-    monitor = monitor or Monitor()
     tasks = [
         Task(id, method, tables[id], seed, max_seconds)
         for id in chosen
         for method in methods(CASES[id])
         if not rows.has(id, method)
     ]
-    monitor.stage("series", len(tasks))
-    for done, (number, row) in enumerate(
-        backend.results(fitted, tasks, max_seconds + GRACE, monitor.stopping), start=1
-    ):
-        if isinstance(row, Failure):
-            row = _blank(tasks[number]) | {"failed": row.reason, "seconds": row.seconds}
-        rows.add(row)
-        monitor.step(done)
-        told = row["failed"] or f"R2 {_figure(row['r2'])}, {row['seconds']:.1f} s"
-        say(f"{done} of {len(tasks)}  {row['id']}, {row['method']}: {told}")
+    rows.run(
+        "series",
+        fitted,
+        tasks,
+        blank=_blank,
+        in_words=_in_a_line,
+        limit=max_seconds + GRACE,
+        backend=backend,
+        monitor=monitor,
+        say=say,
+    )
     order = [(id, method) for id in chosen for method in methods(CASES[id])]
     kept = [row for row in rows.all if (row["id"], row["method"]) in order]
     return sorted(kept, key=lambda row: order.index((row["id"], row["method"])))
@@ -147,8 +147,7 @@ def fitted(task: Task) -> Row:
         else:
             told = _named(sides, case.models[task.method], task.seed)
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        told = {"failed": " ".join(reason.split())}
+        told = {"failed": reason_of(error)}
     return row | told | {"seconds": round(time.monotonic() - began, 3)}
 
 
@@ -258,6 +257,11 @@ def _line(row: Row) -> tuple[str, ...]:
         row["outcome"],
         seconds,
     )
+
+
+def _in_a_line(row: Row) -> str:
+    told = row["failed"] or f"R2 {_figure(row['r2'])}, {row['seconds']:.1f} s"
+    return f"{row['id']}, {row['method']}: {told}"
 
 
 def _figure(r2: float | None) -> str:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from odediscovery.bench.peers import diffrax_peer, plain_loop
 from odediscovery.bench.rows import Row
+from odediscovery.bench.speed.task import MEMBERS, ROUNDING_DIFFERENCE
 from odediscovery.bench.speed.timing import alternate
 from odediscovery.discovery.discover import THREADS
 from odediscovery.errors import FitError
@@ -33,11 +34,8 @@ from odediscovery.settings import Settings
 from odediscovery.solve.fixed_step import DEFAULT_GRID, GRIDS
 from odediscovery.stages.train import random_members
 
-MEMBERS = 100
 # The loop is so slow that some members tell its pace.
 LOOPED = 4
-# Largest relative difference of losses and gradients that is rounding.
-ALIKE = 1e-9
 
 Evaluate = Callable[[], tuple[Array, Array]]
 
@@ -99,7 +97,7 @@ def measure_gradients(what: str, members: int = MEMBERS, seed: int = 0, seconds:
 def _check_same(name: str, found: tuple[Array, ...], ours: tuple[Array, ...]) -> None:
     for mine, other in zip(ours, found, strict=True):
         off = np.abs(mine - other).max() / np.abs(mine).max()
-        if not off <= ALIKE:
+        if not off <= ROUNDING_DIFFERENCE:
             raise FitError(f"{name} computes another loss or gradient than ours: {off:.1g} apart")
 
 

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from odediscovery.bench.rows import Row
 from odediscovery.bench.speed.networks import network, network_series
-from odediscovery.bench.speed.task import Task, rows_of
+from odediscovery.bench.speed.task import MEMBERS, ROUNDING_DIFFERENCE, Task, rows_of
 from odediscovery.bench.speed.timing import alternate, peak_megabytes
+from odediscovery.bench.suites.scores import CLEAN_TOLERANCE, NOISY_TOLERANCE
 from odediscovery.bench.suites.scoring import same_equations
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import THREADS, discover
@@ -34,12 +35,10 @@ from odediscovery.settings import Settings, settings_for
 from odediscovery.stages.train import penalised_loss, random_members
 
 NOISE = 0.01
-# Largest error of an exponent that is the true one, without and with noise.
-TOLERANCE, WITH_NOISE = 0.02, 0.1
-# Gradient steps that tell the pace; members of every hidden size.
-STEPS, MEMBERS = 20, 100
-# Rows of throughput, their devices, and the largest relative difference that is rounding.
-METHODS, ALIKE = {"ours": "cpu", "ours, GPU": "cuda"}, 1e-9
+# Gradient steps that tell the pace.
+STEPS = 20
+# Rows of throughput and their devices.
+METHODS = {"ours": "cpu", "ours, GPU": "cuda"}
 
 
 def _fsir(size: int, _seed: int) -> tuple[TimeSeries, Equations]:
@@ -97,7 +96,7 @@ def measure_fit(what: str, size: int, seed: int, max_seconds: float) -> Row:
     found = discover(series, settings_for(seed=seed, max_seconds=max_seconds), clock)
     seconds, cpu = clock.seconds(), time.process_time() - cpu
     law = found.equations.power_sum
-    tolerance = WITH_NOISE if what.startswith("noisy") else TOLERANCE
+    tolerance = NOISY_TOLERANCE if what.startswith("noisy") else CLEAN_TOLERANCE
     exact = sum(same_equations(law, _law(truth), tolerance)) if law is not None else 0
     return {
         "method": "ours",
@@ -167,7 +166,7 @@ def measure_throughput(members: int, seed: int, seconds: float = 2.0) -> list[Ro
     first, *others = (way() for way in ways.values())
     for other in others:
         off = ((other - first).abs().amax(dim=1) / first.abs().amax(dim=1)).nanmedian()
-        if not off <= ALIKE:
+        if not off <= ROUNDING_DIFFERENCE:
             raise FitError(f"the GPU computes another gradient: {off:.1g} apart")
     timings, megabytes = alternate(ways, seconds), peak_megabytes()
     return [

@@ -29,11 +29,18 @@ PARTS = {
     "sizes": "100 000 samples; 20 states",
     "profile": "share of each stage: fSIR, 10 states, 40 000 samples",
 }
-MEMBERS, QUICK_MEMBERS = (100, 1_000, 10_000, 100_000), (100, 1_000)
+THROUGHPUT, QUICK_THROUGHPUT = (100, 1_000, 10_000, 100_000), (100, 1_000)
 SIZES = (("samples", 100_000), ("noisy samples", 100_000), ("states", 20))
 QUICK_SIZES = (("samples", 2_000), ("noisy samples", 400), ("states", 4))
 PROFILE = (("samples", 40), ("states", 10), ("samples", 40_000))
 QUICK_PROFILE = (("samples", 40),)
+# What is asked of the ratios. Seconds of a gradient: of ours at most so many times those of diffrax,
+# of the plain loop at least so many times ours. Of a near miss of fSIR by a peer: at least so many
+# times ours. On polynomials ours takes at most so many times the seconds of pysindy, or so few.
+GRADIENTS = {"windows": ("one-interval windows", 1.0), "whole": ("whole trajectory", 2.0)}
+GRADIENT_BY_LOOP = 25.0
+NEAR_MISS = {LOOP: 300.0, "diffrax": 5.0}
+BY_PYSINDY, BRIEF = 10.0, 2.0
 # Of how many states in 20 exactly the true terms are asked for.
 EXACT = 0.9
 
@@ -67,7 +74,7 @@ def tasks_of(parts: Sequence[str], seed: int = 0, max_seconds: float = 600.0, qu
         if part not in PARTS:
             raise unknown_name("part", part, PARTS)
     of_part: dict[str, list[tuple[str, str, int]]] = {
-        "members": [("throughput", "", n) for n in (QUICK_MEMBERS if quick else MEMBERS)],
+        "members": [("throughput", "", n) for n in (QUICK_THROUGHPUT if quick else THROUGHPUT)],
         "gradients": [("gradients", case, 0) for case in ("windows", "whole")],
         "fsir": [("fsir", "", 0)],
         "polynomials": [("polynomials", system, 0) for system in POLYNOMIAL],
@@ -127,52 +134,36 @@ def _rests(ours: Row, peer: Row) -> str:
     return f"{time_in_words(ours['seconds'])}; {peer['method']} {time_in_words(peer['seconds'])}"
 
 
+def _at_most(what: str, ours: Row, peer: Row, most: float) -> Ratio:
+    """Ours takes at most so many times what a peer takes."""
+    ratio = ours["seconds"] / peer["seconds"]
+    return Ratio(what, f"{ratio:.2f}", f"at most {most:g}", ratio <= most, _rests(ours, peer))
+
+
+def _at_least(what: str, ours: Row, peer: Row, least: float) -> Ratio:
+    """A peer takes at least so many times what ours takes, and ours is exact where that is known."""
+    ratio, exact = peer["seconds"] / ours["seconds"], ours["figures"].get("exact", True)
+    rests = _rests(ours, peer) + ("" if exact else "; NOT exact")
+    return Ratio(what, f"{ratio:.0f}", f"at least {least:g}", ratio >= least and exact, rests)
+
+
 def _gradients(case: str, ours: Row, methods: dict[str, Row]) -> list[Ratio]:
-    what = {"windows": "one-interval windows", "whole": "whole trajectory"}[case]
-    members, found = ours["figures"]["members"], []
-    most = 1.0 if case == "windows" else 2.0
+    words, most = GRADIENTS[case]
+    what, found = f"gradient of {ours['figures']['members']} members, {words}:", []
     if (peer := _best(methods, "diffrax")) is not None:
-        ratio = ours["seconds"] / peer["seconds"]
-        found.append(
-            Ratio(
-                f"gradient of {members} members, {what}: ours / diffrax",
-                f"{ratio:.2f}",
-                f"at most {most:g}",
-                ratio <= most,
-                _rests(ours, peer),
-            )
-        )
+        found.append(_at_most(f"{what} ours / diffrax", ours, peer, most))
     if (peer := _best(methods, LOOP)) is not None:
-        ratio = peer["seconds"] / ours["seconds"]
-        least = 25.0
-        found.append(
-            Ratio(
-                f"gradient of {members} members, {what}: plain loop / ours",
-                f"{ratio:.0f}",
-                f"at least {least:g}",
-                ratio >= least,
-                _rests(ours, peer),
-            )
-        )
+        found.append(_at_least(f"{what} plain loop / ours", ours, peer, GRADIENT_BY_LOOP))
     return found
 
 
 def _fsir(ours: Row, methods: dict[str, Row]) -> list[Ratio]:
     found = []
-    for name, least in ((LOOP, 300.0), ("diffrax", 5.0)):
+    for name, least in NEAR_MISS.items():
         if (peer := _best(methods, name)) is not None:
-            ratio, exact = peer["seconds"] / ours["seconds"], ours["figures"]["exact"]
-            members = peer["figures"]["members"]
-            told = "a plain loop" if name == LOOP else f"diffrax, {members} at once"
-            found.append(
-                Ratio(
-                    f"exact fSIR from its CSV: a near miss of as-run by {told} / ours",
-                    f"{ratio:.0f}",
-                    f"at least {least:g}",
-                    ratio >= least and exact,
-                    _rests(ours, peer) + ("" if exact else "; NOT exact"),
-                )
-            )
+            told = "a plain loop" if name == LOOP else f"diffrax, {peer['figures']['members']} at once"
+            what = f"exact fSIR from its CSV: a near miss of as-run by {told} / ours"
+            found.append(_at_least(what, ours, peer, least))
     return found
 
 
@@ -187,8 +178,8 @@ def _polynomials(case: str, ours: Row, methods: dict[str, Row]) -> list[Ratio]:
                 Ratio(
                     f"{case}: ours / {name}",
                     f"{ratio:.2f}",
-                    "at most 10, or under 2 s",
-                    exact and (ratio <= 10.0 or seconds < 2.0),
+                    f"at most {BY_PYSINDY:g}, or under {BRIEF:g} s",
+                    exact and (ratio <= BY_PYSINDY or seconds < BRIEF),
                     _rests(ours, peer) + "".join(f"; {method} not exact" for method in missed),
                 )
             )

@@ -11,8 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from odediscovery.bench.rows import Row
+from odediscovery.bench.rows import Row, reason_of
 
+# Members of a batch, as many as the paper trains of each model.
+MEMBERS = 100
+# Largest relative difference of a loss or gradient computed in two ways.
+ROUNDING_DIFFERENCE = 1e-9
 COLUMNS = ("id", "method", "failed", "seconds", "figures")
 
 
@@ -47,8 +51,7 @@ def rows_of(task: Task, measure: Callable[[Task], Sequence[Row]]) -> list[Row]:
     try:
         rows = measure(task)
     except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        return [row_of(task, "ours", time.monotonic() - began, reason)]
+        return [row_of(task, "ours", time.monotonic() - began, reason_of(error))]
     kept = []
     for figures in rows:
         rest = {name: value for name, value in figures.items() if name not in ("method", "seconds")}

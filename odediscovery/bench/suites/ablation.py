@@ -16,12 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from odediscovery.bench.rows import Row
 from odediscovery.bench.suites.protocol import Protocol
 from odediscovery.bench.suites.run import Method, Study, run_suite
-from odediscovery.bench.summary import table
+from odediscovery.bench.summary import GOOD, count_above, hits_of, median_seconds, table
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.laws.equations import Equations
@@ -106,7 +104,5 @@ def markdown(rows: Mapping[str, Sequence[Row]]) -> str:
 
 def _figures(rows: Sequence[Row]) -> tuple[str, ...]:
     """How often one variant was right, and its median time."""
-    hits = [sum(row[k] is not None and row[k] > 0.9 for row in rows) for k in ("recon", "gen")]
-    exact = sum(row["exact"] for row in rows)
-    seconds = float(np.median([row["seconds"] for row in rows]))
-    return (f"{exact} of {len(rows)}", *map(str, hits), f"{seconds:.1f}")
+    good = (str(count_above(rows, key, GOOD)) for key in ("recon", "gen"))
+    return (hits_of(rows, "exact"), *good, median_seconds(rows))

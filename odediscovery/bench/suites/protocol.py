@@ -49,8 +49,7 @@ class Protocol:
 
     def checked(self) -> Protocol:
         """This protocol, or an `InputError` that names the option that is out of range."""
-        if not 0.0 <= self.sigma < math.inf:
-            raise InputError(f"--sigma must be at least 0 and finite, got {self.sigma}")
+        check_sigma(self.sigma)
         if not 0.0 <= self.drop < 1.0:
             raise InputError(f"--drop must be at least 0 and below 1, got {self.drop}")
         if self.trajectories < 1:
@@ -58,6 +57,16 @@ class Protocol:
         if self.seed < 0:
             raise InputError(f"--seed must be at least 0, got {self.seed}")
         return self
+
+
+def check_sigma(sigma: float) -> None:
+    """Whether this can be a share of noise.
+
+    Raises:
+        InputError: it cannot.
+    """
+    if not 0.0 <= sigma < math.inf:
+        raise InputError(f"--sigma must be at least 0 and finite, got {sigma}")
 
 
 def check_trajectories(problem: Problem, protocol: Protocol) -> None:

@@ -16,17 +16,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from odediscovery.bench.rows import COLUMNS, Row, Rows
+from odediscovery.bench.rows import COLUMNS, Row, Rows, reason_of
 from odediscovery.bench.suites.problems import choose, load_suite
 from odediscovery.bench.suites.protocol import Protocol, check_trajectories, training_data
 from odediscovery.bench.suites.scores import score
 from odediscovery.bench.summary import in_a_line
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
-from odediscovery.errors import InputError, OdeDiscoveryError
+from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.workers import IN_TURN, Backend, Failure
+from odediscovery.runtime.workers import IN_TURN, Backend
 from odediscovery.settings import settings_for
 
 # (series, seconds it may take, seed) -> equations over the states of the series, and how the
@@ -94,13 +94,8 @@ def solve(task: Task) -> Row:
         row |= {"seconds": round(time.monotonic() - began, 3), "outcome": outcome, "equations": equations.texts()}
         scores = score(equations, problem, study.protocol)
     except Exception as error:
-        # The message of our own errors says what happened; of any other, its kind does too.
-        own = isinstance(error, OdeDiscoveryError)
-        reason = str(error) if own else f"{type(error).__name__}: {error}"
-        return row | {
-            "failed": " ".join(reason.split()),
-            "seconds": row["seconds"] or round(time.monotonic() - began, 3),
-        }
+        seconds = row["seconds"] or round(time.monotonic() - began, 3)
+        return row | {"failed": reason_of(error), "seconds": seconds}
     return row | {
         "recon": _finite(scores.recon),
         "gen": _finite(scores.gen),
@@ -136,22 +131,25 @@ def run_suite(
     """
     problems = choose(study.checked().suite, ids)
     rows = Rows.claim(folder, study.as_dict())
-    monitor = monitor or Monitor()
     tasks = [
         Task(study, problem.id, name, method)
         for name, method in methods.items()
         for problem in problems
         if not rows.has(problem.id, name)
     ]
-    monitor.stage(study.suite, len(tasks))
     # The limit is the method's; before it data are made, behind it equations are scored.
     limit = study.max_seconds + max(GRACE, 0.5 * study.max_seconds)
-    for done, (number, row) in enumerate(backend.results(solve, tasks, limit, monitor.stopping), start=1):
-        if isinstance(row, Failure):
-            row = _blank(tasks[number]) | {"failed": row.reason, "seconds": row.seconds}
-        rows.add(row)
-        monitor.step(done)
-        say(f"{done} of {len(tasks)}  {in_a_line(row)}")
+    rows.run(
+        study.suite,
+        solve,
+        tasks,
+        blank=_blank,
+        in_words=in_a_line,
+        limit=limit,
+        backend=backend,
+        monitor=monitor,
+        say=say,
+    )
     order = {id: place for place, id in enumerate(load_suite(study.suite))}
     known = [row for row in rows.all if row["id"] in order]
     return sorted(known, key=lambda row: (order[row["id"]], row["method"]))
