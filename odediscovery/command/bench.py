@@ -27,7 +27,7 @@ from typer.core import TyperGroup
 
 from odediscovery.command import bench_draws as draw_commands
 from odediscovery.command import bench_speed as speed_commands
-from odediscovery.command.bench_speed import print_table
+from odediscovery.command.bench_speed import named, print_table
 from odediscovery.command.console import BackendName, Scheduler
 from odediscovery.command.flags import (
     Folder,
@@ -170,6 +170,33 @@ def series(
     rows, stopped = run_shown(run, quiet, (backend, scheduler, jobs))
     if rows:
         tell(markdown(rows, seed, max_seconds), folder, stopped)
+
+
+@bench.command()
+def thresholds(
+    fields: Annotated[str | None, flag("thresholds as OWNER.FIELD, or owners, with commas (default: all)")] = None,
+    ids: Annotated[str | None, flag("systems as SUITE/ID, with commas (default: by --every and --quick)")] = None,
+    every: Annotated[int, flag("one of so many systems of each suite (default: 5)")] = 5,
+    quick: Annotated[float, flag("processor seconds that a clean fit may take (default: 3)")] = 3.0,
+    sigma: Annotated[float, flag("noise of the noisy fits (default: 0.02)")] = 0.02,
+    jobs: Annotated[int, flag("rows made side by side, one thread each (default: 1)")] = 1,
+    backend: BackendName = "processes",
+    scheduler: Scheduler = None,
+    max_seconds: Annotated[float, flag("time limit of a fit (default: 60)")] = 60.0,
+    seed: Seed = 0,
+    out: Folder = None,
+    quiet: Quiet = False,
+) -> None:
+    """Halve and double each threshold of the engine: what changes in a small battery of systems."""
+    chosen = None if fields is None else named(fields, (), "--fields")
+    from odediscovery.bench.suites.thresholds import Battery, markdown, run_thresholds
+
+    battery = Battery(sigma, every, quick, seed, max_seconds, tuple(_ids(ids) or ()))
+    folder = out or Path(f"bench-thresholds-seed{seed}")
+    run = partial(run_thresholds, battery, folder, fields=chosen)
+    rows, stopped = run_shown(run, quiet, (backend, scheduler, jobs))
+    if rows:
+        tell(markdown(battery, rows), folder, stopped)
 
 
 @bench.command()

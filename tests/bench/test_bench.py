@@ -41,7 +41,7 @@ from odediscovery.settings import Settings
         (["bench", "growth", "--out", "file"], "a file of that name exists"),
         (["bench", "success", "--each", "0"], "--each must be at least 1, got 0"),
         (["bench", "success", "--out", "."], "choose a file"),
-        (["bench", "fractal"], "Known: success, ablation, series, page, fractional"),
+        (["bench", "fractal"], "Known: success, ablation, series, thresholds, page"),
         (["bench", "odebench", "--ids", "1,2"], "unknown system of odebench '2': "),
         (["bench", "odebench", "--ids", ","], "--ids expects ids"),
         (["bench", "odebench", "--method", "sindy"], "did you mean 'pysindy'? Known: ours"),

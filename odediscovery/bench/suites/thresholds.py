@@ -1,0 +1,256 @@
+"""What depends on a threshold? A battery of suite systems, fitted with one threshold halved or doubled.
+
+The battery takes every n-th system of each suite, in the suite's order, whose clean fit is quick;
+each is fitted clean and with noise. The first row fits it with the engine as it is and notes which
+thresholds each fit reads. A fit that does not read a threshold cannot change with it, so only the
+others are repeated. All other rows stand for one threshold and one factor (see `perturb`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from odediscovery.bench.rows import Row, Rows, reason_of
+from odediscovery.bench.suites.perturb import changed, instances, values, watched_reads
+from odediscovery.bench.suites.problems import SUITES, Problem, load_suite
+from odediscovery.bench.suites.protocol import Protocol, training_data
+from odediscovery.bench.suites.scores import score
+from odediscovery.bench.summary import in_short, table
+from odediscovery.discovery.discover import discover
+from odediscovery.errors import FitError, InputError, unknown_name
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Described, described
+from odediscovery.runtime.workers import IN_TURN, Backend
+from odediscovery.settings import settings_for
+
+HALF, TWICE = 0.5, 2.0
+# Equations count as changed where they differ in so many digits.
+DIGITS = 3
+# Seconds that a row may take beyond the limits of its fits.
+GRACE = 60.0
+# The row of the battery with the engine as it is.
+BASE = ("battery", "1")
+# A row's `fits` are by system and sigma: failed, exact, processor seconds, equations, and in the
+# first row the thresholds that were read; `value` is the changed one, `seconds` are the processor's.
+COLUMNS = ("id", "method", "failed", "value", "seconds", "fits")
+
+
+@dataclass(frozen=True)
+class Battery:
+    """Which systems are fitted, and how.
+
+    Args:
+        sigma: noise of the noisy fits, see `Protocol`.
+        every: one of so many systems of each suite is a candidate.
+        quick: processor seconds that the clean fit of a candidate may take.
+        seed: of noise and search.
+        max_seconds: wall-clock limit of a fit.
+        ids: systems, as "suite/id", instead of those that the rule chooses.
+    """
+
+    sigma: float = 0.02
+    every: int = 5
+    quick: float = 3.0
+    seed: int = 0
+    max_seconds: float = 60.0
+    ids: tuple[str, ...] = ()
+
+    def candidates(self) -> dict[str, Problem]:
+        """The systems by "suite/id", those included whose fit turns out not to be quick.
+
+        Raises:
+            InputError: an option is out of range, or a system does not exist.
+        """
+        Protocol(self.sigma, seed=self.seed).checked()
+        settings_for(seed=self.seed, max_seconds=self.max_seconds)
+        if self.every < 1 or not self.quick > 0:
+            raise InputError(f"--every and --quick must be positive, got {self.every} and {self.quick}")
+        known = {f"{suite}/{p.id}": p for suite in SUITES for p in load_suite(suite).values()}
+        for id in self.ids:
+            if id not in known:
+                raise unknown_name("system", id, known)
+        ruled = [f"{suite}/{id}" for suite in SUITES for id in list(load_suite(suite))[:: self.every]]
+        return {id: known[id] for id in self.ids or ruled}
+
+    def fits(self, id: str) -> tuple[str, str]:
+        """Names of the clean and the noisy fit of a system."""
+        return f"{id} 0", f"{id} {self.sigma:g}"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A row to be made: the battery, or some of its fits with one threshold changed."""
+
+    battery: Battery
+    name: str
+    factor: float
+    fits: tuple[str, ...] = ()
+
+
+def run_thresholds(
+    battery: Battery,
+    folder: Path,
+    *,
+    fields: Sequence[str] | None = None,
+    backend: Backend = IN_TURN,
+    monitor: Monitor | None = None,
+    say: Callable[[str], None] = print,
+) -> list[Row]:
+    """Make the rows that are not yet in `folder`; all of them, the battery's own first.
+
+    Args:
+        fields: thresholds, as "Owner.field", or owners (default: all).
+        folder: to begin, or to go on with.
+        backend: where the rows are made.
+        monitor: hears the progress and can stop the work; finished rows stay.
+        say: hears one line for each finished row.
+
+    Raises:
+        InputError: an option is out of range, or the folder holds something else.
+        FitError: the battery itself could not be fitted.
+    """
+    names = _chosen(fields)
+    limit = 2 * len(battery.candidates()) * battery.max_seconds + GRACE
+    rows = Rows.claim(folder, {"measure": "thresholds", **asdict(battery), "ids": list(battery.ids)}, COLUMNS)
+    monitor = monitor or Monitor()
+
+    def run(tasks: Sequence[Task]) -> None:
+        rows.run(
+            "thresholds",
+            measured,
+            tasks,
+            blank=_blank,
+            in_words=_in_a_line,
+            limit=limit,
+            backend=backend,
+            monitor=monitor,
+            say=say,
+        )
+
+    if not rows.has(*BASE):
+        run([Task(battery, BASE[0], 1.0)])
+    base = next((row for row in rows.all if row["id"] == BASE[0]), None)
+    if base is None:
+        return []
+    if base["failed"] or not base["fits"]:
+        raise FitError(f"the battery could not be fitted ({base['failed'] or 'no system is quick'}); use another --out")
+    run(
+        [
+            Task(battery, name, factor, tuple(fit for fit, told in base["fits"].items() if name in told["reads"]))
+            for name in names
+            for factor in (HALF, TWICE)
+            if not rows.has(name, f"{factor:g}")
+        ]
+    )
+    order = {name: place for place, name in enumerate((BASE[0], *names))}
+    kept = [row for row in rows.all if row["id"] in order]
+    return sorted(kept, key=lambda row: (order[row["id"]], float(row["method"])))
+
+
+def measured(task: Task) -> Row:
+    """The row of a task."""
+    battery, fits = task.battery, dict[str, Any]()
+    problems = battery.candidates()
+    if task.name == BASE[0]:
+        # The first fit of a process also pays for what is loaded on first use; this one is not counted.
+        fitted(battery, battery.fits(next(iter(problems)))[0])
+        for id in problems:
+            clean, noisy = battery.fits(id)
+            first = fitted(battery, clean)
+            if battery.ids or first["seconds"] <= battery.quick:
+                fits |= {clean: first, noisy: fitted(battery, noisy)}
+        value = None
+    else:
+        with changed(task.name, task.factor) as value:
+            for fit in task.fits:
+                fits[fit] = fitted(battery, fit)
+                del fits[fit]["reads"]
+    seconds = round(sum(told["seconds"] for told in fits.values()), 3)
+    return _blank(task) | {"value": value, "seconds": seconds, "fits": fits}
+
+
+def fitted(battery: Battery, fit: str) -> Row:
+    """One fit: why it failed, whether it is exact, its processor seconds, equations and reads."""
+    id, _, sigma = fit.rpartition(" ")
+    problem, protocol = battery.candidates()[id], Protocol(float(sigma), seed=battery.seed)
+    series = training_data(problem, protocol)
+    told: Row = {"failed": None, "exact": False, "equations": None}
+    began = time.process_time()
+    with watched_reads() as reads:
+        try:
+            found = discover(series, settings_for(seed=battery.seed, max_seconds=battery.max_seconds)).equations
+            told["equations"] = found.texts()
+        except Exception as error:
+            told["failed"] = reason_of(error)
+    told |= {"seconds": round(time.process_time() - began, 3), "reads": sorted(reads & values().keys())}
+    if told["failed"] is None:
+        told["exact"] = score(found, problem, protocol).exact
+    return told
+
+
+def _chosen(fields: Sequence[str] | None) -> list[str]:
+    known = list(values())
+    owners = {name.partition(".")[0] for name in known}
+    for asked in fields or ():
+        if asked not in owners and asked not in known:
+            raise unknown_name("threshold", asked, [*owners, *known])
+    return [name for name in known if fields is None or {name, name.partition(".")[0]} & set(fields)]
+
+
+def _blank(task: Task) -> Row:
+    return dict.fromkeys(COLUMNS) | {"id": task.name, "method": f"{task.factor:g}", "fits": {}}
+
+
+def _in_a_line(row: Row) -> str:
+    exact = sum(told["exact"] for told in row["fits"].values())
+    told = row["failed"] or f"{exact} of {len(row['fits'])} exact, {row['seconds']:.0f} s"
+    return f"{row['id']} x {row['method']}: {told}"
+
+
+def markdown(battery: Battery, rows: Sequence[Row]) -> str:
+    """A line for each threshold: what half and twice its value change in the battery."""
+    base, by = rows[0], {(row["id"], row["method"]): row for row in rows}
+    about = {f"{d.owner}.{d.name}": d for own in instances().values() for d in described(type(own[0]))}
+    lines = []
+    for name in dict.fromkeys(row["id"] for row in rows[1:]):
+        if name in about:
+            d = about[name]
+            cells = [_cell(base, by.get((name, f"{factor:g}"))) for factor in (HALF, TWICE)]
+            lines.append((name, in_digits(d.value), _unit(d), *cells, d.origin.replace("|", "\\|")))
+    exact, fits = sum(told["exact"] for told in base["fits"].values()), list(base["fits"])
+    head = ("threshold", "value", "unit", "half: exact, changed, time", "twice: exact, changed, time", "origin")
+    return (
+        f"# thresholds\n\n{len(fits)} fits of {len(fits) // 2} systems, each clean and with sigma {battery.sigma:g}, "
+        f"seed {battery.seed}; {exact} exact, {base['seconds']:.0f} s of the processor. Changed: equations that "
+        f"differ within {DIGITS} digits. A dash: no fit reads the threshold.\n\n{table(head, lines)}\n\n"
+        f"Systems: {', '.join(dict.fromkeys(fit.rpartition(' ')[0] for fit in fits))}.\n"
+    )
+
+
+def in_digits(value: Any) -> str:
+    """The value of a threshold for people."""
+    return ", ".join(map(in_digits, value)) if isinstance(value, tuple) else f"{value:g}"
+
+
+def _unit(about: Described) -> str:
+    return about.unit or "1"
+
+
+def _cell(base: Row, row: Row | None) -> str:
+    if row is None or row["failed"]:
+        return "not done" if row is None else str(row["failed"])
+    if not row["fits"]:
+        return "-"
+    before, after = base["fits"], base["fits"] | row["fits"]
+    exact = sum(told["exact"] for told in after.values())
+    other = sum(_law(before[fit]) != _law(after[fit]) for fit in after)
+    ratio = sum(told["seconds"] for told in after.values()) / max(base["seconds"], 1e-9)
+    return f"{exact}, {other}, {ratio:.2f}"
+
+
+def _law(told: Row) -> str:
+    return str(told["failed"]) if told["equations"] is None else in_short(told["equations"], DIGITS)

@@ -1,0 +1,190 @@
+"""Thresholds halved and doubled: what is changed, what is fitted again, what a row tells."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odediscovery.bench.suites import perturb
+from odediscovery.bench.suites import thresholds as study
+from odediscovery.bench.suites.perturb import changed, instances, scaled, values, watched_reads
+from odediscovery.bench.suites.problems import load_suite
+from odediscovery.bench.suites.thresholds import Battery, markdown, run_thresholds
+from odediscovery.data.series import TimeSeries
+from odediscovery.errors import InputError
+from odediscovery.laws.equations import Equations
+from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.settings import Settings
+
+
+@dataclass(frozen=True)
+class TankThresholds(Thresholds):
+    """What the stub of a fit below reads."""
+
+    outflow: float = threshold(0.35, "coefficient that the stub finds", unit="1/h", origin="the truth")
+    doubt: float = threshold(1.0, "noise above which it fails", origin="chosen")
+    unread: int = threshold(3, "nobody asks", origin="chosen")
+    word: str = threshold("a", "no number", origin="chosen")
+
+
+ROOT = Path(__file__).resolve().parents[2]
+TANK = TankThresholds()
+START = load_suite("fractional")["torricelli_inflow"].starts[0, 0]
+
+
+def test_the_page_reads_the_thresholds_that_the_engine_holds() -> None:
+    spec = importlib.util.spec_from_file_location("thresholds_page", ROOT / "docs" / "thresholds_page.py")
+    assert spec is not None and spec.loader is not None
+    page = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(page)
+    written = {f"{owner.name}.{name}" for _, owner in page.owners() for name, _, _ in page.fields(owner)}
+    held = {f"{name}.{field}" for name, own in instances().items() for field in vars(own[0])}
+    assert held <= written | {f"TankThresholds.{name}" for name in vars(TANK)}
+    assert {"LsodaThresholds.max_evaluations", "SignalThresholds.same_line"} <= held & written
+    table = "| A.b | 2 | s | 4, 0, 1.00 | 3, 1, 0.90 | chosen |"
+    assert page.measured(f"6 fits of 3 systems.\n\n{table}\n") == (
+        "6 fits of 3 systems.",
+        {"A.b": ("4, 0, 1.00", "3, 1, 0.90")},
+    )
+
+
+class Here:
+    """A backend that runs tasks in this process, and remembers them."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def results(self, function: Any, tasks: Sequence[Any], _limit: float, _stopping: object) -> Any:
+        for number, task in enumerate(tasks):
+            self.seen.append(task)
+            yield number, function(task)
+
+
+@pytest.fixture
+def tank(monkeypatch: pytest.MonkeyPatch) -> TankThresholds:
+    """The stub in place of `discover`: it reads `doubt` in noise only."""
+
+    def stub(series: TimeSeries, _settings: Settings) -> Any:
+        class Found:
+            equations = Equations.parse(series.states, {"h": f"0.3 - {TANK.outflow}*h**0.5"})
+
+        if series.trajectories[0].values[0, 0] != START and TANK.doubt > 1.5:
+            raise ZeroDivisionError("too noisy")
+        return Found
+
+    monkeypatch.setattr(study, "discover", stub)
+    monkeypatch.setattr(perturb, "TANK", TANK, raising=False)
+    return TANK
+
+
+BATTERY = Battery(ids=("fractional/torricelli_inflow",))
+FIELDS = ["TankThresholds"]
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "twice"),
+    [
+        (0.5, 0.25, 1.0),
+        (5, 2, 10),
+        (1, 0, 2),
+        (0, -1, 1),
+        (-1, 0, -2),
+        ((2, 0.5), (1, 0.25), (4, 1.0)),
+        (True, None, None),
+        ("LSODA", None, None),
+        (("BDF", 2), None, None),
+        (float("inf"), None, None),
+        (0.0, None, None),
+        ((), None, None),
+    ],
+)
+def test_numbers_are_scaled_and_whole_ones_stay_whole(value: Any, half: Any, twice: Any) -> None:
+    assert (scaled(value, 0.5), scaled(value, 2.0)) == (half, twice)
+    assert type(scaled(value, 2.0)) is type(twice)
+
+
+def test_a_threshold_is_changed_for_a_while_even_if_the_block_fails(tank: TankThresholds) -> None:
+    assert instances()["TankThresholds"] == [tank]
+    assert {name for name in values() if name.startswith("Tank")} == {
+        "TankThresholds.outflow",
+        "TankThresholds.doubt",
+        "TankThresholds.unread",
+    }
+    with pytest.raises(ZeroDivisionError), changed("TankThresholds.unread", 0.5) as value:
+        assert tank.unread == value == 2
+        raise ZeroDivisionError
+    assert tank.unread == 3
+
+
+def test_reads_are_noted_within_the_block_only(tank: TankThresholds) -> None:
+    with watched_reads() as reads:
+        assert tank.outflow == 0.35
+    assert tank.unread == 3
+    assert "TankThresholds.outflow" in reads and "TankThresholds.unread" not in reads
+
+
+def test_a_row_for_each_threshold_and_factor_fits_what_reads_it(tank: TankThresholds, tmp_path: Path) -> None:
+    here = Here()
+    rows = run_thresholds(BATTERY, tmp_path / "rows", fields=FIELDS, backend=here, say=lambda _: None)  # type: ignore[arg-type]
+    assert [(row["id"].rpartition(".")[2], row["method"]) for row in rows] == [
+        ("battery", "1"),
+        ("outflow", "0.5"),
+        ("outflow", "2"),
+        ("doubt", "0.5"),
+        ("doubt", "2"),
+        ("unread", "0.5"),
+        ("unread", "2"),
+    ]
+    clean, noisy = BATTERY.fits(BATTERY.ids[0])
+    assert [list(row["fits"]) for row in rows] == [[clean, noisy]] * 3 + [[noisy]] * 2 + [[]] * 2
+    assert rows[0]["fits"][clean]["exact"] and rows[0]["fits"][clean]["failed"] is None
+    assert rows[2]["value"] == 0.7 and rows[2]["fits"][clean]["equations"] == {"h": "0.3 - 0.7*h**0.5"}
+    assert rows[4]["fits"][noisy]["failed"] == "ZeroDivisionError: too noisy"
+    # Half and twice the coefficient are the true terms still; what fails is not exact.
+    text = markdown(BATTERY, rows)
+    lines = {line.split(" | ")[0].removeprefix("| "): line.split(" | ")[1:-1] for line in text.splitlines()}
+    assert [cell[:5] for cell in lines["TankThresholds.outflow"]] == ["0.35", "1/h", "2, 2,", "2, 2,"]
+    assert [cell[:5] for cell in lines["TankThresholds.doubt"]] == ["1", "1", "2, 0,", "1, 1,"]
+    assert lines["TankThresholds.unread"][2:] == ["-", "-"]
+    # The same command goes on and has nothing left to do.
+    count = len(here.seen)
+    again = run_thresholds(BATTERY, tmp_path / "rows", fields=FIELDS, backend=here, say=lambda _: None)  # type: ignore[arg-type]
+    assert len(here.seen) == count == 7 and again == rows
+    assert json.loads(json.dumps(rows, allow_nan=False)) == rows
+
+
+def test_the_rule_takes_quick_systems_of_every_suite(monkeypatch: pytest.MonkeyPatch) -> None:
+    battery = Battery(every=6)
+    assert [id.partition("/")[0] for id in battery.candidates()] == ["fractional"] * 5 + ["odebench"] * 6 + [
+        "classics"
+    ] * 3
+    slow = next(iter(battery.candidates()))
+
+    def fitted(_battery: Battery, fit: str) -> dict[str, Any]:
+        return {"failed": None, "exact": True, "equations": {}, "reads": [], "seconds": 9.0 if slow in fit else 1.0}
+
+    monkeypatch.setattr(study, "fitted", fitted)
+    row = study.measured(study.Task(battery, "battery", 1.0))
+    assert len(row["fits"]) == 2 * 13 and not any(fit.startswith(slow) for fit in row["fits"])
+
+
+@pytest.mark.parametrize(
+    ("battery", "fields"),
+    [
+        (Battery(every=0), None),
+        (Battery(quick=0.0), None),
+        (Battery(sigma=-1.0), None),
+        (Battery(ids=("fractional/nothing",)), None),
+        (BATTERY, ["TankThresholds.nothing"]),
+    ],
+)
+def test_what_cannot_be_studied_is_said(battery: Battery, fields: list[str] | None, tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        run_thresholds(battery, tmp_path / "rows", fields=fields)
+    assert not list(tmp_path.iterdir())
