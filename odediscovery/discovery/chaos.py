@@ -6,13 +6,11 @@ from odediscovery.discovery.front import polish_candidate
 from odediscovery.judge.criterion import score, shortlist
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.search.refinement import MOST, follows, sigma_of
+from odediscovery.search.refinement import MOST, follows, follows_closely
 from odediscovery.search.strategies import BRIEF
 from odediscovery.stages.prune.paths import TURNS, window_length
 from odediscovery.stages.values import SETTLED, Candidate, Polished
 
-# Multiple of what a law leaves of the windows that it may leave of trajectories it follows.
-FOLLOWED = 2.0
 # Laws that are looked at for that.
 LOOKED = 3
 
@@ -20,36 +18,41 @@ LOOKED = 3
 def cut_until_followed(
     whole: Prepared, candidates: list[Candidate], monitor: Monitor
 ) -> tuple[Prepared, dict[Candidate, Polished]]:
-    """The series in pieces that the laws which are best on windows can follow; some polished there.
+    """The series, cut into pieces if the laws that are best on windows cannot follow it whole.
 
-    From one start nobody can follow chaos, or a fast oscillation in noise, to its end.
+    Nobody can follow chaos, or a fast oscillation in noise, from one start to its end.
+
+    Returns:
+        The series, and those laws that were polished on it to find out.
     """
     p = whole
     for turns in (TURNS, BRIEF):
-        length, polished = window_length(whole, turns), dict[Candidate, Polished]()
-        if monitor.stopping() or not cannot_follow(p, candidates, length, polished):
+        length = window_length(whole, turns)
+        if monitor.stopping():
+            return p, {}
+        lost, polished = cannot_follow(p, candidates, length)
+        if not lost:
             return p, polished
         p = whole.pieces(length)
     return p, {}
 
 
-def cannot_follow(p: Prepared, candidates: list[Candidate], length: int, polished: dict[Candidate, Polished]) -> bool:
-    """Whether trajectories much longer than `length` intervals cannot be followed to the end.
+def cannot_follow(p: Prepared, candidates: list[Candidate], length: int) -> tuple[bool, dict[Candidate, Polished]]:
+    """Whether no law follows trajectories much longer than `length` intervals to their ends.
 
-    None of the laws that are best on windows follows them: it explains too little of them, or in
-    noise much less than of the windows. Which law happens to follow chaos would be luck.
+    None of the laws that are best on windows does: each explains too little of the trajectories, or in
+    noise much less than of the windows. A single law that follows chaos would do so by luck.
 
-    Args:
-        polished: is given the laws that were looked at.
+    Returns:
+        The answer, and the laws that were polished for it.
     """
-    longest = max(len(t.time) for t in p.data.trajectories)
-    if longest <= 2 * length:
-        return False
-    floor, moving = SETTLED if p.clean else 0.0, ~p.constant
+    polished: dict[Candidate, Polished] = {}
+    if max(len(t.time) for t in p.data.trajectories) <= 2 * length:
+        return False, polished
+    floor = SETTLED if p.clean else 0.0
     listed = shortlist(candidates, p.samples, floor, around=1)
     for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[:LOOKED]:
         found = polished[c] = polish_candidate(p, c, c.law, c.free, MOST)
-        left = float((found.squares / sigma_of(p) ** 2)[moving].sum() / found.counts[moving].sum())
-        if follows(p, found) and (p.clean or left <= FOLLOWED * c.mean_square):
-            return False
-    return True
+        if follows(p, found) and (p.clean or follows_closely(p, found, c)):
+            return False, polished
+    return True, polished

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from odediscovery.data.controls import explain_two_values
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
-from odediscovery.judge.criterion import non_dominated, penalty
-from odediscovery.judge.residual_tests import autocorrelated, autocorrelation_inflation, too_few_runs, walk_misfit
-from odediscovery.laws.cost import constant_penalty, count
+from odediscovery.judge.criterion import CRITERION, non_dominated
+from odediscovery.judge.residual_tests import ResidualTests, examine_residuals, is_walk_as_good
+from odediscovery.judge.verdict import Verdict
+from odediscovery.laws.cost import count
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import expanded
@@ -25,16 +27,28 @@ from odediscovery.problem.prepare import Prepared, linear_relation
 from odediscovery.result.discovery import Discovery, FrontRow, Network
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.settings import Settings
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.user_units import unscaled_errors
 from odediscovery.stages.values import Judged, Polished, freedom
 
-# Difference of the criterion below which another row is about as good.
-CLOSE = 4.0
-# Share of the variance that has to be explained before a law is claimed, and the same where what
-# is left is clearly no noise.
-POOR, DOUBTFUL = 0.5, 0.95
+
+@dataclass(frozen=True)
+class ClaimThresholds(Thresholds):
+    """How much of the variance equations have to explain before they are claimed as a law."""
+
+    explained: float = threshold(
+        0.5,
+        "least share of the variance that a law explains",
+        origin="half: less is closer to the mean than to the data",
+    )
+    explained_structured: float = threshold(
+        0.95, "the same where the residuals are clearly no noise", origin="chosen; sensitivity in docs/thresholds"
+    )
+
+
+CLAIM = ClaimThresholds()
 
 
 def constants(p: Prepared, row: Judged) -> dict[str, object]:
@@ -57,7 +71,7 @@ def _equations(p: Prepared, row: Judged, series: TimeSeries) -> Equations:
         law,
         time_name=series.time_name,
         standard_errors=errors,
-        controls=series.controls,
+        inputs=series.controls,
         snapped=((law.coefficients != 0) & (errors.coefficients == 0), (law.exponents != 0) & (errors.exponents == 0)),
     )
 
@@ -95,8 +109,9 @@ def _front_row(p: Prepared, row: Judged, series: TimeSeries, selected: bool) -> 
     )
 
 
-def _front(p: Prepared, rows: list[Judged], chosen: int, series: TimeSeries) -> tuple[FrontRow, ...]:
+def _front(verdict: Verdict, series: TimeSeries) -> tuple[FrontRow, ...]:
     """Rows better than every simpler one, one a complexity: that of the chosen row is its own."""
+    p, rows, chosen = verdict.p, verdict.rows, verdict.chosen
     best = non_dominated(rows, chosen, p.scale.state)
     listed = sorted(
         (_front_row(p, rows[i], series, i == chosen) for i in best), key=lambda row: (row.complexity, row.mse)
@@ -109,115 +124,85 @@ def _front(p: Prepared, rows: list[Judged], chosen: int, series: TimeSeries) -> 
     )
 
 
-def conclude(
-    p: Prepared, rows: list[Judged], chosen: int, series: TimeSeries, settings: Settings, monitor: Monitor
-) -> Discovery:
-    """The judged rows as a result, with what its reader should know.
+def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
+    """The verdict as a result, with what its reader should know.
 
     Args:
-        p: what the rows were judged on, whole trajectories or pieces of them.
-        rows: judged laws.
-        chosen: index of the one that is claimed.
+        verdict: judged laws, dimensionless, and which one is claimed.
+        series: what they were fitted to, in the user's units.
+        settings: options of the fit.
+        monitor: knows the log and the time, and whether the fit was stopped.
     """
-    best, own = rows[chosen].polished, ~p.data.is_control
-    unexplained = [] if p.clean else residuals(best.law, p.data, best.initial)
-    left = [] if p.clean else too_few_runs(unexplained)
-    near = [] if p.clean else autocorrelated(unexplained)
-    wider = 1.0 if p.clean else autocorrelation_inflation(unexplained)
-    if wider > 1.0:
-        # Residuals that are alike tell less than as many independent ones.
-        best = best.widened(wider)
-        rows = [*rows[:chosen], dataclasses.replace(rows[chosen], polished=best), *rows[chosen + 1 :]]
-    front = _front(p, rows, chosen, series)
-    notes = [f"{p.data.states[i]} never changes: its equation is zero" for i in np.flatnonzero(p.constant & own)]
-    notes += [*p.messages, *explain_two_values(p.data)]
-    notes += _undecided(p, front)
-    if any(row.equations.power_sum is None for row in front):
-        notes.append(
-            "complexity counts constants and states of sums of monomials, and nodes of "
-            "the expression trees of other equations"
-        )
-    if rows[chosen].fragile:
-        notes.append("the equations run away from starts that are as likely as the fitted one")
-    fitted = estimates(p, best)
-    if p.heads is not None:
-        size = len(p.data.trajectories[0].time)
-        notes.append(
-            "whole trajectories cannot be followed from one start: laws were judged, and "
-            f"mse and r2 are, on pieces of {size} samples"
-        )
-    noise = np.sqrt(best.plain_squares / best.counts.clip(1)) * p.scale.size
-    noise = np.where(p.measured, noise, np.nan)
-    notes += [
-        f"what the equations leave of {series.states[i]} is no noise: {found} runs of one "
-        f"sign where about {expected} are expected"
-        for i, found, expected in left
-    ]
-    notes += [
-        f"what the equations leave of {series.states[i]} is no noise: neighbouring residuals correlate by {r:.2f}"
-        for i, r in near
-        if i not in [state for state, *_ in left]
-    ]
-    if wider > 1.0:
-        notes.append(
-            f"neighbouring residuals are alike: standard errors are {wider:.1f} times as "
-            "large as they would be in noise without memory"
-        )
+    p, found = verdict.p, verdict.best.polished
+    tests = ResidualTests() if p.clean else examine_residuals(residuals(found.law, p.data, found.initial))
+    if tests.inflation > 1.0:
+        # Residuals that correlate say less than as many independent ones.
+        found = found.widened(tests.inflation)
+        verdict = verdict.with_best(dataclasses.replace(verdict.best, polished=found))
+    front, fitted, own = _front(verdict, series), estimates(p, found), ~p.data.is_control
+    noise = np.sqrt(found.plain_squares / found.counts.clip(1)) * p.scale.size
     return build_result(
         series,
         settings,
         monitor,
         front,
         fitted.initial * p.scale.state[own],
-        noise[own],
-        network_of(best.law, p.scale, series.n_states),
-        notes,
-        least=DOUBTFUL if left or near else POOR,
-        freedom=freedom(best),
-        explained=_explained(p, best) if p.heads is not None else None,
+        np.where(p.measured, noise, np.nan)[own],
+        network_of(found.law, p.scale, series.n_states),
+        [*_notes(verdict, front), *tests.sentences(series.states)],
+        least=CLAIM.explained if tests.is_noise else CLAIM.explained_structured,
+        freedom=freedom(found),
+        explained=_explained_in_pieces(p, found) if p.heads is not None else None,
         fitted=fitted,
-        walk=not p.clean and walks(p, best),
+        walk=not p.clean and is_walk_as_good(p, found),
     )
 
 
-def walks(p: Prepared, found: Polished) -> bool:
-    """Whether a random walk, which knows no law, explains the data as well as the law does."""
-    seen = (found.counts > 0) & ~p.constant
-    n, starts, states = found.counts[seen], found.initial.size, found.law.n_states
-    samples = float(found.counts.sum())
-    with np.errstate(divide="ignore"):
-        law = np.sum(n * np.log(found.squares[seen] / n))
-    law += penalty(found.law, found.free, samples, starts)
-    walk = walk_misfit(p.data, p.shape)[seen].sum()
-    fitted = int(seen.sum())
-    walk += fitted * constant_penalty(states, samples) * samples / max(samples - fitted - starts - 2.0, 1.0)
-    return bool(walk < law)
-
-
-def _undecided(p: Prepared, front: tuple[FrontRow, ...]) -> list[str]:
-    """What the data cannot tell apart, one sentence each."""
-    notes = []
-    chosen = next(row for row in front if row.selected)
-    close = [str(row.complexity) for row in front if not row.selected and row.criterion < chosen.criterion + CLOSE]
-    if close:
-        notes.append(f"the data hardly prefer these equations to those of complexity {', '.join(close)}")
-    relation = linear_relation(p)
-    if relation is not None:
-        weights, value = relation
-        terms = [
-            f"{abs(c):.4g}*{state}".removeprefix("1*") for state, c in zip(p.data.states, weights, strict=True) if c
-        ]
-        signs = ["-" if c < 0 else "+" for c in weights if c]
-        text = " ".join(f"{sign} {term}" for sign, term in zip(signs, terms, strict=True))
-        text = text.removeprefix("+ ")
+def _notes(verdict: Verdict, front: tuple[FrontRow, ...]) -> list[str]:
+    """What the reader should know of the data and of the laws, one sentence each."""
+    p = verdict.p
+    still = np.flatnonzero(p.constant & ~p.data.is_control)
+    notes = [f"{p.data.states[i]} never changes: its equation is zero" for i in still]
+    notes += [*p.messages, *explain_two_values(p.data), *_rivals(front), *_relation(p)]
+    if any(row.equations.power_sum is None for row in front):
         notes.append(
-            f"{text} = {value:.4g} in all samples: equations that differ by this relation "
-            "cannot be told apart; a trajectory with another value of it can"
+            "complexity counts constants and states of sums of monomials, and nodes of "
+            "the expression trees of other equations"
+        )
+    if verdict.best.fragile:
+        notes.append("the equations run away from starts that are as likely as the fitted one")
+    if p.heads is not None:
+        notes.append(
+            "whole trajectories cannot be followed from one start: laws were judged, and "
+            f"mse and r2 are, on pieces of {len(p.data.trajectories[0].time)} samples"
         )
     return notes
 
 
-def _explained(p: Prepared, found: Polished) -> float:
+def _rivals(front: tuple[FrontRow, ...]) -> list[str]:
+    """Whether other rows of the front are about as good."""
+    chosen = next(row for row in front if row.selected)
+    most = chosen.criterion + CRITERION.no_evidence
+    close = [str(row.complexity) for row in front if not row.selected and row.criterion < most]
+    return [f"the data hardly prefer these equations to those of complexity {', '.join(close)}"] if close else []
+
+
+def _relation(p: Prepared) -> list[str]:
+    """A linear relation of the states that holds in all samples, where there is one."""
+    found = linear_relation(p)
+    if found is None:
+        return []
+    weights, value = found
+    terms = [f"{abs(c):.4g}*{state}".removeprefix("1*") for state, c in zip(p.data.states, weights, strict=True) if c]
+    signs = ["-" if c < 0 else "+" for c in weights if c]
+    text = " ".join(f"{sign} {term}" for sign, term in zip(signs, terms, strict=True)).removeprefix("+ ")
+    return [
+        f"{text} = {value:.4g} in all samples: equations that differ by this relation "
+        "cannot be told apart; a trajectory with another value of it can"
+    ]
+
+
+def _explained_in_pieces(p: Prepared, found: Polished) -> float:
     """Share of the variance within pieces: their starts, which are fitted, explain the rest."""
     own = ~p.data.is_control
     within = sum(np.nansum((t.values - np.nanmean(t.values, axis=0))[:, own] ** 2) for t in p.data.trajectories)
@@ -233,7 +218,7 @@ def build_result(
     noise: Array,
     network: Network | None,
     notes: Sequence[str],
-    least: float = POOR,
+    least: float | None = None,
     freedom: int | None = None,
     explained: float | None = None,
     walk: bool = False,
@@ -242,7 +227,12 @@ def build_result(
     """The result with what its reader should know.
 
     Args:
-        least: share of the variance that the equations have to explain.
+        front: the Pareto front, one row selected.
+        initial: start values [trajectories, states], in the user's units.
+        noise: standard deviation of the residuals [states], in the user's units.
+        network: of the chosen equations, if they have one.
+        notes: what the reader should know, one sentence each.
+        least: share of the variance that the equations have to explain (default: `CLAIM.explained`).
         freedom: residual degrees of freedom, if standard errors are known.
         explained: the share that they do explain (default: R2 of the chosen row).
         walk: whether a random walk explains the data as well.
@@ -251,7 +241,7 @@ def build_result(
     top = next(row for row in front if row.selected)
     messages, outcome = list(series.messages), "converged"
     explained = top.r2 if explained is None else explained
-    if explained < least:
+    if explained < (CLAIM.explained if least is None else least):
         outcome = "poor-fit"
         messages.append(
             f"the best equations explain only {explained:.0%} of the variance: they are no law of these data"
@@ -284,3 +274,8 @@ def build_result(
         estimates=fitted,
         initial_value_errors=None if fitted is None else fitted.start_errors(),
     )
+
+
+def add_messages(found: Discovery, *messages: str) -> Discovery:
+    """The result with more of what its reader should know."""
+    return dataclasses.replace(found, messages=(*found.messages, *messages))

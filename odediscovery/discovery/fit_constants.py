@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-
-import numpy as np
+from dataclasses import dataclass
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.discovery.conclude import conclude
+from odediscovery.discovery.conclude import add_messages, conclude
 from odediscovery.errors import FitError, InputError
 from odediscovery.judge.criterion import judge
 from odediscovery.judge.identifiability import split_known, undetermined_exponents
+from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, all_free
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
@@ -21,12 +20,26 @@ from odediscovery.problem.impose import agreed_with
 from odediscovery.problem.pose import informed
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.search.refinement import residual_sigma, sigma_of
 from odediscovery.settings import Settings
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.values import Polished
 
-# Fits in turn with estimates of the noise from what they leave, and most Jacobians of each.
-ROUNDS, MOST = 3, 50
+
+@dataclass(frozen=True)
+class ConstantThresholds(Thresholds):
+    """How long the constants of a given form are refined."""
+
+    rounds: int = threshold(
+        3,
+        "fits one after another, each with the noise that the last one leaves",
+        origin="reweighting converges in two; one more for safety",
+    )
+    steps: int = threshold(50, "most evaluations of the Jacobian in each", origin="cost: bounds the time")
+
+
+CONSTANTS = ConstantThresholds()
 
 
 def fit_constants(
@@ -51,6 +64,7 @@ def fit_constants(
         InputError: the form has other states, or is no sum of products of powers.
         FitError: it cannot be integrated through the data from these constants.
 
+    >>> import numpy as np
     >>> t = np.linspace(0.0, 2.0, 20)
     >>> series = TimeSeries.from_arrays(t, 4.0 * np.exp(-0.5 * t), ["x"])
     >>> bool(fit_constants(series, Equations.parse(["x"], {"x": "-x**1.2"})).mse < 1e-12)
@@ -68,14 +82,22 @@ def fit_constants(
     a, w, b, v = all_free(law)
     law, free = agreed_with(p, law, (a, w & p.nonnegative & exponents, b, v))
     law, free = split_known(p, law, free, fit=True) if exponents else (law, free)
-    sigma, initial = np.maximum(p.noise, p.floor), p.initial
+    sigma, initial = sigma_of(p), p.initial
 
     def refit(law: PowerSum, free: Free) -> Polished:
         return polish(
-            law, p.data, initial, sigma, floor=p.floor, nonnegative=p.nonnegative, free=free, most=MOST, shape=p.shape
+            law,
+            p.data,
+            initial,
+            sigma,
+            floor=p.floor,
+            nonnegative=p.nonnegative,
+            free=free,
+            most=CONSTANTS.steps,
+            shape=p.shape,
         )
 
-    for _ in range(ROUNDS):
+    for _ in range(CONSTANTS.rounds):
         found = refit(law, free)
         if not found.finite:
             raise FitError(
@@ -83,8 +105,8 @@ def fit_constants(
                 "these constants; start from nearer ones"
             )
         law, initial = found.law, found.initial
-        sigma = np.maximum(np.sqrt(found.squares / found.counts.clip(1)), p.floor)
-    row = judge(found, np.maximum(p.noise, p.floor), 0)
-    result = conclude(p, [row], 0, series, settings, monitor)
+        sigma = residual_sigma(p, found)
+    row = judge(found, sigma_of(p), 0)
+    result = conclude(Verdict.of(p, [row]), series, settings, monitor)
     wide = undetermined_exponents(p, found, refit) if exponents else []
-    return dataclasses.replace(result, messages=(*result.messages, *wide, *known.sentences()))
+    return add_messages(result, *wide, *known.sentences())

@@ -3,32 +3,72 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from odediscovery.data.samples import pooled
-from odediscovery.judge.criterion import choose, judge, penalty, shortlist
+from odediscovery.errors import FitError
+from odediscovery.judge.criterion import judge, penalty, shortlist
 from odediscovery.judge.stability import runs_away
+from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, constant_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.search.refinement import MOST, refined, sigma_of
+from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.search.refinement import MOST, refined, residual_sigma, sigma_of
 from odediscovery.stages.polish.snap import merged_law, snap
 from odediscovery.stages.values import SETTLED, Candidate, Judged, Polished
 
-# A candidate whose mean square is this many times the best one's is polished only roughly: most
-# evaluations in noise and on clean data, where it will not turn out to be right.
-FAR, ROUGHLY = 10.0, (8, 4)
-# Share of the estimated noise's variance below which what a law leaves shows that it is smaller.
-QUIET = 0.5
-# Share of an equation's largest term below which another one is no evidence.
-NEGLIGIBLE = 1e-6
+
+@dataclass(frozen=True)
+class FrontThresholds(Thresholds):
+    """What decides how carefully a law is polished, and what is left out of it."""
+
+    far: float = threshold(
+        10.0,
+        "a candidate this many times worse than the best is polished only roughly",
+        unit="ratio of mean squares",
+        origin="cost: rows far from the data are there for the front, not for their constants",
+    )
+    rough_steps: int = threshold(8, "most evaluations of a rough polish in noise", origin="cost: bounds the time")
+    rough_steps_clean: int = threshold(
+        4, "the same on clean data, where such a law will not turn out to be right", origin="cost: bounds the time"
+    )
+    last_steps: int = threshold(3, "the same once the time is up", origin="cost: a stop should take effect soon")
+    last_around: int = threshold(
+        1, "complexities on either side of the best that are judged once the time is up", origin="cost: as before"
+    )
+    quiet: float = threshold(
+        0.5,
+        "a law that leaves less than this share of the noise's variance shows that the noise is smaller",
+        unit="ratio of variances",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    negligible: float = threshold(
+        1e-6,
+        "a term smaller than this share of its equation's largest one is no evidence",
+        unit="ratio of rms",
+        origin="accuracy of the solvers that judge, 1e-8, with a factor for long trajectories",
+    )
+
+
+FRONT = FrontThresholds()
 
 
 def polish_candidate(p: Prepared, c: Candidate, law: PowerSum, free: Free, most: int) -> Polished:
+    """A law refined on whole trajectories, its exponents within their bounds.
+
+    Args:
+        c: the candidate that it is or comes from, for its start values.
+        law: dimensionless.
+        free: which of its constants are fitted.
+        most: most evaluations of the Jacobian.
+    """
     initial = c.initial if p.heads is None else p.initial
     found = refined(p, law, free, initial, sigma_of(p), most)
     if p.knowledge is not None and found.finite and not p.knowledge.allows(found.law):
@@ -37,35 +77,48 @@ def polish_candidate(p: Prepared, c: Candidate, law: PowerSum, free: Free, most:
     return found
 
 
-def polish_shortlist(
-    p: Prepared, candidates: list[Candidate], known: dict[Candidate, Polished], monitor: Monitor
-) -> list[Judged]:
-    """The shortlist with constants refined on whole trajectories, those that integrate.
+def judge_shortlist(
+    p: Prepared, candidates: list[Candidate], known: Mapping[Candidate, Polished], monitor: Monitor
+) -> Verdict:
+    """The shortlist polished and judged.
 
-    What is more complex than a law that leaves nothing could only fit rounding: it is left out.
+    Args:
+        known: laws that are polished already.
+
+    Raises:
+        FitError: none of the laws could be integrated through the data.
+    """
+    rows = polish_shortlist(p, candidates, known, monitor)
+    if not rows:
+        raise FitError(
+            "no equations could be integrated through the data; more samples, or fewer states (--states), may help"
+        )
+    return Verdict.of(p, rows)
+
+
+def polish_shortlist(
+    p: Prepared, candidates: list[Candidate], known: Mapping[Candidate, Polished], monitor: Monitor
+) -> list[Judged]:
+    """The shortlist with constants refined on whole trajectories; laws that blow up are left out.
+
+    So is what is more complex than a law that leaves nothing: it could only fit rounding.
 
     Args:
         known: laws that are polished already.
     """
     floor = SETTLED if p.clean else 0.0
-    around = 1 if monitor.stopping() else 4
+    around = FRONT.last_around if monitor.stopping() else None
     listed = shortlist(candidates, p.samples, floor, around=around)
     least = min((c.mean_square for c in listed), default=0.0) + floor
     monitor.stage("polish", len(listed))
     rows: list[Judged] = []
     for i, c in enumerate(listed):
-        if any(_needless(p, c, row) for row in rows):
+        if any(_is_needless(p, c, row) for row in rows):
             continue
-        # A row that is far from the data is there for the front, not for its constants.
-        far = c.mean_square > FAR * least
-        most = 3 if monitor.stopping() else ROUGHLY[p.clean] if far else MOST
-        polished = known.get(c) or polish_candidate(p, c, c.law, c.free, most)
-        law, free = drop_negligible(polished.law, polished.free, pooled(p.smooth))
-        if law is not polished.law and polished.finite:
-            polished = polish_candidate(p, c, law, free, most)
-        kept = polished.finite and _printable(p, polished.law)
+        polished = _polish(p, c, known, _steps(p, c, least, monitor))
+        kept = polished.finite and _is_printable(p, polished.law)
         if kept:
-            rows.append(judge(polished, sigma_of(p), c.origin, fragile=_fragile(p, polished)))
+            rows.append(judge(polished, sigma_of(p), c.origin, fragile=_is_fragile(p, polished)))
         monitor.step(i + 1)
         monitor.note(
             event="candidate",
@@ -81,7 +134,25 @@ def polish_shortlist(
     return rows
 
 
-def _needless(p: Prepared, c: Candidate, row: Judged) -> bool:
+def _steps(p: Prepared, c: Candidate, least: float, monitor: Monitor) -> int:
+    """Most evaluations that a candidate is worth."""
+    if monitor.stopping():
+        return FRONT.last_steps
+    if c.mean_square > FRONT.far * least:
+        return FRONT.rough_steps_clean if p.clean else FRONT.rough_steps
+    return MOST
+
+
+def _polish(p: Prepared, c: Candidate, known: Mapping[Candidate, Polished], most: int) -> Polished:
+    """A candidate polished, and once more where it has negligible terms."""
+    polished = known.get(c) or polish_candidate(p, c, c.law, c.free, most)
+    law, free = drop_negligible(polished.law, polished.free, pooled(p.smooth))
+    if law is not polished.law and polished.finite:
+        polished = polish_candidate(p, c, law, free, most)
+    return polished
+
+
+def _is_needless(p: Prepared, c: Candidate, row: Judged) -> bool:
     """Whether clean data leave a candidate nothing to win from a row that is simpler.
 
     What the row leaves of whole trajectories is explained by rounding and integration.
@@ -94,26 +165,27 @@ def _needless(p: Prepared, c: Candidate, row: Judged) -> bool:
     return dearer and bool((best.squares <= best.counts * sigma_of(p) ** 2).all())
 
 
-def lower_noise(p: Prepared, rows: list[Judged]) -> tuple[Prepared, list[Judged]]:
-    """The rows judged anew where a law leaves far less than what was taken for noise.
+def lower_noise(verdict: Verdict) -> Verdict:
+    """The laws judged anew where one leaves far less than what was taken for noise.
 
-    What is sampled a few times a turn looks noisier than it is, until a law is known.
+    Fast changes that are sampled coarsely look like noise until a law is known.
     """
+    p, rows = verdict.p, verdict.rows
     left = np.stack([r.polished.squares / r.polished.counts.clip(1) for r in rows])
     share = (left / sigma_of(p) ** 2).min(axis=0)
-    if p.clean or not (share < QUIET).any():
-        return p, rows
-    noise = np.where(share < QUIET, np.sqrt(share) * p.noise, p.noise)
-    p = dataclasses.replace(p, noise=noise)
-    return p, [judge(r.polished, sigma_of(p), r.origin, fragile=r.fragile) for r in rows]
+    quiet = share < FRONT.quiet
+    if p.clean or not quiet.any():
+        return verdict
+    p = dataclasses.replace(p, noise=np.where(quiet, np.sqrt(share) * p.noise, p.noise))
+    return Verdict.of(p, [judge(r.polished, sigma_of(p), r.origin, fragile=r.fragile) for r in rows])
 
 
-def _printable(p: Prepared, law: PowerSum) -> bool:
-    """Whether numbers are large enough for its coefficients in the user's units."""
+def _is_printable(p: Prepared, law: PowerSum) -> bool:
+    """Whether the coefficients in the user's units are within the range of numbers."""
     return bool(np.isfinite(law.unscaled(p.scale.state, p.scale.time).coefficients).all())
 
 
-def _fragile(p: Prepared, found: Polished) -> bool:
+def _is_fragile(p: Prepared, found: Polished) -> bool:
     return not p.clean and runs_away(found.law, p.data, found.initial, p.start_errors, p.nonnegative)
 
 
@@ -129,7 +201,7 @@ def drop_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free
         return law, free
     with np.errstate(over="ignore", invalid="ignore"):
         size = np.sqrt(np.mean(law.monomials(x) ** 2, axis=0)) * np.abs(law.coefficients)
-    small = (law.coefficients != 0) & (size < NEGLIGIBLE * size.max(axis=1, keepdims=True))
+    small = (law.coefficients != 0) & (size < FRONT.negligible * size.max(axis=1, keepdims=True))
     if not small.any():
         return law, free
     _, w, b, v = law.constants
@@ -137,24 +209,24 @@ def drop_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free
     return merged_law(kept, free)
 
 
-def simplify_exponents(p: Prepared, rows: list[Judged], monitor: Monitor) -> list[Judged]:
-    """Rows that could still win, with simple exponents where the data cannot tell."""
-    best = rows[choose(rows)].criterion
-    monitor.stage("snap", len(rows))
-
-    def refit(law: PowerSum, free: Free, row: Judged) -> Judged:
-        before = row.polished
-        sigma = np.maximum(np.sqrt(before.squares / before.counts.clip(1)), p.floor)
-        after = refined(p, law, free, before.initial, sigma)
-        return judge(after, sigma_of(p), row.origin, fragile=row.fragile)
-
-    simple = []
-    for i, row in enumerate(rows):
+def simplify_exponents(verdict: Verdict, monitor: Monitor) -> Verdict:
+    """The laws that could still win, with simple exponents where the data cannot tell."""
+    p, best = verdict.p, verdict.best.criterion
+    monitor.stage("snap", len(verdict.rows))
+    rows = []
+    for i, row in enumerate(verdict.rows):
         law, free = row.polished.law, row.polished.free
         gain = int(free[1].sum()) * constant_penalty(law.n_states, row.polished.counts.sum())
         if row.criterion - gain < best and not monitor.stopping():
-            row = snap(row, partial(refit, row=row))
+            row = snap(row, partial(_refit, p, before=row))
             best = min(best, row.criterion)
-        simple.append(row)
+        rows.append(row)
         monitor.step(i + 1)
-    return simple
+    return Verdict.of(p, rows)
+
+
+def _refit(p: Prepared, law: PowerSum, free: Free, before: Judged) -> Judged:
+    """A changed law fitted from where a row stands, each state weighed by what the row leaves."""
+    found = before.polished
+    after = refined(p, law, free, found.initial, residual_sigma(p, found))
+    return judge(after, sigma_of(p), before.origin, fragile=before.fragile)

@@ -14,29 +14,67 @@ Source: McQuarrie and Tsai, Regression and Time Series Model Selection (1998), B
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from odediscovery.laws.cost import Free, constant_penalty, cost, count
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.values import Candidate, Judged, Polished
 
-# Candidates of one complexity whose scores differ by less are all judged, so many at most.
-CLOSE, ALIKE = 6.0, 3
-# What it costs a law to run away from starts that the data allow, in free constants.
-FRAGILE = 4
+
+@dataclass(frozen=True)
+class CriterionThresholds(Thresholds):
+    """What decides which laws are judged, and when one is better than another."""
+
+    close: float = threshold(
+        6.0,
+        "candidates of one complexity whose scores on windows differ by less are all judged",
+        unit="criterion",
+        origin="chosen: a likelihood ratio of 20, where evidence begins to be strong; sensitivity in docs/thresholds",
+    )
+    alike: int = threshold(3, "so many of one complexity at most", origin="cost: each is polished")
+    around: int = threshold(
+        4, "complexities on either side of the best one that are judged", origin="cost: each is polished"
+    )
+    no_evidence: float = threshold(
+        4.0,
+        "difference of the criterion up to which another law is about as good",
+        unit="criterion",
+        origin="chosen: a likelihood ratio of 7; sensitivity in docs/thresholds",
+    )
+    fragile_price: int = threshold(
+        4,
+        "what it costs a law to run away from starts that the data allow",
+        unit="free constants",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
 
 
-def penalty(law: PowerSum, free: Free, samples: float, starts: int) -> float:
-    """The second part of the criterion.
+CRITERION = CriterionThresholds()
+
+
+def correction(samples: float, fitted: int) -> float:
+    """N / (N - K - 2): the factor of the penalty for small samples.
 
     Args:
         samples: number of observed values N.
+        fitted: numbers fitted to them K, start values included.
+    """
+    return samples / max(samples - fitted - 2.0, 1.0)
+
+
+def penalty(law: PowerSum, free: Free, samples: float, starts: int) -> float:
+    """The second part of the criterion: cost * N / (N - K - 2).
+
+    Args:
+        free: which constants of the law are fitted.
+        samples: number of observed values N.
         starts: number of fitted start values.
     """
-    fitted = count(free) + starts
-    return cost(law, free, samples) * samples / max(samples - fitted - 2.0, 1.0)
+    return cost(law, free, samples) * correction(samples, count(free) + starts)
 
 
 def judge(polished: Polished, floor: Array, origin: int, *, fragile: bool = False) -> Judged:
@@ -52,7 +90,7 @@ def judge(polished: Polished, floor: Array, origin: int, *, fragile: bool = Fals
     seen = counts > 0
     misfit = counts[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)
     charged = penalty(polished.law, polished.free, counts.sum(), polished.initial.size)
-    charged += fragile * FRAGILE * constant_penalty(polished.law.n_states, counts.sum())
+    charged += fragile * CRITERION.fragile_price * constant_penalty(polished.law.n_states, counts.sum())
     return Judged(polished, float(misfit.sum() + charged), origin, fragile)
 
 
@@ -72,7 +110,9 @@ def rank(candidates: Sequence[Candidate], samples: int) -> list[Candidate]:
     return sorted(candidates, key=lambda c: score(c, samples))
 
 
-def shortlist(candidates: Sequence[Candidate], samples: int, floor: float, *, around: int = 4) -> list[Candidate]:
+def shortlist(
+    candidates: Sequence[Candidate], samples: int, floor: float, *, around: int | None = None
+) -> list[Candidate]:
     """The best candidates of each complexity near the best of all, simplest first.
 
     Of one complexity more than one is listed where windows hardly tell them apart. Laws with
@@ -82,8 +122,10 @@ def shortlist(candidates: Sequence[Candidate], samples: int, floor: float, *, ar
     Args:
         samples: number of observed values.
         floor: mean square that integration error alone explains.
-        around: how many complexities are kept on either side of the best, of each kind.
+        around: how many complexities are kept on either side of the best, of each kind (default:
+            `CRITERION.around`).
     """
+    around = CRITERION.around if around is None else around
     listed: list[Candidate] = []
     for whole in (False, True):
         of_size: dict[int, list[Candidate]] = {}
@@ -105,9 +147,9 @@ def shortlist(candidates: Sequence[Candidate], samples: int, floor: float, *, ar
 def _as_good(candidates: Sequence[Candidate], samples: int, floor: float) -> list[Candidate]:
     """The first candidate, and others of its complexity with other monomials and a like score."""
     kept = [candidates[0]]
-    most = score(candidates[0], samples, floor) + CLOSE
+    most = score(candidates[0], samples, floor) + CRITERION.close
     for c in candidates[1:]:
-        if score(c, samples, floor) > most or len(kept) == ALIKE:
+        if score(c, samples, floor) > most or len(kept) == CRITERION.alike:
             break
         if all(c.form != k.form for k in kept):
             kept.append(c)

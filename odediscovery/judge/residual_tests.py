@@ -1,24 +1,100 @@
-"""What should keep a reader from believing equations: residuals that are no noise."""
+"""Are the residuals of a law noise? Tests of their signs and of neighbours, and a walk as a rival."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
+from odediscovery.judge.criterion import correction, penalty
+from odediscovery.laws.cost import constant_penalty
+from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.stages.values import Polished
 
-# Residuals of a state from which on their signs tell something.
-FEW = 20
-# Standard deviations that the number of runs may be below its expected value.
-CLEARLY = 4.0
-# Standard deviations that the correlation of neighbours has to be below to be none.
-UNLIKELY = 2.0
-# Logarithms of the variances of a step, relative to that of the noise, that a walk may have.
-WALKS = np.linspace(-12.0, 16.0, 57)
-# Correlation from which on neighbouring residuals count as no more alike.
-MOST_ALIKE = 0.99
+
+@dataclass(frozen=True)
+class ResidualThresholds(Thresholds):
+    """When residuals are no longer taken for noise."""
+
+    few: int = threshold(
+        20,
+        "residuals of a state from which on it is tested",
+        origin="the normal approximation of the number of runs needs about 10 of each sign",
+    )
+    clear: float = threshold(
+        4.0,
+        "distance from the expected value from which on residuals are clearly no noise",
+        unit="standard deviations",
+        origin="a false alarm in 30 000 tests of normal noise",
+    )
+    unlikely: float = threshold(
+        2.0,
+        "correlation of neighbours up to which it counts as none",
+        unit="standard deviations",
+        origin="the usual 95 % of a normal distribution",
+    )
+    largest_correlation: float = threshold(
+        0.99,
+        "largest correlation of neighbours that widens standard errors",
+        origin="bounds the widening at 14: of a random walk its steps, not it, would be noise",
+    )
+
+
+RESIDUALS = ResidualThresholds()
+
+# Grid of the logarithms of a walk's variance a step, relative to that of the noise: from a walk that
+# hardly moves to one in which the noise is not seen.
+WALK_LOG_VARIANCES = np.linspace(-12.0, 16.0, 57)
+
+
+@dataclass(frozen=True)
+class ResidualTests:
+    """What the tests say about the residuals of a law.
+
+    Args:
+        few_runs: states with too few runs of one sign: index, number of runs, expected number.
+        correlated: states whose neighbouring residuals correlate: index, correlation.
+        inflation: factor by which that widens standard errors, at least 1.
+    """
+
+    few_runs: tuple[tuple[int, int, int], ...] = ()
+    correlated: tuple[tuple[int, float], ...] = ()
+    inflation: float = 1.0
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether nothing speaks against noise."""
+        return not (self.few_runs or self.correlated)
+
+    def sentences(self, states: Sequence[str]) -> list[str]:
+        """What the reader should know, one sentence each."""
+        few = [
+            f"what the equations leave of {states[i]} is no noise: {found} runs of one "
+            f"sign where about {expected} are expected"
+            for i, found, expected in self.few_runs
+        ]
+        told = {i for i, *_ in self.few_runs}
+        near = [
+            f"what the equations leave of {states[i]} is no noise: neighbouring residuals correlate by {r:.2f}"
+            for i, r in self.correlated
+            if i not in told
+        ]
+        wide = (
+            f"neighbouring residuals are alike: standard errors are {self.inflation:.1f} times as "
+            "large as they would be in noise without memory"
+        )
+        return [*few, *near, *([wide] if self.inflation > 1.0 else [])]
+
+
+def examine_residuals(residuals: Sequence[Array]) -> ResidualTests:
+    """All tests of the residuals of a law, [samples, states] a trajectory, nan where unmeasured."""
+    return ResidualTests(
+        tuple(too_few_runs(residuals)), tuple(autocorrelated(residuals)), autocorrelation_inflation(residuals)
+    )
 
 
 def runs(residuals: Sequence[Array]) -> tuple[Array, Array, Array]:
@@ -95,17 +171,17 @@ def autocorrelation_inflation(residuals: Sequence[Array]) -> float:
     (1.0, 1.7)
     """
     r, pairs = correlations(residuals)
-    clear = r > UNLIKELY / np.sqrt(np.maximum(pairs, 1))
+    clear = r > RESIDUALS.unlikely / np.sqrt(np.maximum(pairs, 1))
     largest = float(np.max(np.where(clear, r, 0.0), initial=0.0))
     # Hardly anything is known of a walk: its steps, not it, would be noise.
-    largest = min(largest, MOST_ALIKE)
+    largest = min(largest, RESIDUALS.largest_correlation)
     return float(np.sqrt((1.0 + largest) / (1.0 - largest)))
 
 
 def autocorrelated(residuals: Sequence[Array]) -> list[tuple[int, float]]:
     """States whose neighbouring residuals are clearly alike: index and correlation."""
     r, pairs = correlations(residuals)
-    clear = (pairs >= FEW) & (r > CLEARLY / np.sqrt(np.maximum(pairs, 1)))
+    clear = (pairs >= RESIDUALS.few) & (r > RESIDUALS.clear / np.sqrt(np.maximum(pairs, 1)))
     return [(int(i), float(r[i])) for i in np.flatnonzero(clear)]
 
 
@@ -118,14 +194,14 @@ def has_no_memory(residuals: Sequence[Array]) -> bool:
     (True, False, False)
     """
     r, pairs = correlations(residuals)
-    return bool(np.all((pairs >= FEW) & (r < UNLIKELY / np.sqrt(np.maximum(pairs, 1)))))
+    return bool(np.all((pairs >= RESIDUALS.few) & (r < RESIDUALS.unlikely / np.sqrt(np.maximum(pairs, 1)))))
 
 
 def too_few_runs(residuals: Sequence[Array]) -> list[tuple[int, int, int]]:
     """States whose residuals are clearly no noise: index, runs of one sign, expected runs."""
     counts = sum(np.isfinite(r).sum(axis=0) for r in residuals)
     found, expected, spread = runs(residuals)
-    clear = (counts >= FEW) & (found < expected - CLEARLY * spread) & (spread > 0)
+    clear = (counts >= RESIDUALS.few) & (found < expected - RESIDUALS.clear * spread) & (spread > 0)
     return [(int(i), int(found[i]), round(expected[i])) for i in np.flatnonzero(clear)]
 
 
@@ -155,7 +231,7 @@ def walk_misfit(series: TimeSeries, shape: Sequence[Array] | None = None) -> Arr
     >>> bool(0.5 < noise_variance[0] < 1.5), bool(walk_misfit(walk)[0] < 30.0)
     (True, True)
     """
-    q = np.exp(WALKS)
+    q = np.exp(WALK_LOG_VARIANCES)
     step = float(np.median(np.concatenate([np.diff(t.time) for t in series.trajectories])))
     states = len(series.states)
     squares, logs = np.zeros((states, len(q))), np.zeros((states, len(q)))
@@ -182,3 +258,20 @@ def walk_misfit(series: TimeSeries, shape: Sequence[Array] | None = None) -> Arr
         each = np.log(squares / forecasts[:, None]) + logs / forecasts[:, None]
     best: Array = np.where(forecasts > 0, counts * each.min(axis=1), np.nan)
     return best
+
+
+def is_walk_as_good(p: Prepared, found: Polished) -> bool:
+    """Whether a random walk, which knows no law, explains the data as well as the law does.
+
+    Both are compared by misfit and penalty; the walk pays for one variance a state.
+    """
+    seen = (found.counts > 0) & ~p.constant
+    n, starts, states = found.counts[seen], found.initial.size, found.law.n_states
+    samples = float(found.counts.sum())
+    with np.errstate(divide="ignore"):
+        law = np.sum(n * np.log(found.squares[seen] / n))
+    law += penalty(found.law, found.free, samples, starts)
+    fitted = int(seen.sum())
+    walk = walk_misfit(p.data, p.shape)[seen].sum()
+    walk += fitted * constant_penalty(states, samples) * correction(samples, fitted + starts)
+    return bool(walk < law)

@@ -16,7 +16,7 @@ from odediscovery.judge.criterion import rank, score
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.ladder import MOST_STATES
-from odediscovery.search.refinement import refined, sigma_of
+from odediscovery.search.refinement import follows_closely, refined, sigma_of
 from odediscovery.stages.grow.score_test import regressed
 from odediscovery.stages.prune.eliminate import Elimination
 from odediscovery.stages.prune.paths import all_whole, prune_laws, window_length
@@ -25,9 +25,8 @@ from odediscovery.stages.values import Candidate, Polished
 # Families whose terms are sought, in turn.
 SOUGHT = tuple(f for f in FAMILIES if f.in_noise)
 # Times that terms are sought along a law, and gain in score from which on it is done again along
-# the new one; most Jacobians that bring a law near, and multiple of what it leaves of windows that
-# it may leave of trajectories.
-TRIED, BETTER, CLOSELY, FOLLOWED = 10, 1.0, 10, 2.0
+# the new one; most Jacobians that bring a law near.
+TRIED, BETTER, CLOSELY = 10, 1.0, 10
 
 
 def along_the_best(p: Prepared, candidates: Sequence[Candidate], monitor: Monitor, *, long: bool) -> list[Candidate]:
@@ -72,7 +71,6 @@ def followed_closely(p: Prepared, c: Candidate) -> tuple[Prepared, Polished] | N
     for q in (p, p.pieces(window_length(p))):
         initial = c.initial if q is p else q.initial
         found = refined(q, c.law, c.free, initial, sigma_of(q), CLOSELY)
-        left = float(found.squares[~p.constant] @ sigma_of(p)[~p.constant] ** -2.0)
-        if found.finite and left <= FOLLOWED * c.mean_square * found.counts[~p.constant].sum():
+        if follows_closely(q, found, c):
             return q, found
     return None

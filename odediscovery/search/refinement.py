@@ -7,12 +7,12 @@ follow. Constants gain from all there is: longer pieces, whole trajectories, all
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.judge.criterion import judge, non_dominated
+from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, none_free
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.impose import agreed_with
@@ -22,17 +22,25 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.polish.balance import balance
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.polish.shooting import join_pieces
-from odediscovery.stages.values import Judged, Polished
+from odediscovery.stages.values import Candidate, Judged, Polished
 
 # Most evaluations of a polish.
 MOST = 25
 # Share of the variance that a law leaves where it has lost the trajectories.
 LOST = 0.3
+# Multiple of what a law leaves of windows that it may leave of trajectories that it follows closely.
+FOLLOWED = 2.0
 
 
 def sigma_of(p: Prepared) -> Array:
     """Standard deviation that residuals are divided by [states]."""
     return np.maximum(p.noise, p.floor)
+
+
+def residual_sigma(p: Prepared, found: Polished) -> Array:
+    """Standard deviation of what a law leaves of every state, at least the floor [states]."""
+    sigma: Array = np.maximum(np.sqrt(found.squares / found.counts.clip(1)), p.floor)
+    return sigma
 
 
 def refined(p: Prepared, law: PowerSum, free: Free, initial: Array, sigma: Array, most: int = MOST) -> Polished:
@@ -94,27 +102,24 @@ def without_excess(p: Prepared, row: Judged) -> Judged:
     return row if p.knowledge is None else with_constants(p, row, balance(row.polished))
 
 
-def on_all_samples(
-    p: Prepared, few: Prepared, rows: Sequence[Judged], chosen: int, monitor: Monitor
-) -> tuple[list[Judged], int] | None:
-    """The rows of the front judged on all samples, and which one is the chosen one.
+def on_all_samples(p: Prepared, verdict: Verdict, monitor: Monitor) -> Verdict | None:
+    """The rows of the front judged on all samples.
 
-    Its constants are refined there, those of the others stay. None where it cannot follow the
-    whole trajectories.
+    The constants of the claimed law are refined there, those of the others stay. None where it cannot
+    follow the whole trajectories.
 
     Args:
         p: all samples; they need not be smoothed.
-        few: those that the rows were found on.
-        chosen: index of the row that is claimed.
+        verdict: on the samples that the laws were found on.
     """
-    kept = non_dominated(rows, chosen, few.scale.state)
+    rows, chosen, scale = verdict.rows, verdict.chosen, verdict.p.scale
+    kept = non_dominated(rows, chosen, scale.state)
     monitor.stage("all samples", len(kept))
     found: dict[int, Judged] = {}
     initial = p.initial
     for i in sorted(kept, key=lambda i: i != chosen):
         before = rows[i].polished
-        law = before.law.unscaled(few.scale.state, few.scale.time)
-        law = law.rescaled(p.scale.state, p.scale.time)
+        law = before.law.unscaled(scale.state, scale.time).rescaled(p.scale.state, p.scale.time)
         after = refined(p, law, before.free, initial, sigma_of(p), MOST if i == chosen else 0)
         if i == chosen:
             if not follows(p, after):
@@ -124,7 +129,7 @@ def on_all_samples(
             found[i] = judge(after, sigma_of(p), rows[i].origin, fragile=rows[i].fragile)
         monitor.step(len(found))
     order = [i for i in kept if i in found]
-    return [found[i] for i in order], order.index(chosen)
+    return Verdict(p, tuple(found[i] for i in order), order.index(chosen))
 
 
 def follows(p: Prepared, found: Polished) -> bool:
@@ -132,3 +137,10 @@ def follows(p: Prepared, found: Polished) -> bool:
     values, moving = pooled(p.data), ~p.constant
     spread = np.nansum((values - np.nanmean(values, axis=0))[:, moving] ** 2)
     return found.finite and bool(found.plain_squares.sum() <= LOST * spread)
+
+
+def follows_closely(p: Prepared, found: Polished, c: Candidate) -> bool:
+    """Whether a law leaves hardly more of trajectories than its candidate leaves of windows."""
+    moving = ~p.constant
+    left = (found.squares / sigma_of(p) ** 2)[moving].sum() / found.counts[moving].sum()
+    return found.finite and bool(left <= FOLLOWED * c.mean_square)

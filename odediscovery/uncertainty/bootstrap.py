@@ -26,12 +26,13 @@ from torch import Tensor
 
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries, Trajectory
-from odediscovery.discovery.conclude import CLOSE
 from odediscovery.errors import FitError, InputError, OdeDiscoveryError
 from odediscovery.families.base import TINY
 from odediscovery.fitting.optimise import levenberg_marquardt
 from odediscovery.fitting.windows import LongResiduals, Windows, cut
-from odediscovery.laws.cost import SIMPLE, constant_penalty, count, snap_penalty
+from odediscovery.judge.criterion import CRITERION
+from odediscovery.laws.cost import SIMPLE, count, constant_penalty
+from odediscovery.laws.cost import kind as kind_cost
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import PowerSum, powers
 from odediscovery.laws.records import monomial_names
@@ -218,7 +219,9 @@ def _rivals(found: Discovery) -> list[tuple[Array, Mask]]:
     equations they stand."""
     chosen = next(row for row in found.front if row.selected)
     rivals = [
-        row for row in found.front if row.complexity >= chosen.complexity or row.criterion < chosen.criterion + CLOSE
+        row
+        for row in found.front
+        if row.complexity >= chosen.complexity or row.criterion < chosen.criterion + CRITERION.no_evidence
     ]
     rivals.sort(key=lambda row: np.nan_to_num(row.criterion, nan=np.inf))
     laws = [row.equations.power_sum for row in rivals]

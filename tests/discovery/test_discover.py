@@ -147,7 +147,7 @@ def test_chaos_in_noise_is_lost_and_an_oscillation_is_not() -> None:
         scaled = law.rescaled(prepared.scale.state, prepared.scale.time)
         whole = np.ones(law.n_states, dtype=bool)
         one = [Candidate(scaled, prepared.initial, 1.0, 0, whole)]
-        told[system] = cannot_follow(prepared, one, window_length(prepared), {})
+        told[system], _ = cannot_follow(prepared, one, window_length(prepared))
     assert told == {"lorenz": True, "lotka-volterra": False}
 
 

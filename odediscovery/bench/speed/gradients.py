@@ -20,7 +20,7 @@ from odediscovery.bench.peers import diffrax_peer, plain_loop
 from odediscovery.bench.rows import Row
 from odediscovery.bench.speed.task import MEMBERS, ROUNDING_DIFFERENCE
 from odediscovery.bench.speed.timing import alternate
-from odediscovery.discovery.discover import THREADS
+from odediscovery.discovery.task import THREADS
 from odediscovery.errors import FitError
 from odediscovery.fitting.optimise import loss_and_gradient
 from odediscovery.fitting.windows import Windows, short_windows

@@ -20,7 +20,8 @@ from odediscovery.bench.speed.timing import alternate, peak_megabytes
 from odediscovery.bench.suites.scores import CLEAN_TOLERANCE, NOISY_TOLERANCE
 from odediscovery.bench.suites.scoring import same_equations
 from odediscovery.data.series import TimeSeries
-from odediscovery.discovery.discover import THREADS, discover
+from odediscovery.discovery.discover import discover
+from odediscovery.discovery.task import THREADS
 from odediscovery.errors import FitError
 from odediscovery.fitting.optimise import FirstOrder, loss_and_gradient
 from odediscovery.fitting.windows import short_windows

@@ -19,6 +19,7 @@ import numpy as np
 
 from odediscovery.errors import FitError, InputError
 from odediscovery.judge.criterion import judge
+from odediscovery.judge.verdict import Verdict
 from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.laws.cost import Free, constant_penalty
 from odediscovery.laws.power_sum import PowerSum
@@ -59,18 +60,14 @@ class Competed:
     """What the competition of structures left.
 
     Args:
-        p: what they were judged on, without knowledge: their flows agree with it.
-        rows: judged laws.
-        chosen: index of the best.
-        structures: the flows of each.
+        verdict: judged laws, on data without knowledge: their flows agree with it.
+        structures: the flows of each law.
         problem: which flows there may be.
         starts: how start values are bounded.
         twins: the chosen flows with clearly other constants that are about as good.
     """
 
-    p: Prepared
-    rows: list[Judged]
-    chosen: int
+    verdict: Verdict
     structures: list[tuple[Flow, ...]]
     problem: Compartments
     starts: Starts
@@ -122,7 +119,8 @@ def compete(p: Prepared, known: Knowledge, settings: Settings, monitor: Monitor)
     # Of what cannot be told apart the one that supposes the least of what nobody saw.
     twins.sort(key=lambda row: float(row.polished.initial[:, problem.hidden].sum()))
     contest.rows[chosen] = contest.ended(twins[0])
-    return Competed(p, contest.rows, chosen, contest.structures, problem, starts, twins[1:])
+    verdict = Verdict(p, tuple(contest.rows), chosen)
+    return Competed(verdict, contest.structures, problem, starts, twins[1:])
 
 
 def simplest(rows: Sequence[Judged]) -> int:

@@ -24,9 +24,9 @@ SHOWN = 2
 
 def flow_notes(won: Competed, names: Sequence[str]) -> list[str]:
     """What the reader of a result with unmeasured states should know, one sentence each."""
-    row, hidden = won.rows[won.chosen], np.flatnonzero(won.problem.hidden)
+    row, hidden = won.verdict.best, np.flatnonzero(won.problem.hidden)
     notes = [_start(won, names, int(i)) for i in hidden]
-    partner = _partners(won.problem, won.structures[won.chosen])
+    partner = _partners(won.problem, won.structures[won.verdict.chosen])
     notes += [
         f"nothing tells the scale of {names[i]}: what passes between it and {names[j]} "
         f"leaves one and enters the other in equal amounts, which puts {names[i]} in units "
@@ -42,8 +42,8 @@ def flow_notes(won: Competed, names: Sequence[str]) -> list[str]:
     size = np.count_nonzero(row.polished.free[0])
     others = [
         r
-        for i, r in enumerate(won.rows)
-        if i != won.chosen
+        for i, r in enumerate(won.verdict.rows)
+        if i != won.verdict.chosen
         and determined(r)
         and np.count_nonzero(r.polished.free[0]) == size
         and r.criterion < row.criterion + CLOSE
@@ -60,13 +60,13 @@ def flow_notes(won: Competed, names: Sequence[str]) -> list[str]:
 
 
 def _text(won: Competed, names: Sequence[str], row: Judged) -> str:
-    user = expanded(row.polished.law.unscaled(won.p.scale.state, won.p.scale.time))
+    user = expanded(row.polished.law.unscaled(won.verdict.p.scale.state, won.verdict.p.scale.time))
     return Equations.from_power_sum(tuple(names), user).pretty(3).replace("\n", "; ")
 
 
 def _start(won: Competed, names: Sequence[str], i: int) -> str:
     """What the data tell of the start of an unmeasured state."""
-    scale, found = won.p.scale.state[i], won.rows[won.chosen].polished
+    scale, found = won.verdict.p.scale.state[i], won.verdict.best.polished
     value, error = found.initial[:, i] * scale, _start_errors(won)[:, i] * scale
     first = f"{names[i]} was not measured: "
     if not np.isfinite(error).any():
@@ -81,7 +81,7 @@ def _start(won: Competed, names: Sequence[str], i: int) -> str:
 
 def _start_errors(won: Competed) -> Array:
     """Standard errors of the starts [trajectories, states]; nan where nothing tells them."""
-    found = won.rows[won.chosen].polished
+    found = won.verdict.best.polished
     known = found.joint.deviations()[count(found.free) :]
     errors: Array = known.reshape(found.initial.shape)
     return errors

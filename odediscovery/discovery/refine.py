@@ -1,0 +1,69 @@
+"""The claimed law refined on more than it was found with, and what stays open of it.
+
+Laws are found and judged on what they can be judged on: thinned series, pieces that they can follow.
+Here their constants see longer pieces and all samples.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.discovery.task import Task
+from odediscovery.judge.identifiability import undetermined_exponents
+from odediscovery.judge.verdict import Verdict
+from odediscovery.problem.prepare import Prepared, prepare
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.search.refinement import lengthened, on_all_samples, refined, residual_sigma, without_excess
+
+
+def join_longer_pieces(whole: Prepared, verdict: Verdict, monitor: Monitor) -> Verdict:
+    """The claimed law with constants from longer pieces of the trajectories.
+
+    Args:
+        whole: the series in whole trajectories; nothing is done where the verdict is on these.
+    """
+    if verdict.p is whole or monitor.stopping():
+        return verdict
+    return verdict.with_best(lengthened(whole, verdict.p, verdict.best, monitor))
+
+
+def drop_excess(verdict: Verdict) -> Verdict:
+    """The laws without terms that a conserved sum does not need."""
+    rows = tuple(without_excess(verdict.p, row) for row in verdict.rows)
+    return dataclasses.replace(verdict, rows=rows)
+
+
+def explain_open_exponents(verdict: Verdict, monitor: Monitor) -> list[str]:
+    """Exponents of the claimed law that the data leave open, one sentence each."""
+    p, found = verdict.p, verdict.best.polished
+    if p.clean or monitor.stopping():
+        return []
+    sigma = residual_sigma(p, found)
+    return undetermined_exponents(p, found, lambda law, free: refined(p, law, free, found.initial, sigma))
+
+
+def judge_all_samples(task: Task, verdict: Verdict) -> tuple[Verdict, TimeSeries]:
+    """The verdict on all samples if the claimed law follows them, and the series it is on.
+
+    Laws are sought in fewer samples of a long series. Where trajectories were cut, where a state has
+    another sign among all samples, or where the time is up, the verdict stays with the few.
+    """
+    p, monitor = verdict.p, task.monitor
+    if task.few is task.every:
+        return verdict, task.series
+    few, every = (sum(len(t.time) for t in series.trajectories) for series in (task.few, task.every))
+    note = f"equations were looked for in {every} samples thinned to {few}"
+    if p.heads is None and not monitor.stopping():
+        whole = prepare(task.every, smoothing=False)
+        knowledge = p.given and p.given.rescaled(whole.scale.state, whole.scale.time)
+        messages = (*p.messages, f"{note}; constants, errors and scores are those of all")
+        whole = dataclasses.replace(whole, knowledge=knowledge, given=p.given, messages=messages)
+        same_signs = (np.sign(whole.scale.state) == np.sign(p.scale.state)).all()
+        moved = on_all_samples(whole, verdict, monitor) if same_signs else None
+        if moved is not None:
+            return moved, task.every
+    p = dataclasses.replace(p, messages=(*p.messages, f"{note}: constants, errors and scores are of these only"))
+    return dataclasses.replace(verdict, p=p), task.few

@@ -1,0 +1,70 @@
+"""What a fit is asked: the series, what is known of it, and how long and how hard to look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from odediscovery.data.controls import drop_appended_controls
+from odediscovery.data.samples import measured
+from odediscovery.data.series import TimeSeries
+from odediscovery.errors import InputError
+from odediscovery.knowledge.constraints import Knowledge
+from odediscovery.problem.pose import imposed, told
+from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.thinning import thinned
+from odediscovery.runtime.device import device_of
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.settings import Settings
+
+# Members times windows are small tensors: a second thread waits longer than it works.
+THREADS = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One fit before its first stage.
+
+    Args:
+        every: all samples, unmeasured states and controls as columns.
+        few: those that the search sees: fewer, if the series is long.
+        known: what the user knows, in the user's units.
+        p: `few` and `known`, dimensionless.
+        settings: options of the fit.
+        monitor: hears the progress and can stop the work.
+    """
+
+    every: TimeSeries
+    few: TimeSeries
+    known: Knowledge
+    p: Prepared
+    settings: Settings
+    monitor: Monitor
+
+    @property
+    def series(self) -> TimeSeries:
+        """All samples, controls apart from the states."""
+        return drop_appended_controls(self.every)
+
+
+def pose_task(series: TimeSeries, settings: Settings, monitor: Monitor) -> Task:
+    """The task, its data dimensionless.
+
+    Raises:
+        InputError: the device is missing, controls are asked of a published recipe or beside unmeasured
+            states, or what is said to be known does not fit the series.
+    """
+    torch.set_num_threads(settings.threads or THREADS)
+    device_of(settings.device)  # A missing device is reported before any work is done.
+    if series.controls and settings.published:
+        raise InputError(f"inputs ({', '.join(series.controls)}) need --recipe default: the published recipes know none")
+    every, known = told(series, settings)
+    few = thinned(every) if not settings.published and measured(every).all() else every
+    p = imposed(few, known, settings)
+    if every.controls and not (settings.published or p.measured.all()):
+        raise InputError(
+            "unmeasured states that no conserved sum tells cannot have inputs "
+            "beside them yet: leave --inputs or --hidden-states out"
+        )
+    return Task(every, few, known, p, settings, monitor)

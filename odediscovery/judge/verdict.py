@@ -1,0 +1,41 @@
+"""What the stages behind the search hand on: judged laws, the one that is claimed, and their data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from odediscovery.judge.criterion import choose
+from odediscovery.problem.prepare import Prepared
+from odediscovery.stages.values import Judged
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """Judged laws, and which of them is claimed.
+
+    Args:
+        p: the data that they were judged on: whole trajectories, or pieces of them.
+        rows: the laws, one for each row of the Pareto front and rivals of them.
+        chosen: index of the law that is claimed.
+    """
+
+    p: Prepared
+    rows: tuple[Judged, ...]
+    chosen: int
+
+    @classmethod
+    def of(cls, p: Prepared, rows: Sequence[Judged]) -> Verdict:
+        """The verdict for the law with the smallest criterion."""
+        return cls(p, tuple(rows), choose(rows))
+
+    @property
+    def best(self) -> Judged:
+        """The law that is claimed."""
+        return self.rows[self.chosen]
+
+    def with_best(self, row: Judged) -> Verdict:
+        """The same with another row for the law that is claimed."""
+        rows = (*self.rows[: self.chosen], row, *self.rows[self.chosen + 1 :])
+        return dataclasses.replace(self, rows=rows)
