@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from odediscovery.discovery.front import polish_candidate
 from odediscovery.judge.criterion import score, shortlist
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.refinement import MOST, follows, follows_closely
 from odediscovery.search.strategies import BRIEF
-from odediscovery.stages.prune.paths import TURNS, window_length
-from odediscovery.stages.values import SETTLED, Candidate, Polished
+from odediscovery.stages.prune.paths import window_length
+from odediscovery.stages.values import STAGES, Candidate, Polished
 
-# Laws that are looked at for that.
-LOOKED = 3
+
+@dataclass(frozen=True)
+class ChaosThresholds(Thresholds):
+    """How it is decided that trajectories cannot be followed."""
+
+    laws: int = threshold(
+        3,
+        "laws that are tried on whole trajectories, the best on windows",
+        origin="cost: each is polished; one alone may fail by chance",
+    )
+    long: float = threshold(
+        2.0,
+        "only trajectories so many times longer than a window are cut",
+        unit="windows",
+        origin="shorter ones would give one piece",
+    )
+
+
+CHAOS = ChaosThresholds()
 
 
 def cut_until_followed(
@@ -26,8 +46,8 @@ def cut_until_followed(
         The series, and those laws that were polished on it to find out.
     """
     p = whole
-    for turns in (TURNS, BRIEF):
-        length = window_length(whole, turns)
+    for extrema in (None, BRIEF):
+        length = window_length(whole, extrema)
         if monitor.stopping():
             return p, {}
         lost, polished = cannot_follow(p, candidates, length)
@@ -47,11 +67,11 @@ def cannot_follow(p: Prepared, candidates: list[Candidate], length: int) -> tupl
         The answer, and the laws that were polished for it.
     """
     polished: dict[Candidate, Polished] = {}
-    if max(len(t.time) for t in p.data.trajectories) <= 2 * length:
+    if max(len(t.time) for t in p.data.trajectories) <= CHAOS.long * length:
         return False, polished
-    floor = SETTLED if p.clean else 0.0
+    floor = STAGES.settled if p.clean else 0.0
     listed = shortlist(candidates, p.samples, floor, around=1)
-    for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[:LOOKED]:
+    for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[: CHAOS.laws]:
         found = polished[c] = polish_candidate(p, c, c.law, c.free, MOST)
         if follows(p, found) and (p.clean or follows_closely(p, found, c)):
             return False, polished

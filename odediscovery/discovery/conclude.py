@@ -71,7 +71,7 @@ def _equations(p: Prepared, row: Judged, series: TimeSeries) -> Equations:
         law,
         time_name=series.time_name,
         standard_errors=errors,
-        inputs=series.controls,
+        controls=series.controls,
         snapped=((law.coefficients != 0) & (errors.coefficients == 0), (law.exponents != 0) & (errors.exponents == 0)),
     )
 

@@ -22,7 +22,7 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.refinement import MOST, refined, residual_sigma, sigma_of
 from odediscovery.stages.polish.snap import merged_law, snap
-from odediscovery.stages.values import SETTLED, Candidate, Judged, Polished
+from odediscovery.stages.values import STAGES, Candidate, Judged, Polished
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def polish_shortlist(
     Args:
         known: laws that are polished already.
     """
-    floor = SETTLED if p.clean else 0.0
+    floor = STAGES.settled if p.clean else 0.0
     around = FRONT.last_around if monitor.stopping() else None
     listed = shortlist(candidates, p.samples, floor, around=around)
     least = min((c.mean_square for c in listed), default=0.0) + floor

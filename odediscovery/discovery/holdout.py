@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,11 +26,29 @@ from odediscovery.data.series import LEAST_VALUES, TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
-# Fewer samples than this have no variance.
-LEAST_HELD = 2
-# Error, as a share of the spread of the fitted values, from which on equations may be refused.
-CLEARLY_OFF = 0.05
+
+@dataclass(frozen=True)
+class HoldoutThresholds(Thresholds):
+    """What held-out samples have to be, and when equations are refused on them."""
+
+    values: int = threshold(2, "fewest held-out values of a state", origin="one value has no variance")
+    clearly_off: float = threshold(
+        0.05,
+        "error from which on equations may be refused",
+        unit="spread of the fitted values",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    edge: float = threshold(
+        1e-9,
+        "a time on the edge may be off by this",
+        unit="share of the measured time",
+        origin="rounding of times that were written in decimals",
+    )
+
+
+HOLDOUT = HoldoutThresholds()
 
 
 def split(series: TimeSeries, share: float) -> tuple[TimeSeries, TimeSeries | None]:
@@ -58,7 +77,7 @@ def split(series: TimeSeries, share: float) -> tuple[TimeSeries, TimeSeries | No
     for run in series.trajectories:
         last = run.time[-1] - share * (run.time[-1] - run.time[0])
         # A time on the edge may be off by its last digit.
-        count = int(np.sum(run.time <= last + 1e-9 * (run.time[-1] - run.time[0])))
+        count = int(np.sum(run.time <= last + HOLDOUT.edge * (run.time[-1] - run.time[0])))
         before.append(run.part(slice(count)))
         after.append(run.part(slice(count, None)))
     earlier = dataclasses.replace(series, trajectories=tuple(before))
@@ -77,10 +96,10 @@ def _check(earlier: TimeSeries, later: TimeSeries, share: float) -> None:
                 f"--holdout {share:g} leaves {left} values of {state!r} to fit, at "
                 f"least {LEAST_VALUES} are needed; keep less back"
             )
-        if back < LEAST_HELD:
+        if back < HOLDOUT.values:
             raise InputError(
                 f"--holdout {share:g} keeps {back} values of {state!r} back, at least "
-                f"{LEAST_HELD} are needed; keep more back"
+                f"{HOLDOUT.values} are needed; keep more back"
             )
     for run in earlier.trajectories:
         samples = int(np.isfinite(run.values).any(axis=1).sum())
@@ -182,7 +201,7 @@ def continue_over(found: Discovery, earlier: TimeSeries, later: TimeSeries) -> D
     text += f"; they are off by {off:.2g} of the spread of the fitted ones, the last values by "
     text += f"{still:.2g} if they stayed"
     outcome = found.outcome
-    if off > max(still, CLEARLY_OFF):
+    if off > max(still, HOLDOUT.clearly_off):
         outcome = _refused(found)
         text += ": no law of later times"
     return dataclasses.replace(

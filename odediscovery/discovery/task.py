@@ -58,7 +58,9 @@ def pose_task(series: TimeSeries, settings: Settings, monitor: Monitor) -> Task:
     torch.set_num_threads(settings.threads or THREADS)
     device_of(settings.device)  # A missing device is reported before any work is done.
     if series.controls and settings.published:
-        raise InputError(f"inputs ({', '.join(series.controls)}) need --recipe default: the published recipes know none")
+        raise InputError(
+            f"inputs ({', '.join(series.controls)}) need --recipe default: the published recipes know none"
+        )
     every, known = told(series, settings)
     few = thinned(every) if not settings.published and measured(every).all() else every
     p = imposed(few, known, settings)

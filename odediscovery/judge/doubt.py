@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,18 +15,50 @@ from odediscovery.judge.stability import runs_away
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import residuals
-from odediscovery.stages.values import SETTLED, Candidate
+from odediscovery.stages.values import STAGES, Candidate
 
-# An exponent nearer than this to a whole number, and not at it, is a sign of another law.
-NEARLY, AT = 0.02, 1e-4
-# Terms that are this much larger than their sum cancel; more terms than these are no law.
-CANCEL, TERMS = 30.0, 3
-# Runge-Kutta steps over one sample interval.
-STEPS = 24
-# Standard deviations that the mean square of mere noise may be above its expected value, and how
-# many times as large as it was estimated noise without memory may be.
-LIKELY, UNDERESTIMATED = 3.0, 3.0
+
+@dataclass(frozen=True)
+class DoubtThresholds(Thresholds):
+    """What makes a law doubtful although it fits."""
+
+    nearly_whole: float = threshold(
+        0.02,
+        "an exponent nearer than this to a whole number, and not at it, is a sign of another law",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    whole: float = threshold(
+        1e-4, "an exponent nearer than this is at a whole number", origin="above the accuracy of a fit to clean data"
+    )
+    cancelling: float = threshold(
+        30.0,
+        "terms so many times larger than their sum cancel",
+        unit="ratio of rms",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    terms: int = threshold(
+        3, "an equation of more terms does not look like a law", origin="the laws of the suites have at most so many"
+    )
+    steps: int = threshold(
+        24, "Runge-Kutta steps over one sample interval", origin="error of h^4 far below `STAGES.settled`"
+    )
+    likely: float = threshold(
+        3.0,
+        "distance of the mean square of mere noise above its expected value",
+        unit="standard deviations",
+        origin="99.9 % of a normal distribution",
+    )
+    underestimated: float = threshold(
+        3.0,
+        "noise without memory may be so many times larger than it was estimated",
+        unit="ratio of mean squares",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+
+
+DOUBT = DoubtThresholds()
 
 
 def interval_squares(law: PowerSum, p: Prepared) -> Array:
@@ -35,14 +68,14 @@ def interval_squares(law: PowerSum, p: Prepared) -> Array:
     """
     errors, increments = [], []
     for t in p.smooth.trajectories:
-        x, h = t.values[:-1].copy(), np.diff(t.time)[:, None] / STEPS
+        x, h = t.values[:-1].copy(), np.diff(t.time)[:, None] / DOUBT.steps
         drift = control_slopes([t])
 
         def rhs(_: float, x: Array, drift: Array = drift) -> Array:
             return law.rhs(x) + drift
 
         with np.errstate(all="ignore"):
-            for _ in range(STEPS):
+            for _ in range(DOUBT.steps):
                 x = rk4_step(rhs, x, h)
         errors.append(np.where(p.data.is_control, 0.0, x - t.values[1:]))
         increments.append(np.diff(t.values, axis=0))
@@ -54,16 +87,16 @@ def interval_squares(law: PowerSum, p: Prepared) -> Array:
 
 def doubtful(law: PowerSum, p: Prepared) -> Mask:
     """Equations that leave something or do not look like a law, bool [states]."""
-    found = interval_squares(law, p) > SETTLED
+    found = interval_squares(law, p) > STAGES.settled
     w = law.exponents
     off = np.abs(w - np.round(w))
-    nearly = ((off > AT) & (off < NEARLY)).any(axis=1)
+    nearly = ((off > DOUBT.whole) & (off < DOUBT.nearly_whole)).any(axis=1)
     values = np.concatenate([t.values for t in p.smooth.trajectories])
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         terms = law.monomials(values)[:, None, :] * law.coefficients
         ratio = np.sqrt((terms**2).sum(axis=2).mean(axis=0) / (terms.sum(axis=2) ** 2).mean(axis=0))
     used = law.coefficients != 0
-    found |= (used & nearly).any(axis=1) | (ratio > CANCEL) | (used.sum(axis=1) > TERMS)
+    found |= (used & nearly).any(axis=1) | (ratio > DOUBT.cancelling) | (used.sum(axis=1) > DOUBT.terms)
     return found & ~p.constant
 
 
@@ -78,7 +111,7 @@ def is_convincing(p: Prepared, candidates: Sequence[Candidate]) -> bool:
     best = rank(candidates, p.samples)[0]
     if not is_short(best.law):
         return False
-    if best.mean_square <= (1.0 + LIKELY * np.sqrt(2.0 / p.samples)) * max(p.unexplained, 1.0):
+    if best.mean_square <= (1.0 + DOUBT.likely * np.sqrt(2.0 / p.samples)) * max(p.unexplained, 1.0):
         return not runs_away(best.law, p.data, best.initial, p.start_errors, p.nonnegative)
     own = ~p.data.is_control
     return is_within_noise(p, best) and has_no_memory([r[:, own] for r in residuals(best.law, p.data, best.initial)])
@@ -86,9 +119,9 @@ def is_convincing(p: Prepared, candidates: Sequence[Candidate]) -> bool:
 
 def is_short(law: PowerSum) -> bool:
     """Whether no equation has more terms than a law has."""
-    return bool((law.coefficients != 0).sum(axis=1).max() <= TERMS)
+    return bool((law.coefficients != 0).sum(axis=1).max() <= DOUBT.terms)
 
 
 def is_within_noise(p: Prepared, c: Candidate) -> bool:
     """Whether a law leaves no more than noise that was underestimated."""
-    return c.mean_square <= UNDERESTIMATED * max(p.unexplained, 1.0)
+    return c.mean_square <= DOUBT.underestimated * max(p.unexplained, 1.0)

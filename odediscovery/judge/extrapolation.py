@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.laws.equations import Equations
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
-# Trajectories that are continued, for as long again as they were measured, and times looked at.
-FIRST, TIMES = 5, 50
-# Multiple of the data's spread, lowest to highest, that a state may go beyond it.
-FAR = 2.0
+
+@dataclass(frozen=True)
+class ExtrapolationThresholds(Thresholds):
+    """How far equations are continued, and what is far from the data."""
+
+    trajectories: int = threshold(
+        5, "trajectories that are continued, for as long again as they were measured", origin="cost: each is integrated"
+    )
+    times: int = threshold(50, "times at which they are looked at", origin="cost; a blow-up shows at every later time")
+    far: float = threshold(
+        2.0,
+        "a state that goes so far beyond the data is reported",
+        unit="range of the data",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+
+
+EXTRAPOLATION = ExtrapolationThresholds()
 
 
 def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array) -> list[str]:
@@ -30,9 +47,9 @@ def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array
     values = pooled(series)
     seen = np.isfinite(values).any(axis=0)
     low, high = (f(values[:, seen], axis=0) for f in (np.nanmin, np.nanmax))
-    for run, start in list(zip(series.trajectories, initial, strict=True))[:FIRST]:
+    for run, start in list(zip(series.trajectories, initial, strict=True))[: EXTRAPOLATION.trajectories]:
         first, last = run.time[0], run.time[-1]
-        times = np.linspace(last, 2.0 * last - first, TIMES)
+        times = np.linspace(last, 2.0 * last - first, EXTRAPOLATION.times)
         x = equations.simulate(start, np.append(first, times))[1:]
         named = f" of {run.label}" if run.label and len(series.trajectories) > 1 else ""
         lost = np.asarray(~np.isfinite(x).all(axis=1))
@@ -43,7 +60,7 @@ def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array
             return [f"continued for as long again{named} the equations blow up, at {when}"]
         off = np.maximum(x[:, seen] - high, low - x[:, seen]) / np.maximum(high - low, 1e-300)
         k, i = np.unravel_index(int(np.argmax(off)), off.shape)
-        if off[k, i] > FAR:
+        if off[k, i] > EXTRAPOLATION.far:
             name, value = np.array(series.states)[seen][i], x[:, seen][k, i]
             return [
                 f"continued for as long again{named} {name} reaches {value:.3g}, far from the "

@@ -8,6 +8,7 @@ whatever else is free, and where its interval holds several whole numbers the re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,15 +20,31 @@ from odediscovery.laws.records import interval
 from odediscovery.problem.impose import held
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.values import Polished, freedom
 
 Refit = Callable[[PowerSum, Free], Polished]
 
-# Where a power begins that a known term has too, in another equation: equal ones are merged.
-BESIDE = 1.001
-# Share of the largest part, relative to its constant, from which on a constant is in a combination.
-NAMED = 0.1
+
+@dataclass(frozen=True)
+class IdentifiabilityThresholds(Thresholds):
+    """Which constants are named as undetermined."""
+
+    beside: float = threshold(
+        1.001,
+        "factor by which a power starts beside that of a known term in another equation",
+        origin="not 1: equal monomials are merged",
+    )
+    named: float = threshold(
+        0.1,
+        "a constant is in a combination from this share of the largest part on",
+        unit="share of the relative change",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+
+
+IDENTIFIABILITY = IdentifiabilityThresholds()
 
 
 def split_known(p: Prepared, law: PowerSum, free: Free, *, fit: bool) -> tuple[PowerSum, Free]:
@@ -50,7 +67,7 @@ def split_known(p: Prepared, law: PowerSum, free: Free, *, fit: bool) -> tuple[P
     if not len(rows):
         return law, free
     a = np.hstack([np.where(common, 0.0, law.coefficients), np.where(common, law.coefficients, 0.0)[:, rows]])
-    w = np.vstack([law.exponents, np.where(real[rows], BESIDE, 1.0) * law.exponents[rows]])
+    w = np.vstack([law.exponents, np.where(real[rows], IDENTIFIABILITY.beside, 1.0) * law.exponents[rows]])
     fitted = np.vstack([free[1], real[rows] & fit])
     also = np.hstack([free[0] & ~common, common[:, rows]])
     return PowerSum(a, w, None, law.stoichiometry), (also, fitted, free[2], free[3])
@@ -102,7 +119,7 @@ def unidentifiable_combinations(p: Prepared, found: Polished) -> list[str]:
     hidden, notes = np.isnan(found.joint.deviations()[:k]), []
     for direction in found.joint.unknown[:, :k]:
         share = np.where(hidden, np.abs(direction / np.where(values == 0.0, 1.0, values)), 0.0)
-        told = [names[i] for i in np.flatnonzero(share > NAMED * share.max(initial=0.0))]
+        told = [names[i] for i in np.flatnonzero(share > IDENTIFIABILITY.named * share.max(initial=0.0))]
         if len(told) == 1:
             notes.append(f"the data tell nothing of {told[0]}")
         elif told:

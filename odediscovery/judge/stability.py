@@ -8,16 +8,33 @@ within an error only, so such a law is doubted.
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import residuals
 
-# Multiple of a state's range in the data from which on a solution has left them behind.
-FAR = 10.0
+
+@dataclass(frozen=True)
+class StabilityThresholds(Thresholds):
+    """When a solution has left the data behind."""
+
+    far: float = threshold(
+        10.0,
+        "a solution so far from its fitted course has left the data behind",
+        unit="range of the data",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    tolerance: float = threshold(
+        1e-6, "relative tolerance of the integration", origin="enough to tell a solution that is ten ranges away"
+    )
+
+
+STABILITY = StabilityThresholds()
 
 
 def runs_away(law: PowerSum, series: TimeSeries, initial: Array, error: Array, nonnegative: Mask) -> bool:
@@ -31,13 +48,13 @@ def runs_away(law: PowerSum, series: TimeSeries, initial: Array, error: Array, n
         nonnegative: states that do not start below 0.
     """
     values = np.concatenate([t.values for t in series.trajectories])
-    reach = FAR * (np.nanmax(values, axis=0) - np.nanmin(values, axis=0))
+    reach = STABILITY.far * (np.nanmax(values, axis=0) - np.nanmin(values, axis=0))
     nonnegative = nonnegative[~series.is_control]
     for i, side in itertools.product(range(initial.shape[1]), (-1.0, 1.0)):
         start = initial.copy()
         start[:, i] += side * error[:, i]
         start = np.where(nonnegative, np.maximum(start, 0.0), start)
-        left = residuals(law, series, start, 1e-6)
+        left = residuals(law, series, start, STABILITY.tolerance)
         if any(np.any(np.abs(np.nan_to_num(r, posinf=np.inf)) > reach) for r in left):
             return True
     return False

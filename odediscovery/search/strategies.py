@@ -33,9 +33,9 @@ from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.grow.grow import QUICK, grow
 from odediscovery.stages.grow.polynomials import library_law, polynomials
 from odediscovery.stages.prune.eliminate import Elimination
-from odediscovery.stages.prune.paths import ACCURACY, EXACT, TURNS, all_whole, prune_laws, whole_inputs
+from odediscovery.stages.prune.paths import PRUNING_WINDOWS, all_whole, prune_laws, whole_inputs
 from odediscovery.stages.train import trained_laws
-from odediscovery.stages.values import SETTLED, Candidate
+from odediscovery.stages.values import STAGES, Candidate
 
 # Grown laws that are pruned: the best.
 GROWN = 8
@@ -104,13 +104,13 @@ def confirmed(p: Prepared, monitor: Monitor) -> Prepared:
         law = library_fit(p, degree, monitor, near=NEAR if p.clean else np.inf)
         if monitor.stopping():
             break
-        if law is not None and interval_squares(law, taken)[~p.constant].max() < SETTLED:
+        if law is not None and interval_squares(law, taken)[~p.constant].max() < STAGES.settled:
             return p.without_noise(law)
     if p.data.controls and not p.clean and p.noisiness <= GROWABLE:
         for law in grow(
             taken.data, taken.noise, integer=~taken.nonnegative | p.whole, max_monomials=QUICK, monitor=monitor
         )[:1]:
-            if interval_squares(law, taken)[~p.constant].max() < SETTLED:
+            if interval_squares(law, taken)[~p.constant].max() < STAGES.settled:
                 return p.without_noise(law)
     return p
 
@@ -126,7 +126,7 @@ def library_fit(p: Prepared, degree: int, monitor: Monitor, near: float = np.inf
     if law is None or interval_squares(law, taken)[~p.constant].max() > near:
         return None
     field = members_of([law], taken.nonnegative, whole=True)
-    for accuracy in (ACCURACY, EXACT):
+    for accuracy in (PRUNING_WINDOWS.accuracy, PRUNING_WINDOWS.accuracy_clean):
         windows = short_windows(taken).refined(field, field.theta, accuracy)
         fit = levenberg_marquardt(ShortResiduals(windows, field), field.theta, field.free, 20, monitor=monitor)
         field = field.replace(fit.unknowns)
@@ -172,7 +172,7 @@ def noisy_search(
             return candidates
     if settings.grow:
         coarse = coarse_laws(p, monitor, long=long)
-        if whole_is_enough(p, coarse, monitor, long=long, turns=BRIEF):
+        if whole_is_enough(p, coarse, monitor, long=long, extrema=BRIEF):
             return coarse
         laws = polynomials(p) + [c.law for c in rank(coarse, p.samples)[:1]]
         candidates += prune_laws(p, laws, Elimination(), monitor, whole=True, long=long)
@@ -200,7 +200,7 @@ def coarse_laws(p: Prepared, monitor: Monitor, *, long: bool) -> list[Candidate]
     law = library_fit(p, 2, monitor) if p.extrema_per_interval > COARSE and p.complete else None
     if law is None:
         return []
-    return prune_laws(p, [law], Elimination(), monitor, whole=True, long=long, turns=BRIEF)
+    return prune_laws(p, [law], Elimination(), monitor, whole=True, long=long, extrema=BRIEF)
 
 
 def improved(p: Prepared, candidates: list[Candidate], monitor: Monitor, *, long: bool) -> list[Candidate]:
@@ -228,7 +228,7 @@ def rich_candidates(p: Prepared, monitor: Monitor, *, long: bool) -> list[Candid
 
 
 def whole_is_enough(
-    p: Prepared, candidates: list[Candidate], monitor: Monitor, *, long: bool, turns: float = TURNS
+    p: Prepared, candidates: list[Candidate], monitor: Monitor, *, long: bool, extrema: float | None = None
 ) -> bool:
     """Whether a law of whole powers is enough, and real powers gain nothing.
 
@@ -241,7 +241,7 @@ def whole_is_enough(
     best = rank(candidates, p.samples)[0]
     if not (best.law.exponents[:, p.nonnegative] != 0).any():
         return True
-    freed = prune_laws(p, [best.law], Elimination(), monitor, long=long, turns=turns)
+    freed = prune_laws(p, [best.law], Elimination(), monitor, long=long, extrema=extrema)
     candidates += freed
     # A law that came back as it was is no gain.
     least = score(best, p.samples) - GAIN
@@ -302,9 +302,9 @@ def _grown(p: Prepared, settings: Settings, monitor: Monitor, most: int) -> list
 
 def simplest(candidates: Sequence[Candidate], p: Prepared) -> Candidate:
     """The best of clean data, where what is left is the error of integration."""
-    return min(candidates, key=lambda c: score(c, p.samples, SETTLED))
+    return min(candidates, key=lambda c: score(c, p.samples, STAGES.settled))
 
 
 def settled(candidates: Sequence[Candidate]) -> bool:
     """Whether some law already explains clean data down to integration error."""
-    return min((c.mean_square for c in candidates), default=np.inf) < SETTLED
+    return min((c.mean_square for c in candidates), default=np.inf) < STAGES.settled

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -21,10 +22,54 @@ from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.device import device_of, moved
 from odediscovery.runtime.memory import keep_freed_memory
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.settings import Settings
 
-# Trained members that are pruned: the best.
-KEPT = 12
+
+@dataclass(frozen=True)
+class TrainThresholds(Thresholds):
+    """How members are trained, and what is left of them."""
+
+    kept: int = threshold(
+        12, "trained members that are pruned, the best ones", origin="cost: pruning is the longest part"
+    )
+    ramp: float = threshold(
+        0.5,
+        "part of the gradient steps over which the L1 weight rises from 0 to its full value",
+        unit="share",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    opening_begin: float = threshold(
+        0.4,
+        "part of the gradient steps after which gates are drawn to 1",
+        unit="share",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    opening_end: float = threshold(
+        0.7,
+        "part of the gradient steps after which gates are at 1",
+        unit="share",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    accuracy: float = threshold(
+        0.01,
+        "integration error that an LBFGS step may see",
+        unit="standard deviations of a residual",
+        origin="a hundredth of the noise is not seen in it",
+    )
+    closed_gate: float = threshold(
+        0.02,
+        "a gate nearer to 0 hides its input: the exponents behind it go with it",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    small: float = threshold(
+        0.02,
+        "trained parameters below this are removed before the first refit",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+
+
+TRAINING = TrainThresholds()
 
 
 def trained_laws(p: Prepared, settings: Settings, monitor: Monitor) -> list[PowerSum]:
@@ -57,7 +102,7 @@ def random_members(p: Prepared, widths: Sequence[int], seed: int, unit: str = "R
 
 
 def train_and_threshold(
-    p: Prepared, field: VectorField, settings: Settings, monitor: Monitor, keep: int = KEPT
+    p: Prepared, field: VectorField, settings: Settings, monitor: Monitor, keep: int | None = None
 ) -> VectorField:
     """The best `keep` members after training, gates at 0 or 1 and small parameters removed.
 
@@ -72,22 +117,10 @@ def train_and_threshold(
         rate=settings.learning_rate,
         lbfgs_steps=settings.lbfgs_steps,
         l1=settings.l1,
-        keep=keep,
+        keep=TRAINING.kept if keep is None else keep,
         monitor=monitor,
     )
     return drop_small(binarise_gates(field.replace(there.theta.cpu(), there.free.cpu())))
-
-
-# Share of the gradient steps over which the L1 weight rises from 0 to its full value.
-RAMP = 0.5
-
-
-# Shares of the gradient steps between which the gates are drawn to 1.
-OPENING = (0.4, 0.7)
-
-
-# Integration error an LBFGS step may see, in units of a residual's standard deviation.
-ACCURACY = 0.01
 
 
 def gates(field: VectorField) -> Tensor:
@@ -112,10 +145,11 @@ def penalised_loss(field: VectorField, windows: Windows, l1: float) -> Loss:
     gate, weight = gates(field), penalties(field)
 
     def loss(theta: Tensor, progress: float) -> Tensor:
-        share = min(max((progress - OPENING[0]) / (OPENING[1] - OPENING[0]), 0.0), 1.0)
+        begin, end = TRAINING.opening_begin, TRAINING.opening_end
+        share = min(max((progress - begin) / (end - begin), 0.0), 1.0)
         opened = torch.where(gate, theta + share * (1.0 - theta), theta)
         norm = (theta * weight * (field.free & ~gate)).abs().sum(dim=1)
-        return windows.loss(field, opened) + l1 * min(progress / RAMP, 1.0) * norm
+        return windows.loss(field, opened) + l1 * min(progress / TRAINING.ramp, 1.0) * norm
 
     return loss
 
@@ -153,18 +187,10 @@ def train(
         field = field.select(torch.argsort(final)[:keep])
     if monitor.stopping():
         return field
-    windows = windows.refined(field, field.theta, ACCURACY)
+    windows = windows.refined(field, field.theta, TRAINING.accuracy)
     monitor.stage("LBFGS", lbfgs_steps)
     loss = penalised_loss(field, windows, l1)
     return field.replace(lbfgs(loss, field.theta, field.free, lbfgs_steps, monitor))
-
-
-# A gate nearer to 0 than this hides its input: the exponents behind it go with it.
-CLOSED_GATE = 0.02
-
-
-# Trained parameters below this are removed before the first refit.
-THRESHOLD = 0.02
 
 
 def binarise_gates(field: VectorField) -> VectorField:
@@ -175,7 +201,7 @@ def binarise_gates(field: VectorField) -> VectorField:
         if "gate" not in shapes:
             continue
         gate = field.place(i, "gate")
-        closed = theta[:, gate] < CLOSED_GATE
+        closed = theta[:, gate] < TRAINING.closed_gate
         for name in ("real", "imaginary"):
             if name in shapes:
                 place = field.place(i, name)
@@ -186,7 +212,7 @@ def binarise_gates(field: VectorField) -> VectorField:
     return field.replace(theta, free)
 
 
-def drop_small(field: VectorField, threshold: float = THRESHOLD) -> VectorField:
-    """Parameters below `threshold` removed: set to 0 and no longer free."""
-    small = field.free & (field.theta.abs() < threshold)
+def drop_small(field: VectorField, least: float | None = None) -> VectorField:
+    """Parameters below `least` (default: `TRAINING.small`) removed: set to 0 and no longer free."""
+    small = field.free & (field.theta.abs() < (TRAINING.small if least is None else least))
     return field.replace(field.theta.masked_fill(small, 0.0), field.free & ~small)

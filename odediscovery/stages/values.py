@@ -10,9 +10,22 @@ from odediscovery.laws.cost import Free, count
 from odediscovery.laws.covariance import Covariance
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
-# Relative mean square below which a law explains clean data as well as any law can.
-SETTLED = 1e-8
+
+@dataclass(frozen=True)
+class StageThresholds(Thresholds):
+    """What several stages need."""
+
+    settled: float = threshold(
+        1e-8,
+        "a law that leaves less of clean data explains them as well as any law can",
+        unit="relative mean square",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+
+
+STAGES = StageThresholds()
 
 
 def freedom(polished: Polished) -> int:

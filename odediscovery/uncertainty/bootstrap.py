@@ -31,8 +31,7 @@ from odediscovery.families.base import TINY
 from odediscovery.fitting.optimise import levenberg_marquardt
 from odediscovery.fitting.windows import LongResiduals, Windows, cut
 from odediscovery.judge.criterion import CRITERION
-from odediscovery.laws.cost import SIMPLE, count, constant_penalty
-from odediscovery.laws.cost import kind as kind_cost
+from odediscovery.laws.cost import SIMPLE, constant_penalty, count, snap_penalty
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import PowerSum, powers
 from odediscovery.laws.records import monomial_names
@@ -49,7 +48,7 @@ from odediscovery.runtime.workers import Failure, Processes
 from odediscovery.stages.grow.variable_projection import LEAST
 from odediscovery.stages.grow.variable_projection import MOST as LARGEST
 from odediscovery.stages.prune.eliminate import Elimination, Pruned, eliminate
-from odediscovery.stages.prune.paths import ACCURACY, window_length
+from odediscovery.stages.prune.paths import PRUNING_WINDOWS, window_length
 from odediscovery.uncertainty.bands import checked_estimates
 from odediscovery.uncertainty.resampled import ResampledResiduals
 
@@ -137,7 +136,9 @@ def _chosen(
     generator, monitor = np.random.default_rng(seed), monitor or Monitor()
     field = members_of([rich], p.nonnegative, held=[_held(p, rich, estimates)])
     windows, paths = _followed(p, estimates.law, monitor)
-    problem = LongResiduals(windows.refined(field, field.theta, ACCURACY), field, torch.as_tensor(p.nonnegative))
+    problem = LongResiduals(
+        windows.refined(field, field.theta, PRUNING_WINDOWS.accuracy), field, torch.as_tensor(p.nonnegative)
+    )
     if kind == "residuals":
         fitted = count(estimates.free) + problem.n_starts
         shift = _resample_residuals(p, windows, paths, p.samples - fitted, draws, generator)
@@ -251,7 +252,7 @@ def _followed(p: Prepared, law: PowerSum, monitor: Monitor) -> tuple[Windows, li
     field = members_of([law], p.nonnegative)
     weight = np.where(p.constant, 0.0, 1.0 / p.noise)
     windows = cut(p.data, p.smooth, weight, window_length(p), shape=p.shape)
-    windows = windows.refined(field, field.theta, ACCURACY)
+    windows = windows.refined(field, field.theta, PRUNING_WINDOWS.accuracy)
     problem = LongResiduals(windows, field, torch.as_tensor(p.nonnegative))
     unknowns = problem.pack(field.theta)
     starts = torch.zeros_like(unknowns, dtype=torch.bool)

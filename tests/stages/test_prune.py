@@ -18,7 +18,7 @@ from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.grow.polynomials import library_law
 from odediscovery.stages.prune.eliminate import Elimination, Pruned, eliminate
-from odediscovery.stages.train import CLOSED_GATE, THRESHOLD, binarise_gates, drop_small
+from odediscovery.stages.train import TRAINING, binarise_gates, drop_small
 from odediscovery.units import NAU, NPU
 
 GROWTH = series_of(LOGISTIC, np.array([[0.05]]), [np.linspace(0.0, 14.0, 25)])
@@ -165,7 +165,7 @@ def test_gates_end_at_one_or_take_their_exponents_with_them() -> None:
     field = random_field(members=2, states=2, width=3)
     theta = field.theta.clone()
     gate = field.place(0, "gate")
-    theta[:, gate] = torch.tensor([[0.9, CLOSED_GATE / 2], [-0.3, 1.4]], dtype=torch.float64)
+    theta[:, gate] = torch.tensor([[0.9, TRAINING.closed_gate / 2], [-0.3, 1.4]], dtype=torch.float64)
     after = binarise_gates(field.replace(theta))
     assert bool((after.theta[:, gate] == 1).all()) and not after.free[:, gate].any()
     real = after.unpack(after.theta)[0]["real"]
@@ -191,8 +191,8 @@ def test_closed_gates_hide_imaginary_exponents_too() -> None:
 def test_small_parameters_are_removed_and_fixed_ones_are_not() -> None:
     field = random_field(members=1)
     theta, free = field.theta.clone(), field.free.clone()
-    theta[0, :3] = torch.tensor([THRESHOLD / 2, -THRESHOLD / 2, -2 * THRESHOLD])
-    theta[0, 3], free[0, 3] = THRESHOLD / 3, False
+    theta[0, :3] = torch.tensor([TRAINING.small / 2, -TRAINING.small / 2, -2 * TRAINING.small])
+    theta[0, 3], free[0, 3] = TRAINING.small / 3, False
     after = drop_small(field.replace(theta, free))
     assert after.theta[0, :4].tolist() == [0.0, 0.0, theta[0, 2].item(), theta[0, 3].item()]
     assert after.free[0, :4].tolist() == [False, False, True, False]

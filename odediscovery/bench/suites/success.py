@@ -27,7 +27,7 @@ from odediscovery.settings import Settings
 from odediscovery.stages.prune.eliminate import Elimination
 from odediscovery.stages.prune.paths import prune_laws
 from odediscovery.stages.train import random_members, train_and_threshold
-from odediscovery.stages.values import SETTLED, Candidate
+from odediscovery.stages.values import STAGES, Candidate
 
 # Hidden sizes of the paper's grid.
 HIDDEN = (6, 9, 12, 15, 20)
@@ -99,7 +99,9 @@ def _row(p: Prepared, hidden: int, path: list[Candidate]) -> Member:
     if not path:
         return Member(hidden, False, 0, float("inf"), float("inf"), [])
     samples = int(np.isfinite(pooled(p.data)).sum())
-    best = min(path, key=lambda c: samples * np.log(c.mean_square + SETTLED * 0.1) + penalty(c.law, c.free, samples, 0))
+    best = min(
+        path, key=lambda c: samples * np.log(c.mean_square + STAGES.settled * 0.1) + penalty(c.law, c.free, samples, 0)
+    )
     law = best.law.unscaled(p.scale.state, p.scale.time)
     truth = get_system("fsir").equations().power_sum
     assert truth is not None  # a sum of powers by definition

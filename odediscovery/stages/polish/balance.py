@@ -16,17 +16,34 @@ constraint; here to second order in the constants).
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 
 import numpy as np
 
 from odediscovery.laws.cost import filled
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.values import Polished
 
-# Standard errors of what is left of a monomial up to which it is taken as nothing.
-TELL = 3.0
-# The same relative to the largest of its coefficients, where errors are those of integration.
-NEGLIGIBLE = 1e-6
+
+@dataclass(frozen=True)
+class BalanceThresholds(Thresholds):
+    """What is taken as nothing in a tied equation."""
+
+    told_apart: float = threshold(
+        3.0,
+        "standard errors of what is left of a monomial up to which it is nothing",
+        unit="standard errors",
+        origin="99.7 % of a normal distribution",
+    )
+    negligible: float = threshold(
+        1e-6,
+        "the same relative to the largest of its coefficients, where errors are those of integration",
+        origin="accuracy of the solvers that judge",
+    )
+
+
+BALANCING = BalanceThresholds()
 
 
 def balance(found: Polished) -> Polished:
@@ -51,7 +68,7 @@ def balance(found: Polished) -> Polished:
             covariance = joint.part(slice(len(g)))
             left, variance = float(g @ theta + held), float(g @ covariance.matrix @ g)
             largest = np.abs(law.stoichiometry[tied] * law.coefficients[:, j]).max()
-            nothing = left**2 < TELL**2 * variance or abs(left) < NEGLIGIBLE * largest
+            nothing = left**2 < BALANCING.told_apart**2 * variance or abs(left) < BALANCING.negligible * largest
             if len(rows) < 2 or not nothing or not variance > 0.0:
                 continue
             theta = theta - covariance.matrix @ g / variance * left

@@ -11,6 +11,7 @@ does not reach the printed constants. The Jacobian comes from the variational eq
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -21,9 +22,43 @@ from odediscovery.laws.cost import Free, all_free, filled
 from odediscovery.laws.covariance import Covariance
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.initial_values import Starts, Sums
 from odediscovery.solve.sensitivities import Evaluation, TrajectoryResiduals
 from odediscovery.stages.values import Polished
+
+
+@dataclass(frozen=True)
+class PolishThresholds(Thresholds):
+    """When the constants are at the maximum of the likelihood."""
+
+    steps: int = threshold(
+        25, "most evaluations of the Jacobian", origin="cost: bounds the time; most laws need fewer than ten"
+    )
+    wall: float = threshold(
+        1e8,
+        "residuals of a law that blows up",
+        unit="largest residual at the start",
+        origin="larger than those of any law that can be integrated",
+    )
+    xtol: float = threshold(
+        1e-10,
+        "change of the unknowns below which they have converged",
+        unit="relative",
+        origin="a hundredth of the accuracy of the integration",
+    )
+    ftol: float = threshold(
+        1e-9,
+        "change of the sum of squares below which it has converged",
+        unit="relative",
+        origin="far below one unit of the criterion",
+    )
+    gtol: float = threshold(
+        1e-12, "gradient below which it counts as zero", unit="scaled", origin="as good as off: the other two decide"
+    )
+
+
+POLISHING = PolishThresholds()
 
 
 def polish(
@@ -35,7 +70,7 @@ def polish(
     floor: Array,
     nonnegative: Mask,
     free: Free | None = None,
-    most: int = 25,
+    most: int | None = None,
     shape: Sequence[Array] | None = None,
     sums: Sums = (),
 ) -> Polished:
@@ -49,7 +84,7 @@ def polish(
             standard error is computed from smaller residuals.
         nonnegative: states whose start value is fitted through its square root.
         free: which constants are fitted (default: all that are not zero).
-        most: most evaluations of the Jacobian; 0 takes constants and starts as they are.
+        most: most evaluations of the Jacobian (default: `POLISHING.steps`); 0 takes constants and starts as they are.
         shape: noise of each sample relative to the others, [samples, states] a trajectory
             (default: all alike).
         sums: conserved sums with their values, which the start values keep.
@@ -57,7 +92,7 @@ def polish(
     Returns:
         The refined law; the given one with `finite=False` if it cannot be integrated.
     """
-    free = free or all_free(law)
+    free, most = free or all_free(law), POLISHING.steps if most is None else most
     shape = shape or [np.ones_like(t.values) for t in series.trajectories]
     starts = Starts(nonnegative[~series.is_control], tuple(sums))
     model = TrajectoryResiduals(law, series, sigma, free, starts, shape)
@@ -108,7 +143,7 @@ def _least_squares(model: TrajectoryResiduals, u: Array, now: Evaluation, most: 
         return latest[1]
 
     # A law that blows up is worse than any other, also than where a poor one begins.
-    wall = np.full_like(now.residual, 1e8 * max(1.0, float(np.abs(now.residual).max())))
+    wall = np.full_like(now.residual, POLISHING.wall * max(1.0, float(np.abs(now.residual).max())))
 
     def residual(v: Array) -> Array:
         value = at(v)
@@ -120,7 +155,15 @@ def _least_squares(model: TrajectoryResiduals, u: Array, now: Evaluation, most: 
         return value.jacobian
 
     found = least_squares(
-        residual, u, jacobian, method="trf", x_scale="jac", max_nfev=most, xtol=1e-10, ftol=1e-9, gtol=1e-12
+        residual,
+        u,
+        jacobian,
+        method="trf",
+        x_scale="jac",
+        max_nfev=most,
+        xtol=POLISHING.xtol,
+        ftol=POLISHING.ftol,
+        gtol=POLISHING.gtol,
     )
     best = at(found.x)
     if best is None or np.sum(best.residual**2) > np.sum(now.residual**2):

@@ -12,18 +12,31 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import solutions
 from odediscovery.stages.values import Polished
 
-# Growth of the mean squared residual from which on joining has failed.
-WORSE = 1.2
-# Joins that are tried at most.
-JOINS = 8
+
+@dataclass(frozen=True)
+class ShootingThresholds(Thresholds):
+    """How far pieces are joined."""
+
+    worse: float = threshold(
+        1.2,
+        "joining has failed where the mean squared residual grows by this factor",
+        unit="ratio of mean squares",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    joins: int = threshold(8, "joins at most", origin="each doubles the pieces: 256 samples become one")
+
+
+SHOOTING = ShootingThresholds()
 
 # (series and what is known of it, law with the starts to begin from) -> refined constants.
 Refit = Callable[[Prepared, Polished], Polished]
@@ -42,7 +55,7 @@ def join_pieces(whole: Prepared, pieces: Prepared, found: Polished, refit: Refit
         What was fitted to the longest pieces; `found` itself where not even two can be joined.
     """
     now, best = pieces, found
-    for _ in range(JOINS):
+    for _ in range(SHOOTING.joins):
         count = len(now.data.trajectories)
         if count == len(whole.data.trajectories):
             break
@@ -53,7 +66,7 @@ def join_pieces(whole: Prepared, pieces: Prepared, found: Polished, refit: Refit
         start = np.concatenate(solutions(best.law, now.data, best.initial))[_heads(longer)]
         start = start[:, ~longer.data.is_control]
         tried = refit(longer, dataclasses.replace(best, initial=start))
-        if not tried.finite or _mean_square(tried) > WORSE * _mean_square(best):
+        if not tried.finite or _mean_square(tried) > SHOOTING.worse * _mean_square(best):
             break
         now, best = longer, tried
     return best

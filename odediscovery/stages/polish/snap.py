@@ -10,22 +10,47 @@ held simple value less than a fitted constant, falls.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from odediscovery.laws.cost import SIMPLE, Free, constant_penalty, filled, snap_penalty
 from odediscovery.laws.power_sum import PowerSum
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.values import Judged, Polished
 
 Refit = Callable[[PowerSum, Free], Judged]
 
-# Squared standard errors from which on the likelihood can tell two values apart.
-TELL = 5.0
-# Real refits tried for each value that is fixed.
-TRIED = 3
-# Dearest kind of value that takes the place of another one, and the squared standard errors of
-# the fit with all exponents free up to which it may.
-EXCHANGED, REACH = 2.5, 16.0
+
+@dataclass(frozen=True)
+class SnapThresholds(Thresholds):
+    """When an exponent becomes a simple value."""
+
+    told_apart: float = threshold(
+        5.0,
+        "a value farther away than this is told apart by the likelihood",
+        unit="squared standard errors",
+        origin="between the 95 % and 99 % points of chi-squared",
+    )
+    tried: int = threshold(3, "refits tried for each value that is fixed", origin="cost: each is a polish")
+    dearest: float = threshold(
+        2.5,
+        "dearest kind of value that takes the place of another one",
+        unit="price of `SIMPLE`",
+        origin="whole and half powers",
+    )
+    reach: float = threshold(
+        16.0, "how far from the free fit it may be", unit="squared standard errors", origin="four standard errors"
+    )
+    longest_step: float = threshold(
+        1.0,
+        "a longer linear step of the other constants is worse than none",
+        unit="dimensionless constants",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+
+
+SNAPPING = SnapThresholds()
 
 
 def snap(row: Judged, refit: Refit) -> Judged:
@@ -61,7 +86,7 @@ def snap(row: Judged, refit: Refit) -> Judged:
 def _one_by_one(row: Judged, refit: Refit) -> Judged:
     """The row after simple values were taken one after another, the likeliest first."""
     while True:
-        for _, place, value in _goals(row.polished)[:TRIED]:
+        for _, place, value in _goals(row.polished)[: SNAPPING.tried]:
             after = refit(*_fixed(row.polished, {place: value}))
             if after.criterion < row.criterion:
                 row = after
@@ -83,8 +108,8 @@ def _exchanges(polished: Polished, first: Polished) -> list[tuple[PowerSum, Free
     for j, k in np.argwhere(first.free[1] & ~free[1] & (law.exponents != 0)):
         now, error = law.exponents[j, k], max(float(first.errors.exponents[j, k]), 1e-300)
         for value, dear in SIMPLE.items():
-            near = ((first.law.exponents[j, k] - value) / error) ** 2 < REACH
-            if near and dear <= EXCHANGED and value != now:
+            near = ((first.law.exponents[j, k] - value) / error) ** 2 < SNAPPING.reach
+            if near and dear <= SNAPPING.dearest and value != now:
                 a, w, *inner = law.constants
                 w = w.copy()
                 w[j, k] = value
@@ -101,7 +126,7 @@ def _goals(polished: Polished) -> list[tuple[float, tuple[int, int], float]]:
         error = max(float(errors[j, k]), 1e-300)
         for value in SIMPLE:
             misfit = ((law.exponents[j, k] - value) / error) ** 2
-            if misfit < min(worth, TELL):
+            if misfit < min(worth, SNAPPING.told_apart):
                 goals.append((misfit + snap_penalty(value) - worth, (int(j), int(k)), value))
     return sorted(goals)
 
@@ -117,7 +142,7 @@ def _fixed(polished: Polished, places: dict[tuple[int, int], float]) -> tuple[Po
     c = polished.covariance
     moved = theta + c[:, index] @ np.linalg.lstsq(c[np.ix_(index, index)], change, rcond=None)[0]
     # Far from the minimum the linear step is worse than none.
-    if not np.all(np.isfinite(moved)) or np.max(np.abs(moved - theta)) > 1.0:
+    if not np.all(np.isfinite(moved)) or np.max(np.abs(moved - theta)) > SNAPPING.longest_step:
         moved = theta.copy()
     moved[index] = list(places.values())
     still = free[1].copy()

@@ -19,7 +19,8 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,9 +28,59 @@ from torch import Tensor
 from odediscovery.fitting.optimise import LeastSquares, Residuals, compact, levenberg_marquardt, within
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
-# Relative difference of two sums of squares below which members are the same law.
-SAME = 1e-4
+
+@dataclass(frozen=True)
+class EliminationThresholds(Thresholds):
+    """How hard backward elimination works, and what it takes for the same."""
+
+    trials: int = threshold(
+        3,
+        "parameters tried side by side at each step",
+        origin="cost: each is refitted; the best is nearly always among them",
+    )
+    first_steps: int = threshold(
+        80, "most Levenberg-Marquardt steps before the first removal", origin="cost: bounds the time"
+    )
+    steps: int = threshold(12, "most Levenberg-Marquardt steps of a refit", origin="cost: bounds the time")
+    glance: int = threshold(3, "the same for a trial", origin="cost: the best one is told from the others sooner")
+    beyond: int = threshold(
+        3,
+        "removals after which BIC says that nothing can win back what was lost",
+        origin="the simple rows of the front",
+    )
+    bulk_above: int = threshold(
+        16, "larger networks may lose many parameters in one step", origin="chosen; sensitivity in docs/thresholds"
+    )
+    bulk_share: int = threshold(
+        6, "parts of a large network of which one may go in one step", origin="chosen; sensitivity in docs/thresholds"
+    )
+    tolerance: float = threshold(
+        1e-4, "gain below which a refit has converged", unit="relative", origin="far below a step of BIC"
+    )
+    near: float = threshold(
+        0.5, "two monomials whose exponents differ by less are tried as one", origin="half a whole power"
+    )
+    same: float = threshold(
+        1e-4, "members whose sums of squares differ by less are the same law", unit="relative", origin="as `tolerance`"
+    )
+    influence: float = threshold(
+        1e-18,
+        "a parameter with less of the largest diagonal entry has no influence",
+        origin="below the squared precision of float64",
+    )
+    ridge: float = threshold(
+        1e-11,
+        "added to the scaled normal matrix before it is inverted",
+        origin="precision of float64, with a factor for its size",
+    )
+    ridge_removed: float = threshold(
+        1e-12, "the same for the block of removed parameters", origin="precision of float64, with a factor for its size"
+    )
+
+
+ELIMINATION = EliminationThresholds()
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,20 +108,25 @@ class Pruned:
 def _without_influence(normal: Tensor, free: Tensor, parameters: int) -> Tensor:
     """Free parameters whose column of the Jacobian is zero: rows that nothing reads."""
     diagonal = normal.diagonal(dim1=1, dim2=2)[:, :parameters]
-    return free[:, :parameters] & (diagonal <= 1e-18 * diagonal.amax(dim=1, keepdim=True))
+    return free[:, :parameters] & (diagonal <= ELIMINATION.influence * diagonal.amax(dim=1, keepdim=True))
 
 
 def _inverse(normal: Tensor) -> Tensor:
     scale = normal.diagonal(dim1=1, dim2=2).clamp_min(1e-300).rsqrt()
     h = normal * scale[:, :, None] * scale[:, None, :]
-    h = h + 1e-11 * torch.eye(h.shape[-1], dtype=h.dtype)
+    h = h + ELIMINATION.ridge * torch.eye(h.shape[-1], dtype=h.dtype)
     inverse: Tensor = torch.linalg.pinv(h, hermitian=True)
     return inverse * scale[:, :, None] * scale[:, None, :]
 
 
+def _default(name: str) -> Any:
+    """A field whose default is read from `ELIMINATION` when it is needed."""
+    return field(default_factory=lambda: getattr(ELIMINATION, name))
+
+
 @dataclass(frozen=True)
 class Elimination:
-    """How hard the elimination works.
+    """How hard one elimination works; what is not given is that of `ELIMINATION`.
 
     Args:
         trials: parameters tried side by side at each step.
@@ -90,15 +146,15 @@ class Elimination:
             take one after another may go in one step.
     """
 
-    trials: int = 3
-    first_steps: int = 80
+    trials: int = _default("trials")
+    first_steps: int = _default("first_steps")
     hopeless: float = math.inf
-    steps: int = 12
-    glance: int = 3
-    beyond: int = 3
-    bulk_above: int = 16
-    tolerance: float = 1e-4
-    near: float = 0.5
+    steps: int = _default("steps")
+    glance: int = _default("glance")
+    beyond: int = _default("beyond")
+    bulk_above: int = _default("bulk_above")
+    tolerance: float = _default("tolerance")
+    near: float = _default("near")
     floor: float = 0.0
     alone: bool = False
     labels: int = 0
@@ -106,7 +162,7 @@ class Elimination:
 
 
 def eliminate(
-    field: VectorField, problem: Residuals, unknowns: Tensor, monitor: Monitor, how: Elimination = Elimination()
+    field: VectorField, problem: Residuals, unknowns: Tensor, monitor: Monitor, how: Elimination | None = None
 ) -> list[Pruned]:
     """The path of every member, from the first refit to (almost) nothing.
 
@@ -115,6 +171,7 @@ def eliminate(
             (fitted start states) are never removed.
         unknowns: where to begin.
     """
+    how = how or Elimination()
     p = field.theta.shape[1]
     others = unknowns.shape[1] - p
     free = torch.cat([field.free, torch.ones(field.members, others, dtype=torch.bool)], dim=1)
@@ -156,7 +213,7 @@ def eliminate(
 
 def _repeated(left: Tensor, squares: Tensor) -> Tensor:
     """Members that became what one before them is: as many parameters, the same misfit."""
-    same = (left[:, None] == left) & ((squares[:, None] / squares).log().abs() < SAME)
+    same = (left[:, None] == left) & ((squares[:, None] / squares).log().abs() < ELIMINATION.same)
     return same.tril(diagonal=-1).any(dim=1)
 
 
@@ -261,7 +318,7 @@ def _remove(
     wald = (values.square() / variance).masked_fill(~removable, torch.inf)
     rank = wald.argsort(dim=1).argsort(dim=1)
     size = free[:, :p].sum(dim=1)
-    most = torch.where(size > how.bulk_above, size // 6, 1)
+    most = torch.where(size > how.bulk_above, size // ELIMINATION.bulk_share, 1)
     together = rank < most[:, None]
     if how.linear:
         for m in range(members):
@@ -327,7 +384,7 @@ def _surgeon(unknowns: Tensor, inverse: Tensor, removed: Tensor) -> Tensor:
     inside = inside + torch.diag_embed(1.0 - mask)
     scale = inside.diagonal(dim1=-2, dim2=-1).clamp_min(1e-300).rsqrt()
     inside = inside * scale[..., None] * scale[..., None, :]
-    inside = inside + 1e-12 * torch.eye(inside.shape[-1], dtype=inside.dtype)
+    inside = inside + ELIMINATION.ridge_removed * torch.eye(inside.shape[-1], dtype=inside.dtype)
     target = (unknowns[:, None] * mask * scale)[..., None]
     solved = torch.linalg.solve(inside, target)[..., 0] * scale * mask
     found: Tensor = unknowns[:, None] - solved @ inverse

@@ -7,10 +7,13 @@ they are those of long windows with fitted starts, where noise of a start cannot
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from odediscovery.families import power_is_rate
 from odediscovery.fitting.optimise import levenberg_marquardt
@@ -22,23 +25,63 @@ from odediscovery.problem.impose import agreed, held
 from odediscovery.problem.prepare import Prepared
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.prune.eliminate import Elimination, Pruned, eliminate
-from odediscovery.stages.values import SETTLED, Candidate
-
-# Intervals of a window whose start is fitted, and extrema that it may hold; longer trajectories
-# are cut.
-SHORTEST, LONGEST, TURNS = 10, 50, 5.0
-# Share of a residual's standard deviation that integration may add while pruning, in noise and
-# on clean data.
-ACCURACY, EXACT = 0.02, 1e-5
+from odediscovery.stages.values import STAGES, Candidate
 
 
-def window_length(p: Prepared, turns: float = TURNS) -> int:
+@dataclass(frozen=True)
+class WindowThresholds(Thresholds):
+    """On which windows laws are pruned, and how accurately these are integrated."""
+
+    shortest: int = threshold(
+        10, "fewest intervals of a window whose start is fitted", origin="chosen; sensitivity in docs/thresholds"
+    )
+    longest: int = threshold(50, "most intervals of such a window", origin="cost: memory grows with it")
+    extrema: float = threshold(
+        5.0, "clear extrema that such a window holds", origin="over more, a law that is nearly right is out of phase"
+    )
+    accuracy: float = threshold(
+        0.02,
+        "integration error while pruning in noise",
+        unit="standard deviations of a residual",
+        origin="a fiftieth of the noise is not seen in it",
+    )
+    accuracy_clean: float = threshold(
+        1e-5,
+        "the same on clean data",
+        unit="standard deviations of a residual",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    coarse_steps: int = threshold(
+        8,
+        "Levenberg-Marquardt steps on short windows before the elimination, in noise",
+        origin="cost; near enough to choose the step grids",
+    )
+    coarse_steps_clean: int = threshold(32, "the same on clean data", origin="there the steps converge")
+    floor: float = threshold(
+        0.1,
+        "sum of squares that integration alone explains on clean data, a sample",
+        unit="`STAGES.settled`",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+
+
+PRUNING_WINDOWS = WindowThresholds()
+
+
+def window_length(p: Prepared, extrema: float | None = None) -> int:
     """Intervals of a window whose start is fitted: a few oscillations.
 
     Over many, a law that is nearly right is out of phase, and its residuals say nothing.
+
+    Args:
+        extrema: clear extrema in a window (default: `PRUNING_WINDOWS.extrema`).
     """
-    return int(np.clip(turns / max(p.extrema_per_interval, 1e-9), SHORTEST * turns / TURNS, LONGEST))
+    own = PRUNING_WINDOWS
+    extrema = own.extrema if extrema is None else extrema
+    intervals = extrema / max(p.extrema_per_interval, sys.float_info.epsilon)
+    return int(np.clip(intervals, own.shortest * extrema / own.extrema, own.longest))
 
 
 def prune_laws(
@@ -49,7 +92,7 @@ def prune_laws(
     *,
     whole: bool = False,
     long: bool | None = None,
-    turns: float = TURNS,
+    extrema: float | None = None,
     fitted: bool = False,
 ) -> list[Candidate]:
     """The laws on the elimination paths of all given ones, with their mean square residuals.
@@ -57,7 +100,7 @@ def prune_laws(
     Args:
         whole: exponents are whole numbers and stay.
         long: on windows of several intervals, else of one (default: in noise only).
-        turns: clear extrema in a long window.
+        extrema: clear extrema in a long window, see `window_length`.
         fitted: whether the laws are nearly right already, better than short windows could tell.
 
     Returns:
@@ -68,27 +111,34 @@ def prune_laws(
     laws, whole = [agreed(p, law) for law in laws], whole or p.whole
     known = None if p.knowledge is None else [p.knowledge.held(law) for law in laws]
     field = members_of(laws, p.nonnegative, whole=whole, held=known)
+    long = not p.clean if long is None else long
+    problem, unknowns = _problem(p, field, monitor, long=long, extrema=extrema, fitted=fitted)
+    samples = int((problem.windows.weight > 0).sum())
+    if p.clean:
+        how = dataclasses.replace(how, floor=PRUNING_WINDOWS.floor * STAGES.settled * samples)
+    path = eliminate(field, problem, unknowns, monitor, how)
+    return [_candidate(field, problem, pruned, p, samples, whole) for pruned in path]
+
+
+def _problem(
+    p: Prepared, field: VectorField, monitor: Monitor, *, long: bool, extrema: float | None, fitted: bool
+) -> tuple[ShortResiduals | LongResiduals, Tensor]:
+    """The residuals that elimination sees, and the unknowns to begin from."""
+    own = PRUNING_WINDOWS
     # Unpenalised on short windows first: quick, and near enough to choose the step grids.
     coarse, theta = short_windows(p), field.theta
     if not fitted:
-        coarse = coarse.refined(field, theta, ACCURACY)
-        steps = 32 if p.clean else 8
+        coarse = coarse.refined(field, theta, own.accuracy)
+        steps = own.coarse_steps_clean if p.clean else own.coarse_steps
         theta = levenberg_marquardt(ShortResiduals(coarse, field), theta, field.free, steps, monitor=monitor).unknowns
-    problem: ShortResiduals | LongResiduals
-    if p.clean if long is None else not long:
-        accuracy = EXACT if p.clean else ACCURACY
-        problem, unknowns = ShortResiduals(coarse.refined(field, theta, accuracy), field), theta
-    else:
-        weight = np.where(p.constant, 0.0, 1.0 / np.maximum(p.noise, p.floor))
-        windows = cut(p.data, p.smooth, weight, window_length(p, turns), shape=p.shape)
-        windows = windows.refined(field, theta, ACCURACY)
-        problem = LongResiduals(windows, field, torch.as_tensor(p.nonnegative))
-        unknowns = problem.pack(theta)
-    samples = int((problem.windows.weight > 0).sum())
-    if p.clean:
-        how = dataclasses.replace(how, floor=0.1 * SETTLED * samples)
-    path = eliminate(field, problem, unknowns, monitor, how)
-    return [_candidate(field, problem, pruned, p, samples, whole) for pruned in path]
+    if not long:
+        accuracy = own.accuracy_clean if p.clean else own.accuracy
+        return ShortResiduals(coarse.refined(field, theta, accuracy), field), theta
+    weight = np.where(p.constant, 0.0, 1.0 / np.maximum(p.noise, p.floor))
+    windows = cut(p.data, p.smooth, weight, window_length(p, extrema), shape=p.shape)
+    windows = windows.refined(field, theta, own.accuracy)
+    problem = LongResiduals(windows, field, torch.as_tensor(p.nonnegative))
+    return problem, problem.pack(theta)
 
 
 def _candidate(
