@@ -6,7 +6,7 @@ PIP_CONFIG_FILE ?= $(shell $(PYTHON) -c "import os, pathlib, pwd; f = pathlib.Pa
 export PIP_CONFIG_FILE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test coverage accept lint docs wheel-test clean
+.PHONY: demo fast test coverage accept lint docs wheel-test clean
 
 demo: .venv/ready
 	@for data in data/lynx_hare_1900_1920.csv demo/fsir.csv; do \
@@ -15,6 +15,11 @@ demo: .venv/ready
 	  echo; echo "== odediscovery fit $$data"; \
 	  $(BIN)/odediscovery fit $$data --out demo/$$(basename $$data .csv) || exit 1; \
 	done
+
+# Under a minute of processor time; what takes a second or more is marked as slow.
+fast: export OMP_NUM_THREADS = 1
+fast: .venv/ready
+	$(BIN)/python -m pytest -q -m "not slow"
 
 # Two processes with a thread each: what tests compute is small.
 test: export OMP_NUM_THREADS = 1

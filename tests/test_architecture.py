@@ -113,9 +113,14 @@ def tree_of(module: str) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def nodes_of(module: str) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree_of(module)))
+
+
 def imports(module: str) -> Iterator[tuple[str, int]]:
     """Full names of what a module imports, with the line."""
-    for node in ast.walk(tree_of(module)):
+    for node in nodes_of(module):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -189,7 +194,7 @@ def test_heavy_libraries_have_one_door(module: str) -> None:
 def test_no_import_hides_in_a_function(module: str) -> None:
     if within(module, LAZY):
         return
-    for node in ast.walk(tree_of(module)):
+    for node in nodes_of(module):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             hidden = [n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)]
             assert not hidden, f"{module}:{hidden[0].lineno}"
@@ -197,7 +202,7 @@ def test_no_import_hides_in_a_function(module: str) -> None:
 
 @pytest.mark.parametrize("module", modules())
 def test_nothing_is_evaluated_or_unpickled(module: str) -> None:
-    for node in ast.walk(tree_of(module)):
+    for node in nodes_of(module):
         where = f"{module}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.Name):
             assert node.id not in EVALUATE, where
@@ -211,9 +216,9 @@ def test_nothing_is_evaluated_or_unpickled(module: str) -> None:
             assert node.name not in EVALUATE, where
         elif isinstance(node, ast.keyword) and node.arg == "allow_pickle":
             assert isinstance(node.value, ast.Constant) and node.value.value is False, where
-    own = {a.name for n in ast.walk(tree_of(module)) if isinstance(n, ast.ImportFrom) for a in n.names}
+    own = {a.name for n in nodes_of(module) if isinstance(n, ast.ImportFrom) for a in n.names}
     uses_lambdify = "lambdify" in own or any(
-        isinstance(n, ast.Attribute) and n.attr == "lambdify" for n in ast.walk(tree_of(module))
+        isinstance(n, ast.Attribute) and n.attr == "lambdify" for n in nodes_of(module)
     )
     assert not uses_lambdify or module == "laws.equations"
 
@@ -222,7 +227,7 @@ def test_numpy_files_are_read_without_pickle() -> None:
     loads = [
         node
         for module in modules()
-        for node in ast.walk(tree_of(module))
+        for node in nodes_of(module)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("np.load", "numpy.load")
     ]
     assert loads
@@ -264,7 +269,7 @@ def documented_methods() -> Classes:
     """For every class its bases and the methods it documents."""
     found: Classes = {}
     for module in modules():
-        for node in ast.walk(tree_of(module)):
+        for node in nodes_of(module):
             if isinstance(node, ast.ClassDef):
                 bases = [ast.unparse(base) for base in node.bases]
                 methods = {n.name for n in node.body if isinstance(n, ast.FunctionDef) and ast.get_docstring(n)}
