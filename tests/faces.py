@@ -9,7 +9,8 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.layers import Layer, Network
-from odediscovery.result.discovery import Discovery, FrontRow
+from odediscovery.result.discovery import Discovery
+from odediscovery.result.front import FrontRow
 from odediscovery.settings import Settings
 
 # S' = -b (SI)^g + e R, I' = b (SI)^g - a I, R' = a I - e R

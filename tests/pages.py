@@ -15,7 +15,8 @@ from odediscovery.discovery.fit_constants import fit_constants
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import Features, Function, PowerSum, Sums
 from odediscovery.networks.layers import Layer, Network
-from odediscovery.result.discovery import Discovery, FrontRow
+from odediscovery.result.discovery import Discovery
+from odediscovery.result.front import FrontRow
 from odediscovery.result.survival import Survival
 from odediscovery.settings import Settings
 

@@ -148,7 +148,7 @@ def _note(text: str) -> None:
 def _write_page(found: Discovery, folder: Path, path: Path, forecast: Forecast | None) -> None:
     """A page that names the versions with which the result was found."""
     from odediscovery.report import write_report
-    from odediscovery.result.discovery import read_document
+    from odediscovery.result.folder import read_document
 
     versions = read_document(folder / "result.json").get("versions")
     write_report(found, path, forecast, versions if isinstance(versions, dict) else None)

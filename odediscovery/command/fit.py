@@ -212,7 +212,7 @@ def _measured(
 
 def _new_folder(folder: Path) -> Path:
     """`folder` if a result can be written there; made only when there is something to write."""
-    from odediscovery.result.discovery import read_document
+    from odediscovery.result.folder import read_document
     from odediscovery.runtime.files import check_writable
 
     if folder.is_dir() and any(folder.iterdir()):

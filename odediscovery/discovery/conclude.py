@@ -21,10 +21,12 @@ from odediscovery.laws.cost import count
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import expanded
+from odediscovery.networks.layers import Network
 from odediscovery.networks.translate import network_of
 from odediscovery.problem.impose import in_units
 from odediscovery.problem.prepare import Prepared, linear_relation
-from odediscovery.result.discovery import Discovery, FrontRow, Network
+from odediscovery.result.discovery import Discovery
+from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold

@@ -25,7 +25,8 @@ from odediscovery.laws.expressions import identifiers, number, parse, text
 from odediscovery.laws.mirror import signs
 from odediscovery.laws.monomials import read_power_sum
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.laws.printing import julia_source, latex_rows, pretty_text, python_source
+from odediscovery.laws.printing import latex_rows, pretty_text
+from odediscovery.laws.source_code import julia_source, python_source
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.renamed import with_old_names
 

@@ -1,4 +1,4 @@
-r"""Equations for people and for other programs: plain text, LaTeX, Python, Julia.
+r"""Equations for people: plain text and LaTeX.
 
 A fitted constant is printed as 0.06003(12): the value to the place of the second digit of its
 standard error, and these two digits in parentheses, the notation of metrology (JCGM 100:2008,
@@ -21,7 +21,7 @@ import sympy
 from numpy.typing import NDArray
 
 from odediscovery.families import Function, power_is_rate
-from odediscovery.laws.expressions import identifiers, join_terms, render
+from odediscovery.laws.expressions import join_terms, render
 from odediscovery.laws.mirror import signs
 from odediscovery.laws.power_sum import Features, PowerSum
 from odediscovery.runtime.arrays import Array
@@ -29,43 +29,9 @@ from odediscovery.runtime.arrays import Array
 # More digits than this say nothing: no solver here is that accurate.
 _MOST_DIGITS = 12
 
-_GREEK = frozenset(
-    [
-        "alpha",
-        "beta",
-        "gamma",
-        "delta",
-        "epsilon",
-        "zeta",
-        "eta",
-        "theta",
-        "iota",
-        "kappa",
-        "lambda",
-        "mu",
-        "nu",
-        "xi",
-        "pi",
-        "rho",
-        "sigma",
-        "tau",
-        "upsilon",
-        "phi",
-        "chi",
-        "psi",
-        "omega",
-        "Gamma",
-        "Delta",
-        "Theta",
-        "Lambda",
-        "Xi",
-        "Pi",
-        "Sigma",
-        "Upsilon",
-        "Phi",
-        "Psi",
-        "Omega",
-    ]
+_GREEK = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi "
+    "psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
 )
 _ESCAPES = {
     "\\": r"\backslash{}",
@@ -75,42 +41,6 @@ _ESCAPES = {
     "~": r"\sim{}",
     **{c: f"\\{c}" for c in "_%$#&{}"},
 }
-# Words of the language, and names that the printed function itself uses.
-_JULIA_WORDS = frozenset(
-    [
-        "abstract",
-        "baremodule",
-        "begin",
-        "catch",
-        "const",
-        "do",
-        "else",
-        "elseif",
-        "end",
-        "export",
-        "false",
-        "function",
-        "let",
-        "local",
-        "macro",
-        "module",
-        "mutable",
-        "primitive",
-        "quote",
-        "struct",
-        "true",
-        "try",
-        "type",
-        "using",
-        "where",
-        "Base",
-        "du",
-        "u",
-        "p",
-        "t",
-    ]
-)
-_PYTHON_WORDS = frozenset(["np", "rates"])
 
 
 class Printable(Protocol):
@@ -360,90 +290,10 @@ def latex_name(name: str) -> str:
     if letters[:1] == ["GREEK"] and letters[2:3] == ["LETTER"] and len(letters) == 4:
         greek = letters[3].lower().replace("lamda", "lambda")
         name = greek.capitalize() if letters[1] == "CAPITAL" else greek
-    if name in _GREEK:
+    if name in _GREEK.split():
         return f"\\{name}"
     return rf"\mathrm{{{''.join(_ESCAPES.get(c, c) for c in name)}}}"
 
 
 def _rounded(expression: sympy.Expr, digits: int) -> sympy.Expr:
     return expression.xreplace({f: sympy.Float(float(f), digits) for f in expression.atoms(sympy.Float)})
-
-
-def python_source(equations: Printable) -> str:
-    """See `Equations.python`."""
-    names, given, (time, state, inputs) = _local_names(equations, _PYTHON_WORDS, ("t", "y", "u"))
-    sides = [
-        render(side, name=names.__getitem__, function=lambda f: f"np.{f.lower()}")
-        for side in equations.right_hand_sides
-    ]
-    own, acting = _split(equations, names)
-    time = given or time
-    lines = [
-        "import numpy as np",
-        "",
-        "",
-        f"def rates({time}, {state}{f', {inputs}' if acting else ''}):",
-        *([f"    {_unpacked(acting)} = {inputs}({time})  # inputs at this time"] * bool(acting)),
-        f"    {_unpacked(own)} = {state}",
-        "    return np.array([",
-        *(f"        {side},  # d/dt of {name}" for side, name in zip(sides, equations.states, strict=True)),
-        "    ])",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def julia_source(equations: Printable) -> str:
-    """See `Equations.julia`."""
-    names, given, _ = _local_names(equations, _JULIA_WORDS, ())
-    sides = [
-        render(side, name=names.__getitem__, function=lambda f: f"Base.{f.lower()}", power="^")
-        for side in equations.right_hand_sides
-    ]
-    own, acting = _split(equations, names)
-    lines = [
-        "function rates!(du, u, p, t)",
-        *([f"    {given} = t"] * bool(given)),
-        *([f"    {_unpacked(acting)} = p(t)  # the inputs at this time"] * bool(acting)),
-        f"    {_unpacked(own)} = u",
-        *(
-            f"    du[{i + 1}] = {side}  # d/dt of {name}"
-            for i, (side, name) in enumerate(zip(sides, equations.states, strict=True))
-        ),
-        "    return nothing",
-        "end",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _unpacked(names: Sequence[str]) -> str:
-    return ", ".join(names) + ("," if len(names) == 1 else "")
-
-
-def _split(equations: Printable, names: dict[str, str]) -> tuple[list[str], list[str]]:
-    """Variable names of the states, and of the inputs but for time."""
-    local, count = list(names.values()), len(equations.states)
-    acting = zip(equations.controls, local[count:], strict=True)
-    return local[:count], [name for column, name in acting if column != equations.time_name]
-
-
-def _local_names(
-    equations: Printable, reserved: frozenset[str], arguments: tuple[str, ...]
-) -> tuple[dict[str, str], str, list[str]]:
-    """Variable names by symbol that avoid reserved words, that of time if it is an input ("" if
-    not), and argument names that avoid all of them."""
-    taken = set(identifiers(equations.variables).values()) | reserved
-    names = {}
-    for symbol in equations.symbols:
-        name = symbol.name
-        while (name != symbol.name and name in taken) or name in reserved:
-            name += "_"
-        taken.add(name)
-        names[symbol.name] = name
-    given = []
-    for argument in arguments:
-        while argument in taken:
-            argument += "_"
-        given.append(argument)
-    of_column = dict(zip(equations.variables, names.values(), strict=True))
-    time = equations.time_name
-    return names, of_column[time] if time in equations.controls else "", given

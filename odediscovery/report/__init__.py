@@ -36,8 +36,9 @@ from odediscovery.report.portraits import PAIRS_MOST, portraits
 from odediscovery.report.readings import readings
 from odediscovery.report.tables import constant_rows, stability_rows, start_rows, typeset
 from odediscovery.report.words import command, explained, listed, notes, outcome, settings_rows, summary
-from odediscovery.result.discovery import Discovery, versions
+from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.files import write_whole
+from odediscovery.runtime.versions import versions
 
 __all__ = ["Forecast", "forecast_of", "readings", "report_html", "write_report"]
 

@@ -17,7 +17,8 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarForm
 from odediscovery.plots.figures import COLOURS, INK, MUTED, meaning_of_complexity
 from odediscovery.report.curves import STATES_MOST, Drawn, ring, with_unit
 from odediscovery.report.drawing import DRAWN, inline, limited, logarithmic, panel
-from odediscovery.result.discovery import Discovery, FrontRow
+from odediscovery.result.discovery import Discovery
+from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
 
 POINTS = 300

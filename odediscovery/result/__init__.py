@@ -1,5 +1,6 @@
 """The value that a fit returns, and the folder that keeps it."""
 
-from odediscovery.result.discovery import Discovery, FrontRow
+from odediscovery.result.discovery import Discovery
+from odediscovery.result.front import FrontRow
 
 __all__ = ["Discovery", "FrontRow"]

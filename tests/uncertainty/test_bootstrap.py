@@ -19,7 +19,8 @@ from odediscovery.fitting.windows import LongResiduals, cut
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.translate import members_of
 from odediscovery.problem.prepare import prepare
-from odediscovery.result.discovery import Discovery, FrontRow
+from odediscovery.result.discovery import Discovery
+from odediscovery.result.front import FrontRow
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import Failure, Processes

@@ -31,9 +31,10 @@ from odediscovery.errors import FitError
 from odediscovery.fitting.optimise import FirstOrder, lbfgs
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
+from odediscovery.networks.layers import Layer, Network
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.problem.prepare import Prepared
-from odediscovery.result.discovery import FrontRow, Layer, Network
+from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.device import device_of, moved
 from odediscovery.runtime.memory import keep_freed_memory
