@@ -13,13 +13,13 @@ from odediscovery.data.table import check_names
 from odediscovery.runtime.arrays import Array
 
 
-def with_hidden(series: TimeSeries, hidden: Sequence[str]) -> TimeSeries:
-    """The series with columns for unmeasured states, nothing known of them yet.
+def with_latent_states(series: TimeSeries, latent: Sequence[str]) -> TimeSeries:
+    """The series with columns of nan for states that nobody measured.
 
     Raises:
-        InputError: a name is empty, doubled or that of a column.
+        InputError: a name is empty, repeated or that of a column.
     """
-    states = (*series.states, *hidden)
+    states = (*series.states, *latent)
     check_names([series.time_name, *states], len(states) + 1)
     return with_columns(series, states)
 

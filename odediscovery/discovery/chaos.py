@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from odediscovery.discovery.front import polish_candidate
 from odediscovery.judge.criterion import score, shortlist
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.refinement import MOST, follows, follows_closely
@@ -36,8 +36,8 @@ CHAOS = ChaosThresholds()
 
 
 def cut_until_followed(
-    whole: Prepared, candidates: list[Candidate], monitor: Monitor
-) -> tuple[Prepared, dict[Candidate, Polished]]:
+    whole: Problem, candidates: list[Candidate], monitor: Monitor
+) -> tuple[Problem, dict[Candidate, Polished]]:
     """The series, cut into pieces if the laws that are best on windows cannot follow it whole.
 
     Nobody can follow chaos, or a fast oscillation in noise, from one start to its end.
@@ -57,7 +57,7 @@ def cut_until_followed(
     return p, {}
 
 
-def cannot_follow(p: Prepared, candidates: list[Candidate], length: int) -> tuple[bool, dict[Candidate, Polished]]:
+def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple[bool, dict[Candidate, Polished]]:
     """Whether no law follows trajectories much longer than `length` intervals to their ends.
 
     None of the laws that are best on windows does: each explains too little of the trajectories, or in

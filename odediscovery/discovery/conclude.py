@@ -23,8 +23,9 @@ from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import expanded
 from odediscovery.networks.layers import Network
 from odediscovery.networks.translate import network_of
-from odediscovery.problem.impose import in_units
-from odediscovery.problem.prepare import Prepared, linear_relation
+from odediscovery.problem.impose import in_user_units
+from odediscovery.problem.problem import Problem
+from odediscovery.problem.redundancy import linear_relation
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
@@ -53,7 +54,7 @@ class ClaimThresholds(Thresholds):
 CLAIM = ClaimThresholds()
 
 
-def constants(p: Prepared, row: Judged) -> dict[str, object]:
+def constants(p: Problem, row: Judged) -> dict[str, object]:
     """The constants of a law in the user's units before snapping, for the log."""
     law = row.polished.law.unscaled(p.scale.state, p.scale.time)
     return {
@@ -63,10 +64,10 @@ def constants(p: Prepared, row: Judged) -> dict[str, object]:
     }
 
 
-def _equations(p: Prepared, row: Judged, series: TimeSeries) -> Equations:
+def _equations(p: Problem, row: Judged, series: TimeSeries) -> Equations:
     """A polished law as equations in the user's units, with standard errors."""
     polished = row.polished
-    law = expanded(in_units(p, polished.law))
+    law = expanded(in_user_units(p, polished.law))
     errors = unscaled_errors(polished, p.scale)
     return Equations.from_power_sum(
         series.states,
@@ -78,7 +79,7 @@ def _equations(p: Prepared, row: Judged, series: TimeSeries) -> Equations:
     )
 
 
-def estimates(p: Prepared, polished: Polished) -> Estimates:
+def estimates(p: Problem, polished: Polished) -> Estimates:
     """The fitted constants and the start values of the trajectories, not of pieces of them."""
     heads = np.arange(len(polished.initial)) if p.heads is None else np.array(p.heads)
     k, n = count(polished.free), polished.initial.shape[1]
@@ -94,7 +95,7 @@ def estimates(p: Prepared, polished: Polished) -> Estimates:
     )
 
 
-def _front_row(p: Prepared, row: Judged, series: TimeSeries, selected: bool) -> FrontRow:
+def _front_row(p: Problem, row: Judged, series: TimeSeries, selected: bool) -> FrontRow:
     squares = row.polished.plain_squares * p.scale.state**2
     values = pooled(series)[:, p.measured[: series.n_states]]
     spread = np.nansum((values - np.nanmean(values, axis=0)) ** 2)
@@ -189,7 +190,7 @@ def _rivals(front: tuple[FrontRow, ...]) -> list[str]:
     return [f"the data hardly prefer these equations to those of complexity {', '.join(close)}"] if close else []
 
 
-def _relation(p: Prepared) -> list[str]:
+def _relation(p: Problem) -> list[str]:
     """A linear relation of the states that holds in all samples, where there is one."""
     found = linear_relation(p)
     if found is None:
@@ -204,7 +205,7 @@ def _relation(p: Prepared) -> list[str]:
     ]
 
 
-def _explained_in_pieces(p: Prepared, found: Polished) -> float:
+def _explained_in_pieces(p: Problem, found: Polished) -> float:
     """Share of the variance within pieces: their starts, which are fitted, explain the rest."""
     own = ~p.data.is_control
     within = sum(np.nansum((t.values - np.nanmean(t.values, axis=0))[:, own] ** 2) for t in p.data.trajectories)

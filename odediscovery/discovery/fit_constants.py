@@ -16,8 +16,8 @@ from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, all_free
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.impose import agreed_with
-from odediscovery.problem.pose import informed
+from odediscovery.problem.impose import apply_knowledge_to_fit
+from odediscovery.problem.pose import pose
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -76,11 +76,11 @@ def fit_constants(
             f"expected equations of {', '.join(series.states)} that are sums of products of "
             f"powers, got {form.texts()}; write one for each state"
         )
-    series, p, known = informed(series, settings)
+    series, p, known = pose(series, settings)
     monitor = Monitor()
     law = form.power_sum.rescaled(p.scale.state, p.scale.time)
     a, w, b, v = all_free(law)
-    law, free = agreed_with(p, law, (a, w & p.nonnegative & exponents, b, v))
+    law, free = apply_knowledge_to_fit(p, law, (a, w & p.nonnegative & exponents, b, v))
     law, free = split_known(p, law, free, fit=True) if exponents else (law, free)
     sigma, initial = sigma_of(p), p.initial
 
@@ -94,7 +94,7 @@ def fit_constants(
             nonnegative=p.nonnegative,
             free=free,
             most=CONSTANTS.steps,
-            shape=p.shape,
+            relative_sigma=p.relative_sigma,
         )
 
     for _ in range(CONSTANTS.rounds):

@@ -16,7 +16,7 @@ from odediscovery.judge.stability import runs_away
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, constant_penalty
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -60,7 +60,7 @@ class FrontThresholds(Thresholds):
 FRONT = FrontThresholds()
 
 
-def polish_candidate(p: Prepared, c: Candidate, law: PowerSum, free: Free, most: int) -> Polished:
+def polish_candidate(p: Problem, c: Candidate, law: PowerSum, free: Free, most: int) -> Polished:
     """A law refined on whole trajectories, its exponents within their bounds.
 
     Args:
@@ -78,7 +78,7 @@ def polish_candidate(p: Prepared, c: Candidate, law: PowerSum, free: Free, most:
 
 
 def judge_shortlist(
-    p: Prepared, candidates: list[Candidate], known: Mapping[Candidate, Polished], monitor: Monitor
+    p: Problem, candidates: list[Candidate], known: Mapping[Candidate, Polished], monitor: Monitor
 ) -> Verdict:
     """The shortlist polished and judged.
 
@@ -97,7 +97,7 @@ def judge_shortlist(
 
 
 def polish_shortlist(
-    p: Prepared, candidates: list[Candidate], known: Mapping[Candidate, Polished], monitor: Monitor
+    p: Problem, candidates: list[Candidate], known: Mapping[Candidate, Polished], monitor: Monitor
 ) -> list[Judged]:
     """The shortlist with constants refined on whole trajectories; laws that blow up are left out.
 
@@ -134,7 +134,7 @@ def polish_shortlist(
     return rows
 
 
-def _steps(p: Prepared, c: Candidate, least: float, monitor: Monitor) -> int:
+def _steps(p: Problem, c: Candidate, least: float, monitor: Monitor) -> int:
     """Most evaluations that a candidate is worth."""
     if monitor.stopping():
         return FRONT.last_steps
@@ -143,7 +143,7 @@ def _steps(p: Prepared, c: Candidate, least: float, monitor: Monitor) -> int:
     return MOST
 
 
-def _polish(p: Prepared, c: Candidate, known: Mapping[Candidate, Polished], most: int) -> Polished:
+def _polish(p: Problem, c: Candidate, known: Mapping[Candidate, Polished], most: int) -> Polished:
     """A candidate polished, and once more where it has negligible terms."""
     polished = known.get(c) or polish_candidate(p, c, c.law, c.free, most)
     law, free = drop_negligible(polished.law, polished.free, pooled(p.smooth))
@@ -152,7 +152,7 @@ def _polish(p: Prepared, c: Candidate, known: Mapping[Candidate, Polished], most
     return polished
 
 
-def _is_needless(p: Prepared, c: Candidate, row: Judged) -> bool:
+def _is_needless(p: Problem, c: Candidate, row: Judged) -> bool:
     """Whether clean data leave a candidate nothing to win from a row that is simpler.
 
     What the row leaves of whole trajectories is explained by rounding and integration.
@@ -180,12 +180,12 @@ def lower_noise(verdict: Verdict) -> Verdict:
     return Verdict.of(p, [judge(r.polished, sigma_of(p), r.origin, fragile=r.fragile) for r in rows])
 
 
-def _is_printable(p: Prepared, law: PowerSum) -> bool:
+def _is_printable(p: Problem, law: PowerSum) -> bool:
     """Whether the coefficients in the user's units are within the range of numbers."""
     return bool(np.isfinite(law.unscaled(p.scale.state, p.scale.time).coefficients).all())
 
 
-def _is_fragile(p: Prepared, found: Polished) -> bool:
+def _is_fragile(p: Problem, found: Polished) -> bool:
     return not p.clean and runs_away(found.law, p.data, found.initial, p.start_errors, p.nonnegative)
 
 
@@ -225,7 +225,7 @@ def simplify_exponents(verdict: Verdict, monitor: Monitor) -> Verdict:
     return Verdict.of(p, rows)
 
 
-def _refit(p: Prepared, law: PowerSum, free: Free, before: Judged) -> Judged:
+def _refit(p: Problem, law: PowerSum, free: Free, before: Judged) -> Judged:
     """A changed law fitted from where a row stands, each state weighed by what the row leaves."""
     found = before.polished
     after = refined(p, law, free, found.initial, residual_sigma(p, found))

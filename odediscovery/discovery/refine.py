@@ -14,12 +14,13 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.task import Task
 from odediscovery.judge.identifiability import undetermined_exponents
 from odediscovery.judge.verdict import Verdict
-from odediscovery.problem.prepare import Prepared, prepare
+from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.refinement import lengthened, on_all_samples, refined, residual_sigma, without_excess
 
 
-def join_longer_pieces(whole: Prepared, verdict: Verdict, monitor: Monitor) -> Verdict:
+def join_longer_pieces(whole: Problem, verdict: Verdict, monitor: Monitor) -> Verdict:
     """The claimed law with constants from longer pieces of the trajectories.
 
     Args:

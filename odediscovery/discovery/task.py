@@ -11,9 +11,9 @@ from odediscovery.data.samples import measured
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.knowledge.constraints import Knowledge
-from odediscovery.problem.pose import imposed, told
-from odediscovery.problem.prepare import Prepared
-from odediscovery.problem.thinning import thinned
+from odediscovery.problem.pose import pose_known, with_known_states
+from odediscovery.problem.problem import Problem
+from odediscovery.problem.thinning import thin_series
 from odediscovery.runtime.device import device_of
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import Settings
@@ -38,7 +38,7 @@ class Task:
     every: TimeSeries
     few: TimeSeries
     known: Knowledge
-    p: Prepared
+    p: Problem
     settings: Settings
     monitor: Monitor
 
@@ -61,9 +61,9 @@ def pose_task(series: TimeSeries, settings: Settings, monitor: Monitor) -> Task:
         raise InputError(
             f"inputs ({', '.join(series.controls)}) need --recipe default: the published recipes know none"
         )
-    every, known = told(series, settings)
-    few = thinned(every) if not settings.published and measured(every).all() else every
-    p = imposed(few, known, settings)
+    every, known = with_known_states(series, settings)
+    few = thin_series(every) if not settings.published and measured(every).all() else every
+    p = pose_known(few, known, settings)
     if every.controls and not (settings.published or p.measured.all()):
         raise InputError(
             "unmeasured states that no conserved sum tells cannot have inputs "

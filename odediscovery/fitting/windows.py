@@ -22,7 +22,7 @@ from torch import Tensor
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.fitting.optimise import compact
 from odediscovery.networks.vector_field import VectorField
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.solve.adjoint import interval_ends
 from odediscovery.solve.fixed_step import DEFAULT_GRID, GRIDS, LinearControls, choose_grids, march, sensitivities
@@ -257,7 +257,11 @@ def spread(jacobian: Tensor, columns: Tensor, count: int) -> Tensor:
 
 
 def cut(
-    series: TimeSeries, starts: TimeSeries, weight: Array, length: int | None, shape: Sequence[Array] | None = None
+    series: TimeSeries,
+    starts: TimeSeries,
+    weight: Array,
+    length: int | None,
+    relative_sigma: Sequence[Array] | None = None,
 ) -> Windows:
     """Windows of `length` intervals, one behind the other; None for whole trajectories.
 
@@ -265,14 +269,14 @@ def cut(
         series: measured, dimensionless; nan where missing.
         starts: the same times without gaps and noise, from `smoothing.smooth`.
         weight: 1 / standard deviation a residual of each state is given, [states].
-        shape: noise of each sample relative to that, [samples, states] a trajectory.
+        relative_sigma: noise of each sample relative to that, [samples, states] a trajectory.
     """
-    shape = shape or [np.ones_like(t.values) for t in series.trajectories]
+    relative_sigma = relative_sigma or [np.ones_like(t.values) for t in series.trajectories]
     longest = max(len(t.time) for t in series.trajectories) - 1
     length = longest if length is None else min(length, longest)
     rows: list[tuple[Array, ...]] = []
     heads = []
-    for t, s, of_noise in zip(series.trajectories, starts.trajectories, shape, strict=True):
+    for t, s, of_noise in zip(series.trajectories, starts.trajectories, relative_sigma, strict=True):
         heads.append(len(rows))
         for first in range(0, len(t.time) - 1, length):
             stop = min(first + length, len(t.time) - 1)
@@ -320,9 +324,9 @@ def _control_lines(t: Trajectory, intervals: slice, short: int) -> tuple[Array, 
     return of_states, np.pad(slope, width)
 
 
-def short_windows(p: Prepared) -> Windows:
+def short_windows(p: Problem) -> Windows:
     """One-interval windows from smoothed starts; residuals in units of each state's increments."""
     increments = np.concatenate([np.diff(t.values, axis=0) for t in p.smooth.trajectories])
     spread = np.sqrt(np.mean(increments**2, axis=0))
     weight = np.where(p.constant, 0.0, 1.0 / np.maximum(spread, 1e-12))
-    return cut(p.data, p.smooth, weight, 1, shape=p.shape)
+    return cut(p.data, p.smooth, weight, 1, relative_sigma=p.relative_sigma)

@@ -13,7 +13,7 @@ from odediscovery.judge.criterion import rank
 from odediscovery.judge.residual_tests import has_no_memory
 from odediscovery.judge.stability import runs_away
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import residuals
@@ -61,7 +61,7 @@ class DoubtThresholds(Thresholds):
 DOUBT = DoubtThresholds()
 
 
-def interval_squares(law: PowerSum, p: Prepared) -> Array:
+def interval_squares(law: PowerSum, p: Problem) -> Array:
     """Mean squared error of every state at the ends of intervals from measured starts [states].
 
     In units of the mean squared increment of each state; inf where the law blows up.
@@ -85,7 +85,7 @@ def interval_squares(law: PowerSum, p: Prepared) -> Array:
     return result
 
 
-def doubtful(law: PowerSum, p: Prepared) -> Mask:
+def doubtful(law: PowerSum, p: Problem) -> Mask:
     """Equations that leave something or do not look like a law, bool [states]."""
     found = interval_squares(law, p) > STAGES.settled
     w = law.exponents
@@ -100,7 +100,7 @@ def doubtful(law: PowerSum, p: Prepared) -> Mask:
     return found & ~p.constant
 
 
-def is_convincing(p: Prepared, candidates: Sequence[Candidate]) -> bool:
+def is_convincing(p: Problem, candidates: Sequence[Candidate]) -> bool:
     """Whether in noise the best law is short and leaves noise only.
 
     Of short, irregular trajectories noise is easily underestimated: what a law leaves may be
@@ -122,6 +122,6 @@ def is_short(law: PowerSum) -> bool:
     return bool((law.coefficients != 0).sum(axis=1).max() <= DOUBT.terms)
 
 
-def is_within_noise(p: Prepared, c: Candidate) -> bool:
+def is_within_noise(p: Problem, c: Candidate) -> bool:
     """Whether a law leaves no more than noise that was underestimated."""
     return c.mean_square <= DOUBT.underestimated * max(p.unexplained, 1.0)

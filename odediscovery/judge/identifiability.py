@@ -17,8 +17,8 @@ from odediscovery.laws.cost import Free, count
 from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import interval
-from odediscovery.problem.impose import held
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.impose import fixed_mask
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import residuals
@@ -47,7 +47,7 @@ class IdentifiabilityThresholds(Thresholds):
 IDENTIFIABILITY = IdentifiabilityThresholds()
 
 
-def split_known(p: Prepared, law: PowerSum, free: Free, *, fit: bool) -> tuple[PowerSum, Free]:
+def split_known(p: Problem, law: PowerSum, free: Free, *, fit: bool) -> tuple[PowerSum, Free]:
     """The law with known monomials once more for equations that are not known to have them.
 
     With h' = v known, the power of v in h' is 1; in v' = g - c v nothing is known of it.
@@ -58,10 +58,10 @@ def split_known(p: Prepared, law: PowerSum, free: Free, *, fit: bool) -> tuple[P
         free: which of its constants are fitted.
         fit: whether exponents of the new monomials are fitted, where they may be real.
     """
-    known = held(p, law)
+    known = fixed_mask(p, law)
     if known is None or law.features is not None:
         return law, free
-    real = (law.exponents != 0) & p.nonnegative & (not p.whole)
+    real = (law.exponents != 0) & p.nonnegative & (not p.integer_exponents)
     common = free[0] & known[0].any(axis=0) & real.any(axis=1)
     rows = np.flatnonzero(common.any(axis=0))
     if not len(rows):
@@ -73,7 +73,7 @@ def split_known(p: Prepared, law: PowerSum, free: Free, *, fit: bool) -> tuple[P
     return PowerSum(a, w, None, law.stoichiometry), (also, fitted, free[2], free[3])
 
 
-def undetermined_exponents(p: Prepared, found: Polished, refit: Refit) -> list[str]:
+def undetermined_exponents(p: Problem, found: Polished, refit: Refit) -> list[str]:
     """Exponents whose 95 % interval holds two whole numbers or more, one sentence each.
 
         w +- t f standard error,  t the 97.5 % point of Student's t,
@@ -106,7 +106,7 @@ def undetermined_exponents(p: Prepared, found: Polished, refit: Refit) -> list[s
     return notes
 
 
-def unidentifiable_combinations(p: Prepared, found: Polished) -> list[str]:
+def unidentifiable_combinations(p: Problem, found: Polished) -> list[str]:
     """Constants of which the data know a combination only, a sentence for each combination.
 
     From the directions in which the likelihood does not change, C = (J^T J)^-1.
@@ -127,7 +127,7 @@ def unidentifiable_combinations(p: Prepared, found: Polished) -> list[str]:
     return notes
 
 
-def _constants(p: Prepared, law: PowerSum, free: Free) -> list[str]:
+def _constants(p: Problem, law: PowerSum, free: Free) -> list[str]:
     """What the free constants of a sum of powers are called, in their order."""
     names = list(identifiers(p.data.states).values())
     terms = [_term(p, w) or "1" for w in law.exponents]
@@ -135,14 +135,14 @@ def _constants(p: Prepared, law: PowerSum, free: Free) -> list[str]:
     return told + [f"the exponent of {names[k]} in {terms[j]}" for j, k in np.argwhere(free[1])]
 
 
-def _may_be_real(p: Prepared, law: PowerSum) -> Mask:
+def _may_be_real(p: Problem, law: PowerSum) -> Mask:
     """Exponents that neither the sign of a state nor the user holds, [monomials, states]."""
-    known = held(p, law)
+    known = fixed_mask(p, law)
     real: Mask = (law.exponents != 0) & p.nonnegative
     return real if known is None else real & ~known[1]
 
 
-def _sentence(p: Prepared, law: PowerSum, j: int, k: int, ends: Sequence[float]) -> str:
+def _sentence(p: Problem, law: PowerSum, j: int, k: int, ends: Sequence[float]) -> str:
     names = list(identifiers(p.data.states).values())
     of = " and ".join(f"{names[i]}'" for i in np.flatnonzero(law.coefficients[:, j]))
     low, high = ends
@@ -152,7 +152,7 @@ def _sentence(p: Prepared, law: PowerSum, j: int, k: int, ends: Sequence[float])
     )
 
 
-def _term(p: Prepared, exponents: Array) -> str:
+def _term(p: Problem, exponents: Array) -> str:
     """A dimensionless product as the user's: of -x where a mirrored state's power is not whole."""
     names, w = identifiers(p.data.states).values(), np.round(exponents, 2)
     below = (p.scale.state < 0.0) & (w != np.round(w))

@@ -10,7 +10,7 @@ import numpy as np
 from odediscovery.data.series import TimeSeries
 from odediscovery.judge.criterion import correction, penalty
 from odediscovery.laws.cost import constant_penalty
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.values import Polished
@@ -205,7 +205,7 @@ def too_few_runs(residuals: Sequence[Array]) -> list[tuple[int, int, int]]:
     return [(int(i), int(found[i]), round(expected[i])) for i in np.flatnonzero(clear)]
 
 
-def walk_misfit(series: TimeSeries, shape: Sequence[Array] | None = None) -> Array:
+def walk_misfit(series: TimeSeries, relative_sigma: Sequence[Array] | None = None) -> Array:
     """How badly a random walk seen through noise explains every state, as a law's misfit is told.
 
         x_{k+1} = x_k + sqrt(q dt) s u_k,    y_k = x_k + s shape_k e_k,    u, e ~ N(0, 1)
@@ -216,7 +216,7 @@ def walk_misfit(series: TimeSeries, shape: Sequence[Array] | None = None) -> Arr
     counterpart of n ln(SSR / n): a walk knows no law, so a law whose misfit is larger is none.
 
     Args:
-        shape: noise of each sample relative to the others, [samples, states] a trajectory
+        relative_sigma: noise of each sample relative to the others, [samples, states] a trajectory
             (default: all alike).
 
     Returns:
@@ -237,7 +237,7 @@ def walk_misfit(series: TimeSeries, shape: Sequence[Array] | None = None) -> Arr
     squares, logs = np.zeros((states, len(q))), np.zeros((states, len(q)))
     counts, forecasts = np.zeros(states), np.zeros(states)
     for i, t in enumerate(series.trajectories):
-        own = np.ones_like(t.values) if shape is None else shape[i]
+        own = np.ones_like(t.values) if relative_sigma is None else relative_sigma[i]
         seen, variance = np.isfinite(t.values), own**2
         gaps = np.diff(t.time, prepend=t.time[0]) / step
         mean, spread = np.full((states, 1), np.nan), np.zeros((states, len(q)))
@@ -260,7 +260,7 @@ def walk_misfit(series: TimeSeries, shape: Sequence[Array] | None = None) -> Arr
     return best
 
 
-def is_walk_as_good(p: Prepared, found: Polished) -> bool:
+def is_walk_as_good(p: Problem, found: Polished) -> bool:
     """Whether a random walk, which knows no law, explains the data as well as the law does.
 
     Both are compared by misfit and penalty; the walk pays for one variance a state.
@@ -272,6 +272,6 @@ def is_walk_as_good(p: Prepared, found: Polished) -> bool:
         law = np.sum(n * np.log(found.squares[seen] / n))
     law += penalty(found.law, found.free, samples, starts)
     fitted = int(seen.sum())
-    walk = walk_misfit(p.data, p.shape)[seen].sum()
+    walk = walk_misfit(p.data, p.relative_sigma)[seen].sum()
     walk += fitted * constant_penalty(states, samples) * correction(samples, fitted + starts)
     return bool(walk < law)

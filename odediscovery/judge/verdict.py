@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odediscovery.judge.criterion import choose
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.problem import Problem
 from odediscovery.stages.values import Judged
 
 
@@ -21,12 +21,12 @@ class Verdict:
         chosen: index of the law that is claimed.
     """
 
-    p: Prepared
+    p: Problem
     rows: tuple[Judged, ...]
     chosen: int
 
     @classmethod
-    def of(cls, p: Prepared, rows: Sequence[Judged]) -> Verdict:
+    def of(cls, p: Problem, rows: Sequence[Judged]) -> Verdict:
         """The verdict for the law with the smallest criterion."""
         return cls(p, tuple(rows), choose(rows))
 

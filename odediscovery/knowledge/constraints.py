@@ -50,10 +50,10 @@ class Knowledge:
         forbidden: [states (equation), states (variable)].
         bounds: least and greatest exponent other than 0.
         integer: whether exponents are whole numbers.
-        mix: M with x' = M @ (what is found and known), [states, states]. The identity but for
-            rows of tied states, -c_i/c_l over the others, and columns of 0 for these, so that
-            C @ M = 0 for the conserved weights C. (Where known equations alone keep a sum, it
-            holds for these: C @ M @ A = 0.)
+        stoichiometry: M with x' = M @ (the terms found and known), [states, states]. The identity
+            except for rows of tied states, -c_i/c_l over the others, and columns of 0 for tied
+            states, so that C @ M = 0 for the conserved weights C. (Where known equations alone
+            keep a sum, C @ M @ A = 0 for these.)
     """
 
     states: tuple[str, ...]
@@ -62,7 +62,7 @@ class Knowledge:
     forbidden: Mask
     bounds: tuple[float, float]
     integer: bool
-    mix: Array
+    stoichiometry: Array
 
     @property
     def empty(self) -> bool:
@@ -70,14 +70,14 @@ class Knowledge:
         return not self.sentences()
 
     @property
-    def fixed(self) -> Mask:
-        """Equations with nothing left to find [states]."""
+    def fully_known(self) -> Mask:
+        """Equations without anything left to find [states]."""
         return np.array([side is not None and not side.more for side in self.known])
 
     @property
     def tied(self) -> Mask:
         """Equations that follow from the others' by the conserved sums [states]."""
-        return np.asarray(self.mix.diagonal() == 0)
+        return np.asarray(self.stoichiometry.diagonal() == 0)
 
     @property
     def mentioned(self) -> Mask:
@@ -106,8 +106,8 @@ class Knowledge:
                 )
             sides.append(side)
         sums = tuple(Conserved(one.weights * scale, one.value) for one in self.conserved)
-        mix = self.mix * scale / scale[:, None]
-        return dataclasses.replace(self, known=tuple(sides), conserved=sums, mix=mix)
+        stoichiometry = self.stoichiometry * scale / scale[:, None]
+        return dataclasses.replace(self, known=tuple(sides), conserved=sums, stoichiometry=stoichiometry)
 
     def impose(self, law: PowerSum) -> PowerSum:
         """The nearest law that agrees, with nothing in the equations of tied states.
@@ -124,23 +124,23 @@ class Knowledge:
         """
         given, law = self._given, self._in_bounds(law)
         coefficients, exponents = law.coefficients.copy(), law.exponents
-        coefficients[self.tied | self.fixed] = 0.0
+        coefficients[self.tied | self.fully_known] = 0.0
         coefficients[self.forbidden @ _uses(law).T] = 0.0
         first = self._padded(exponents.shape[1])
         near = (np.abs(first[:, None] - exponents) <= NEAR).all(axis=2)
         coefficients[(given.coefficients != 0) @ near] = 0.0
         coefficients = np.hstack([given.coefficients, coefficients])
-        mix = self.mix if self.tied.any() else law.stoichiometry
+        mix = self.stoichiometry if self.tied.any() else law.stoichiometry
         mirrored = tuple(sorted({*given.mirrored, *law.mirrored}))
         exponents = np.vstack([first, exponents])
         return PowerSum(coefficients, exponents, law.features, mix, mirrored).merged()
 
-    def held(self, law: PowerSum) -> tuple[Mask, Mask]:
+    def fixed_mask(self, law: PowerSum) -> tuple[Mask, Mask]:
         """Constants of an imposed law that must not be fitted.
 
         Returns:
-            coefficients [states, monomials] of known terms; exponents [monomials, inputs] of
-            known monomials, or all if they are whole numbers.
+            Coefficients [states, monomials] of known terms; exponents [monomials, features] of
+            known monomials, or all exponents if they are whole numbers.
         """
         of_a = np.zeros(law.coefficients.shape, dtype=bool)
         of_w = np.full(law.exponents.shape, self.integer)
@@ -155,7 +155,7 @@ class Knowledge:
 
         Equations of tied states may be those that follow from the others, or empty.
         """
-        nearest, mix = self.impose(law), self.mix
+        nearest, mix = self.impose(law), self.stoichiometry
         if np.abs(law.constants[3] - nearest.constants[3]).max(initial=0.0) > _TOLERANCE:
             return False
         whole, size = mix @ nearest.coefficients, np.abs(mix) @ np.abs(nearest.coefficients)
@@ -248,7 +248,7 @@ def knowledge(
             each other.
 
     >>> given = knowledge(["S", "I", "R"], known=["R' = 0.1*I"], conserve=["S + I + R = 763"])
-    >>> given.mix.tolist()
+    >>> given.stoichiometry.tolist()
     [[1.0, 0.0, 0.0], [-1.0, 0.0, -1.0], [0.0, 0.0, 1.0]]
     """
     n = len(states)
@@ -278,7 +278,7 @@ def knowledge(
         np.eye(n),
     )
     _check_exponents(result)
-    return dataclasses.replace(result, mix=_mix(result))
+    return dataclasses.replace(result, stoichiometry=_stoichiometry(result))
 
 
 def check_signs(given: Knowledge, scaled: Knowledge) -> None:
@@ -319,9 +319,9 @@ def _check_exponents(given: Knowledge) -> None:
                     raise InputError(f"{told} exponents are to be whole numbers; drop one")
 
 
-def _mix(given: Knowledge) -> Array:
+def _stoichiometry(given: Knowledge) -> Array:
     """Gauss-Jordan elimination; the last states with nothing said of them are tied."""
-    n, fixed, sums, known = len(given.states), given.fixed, given.conserved, given._given
+    n, fixed, sums, known = len(given.states), given.fully_known, given.conserved, given._given
     rows = np.array([one.weights / np.abs(one.weights).max() for one in sums]).reshape(-1, n)
     # States in different units have weights of different sizes.
     least = _TOLERANCE * np.abs(rows).max(axis=0, initial=0.0)

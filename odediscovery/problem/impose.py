@@ -1,7 +1,7 @@
-"""Laws made to agree with what the user knows, on their way through the stages.
+"""Knowledge applied to laws between the stages.
 
-A stage may change a law as it likes; before the next one sees it, forbidden terms are taken out,
-known ones put in, and what is known is marked as not free.
+A stage may change a law as it likes. Before the next one sees it, forbidden terms are taken out,
+known ones put in, and known constants marked as not free.
 """
 
 from __future__ import annotations
@@ -10,37 +10,41 @@ import numpy as np
 
 from odediscovery.laws.cost import Free
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Mask
 
 
-def agreed(p: Prepared, law: PowerSum) -> PowerSum:
-    """The law that agrees with what is known and is nearest to a given one, dimensionless."""
+def apply_knowledge(p: Problem, law: PowerSum) -> PowerSum:
+    """The dimensionless law nearest to a given one that agrees with what is known."""
     return law if p.knowledge is None else p.knowledge.impose(law)
 
 
-def in_units(p: Prepared, law: PowerSum) -> PowerSum:
-    """The dimensionless law in the user's units, known constants just as they were given."""
+def in_user_units(p: Problem, law: PowerSum) -> PowerSum:
+    """The dimensionless law in the user's units, known constants exactly as given."""
     user = law.unscaled(p.scale.state, p.scale.time)
     if p.given is None:
         return user
     exact = p.given.impose(user)
-    # Rounding may bring two monomials so near that they merge: then errors would have no place.
+    # Rounding may bring two monomials so near that they merge: errors would then have no place.
     return exact if exact.coefficients.shape == user.coefficients.shape else user
 
 
-def held(p: Prepared, law: PowerSum) -> tuple[Mask, Mask] | None:
-    """Coefficients [states, monomials] and exponents [monomials, inputs] that are known."""
-    return None if p.knowledge is None else p.knowledge.held(law)
+def fixed_mask(p: Problem, law: PowerSum) -> tuple[Mask, Mask] | None:
+    """Known coefficients [states, monomials] and exponents [monomials, features], or None."""
+    return None if p.knowledge is None else p.knowledge.fixed_mask(law)
 
 
-def agreed_with(p: Prepared, law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
-    """The same with what a fit may change; what was held by the fit stays held."""
+def apply_knowledge_to_fit(p: Problem, law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
+    """`apply_knowledge`, and the constants that are free in the new law.
+
+    Args:
+        free: the constants that a fit of the given law may change; others stay fixed.
+    """
     known = p.knowledge
     if known is None:
         return law, free
-    new = agreed(p, law)
-    coefficients, exponents = known.held(new)
+    new = apply_knowledge(p, law)
+    coefficients, exponents = known.fixed_mask(new)
     fitted = np.zeros(new.exponents.shape, dtype=bool)
     low, high = known.bounds
     for j, w in enumerate(new.exponents):

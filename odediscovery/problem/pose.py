@@ -1,4 +1,4 @@
-"""The problem that every stage takes: the series with what is known, dimensionless."""
+"""From a series and settings to the problem that every stage takes."""
 
 from __future__ import annotations
 
@@ -7,31 +7,35 @@ import dataclasses
 import numpy as np
 
 from odediscovery.data.controls import append_controls, drop_appended_controls
-from odediscovery.data.samples import with_hidden
+from odediscovery.data.samples import with_latent_states
 from odediscovery.data.series import TimeSeries
 from odediscovery.knowledge.constraints import Knowledge, check_known, check_signs, knowledge
-from odediscovery.problem.hidden import revealed, widely_prepared
-from odediscovery.problem.prepare import Prepared, redundant
+from odediscovery.problem.latent_states import infer_latent_states, prepare_with_latent_states
+from odediscovery.problem.problem import Problem
+from odediscovery.problem.redundancy import redundant_states
 from odediscovery.settings import Settings
 
 
-def informed(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Prepared, Knowledge]:
-    """The series with the states that knowledge tells, made dimensionless, and that knowledge.
+def pose(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Problem, Knowledge]:
+    """The series with the states that follow from knowledge, its problem, and that knowledge.
 
     Raises:
-        InputError: what is said to be known cannot be read, or does not fit the series.
+        InputError: a statement of the user cannot be read, or does not fit the series.
     """
-    whole, known = told(series, settings)
-    return drop_appended_controls(whole), imposed(whole, known, settings), known
+    whole, known = with_known_states(series, settings)
+    return drop_appended_controls(whole), pose_known(whole, known, settings), known
 
 
-def told(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Knowledge]:
-    """The series with the states that knowledge tells and inputs as last ones; that knowledge.
+def with_known_states(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Knowledge]:
+    """The series with latent states, sampled where knowledge says how, and controls as last states.
+
+    Returns:
+        The series, and what the user knows.
 
     Raises:
-        InputError: what is said to be known cannot be read, or does not fit the series.
+        InputError: a statement of the user cannot be read, or does not fit the series.
     """
-    whole = append_controls(with_hidden(series, settings.hidden_states))
+    whole = append_controls(with_latent_states(series, settings.hidden_states))
     known = knowledge(
         whole.states,
         known=settings.known,
@@ -41,21 +45,24 @@ def told(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Knowledge]
         integer_exponents=settings.integer_exponents,
     )
     check_known(known, whole)
-    return revealed(whole, settings.hidden_states, known), known
+    return infer_latent_states(whole, settings.hidden_states, known), known
 
 
-def imposed(series: TimeSeries, known: Knowledge, settings: Settings, *, smoothing: bool = True) -> Prepared:
-    """A series from `told` made dimensionless, with what is known and does not spoil the rest."""
-    prepared = widely_prepared(series, known, smoothing=smoothing)
-    spared = redundant(prepared) & (not settings.published)
-    imposed = known.without(spared)
-    if not imposed.empty:
-        scaled = imposed.rescaled(prepared.scale.state, prepared.scale.time)
-        check_signs(imposed, scaled)
-        prepared = dataclasses.replace(prepared, knowledge=scaled, given=imposed)
+def pose_known(series: TimeSeries, known: Knowledge, settings: Settings, *, smoothing: bool = True) -> Problem:
+    """The problem of a series from `with_known_states`.
+
+    A redundant state appears in no equation, unless known terms need it.
+    """
+    problem = prepare_with_latent_states(series, known, smoothing=smoothing)
+    redundant = redundant_states(problem) & (not settings.published)
+    applied = known.without(redundant)
+    if not applied.empty:
+        scaled = applied.rescaled(problem.scale.state, problem.scale.time)
+        check_signs(applied, scaled)
+        problem = dataclasses.replace(problem, knowledge=scaled, given=applied)
     notes = [
         f"{series.states[i]} hardly changes and follows from the other states: terms with it "
         "could not be told from terms without, so there are none"
-        for i in np.flatnonzero(spared & ~known.mentioned)
+        for i in np.flatnonzero(redundant & ~known.mentioned)
     ]
-    return dataclasses.replace(prepared, messages=(*prepared.messages, *notes))
+    return dataclasses.replace(problem, messages=(*problem.messages, *notes))

@@ -15,14 +15,14 @@ import numpy as np
 
 from odediscovery.judge.criterion import rank
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.problem import Problem
 from odediscovery.stages.values import Candidate
 
 # Candidates whose monomials are exchanged, and laws that come of it at most.
 EXCHANGED, MOST_EXCHANGED = 4, 80
 
 
-def exchanged(p: Prepared, candidates: Sequence[Candidate]) -> list[PowerSum]:
+def exchanged(p: Problem, candidates: Sequence[Candidate]) -> list[PowerSum]:
     """The best candidates with one monomial replaced by a simple one, in all its equations."""
     pool = [np.array(w) for w in itertools.product((0.0, 1.0), repeat=p.data.n_states) if sum(w) <= 2]
     laws: list[PowerSum] = []

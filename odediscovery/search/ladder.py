@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from odediscovery.families import FAMILIES
 from odediscovery.judge.doubt import doubtful
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.grow.grow import grow
 
@@ -25,7 +25,7 @@ from odediscovery.stages.grow.grow import grow
 MOST_STATES = 10
 
 
-def climb(p: Prepared, powers: list[PowerSum], monitor: Monitor) -> Iterator[list[PowerSum]]:
+def climb(p: Problem, powers: list[PowerSum], monitor: Monitor) -> Iterator[list[PowerSum]]:
     """Laws of each family after the first, the best first, while equations are doubtful.
 
     Args:
@@ -40,7 +40,7 @@ def climb(p: Prepared, powers: list[PowerSum], monitor: Monitor) -> Iterator[lis
         laws = grow(
             p.data,
             p.noise,
-            integer=~p.nonnegative | p.whole,
+            integer=~p.nonnegative | p.integer_exponents,
             family=family,
             size=p.scale.state,
             known=best,

@@ -13,7 +13,7 @@ import numpy as np
 
 from odediscovery.families import FAMILIES
 from odediscovery.judge.criterion import rank, score
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.ladder import MOST_STATES
 from odediscovery.search.refinement import follows_closely, refined, sigma_of
@@ -29,7 +29,7 @@ SOUGHT = tuple(f for f in FAMILIES if f.in_noise)
 TRIED, BETTER, CLOSELY = 10, 1.0, 10
 
 
-def along_the_best(p: Prepared, candidates: Sequence[Candidate], monitor: Monitor, *, long: bool) -> list[Candidate]:
+def along_the_best(p: Problem, candidates: Sequence[Candidate], monitor: Monitor, *, long: bool) -> list[Candidate]:
     """What regression along the trajectory of the best law proposes, fitted on long windows.
 
     Again along the trajectory of a better law, as long as there is one. Nothing where inputs act or
@@ -66,7 +66,7 @@ def along_the_best(p: Prepared, candidates: Sequence[Candidate], monitor: Monito
     return found
 
 
-def followed_closely(p: Prepared, c: Candidate) -> tuple[Prepared, Polished] | None:
+def followed_closely(p: Problem, c: Candidate) -> tuple[Problem, Polished] | None:
     """The candidate refined on whole trajectories, or on pieces that it can follow."""
     for q in (p, p.pieces(window_length(p))):
         initial = c.initial if q is p else q.initial

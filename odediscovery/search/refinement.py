@@ -15,8 +15,8 @@ from odediscovery.judge.criterion import judge, non_dominated
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, none_free
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.impose import agreed_with
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.impose import apply_knowledge_to_fit
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.polish.balance import balance
@@ -32,36 +32,44 @@ LOST = 0.3
 FOLLOWED = 2.0
 
 
-def sigma_of(p: Prepared) -> Array:
+def sigma_of(p: Problem) -> Array:
     """Standard deviation that residuals are divided by [states]."""
     return np.maximum(p.noise, p.floor)
 
 
-def residual_sigma(p: Prepared, found: Polished) -> Array:
+def residual_sigma(p: Problem, found: Polished) -> Array:
     """Standard deviation of what a law leaves of every state, at least the floor [states]."""
     sigma: Array = np.maximum(np.sqrt(found.squares / found.counts.clip(1)), p.floor)
     return sigma
 
 
-def refined(p: Prepared, law: PowerSum, free: Free, initial: Array, sigma: Array, most: int = MOST) -> Polished:
+def refined(p: Problem, law: PowerSum, free: Free, initial: Array, sigma: Array, most: int = MOST) -> Polished:
     """The law, as what is known wants it, with constants at the maximum of the likelihood."""
-    law, free = agreed_with(p, law, free)
+    law, free = apply_knowledge_to_fit(p, law, free)
     return polish(
-        law, p.data, initial, sigma, floor=p.floor, nonnegative=p.nonnegative, free=free, most=most, shape=p.shape
+        law,
+        p.data,
+        initial,
+        sigma,
+        floor=p.floor,
+        nonnegative=p.nonnegative,
+        free=free,
+        most=most,
+        relative_sigma=p.relative_sigma,
     )
 
 
-def lengthened(whole: Prepared, p: Prepared, row: Judged, monitor: Monitor) -> Judged:
+def lengthened(whole: Problem, p: Problem, row: Judged, monitor: Monitor) -> Judged:
     """The row with constants refined on longer pieces, judged on the same ones as before."""
     monitor.stage("join pieces", 1)
 
-    def refit(q: Prepared, found: Polished) -> Polished:
+    def refit(q: Problem, found: Polished) -> Polished:
         return refined(q, found.law, found.free, found.initial, sigma_of(q))
 
     return with_constants(p, row, join_pieces(whole, p, row.polished, refit))
 
 
-def with_constants(p: Prepared, row: Judged, better: Polished) -> Judged:
+def with_constants(p: Problem, row: Judged, better: Polished) -> Judged:
     """The row with constants that were found elsewhere, judged on the same data as before."""
     if better is row.polished:
         return row
@@ -72,7 +80,7 @@ def with_constants(p: Prepared, row: Judged, better: Polished) -> Judged:
         found.initial,
         sigma_of(p),
         floor=p.floor,
-        shape=p.shape,
+        relative_sigma=p.relative_sigma,
         nonnegative=p.nonnegative,
         free=none_free(law),
     )
@@ -87,7 +95,7 @@ def with_constants(p: Prepared, row: Judged, better: Polished) -> Judged:
             here.initial,
             sigma_of(p),
             floor=p.floor,
-            shape=p.shape,
+            relative_sigma=p.relative_sigma,
             nonnegative=p.nonnegative,
             free=better.free,
             most=0,
@@ -97,12 +105,12 @@ def with_constants(p: Prepared, row: Judged, better: Polished) -> Judged:
     return judge(polished, sigma_of(p), row.origin, fragile=row.fragile)
 
 
-def without_excess(p: Prepared, row: Judged) -> Judged:
+def without_excess(p: Problem, row: Judged) -> Judged:
     """The row without terms that a conserved sum does not need."""
     return row if p.knowledge is None else with_constants(p, row, balance(row.polished))
 
 
-def on_all_samples(p: Prepared, verdict: Verdict, monitor: Monitor) -> Verdict | None:
+def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | None:
     """The rows of the front judged on all samples.
 
     The constants of the claimed law are refined there, those of the others stay. None where it cannot
@@ -132,14 +140,14 @@ def on_all_samples(p: Prepared, verdict: Verdict, monitor: Monitor) -> Verdict |
     return Verdict(p, tuple(found[i] for i in order), order.index(chosen))
 
 
-def follows(p: Prepared, found: Polished) -> bool:
+def follows(p: Problem, found: Polished) -> bool:
     """Whether a law explains most of the variance of the series."""
     values, moving = pooled(p.data), ~p.constant
     spread = np.nansum((values - np.nanmean(values, axis=0))[:, moving] ** 2)
     return found.finite and bool(found.plain_squares.sum() <= LOST * spread)
 
 
-def follows_closely(p: Prepared, found: Polished, c: Candidate) -> bool:
+def follows_closely(p: Problem, found: Polished, c: Candidate) -> bool:
     """Whether a law leaves hardly more of trajectories than its candidate leaves of windows."""
     moving = ~p.constant
     left = (found.squares / sigma_of(p) ** 2)[moving].sum() / found.counts[moving].sum()

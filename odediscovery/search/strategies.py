@@ -22,8 +22,8 @@ from odediscovery.judge.doubt import doubtful, interval_squares, is_convincing, 
 from odediscovery.judge.residual_tests import has_no_memory
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.translate import laws_of, members_of
-from odediscovery.problem.impose import agreed, held
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.impose import apply_knowledge, fixed_mask
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.exchange import exchanged
 from odediscovery.search.ladder import climb
@@ -61,7 +61,7 @@ ALL = 1.05
 GAIN = 1e-3
 
 
-def search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]:
+def search(p: Problem, settings: Settings, monitor: Monitor) -> list[Candidate]:
     """Candidate laws from every step of every member's pruning path."""
     candidates: list[Candidate] = []
     if p.exact is not None:
@@ -84,13 +84,13 @@ def search(p: Prepared, settings: Settings, monitor: Monitor) -> list[Candidate]
     grown = _grown(p, settings, monitor, settings.hidden)
     candidates += prune_laws(p, grown, Elimination(), monitor)
     stopped = bool(candidates) and monitor.stopping() is not None
-    if settled(candidates) or stopped or not settings.members or p.whole:
+    if settled(candidates) or stopped or not settings.members or p.integer_exponents:
         return candidates
     laws = trained_laws(p, settings, monitor)
     return candidates + prune_laws(p, laws, Elimination(hopeless=HOPELESS), monitor)
 
 
-def confirmed(p: Prepared, monitor: Monitor) -> Prepared:
+def confirmed(p: Problem, monitor: Monitor) -> Problem:
     """The series without noise if some law of whole powers leaves nothing between samples.
 
     The noise of fast changes that are sampled coarsely cannot be estimated before a law is known,
@@ -108,14 +108,18 @@ def confirmed(p: Prepared, monitor: Monitor) -> Prepared:
             return p.without_noise(law)
     if p.data.controls and not p.clean and p.noisiness <= GROWABLE:
         for law in grow(
-            taken.data, taken.noise, integer=~taken.nonnegative | p.whole, max_monomials=QUICK, monitor=monitor
+            taken.data,
+            taken.noise,
+            integer=~taken.nonnegative | p.integer_exponents,
+            max_monomials=QUICK,
+            monitor=monitor,
         )[:1]:
             if interval_squares(law, taken)[~p.constant].max() < STAGES.settled:
                 return p.without_noise(law)
     return p
 
 
-def library_fit(p: Prepared, degree: int, monitor: Monitor, near: float = np.inf) -> PowerSum | None:
+def library_fit(p: Problem, degree: int, monitor: Monitor, near: float = np.inf) -> PowerSum | None:
     """All products up to a degree, fitted to the samples as they are, without smoothing.
 
     Args:
@@ -133,7 +137,7 @@ def library_fit(p: Prepared, degree: int, monitor: Monitor, near: float = np.inf
     return laws_of(field)[0]
 
 
-def again(p: Prepared, laws: Sequence[PowerSum], monitor: Monitor) -> list[Candidate]:
+def again(p: Problem, laws: Sequence[PowerSum], monitor: Monitor) -> list[Candidate]:
     """What becomes of laws that were found before, in the user's units, beside new ones."""
     scaled = [law.rescaled(p.scale.state, p.scale.time) for law in laws if law.n_monomials]
     # Real powers of what is negative here are none.
@@ -152,7 +156,7 @@ def again(p: Prepared, laws: Sequence[PowerSum], monitor: Monitor) -> list[Candi
 
 
 def noisy_search(
-    p: Prepared, settings: Settings, monitor: Monitor, grown_clean: Sequence[Candidate] = ()
+    p: Problem, settings: Settings, monitor: Monitor, grown_clean: Sequence[Candidate] = ()
 ) -> list[Candidate]:
     """From simple to rich until a short law leaves noise only.
 
@@ -179,7 +183,7 @@ def noisy_search(
         if whole_is_enough(p, candidates, monitor, long=long):
             return candidates
     grown = _grown(p, settings, monitor, settings.hidden)
-    if settings.members and not p.whole and not (grown and monitor.stopping()):
+    if settings.members and not p.integer_exponents and not (grown and monitor.stopping()):
         grown = trained_laws(p, settings, monitor) + grown
     how = Elimination(hopeless=HOPELESS)
     candidates += prune_laws(p, grown, how, monitor, long=long)
@@ -191,7 +195,7 @@ def noisy_search(
     return candidates
 
 
-def coarse_laws(p: Prepared, monitor: Monitor, *, long: bool) -> list[Candidate]:
+def coarse_laws(p: Problem, monitor: Monitor, *, long: bool) -> list[Candidate]:
     """What pruning makes of a whole library fitted to samples that are few a turn.
 
     Smoothing flattens such samples, so they are taken as they are; brief windows forgive that the
@@ -203,7 +207,7 @@ def coarse_laws(p: Prepared, monitor: Monitor, *, long: bool) -> list[Candidate]
     return prune_laws(p, [law], Elimination(), monitor, whole=True, long=long, extrema=BRIEF)
 
 
-def improved(p: Prepared, candidates: list[Candidate], monitor: Monitor, *, long: bool) -> list[Candidate]:
+def improved(p: Problem, candidates: list[Candidate], monitor: Monitor, *, long: bool) -> list[Candidate]:
     """What an exchange of monomials leads to, unless the best law leaves noise only."""
     least = min((c.mean_square for c in candidates), default=np.inf)
     if least < ALL * p.unexplained or monitor.stopping():
@@ -212,7 +216,7 @@ def improved(p: Prepared, candidates: list[Candidate], monitor: Monitor, *, long
     return prune_laws(p, exchanged(p, candidates), how, monitor, long=long)
 
 
-def rich_candidates(p: Prepared, monitor: Monitor, *, long: bool) -> list[Candidate]:
+def rich_candidates(p: Problem, monitor: Monitor, *, long: bool) -> list[Candidate]:
     """Laws of rich families grown on the smoothed path, and what pruning makes of them."""
     found: list[Candidate] = []
     how = Elimination(hopeless=FROM_GROWN, first_steps=12)
@@ -221,14 +225,19 @@ def rich_candidates(p: Prepared, monitor: Monitor, *, long: bool) -> list[Candid
             break
         monitor.stage(f"grow {family.name}", 1)
         laws = grow(
-            p.data, p.noise, integer=~p.nonnegative | p.whole, family=family, size=p.scale.state, monitor=monitor
+            p.data,
+            p.noise,
+            integer=~p.nonnegative | p.integer_exponents,
+            family=family,
+            size=p.scale.state,
+            monitor=monitor,
         )[:GROWN]
         found += prune_laws(p, laws, how, monitor, whole=True, long=long)
     return found
 
 
 def whole_is_enough(
-    p: Prepared, candidates: list[Candidate], monitor: Monitor, *, long: bool, extrema: float | None = None
+    p: Problem, candidates: list[Candidate], monitor: Monitor, *, long: bool, extrema: float | None = None
 ) -> bool:
     """Whether a law of whole powers is enough, and real powers gain nothing.
 
@@ -236,7 +245,7 @@ def whole_is_enough(
     """
     if not is_convincing(p, candidates) or monitor.stopping():
         return False
-    if p.whole:
+    if p.integer_exponents:
         return True
     best = rank(candidates, p.samples)[0]
     if not (best.law.exponents[:, p.nonnegative] != 0).any():
@@ -248,7 +257,7 @@ def whole_is_enough(
     return all(score(c, p.samples) > least for c in freed)
 
 
-def clean_search(p: Prepared, settings: Settings, monitor: Monitor) -> tuple[list[Candidate], bool]:
+def clean_search(p: Problem, settings: Settings, monitor: Monitor) -> tuple[list[Candidate], bool]:
     """What is quickly found in clean data: a small sum of powers, else laws of richer families.
 
     Returns:
@@ -268,7 +277,7 @@ def clean_search(p: Prepared, settings: Settings, monitor: Monitor) -> tuple[lis
     return candidates, False
 
 
-def leaves_noise(p: Prepared, candidates: Sequence[Candidate]) -> bool:
+def leaves_noise(p: Problem, candidates: Sequence[Candidate]) -> bool:
     """Whether the best law is short and leaves about as much as the noise was estimated.
 
     And that has no memory, once the law is fitted to whole trajectories.
@@ -284,23 +293,23 @@ def leaves_noise(p: Prepared, candidates: Sequence[Candidate]) -> bool:
     return has_no_memory([r[:, own] for r in residuals(law.law, q.data, law.initial)])
 
 
-def grown_candidate(law: PowerSum, p: Prepared) -> Candidate:
+def grown_candidate(law: PowerSum, p: Problem) -> Candidate:
     """A law of a rich family as it was grown; only rates of exponentials are no whole numbers."""
-    law = agreed(p, law)
+    law = apply_knowledge(p, law)
     squares = interval_squares(law, p)[~p.constant]
-    return Candidate(law, p.initial, float(squares.mean()), 0, whole_inputs(law, p, True), held(p, law))
+    return Candidate(law, p.initial, float(squares.mean()), 0, whole_inputs(law, p, True), fixed_mask(p, law))
 
 
-def _grown(p: Prepared, settings: Settings, monitor: Monitor, most: int) -> list[PowerSum]:
+def _grown(p: Problem, settings: Settings, monitor: Monitor, most: int) -> list[PowerSum]:
     """Laws grown on the integral form, best first."""
     if not settings.grow or p.noisiness > GROWABLE:
         return []
     monitor.stage("grow", 1)
-    laws = grow(p.data, p.noise, integer=~p.nonnegative | p.whole, max_monomials=most, monitor=monitor)
+    laws = grow(p.data, p.noise, integer=~p.nonnegative | p.integer_exponents, max_monomials=most, monitor=monitor)
     return [law for law in laws if law.n_monomials][:GROWN]
 
 
-def simplest(candidates: Sequence[Candidate], p: Prepared) -> Candidate:
+def simplest(candidates: Sequence[Candidate], p: Problem) -> Candidate:
     """The best of clean data, where what is left is the error of integration."""
     return min(candidates, key=lambda c: score(c, p.samples, STAGES.settled))
 

@@ -102,13 +102,19 @@ class TrajectoryResiduals:
         sigma: standard deviation of the residuals of every state [states].
         free: which constants are unknowns.
         starts: how start values are bounded.
-        shape: noise of each sample relative to the others, [samples, states] a trajectory.
+        relative_sigma: noise of each sample relative to the others, [samples, states] a trajectory.
     """
 
     def __init__(
-        self, law: PowerSum, series: TimeSeries, sigma: Array, free: Free, starts: Starts, shape: Sequence[Array]
+        self,
+        law: PowerSum,
+        series: TimeSeries,
+        sigma: Array,
+        free: Free,
+        starts: Starts,
+        relative_sigma: Sequence[Array],
     ) -> None:
-        self.law, self.series, self.shape, self.sigma = law, series, shape, sigma
+        self.law, self.series, self.relative_sigma, self.sigma = law, series, relative_sigma, sigma
         self.free, self.starts = free, starts
         self.a_places, self.w_places = np.nonzero(free[0]), np.nonzero(free[1])
         self.n_constants = count(free)
@@ -165,8 +171,8 @@ class TrajectoryResiduals:
     def _weights(self) -> list[Array]:
         """1 / standard deviation of every value, 0 of what is missing or an input."""
         return [
-            np.where(np.isfinite(t.values) & self.own, 1.0 / (self.sigma * shape), 0.0)
-            for t, shape in zip(self.series.trajectories, self.shape, strict=True)
+            np.where(np.isfinite(t.values) & self.own, 1.0 / (self.sigma * relative_sigma), 0.0)
+            for t, relative_sigma in zip(self.series.trajectories, self.relative_sigma, strict=True)
         ]
 
     def _residual(self, paths: Sequence[Array]) -> Array:
@@ -180,12 +186,12 @@ class TrajectoryResiduals:
         Args:
             residual: weighted [R]; None where the law blows up.
         """
-        shape, weights = np.concatenate(self.shape), np.concatenate(self._weights())
+        relative_sigma, weights = np.concatenate(self.relative_sigma), np.concatenate(self._weights())
         counts = (weights > 0).sum(axis=0)
         if residual is None:
             return np.full(self.n, np.inf), np.full(self.n, np.inf), counts
         r = residual.reshape(-1, self.n) * self.sigma
-        return (r**2).sum(axis=0), ((r * shape) ** 2).sum(axis=0), counts
+        return (r**2).sum(axis=0), ((r * relative_sigma) ** 2).sum(axis=0), counts
 
     def _jacobian(self, law: PowerSum, paths: Sequence[Array], u: Array, rtol: float) -> tuple[Array, float] | None:
         """d residuals / d unknowns [R, unknowns]; by how much solutions drift apart."""

@@ -81,17 +81,21 @@ def integrate(law: PowerSum, start: Array, run: Trajectory, rtol: float) -> Arra
 
 
 def residual_squares(
-    law: PowerSum, series: TimeSeries, initial: Array, shape: Sequence[Array] | None = None, rtol: float | None = None
+    law: PowerSum,
+    series: TimeSeries,
+    initial: Array,
+    relative_sigma: Sequence[Array] | None = None,
+    rtol: float | None = None,
 ) -> tuple[Array, Array, Array]:
     """Sums of squared residuals, weighted and plain, and number of values of every state.
 
     Args:
-        shape: noise of each sample relative to the others (default: all alike).
+        relative_sigma: noise of each sample relative to the others (default: all alike).
         rtol: relative tolerance of the solver (default: the finest).
     """
     squares, plain, counts = (np.zeros(law.n_states) for _ in range(3))
-    shape = shape or [np.ones_like(t.values) for t in series.trajectories]
-    for r, t, s in zip(residuals(law, series, initial, rtol), series.trajectories, shape, strict=True):
+    relative_sigma = relative_sigma or [np.ones_like(t.values) for t in series.trajectories]
+    for r, t, s in zip(residuals(law, series, initial, rtol), series.trajectories, relative_sigma, strict=True):
         r[:, series.is_control] = np.nan
         counts += np.isfinite(t.values).sum(axis=0) * ~series.is_control
         of_noise = np.nansum((r / s) ** 2, axis=0)

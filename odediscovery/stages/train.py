@@ -18,7 +18,7 @@ from odediscovery.fitting.windows import Windows, short_windows
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.translate import laws_of, power_units
 from odediscovery.networks.vector_field import VectorField
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.device import device_of, moved
 from odediscovery.runtime.memory import keep_freed_memory
 from odediscovery.runtime.monitor import Monitor
@@ -72,13 +72,13 @@ class TrainThresholds(Thresholds):
 TRAINING = TrainThresholds()
 
 
-def trained_laws(p: Prepared, settings: Settings, monitor: Monitor) -> list[PowerSum]:
+def trained_laws(p: Problem, settings: Settings, monitor: Monitor) -> list[PowerSum]:
     """Laws of random members after training."""
     field = random_members(p, [settings.hidden] * settings.members, settings.seed)
     return laws_of(train_and_threshold(p, field, settings, monitor))
 
 
-def random_members(p: Prepared, widths: Sequence[int], seed: int, unit: str = "RealNPU") -> VectorField:
+def random_members(p: Problem, widths: Sequence[int], seed: int, unit: str = "RealNPU") -> VectorField:
     """One RealNPU -> NAU member for each width, from the study's random initialisation.
 
     Widths differ by what is free; the equation of a state that never changes is zero.
@@ -97,12 +97,12 @@ def random_members(p: Prepared, widths: Sequence[int], seed: int, unit: str = "R
     for place, mask in (*((field.place(0, name), powers) for name in exponents), (field.place(1, "weight"), used)):
         theta[:, place] = theta[:, place].masked_fill(~mask, 0.0)
         free[:, place] &= mask
-    mix = torch.as_tensor(p.knowledge.mix) if p.knowledge is not None and tied.any() else None
+    mix = torch.as_tensor(p.knowledge.stoichiometry) if p.knowledge is not None and tied.any() else None
     return dataclasses.replace(field, theta=theta, free=free, stoichiometry=mix)
 
 
 def train_and_threshold(
-    p: Prepared, field: VectorField, settings: Settings, monitor: Monitor, keep: int | None = None
+    p: Problem, field: VectorField, settings: Settings, monitor: Monitor, keep: int | None = None
 ) -> VectorField:
     """The best `keep` members after training, gates at 0 or 1 and small parameters removed.
 

@@ -37,9 +37,9 @@ from odediscovery.laws.power_sum import PowerSum, powers
 from odediscovery.laws.records import monomial_names
 from odediscovery.networks.translate import members_of
 from odediscovery.networks.vector_field import VectorField
-from odediscovery.problem.impose import agreed, held
-from odediscovery.problem.pose import informed
-from odediscovery.problem.prepare import CLEAN, Prepared
+from odediscovery.problem.impose import apply_knowledge, fixed_mask
+from odediscovery.problem.pose import pose
+from odediscovery.problem.problem import PROBLEMS, Problem
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.arrays import Array, Mask
@@ -129,7 +129,7 @@ def bootstrap(
 
 
 def _chosen(
-    share: tuple[Prepared, Estimates, PowerSum, str, int, int, list[range]], monitor: Monitor | None = None
+    share: tuple[Problem, Estimates, PowerSum, str, int, int, list[range]], monitor: Monitor | None = None
 ) -> list[Chosen | None]:
     """What is chosen on the data sets of some parts; None where nothing could be fitted."""
     p, estimates, rich, kind, seed, draws, parts = share
@@ -170,21 +170,21 @@ def _check(found: Discovery, draws: int, kind: str) -> None:
         raise InputError(f"at least {FEWEST} trajectories are needed to draw from, got {runs}; draw residuals instead")
 
 
-def _prepared(found: Discovery) -> Prepared:
+def _prepared(found: Discovery) -> Problem:
     """The series as the search saw it, with the noise that the chosen equations leave."""
     # States without a column are in the series already.
     settings = dataclasses.replace(found.settings, hidden_states=())
-    _, p, _ = informed(found.series, settings)
+    _, p, _ = pose(found.series, settings)
     noise = np.append(found.noise, np.zeros(len(found.series.controls)))
     p = dataclasses.replace(p, noise=np.maximum(noise / p.scale.size, p.floor))
-    if p.noisiness <= CLEAN:
+    if p.noisiness <= PROBLEMS.clean:
         raise InputError(
             "the equations leave no noise that could be drawn: their terms are as certain as the data are exact"
         )
     return p
 
 
-def richer(p: Prepared, found: Discovery, law: PowerSum) -> PowerSum:
+def richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
     """The chosen law with each of its monomials in all equations, and the front's other terms.
 
     What the user knows still holds. Laws with functions or sums stay as they are.
@@ -193,7 +193,7 @@ def richer(p: Prepared, found: Discovery, law: PowerSum) -> PowerSum:
         law: the chosen law, dimensionless.
     """
     if law.features is not None or not law.n_monomials:
-        return agreed(p, law)
+        return apply_knowledge(p, law)
     open_rows = ~p.constant if law.stoichiometry is None else ~p.constant & (np.diag(law.stoichiometry) != 0.0)
     rows = list(law.exponents)
     used = [open_rows.copy() for _ in rows]
@@ -212,7 +212,7 @@ def richer(p: Prepared, found: Discovery, law: PowerSum) -> PowerSum:
     largest = np.abs(powers(x, np.stack(rows))).max(axis=0)
     faint = FAINT * np.abs(law.rhs(x)).max() / np.maximum(largest, TINY)
     a = np.where((a == 0.0) & np.stack(used, axis=1), faint, a)
-    return agreed(p, PowerSum(a, np.stack(rows), None, law.stoichiometry))
+    return apply_knowledge(p, PowerSum(a, np.stack(rows), None, law.stoichiometry))
 
 
 def _rivals(found: Discovery) -> list[tuple[Array, Mask]]:
@@ -235,23 +235,23 @@ def _same(one: Array, other: Array, near: float) -> bool:
     return bool(alike and np.abs(one - other).max(initial=0.0) < near)
 
 
-def _held(p: Prepared, rich: PowerSum, estimates: Estimates) -> tuple[Mask, Mask]:
+def _held(p: Problem, rich: PowerSum, estimates: Estimates) -> tuple[Mask, Mask]:
     """What is not fitted: known constants, and exponents that have simple values."""
     of_a, of_w = np.zeros(rich.coefficients.shape, dtype=bool), np.isin(rich.exponents, [*SIMPLE])
     for j, w in enumerate(rich.exponents):
         for own, free in zip(estimates.law.exponents, estimates.free[1], strict=True):
             if (own == w).all():
                 of_w[j] = ~free
-    known = held(p, rich)
+    known = fixed_mask(p, rich)
     return (of_a, of_w) if known is None else (of_a | known[0], of_w | known[1])
 
 
-def _followed(p: Prepared, law: PowerSum, monitor: Monitor) -> tuple[Windows, list[Array]]:
+def _followed(p: Problem, law: PowerSum, monitor: Monitor) -> tuple[Windows, list[Array]]:
     """Windows with starts fitted to the law, and the law's states at all samples of each
     trajectory [samples, states]."""
     field = members_of([law], p.nonnegative)
     weight = np.where(p.constant, 0.0, 1.0 / p.noise)
-    windows = cut(p.data, p.smooth, weight, window_length(p), shape=p.shape)
+    windows = cut(p.data, p.smooth, weight, window_length(p), relative_sigma=p.relative_sigma)
     windows = windows.refined(field, field.theta, PRUNING_WINDOWS.accuracy)
     problem = LongResiduals(windows, field, torch.as_tensor(p.nonnegative))
     unknowns = problem.pack(field.theta)
@@ -269,10 +269,10 @@ def _followed(p: Prepared, law: PowerSum, monitor: Monitor) -> tuple[Windows, li
 
 
 def _resample_residuals(
-    p: Prepared, windows: Windows, paths: list[Array], freedom: int, draws: int, generator: np.random.Generator
+    p: Problem, windows: Windows, paths: list[Array], freedom: int, draws: int, generator: np.random.Generator
 ) -> Tensor:
     """(data* - data) w of every data set, [draws, R]."""
-    scaled = [(t.values - x) / s for t, x, s in zip(p.data.trajectories, paths, p.shape, strict=True)]
+    scaled = [(t.values - x) / s for t, x, s in zip(p.data.trajectories, paths, p.relative_sigma, strict=True)]
     together = np.concatenate(scaled)
     # Residuals are smaller than the noise, for the constants were fitted to them.
     larger = np.sqrt(p.samples / max(freedom, 1))
@@ -283,9 +283,9 @@ def _resample_residuals(
     for _ in range(draws):
         runs = tuple(
             Trajectory(t.time, np.where(np.isfinite(t.values), x + s * e, np.nan))
-            for t, x, s, e in zip(p.data.trajectories, paths, p.shape, _blocks(left, generator), strict=True)
+            for t, x, s, e in zip(p.data.trajectories, paths, p.relative_sigma, _blocks(left, generator), strict=True)
         )
-        drawn = cut(TimeSeries(p.data.states, runs), p.smooth, weight, length, shape=p.shape)
+        drawn = cut(TimeSeries(p.data.states, runs), p.smooth, weight, length, relative_sigma=p.relative_sigma)
         first = (drawn.first - windows.first) * windows.first_weight
         ends = (drawn.target - windows.target) * windows.weight
         shifts.append(torch.cat([first.flatten(), ends.flatten()]))
@@ -346,7 +346,7 @@ def _pruned(field: VectorField, drawn: ResampledResiduals, part: range, monitor:
     return paths
 
 
-def _choice(field: VectorField, path: list[Pruned], p: Prepared, starts: int) -> Chosen | None:
+def _choice(field: VectorField, path: list[Pruned], p: Problem, starts: int) -> Chosen | None:
     """Coefficients and exponents where the criterion is least; None where nothing could be fitted.
 
     The criterion is that of the judge, on the windows.

@@ -29,7 +29,7 @@ from odediscovery.laws.cost import Free, filled
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import LEVEL
-from odediscovery.problem.pose import informed
+from odediscovery.problem.pose import pose
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.stages.polish.polish import polish
@@ -71,7 +71,7 @@ class _Fit:
     sigma: Array
     floor: Array
     nonnegative: Mask
-    shape: tuple[Array, ...]
+    relative_sigma: tuple[Array, ...]
 
     def __call__(self, law: PowerSum, free: Free, initial: Array) -> Polished:
         return polish(
@@ -80,7 +80,7 @@ class _Fit:
             initial,
             self.sigma,
             floor=self.floor,
-            shape=self.shape,
+            relative_sigma=self.relative_sigma,
             nonnegative=self.nonnegative,
             free=free,
             most=60,
@@ -169,12 +169,12 @@ def _in_units(estimates: Estimates, which: int, place: tuple[int, int]) -> tuple
 
 def _fit(found: Discovery, scale: Scale) -> _Fit:
     settings = dataclasses.replace(found.settings, hidden_states=())
-    series, p, _ = informed(found.series, settings)
+    series, p, _ = pose(found.series, settings)
     floor = p.floor * p.scale.size / scale.size
     # Inputs are taken as exact.
     noise = np.append(residual_deviation(found), np.zeros(len(series.controls)))
     sigma = np.maximum(noise / scale.size, floor)
-    return _Fit(scale.apply(append_controls(series)), sigma, floor, p.nonnegative, p.shape)
+    return _Fit(scale.apply(append_controls(series)), sigma, floor, p.nonnegative, p.relative_sigma)
 
 
 def _end(fit: _Fit, best: Polished, which: int, place: tuple[int, int], student: float, variance: float) -> float:

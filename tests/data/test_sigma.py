@@ -14,7 +14,8 @@ from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries, load_csv, sigma_columns, write_csv
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
-from odediscovery.problem.prepare import LEAST_SHAPE, Prepared, prepare
+from odediscovery.problem.prepare import PREPARATION, prepare
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.settings import Settings
 
@@ -44,7 +45,7 @@ def known(series: TimeSeries, run: int = 0) -> Array:
     return sigma
 
 
-def measured(values: Array, **options: Any) -> Prepared:
+def measured(values: Array, **options: Any) -> Problem:
     return prepare(TimeSeries.from_arrays(T, values, **options))
 
 
@@ -225,11 +226,11 @@ def test_they_are_the_noise_and_its_shape() -> None:
     p = measured(draw(0), sigma=BY_TURNS)
     rms = np.sqrt(np.mean(BY_TURNS**2))
     np.testing.assert_allclose(p.noise, rms / p.scale.state)
-    np.testing.assert_allclose(p.shape[0][:, 0], np.maximum(BY_TURNS / rms, LEAST_SHAPE))
+    np.testing.assert_allclose(p.relative_sigma[0][:, 0], np.maximum(BY_TURNS / rms, PREPARATION.least_relative))
     assert p.messages == ()
     level = measured(draw(0, np.full(len(T), 0.2)), noise={"x0": 0.25})
     np.testing.assert_allclose(level.noise, 0.25 / level.scale.state)
-    assert (level.shape[0] == 1.0).all() and level.messages == ()
+    assert (level.relative_sigma[0] == 1.0).all() and level.messages == ()
 
 
 def test_other_states_are_estimated_as_before() -> None:
@@ -237,7 +238,7 @@ def test_other_states_are_estimated_as_before() -> None:
     sigma = np.column_stack([BY_TURNS, np.full(len(T), np.nan)])
     p, plain = measured(values, sigma=sigma), measured(values)
     assert p.noise[1] == plain.noise[1] and p.noise[0] != plain.noise[0]
-    np.testing.assert_array_equal(p.shape[0][:, 1], plain.shape[0][:, 1])
+    np.testing.assert_array_equal(p.relative_sigma[0][:, 1], plain.relative_sigma[0][:, 1])
 
 
 def test_what_counts_as_a_sign_follows_from_them() -> None:
@@ -251,7 +252,7 @@ def test_a_few_samples_that_are_hardly_known_do_not_blur_the_others() -> None:
     sigma = np.full(len(T), 0.1)
     sigma[[7, 20]] = 1e9
     p = measured(draw(0, np.full(len(T), 0.1)), sigma=sigma)
-    good = (p.noise * p.shape[0][:, 0] * p.scale.state)[sigma < 1.0]
+    good = (p.noise * p.relative_sigma[0][:, 0] * p.scale.state)[sigma < 1.0]
     assert good == pytest.approx(0.1)
     assert np.isfinite(p.smooth.trajectories[0].values).all()
     np.testing.assert_allclose(p.smooth.trajectories[0].values[:, 0] * p.scale.state, LOGISTIC, atol=0.3)

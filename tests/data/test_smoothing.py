@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.interpolate import make_smoothing_spline
 
+from odediscovery.data.noise import estimate_noise, relative_noise
 from odediscovery.data.series import TimeSeries, Trajectory
-from odediscovery.data.smoothing import estimate_noise, relative_noise, smooth, smoothing_spline
+from odediscovery.data.smoothing import smooth, smoothing_spline
 from odediscovery.runtime.arrays import Array
 
 SIGNALS: dict[str, Callable[[Array], Array]] = {
@@ -141,9 +142,9 @@ def test_spikes_of_a_positive_state_are_smoothed_on_a_logarithmic_scale() -> Non
     t = np.linspace(0.0, 10.0, 150)
     clean = np.exp(4.0 * np.cos(2.5 * t))[:, None]
     seen = TimeSeries.from_arrays(t, clean * (1.0 + 0.05 * np.random.default_rng(0).standard_normal(clean.shape)))
-    shape = relative_noise(seen)
-    noise = estimate_noise(seen, shape)
-    smoothed = smooth(seen, noise, np.array([True]), shape).trajectories[0].values
+    relative_sigma = relative_noise(seen)
+    noise = estimate_noise(seen, relative_sigma)
+    smoothed = smooth(seen, noise, np.array([True]), relative_sigma).trajectories[0].values
     assert np.sqrt(np.mean((smoothed / clean - 1.0) ** 2)) < 0.04
 
 
@@ -151,9 +152,9 @@ def test_trajectories_may_have_noise_of_their_own_size() -> None:
     random = np.random.default_rng(0)
     values = [np.sin(EVEN) + s * random.standard_normal(200) for s in (0.02, 0.2)]
     seen = TimeSeries.from_arrays([EVEN, EVEN], values)
-    shape = relative_noise(seen)
-    assert all(np.ptp(s) == 0.0 for s in shape)
-    found = estimate_noise(seen, shape)[0] * np.array([s[0, 0] for s in shape])
+    relative_sigma = relative_noise(seen)
+    assert all(np.ptp(s) == 0.0 for s in relative_sigma)
+    found = estimate_noise(seen, relative_sigma)[0] * np.array([s[0, 0] for s in relative_sigma])
     np.testing.assert_allclose(found, [0.02, 0.2], rtol=0.25)
 
 
@@ -165,11 +166,11 @@ def test_an_absent_species_tells_nothing_of_the_noise_of_others() -> None:
     absent = TimeSeries.from_arrays([EVEN, EVEN, EVEN], [*noisy, np.zeros(len(EVEN))], ["x"])
     first, second, third = relative_noise(absent)
     assert (first == 1.0).all() and (second == 1.0).all() and (third == 0.0).all()
-    shape = relative_noise(absent)
-    assert estimate_noise(absent, shape) == pytest.approx(estimate_noise(alone))
+    relative_sigma = relative_noise(absent)
+    assert estimate_noise(absent, relative_sigma) == pytest.approx(estimate_noise(alone))
     assert estimate_noise(absent) == pytest.approx(estimate_noise(alone))
     assert estimate_noise(alone)[0] == pytest.approx(2.0, rel=0.3)
     # A gap says nothing either.
     noisy[0][:3] = np.nan
     gaps = TimeSeries.from_arrays([EVEN, EVEN, EVEN], [*noisy, np.full(len(EVEN), 7.0)], ["x"])
-    assert all((shape == 1.0).all() for shape in relative_noise(gaps))
+    assert all((each == 1.0).all() for each in relative_noise(gaps))

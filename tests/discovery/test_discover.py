@@ -10,7 +10,7 @@ from odediscovery.bench.suites.scoring import same_terms
 from odediscovery.discovery.chaos import cannot_follow
 from odediscovery.discovery.front import polish_shortlist
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.pose import informed
+from odediscovery.problem.pose import pose
 from odediscovery.problem.prepare import prepare
 from odediscovery.stages.prune.paths import window_length
 from odediscovery.stages.values import Candidate
@@ -157,12 +157,12 @@ def test_a_state_that_hardly_changes_is_in_no_equation_unless_known_terms_need_i
     removed = 1000.0 / (1.0 + np.exp(5.0 - 0.2 * t)) + random.normal(0.0, 3.0, 60)
     values = np.column_stack([1e6 - ill - removed, ill, removed])
     series = TimeSeries.from_arrays(t, values, ["S", "I", "R"])
-    _, p, known = informed(series, settings_for(conserve=["S + I + R"]))
+    _, p, known = pose(series, settings_for(conserve=["S + I + R"]))
     assert p.knowledge is not None and p.knowledge.forbidden[:, 0].all()
     assert not p.knowledge.forbidden[:, 1:].any()
     assert "S hardly changes and follows from the other states" in p.messages[0]
     assert known.sentences() == ["S + I + R is kept exactly"]  # what the user said, no more
-    _, p, _ = informed(series, settings_for(known=["S' = -1e-6*S*I + ?"]))
+    _, p, _ = pose(series, settings_for(known=["S' = -1e-6*S*I + ?"]))
     assert p.knowledge is not None and not p.knowledge.forbidden.any() and not p.messages
-    _, p, _ = informed(series, settings_for("paper"))
+    _, p, _ = pose(series, settings_for("paper"))
     assert p.knowledge is None and not p.messages

@@ -118,7 +118,7 @@ def test_a_law_is_claimed_where_no_walk_does_as_well() -> None:
             np.maximum(p.noise, p.floor),
             floor=p.floor,
             nonnegative=p.nonnegative,
-            shape=p.shape,
+            relative_sigma=p.relative_sigma,
         )
         claimed.append(found.finite and not is_walk_as_good(p, found))
     assert claimed == [True, False]

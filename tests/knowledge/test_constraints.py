@@ -39,15 +39,15 @@ def test_nothing_known() -> None:
     nothing = knowledge(SIR)
     assert nothing.empty and nothing.sentences() == [] and nothing.allows(FOUND)
     same(nothing.impose(FOUND), FOUND)
-    assert nothing.mix.tolist() == np.eye(3).tolist()
+    assert nothing.stoichiometry.tolist() == np.eye(3).tolist()
     assert knowledge(SIR, known=["S' = ?"]).empty
-    assert not any(mask.any() for mask in nothing.held(FOUND))
+    assert not any(mask.any() for mask in nothing.fixed_mask(FOUND))
 
 
 def test_any_column_name() -> None:
     states = ["x y", "lambda", "θ", "a' = b"]
     given = knowledge(states, known=["x y' = lambda_*θ", "a' = b' = 1"], forbid=["θ: lambda, x y"])
-    assert given.fixed.tolist() == [True, False, False, True]
+    assert given.fully_known.tolist() == [True, False, False, True]
     assert given.forbidden[2].tolist() == [True, True, False, False]
     assert given.sentences() == [
         "x_y' = lambda_*θ is given",
@@ -87,7 +87,7 @@ def test_known_terms_are_imposed() -> None:
         ([0.3, -0.2, 0.0], [0, 0.7, 0]),
         ([0.2, 0.0, 0.0], [0, 0, -0.5]),
     ]
-    of_a, of_w = given.held(imposed)
+    of_a, of_w = given.fixed_mask(imposed)
     assert np.argwhere(of_a).tolist() == [[0, 0], [2, 1]]
     assert of_w.all(axis=1).tolist() == of_w.any(axis=1).tolist() == [True, True] + [False] * 3
     assert given.allows(imposed) and not given.allows(FOUND)
@@ -100,7 +100,7 @@ def test_a_known_monomial_is_shared_and_the_rest_of_it_is_found() -> None:
     given = knowledge(SIR, known=["S' = -2*S*I + ?"])
     imposed = given.impose(law(([-1, 0.5, 0], [1, 1, 0])))
     assert table(imposed) == [([-2, 0.5, 0], [1, 1, 0])]
-    assert given.held(imposed)[0].tolist() == [[True], [False], [False]]
+    assert given.fixed_mask(imposed)[0].tolist() == [[True], [False], [False]]
 
 
 def test_forbidden_variables() -> None:
@@ -138,7 +138,7 @@ def test_bounds_and_whole_numbers() -> None:
     both = knowledge(["x"], integer_exponents=True, bounds="exponents 0.5..2.6")
     assert table(both.impose(found)) == [([3], [1]), ([4], [0]), ([24], [2])]
     assert both.allows(both.impose(found)) and not both.allows(found)
-    assert whole.held(whole.impose(found))[1].all()
+    assert whole.fixed_mask(whole.impose(found))[1].all()
     inputs = Features(1, (), Sums(np.array([[2.0]]), np.array([[1.6]])))
     hill = whole.impose(law(([1], [0.9, -1.2]), features=inputs))
     assert [hill.exponents.tolist(), hill.constants[3].tolist()] == [[[1, -1]], [[2]]]
@@ -160,14 +160,14 @@ def test_bounds_and_whole_numbers() -> None:
 )
 def test_tied_states_follow(texts: list[str], said: dict[str, Any], mix: list[Any]) -> None:
     made = knowledge(SIR, conserve=texts, **said)
-    assert made.mix.tolist() == mix
+    assert made.stoichiometry.tolist() == mix
     assert made.tied.tolist() == [not column.any() for column in np.array(mix).T]
     weights = np.array([one.weights for one in made.conserved])
-    assert np.abs(weights @ made.mix).max() == 0
+    assert np.abs(weights @ made.stoichiometry).max() == 0
     imposed = made.impose(FOUND)
     assert not imposed.coefficients[made.tied].any() and made.allows(imposed)
-    assert imposed.stoichiometry is made.mix
-    whole = PowerSum(made.mix @ imposed.coefficients, imposed.exponents)
+    assert imposed.stoichiometry is made.stoichiometry
+    whole = PowerSum(made.stoichiometry @ imposed.coefficients, imposed.exponents)
     assert made.allows(whole)
     whole.coefficients[1, 0] += 1e-6
     assert not made.allows(whole)
@@ -175,10 +175,10 @@ def test_tied_states_follow(texts: list[str], said: dict[str, Any], mix: list[An
 
 def test_known_equations_may_keep_a_sum_themselves() -> None:
     made = knowledge(SIR, known=["S' = -2*S*I", "I' = 2*S*I"], conserve=["S + I = 1"])
-    assert made.mix.tolist() == np.eye(3).tolist() and not made.tied.any()
+    assert made.stoichiometry.tolist() == np.eye(3).tolist() and not made.tied.any()
     assert made.conserved[0].value == 1.0
     part = knowledge(SIR, known=["S' = -2*S*I", "I' = 2*S*I"], conserve=["S + I", "S + I + R"])
-    whole = part.mix @ part.impose(FOUND).coefficients
+    whole = part.stoichiometry @ part.impose(FOUND).coefficients
     assert part.tied.tolist() == [False, False, True]
     assert np.abs([[1, 1, 0], [1, 1, 1]] @ whole).max() == 0
 
@@ -215,8 +215,8 @@ def test_conserved_sums_hold_exactly(rows: list[list[float]], found: PowerSum) -
     except InputError as error:
         assert re.search("a weight other than 0|follows from the other", str(error))
         return
-    rates = keeps.mix @ keeps.impose(found).coefficients
-    size = np.abs(rows) @ np.abs(keeps.mix) @ np.abs(found.coefficients).sum(axis=1) + 1
+    rates = keeps.stoichiometry @ keeps.impose(found).coefficients
+    size = np.abs(rows) @ np.abs(keeps.stoichiometry) @ np.abs(found.coefficients).sum(axis=1) + 1
     # Weights of very different size make the tied rows as uncertain as their ratio is large.
     rounding = 1e-15 * np.abs(rows).max() * (1.0 + np.abs(rates).max(initial=0.0))
     assert (np.abs(rows @ rates).max(axis=1, initial=0.0) <= 1e-12 * size + rounding).all()
@@ -244,11 +244,11 @@ def test_rescaling_commutes(
     same(here.impose(found).rescaled(scale, time_scale), there.impose(found.rescaled(scale, time_scale)), 1e-9)
     np.testing.assert_array_equal(here.tied, there.tied)
     for one in there.conserved:
-        held = np.abs(one.weights) @ np.abs(there.mix)
-        assert (np.abs(one.weights @ there.mix) <= 1e-12 * held).all()
+        held = np.abs(one.weights) @ np.abs(there.stoichiometry)
+        assert (np.abs(one.weights @ there.stoichiometry) <= 1e-12 * held).all()
     assert there.allows(there.impose(found))
     back = there.rescaled(1 / scale, 1 / time_scale)
-    np.testing.assert_allclose(back.mix, here.mix, rtol=1e-12)
+    np.testing.assert_allclose(back.stoichiometry, here.stoichiometry, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -307,4 +307,4 @@ def test_states_to_do_without_appear_only_where_they_are_known() -> None:
     terms = {tuple(w) for w in needed.impose(law).exponents.tolist()}
     assert terms == {(1.0, 1.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)}
     # What is tied by a sum stays tied, and nobody said anything of its equation.
-    np.testing.assert_array_equal(needed.mix, told.mix)
+    np.testing.assert_array_equal(needed.stoichiometry, told.stoichiometry)

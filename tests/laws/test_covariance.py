@@ -148,7 +148,9 @@ def test_only_the_starts_of_trajectories_are_kept_not_those_of_pieces() -> None:
     whole = prepare(series_of(PREY, STARTS, [np.linspace(0.0, 20.0, 41)] * 2, noise=0.02))
     p = whole.pieces(10)
     law = PREY.rescaled(p.scale.state, p.scale.time)
-    found = polish(law, p.data, p.initial, p.noise, floor=p.floor, nonnegative=p.nonnegative, shape=p.shape)
+    found = polish(
+        law, p.data, p.initial, p.noise, floor=p.floor, nonnegative=p.nonnegative, relative_sigma=p.relative_sigma
+    )
     kept = estimates(p, found)
     assert len(found.initial) == 8 and kept.initial.shape == (2, 2)
     np.testing.assert_array_equal(kept.initial, found.initial[[0, 4]])

@@ -8,13 +8,15 @@ import pytest
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
-from odediscovery.problem.prepare import INDEPENDENT, INTEGRATION, Prepared, prepare, redundant, resolution
+from odediscovery.problem.prepare import PREPARATION, prepare, resolution
+from odediscovery.problem.problem import Problem
+from odediscovery.problem.redundancy import redundant_states
 from odediscovery.runtime.arrays import Array
 
 T = np.linspace(0.0, 10.0, 101)
 
 
-def prepared(*columns: Array, time: Array = T) -> Prepared:
+def prepared(*columns: Array, time: Array = T) -> Problem:
     return prepare(TimeSeries.from_arrays(time, np.stack(columns, axis=1)))
 
 
@@ -41,7 +43,7 @@ def test_a_single_sample_below_zero_is_no_sign_where_noise_seems_to_grow_with_th
         p = prepared(sign * rises)
         assert p.nonnegative.all() and np.sign(p.scale.state[0]) == sign
         # Noise that grows with the state has one sign: this one does not.
-        assert np.unique(p.shape[0]).tolist() == [1.0]
+        assert np.unique(p.relative_sigma[0]).tolist() == [1.0]
     # More than noise explains, it is none as long as it is alone and not far below.
     for beginning, nonnegative in [((-0.9, 0.9), True), ((-0.9, -0.9), False), ((-2.0, 0.9), False)]:
         rises[:2] = beginning
@@ -128,8 +130,8 @@ def test_the_floor_is_rounding_or_integration() -> None:
     rounded = np.round(50.0 * np.exp(-0.3 * T), 1)
     p = prepared(rounded, np.exp(-0.3 * T))
     assert p.floor[0] == pytest.approx(0.1 / np.sqrt(12.0) / p.scale.state[0])
-    assert p.floor[1] == INTEGRATION * np.sqrt(len(T) / INDEPENDENT)
-    assert prepared(np.exp(-0.3 * T[:30]), time=T[:30]).floor[0] == INTEGRATION
+    assert p.floor[1] == PREPARATION.integration_error * np.sqrt(len(T) / PREPARATION.independent)
+    assert prepared(np.exp(-0.3 * T[:30]), time=T[:30]).floor[0] == PREPARATION.integration_error
 
 
 def test_several_trajectories_are_one_pool() -> None:
@@ -144,11 +146,11 @@ def test_noise_that_grows_with_a_state_is_seen_where_most_samples_are_near_zero(
     x = 7.0 * np.exp(-1.5 * t) + 1e-3
     noisy = x * (1.0 + 0.05 * np.random.default_rng(0).standard_normal(len(t)))
     prepared = prepare(TimeSeries.from_arrays(t, noisy[:, None]))
-    relative = prepared.noise * prepared.shape[0][:, 0] * prepared.scale.state / x
+    relative = prepared.noise * prepared.relative_sigma[0][:, 0] * prepared.scale.state / x
     assert relative[:10] == pytest.approx(0.05, rel=0.6)
     assert prepared.unexplained < 2.0
     without = prepare(TimeSeries.from_arrays(t, x[:, None]))
-    assert without.clean and (without.shape[0] == 1.0).all()
+    assert without.clean and (without.relative_sigma[0] == 1.0).all()
 
 
 @pytest.mark.parametrize("size", [1e200, 1e-200])
@@ -170,12 +172,12 @@ def test_a_state_that_others_tell_and_that_hardly_changes_is_redundant_in_noise(
     population: float, sigma: float, spared: bool
 ) -> None:
     p = prepared(*epidemic(population, sigma))
-    assert redundant(p).tolist() == [spared, False, False]
+    assert redundant_states(p).tolist() == [spared, False, False]
 
 
 def test_a_state_that_hardly_changes_is_needed_where_no_other_tells_it() -> None:
     kelvin = 290.0 + 3.0 * np.exp(-0.3 * T) + noise(0.02)
-    assert not redundant(prepared(kelvin, 5.0 * np.exp(-T) + noise(0.02, 1))).any()
+    assert not redundant_states(prepared(kelvin, 5.0 * np.exp(-T) + noise(0.02, 1))).any()
 
 
 def test_noise_is_small_against_changes_not_against_size() -> None:

@@ -11,7 +11,7 @@ from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.laws.cost import all_free
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
-from odediscovery.problem.thinning import FITTED, IN_RUNS, MOST_CLEAN, MOST_NOISY, WORTH, thinned
+from odediscovery.problem.thinning import THINNING, thin_series
 from odediscovery.search.refinement import follows, sigma_of
 from odediscovery.stages.polish.polish import polish
 
@@ -23,16 +23,19 @@ def only(series: TimeSeries) -> Trajectory:
     return trajectory
 
 
-@pytest.mark.parametrize(("samples", "sigma"), [(WORTH * MOST_CLEAN - 1, 0.0), (WORTH * MOST_NOISY - 1, 0.02)])
+@pytest.mark.parametrize(
+    ("samples", "sigma"),
+    [(THINNING.worth * THINNING.most_clean - 1, 0.0), (THINNING.worth * THINNING.most_noisy - 1, 0.02)],
+)
 def test_a_series_that_is_not_long_stays(samples: int, sigma: float) -> None:
     series = growth(np.linspace(0.0, 12.0, samples), sigma)
-    assert thinned(series) is series
+    assert thin_series(series) is series
 
 
 def test_clean_samples_are_picked_where_states_move() -> None:
     kinked = np.where(LONG < 6.0, 0.0, np.sin(0.5 * (LONG - 6.0)))
-    few = only(thinned(TimeSeries.from_arrays(LONG, kinked)))
-    assert len(few.time) == pytest.approx(MOST_CLEAN, rel=0.01)
+    few = only(thin_series(TimeSeries.from_arrays(LONG, kinked)))
+    assert len(few.time) == pytest.approx(THINNING.most_clean, rel=0.01)
     assert few.time[0] == LONG[0] and few.time[-1] == LONG[-1]
     np.testing.assert_array_equal(few.values[:, 0], np.interp(few.time, LONG, kinked))
     moving = np.mean(few.time > 6.0)
@@ -40,8 +43,8 @@ def test_clean_samples_are_picked_where_states_move() -> None:
 
 
 def test_noisy_neighbours_give_way_to_the_middle_of_their_parabola() -> None:
-    few = only(thinned(growth(LONG, 0.1)))
-    k = round(len(LONG) / MOST_NOISY)
+    few = only(thin_series(growth(LONG, 0.1)))
+    k = round(len(LONG) / THINNING.most_noisy)
     assert len(few.time) == pytest.approx(len(LONG) / k, abs=1)
     errors = few.values[:, 0] - logistic(few.time, 0.5, 0.5, 0.1)
     assert np.std(errors) == pytest.approx(0.1 * np.sqrt(9.0 / 4.0 / k), rel=0.15)
@@ -50,10 +53,10 @@ def test_noisy_neighbours_give_way_to_the_middle_of_their_parabola() -> None:
 
 def test_known_deviations_and_gaps_go_along() -> None:
     values = growth(LONG, 0.1).trajectories[0].values.copy()
-    k = round(len(LONG) / MOST_NOISY)
-    values[: k - FITTED + 1] = np.nan
+    k = round(len(LONG) / THINNING.most_noisy)
+    values[: k - THINNING.fitted + 1] = np.nan
     series = TimeSeries.from_arrays(LONG, values, noise={"x0": 0.1})
-    few = only(thinned(series))
+    few = only(thin_series(series))
     assert few.sigma is not None
     assert np.isnan(few.values[0, 0]) and np.isfinite(few.values[1:]).all()
     # The last parabola may have half of the samples only.
@@ -62,9 +65,9 @@ def test_known_deviations_and_gaps_go_along() -> None:
 
 def test_too_many_turns_are_kept_in_runs_of_neighbours() -> None:
     t = np.linspace(0.0, 3000.0, 40_000)
-    few = thinned(TimeSeries.from_arrays(t, np.sin(t)))
+    few = thin_series(TimeSeries.from_arrays(t, np.sin(t)))
     total = sum(len(run.time) for run in few.trajectories)
-    assert len(few.trajectories) > 1 and 0.5 * IN_RUNS < total < 1.5 * IN_RUNS
+    assert len(few.trajectories) > 1 and 0.5 * THINNING.in_runs < total < 1.5 * THINNING.in_runs
     assert few.trajectories[0].time[0] == 0.0 and few.trajectories[-1].time[-1] == t[-1]
     assert max(np.diff(run.time).max() for run in few.trajectories) < np.pi / 10.0
 
@@ -73,9 +76,9 @@ def test_many_short_trajectories_are_thinned_to_some_of_them() -> None:
     t = np.linspace(0.0, 5.0, 50)
     starts = np.linspace(0.1, 0.4, 200)
     runs = [logistic(t, 0.5, 0.5, start) for start in starts]
-    few = thinned(TimeSeries.from_arrays([t] * len(runs), runs))
+    few = thin_series(TimeSeries.from_arrays([t] * len(runs), runs))
     assert 1 < len(few.trajectories) <= len(runs)
-    assert all(len(run.time) >= FITTED for run in few.trajectories)
+    assert all(len(run.time) >= THINNING.fitted for run in few.trajectories)
 
 
 def test_constants_and_scores_are_those_of_all_samples() -> None:

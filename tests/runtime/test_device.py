@@ -26,8 +26,9 @@ from odediscovery.fitting.optimise import FirstOrder, levenberg_marquardt, loss_
 from odediscovery.fitting.windows import LongResiduals, ShortResiduals, cut, short_windows
 from odediscovery.laws.systems import simulate_system
 from odediscovery.networks.vector_field import VectorField
-from odediscovery.problem.pose import informed
-from odediscovery.problem.prepare import Prepared, prepare
+from odediscovery.problem.pose import pose
+from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import Problem
 from odediscovery.report.words import command
 from odediscovery.runtime import device
 from odediscovery.runtime.device import moved
@@ -52,7 +53,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def problem(system: str) -> tuple[Prepared, VectorField]:
+def problem(system: str) -> tuple[Problem, VectorField]:
     p = prepare(simulate_system(system, samples=15))
     return p, random_members(p, [4, 4, 3], seed=1)
 
@@ -125,7 +126,7 @@ def test_training_with_inputs_and_tied_equations(simulated: None) -> None:
     columns = np.stack([np.exp(-times), times**0.5], axis=1)
     series = with_controls(TimeSeries.from_arrays(times, columns, ["x", "u"]), ["u"])
     driven = prepare(append_controls(series))
-    _, tied, _ = informed(simulate_system("fsir", samples=12), Settings(conserve=("S + I + R",)))
+    _, tied, _ = pose(simulate_system("fsir", samples=12), Settings(conserve=("S + I + R",)))
     for p in (driven, tied):
         field = random_members(p, [3, 2], seed=0)
         settings = there_and_here(Settings(**SHORT))

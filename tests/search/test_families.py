@@ -12,9 +12,9 @@ import sympy
 import torch
 
 from odediscovery import discover, settings_for
+from odediscovery.data.noise import relative_noise
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
-from odediscovery.data.smoothing import relative_noise
 from odediscovery.families import Function
 from odediscovery.judge.doubt import doubtful, interval_squares
 from odediscovery.laws.equations import Equations
@@ -22,7 +22,8 @@ from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.networks.layers import Network
 from odediscovery.networks.translate import network_of
 from odediscovery.plots.heatmaps import network_figure
-from odediscovery.problem.prepare import linear_relation, prepare
+from odediscovery.problem.prepare import prepare
+from odediscovery.problem.redundancy import linear_relation
 from odediscovery.runtime.arrays import Array
 from odediscovery.stages.grow.subsets import best_subsets
 from odediscovery.stages.polish.polish import polish
@@ -218,7 +219,7 @@ def test_pieces_hold_every_sample_once() -> None:
     assert pieces.heads == (0,)
     joined = np.concatenate([t.values for t in pieces.data.trajectories])
     np.testing.assert_array_equal(joined, p.data.trajectories[0].values)
-    assert sum(map(len, pieces.shape)) == 150
+    assert sum(map(len, pieces.relative_sigma)) == 150
 
 
 def test_latex_of_a_rational_law_is_a_fraction() -> None:

@@ -11,7 +11,7 @@ from odediscovery import InputError, TimeSeries, discover, settings_for
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.plots.figures import fit_figure
-from odediscovery.problem.pose import informed
+from odediscovery.problem.pose import pose
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.flows.contest import _problem, _sums
@@ -127,7 +127,7 @@ def test_what_cannot_be_searched_is_refused(states: int, options: dict, said: st
 def search_of(settings: Settings, states: tuple[str, ...] = ("x",)):
     t = np.linspace(0.0, 6.0, 20)
     x = np.exp(-t)[:, None] * np.ones(len(states))
-    _, p, known = informed(TimeSeries.from_arrays(t, x, states), settings)
+    _, p, known = pose(TimeSeries.from_arrays(t, x, states), settings)
     return p, _problem(p, known), Starts(p.nonnegative, _sums(p, known))
 
 

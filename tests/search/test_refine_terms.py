@@ -10,7 +10,8 @@ from odediscovery.judge.criterion import rank
 from odediscovery.laws.cost import all_free
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.prepare import Prepared, prepare
+from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.refine_terms import along_the_best
 from odediscovery.search.refinement import refined, sigma_of
@@ -23,7 +24,7 @@ TRUTH = Equations.parse(["x", "y"], {"x": "0.9*cos(y) - 0.3*x", "y": "0.8*sin(x)
 TERMS = [{"cos(y)", "x"}, {"sin(x)", "y"}]
 
 
-def noisy(seed: int) -> Prepared:
+def noisy(seed: int) -> Problem:
     t = np.linspace(0.0, 12.0, 120)
     clean = TRUTH.simulate([2.5, -1.5], t)
     noise = np.random.default_rng(seed).standard_normal(clean.shape)
@@ -31,7 +32,7 @@ def noisy(seed: int) -> Prepared:
     return prepare(TimeSeries.from_arrays(t, seen, ["x", "y"]))
 
 
-def terms(p: Prepared, law: PowerSum) -> list[set[str]]:
+def terms(p: Problem, law: PowerSum) -> list[set[str]]:
     user = law.unscaled(p.scale.state, p.scale.time)
     found = Equations.from_power_sum(["x", "y"], user)
     return [{str(m.as_coeff_Mul()[1]) for m in side.as_ordered_terms()} for side in found.right_hand_sides]

@@ -11,13 +11,14 @@ from problems import PREY, STARTS, series_of
 from odediscovery.laws.covariance import Covariance
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import get_system, simulate_system
-from odediscovery.problem.prepare import Prepared, prepare
+from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import Problem
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.polish.shooting import join_pieces
 from odediscovery.stages.values import Polished
 
 
-def refit(p: Prepared, found: Polished) -> Polished:
+def refit(p: Problem, found: Polished) -> Polished:
     return polish(
         found.law,
         p.data,
@@ -26,11 +27,11 @@ def refit(p: Prepared, found: Polished) -> Polished:
         floor=p.floor,
         nonnegative=p.nonnegative,
         free=found.free,
-        shape=p.shape,
+        relative_sigma=p.relative_sigma,
     )
 
 
-def on_pieces(whole: Prepared, law: PowerSum, length: int) -> tuple[Prepared, Polished]:
+def on_pieces(whole: Problem, law: PowerSum, length: int) -> tuple[Problem, Polished]:
     pieces = whole.pieces(length)
     scaled = law.rescaled(whole.scale.state, whole.scale.time)
     start = Polished(
@@ -51,14 +52,14 @@ def on_pieces(whole: Prepared, law: PowerSum, length: int) -> tuple[Prepared, Po
 
 
 @pytest.fixture(scope="module")
-def lorenz() -> tuple[Prepared, Prepared, Polished]:
+def lorenz() -> tuple[Problem, Problem, Polished]:
     law = get_system("lorenz").equations().power_sum
     assert law is not None
     whole = prepare(simulate_system("lorenz", samples=300, until=12.0, noise=0.02, seed=3))
     return whole, *on_pieces(whole, law, 20)
 
 
-def test_longer_pieces_tell_constants_better(lorenz: tuple[Prepared, Prepared, Polished]) -> None:
+def test_longer_pieces_tell_constants_better(lorenz: tuple[Problem, Problem, Polished]) -> None:
     whole, pieces, found = lorenz
     longest = join_pieces(whole, pieces, found, refit)
     assert len(longest.initial) < len(found.initial) / 4
@@ -73,7 +74,7 @@ def test_longer_pieces_tell_constants_better(lorenz: tuple[Prepared, Prepared, P
     assert np.abs(off / longest.errors.coefficients[free]).max() < 4.0
 
 
-def test_another_law_is_not_forced_onto_longer_pieces(lorenz: tuple[Prepared, Prepared, Polished]) -> None:
+def test_another_law_is_not_forced_onto_longer_pieces(lorenz: tuple[Problem, Problem, Polished]) -> None:
     whole, _, found = lorenz
     wrong = dataclasses.replace(found.law, coefficients=found.law.coefficients * 1.3)
     law = wrong.unscaled(whole.scale.state, whole.scale.time)

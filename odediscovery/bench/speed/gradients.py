@@ -26,7 +26,7 @@ from odediscovery.fitting.optimise import loss_and_gradient
 from odediscovery.fitting.windows import Windows, short_windows
 from odediscovery.laws.systems import simulate_system
 from odediscovery.networks.vector_field import VectorField
-from odediscovery.problem.prepare import Prepared, prepare
+from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.memory import keep_freed_memory
 from odediscovery.search.published.trajectories import Trajectories
@@ -41,7 +41,7 @@ Evaluate = Callable[[], tuple[Array, Array]]
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class GradientCase:
     """Random members and what they are compared with.
 
     Args:
@@ -54,9 +54,9 @@ class Problem:
     whole: Trajectories
 
     @classmethod
-    def of_fsir(cls, members: int = MEMBERS, hidden: int | None = None, seed: int = 0) -> Problem:
+    def of_fsir(cls, members: int = MEMBERS, hidden: int | None = None, seed: int = 0) -> GradientCase:
         """So many members of one hidden size (default: that of a fit) on clean fSIR."""
-        p: Prepared = prepare(simulate_system("fsir"))
+        p = prepare(simulate_system("fsir"))
         field = random_members(p, [hidden or Settings().hidden] * members, seed)
         return cls(field, short_windows(p), Trajectories.of(p.data, p.initial, "rk4"))
 
@@ -73,7 +73,7 @@ def measure_gradients(what: str, members: int = MEMBERS, seed: int = 0, seconds:
     """
     # As training does; the peers in this process have it too.
     keep_freed_memory()
-    problem = Problem.of_fsir(members, seed=seed)
+    problem = GradientCase.of_fsir(members, seed=seed)
     ours, loop, peers = _WAYS[what](problem)
     named: dict[str, Evaluate] = {"ours": ours, plain_loop.NAME: loop, **peers}
     found, compiling = {}, {}
@@ -101,7 +101,7 @@ def _check_same(name: str, found: tuple[Array, ...], ours: tuple[Array, ...]) ->
             raise FitError(f"{name} computes another loss or gradient than ours: {off:.1g} apart")
 
 
-def _of_windows(problem: Problem) -> tuple[Evaluate, Evaluate, Mapping[str, Evaluate]]:
+def _of_windows(problem: GradientCase) -> tuple[Evaluate, Evaluate, Mapping[str, Evaluate]]:
     field, w = problem.field, problem.windows
     grid = GRIDS[DEFAULT_GRID]
     start, target, weight = w.start, w.target[:, 0], w.weight[:, 0]
@@ -119,7 +119,7 @@ def _of_windows(problem: Problem) -> tuple[Evaluate, Evaluate, Mapping[str, Eval
     return _ours(field, w.loss), _looped(field, gradient), _bound(field, peers)
 
 
-def _of_whole(problem: Problem) -> tuple[Evaluate, Evaluate, Mapping[str, Evaluate]]:
+def _of_whole(problem: GradientCase) -> tuple[Evaluate, Evaluate, Mapping[str, Evaluate]]:
     field, whole = problem.field, problem.whole
     ((times, steps, start, values),) = whole.parts
 
@@ -132,7 +132,7 @@ def _of_whole(problem: Problem) -> tuple[Evaluate, Evaluate, Mapping[str, Evalua
     return _ours(field, whole.mse), _looped(field, gradient), _bound(field, peers)
 
 
-_WAYS: Mapping[str, Callable[[Problem], tuple[Evaluate, Evaluate, Mapping[str, Evaluate]]]] = {
+_WAYS: Mapping[str, Callable[[GradientCase], tuple[Evaluate, Evaluate, Mapping[str, Evaluate]]]] = {
     "windows": _of_windows,
     "whole": _of_whole,
 }

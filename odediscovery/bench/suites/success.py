@@ -21,7 +21,8 @@ from odediscovery.judge.criterion import penalty
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.systems import get_system, simulate_system
 from odediscovery.networks.translate import laws_of
-from odediscovery.problem.prepare import Prepared, prepare
+from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import Settings
 from odediscovery.stages.prune.eliminate import Elimination
@@ -94,7 +95,7 @@ def success_rate(
     return [row for row in rows if row is not None]
 
 
-def _row(p: Prepared, hidden: int, path: list[Candidate]) -> Member:
+def _row(p: Problem, hidden: int, path: list[Candidate]) -> Member:
     """The row of one member: its own criterion picks from its own path."""
     if not path:
         return Member(hidden, False, 0, float("inf"), float("inf"), [])

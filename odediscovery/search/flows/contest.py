@@ -23,7 +23,7 @@ from odediscovery.judge.verdict import Verdict
 from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.laws.cost import Free, constant_penalty
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.flows.flows import Compartments, Flow, Structure, law_of, units
@@ -74,11 +74,11 @@ class Competed:
     twins: list[Judged]
 
 
-def compete(p: Prepared, known: Knowledge, settings: Settings, monitor: Monitor) -> Competed:
+def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) -> Competed:
     """Laws of flows for states of which some have no samples.
 
     Args:
-        p: from `hidden.widely_prepared`.
+        p: from `latent_states.prepare_with_latent_states`.
         known: in the user's units; `p.knowledge` is the same without dimension.
 
     Raises:
@@ -159,7 +159,7 @@ def _structures(problem: Compartments, size: int, smaller: Sequence[Rough], runs
 class _Contest:
     """Structures polished and judged one by one, on the same data."""
 
-    def __init__(self, p: Prepared, problem: Compartments, starts: Starts, bounds: tuple[float, float]) -> None:
+    def __init__(self, p: Problem, problem: Compartments, starts: Starts, bounds: tuple[float, float]) -> None:
         self.p, self.problem, self.starts, self.bounds = p, problem, starts, bounds
         self.sigma = np.maximum(p.noise, p.floor)
         self.rows: list[Judged] = []
@@ -187,7 +187,7 @@ class _Contest:
             free=free,
             nonnegative=self.starts.nonnegative,
             most=most,
-            shape=self.p.shape,
+            relative_sigma=self.p.relative_sigma,
             sums=self.starts.sums,
         )
         row = judge(found, self.sigma, origin)
@@ -207,7 +207,7 @@ class _Contest:
         if not found.finite or not low.any():
             return False
         empty = np.where(low, 0.0, found.initial)
-        squares = residual_squares(found.law, self.p.data, empty, self.p.shape, tolerance(self.sigma))[0]
+        squares = residual_squares(found.law, self.p.data, empty, self.p.relative_sigma, tolerance(self.sigma))[0]
         before, after = ((s / self.sigma**2).sum() for s in (found.squares, squares))
         return not after <= MATTERS * before + found.counts.sum()
 
@@ -281,7 +281,7 @@ def _apart(law: PowerSum, others: Sequence[Array]) -> bool:
     return all((np.abs(a - b) > APART * (np.abs(a) + np.abs(b))).any() for b in others)
 
 
-def _problem(p: Prepared, known: Knowledge) -> Compartments:
+def _problem(p: Problem, known: Knowledge) -> Compartments:
     """Which flows there may be, or why there can be none."""
     names, n, hidden = known.states, len(known.states), ~p.measured
     if n > MOST_STATES:
@@ -302,7 +302,7 @@ def _problem(p: Prepared, known: Knowledge) -> Compartments:
     scaled = known if p.knowledge is None else p.knowledge
     given = scaled.impose(PowerSum(np.zeros((n, 0)), np.zeros((0, n))))
     given = PowerSum(given.coefficients, given.exponents)
-    rows = (given.coefficients != 0).any(axis=1) | known.fixed
+    rows = (given.coefficients != 0).any(axis=1) | known.fully_known
     weights = np.array([c.weights for c in known.conserved]).reshape(-1, n)
     both = rows & (weights != 0).any(axis=0)
     for i in np.flatnonzero(both):
@@ -314,11 +314,11 @@ def _problem(p: Prepared, known: Knowledge) -> Compartments:
     forbidden = known.forbidden
     distinct = rows | uses | forbidden.any(axis=0) | forbidden.any(axis=1)
     return Compartments(
-        hidden, weights, forbidden, known.fixed, given, (rows | uses) & hidden, distinct, p.constant, known.bounds
+        hidden, weights, forbidden, known.fully_known, given, (rows | uses) & hidden, distinct, p.constant, known.bounds
     )
 
 
-def _sums(p: Prepared, known: Knowledge) -> Sums:
+def _sums(p: Problem, known: Knowledge) -> Sums:
     """Conserved sums with their values, dimensionless, that start values have to keep."""
     found: list[tuple[Array, float]] = []
     taken = np.zeros(len(known.states), dtype=bool)

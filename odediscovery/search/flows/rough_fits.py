@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from odediscovery.families.base import TINY
 from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.flows.flows import Flow, Structure, units
@@ -66,7 +66,7 @@ class Rough:
 class _Batch:
     """Structures as members: the field, the grid of times and the data that all share."""
 
-    def __init__(self, p: Prepared, starts: Starts, given: PowerSum) -> None:
+    def __init__(self, p: Problem, starts: Starts, given: PowerSum) -> None:
         self.starts, self.given, self.n = starts, given, p.data.n_states
         self.scale, self.runs = p.scale.state, len(p.data.trajectories)
         self.seen = np.flatnonzero(p.measured)
@@ -78,10 +78,10 @@ class _Batch:
         self.gaps = np.zeros((longest - 1, self.runs))
         self.values = np.full((longest, self.runs, len(self.seen)), np.nan)
         sigma = np.ones_like(self.values)
-        for r, (t, rows, shape) in enumerate(zip(p.data.trajectories, kept, p.shape, strict=True)):
+        for r, (t, rows, relative_sigma) in enumerate(zip(p.data.trajectories, kept, p.relative_sigma, strict=True)):
             self.gaps[: len(rows) - 1, r] = np.diff(t.time[rows])
             self.values[: len(rows), r] = t.values[np.ix_(rows, self.seen)]
-            sigma[: len(rows), r] = shape[np.ix_(rows, self.seen)]
+            sigma[: len(rows), r] = relative_sigma[np.ix_(rows, self.seen)]
         self.sigma = sigma * np.maximum(p.noise, LEAST_NOISE)[self.seen]
         self.count = int(np.isfinite(self.values).sum())
         self.longest = float(self.gaps.sum(axis=0).max())
@@ -166,7 +166,7 @@ def _field(w: Array, coefficients: Array) -> Callable[[float, Array], Array]:
 
 
 def rough_fits(
-    p: Prepared,
+    p: Problem,
     structures: Sequence[Structure],
     starts: Starts,
     given: PowerSum,
@@ -222,7 +222,7 @@ def _best(own: NDArray[np.int64], cost: Array, each: int) -> NDArray[np.int64]:
 
 
 def _beginnings(
-    p: Prepared, batch: _Batch, flows: Sequence[tuple[Flow, ...]], generator: np.random.Generator
+    p: Problem, batch: _Batch, flows: Sequence[tuple[Flow, ...]], generator: np.random.Generator
 ) -> tuple[Array, Array]:
     """Random constants [B, F] and roots of starts [B, trajectories, states]."""
     count, n = BEGINNINGS * len(flows), batch.n

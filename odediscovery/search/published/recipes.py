@@ -33,7 +33,7 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.layers import Layer, Network
 from odediscovery.networks.vector_field import VectorField
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.problem import Problem
 from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.device import device_of, moved
@@ -85,7 +85,7 @@ class Outcome:
     messages: tuple[str, ...]
 
 
-def run_published(series: TimeSeries, prepared: Prepared, settings: Settings, monitor: Monitor) -> Outcome:
+def run_published(series: TimeSeries, prepared: Problem, settings: Settings, monitor: Monitor) -> Outcome:
     """Members trained by a published recipe, read as equations, and their Pareto front.
 
     Raises:

@@ -21,7 +21,7 @@ from scipy.interpolate import CubicSpline
 
 from odediscovery.laws.cost import constant_penalty
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
 
 # Highest degrees of the products, each a library of its own, since what few products explain is
@@ -36,7 +36,7 @@ GAPS = 3.0
 PENALTIES, WHOLE = (1.5, 0.3, 0.0), 30
 
 
-def polynomials(p: Prepared) -> list[PowerSum]:
+def polynomials(p: Problem) -> list[PowerSum]:
     """A law for each library and penalty, dimensionless; equal ones once."""
     n = p.data.n_states
     laws: dict[bytes, PowerSum] = {}
@@ -66,17 +66,17 @@ def _products(n: int, degree: int) -> Array:
     return np.array(rows, dtype=float)
 
 
-def _allowed(p: Prepared, exponents: Array) -> Mask:
+def _allowed(p: Problem, exponents: Array) -> Mask:
     """Which products each equation may have, [states, products]."""
     found: Mask = np.repeat(~p.constant[:, None], len(exponents), axis=1)
     known = p.knowledge
     if known is not None:
         forbidden = known.forbidden.astype(float) @ (exponents != 0).T > 0
-        found &= ~forbidden & ~(known.fixed | known.tied)[:, None]
+        found &= ~forbidden & ~(known.fully_known | known.tied)[:, None]
     return found
 
 
-def _of_known(p: Prepared) -> Array:
+def _of_known(p: Problem) -> Array:
     """Integrals of the known parts of the right-hand sides, [intervals, states] (0 if none)."""
     n = p.data.n_states
     if p.knowledge is None:
@@ -90,7 +90,7 @@ def _of_known(p: Prepared) -> Array:
     return integrals
 
 
-def library_law(p: Prepared, degree: int) -> PowerSum | None:
+def library_law(p: Problem, degree: int) -> PowerSum | None:
     """All products up to a degree in every equation, by least squares; None if there are many."""
     n = p.data.n_states
     if n * math.comb(n + degree, degree) > LARGEST:
@@ -106,7 +106,7 @@ def library_law(p: Prepared, degree: int) -> PowerSum | None:
     return PowerSum(np.where(p.constant[:, None], 0.0, solution), exponents)
 
 
-def _integral_form(p: Prepared, exponents: Array) -> tuple[Array, Array]:
+def _integral_form(p: Problem, exponents: Array) -> tuple[Array, Array]:
     """Integrals of the products [intervals, monomials] and increments [intervals, states]."""
     nodes, weights = np.polynomial.legendre.leggauss(3)
     law = PowerSum(np.zeros((p.data.n_states, len(exponents))), exponents)

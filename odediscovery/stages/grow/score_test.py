@@ -28,7 +28,7 @@ from odediscovery.families import Family, Terms, power_is_rate
 from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.cost import FUNCTION_PENALTY, all_free, constant_penalty, cost, snap_penalty
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.solve.trajectories import integrate
 from odediscovery.stages.grow.integral_form import Integral, Path
@@ -75,10 +75,10 @@ class Along:
     weight: tuple[Array, ...]
 
     @classmethod
-    def of(cls, p: Prepared, law: PowerSum, initial: Array, sigma: Array) -> Along | None:
+    def of(cls, p: Problem, law: PowerSum, initial: Array, sigma: Array) -> Along | None:
         """None where the law blows up."""
         found: list[tuple[Array, ...]] = []
-        for t, start, shape in zip(p.data.trajectories, initial, p.shape, strict=True):
+        for t, start, relative_sigma in zip(p.data.trajectories, initial, p.relative_sigma, strict=True):
             ends = np.linspace(t.time[:-1], t.time[1:], 2 * STEPS, endpoint=False, axis=1)
             times = np.append(ends.ravel(), t.time[-1])
             fine = Trajectory(times, np.zeros((len(times), law.n_states)))
@@ -87,7 +87,7 @@ class Along:
                 return None
             nodes = np.stack([x[:-1:2], x[1::2], x[2::2]], axis=1)
             seen = np.isfinite(t.values) & ~p.constant
-            weight = seen / (sigma * shape)
+            weight = seen / (sigma * relative_sigma)
             left = np.where(seen, t.values - x[:: 2 * STEPS], 0.0) * weight
             found.append((nodes, _slopes(law, nodes), np.diff(times[::2]), left, weight))
         return cls(*(tuple(parts) for parts in zip(*found, strict=True)))
@@ -169,7 +169,7 @@ class Choice:
     gain: float
 
 
-def regressed(p: Prepared, law: PowerSum, initial: Array, sigma: Array, family: Family) -> list[PowerSum]:
+def regressed(p: Problem, law: PowerSum, initial: Array, sigma: Array, family: Family) -> list[PowerSum]:
     """Laws of a family that should be at least about as good as a law that follows the data.
 
     Args:
@@ -190,7 +190,7 @@ def regressed(p: Prepared, law: PowerSum, initial: Array, sigma: Array, family: 
     wide = _widened(law, inputs)
     whole = family.whole(~p.nonnegative)
     problem = Integral.of(p.data, p.noise, whole, inputs)
-    grid = grid_for(problem, family, ~p.nonnegative | p.whole, changing)
+    grid = grid_for(problem, family, ~p.nonnegative | p.integer_exponents, changing)
     equations = np.flatnonzero(changing)
     choices = [_choices(along, wide, grid, problem, int(i), equations) for i in equations]
     found = []

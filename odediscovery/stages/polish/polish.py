@@ -71,7 +71,7 @@ def polish(
     nonnegative: Mask,
     free: Free | None = None,
     most: int | None = None,
-    shape: Sequence[Array] | None = None,
+    relative_sigma: Sequence[Array] | None = None,
     sums: Sums = (),
 ) -> Polished:
     """The law's non-zero constants and start values at the maximum of the likelihood.
@@ -85,7 +85,7 @@ def polish(
         nonnegative: states whose start value is fitted through its square root.
         free: which constants are fitted (default: all that are not zero).
         most: most evaluations of the Jacobian (default: `POLISHING.steps`); 0 takes constants and starts as they are.
-        shape: noise of each sample relative to the others, [samples, states] a trajectory
+        relative_sigma: noise of each sample relative to the others, [samples, states] a trajectory
             (default: all alike).
         sums: conserved sums with their values, which the start values keep.
 
@@ -93,9 +93,9 @@ def polish(
         The refined law; the given one with `finite=False` if it cannot be integrated.
     """
     free, most = free or all_free(law), POLISHING.steps if most is None else most
-    shape = shape or [np.ones_like(t.values) for t in series.trajectories]
+    relative_sigma = relative_sigma or [np.ones_like(t.values) for t in series.trajectories]
     starts = Starts(nonnegative[~series.is_control], tuple(sums))
-    model = TrajectoryResiduals(law, series, sigma, free, starts, shape)
+    model = TrajectoryResiduals(law, series, sigma, free, starts, relative_sigma)
     u = model.pack(initial)
     now = model.evaluate(u)
     if now is not None and len(u) and most:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import solutions
@@ -39,10 +39,10 @@ class ShootingThresholds(Thresholds):
 SHOOTING = ShootingThresholds()
 
 # (series and what is known of it, law with the starts to begin from) -> refined constants.
-Refit = Callable[[Prepared, Polished], Polished]
+Refit = Callable[[Problem, Polished], Polished]
 
 
-def join_pieces(whole: Prepared, pieces: Prepared, found: Polished, refit: Refit) -> Polished:
+def join_pieces(whole: Problem, pieces: Problem, found: Polished, refit: Refit) -> Polished:
     """The law with constants refined on ever longer pieces, as far as they can be followed.
 
     Args:
@@ -77,7 +77,7 @@ def _mean_square(found: Polished) -> float:
     return float(found.squares.sum() / max(found.counts.sum() - found.initial.size, 1.0))
 
 
-def _heads(p: Prepared) -> Array:
+def _heads(p: Problem) -> Array:
     """Index of each piece's first sample among all of them."""
     counts = [len(t.time) for t in p.data.trajectories]
     heads: Array = np.cumsum([0, *counts[:-1]])

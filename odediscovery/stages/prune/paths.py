@@ -21,8 +21,8 @@ from odediscovery.fitting.windows import LongResiduals, ShortResiduals, cut, sho
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.translate import laws_of, members_of
 from odediscovery.networks.vector_field import VectorField
-from odediscovery.problem.impose import agreed, held
-from odediscovery.problem.prepare import Prepared
+from odediscovery.problem.impose import apply_knowledge, fixed_mask
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -70,7 +70,7 @@ class WindowThresholds(Thresholds):
 PRUNING_WINDOWS = WindowThresholds()
 
 
-def window_length(p: Prepared, extrema: float | None = None) -> int:
+def window_length(p: Problem, extrema: float | None = None) -> int:
     """Intervals of a window whose start is fitted: a few oscillations.
 
     Over many, a law that is nearly right is out of phase, and its residuals say nothing.
@@ -85,7 +85,7 @@ def window_length(p: Prepared, extrema: float | None = None) -> int:
 
 
 def prune_laws(
-    p: Prepared,
+    p: Problem,
     laws: Sequence[PowerSum],
     how: Elimination,
     monitor: Monitor,
@@ -108,8 +108,8 @@ def prune_laws(
     """
     if not laws:
         return []
-    laws, whole = [agreed(p, law) for law in laws], whole or p.whole
-    known = None if p.knowledge is None else [p.knowledge.held(law) for law in laws]
+    laws, whole = [apply_knowledge(p, law) for law in laws], whole or p.integer_exponents
+    known = None if p.knowledge is None else [p.knowledge.fixed_mask(law) for law in laws]
     field = members_of(laws, p.nonnegative, whole=whole, held=known)
     long = not p.clean if long is None else long
     problem, unknowns = _problem(p, field, monitor, long=long, extrema=extrema, fitted=fitted)
@@ -121,7 +121,7 @@ def prune_laws(
 
 
 def _problem(
-    p: Prepared, field: VectorField, monitor: Monitor, *, long: bool, extrema: float | None, fitted: bool
+    p: Problem, field: VectorField, monitor: Monitor, *, long: bool, extrema: float | None, fitted: bool
 ) -> tuple[ShortResiduals | LongResiduals, Tensor]:
     """The residuals that elimination sees, and the unknowns to begin from."""
     own = PRUNING_WINDOWS
@@ -135,23 +135,23 @@ def _problem(
         accuracy = own.accuracy_clean if p.clean else own.accuracy
         return ShortResiduals(coarse.refined(field, theta, accuracy), field), theta
     weight = np.where(p.constant, 0.0, 1.0 / np.maximum(p.noise, p.floor))
-    windows = cut(p.data, p.smooth, weight, window_length(p, extrema), shape=p.shape)
+    windows = cut(p.data, p.smooth, weight, window_length(p, extrema), relative_sigma=p.relative_sigma)
     windows = windows.refined(field, theta, own.accuracy)
     problem = LongResiduals(windows, field, torch.as_tensor(p.nonnegative))
     return problem, problem.pack(theta)
 
 
 def _candidate(
-    field: VectorField, problem: ShortResiduals | LongResiduals, pruned: Pruned, p: Prepared, samples: int, whole: bool
+    field: VectorField, problem: ShortResiduals | LongResiduals, pruned: Pruned, p: Problem, samples: int, whole: bool
 ) -> Candidate:
     theta = pruned.unknowns[None, : field.theta.shape[1]]
-    law = agreed(p, laws_of(field.replace(theta, pruned.free[None]))[0])
+    law = apply_knowledge(p, laws_of(field.replace(theta, pruned.free[None]))[0])
     initial = p.initial
     if isinstance(problem, LongResiduals):
         starts = problem.starts(pruned.unknowns[None])[0]
         initial = starts[problem.windows.heads].numpy()[:, ~p.data.is_control]
     mean_square = pruned.sum_of_squares / samples
-    return Candidate(law, initial, mean_square, pruned.member, whole_inputs(law, p, whole), held(p, law))
+    return Candidate(law, initial, mean_square, pruned.member, whole_inputs(law, p, whole), fixed_mask(p, law))
 
 
 def all_whole(exponents: Array) -> bool:
@@ -159,9 +159,9 @@ def all_whole(exponents: Array) -> bool:
     return bool((exponents == np.round(exponents)).all())
 
 
-def whole_inputs(law: PowerSum, p: Prepared, whole: bool) -> Mask:
+def whole_inputs(law: PowerSum, p: Problem, whole: bool) -> Mask:
     """Inputs whose exponents are whole numbers and not fitted; of exponentials they are rates."""
-    whole_states: Mask = ~p.nonnegative | whole | p.whole
+    whole_states: Mask = ~p.nonnegative | whole | p.integer_exponents
     if law.features is None:
         return whole_states
     functions = [not power_is_rate(f) for f in law.features.functions]

@@ -1,10 +1,10 @@
-"""States that nobody measured, and what a conserved sum tells of them.
+"""Latent states, which nobody measured, and what a conserved sum says of them.
 
     x_h = (value - sum over i != h of c_i x_i) / c_h
 
-With a sum whose value is known and whose other states are measured, a state without a column is
-no unknown: its samples follow from the others', and so does their noise. Others stay without
-samples: only whole trajectories with fitted starts can tell them (`unmeasured`).
+If the value of a sum is known and its other states are measured, a state without a column is no
+unknown: its samples follow from the others', and so does their noise. Other latent states stay
+without samples: only whole trajectories with fitted starts can determine them.
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.knowledge.statements import Conserved
-from odediscovery.problem.prepare import Prepared, prepare
+from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Mask
 
 
-def revealed(series: TimeSeries, hidden: Sequence[str], known: Knowledge) -> TimeSeries:
-    """The series with the samples of unmeasured states that conserved sums tell.
+def infer_latent_states(series: TimeSeries, latent: Sequence[str], known: Knowledge) -> TimeSeries:
+    """The series with samples of the latent states that follow from conserved sums.
 
     Args:
-        series: with a column of nan for each of them, from `with_hidden`.
-        hidden: their names.
+        series: with a column of nan for each of them, from `with_latent_states`.
+        latent: their names.
         known: holds the sums, in the user's units.
 
-    States that no sum tells keep nan.
+    States that follow from no sum keep nan.
     """
-    unknown = {series.states.index(name) for name in hidden}
+    unknown = {series.states.index(name) for name in latent}
     while unknown:
         for conserved in (c for c in known.conserved if c.value is not None):
             asked = sorted(unknown & set(np.flatnonzero(conserved.weights)))
             if len(asked) == 1:
-                series = _told(series, conserved, asked[0])
+                series = _infer(series, conserved, asked[0])
                 unknown.remove(asked[0])
                 break
         else:
@@ -47,11 +48,11 @@ def revealed(series: TimeSeries, hidden: Sequence[str], known: Knowledge) -> Tim
     return series
 
 
-def widely_prepared(series: TimeSeries, known: Knowledge, *, smoothing: bool = True) -> Prepared:
-    """`prepare` of the measured states, beside which the others stand without samples.
+def prepare_with_latent_states(series: TimeSeries, known: Knowledge, *, smoothing: bool = True) -> Problem:
+    """`prepare` of the measured states, beside which the latent ones stand without samples.
 
-    An unmeasured state is divided by what a conserved sum lets it reach, or else by the largest
-    scale of a measured one, and does not become negative.
+    A latent state is divided by the most that a conserved sum lets it reach, or else by the
+    largest scale of a measured state, and does not become negative.
     """
     seen = measured(series)
     if seen.all():
@@ -59,7 +60,7 @@ def widely_prepared(series: TimeSeries, known: Knowledge, *, smoothing: bool = T
     narrow = dataclasses.replace(
         series,
         states=tuple(np.array(series.states)[seen].tolist()),
-        trajectories=tuple(_columns(t, seen) for t in series.trajectories),
+        trajectories=tuple(_select_states(t, seen) for t in series.trajectories),
     )
     p = prepare(narrow, smoothing=smoothing)
     scale = np.full(series.n_states, p.scale.size.max())
@@ -78,28 +79,29 @@ def widely_prepared(series: TimeSeries, known: Knowledge, *, smoothing: bool = T
         floor=wide(p.floor, fill=p.floor.max()),
         nonnegative=wide(p.nonnegative.astype(np.float64), fill=1.0) > 0,
         constant=wide(p.constant.astype(np.float64), fill=0.0) > 0,
-        shape=tuple(wide(s, fill=1.0) for s in p.shape),
+        relative_sigma=tuple(wide(s, fill=1.0) for s in p.relative_sigma),
     )
 
 
-def _columns(t: Trajectory, which: Mask) -> Trajectory:
+def _select_states(t: Trajectory, which: Mask) -> Trajectory:
     sigma = None if t.sigma is None else t.sigma[:, which]
-    return Trajectory(t.time, t.values[:, which], t.label, sigma, t.controls)
+    return dataclasses.replace(t, values=t.values[:, which], sigma=sigma)
 
 
-def _told(series: TimeSeries, conserved: Conserved, i: int) -> TimeSeries:
+def _infer(series: TimeSeries, conserved: Conserved, i: int) -> TimeSeries:
+    """The series with samples of state i from those of the other states of a sum."""
     c, value = conserved.weights, conserved.value
     assert value is not None
     others = np.where(np.arange(len(c)) == i, 0.0, c) / c[i]
+    used = others != 0
     trajectories = []
     for t in series.trajectories:
         x = t.values.copy()
-        used = others != 0
         x[:, i] = value / c[i] - t.values[:, used] @ others[used]
         sigma = None if t.sigma is None else t.sigma.copy()
         if sigma is not None and t.sigma is not None:
             sigma[:, i] = np.sqrt(t.sigma[:, used] ** 2 @ others[used] ** 2)
             sigma[np.isnan(x)] = np.nan
-        trajectories.append(Trajectory(t.time, x, t.label, sigma, t.controls))
-    said = f"{series.states[i]} was not measured: its samples follow from the conserved sum"
-    return dataclasses.replace(series, trajectories=tuple(trajectories), messages=(*series.messages, said))
+        trajectories.append(dataclasses.replace(t, values=x, sigma=sigma))
+    note = f"{series.states[i]} was not measured: its samples follow from the conserved sum"
+    return dataclasses.replace(series, trajectories=tuple(trajectories), messages=(*series.messages, note))

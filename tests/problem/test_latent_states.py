@@ -7,10 +7,10 @@ import pytest
 
 from odediscovery import InputError, TimeSeries, discover, load_csv, settings_for
 from odediscovery.bench.suites.scoring import same_terms
-from odediscovery.data.samples import with_hidden
+from odediscovery.data.samples import with_latent_states
 from odediscovery.knowledge.constraints import knowledge
 from odediscovery.laws.systems import get_system, simulate_system
-from odediscovery.problem.hidden import revealed
+from odediscovery.problem.latent_states import infer_latent_states
 
 
 def measured(states: list[str], noise: float = 0.0) -> TimeSeries:
@@ -34,9 +34,9 @@ def test_fsir_is_found_with_one_state_unmeasured() -> None:
 def test_one_hidden_state_can_tell_another() -> None:
     t = np.arange(5.0)
     series = TimeSeries.from_arrays(t, np.stack([t, 10.0 - 2.0 * t], axis=1), ["a", "b"])
-    wide = with_hidden(series, ["c", "d"])
+    wide = with_latent_states(series, ["c", "d"])
     known = knowledge(wide.states, conserve=["c + 2*d = 8", "a + b - 2*c = 4"])
-    x = revealed(wide, ["c", "d"], known).trajectories[0].values
+    x = infer_latent_states(wide, ["c", "d"], known).trajectories[0].values
     np.testing.assert_allclose(x[:, 2], (t + 10.0 - 2.0 * t - 4.0) / 2.0)
     np.testing.assert_allclose(x[:, 3], (8.0 - x[:, 2]) / 2.0)
 
@@ -46,8 +46,8 @@ def test_error_bars_and_gaps_pass_on() -> None:
     values = np.stack([t + 1.0, 2.0 * t + 1.0], axis=1)
     values[2, 0] = np.nan
     series = TimeSeries.from_arrays(t, values, ["a", "b"], sigma=np.tile([3.0, 4.0], (6, 1)))
-    wide = with_hidden(series, ["c"])
-    told = revealed(wide, ["c"], knowledge(wide.states, conserve=["a + b + 0.5*c = 3"]))
+    wide = with_latent_states(series, ["c"])
+    told = infer_latent_states(wide, ["c"], knowledge(wide.states, conserve=["a + b + 0.5*c = 3"]))
     run = told.trajectories[0]
     assert run.sigma is not None
     assert run.sigma[0, 2] == pytest.approx(10.0) and np.isnan(run.values[2, 2])
@@ -55,12 +55,12 @@ def test_error_bars_and_gaps_pass_on() -> None:
 
 
 def test_what_no_sum_tells_keeps_no_samples() -> None:
-    wide = with_hidden(measured(["S", "I"]), ["R", "D"])
+    wide = with_latent_states(measured(["S", "I"]), ["R", "D"])
     known = knowledge(wide.states, conserve=["S + I + R + D = 100"])
-    told = revealed(wide, ["R", "D"], known)
+    told = infer_latent_states(wide, ["R", "D"], known)
     assert np.isnan(told.trajectories[0].values[:, 2:]).all() and not told.messages
     with pytest.raises(InputError, match="'S'"):
-        with_hidden(measured(["S", "I"]), ["S"])
+        with_latent_states(measured(["S", "I"]), ["S"])
 
 
 def test_the_folder_of_a_result_holds_all_states(tmp_path) -> None:

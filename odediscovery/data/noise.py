@@ -1,0 +1,257 @@
+"""Noise of measured series, before any model is known.
+
+The noise of a state is estimated from how far each sample lies off the polynomial through its
+neighbours (pseudo-residuals of Gasser, Sroka and Jennen-Steinmetz, Biometrika 73, 1986, at
+several degrees): any curvature of the signal only adds to such a residual, so the smallest
+over the degrees is taken, and its median over the samples survives a few steep places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.data.smoothing import SMOOTHING, fit_smoother
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
+
+# Median of |e| for a standard normal e.
+NORMAL_MEDIAN = 0.6744897501960817
+# Stands in for 0 under a logarithm.
+TINY_SQUARE = 1e-300
+
+
+@dataclass(frozen=True)
+class NoiseThresholds(Thresholds):
+    """What decides how noise is estimated."""
+
+    noisy: float = threshold(
+        0.003,
+        "above this the pseudo-residuals show that there is noise",
+        unit="standard deviation of the state",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    inflations: tuple[float, ...] = threshold(
+        (1.0, 1.2),
+        "inflations of the trace, one a spline estimate of the noise",
+        origin="Kim and Gu, J. R. Statist. Soc. B 66 (2004): 1.0 smooths too little, 1.2 to 1.4 not",
+    )
+    most_over_pseudo: float = threshold(
+        1.8,
+        "most by which splines may raise the estimate of the pseudo-residuals",
+        unit="ratio",
+        origin="chosen: outliers do not sway the pseudo-residuals; sensitivity in docs/thresholds",
+    )
+    outlier: float = threshold(
+        3.0, "residuals above this are outliers", unit="standard deviation", origin="textbook: 0.3 % of normal deviates"
+    )
+    shares: tuple[float, ...] = threshold(
+        (0.5, 0.8, 0.9, 0.97, 0.99, 0.999, 0.9999, 0.999999),
+        "shares q of noise that grows with the state, which are compared",
+        origin="grid: even steps of ln (1 - q), roughly",
+    )
+    log_likelier: float = threshold(
+        6.0,
+        "how much likelier residuals have to be if noise grows with the state, or differs between trajectories",
+        unit="logarithm of the ratio",
+        origin="chosen: odds of 400; sensitivity in docs/thresholds",
+    )
+    least_residuals: int = threshold(
+        30, "pseudo-residuals needed to compare shapes of noise", origin="chosen; sensitivity in docs/thresholds"
+    )
+    level_variance: float = threshold(
+        12.0,
+        "variance of the median logarithm of squared pseudo-residuals, times their number",
+        origin="measured on normal noise",
+    )
+    degrees: tuple[int, ...] = threshold(
+        (1, 2, 3, 4, 5, 6),
+        "degrees of the polynomials of the pseudo-residuals",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    shape_degree: int = threshold(
+        3, "degree whose pseudo-residuals show how noise varies", origin="chosen; sensitivity in docs/thresholds"
+    )
+    least_pooled: int = threshold(
+        6, "pseudo-residuals needed for an estimate", origin="chosen; sensitivity in docs/thresholds"
+    )
+    neighbours: int = threshold(
+        5,
+        "observed neighbours whose median is the size of a state without noise",
+        unit="samples",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+
+
+NOISE = NoiseThresholds()
+
+
+def _pseudo_residuals(t: Array, y: Array, degree: int) -> Array:
+    """Contrasts c.y of degree + 2 neighbours that vanish on polynomials, with |c| = 1."""
+    width = degree + 2
+    windows = np.lib.stride_tricks.sliding_window_view(t, width)
+    values = np.lib.stride_tricks.sliding_window_view(y, width)
+    # Divided differences: c_i = 1 / prod_{j != i} (t_i - t_j), up to a factor.
+    gaps = windows[:, :, None] - windows[:, None, :]
+    gaps[:, np.arange(width), np.arange(width)] = 1.0
+    c = 1.0 / gaps.prod(axis=2)
+    c /= np.linalg.norm(c, axis=1, keepdims=True)
+    result: Array = (c * values).sum(axis=1)
+    return result
+
+
+def local_size(y: Array) -> Array:
+    """|y| without noise: the median of five neighbours that are observed, [samples]."""
+    seen = np.flatnonzero(np.isfinite(y))
+    if not len(seen):
+        return np.zeros(len(y))
+    padded = np.pad(y[seen], NOISE.neighbours // 2, mode="edge")
+    medians = np.abs(np.median(np.lib.stride_tricks.sliding_window_view(padded, NOISE.neighbours), axis=1))
+    size: Array = np.interp(np.arange(len(y)), seen, medians)
+    return size
+
+
+def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
+    """Relative sigma of every sample, [samples, states] a trajectory: how the noise varies.
+
+        sigma(x)^2 = sigma^2 ((1 - q) + q x^2 / mean(x^2)),    0 <= q < 1
+
+    q is 0 (the same noise everywhere) unless pseudo-residuals are clearly larger where the state
+    is: their logarithms are compared with those of sigma(x), by absolute deviations from the
+    median, which a few steep places cannot sway. In the same way each trajectory may have noise
+    of its own size instead. One in which a state never changes says nothing about the others,
+    and the 0 of a species that is absent has no noise.
+    """
+    whole = [np.ones_like(t.values) for t in series.trajectories]
+    for i in range(series.n_states):
+        changing = [k for k, t in enumerate(series.trajectories) if _changes(t.values[:, i])]
+        for relative, t in zip(whole, series.trajectories, strict=True):
+            relative[t.values[:, i] == 0.0, i] = float(_changes(t.values[:, i]))
+        own_runs = [whole[k] for k in changing]
+        columns = [series.trajectories[k].values[:, i] for k in changing]
+        if not columns:
+            continue
+        sizes = [local_size(y) for y in columns]
+        mean = float(np.mean(np.concatenate(sizes) ** 2))
+        logs, at = [], []
+        for k, y, size in zip(changing, columns, sizes, strict=True):
+            t, seen = series.trajectories[k], np.isfinite(y)
+            if seen.sum() >= SMOOTHING.least_samples:
+                e = _pseudo_residuals(t.time[seen], y[seen], NOISE.shape_degree)
+                first = NOISE.shape_degree // 2 + 1
+                middle = size[seen][first : first + len(e)]
+                logs.append(np.log(np.maximum(e**2, TINY_SQUARE)))
+                at.append(middle**2)
+        if not logs or mean == 0.0 or sum(map(len, logs)) < NOISE.least_residuals:
+            continue
+        log_e, square = np.concatenate(logs), np.concatenate(at) / mean
+        clearly = np.exp(-NOISE.log_likelier / len(log_e))
+        best, least = 0.0, _spread(log_e, 0.0, square) * clearly
+        for q in NOISE.shares:
+            spread = _spread(log_e, q, square)
+            best, least = (q, spread) if spread < least else (best, least)
+        level = np.array([float(np.median(e)) for e in logs])
+        own = np.concatenate([e - m for e, m in zip(logs, level, strict=True)])
+        if len(logs) == len(own_runs) > 1 and np.mean(np.abs(own)) < least * clearly:
+            level = _shrunk(level, NOISE.level_variance / np.array([len(e) for e in logs]))
+            weights = np.array([len(y) for y in columns]) * np.exp(level)
+            variances = np.exp(level) * sum(map(len, columns)) / weights.sum()
+            for relative, variance in zip(own_runs, variances, strict=True):
+                relative[:, i] = np.sqrt(variance)
+            continue
+        for relative, size in zip(own_runs, sizes, strict=True):
+            relative[:, i] = np.sqrt((1.0 - best) + best * size**2 / mean)
+    return tuple(whole)
+
+
+def _shrunk(values: Array, variances: Array) -> Array:
+    """Estimates drawn to their mean as far as chance explains that they differ.
+
+        v_k' = m + (v_k - m) t / (t + s_k),    t = max(0, var v - mean s)
+
+    The best of many estimates is too good: a trajectory whose noise looks small by chance would
+    count far too much.
+
+    Args:
+        values: estimates v_k.
+        variances: of their errors, s_k.
+
+    Source: Morris, Journal of the American Statistical Association 78 (1983).
+    """
+    mean = float(np.average(values, weights=1.0 / variances))
+    between = max(float(np.var(values, ddof=1) - np.mean(variances)), 0.0)
+    shrunk: Array = mean + (values - mean) * between / (between + variances)
+    return shrunk
+
+
+def _changes(y: Array) -> bool:
+    seen = y[np.isfinite(y)]
+    return bool(len(seen) and np.any(seen != seen[0]))
+
+
+def _spread(log_squares: Array, q: float, square: Array) -> float:
+    off = log_squares - np.log((1.0 - q) + q * square)
+    return float(np.mean(np.abs(off - np.median(off))))
+
+
+def estimate_noise(series: TimeSeries, relative_sigma: Sequence[Array] | None = None) -> Array:
+    """Standard deviation of the measurement noise of every state [states], in its own unit.
+
+    The median of three estimates: that of the pseudo-residuals and, where these show that there is
+    noise at all, those of two smoothing splines, sqrt(sum r^2 / (n - trace S)), one of which may
+    smooth too little and the other too much. Zero where there are too few samples.
+
+    Args:
+        relative_sigma: noise of each sample over that of its state, from `relative_noise`.
+    """
+    relative_sigma = relative_sigma or [np.ones_like(t.values) for t in series.trajectories]
+    noise = np.zeros(series.n_states)
+    spread = np.nanstd(np.concatenate([t.values for t in series.trajectories]), axis=0)
+    for i in range(series.n_states):
+        runs = [
+            (t.time[k], t.values[k, i], s[k, i])
+            for t, s in zip(series.trajectories, relative_sigma, strict=True)
+            for k in [np.isfinite(t.values[:, i])]
+            if _changes(t.values[:, i])
+        ]
+        noise[i] = _pseudo_noise(runs)
+        # For many samples the pseudo-residuals are enough.
+        least, most = SMOOTHING.least_samples, SMOOTHING.factored
+        if noise[i] > NOISE.noisy * spread[i] and all(least <= len(t) <= most for t, _, _ in runs):
+            others = [_spline_noise(runs, inflation) for inflation in NOISE.inflations]
+            noise[i] = min(float(np.median([noise[i], *others])), NOISE.most_over_pseudo * noise[i])
+    return noise
+
+
+def _pseudo_noise(runs: Sequence[tuple[Array, Array, Array]]) -> float:
+    """The least over several degrees of the median of pseudo-residuals.
+
+    Args:
+        runs: times, values and relative sigma of each trajectory.
+    """
+    estimates = []
+    for degree in NOISE.degrees:
+        residuals = [
+            _pseudo_residuals(t, y, degree) / s[degree // 2 + 1 : degree // 2 + len(t) - degree]
+            for t, y, s in runs
+            if len(t) >= degree + 2
+        ]
+        pooled = np.concatenate(residuals) if residuals else np.empty(0)
+        if len(pooled) >= NOISE.least_pooled:
+            estimates.append(float(np.median(np.abs(pooled))) / NORMAL_MEDIAN)
+    return min(estimates, default=0.0)
+
+
+def _spline_noise(runs: Sequence[tuple[Array, Array, Array]], inflation: float) -> float:
+    residuals, free = [], 0.0
+    for t, y, s in runs:
+        spline, own = fit_smoother(t, y, s, inflation)
+        residuals.append((y - spline(t)) / s)
+        free += own
+    size = np.abs(np.concatenate(residuals))
+    # Outliers are no noise: they count as much as the largest usual residual.
+    usual = np.minimum(size, NOISE.outlier * np.median(size) / NORMAL_MEDIAN)
+    return float(np.sqrt(np.sum(usual**2) / max(free, 1.0)))
