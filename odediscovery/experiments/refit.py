@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from odediscovery.experiments.regression import layers, parameters_of
-from odediscovery.fitting.optimise import levenberg_marquardt
+from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
 from odediscovery.units import NAU, NMU, RealNPU
 
 # Least weight of a kept NMU factor (at 0 it has no gradient), least |value| behind a logarithm,
@@ -47,11 +47,15 @@ class ChainResiduals:
             chain.append(p)
         return chain
 
-    def residuals(self, unknowns: Tensor) -> Tensor:
-        """[members, samples x outputs]."""
+    def solve(self, unknowns: Tensor) -> Tensor:
+        """The residuals themselves: a chain has nothing to solve."""
         return self._forward(unknowns)[0]
 
-    def linearised(self, unknowns: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
+    def residuals(self, unknowns: Tensor, solved: Tensor | None = None) -> Tensor:
+        """[members, samples x outputs]."""
+        return self.solve(unknowns) if solved is None else solved
+
+    def linearised(self, unknowns: Tensor, free: Tensor, solved: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Residuals and their Jacobian [members, residuals, unknowns]."""
         residuals, inputs = self._forward(unknowns)
         chain = self.parameters(unknowns)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from odediscovery.data.series import TimeSeries, Trajectory
-from odediscovery.fitting.optimise import compact
+from odediscovery.fitting.levenberg_marquardt import compact
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
@@ -110,14 +110,21 @@ class ShortResiduals:
     windows: Windows
     field: VectorField
 
-    def residuals(self, unknowns: Tensor) -> Tensor:
-        """Weighted residuals [members, R]."""
+    def solve(self, unknowns: Tensor) -> Tensor:
+        """States at the ends of all intervals, [members, windows, intervals, states]."""
         with torch.no_grad():
-            predicted = self.windows.predict(self.field, unknowns)
-            return ((predicted - self.windows.target) * self.windows.weight).flatten(1)
+            return self.windows.predict(self.field, unknowns)
 
-    def linearised(self, unknowns: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
-        """Residuals [members, R] and Jacobian [members, R, P], right in the free columns."""
+    def residuals(self, unknowns: Tensor, solved: Tensor | None = None) -> Tensor:
+        """Weighted residuals [members, R]."""
+        ends = self.solve(unknowns) if solved is None else solved
+        return ((ends - self.windows.target) * self.windows.weight).flatten(1)
+
+    def linearised(self, unknowns: Tensor, free: Tensor, solved: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Residuals [members, R] and Jacobian [members, R, P], right in the free columns.
+
+        The ends come with their sensitivities; what is `solved` already does not help.
+        """
         w, n = self.windows, self.field.n_states
         start = w.start.expand(unknowns.shape[0], *w.start.shape)
         columns = compact(free)
@@ -145,7 +152,6 @@ class LongResiduals:
     windows: Windows
     field: VectorField
     nonnegative: Tensor
-    _solved: list[tuple[dict[bytes, int], Tensor]] = dataclasses.field(default_factory=list, init=False)
 
     @property
     def n_starts(self) -> int:
@@ -172,9 +178,9 @@ class LongResiduals:
         first = (start - w.first) * w.first_weight
         return torch.cat([first.flatten(1), ((ends - w.target) * w.weight).flatten(1)], dim=1)
 
-    def residuals(self, unknowns: Tensor) -> Tensor:
+    def residuals(self, unknowns: Tensor, solved: Tensor | None = None) -> Tensor:
         """Weighted residuals [members, R], those of the starts first."""
-        return self._residuals(self.starts(unknowns), self._ends(unknowns))
+        return self._residuals(self.starts(unknowns), self.solve(unknowns) if solved is None else solved)
 
     @cached_property
     def _steps(self) -> tuple[Tensor, Tensor, LinearControls | None]:
@@ -195,30 +201,20 @@ class LongResiduals:
         last = torch.tensor([len(g) for g in grids]).cumsum(0).to(w.duration.device)
         return torch.cat(lengths, dim=1), last, controls
 
-    def _ends(self, unknowns: Tensor) -> Tensor:
-        """States at the ends of all intervals [members, windows, intervals, states].
-
-        Members that the last call solved too, accepted steps on their way to a Jacobian, are
-        looked up.
-        """
-        for places, ends in self._solved:
-            found = [places.get(row) for row in _rows(unknowns)]
-            if None not in found:
-                return ends[torch.tensor(found).to(ends.device)]
+    def solve(self, unknowns: Tensor) -> Tensor:
+        """States at the ends of all intervals, [members, windows, intervals, states]."""
         rates = self.field.rhs(unknowns[:, : -self.n_starts])
         steps, last, controls = self._steps
-        ends = march(rates, self.starts(unknowns), steps, controls)[:, :, last]
-        self._solved[:] = [({row: m for m, row in enumerate(_rows(unknowns))}, ends)]
-        return ends
+        return march(rates, self.starts(unknowns), steps, controls)[:, :, last]
 
-    def linearised(self, unknowns: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
+    def linearised(self, unknowns: Tensor, free: Tensor, solved: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Residuals [members, R] and Jacobian [members, R, P + starts], right in free columns."""
         w, field = self.windows, self.field
         b, length, n = w.size
         theta, start = unknowns[:, : -self.n_starts], self.starts(unknowns)
         columns = compact(free[:, : -self.n_starts])
         members, p = columns.shape
-        ends = self._ends(unknowns)
+        ends = self.solve(unknowns) if solved is None else solved
         begin = torch.cat([start[:, :, None], ends[:, :, :-1]], dim=2).reshape(members, -1, n)
         _, s = sensitivities(
             field, theta, begin, w.duration.reshape(-1), w.grid.reshape(-1), columns, w.controls and w.controls.flat()
@@ -243,11 +239,6 @@ class LongResiduals:
         ordered = torch.cat([full[:, :, 0].flatten(1, 2), full[:, :, 1:].flatten(1, 3)], dim=1)
         of_theta = spread(ordered[..., :p], columns, theta.shape[1])
         return self._residuals(start, ends), torch.cat([of_theta, ordered[..., p:]], dim=2)
-
-
-def _rows(unknowns: Tensor) -> list[bytes]:
-    """Each member's unknowns as what a table is looked up by: pairs of members would be many."""
-    return [row.tobytes() for row in unknowns.detach().cpu().numpy()]
 
 
 def spread(jacobian: Tensor, columns: Tensor, count: int) -> Tensor:

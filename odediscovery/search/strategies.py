@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from odediscovery.families import FAMILIES
-from odediscovery.fitting.optimise import levenberg_marquardt
+from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
 from odediscovery.fitting.windows import ShortResiduals, short_windows
 from odediscovery.judge.criterion import rank, score
 from odediscovery.judge.doubt import doubtful, interval_squares, is_convincing, is_short, is_within_noise

@@ -28,7 +28,7 @@ from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.errors import FitError, InputError, OdeDiscoveryError
 from odediscovery.families.base import TINY
-from odediscovery.fitting.optimise import levenberg_marquardt
+from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
 from odediscovery.fitting.windows import LongResiduals, Windows, cut
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.laws.cost import SIMPLE, constant_penalty, count, snap_penalty

@@ -30,15 +30,19 @@ class ResampledResiduals:
     shift: Tensor
     factor: Tensor
 
-    def residuals(self, unknowns: Tensor) -> Tensor:
+    def solve(self, unknowns: Tensor) -> Tensor:
+        """States at the ends of all intervals, [members, windows, intervals, states]."""
+        return self.problem.solve(unknowns[:, :-1])
+
+    def residuals(self, unknowns: Tensor, solved: Tensor | None = None) -> Tensor:
         """Weighted residuals [members, R]."""
         own = unknowns[:, -1].long()
-        found = self.problem.residuals(unknowns[:, :-1])
+        found = self.problem.residuals(unknowns[:, :-1], solved)
         return (found - self.shift[own]) * self.factor[own]
 
-    def linearised(self, unknowns: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
+    def linearised(self, unknowns: Tensor, free: Tensor, solved: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Residuals [members, R] and Jacobian [members, R, unknowns]."""
         own = unknowns[:, -1].long()
-        found, jacobian = self.problem.linearised(unknowns[:, :-1], free[:, :-1])
+        found, jacobian = self.problem.linearised(unknowns[:, :-1], free[:, :-1], solved)
         jacobian = torch.nn.functional.pad(jacobian, (0, 1)) * self.factor[own][..., None]
         return (found - self.shift[own]) * self.factor[own], jacobian

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from odediscovery.fitting.optimise import FirstOrder, Loss, lbfgs, levenberg_marquardt, loss_and_gradient
+from odediscovery.fitting.optimise import FirstOrder, Loss, lbfgs, loss_and_gradient
 from odediscovery.runtime.monitor import Monitor
 
 # Minima of three members, far from one another and of different depth and curvature.
@@ -196,76 +195,3 @@ def test_losses_that_are_not_finite_have_no_gradient() -> None:
     value, gradient = loss_and_gradient(lambda t, _: t[:, 0].sqrt(), theta, 0.0)
     assert value.tolist() == [1.0, math.inf, math.inf]  # at 0 the slope is infinite
     assert gradient.tolist() == [[0.5], [0.0], [0.0]]
-
-
-@dataclass
-class Decays:
-    """Residuals a exp(-b t) - y_m(t) of members with data of their own, unknowns (a, b, unused)."""
-
-    y: Tensor
-    t: Tensor
-    cliff: float = math.inf
-
-    def residuals(self, u: Tensor) -> Tensor:
-        members = len(u)
-        r = u[:, :1] * torch.exp(-u[:, 1:2] * self.t) - self.y[:members]
-        return torch.where(u[:, 1:2] > self.cliff, torch.nan, r)
-
-    def linearised(self, u: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
-        decay = torch.exp(-u[:, 1:2] * self.t)
-        columns = [decay, -u[:, :1] * self.t * decay, torch.zeros_like(decay)]
-        return self.residuals(u), torch.stack(columns, dim=-1)
-
-
-T = torch.linspace(0.0, 3.0, 12, dtype=torch.float64)
-GUESS = torch.tensor([[1.0, 0.1, 7.0]], dtype=torch.float64)
-
-
-def decay(a: float, b: float) -> Tensor:
-    return a * torch.exp(-b * T)
-
-
-@pytest.mark.parametrize(("a", "b"), [(2.0, 0.5), (0.3, 1.5), (5.0, -0.2)])
-def test_levenberg_marquardt_finds_exact_constants(a: float, b: float) -> None:
-    problem = Decays(decay(a, b)[None], T)
-    free = torch.ones_like(GUESS, dtype=torch.bool)
-    found = levenberg_marquardt(problem, GUESS, free, 60, tolerance=1e-12)
-    np.testing.assert_allclose(found.unknowns[0], [a, b, 7.0], rtol=1e-6)
-    assert found.sum_of_squares.item() < 1e-12
-    jacobian = problem.linearised(found.unknowns, free)[1][0]
-    np.testing.assert_allclose(found.normal[0], jacobian.T @ jacobian, rtol=1e-8, atol=1e-12)
-
-
-def test_levenberg_marquardt_members_and_masks_are_apart() -> None:
-    y = decay(2.0, 0.5)[None].repeat(3, 1)
-    start = torch.tensor([[1.0, 0.1, 7.0], [1.0, 0.3, 7.0], [3.0, 0.1, 7.0]], dtype=torch.float64)
-    free = torch.ones_like(start, dtype=torch.bool)
-    free[1, 1] = free[2, 0] = False
-    found = levenberg_marquardt(Decays(y, T), start, free, 60, tolerance=1e-12)
-    np.testing.assert_allclose(found.unknowns[0], [2.0, 0.5, 7.0], rtol=1e-6)
-    assert found.unknowns[1, 1] == 0.3 and found.unknowns[2, 0] == 3.0
-    for m in range(3):
-        alone = levenberg_marquardt(Decays(y, T), start[m : m + 1], free[m : m + 1], 60, tolerance=1e-12)
-        np.testing.assert_allclose(found.unknowns[m], alone.unknowns[0], rtol=1e-9)
-    # The linear constant alone has a solution in closed form.
-    basis = torch.exp(-0.3 * T)
-    best = (basis @ y[0]) / (basis @ basis)
-    assert found.unknowns[1, 0].item() == pytest.approx(best.item(), rel=1e-8)
-
-
-def test_levenberg_marquardt_steps_back_from_nan_and_leaves_hopeless_members_alone() -> None:
-    y = decay(2.0, 0.5)[None].repeat(2, 1)
-    start = torch.tensor([[1.0, 0.1, 7.0], [1.0, 0.9, 7.0]], dtype=torch.float64)
-    free = torch.ones_like(start, dtype=torch.bool)
-    found = levenberg_marquardt(Decays(y, T, cliff=0.6), start, free, 80, tolerance=1e-12)
-    np.testing.assert_allclose(found.unknowns[0], [2.0, 0.5, 7.0], rtol=1e-6)
-    assert torch.equal(found.unknowns[1], start[1])
-    assert found.sum_of_squares[1] == math.inf
-
-
-def test_levenberg_marquardt_ends_where_it_is_when_asked_to_stop() -> None:
-    monitor = Monitor()
-    monitor.interrupt()
-    problem, free = Decays(decay(2.0, 0.5)[None], T), torch.ones_like(GUESS, dtype=torch.bool)
-    found = levenberg_marquardt(problem, GUESS, free, 60, monitor=monitor)
-    assert torch.equal(found.unknowns, GUESS)

@@ -22,7 +22,8 @@ from odediscovery.estimator.estimator import ODEDiscovery
 from odediscovery.experiments.base import Plan
 from odediscovery.experiments.studies.fsir import Grid
 from odediscovery.experiments.studies.registry import EXPERIMENTS
-from odediscovery.fitting.optimise import FirstOrder, levenberg_marquardt, loss_and_gradient
+from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
+from odediscovery.fitting.optimise import FirstOrder, loss_and_gradient
 from odediscovery.fitting.windows import LongResiduals, ShortResiduals, cut, short_windows
 from odediscovery.laws.systems import simulate_system
 from odediscovery.networks.vector_field import VectorField

@@ -182,16 +182,19 @@ def test_a_law_without_terms_stays_where_it_starts() -> None:
 
 
 def test_a_law_that_blows_up_is_worse_than_the_poorest_start() -> None:
-    class Edge:
+    class Edge(TrajectoryResiduals):
         """Residuals of 1e10 (u - 2), none beyond u = 1."""
 
-        def evaluate(self, u: Array, rtol: float = 1e-9) -> Evaluation | None:
-            return None if u[0] > 1.0 else Evaluation(1e10 * (u - 2.0), np.full((1, 1), 1e10), rtol)
+        def __init__(self) -> None:
+            pass
+
+        def evaluate(self, u: Array, rtol: float | None = None) -> Evaluation | None:
+            return None if u[0] > 1.0 else Evaluation(1e10 * (u - 2.0), np.full((1, 1), 1e10), rtol or 1e-9)
 
     model, start = Edge(), np.array([0.5])
     now = model.evaluate(start)
     assert now is not None
-    u, there = _least_squares(model, start, now, 25)  # type: ignore[arg-type]
+    u, there = _least_squares(model, start, now, 25)
     assert 0.5 <= u[0] <= 1.0 and np.isfinite(there.residual).all()
 
 

@@ -14,7 +14,7 @@ from test_bands import fitted
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import FitError, InputError
-from odediscovery.fitting.optimise import levenberg_marquardt
+from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
 from odediscovery.fitting.windows import LongResiduals, cut
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.translate import members_of

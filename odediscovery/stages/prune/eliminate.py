@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from odediscovery.fitting.optimise import LeastSquares, Residuals, compact, levenberg_marquardt, within
+from odediscovery.fitting.levenberg_marquardt import LeastSquares, Residuals, compact, levenberg_marquardt, within
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -340,10 +340,15 @@ def _remove(
     # Where the linear estimate overshoots, begin at the old values instead.
     plain = fit.unknowns[:, None].expand_as(start).masked_fill(removed, 0.0).flatten(0, 1)
     start = start.flatten(0, 1)
-    of_plain, of_start = _squares(problem, torch.cat([plain, start])).chunk(2)
-    start = torch.where((of_plain < of_start)[:, None], plain, start)
+    both = torch.cat([plain, start])
+    solved = problem.solve(both)
+    of_plain, of_start = problem.residuals(both, solved).square().sum(dim=1).nan_to_num(torch.inf).chunk(2)
+    chosen = torch.arange(len(start)) + len(start) * ~(of_plain < of_start)
+    start, solved = both[chosen], solved[chosen]
     trial_free = (free[:, None] & ~removed).flatten(0, 1)
-    refit = levenberg_marquardt(problem, start, trial_free, how.glance, tolerance=how.tolerance, monitor=monitor)
+    refit = levenberg_marquardt(
+        problem, start, trial_free, how.glance, tolerance=how.tolerance, monitor=monitor, solved=solved
+    )
     total = refit.sum_of_squares.reshape(members, -1)
     approved = _approved(fit.sum_of_squares, total[:, 0], bulk, count, how) & (bulk > 1)
     pick = torch.where(approved, 0, 1 + total[:, 1:].argmin(dim=1))
@@ -389,10 +394,6 @@ def _surgeon(unknowns: Tensor, inverse: Tensor, removed: Tensor) -> Tensor:
     solved = torch.linalg.solve(inside, target)[..., 0] * scale * mask
     found: Tensor = unknowns[:, None] - solved @ inverse
     return found.masked_fill(removed, 0.0)
-
-
-def _squares(problem: Residuals, unknowns: Tensor) -> Tensor:
-    return problem.residuals(unknowns).square().sum(dim=1).nan_to_num(torch.inf)
 
 
 def _approved(old: Tensor, new: Tensor, saved: Tensor, count: int, how: Elimination) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from odediscovery.families import power_is_rate
-from odediscovery.fitting.optimise import levenberg_marquardt
+from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
 from odediscovery.fitting.windows import LongResiduals, ShortResiduals, cut, short_windows
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.translate import laws_of, members_of
