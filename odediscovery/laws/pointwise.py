@@ -50,7 +50,7 @@ def point_field(law: PowerSum) -> Rates:
     def dx_dt(t: float, x: Array) -> Sequence[float] | Array:
         try:
             products = powered(bases(x.tolist()))
-            return [sum([c * products[j] for c, j in row]) for row in rows]
+            return [sum([c * products[j] for c, j in row], 0.0) for row in rows]
         except (ArithmeticError, ValueError):
             return law.rhs(x)
 

@@ -187,7 +187,7 @@ class TrajectoryResiduals:
             residual: weighted [R]; None where the law blows up.
         """
         relative_sigma, weights = np.concatenate(self.relative_sigma), np.concatenate(self._weights())
-        counts = (weights > 0).sum(axis=0)
+        counts = (weights > 0).sum(axis=0, dtype=np.float64)
         if residual is None:
             return np.full(self.n, np.inf), np.full(self.n, np.inf), counts
         r = residual.reshape(-1, self.n) * self.sigma

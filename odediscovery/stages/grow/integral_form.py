@@ -272,7 +272,7 @@ class Integral:
             inside = (self.left >= a) & (self.left < b)
             for i in range(x.shape[2] - self.given.shape[2]):
                 seen = a + np.flatnonzero(np.isfinite(left_over[a:b, i]))
-                fine, coarse = _splines(self.time[seen], left_over[seen, i], self.smoothed[i])
+                fine, coarse = _splines(self.time[seen], left_over[seen, i], bool(self.smoothed[i]))
                 x[inside, :, i] += fine(nodes[inside])
                 rough[inside, :, i] += coarse(nodes[inside])
         driven = slice(x.shape[2] - self.given.shape[2], None)

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import solutions
 from odediscovery.stages.values import Polished
@@ -77,8 +77,7 @@ def _mean_square(found: Polished) -> float:
     return float(found.squares.sum() / max(found.counts.sum() - found.initial.size, 1.0))
 
 
-def _heads(p: Problem) -> Array:
+def _heads(p: Problem) -> NDArray[np.int64]:
     """Index of each piece's first sample among all of them."""
     counts = [len(t.time) for t in p.data.trajectories]
-    heads: Array = np.cumsum([0, *counts[:-1]])
-    return heads
+    return np.cumsum([0, *counts[:-1]])
