@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -22,15 +23,26 @@ from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, expan
 from odediscovery.networks.layers import Layer, Network
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.units import NAU, NPU, AbstractUnit, Functions, RealNPU
 
-# Initial weights of both layers as the fSIR study drew them.
-GAIN = 0.2
+
+@dataclass(frozen=True)
+class NetworkThresholds(Thresholds):
+    """How the networks of the search begin, and how their imaginary part ends."""
+
+    gain: float = threshold(
+        0.2, "factor on the Glorot weights of both layers", origin="code of the fSIR study, Heim et al. (2020)"
+    )
+    imaginary_l1: float = threshold(
+        10.0,
+        "weight of the imaginary exponents of an NPU in the L1 norm",
+        unit="weight of the real ones",
+        origin="strong enough to drive them out, as the closing words of Heim et al. propose",
+    )
 
 
-# Weight of the imaginary exponents of an NPU in the L1 norm: so strong that they are driven out,
-# as the closing words of the paper propose.
-IMAGINARY_L1 = 10.0
+NETWORKS = NetworkThresholds()
 
 
 def power_units(
@@ -41,16 +53,16 @@ def power_units(
     Args:
         nonnegative: which features never change sign, one flag a feature.
         width: number of products of powers.
-        unit: "RealNPU" or "NPU", whose imaginary exponents are penalised `IMAGINARY_L1` times.
+        unit: "RealNPU" or "NPU", whose imaginary exponents are penalised `NETWORKS.imaginary_l1` times.
         n_out: number of sums (default: as many as features).
     """
     n, flags = len(nonnegative), [bool(f) for f in nonnegative]
     power = (
-        NPU(n, width, nonnegative=flags, gain=GAIN, imaginary_l1=IMAGINARY_L1)
+        NPU(n, width, nonnegative=flags, gain=NETWORKS.gain, imaginary_l1=NETWORKS.imaginary_l1)
         if unit == "NPU"
-        else RealNPU(n, width, nonnegative=flags, gain=GAIN)
+        else RealNPU(n, width, nonnegative=flags, gain=NETWORKS.gain)
     )
-    return power, NAU(width, n if n_out is None else n_out, gain=GAIN)
+    return power, NAU(width, n if n_out is None else n_out, gain=NETWORKS.gain)
 
 
 def laws_of(field: VectorField) -> list[PowerSum]:

@@ -29,12 +29,30 @@ from odediscovery.laws.records import LEVEL
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.renamed import with_old_names
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.sensitivities import sensitivities
 
-# Relative difference of rates above which estimates are those of other equations.
-OTHER = 1e-6
-# Times that are farther apart than this many sample intervals are joined by steps between.
-FINEST, MOST_STEPS = 1.0, 200_000
+
+@dataclass(frozen=True)
+class BandThresholds(Thresholds):
+    """When estimates belong to the equations, and how finely a band is integrated."""
+
+    other: float = threshold(
+        1e-6,
+        "rates that differ by more are those of other equations",
+        unit="relative",
+        origin="printed constants are exact to 1e-15, merged terms to less",
+    )
+    step: float = threshold(
+        1.0,
+        "longest step between two times of a band",
+        unit="sample intervals",
+        origin="the fit itself saw no longer ones",
+    )
+    most_steps: int = threshold(200_000, "steps at most", origin="cost: bounds memory")
+
+
+BANDS = BandThresholds()
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +191,7 @@ def checked_estimates(found: Discovery) -> Estimates:
     if fits:
         printed = np.nan_to_num(found.equations.rhs(x))
         apart = np.abs(np.nan_to_num(law.rhs(x))[:, : printed.shape[1]] - printed)
-        fits = bool((apart <= OTHER * np.abs(printed).max(axis=0, initial=0.0)).all())
+        fits = bool((apart <= BANDS.other * np.abs(printed).max(axis=0, initial=0.0)).all())
     if not fits:
         raise InputError("covariance.npz belongs to other equations than result.json: fit the data again")
     return estimates
@@ -212,7 +230,7 @@ def _deviations(
 def _fine(times: Array) -> tuple[Array, Array]:
     """The times and others between where they are far apart, and the places of the given ones."""
     gaps = np.diff(times)
-    longest = max(FINEST, float(gaps.sum()) / MOST_STEPS)
+    longest = max(BANDS.step, float(gaps.sum()) / BANDS.most_steps)
     pieces = np.maximum(np.ceil(gaps / longest), 1.0).astype(int)
     # A first time that is given twice stays one.
     pieces[gaps == 0.0] = 0

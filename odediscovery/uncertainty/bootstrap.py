@@ -18,14 +18,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from odediscovery.data.samples import pooled
-from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.errors import FitError, InputError, OdeDiscoveryError
 from odediscovery.families.base import TINY
 from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
@@ -44,31 +43,56 @@ from odediscovery.result.discovery import Discovery
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.runtime.workers import Failure, Processes
 from odediscovery.stages.grow.variable_projection import LEAST
 from odediscovery.stages.grow.variable_projection import MOST as LARGEST
 from odediscovery.stages.prune.eliminate import Elimination, Pruned, eliminate
 from odediscovery.stages.prune.paths import PRUNING_WINDOWS, window_length
 from odediscovery.uncertainty.bands import checked_estimates
-from odediscovery.uncertainty.resampled import ResampledResiduals
+from odediscovery.uncertainty.resampled import ResampledResiduals, resample_residuals, resample_trajectories
 
-# Fewest trajectories that can be drawn.
-FEWEST = 5
-# Exponents nearer than this belong to the same monomial, in what is left; and in what is tried.
-NEAR, SAME = 0.5, 0.25
-# Most monomials of the law that is pruned, and the size of a term in it that is not yet fitted.
-MOST, FAINT = 10, 1e-3
-# Numbers in the Jacobians of one batch.
-BATCH = 40_000_000
-# Most members of one batch; more are no faster. Parts do not depend on the number of processes,
-# since a batch decides how sums are rounded, and that may decide between two terms.
-PART = 250
-# Most steps of the fit of starts alone.
-STEPS = 40
-# Share of the draws that has to be fitted.
-ENOUGH = 0.5
-# Share of the draws from which on a term that the equations lack is told.
-TOLD = 0.05
+
+@dataclass(frozen=True)
+class BootstrapThresholds(Thresholds):
+    """What is drawn, how much at once, and what is told of it."""
+
+    trajectories: int = threshold(
+        5, "fewest trajectories that can be drawn", origin="of fewer, most draws leave one out"
+    )
+    same_left: float = threshold(
+        0.5, "exponents nearer than this belong to the same monomial, in what is left", origin="half a whole power"
+    )
+    same_tried: float = threshold(0.25, "the same in what is tried", origin="half of that")
+    monomials: int = threshold(10, "most monomials of the law that is pruned", origin="cost: bounds the time")
+    faint: float = threshold(
+        1e-3,
+        "size of a term in it that is not fitted yet",
+        unit="share of the largest rate",
+        origin="any small size: the first refit fits it",
+    )
+    batch: int = threshold(40_000_000, "numbers in the Jacobians of one batch", origin="cost: 320 MB of memory")
+    part: int = threshold(
+        250,
+        "most members of one batch",
+        origin="more are no faster; a batch decides how sums are rounded, so it does not depend on the processes",
+    )
+    start_steps: int = threshold(40, "most steps of the fit of starts alone", origin="cost: bounds the time")
+    fitted: float = threshold(
+        0.5,
+        "least share of the draws that has to be fitted",
+        unit="share",
+        origin="half: fewer say nothing of the others",
+    )
+    told: float = threshold(
+        0.05,
+        "a term that the equations lack is told from this share of the draws on",
+        unit="share",
+        origin="the usual 5 %",
+    )
+
+
+BOOTSTRAP = BootstrapThresholds()
 
 # Coefficients [states, monomials] and exponents [monomials, inputs].
 Chosen: TypeAlias = tuple[Array, Array]
@@ -108,7 +132,7 @@ def bootstrap(
     p = _prepared(found)
     rich = richer(p, found, estimates.law)
     seed = found.settings.seed if seed is None else seed
-    parts = [range(first, min(first + PART, draws)) for first in range(0, draws, PART)]
+    parts = [range(first, min(first + BOOTSTRAP.part, draws)) for first in range(0, draws, BOOTSTRAP.part)]
     jobs = min(Processes(jobs).jobs, len(parts))
     shares = [(p, estimates, rich, kind, seed, draws, parts[k::jobs]) for k in range(jobs)]
     choices = _chosen(shares[0], monitor) if jobs == 1 else []
@@ -123,7 +147,7 @@ def bootstrap(
     if reason := monitor.stopping():
         raise FitError(f"the bootstrap was stopped ({reason}): no stability of terms is known")
     kept = [choice for choice in choices if choice is not None]
-    if len(kept) < ENOUGH * draws:
+    if len(kept) < BOOTSTRAP.fitted * draws:
         raise FitError(f"only {len(kept)} of {draws} bootstrap fits could be done: no stability of terms is known")
     return _survival(found, estimates, rich, kept, kind)
 
@@ -135,16 +159,16 @@ def _chosen(
     p, estimates, rich, kind, seed, draws, parts = share
     generator, monitor = np.random.default_rng(seed), monitor or Monitor()
     field = members_of([rich], p.nonnegative, held=[_held(p, rich, estimates)])
-    windows, paths = _followed(p, estimates.law, monitor)
+    windows, paths = _fit_starts(p, estimates.law, monitor)
     problem = LongResiduals(
         windows.refined(field, field.theta, PRUNING_WINDOWS.accuracy), field, torch.as_tensor(p.nonnegative)
     )
     if kind == "residuals":
         fitted = count(estimates.free) + problem.n_starts
-        shift = _resample_residuals(p, windows, paths, p.samples - fitted, draws, generator)
+        shift = resample_residuals(p, windows, paths, p.samples - fitted, draws, generator)
         factor = torch.ones_like(shift)
     else:
-        factor = _resample_trajectories(windows, draws, generator)
+        factor = resample_trajectories(windows, draws, generator)
         shift = torch.zeros_like(factor)
     drawn = ResampledResiduals(problem, shift, factor)
     pruned = (path for part in parts for path in _pruned(field, drawn, part, monitor))
@@ -165,9 +189,9 @@ def _check(found: Discovery, draws: int, kind: str) -> None:
         raise InputError(f"--bootstrap must be at least 1, got {draws}")
     if kind not in ("residuals", "trajectories"):
         raise InputError(f"what is drawn should be residuals or trajectories, got {kind!r}")
-    runs = len(found.series.trajectories)
-    if kind == "trajectories" and runs < FEWEST:
-        raise InputError(f"at least {FEWEST} trajectories are needed to draw from, got {runs}; draw residuals instead")
+    runs, least = len(found.series.trajectories), BOOTSTRAP.trajectories
+    if kind == "trajectories" and runs < least:
+        raise InputError(f"at least {least} trajectories are needed to draw from, got {runs}; draw residuals instead")
 
 
 def _prepared(found: Discovery) -> Problem:
@@ -198,8 +222,8 @@ def richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
     rows = list(law.exponents)
     used = [open_rows.copy() for _ in rows]
     for w, in_equations in _rivals(found):
-        place = next((k for k, own in enumerate(rows) if _same(own, w, SAME)), None)
-        if place is None and len(rows) < MOST and w.min() >= LEAST and w.max() <= LARGEST:
+        place = next((k for k, own in enumerate(rows) if _same(own, w, BOOTSTRAP.same_tried)), None)
+        if place is None and len(rows) < BOOTSTRAP.monomials and w.min() >= LEAST and w.max() <= LARGEST:
             place = len(rows)
             rows.append(w)
             used.append(np.zeros_like(open_rows))
@@ -210,7 +234,7 @@ def richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
     # New terms are a faint part of the rates wherever the data are.
     x = pooled(p.smooth)
     largest = np.abs(powers(x, np.stack(rows))).max(axis=0)
-    faint = FAINT * np.abs(law.rhs(x)).max() / np.maximum(largest, TINY)
+    faint = BOOTSTRAP.faint * np.abs(law.rhs(x)).max() / np.maximum(largest, TINY)
     a = np.where((a == 0.0) & np.stack(used, axis=1), faint, a)
     return apply_knowledge(p, PowerSum(a, np.stack(rows), None, law.stoichiometry))
 
@@ -246,7 +270,7 @@ def _held(p: Problem, rich: PowerSum, estimates: Estimates) -> tuple[Mask, Mask]
     return (of_a, of_w) if known is None else (of_a | known[0], of_w | known[1])
 
 
-def _followed(p: Problem, law: PowerSum, monitor: Monitor) -> tuple[Windows, list[Array]]:
+def _fit_starts(p: Problem, law: PowerSum, monitor: Monitor) -> tuple[Windows, list[Array]]:
     """Windows with starts fitted to the law, and the law's states at all samples of each
     trajectory [samples, states]."""
     field = members_of([law], p.nonnegative)
@@ -257,7 +281,7 @@ def _followed(p: Problem, law: PowerSum, monitor: Monitor) -> tuple[Windows, lis
     unknowns = problem.pack(field.theta)
     starts = torch.zeros_like(unknowns, dtype=torch.bool)
     starts[:, field.theta.shape[1] :] = True
-    fit = levenberg_marquardt(problem, unknowns, starts, STEPS, monitor=monitor)
+    fit = levenberg_marquardt(problem, unknowns, starts, BOOTSTRAP.start_steps, monitor=monitor)
     windows = dataclasses.replace(windows, start=problem.starts(fit.unknowns)[0])
     ends = windows.predict(field, field.theta)[0]
     paths, heads = [], [*windows.heads.tolist(), len(ends)]
@@ -268,73 +292,13 @@ def _followed(p: Problem, law: PowerSum, monitor: Monitor) -> tuple[Windows, lis
     return windows, paths
 
 
-def _resample_residuals(
-    p: Problem, windows: Windows, paths: list[Array], freedom: int, draws: int, generator: np.random.Generator
-) -> Tensor:
-    """(data* - data) w of every data set, [draws, R]."""
-    scaled = [(t.values - x) / s for t, x, s in zip(p.data.trajectories, paths, p.relative_sigma, strict=True)]
-    together = np.concatenate(scaled)
-    # Residuals are smaller than the noise, for the constants were fitted to them.
-    larger = np.sqrt(p.samples / max(freedom, 1))
-    left = [larger * (_without_gaps(e, together, generator) - np.nanmean(together, axis=0)) for e in scaled]
-    length = windows.size[1]
-    weight = np.where(p.constant, 0.0, 1.0 / p.noise)
-    shifts = []
-    for _ in range(draws):
-        runs = tuple(
-            Trajectory(t.time, np.where(np.isfinite(t.values), x + s * e, np.nan))
-            for t, x, s, e in zip(p.data.trajectories, paths, p.relative_sigma, _blocks(left, generator), strict=True)
-        )
-        drawn = cut(TimeSeries(p.data.states, runs), p.smooth, weight, length, relative_sigma=p.relative_sigma)
-        first = (drawn.first - windows.first) * windows.first_weight
-        ends = (drawn.target - windows.target) * windows.weight
-        shifts.append(torch.cat([first.flatten(), ends.flatten()]))
-    return torch.stack(shifts)
-
-
-def _without_gaps(left: Array, together: Array, generator: np.random.Generator) -> Array:
-    """Residuals with others of the same state where a value was not measured."""
-    filled = left.copy()
-    for i, column in enumerate(filled.T):
-        gaps = ~np.isfinite(column)
-        seen = together[np.isfinite(together[:, i]), i]
-        column[gaps] = generator.choice(seen, gaps.sum()) if len(seen) else 0.0
-    return filled
-
-
-def _blocks(left: list[Array], generator: np.random.Generator) -> list[Array]:
-    """Residuals of each trajectory drawn anew, blocks of neighbours from any trajectory."""
-    sizes = np.array([len(e) for e in left])
-    drawn = []
-    for samples in sizes:
-        length = int(np.ceil(samples ** (1.0 / 3.0)))
-        blocks, have = [], 0
-        while have < samples:
-            source = left[generator.choice(len(left), p=sizes / sizes.sum())]
-            first = int(generator.integers(max(len(source) - length, 0) + 1))
-            blocks.append(source[first : first + length])
-            have += len(blocks[-1])
-        drawn.append(np.concatenate(blocks)[:samples])
-    return drawn
-
-
-def _resample_trajectories(windows: Windows, draws: int, generator: np.random.Generator) -> Tensor:
-    """Root of how often the trajectory of each residual was drawn, [draws, R]."""
-    b, length, n = windows.size
-    runs = len(windows.heads)
-    counts = generator.multinomial(runs, np.full(runs, 1.0 / runs), size=draws)
-    owner = np.searchsorted(windows.heads.numpy(), np.arange(b), side="right") - 1
-    root = np.sqrt(counts[:, owner].astype(np.float64))
-    return torch.as_tensor(np.hstack([root.repeat(n, axis=1), root.repeat(length * n, axis=1)]))
-
-
 def _pruned(field: VectorField, drawn: ResampledResiduals, part: range, monitor: Monitor) -> list[list[Pruned]]:
     """What backward elimination leaves step by step, for each data set of these numbers."""
     base = drawn.problem.pack(field.theta)
     how = Elimination(alone=True, near=0.0, labels=1)
     each = drawn.shift.shape[1] * base.shape[1] * (1 + how.trials)
     paths: list[list[Pruned]] = [[] for _ in part]
-    size = max(BATCH // each, 1)
+    size = max(BOOTSTRAP.batch // each, 1)
     for first in range(0, len(part), size):
         own = torch.as_tensor(part[first : first + size], dtype=base.dtype)
         m = len(own)
@@ -381,7 +345,7 @@ def _survival(found: Discovery, estimates: Estimates, rich: PowerSum, kept: list
     hits, same = np.zeros(terms.shape), 0
     came = np.zeros((law.n_states, rich.n_monomials))
     for a, w in kept:
-        there = np.array([[_same(own, row, NEAR) for row in w] for own in printed.exponents])
+        there = np.array([[_same(own, row, BOOTSTRAP.same_left) for row in w] for own in printed.exponents])
         there = there.reshape(len(printed.exponents), len(w)).astype(float)
         here = ((a != 0).astype(float) @ there.T > 0) & terms
         extra = (a != 0) & ~(terms.astype(float) @ there > 0) & ~follows[:, None]
@@ -393,7 +357,7 @@ def _survival(found: Discovery, estimates: Estimates, rich: PowerSum, kept: list
         if rich.features is None
         else found.equations
     )
-    often = np.argwhere(came >= TOLD * len(kept))
+    often = np.argwhere(came >= BOOTSTRAP.told * len(kept))
     others = [(states[i], names[j], float(came[i, j] / len(kept))) for i, j in often]
     return Survival(
         kind,

@@ -32,16 +32,43 @@ from odediscovery.laws.records import LEVEL
 from odediscovery.problem.pose import pose
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.values import Polished, freedom
 from odediscovery.uncertainty.bands import checked_estimates, residual_deviation
 
-# Fits on the way to one end, its accuracy as a share of t, and the longest step between two.
-TRIED, CLOSE, STRIDE = 14, 0.01, 4.0
-# Distances from the best value, in units of its own size, beyond which an end is infinite.
-FAR = 1e3
-# Growth of the sum of squares in whole trajectories by which a result in pieces is known.
-PIECES = 2.0
+
+@dataclass(frozen=True)
+class ProfileThresholds(Thresholds):
+    """How the end of an interval is found."""
+
+    fits: int = threshold(14, "fits on the way to one end", origin="cost: each is a polish")
+    accuracy: float = threshold(
+        0.01,
+        "accuracy of an end",
+        unit="share of Student's t",
+        origin="a hundredth of an interval is not seen in print",
+    )
+    stride: float = threshold(
+        4.0, "longest step between two fits", unit="ratio", origin="chosen; sensitivity in docs/thresholds"
+    )
+    far: float = threshold(
+        1e3,
+        "distance from the best value beyond which an end is infinite",
+        unit="size of the value",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    pieces: float = threshold(
+        2.0,
+        "a result whose squares grow more in whole trajectories was fitted in pieces",
+        unit="ratio of mean squares",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    steps: int = threshold(60, "most evaluations of the Jacobian in a fit", origin="cost: bounds the time")
+
+
+PROFILING = ProfileThresholds()
+
 KINDS = ("coefficient", "exponent")
 
 
@@ -83,7 +110,7 @@ class _Fit:
             relative_sigma=self.relative_sigma,
             nonnegative=self.nonnegative,
             free=free,
-            most=60,
+            most=PROFILING.steps,
         )
 
     def squares(self, found: Polished) -> float:
@@ -119,7 +146,7 @@ def profile(found: Discovery, kind: str, monomial: int, of: str) -> Profile:
     initial = found.initial_values / scale.state[: len(found.equations.states)]
     best = fit(law, estimates.free, initial)
     least = fit.squares(best)
-    if not least < PIECES * float(best.counts.sum()):
+    if not least < PROFILING.pieces * float(best.counts.sum()):
         raise InputError(
             "the equations do not follow whole trajectories from one start: there is no likelihood of these to profile"
         )
@@ -193,7 +220,7 @@ def _end(fit: _Fit, best: Polished, which: int, place: tuple[int, int], student:
     size, least, most = max(abs(value), 1.0), fit.squares(best), abs(student)
     step = min(most * float(best.errors.constants[which][place]), size)
     now, shorter, longer = best, 0.0, math.inf
-    for _ in range(TRIED):
+    for _ in range(PROFILING.fits):
         target = value + math.copysign(step, student)
         theta = np.concatenate([c[mask] for c, mask in zip(now.law.constants, best.free, strict=True)])
         theta = theta + along * (target - theta[index])
@@ -201,7 +228,7 @@ def _end(fit: _Fit, best: Polished, which: int, place: tuple[int, int], student:
         tried = fit(law, held, now.initial)
         grown = max(fit.squares(tried) - least, 0.0)
         root = math.sqrt(grown / variance)
-        if abs(root - most) < CLOSE * most:
+        if abs(root - most) < PROFILING.accuracy * most:
             return target
         if root > most:
             longer = step
@@ -209,9 +236,9 @@ def _end(fit: _Fit, best: Polished, which: int, place: tuple[int, int], student:
             shorter = step
         if math.isfinite(root):
             now = tried
-        step *= min(most / max(root, most / STRIDE), STRIDE)
+        step *= min(most / max(root, most / PROFILING.stride), PROFILING.stride)
         if not shorter < step < longer:
-            step = 0.5 * (shorter + longer) if math.isfinite(longer) else STRIDE * shorter
-        if step > FAR * size:
+            step = 0.5 * (shorter + longer) if math.isfinite(longer) else PROFILING.stride * shorter
+        if step > PROFILING.far * size:
             return math.copysign(math.inf, student)
     return value + math.copysign(step, student)

@@ -55,7 +55,7 @@ def test_true_terms_survive_and_accidents_do_not() -> None:
 
 
 def test_any_number_of_processes_chooses_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PART", 4)
+    monkeypatch.setattr(module, "BOOTSTRAP", dataclasses.replace(module.BOOTSTRAP, part=4))
     one, two = (bootstrap(found_with(MORE), 12, seed=1, jobs=jobs) for jobs in (1, 2))
     np.testing.assert_array_equal(one.shares, two.shares)
     assert one.same == two.same and one.others == two.others

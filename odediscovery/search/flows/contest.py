@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.errors import FitError, InputError
-from odediscovery.judge.criterion import judge
+from odediscovery.judge.criterion import CRITERION, judge
 from odediscovery.judge.verdict import Verdict
 from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.laws.cost import Free, constant_penalty
@@ -26,8 +26,9 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.flows.flows import Compartments, Flow, Structure, law_of, units
-from odediscovery.search.flows.rough_fits import BEGINNINGS, Rough, rough_fits
+from odediscovery.search.flows.rough_fits import ROUGH, Rough, rough_fits
 from odediscovery.settings import Settings
 from odediscovery.solve.initial_values import LEAST_START, Starts, Sums
 from odediscovery.solve.trajectories import residual_squares, tolerance
@@ -35,24 +36,55 @@ from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.polish.snap import snap
 from odediscovery.stages.values import Judged, Polished
 
-# States in all, flows of a structure, and those that are tried in any case.
-MOST_STATES, MOST_FLOWS, TRIED = 4, 5, 3
-# Combinations of flows times trajectories that are all tried; where there are more, so many of the
-# best smaller ones get one flow more. And most structures in any case.
-ALL, BEAM, MOST_STRUCTURES = 5000, 16, 2000
-# Structures of each size that are polished, and judged ones that are tried with a flow less and
-# with free exponents.
-POLISHED, THINNED, FREED = 4, 3, 2
-# Difference of the criterion that is no evidence.
-CLOSE = 4.0
-# Mean square of a rough fit, as a multiple of the best one's, that may be as good; and difference
-# of two constants, as a share of their sum, from which on they are others.
-ROUGHLY, APART = 1.5, 0.1
-# Share of the noise below which a start is as good as 0, and growth of the sum of squares, beyond
-# that of noise, by which it matters that it is not.
-NOUGHT, MATTERS = 0.01, 1.1
-# Evaluations of a polish, and of that of the chosen law.
-MOST, LAST = 30, 200
+
+@dataclass(frozen=True)
+class ContestThresholds(Thresholds):
+    """How many structures of flows compete, and which of them are about as good."""
+
+    states: int = threshold(4, "most states in all", origin="cost: structures grow exponentially with them")
+    flows: int = threshold(5, "most flows of a structure", origin="cost: as before")
+    always: int = threshold(3, "flows that are tried in any case", origin="a chain of three compartments has so many")
+    all: int = threshold(
+        5000, "combinations of flows times trajectories that are all tried", origin="cost: bounds the time"
+    )
+    beam: int = threshold(
+        16,
+        "smaller structures that get one flow more, where there are more combinations",
+        origin="cost: bounds the time",
+    )
+    structures: int = threshold(2000, "most structures of a size", origin="cost: bounds the time")
+    polished: int = threshold(4, "structures of a size that are polished", origin="cost: each is a polish")
+    thinned: int = threshold(3, "judged structures that are tried with a flow less", origin="cost: each is a polish")
+    freed: int = threshold(2, "judged structures that are tried with free exponents", origin="cost: each is a polish")
+    roughly: float = threshold(
+        1.5,
+        "a rough fit whose mean square is so many times the best one's may be as good",
+        unit="ratio of mean squares",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    apart: float = threshold(
+        0.1,
+        "two constants that differ by more are others",
+        unit="share of their sum",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    nought: float = threshold(
+        0.01,
+        "a start below this is as good as 0",
+        unit="standard deviations of the noise",
+        origin="a hundredth of the noise is not seen",
+    )
+    matters: float = threshold(
+        1.1,
+        "growth of the sum of squares by which it matters that it is not",
+        unit="ratio",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    steps: int = threshold(30, "most evaluations of a polish", origin="cost: bounds the time")
+    last_steps: int = threshold(200, "most evaluations of the polish of the chosen law", origin="cost: bounds the time")
+
+
+CONTEST = ContestThresholds()
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,16 +124,16 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
     generator = np.random.default_rng(settings.seed)
     ranked: list[Rough] = []
     runs = len(p.data.trajectories)
-    for size in range(0 if problem.given.n_monomials else 1, MOST_FLOWS + 1):
+    for size in range(0 if problem.given.n_monomials else 1, CONTEST.flows + 1):
         structures = _structures(problem, size, ranked, runs)
         fits = rough_fits(p, structures, starts, problem.given, generator, monitor)
         ranked = fits or ranked
         before = contest.least
-        monitor.stage(f"polish {size} flows", POLISHED)
-        for k, fit in enumerate(fits[:POLISHED]):
+        monitor.stage(f"polish {size} flows", CONTEST.polished)
+        for k, fit in enumerate(fits[: CONTEST.polished]):
             contest.enter(fit)
             monitor.step(k + 1)
-        if monitor.stopping() or (size >= TRIED and contest.least >= before):
+        if monitor.stopping() or (size >= CONTEST.always and contest.least >= before):
             break
     if not contest.rows:
         raise FitError(
@@ -114,7 +146,7 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
         contest.free_exponents()
     chosen = simplest(contest.rows)
     alike = [frozenset(contest.structures[chosen])] if not monitor.stopping() else []
-    others = rough_fits(p, alike, starts, problem.given, generator, monitor, each=BEGINNINGS)
+    others = rough_fits(p, alike, starts, problem.given, generator, monitor, each=ROUGH.beginnings)
     twins = [contest.rows[chosen], *contest.twins(contest.rows[chosen], others)]
     # Of what cannot be told apart the one that supposes the least of what nobody saw.
     twins.sort(key=lambda row: float(row.polished.initial[:, problem.hidden].sum()))
@@ -131,7 +163,7 @@ def simplest(rows: Sequence[Judged]) -> int:
     """
     known = [i for i, row in enumerate(rows) if determined(row)] or list(range(len(rows)))
     least = min(rows[i].criterion for i in known)
-    close = [i for i in known if rows[i].criterion < least + CLOSE]
+    close = [i for i in known if rows[i].criterion < least + CRITERION.no_evidence]
 
     def size(i: int) -> tuple[int, float, float]:
         law = rows[i].polished.law
@@ -151,9 +183,9 @@ def _structures(problem: Compartments, size: int, smaller: Sequence[Rough], runs
     """All structures of a size, or those that are the best smaller ones and one flow more."""
     if not size:
         return [frozenset()] if problem.sensible(frozenset()) else []
-    if math.comb(len(problem.flows), size) * runs <= ALL or not smaller:
-        return problem.structures(size)[:MOST_STRUCTURES]
-    return problem.larger([frozenset(fit.structure) for fit in smaller[:BEAM]])[:MOST_STRUCTURES]
+    if math.comb(len(problem.flows), size) * runs <= CONTEST.all or not smaller:
+        return problem.structures(size)[: CONTEST.structures]
+    return problem.larger([frozenset(fit.structure) for fit in smaller[: CONTEST.beam]])[: CONTEST.structures]
 
 
 class _Contest:
@@ -173,10 +205,10 @@ class _Contest:
     def ended(self, row: Judged) -> Judged:
         """The row with its constants at the very end of the fit."""
         found = row.polished
-        after = self.judge(found.law, found.free, found.initial, row.origin, LAST)
+        after = self.judge(found.law, found.free, found.initial, row.origin, CONTEST.last_steps)
         return after if after.criterion <= row.criterion else row
 
-    def judge(self, law: PowerSum, free: Free, initial: Array, origin: int, most: int = MOST) -> Judged:
+    def judge(self, law: PowerSum, free: Free, initial: Array, origin: int, most: int | None = None) -> Judged:
         """A law with constants and starts at the maximum of the likelihood."""
         found = polish(
             law,
@@ -186,7 +218,7 @@ class _Contest:
             floor=self.p.floor,
             free=free,
             nonnegative=self.starts.nonnegative,
-            most=most,
+            most=CONTEST.steps if most is None else most,
             relative_sigma=self.p.relative_sigma,
             sums=self.starts.sums,
         )
@@ -202,14 +234,14 @@ class _Contest:
 
         A law in which something grows out of itself can use such a start as a delay of its own.
         """
-        least = np.maximum(NOUGHT * self.sigma, 2.0 * LEAST_START)
+        least = np.maximum(CONTEST.nought * self.sigma, 2.0 * LEAST_START)
         low = self.starts.nonnegative & (found.initial <= least)
         if not found.finite or not low.any():
             return False
         empty = np.where(low, 0.0, found.initial)
         squares = residual_squares(found.law, self.p.data, empty, self.p.relative_sigma, tolerance(self.sigma))[0]
         before, after = ((s / self.sigma**2).sum() for s in (found.squares, squares))
-        return not after <= MATTERS * before + found.counts.sum()
+        return not after <= CONTEST.matters * before + found.counts.sum()
 
     def enter(self, fit: Rough) -> None:
         """Polish and judge one structure, and keep it if it can be integrated."""
@@ -217,7 +249,7 @@ class _Contest:
 
     def thin(self) -> None:
         """The best structures without one of their flows: a rough fit may have missed those."""
-        for i in np.argsort([row.criterion for row in self.rows], kind="stable")[:THINNED]:
+        for i in np.argsort([row.criterion for row in self.rows], kind="stable")[: CONTEST.thinned]:
             flows, found = self.structures[i], self.rows[i].polished
             k = found.law.coefficients[: len(flows)].sum(axis=1) / units(flows, self.p.scale.state)
             for f in range(len(flows)):
@@ -239,20 +271,20 @@ class _Contest:
         a = row.polished.law.coefficients
         found: list[Judged] = []
         for fit in fits if not row.polished.free[1].any() else ():
-            if fit.mean_square > ROUGHLY * fits[0].mean_square:
+            if fit.mean_square > CONTEST.roughly * fits[0].mean_square:
                 break
             law, _ = law_of(fit.structure, fit.constants, self.problem.given, self.p.scale.state)
             seen = [a, *(r.polished.law.coefficients for r in found)]
             if law.coefficients.shape != a.shape or not _apart(law, seen):
                 continue
             other = self.polished(fit)
-            if _apart(other.polished.law, seen) and other.criterion < row.criterion + CLOSE:
+            if _apart(other.polished.law, seen) and other.criterion < row.criterion + CRITERION.no_evidence:
                 found.append(other)
         return found
 
     def free_exponents(self) -> None:
         """The best laws once more with real exponents, simple ones where data cannot tell."""
-        for i in np.argsort([row.criterion for row in self.rows], kind="stable")[:FREED]:
+        for i in np.argsort([row.criterion for row in self.rows], kind="stable")[: CONTEST.freed]:
             row = self.rows[i]
             law, free = row.polished.law, row.polished.free
             given = (law.exponents[:, None] == self.problem.given.exponents).all(axis=2).any(axis=1)
@@ -278,16 +310,16 @@ class _Contest:
 
 def _apart(law: PowerSum, others: Sequence[Array]) -> bool:
     a = law.coefficients
-    return all((np.abs(a - b) > APART * (np.abs(a) + np.abs(b))).any() for b in others)
+    return all((np.abs(a - b) > CONTEST.apart * (np.abs(a) + np.abs(b))).any() for b in others)
 
 
 def _problem(p: Problem, known: Knowledge) -> Compartments:
     """Which flows there may be, or why there can be none."""
     names, n, hidden = known.states, len(known.states), ~p.measured
-    if n > MOST_STATES:
+    if n > CONTEST.states:
         raise InputError(
             f"{n} states with unmeasured ones among them are too many to search: "
-            f"expected at most {MOST_STATES}; choose fewer with --states"
+            f"expected at most {CONTEST.states}; choose fewer with --states"
         )
     for i in np.flatnonzero(~p.nonnegative):
         raise InputError(

@@ -23,9 +23,25 @@ import numpy as np
 
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
-# What is smaller than this in a normalised change is 0.
-NOTHING = 1e-9
+
+@dataclass(frozen=True)
+class FlowThresholds(Thresholds):
+    """What is nothing in a change that keeps all sums."""
+
+    nothing: float = threshold(
+        1e-9,
+        "a smaller entry of a normalised change is 0",
+        unit="largest entry",
+        origin="above the rounding of a singular value decomposition",
+    )
+    digits: int = threshold(
+        12, "decimals to which changes are rounded, so that equal ones are equal", origin="as before"
+    )
+
+
+FLOWS = FlowThresholds()
 
 
 @dataclass(frozen=True)
@@ -222,12 +238,12 @@ def elementary(weights: Array, n: int) -> list[tuple[float, ...]]:
         for chosen in itertools.combinations(range(n), size):
             part = weights[:, chosen] / np.abs(weights).max(axis=1, keepdims=True)
             _, spread, axes = np.linalg.svd(part, full_matrices=True)
-            rank = int((spread > NOTHING).sum())
-            if size - rank != 1 or (np.abs(axes[-1]) < NOTHING).any():
+            rank = int((spread > FLOWS.nothing).sum())
+            if size - rank != 1 or (np.abs(axes[-1]) < FLOWS.nothing).any():
                 continue
             change = np.zeros(n)
             change[list(chosen)] = axes[-1] / axes[-1][np.argmax(np.abs(axes[-1]))]
-            change = np.where(np.abs(change) < NOTHING, 0.0, np.round(change, 12))
+            change = np.where(np.abs(change) < FLOWS.nothing, 0.0, np.round(change, FLOWS.digits))
             found += [tuple(change.tolist()), tuple((0.0 - change).tolist())]
     return found
 

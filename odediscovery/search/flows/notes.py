@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from odediscovery.judge.criterion import CRITERION
 from odediscovery.laws.cost import count
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import expanded
 from odediscovery.runtime.arrays import Array
-from odediscovery.search.flows.contest import CLOSE, Competed, determined
+from odediscovery.search.flows.contest import Competed, determined
 from odediscovery.search.flows.flows import Compartments, Flow
 from odediscovery.stages.values import Judged
 
@@ -46,7 +47,7 @@ def flow_notes(won: Competed, names: Sequence[str]) -> list[str]:
         if i != won.verdict.chosen
         and determined(r)
         and np.count_nonzero(r.polished.free[0]) == size
-        and r.criterion < row.criterion + CLOSE
+        and r.criterion < row.criterion + CRITERION.no_evidence
     ]
     notes += [
         f"the same flows with other constants, and more of what was not measured, fit as well: {_text(won, names, r)}"

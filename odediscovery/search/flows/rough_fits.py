@@ -22,28 +22,91 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.flows.flows import Flow, Structure, units
 from odediscovery.solve.initial_values import Starts
 
-# Runge-Kutta steps over the longest trajectory at least, and samples of one at most.
-STEPS, SAMPLES = 48, 60
-# Noise of a measured state that is taken as the least, as a share of its rms.
-LEAST_NOISE = 0.01
-# Random beginnings of a structure, and how many of them are fitted.
-BEGINNINGS, FITTED = 16, 6
-# Levenberg-Marquardt steps of each round; behind it, how many fits of a structure stay for the
-# next, and the share of all.
-ROUNDS = ((5, 3, 0.6), (6, 2, 0.5), (12, 1, 0.5), (20, 1, 1.0))
-# Structures that stay at least.
-LEAST_KEPT = 12
-# Members that are integrated at once; more would leave the processor's cache.
-AT_ONCE = 20_000
-# Beyond this a residual or derivative is not squared.
-WILD = 1e60
-# Shift of derivatives, in logarithms of rate constants and roots of starts.
-SHIFT = 1e-6
-# Decades of a hidden start around the measured ones, and the share of members that start near 0.
-DECADES, EMPTY = 0.7, 0.25
+
+@dataclass(frozen=True)
+class RoughThresholds(Thresholds):
+    """How roughly structures are fitted, and which go on to the next round."""
+
+    steps: int = threshold(
+        48,
+        "Runge-Kutta steps over the longest trajectory, at least",
+        origin="cost; the chosen laws are integrated accurately later",
+    )
+    samples: int = threshold(60, "most samples of a trajectory", origin="cost: bounds the time")
+    least_noise: float = threshold(
+        0.01, "least noise of a measured state", unit="rms of the state", origin="a rough fit follows no closer"
+    )
+    beginnings: int = threshold(16, "random beginnings of a structure", origin="cost: each is integrated once")
+    fitted: int = threshold(6, "beginnings of a structure that are fitted, the best", origin="cost: each is fitted")
+    round_steps: tuple[int, ...] = threshold(
+        (5, 6, 12, 20), "Levenberg-Marquardt steps of each round", origin="cost: few steps while there are many members"
+    )
+    round_kept: tuple[int, ...] = threshold(
+        (3, 2, 1, 1), "fits of a structure that stay after each round", origin="as before"
+    )
+    round_share: tuple[float, ...] = threshold(
+        (0.6, 0.5, 0.5, 1.0), "part of all fits that stays after each round", unit="share", origin="as before"
+    )
+    least_kept: int = threshold(12, "structures that stay at least", origin="more than are polished")
+    at_once: int = threshold(
+        20_000, "members that are integrated at once", origin="more would leave the cache of the processor"
+    )
+    wild: float = threshold(1e60, "beyond this a residual or derivative is not squared", origin="range of float64")
+    shift: float = threshold(
+        1e-6,
+        "shift of derivatives, in logarithms of constants and roots of starts",
+        origin="root of the precision of float64, with a factor for the solver",
+    )
+    decades: float = threshold(
+        0.7,
+        "spread of unmeasured starts around the measured ones",
+        unit="decades",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    empty: float = threshold(
+        0.25,
+        "part of the members whose unmeasured states start near 0",
+        unit="share",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    concentration: float = threshold(
+        0.3,
+        "of the Dirichlet draw that shares a sum among unmeasured states",
+        origin="below 1: most of it is in one of them",
+    )
+    fastest: float = threshold(
+        5.0,
+        "largest rate constant to begin from",
+        unit="inverse sample intervals",
+        origin="faster ones are over between two samples",
+    )
+    typical: float = threshold(
+        1e-3,
+        "least typical size of a state that a rate is scaled by",
+        unit="rms of the state",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    damping: float = threshold(
+        1e-2, "damping to begin from", unit="largest curvature", origin="customary for Levenberg-Marquardt"
+    )
+    damping_factor: float = threshold(
+        4.0, "change of the damping after a step", unit="ratio", origin="customary: between 2 and 10"
+    )
+    ridge: float = threshold(
+        1e-9,
+        "least damping, and ridge of the normal matrix",
+        unit="largest curvature",
+        origin="above the precision of float64",
+    )
+    least_ridge: float = threshold(1e-12, "the same where nothing has an effect", origin="keeps the matrix invertible")
+    longest_step: float = threshold(2.3, "longest step of the logarithm of a constant", origin="ln 10")
+
+
+ROUGH = RoughThresholds()
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +134,7 @@ class _Batch:
         self.scale, self.runs = p.scale.state, len(p.data.trajectories)
         self.seen = np.flatnonzero(p.measured)
         kept = [
-            np.unique(np.linspace(0, len(t.time) - 1, min(len(t.time), SAMPLES)).astype(int))
+            np.unique(np.linspace(0, len(t.time) - 1, min(len(t.time), ROUGH.samples)).astype(int))
             for t in p.data.trajectories
         ]
         longest = max(map(len, kept))
@@ -82,7 +145,7 @@ class _Batch:
             self.gaps[: len(rows) - 1, r] = np.diff(t.time[rows])
             self.values[: len(rows), r] = t.values[np.ix_(rows, self.seen)]
             sigma[: len(rows), r] = relative_sigma[np.ix_(rows, self.seen)]
-        self.sigma = sigma * np.maximum(p.noise, LEAST_NOISE)[self.seen]
+        self.sigma = sigma * np.maximum(p.noise, ROUGH.least_noise)[self.seen]
         self.count = int(np.isfinite(self.values).sum())
         self.longest = float(self.gaps.sum(axis=0).max())
 
@@ -115,7 +178,7 @@ class _Batch:
         x, found = start, [start]
         with np.errstate(all="ignore"):
             for gap in self.gaps:
-                steps = max(int(np.ceil(gap.max() * STEPS / self.longest)), 1)
+                steps = max(int(np.ceil(gap.max() * ROUGH.steps / self.longest)), 1)
                 h = gap / steps
                 for _ in range(steps):
                     x = rk4_step(rhs, x, h)
@@ -131,8 +194,8 @@ class _Batch:
             q: roots of starts [B, trajectories, states].
         """
         parts = []
-        for k in range(0, len(u), AT_ONCE):
-            at = slice(k, k + AT_ONCE)
+        for k in range(0, len(u), ROUGH.at_once):
+            at = slice(k, k + ROUGH.at_once)
             coefficients = np.einsum("bf,bfqi->qib", np.exp(u[at]), of_flow[at])
             start = np.moveaxis(self.starts.values(q[at]), -1, 0)
             parts.append(self.solve(exponents, coefficients, start)[:, self.seen])
@@ -191,11 +254,12 @@ def rough_fits(
     flows = [tuple(sorted(s, key=lambda f: (f.change, f.factors))) for s in structures]
     exponents, of_flow = batch.monomials(flows)
     u, q = _beginnings(p, batch, flows, generator)
-    own = np.tile(np.arange(len(flows)), BEGINNINGS)
+    own = np.tile(np.arange(len(flows)), ROUGH.beginnings)
     cost = _cost(batch.residuals(exponents, of_flow[own], u, q))
-    index = _best(own, cost, max(FITTED, each))
-    u, q, own, damping = u[index], q[index], own[index], np.full(len(index), 1e-2)
-    for steps, most, share in ROUNDS:
+    index = _best(own, cost, max(ROUGH.fitted, each))
+    u, q, own, damping = u[index], q[index], own[index], np.full(len(index), ROUGH.damping)
+    rounds = zip(ROUGH.round_steps, ROUGH.round_kept, ROUGH.round_share, strict=True)
+    for steps, most, share in rounds:
         monitor.stage("fit flows", steps)
         for step in range(steps):
             if monitor.stopping():
@@ -203,7 +267,7 @@ def rough_fits(
             u, q, cost, damping = _step(batch, exponents, of_flow[own], u, q, damping)
             monitor.step(step + 1)
         keep = _best(own, cost, max(most, each))
-        keep = keep[: max(int(share * len(keep)), LEAST_KEPT)]
+        keep = keep[: max(int(share * len(keep)), ROUGH.least_kept)]
         u, q, own, cost, damping = u[keep], q[keep], own[keep], cost[keep], damping[keep]
     x0 = starts.values(q)
     return [
@@ -225,26 +289,26 @@ def _beginnings(
     p: Problem, batch: _Batch, flows: Sequence[tuple[Flow, ...]], generator: np.random.Generator
 ) -> tuple[Array, Array]:
     """Random constants [B, F] and roots of starts [B, trajectories, states]."""
-    count, n = BEGINNINGS * len(flows), batch.n
+    count, n = ROUGH.beginnings * len(flows), batch.n
     highest = np.stack([np.nanmax(t.values[:, batch.seen]) for t in p.data.trajectories])
-    level = np.abs(highest).clip(LEAST_NOISE)[None, :, None]
-    level = level * 10 ** generator.uniform(-DECADES, DECADES, (count, 1, n))
-    empty = generator.random((count, 1, n)) < EMPTY
-    start = np.where(empty, LEAST_NOISE * level, level)
+    level = np.abs(highest).clip(ROUGH.least_noise)[None, :, None]
+    level = level * 10 ** generator.uniform(-ROUGH.decades, ROUGH.decades, (count, 1, n))
+    empty = generator.random((count, 1, n)) < ROUGH.empty
+    start = np.where(empty, ROUGH.least_noise * level, level)
     # What a sum holds is mostly in one of its hidden states.
     for c, value in batch.starts.sums:
         own = (c != 0) & ~p.measured
-        share = generator.dirichlet(np.full(n, 0.3), count)[:, None]
+        share = generator.dirichlet(np.full(n, ROUGH.concentration), count)[:, None]
         start = np.where(own, share * value / np.where(own, c, 1.0), start)
     start[:, :, batch.seen] = np.nan_to_num(p.initial[:, batch.seen], nan=1.0)
-    q = batch.starts.roots(start, np.full(n, 0.1 * LEAST_NOISE))
-    typical = np.maximum(level, 1e-3).mean(axis=1)
+    q = batch.starts.roots(start, np.full(n, 0.1 * ROUGH.least_noise))
+    typical = np.maximum(level, ROUGH.typical).mean(axis=1)
     for c, value in batch.starts.sums:
         own = (c != 0) & ~p.measured
         typical = np.where(own, value / np.where(own, c, 1.0), typical)
     typical[:, batch.seen] = 1.0
     most = max(map(len, flows))
-    fastest = np.log(5.0), np.log(1.0 / batch.longest)
+    fastest = np.log(ROUGH.fastest), np.log(1.0 / batch.longest)
     u = generator.uniform(fastest[1], fastest[0], (count, most))
     for m in range(count):
         for f, flow in enumerate(flows[m % len(flows)]):
@@ -268,17 +332,17 @@ def _step(
     shifts = 1 + most + n
     all_u, all_q = np.repeat(u[None], shifts, axis=0), np.repeat(q[None], shifts, axis=0)
     for k in range(most):
-        all_u[1 + k, :, k] += SHIFT
+        all_u[1 + k, :, k] += ROUGH.shift
     for i in range(n):
-        all_q[1 + most + i, :, :, i] += SHIFT
+        all_q[1 + most + i, :, :, i] += ROUGH.shift
     r = batch.residuals(
         exponents, np.tile(of_flow, (shifts, 1, 1, 1)), all_u.reshape(shifts * members, -1), all_q.reshape(-1, runs, n)
     ).reshape(shifts, members, runs, -1)
     now = _cost(r[0])
     # A member that blows up has no direction to go; its cost says so.
     with np.errstate(all="ignore"):
-        d = (r[1:] - r[0]) / SHIFT
-        d, left = (np.where(np.abs(x) < WILD, x, 0.0) for x in (d, r[0]))
+        d = (r[1:] - r[0]) / ROUGH.shift
+        d, left = (np.where(np.abs(x) < ROUGH.wild, x, 0.0) for x in (d, r[0]))
     jacobian = np.zeros((members, runs, r.shape[-1], most + runs * n))
     jacobian[..., :most] = np.moveaxis(d[:most], 0, -1)
     for run in range(runs):
@@ -289,14 +353,18 @@ def _step(
     normal = transposed @ jacobian
     left = transposed @ left.reshape(members, -1, 1)
     diagonal = np.einsum("mpp->mp", normal)
-    added = damping[:, None] * diagonal + 1e-9 * diagonal.max(axis=1, keepdims=True) + 1e-12
+    added = damping[:, None] * diagonal + ROUGH.ridge * diagonal.max(axis=1, keepdims=True) + ROUGH.least_ridge
     normal = normal + np.eye(normal.shape[1]) * added[:, None]
     step = np.linalg.solve(normal, -left)[..., 0]
-    # A constant by a factor of ten at most in one step.
-    step[:, :most] = np.clip(step[:, :most], -2.3, 2.3)
+    step[:, :most] = np.clip(step[:, :most], -ROUGH.longest_step, ROUGH.longest_step)
     new_u, new_q = u + step[:, :most], q + step[:, most:].reshape(members, runs, n)
     cost = _cost(batch.residuals(exponents, of_flow, new_u, new_q))
     better = cost < now
     u = np.where(better[:, None], new_u, u)
     q = np.where(better[:, None, None], new_q, q)
-    return u, q, np.minimum(cost, now), np.where(better, damping / 4.0, damping * 4.0).clip(1e-9)
+    return (
+        u,
+        q,
+        np.minimum(cost, now),
+        np.where(better, damping / ROUGH.damping_factor, damping * ROUGH.damping_factor).clip(ROUGH.ridge),
+    )

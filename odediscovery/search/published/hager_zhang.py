@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -20,13 +21,29 @@ from torch import Tensor
 from odediscovery.fitting.optimise import Loss, loss_and_gradient
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
-# Wolfe conditions, rise of the value that still counts as none, and growth of the first bracket.
-DELTA, SIGMA, RISE, GROWTH = 0.1, 0.9, 1e-6, 5.0
-# Shrinking of a bracket that is good enough, step back from what is not finite, and most of both.
-SHRINK, BACK, TRIALS, HALVINGS = 2.0 / 3.0, 0.1, 50, 52
-# Largest entry of a gradient that counts as none.
-FLAT = 1e-8
+
+@dataclass(frozen=True)
+class LineSearchThresholds(Thresholds):
+    """Numbers of the line search as Optim.jl ran it."""
+
+    delta: float = threshold(0.1, "sufficient decrease of the Wolfe conditions", origin="Hager and Zhang (2006)")
+    sigma: float = threshold(0.9, "curvature of the Wolfe conditions", origin="Hager and Zhang (2006)")
+    rise: float = threshold(
+        1e-6, "rise of the value that still counts as none", unit="relative", origin="Hager and Zhang (2006)"
+    )
+    growth: float = threshold(5.0, "growth of the first bracket", unit="ratio", origin="Hager and Zhang (2006)")
+    shrink: float = threshold(
+        2.0 / 3.0, "a bracket that shrinks less is bisected", unit="ratio", origin="Hager and Zhang (2006)"
+    )
+    back: float = threshold(0.1, "step back from what is not finite", unit="ratio", origin="LineSearches.jl 7.0")
+    trials: int = threshold(50, "most rounds of one search", origin="LineSearches.jl 7.0")
+    halvings: int = threshold(52, "most steps back", origin="bits of a float64")
+    flat: float = threshold(1e-8, "largest entry of a gradient that counts as none", origin="Optim.jl 0.21")
+
+
+LINE_SEARCH = LineSearchThresholds()
 
 Asking = Generator[float, tuple[float, float], float]
 MemberRun = Generator[Array, tuple[float, Array], Array]
@@ -41,28 +58,28 @@ class _Line:
 
     def __init__(self, value: float, slope: float) -> None:
         self.at, self.value, self.slope = [0.0], [value], [slope]
-        self.most = value + RISE * abs(value)
+        self.most = value + LINE_SEARCH.rise * abs(value)
 
     def search(self) -> Asking:
         """A step length that meets the Wolfe conditions, or the approximate ones near a minimum."""
         c, trial = 1.0, (yield 1.0)
-        for _ in range(HALVINGS):
+        for _ in range(LINE_SEARCH.halvings):
             if all(map(math.isfinite, trial)):
                 break
-            c *= BACK
+            c *= LINE_SEARCH.back
             trial = yield c
         else:
             return 0.0
         self._add(c, trial)
         a, b, rounds = yield from self._bracket()
-        for _ in range(rounds, TRIALS):
+        for _ in range(rounds, LINE_SEARCH.trials):
             width = self.at[b] - self.at[a]
             if width <= np.spacing(self.at[b]):
                 return self.at[a]
             done, low, high = yield from self._secants(a, b)
             if done:
                 return self.at[low]
-            if self.at[high] - self.at[low] < SHRINK * width:
+            if self.at[high] - self.at[low] < LINE_SEARCH.shrink * width:
                 if self._flat(a, b) and self._flat(low, high):
                     return self.at[low]
                 a, b = low, high
@@ -88,15 +105,15 @@ class _Line:
 
     def _wolfe(self, i: int) -> bool:
         first, slope = self.slope[0], self.slope[i]
-        if slope < SIGMA * first:
+        if slope < LINE_SEARCH.sigma * first:
             return False
-        return (self.value[i] - self.value[0] <= DELTA * first * self.at[i]) or (
-            (2 * DELTA - 1) * first >= slope and self.value[i] <= self.most
+        return (self.value[i] - self.value[0] <= LINE_SEARCH.delta * first * self.at[i]) or (
+            (2 * LINE_SEARCH.delta - 1) * first >= slope and self.value[i] <= self.most
         )
 
     def _bracket(self) -> Generator[float, tuple[float, float], tuple[int, int, int]]:
         """Two points with a minimum between them by their slopes, and the rounds it took."""
-        for rounds in range(1, TRIALS):
+        for rounds in range(1, LINE_SEARCH.trials):
             last = len(self.at) - 1
             good = next(i for i in range(last - 1, -1, -1) if self.value[i] <= self.most)
             if self.slope[last] >= 0:
@@ -104,7 +121,7 @@ class _Line:
             if self.value[last] > self.most:
                 return *(yield from self._bisect(good, last)), rounds + 1
             below = self.at[last]
-            c = GROWTH * below
+            c = LINE_SEARCH.growth * below
             trial = yield c
             while not all(map(math.isfinite, trial)):
                 c = (below + c) / 2
@@ -112,7 +129,7 @@ class _Line:
                     return last, last, rounds + 1
                 trial = yield c
             self._add(c, trial)
-        return 0, 0, TRIALS
+        return 0, 0, LINE_SEARCH.trials
 
     def _secants(self, a: int, b: int) -> Generator[float, tuple[float, float], tuple[bool, int, int]]:
         if not self.slope[a] < 0 <= self.slope[b]:
@@ -159,7 +176,7 @@ def _member(start: Array, steps: int, history: int) -> MemberRun:
     value, gradient = yield x
     pairs: list[tuple[Array, Array]] = []
     for _ in range(steps):
-        if not math.isfinite(value) or np.abs(gradient).max() <= FLAT:
+        if not math.isfinite(value) or np.abs(gradient).max() <= LINE_SEARCH.flat:
             break
         direction = _direction(gradient, pairs)
         if direction @ gradient >= 0:

@@ -39,15 +39,28 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.device import device_of, moved
 from odediscovery.runtime.memory import keep_freed_memory
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.published.hager_zhang import lbfgs_to_first_rise
 from odediscovery.search.published.trajectories import Trajectories
 from odediscovery.settings import Settings
 from odediscovery.units import NAU, NPU, AbstractUnit, Dense, RealNPU
 
-# Parameters up to this size count as zero, in the study's figures and in what is printed.
-ZERO = 1e-3
-# Initial weights of power units and sums as the study drew them; dense layers have gain 1.
-GAIN = 0.2
+
+@dataclass(frozen=True)
+class PublishedThresholds(Thresholds):
+    """Numbers of the study that the published recipes repeat."""
+
+    zero: float = threshold(
+        1e-3,
+        "parameters up to this size count as zero, in the figures and in what is printed",
+        origin="Heim et al. (2020), Sec. 4.1",
+    )
+    gain: float = threshold(
+        0.2, "factor on the Glorot weights of power units and sums", origin="code of Heim et al. (2020)"
+    )
+
+
+PUBLISHED = PublishedThresholds()
 
 
 @dataclass(frozen=True)
@@ -119,7 +132,7 @@ def _messages(settings: Settings, failed: int) -> tuple[str, ...]:
     said = [
         f"recipe {settings.recipe}: the constants are as trained, biased by the L1 penalty{steps}; "
         "recipe default refits them without",
-        f"complexity is the study's count here: parameters above {ZERO:g}, gates included",
+        f"complexity is the study's count here: parameters above {PUBLISHED.zero:g}, gates included",
     ]
     if failed:
         said.append(f"{failed} of {settings.members} members could not be integrated")
@@ -134,7 +147,10 @@ def chain(unit: str, states: int, width: int, recipe: Recipe) -> tuple[AbstractU
     if unit == "Dense":
         return (Dense(states, width, activation="tanh"), Dense(width, width, activation="tanh"), Dense(width, states))
     power = NPU if unit == "NPU" else RealNPU
-    return (power(states, width, gain=GAIN, gate_gradient=recipe.gate_gradient), NAU(width, states, gain=GAIN))
+    return (
+        power(states, width, gain=PUBLISHED.gain, gate_gradient=recipe.gate_gradient),
+        NAU(width, states, gain=PUBLISHED.gain),
+    )
 
 
 def random_members(unit: str, states: int, widths: Sequence[int], seed: int, recipe: Recipe) -> VectorField:
@@ -162,7 +178,7 @@ def random_members(unit: str, states: int, widths: Sequence[int], seed: int, rec
 
 def parameters(field: VectorField) -> NDArray[np.int_]:
     """The study's size of a model: how many |theta| > 0.001, gates included, [members]."""
-    counts: NDArray[np.int_] = (field.theta.abs() > ZERO).sum(dim=1).numpy()
+    counts: NDArray[np.int_] = (field.theta.abs() > PUBLISHED.zero).sum(dim=1).numpy()
     return counts
 
 
@@ -199,7 +215,7 @@ def train(
         monitor.stage("LBFGS", settings.lbfgs_steps)
         second = lbfgs_to_first_rise if recipe.adjoint else lbfgs
         theta = second(loss, theta, field.free, settings.lbfgs_steps, monitor)
-    return given.replace(theta.masked_fill(theta.abs() <= ZERO, 0.0).cpu())
+    return given.replace(theta.masked_fill(theta.abs() <= PUBLISHED.zero, 0.0).cpu())
 
 
 # Reading

@@ -21,13 +21,25 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.adjoint import applies, nodes
 from odediscovery.solve.fixed_step import GRIDS, advance_together
 
-# Time unit of an Euler step of the Julia code.
-EULER_STEP = 1.0
-# All of them stay in memory for the gradient.
-MOST_STEPS = 10_000
+
+@dataclass(frozen=True)
+class EulerThresholds(Thresholds):
+    """The steps of the Julia code."""
+
+    step: float = threshold(
+        1.0, "an Euler step of the Julia code", unit="units of time", origin="code of Heim et al. (2020)"
+    )
+    most_steps: int = threshold(10_000, "steps at most", origin="cost: all stay in memory for the gradient")
+    edge: float = threshold(
+        1e-9, "a gap may be longer than whole steps by this", unit="steps", origin="rounding of times"
+    )
+
+
+EULER = EulerThresholds()
 # Runge-Kutta steps of an interval, and of the first one, where a state may start near 0: with
 # them the true law has an error of 7e-7 on the study's data.
 INTERVAL, FIRST = GRIDS[1], GRIDS[5]
@@ -123,22 +135,22 @@ def _back_nodes(times: Tensor) -> Tensor:
     """Ends of Euler steps that go back from each time until the one before, the last one cut."""
     nodes = [times[:1]]
     for end, gap in zip(times[1:], times.diff().tolist(), strict=True):
-        count = max(math.ceil(gap / EULER_STEP - 1e-9), 1)
-        nodes.append(end - EULER_STEP * torch.arange(count - 1, -1, -1).to(times))
+        count = max(math.ceil(gap / EULER.step - EULER.edge), 1)
+        nodes.append(end - EULER.step * torch.arange(count - 1, -1, -1).to(times))
     return torch.cat(nodes)
 
 
 def _steps(times: Tensor, solver: str) -> Tensor:
     """Where the steps of a fixed-step solver begin and end."""
     if solver == "euler":
-        count = math.ceil(float(times[-1]) / EULER_STEP)
-        if count > MOST_STEPS:
+        count = math.ceil(float(times[-1]) / EULER.step)
+        if count > EULER.most_steps:
             raise InputError(
                 f"recipe as-run takes Euler steps of one unit of time, {count} for these data, at "
-                f"most {MOST_STEPS}: give the times in a larger unit, or use --recipe paper"
+                f"most {EULER.most_steps}: give the times in a larger unit, or use --recipe paper"
             )
         whole = torch.arange(count, dtype=times.dtype)
-        return torch.cat([whole * EULER_STEP, times[-1:]])
+        return torch.cat([whole * EULER.step, times[-1:]])
     gaps = times.diff()
     inner = [times[j] + (FIRST if j == 0 else INTERVAL)[:-1] * gap for j, gap in enumerate(gaps)]
     return torch.cat([*inner, times[-1:]])

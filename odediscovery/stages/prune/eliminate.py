@@ -29,6 +29,7 @@ from odediscovery.fitting.levenberg_marquardt import LeastSquares, Residuals, co
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.stages.prune.surgeon import estimate_without, inverse_of, is_without_influence
 
 
 @dataclass(frozen=True)
@@ -65,19 +66,6 @@ class EliminationThresholds(Thresholds):
     same: float = threshold(
         1e-4, "members whose sums of squares differ by less are the same law", unit="relative", origin="as `tolerance`"
     )
-    influence: float = threshold(
-        1e-18,
-        "a parameter with less of the largest diagonal entry has no influence",
-        origin="below the squared precision of float64",
-    )
-    ridge: float = threshold(
-        1e-11,
-        "added to the scaled normal matrix before it is inverted",
-        origin="precision of float64, with a factor for its size",
-    )
-    ridge_removed: float = threshold(
-        1e-12, "the same for the block of removed parameters", origin="precision of float64, with a factor for its size"
-    )
 
 
 ELIMINATION = EliminationThresholds()
@@ -103,20 +91,6 @@ class Pruned:
     def size(self) -> int:
         """Number of parameters left."""
         return int(self.free.sum())
-
-
-def _without_influence(normal: Tensor, free: Tensor, parameters: int) -> Tensor:
-    """Free parameters whose column of the Jacobian is zero: rows that nothing reads."""
-    diagonal = normal.diagonal(dim1=1, dim2=2)[:, :parameters]
-    return free[:, :parameters] & (diagonal <= ELIMINATION.influence * diagonal.amax(dim=1, keepdim=True))
-
-
-def _inverse(normal: Tensor) -> Tensor:
-    scale = normal.diagonal(dim1=1, dim2=2).clamp_min(1e-300).rsqrt()
-    h = normal * scale[:, :, None] * scale[:, None, :]
-    h = h + ELIMINATION.ridge * torch.eye(h.shape[-1], dtype=h.dtype)
-    inverse: Tensor = torch.linalg.pinv(h, hermitian=True)
-    return inverse * scale[:, :, None] * scale[:, None, :]
 
 
 def _default(name: str) -> Any:
@@ -188,7 +162,7 @@ def eliminate(
     step = 0
     while True:
         fit, free = _merge_twins(field, problem, fit, free, count, how, monitor)
-        dead = _without_influence(fit.normal, free, p)
+        dead = is_without_influence(fit.normal, free, p)
         fit = _with(fit, unknowns=torch.cat([fit.unknowns[:, :p].masked_fill(dead, 0.0), fit.unknowns[:, p:]], dim=1))
         free[:, :p] &= ~dead
         path += [
@@ -311,7 +285,7 @@ def _remove(
     """Each member without one more parameter, or without many at once where BIC approves."""
     members = len(free)
     columns = compact(free)
-    inverse, values = _inverse(within(fit.normal, columns)), fit.unknowns.gather(1, columns)
+    inverse, values = inverse_of(within(fit.normal, columns)), fit.unknowns.gather(1, columns)
     variance = inverse.diagonal(dim1=1, dim2=2).clamp_min(1e-300)
     loose = free.gather(1, columns)
     removable = loose & (columns < p)
@@ -334,7 +308,7 @@ def _remove(
         wide = whole[:, None].expand(-1, trials.shape[1], -1)
         return wide.scatter(2, columns[:, None].expand_as(trials), trials)
 
-    others = _surgeon(values, inverse, removed)
+    others = estimate_without(values, inverse, removed)
     start = placed(torch.where(loose[:, None], others, values[:, None]), fit.unknowns)
     removed = placed(removed, torch.zeros_like(free))
     # Where the linear estimate overshoots, begin at the old values instead.
@@ -377,23 +351,6 @@ def _spare(values: Tensor, inverse: Tensor, removable: Tensor, squares: Tensor, 
         values, inverse = values - column * values[k], inverse - torch.outer(column, inverse[k])
         gone[k] = True
     return gone
-
-
-def _surgeon(unknowns: Tensor, inverse: Tensor, removed: Tensor) -> Tensor:
-    """Linear estimate of the others when the `removed` unknowns [members, trials, F] become 0.
-
-    theta - C_:R (C_RR)^-1 theta_R, written for all sets R at once by unit rows outside R.
-    """
-    mask = removed.to(inverse)
-    inside = inverse[:, None] * mask[..., None] * mask[:, :, None, :]
-    inside = inside + torch.diag_embed(1.0 - mask)
-    scale = inside.diagonal(dim1=-2, dim2=-1).clamp_min(1e-300).rsqrt()
-    inside = inside * scale[..., None] * scale[..., None, :]
-    inside = inside + ELIMINATION.ridge_removed * torch.eye(inside.shape[-1], dtype=inside.dtype)
-    target = (unknowns[:, None] * mask * scale)[..., None]
-    solved = torch.linalg.solve(inside, target)[..., 0] * scale * mask
-    found: Tensor = unknowns[:, None] - solved @ inverse
-    return found.masked_fill(removed, 0.0)
 
 
 def _approved(old: Tensor, new: Tensor, saved: Tensor, count: int, how: Elimination) -> Tensor:
