@@ -46,7 +46,7 @@ from odediscovery.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from odediscovery.bench.suites.run import Method
-    from odediscovery.bench.suites.success import Member
+    from odediscovery.bench.suites.success import MemberOutcome
 
 # The suites of `suites.SUITES`, with what their help says.
 SUITES = {
@@ -240,7 +240,7 @@ def _methods(names: Sequence[str]) -> dict[str, Method]:
     return methods
 
 
-def _print_success(members: Sequence[Member]) -> None:
+def _print_success(members: Sequence[MemberOutcome]) -> None:
     of_size = Counter(m.hidden for m in members)
     exact = Counter(m.hidden for m in members if m.exact)
     rows = [(str(h), f"{exact[h]} of {n}", f"{exact[h] / n:.0%}") for h, n in of_size.items()]

@@ -11,6 +11,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -24,8 +25,11 @@ Row = dict[str, Value]
 Arrays = dict[str, NDArray[np.float64]]
 
 
+Setting = TypeVar("Setting")
+
+
 class Stopped(Exception):
-    """The work was asked to stop before a batch was done: what the batch had is dropped."""
+    """The work was asked to stop before a batch was done; what the batch had is dropped."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Plan:
 
     Args:
         preset: "paper" or "as-run".
-        full: True for the sizes of the paper, False for seconds instead of minutes or hours.
+        full: True for the sizes of the paper, False for a look that takes seconds.
         seed: of everything random.
         device: where networks are trained, "cpu" or "cuda".
     """
@@ -44,8 +48,12 @@ class Plan:
     seed: int = 0
     device: str = "cpu"
 
+    def pick(self, full: Setting, quick: Setting) -> Setting:
+        """The setting of an experiment: that of the paper, or that for a quick look."""
+        return full if self.full else quick
+
     def generator(self, batch: dict[str, str], purpose: str = "") -> torch.Generator:
-        """A random source of the batch's own, whatever other batches are run or resumed."""
+        """A random source of the batch's own, whichever other batches are run or resumed."""
         name = repr((sorted(batch.items()), purpose)).encode()
         return torch.Generator().manual_seed(self.seed * 2**32 + zlib.crc32(name))
 
@@ -69,8 +77,8 @@ class Experiment(ABC):
 
     Attributes:
         name: as it is typed behind `odediscovery reproduce`.
-        title: one line for the table's head.
-        trains: whether it trains networks, which is what `Plan.device` is for.
+        title: one line above the table.
+        trains: whether it trains networks, and so can use `Plan.device`.
     """
 
     name: str

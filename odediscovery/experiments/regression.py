@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from odediscovery.experiments.base import Stopped
+from odediscovery.experiments.base import Row, Stopped
 from odediscovery.runtime.device import device_of
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import AbstractUnit
@@ -21,17 +22,31 @@ from odediscovery.units.base import l1_norm
 
 # Gradient steps between two looks at the monitor.
 BREATH = 100
+# A parameter counts if its size is above this (Neural Power Units, Figs. 4 and 7).
+NONZERO = 1e-3
+# Steps after which the published L1 weights grow tenfold (Neural Power Units, Table A6; Mistry et al.).
+DECADE_STEPS = 10_000
+# Error of all weights with which a solution still counts as exact (Madsen and Johansen, Sec. 4.1).
+WEIGHT_ERROR = 1e-5
+# Weight of iNALU's regulariser, which acts in the second half of training only.
+INALU_REGULARISER = 1e-5
 
 
-def _relative(prediction: Tensor, y: Tensor) -> Tensor:
+def relative_scale(y: Tensor) -> Tensor:
+    """|y| + median |y| of each member's batch: errors divided by it count at every magnitude of y."""
     size = y.abs()
-    return ((prediction - y) / (size + size.median(dim=1, keepdim=True).values)).square()
+    return size + size.median(dim=1, keepdim=True).values
+
+
+def uniform(shape: tuple[int, ...], low: float | Tensor, high: float | Tensor, source: torch.Generator) -> Tensor:
+    """Uniform numbers from low to high, in double precision."""
+    return low + (high - low) * torch.rand(shape, generator=source, dtype=torch.float64)
 
 
 DISTANCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mse": lambda prediction, y: (prediction - y).square(),
     "smooth-l1": lambda a, b: nn.functional.smooth_l1_loss(a, b, reduction="none"),
-    "relative": _relative,
+    "relative": lambda prediction, y: ((prediction - y) / relative_scale(y)).square(),
 }
 Draw = Callable[[], tuple[Tensor, Tensor]]
 Penalty = Callable[[int], Tensor]  # step -> [members]
@@ -45,8 +60,8 @@ class Training:
         steps: gradient steps.
         rate: constant learning rate.
         method: "adam", "rmsprop" (decay 0.9, Julia's default) or "sgd".
-        loss: "mse", "smooth-l1" (its beta 1) or "relative", squares of (y_hat - y) / (|y| + m)
-            with m the batch's median |y|: targets of every magnitude count.
+        loss: "mse", "smooth-l1" (with beta 1) or "relative", the squares of (y_hat - y) / s with s of
+            `relative_scale`.
         clip: largest absolute value of a gradient's entry, or None.
         project: bring parameters back into the units' ranges after every step; False leaves
             that to the formulas alone, as the Julia code does.
@@ -67,6 +82,16 @@ class Training:
         """Rate at a step, counted from 0."""
         falling = (1.0 - step / self.steps) / max(1.0 - self.anneal, 1e-12)
         return self.rate * min(falling, 1.0) if self.anneal < 1.0 else self.rate
+
+    def row(self) -> Row:
+        """What the rows of a run say of its training."""
+        return {"steps": self.steps, "rate": self.rate, "method": self.method}
+
+
+def rows_of(columns: dict[str, Any], shared: Row) -> list[Row]:
+    """A row for each run, from columns [runs] (tensors or lists) and from what all runs share."""
+    lists = [c.tolist() if isinstance(c, Tensor) else list(c) for c in columns.values()]
+    return [dict(zip(columns, values, strict=True)) | shared for values in zip(*lists, strict=True)]
 
 
 def layers(network: nn.Sequential) -> list[AbstractUnit]:
@@ -100,6 +125,21 @@ def regulariser(network: nn.Sequential) -> Tensor:
 def flat(network: nn.Sequential) -> Tensor:
     """All parameters of each member, [members, P]."""
     return torch.cat([p.detach().flatten(1) for p in network.parameters()], dim=1)
+
+
+def count_parameters(network: nn.Sequential) -> Tensor:
+    """How many parameters of each member are not zero, [members]."""
+    return (flat(network).abs() > NONZERO).sum(dim=1)
+
+
+def grown_tenfold(step: int, low: float, high: float) -> float:
+    """A weight that grows tenfold every `DECADE_STEPS` steps from low to high."""
+    return min(low * 10.0 ** (step // DECADE_STEPS), high)
+
+
+def inalu_penalty(network: nn.Sequential, step: int, steps: int) -> Tensor:
+    """iNALU's regulariser, in the second half of training: by then weights know where they go."""
+    return INALU_REGULARISER * regulariser(network) * (2 * step >= steps)
 
 
 def errors(network: nn.Sequential, x: Tensor, y: Tensor, power: int = 2) -> Tensor:

@@ -14,9 +14,9 @@ from odediscovery.bench.rows import COLUMNS, Row
 from odediscovery.bench.suites import run, success
 from odediscovery.bench.suites.problems import load_suite
 from odediscovery.bench.suites.protocol import Protocol, training_data
-from odediscovery.bench.suites.run import Study, Task
+from odediscovery.bench.suites.run import Study, SystemFit
 from odediscovery.bench.suites.scores import score
-from odediscovery.bench.suites.success import Member
+from odediscovery.bench.suites.success import MemberOutcome
 from odediscovery.bench.summary import in_a_line
 from odediscovery.command.bench import _print_success
 from odediscovery.command.cli import main
@@ -76,7 +76,8 @@ def test_mistakes_end_in_one_line_before_anything_is_measured(
 
 
 def test_the_success_table_counts_by_hidden_size(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [Member(6, True, 13, 0.0, 0.0, []), Member(6, False, 9, 1.0, 1.0, []), Member(9, True, 13, 0.0, 0.0, [])]
+    found = [(6, True, 13), (6, False, 9), (9, True, 13)]
+    rows = [MemberOutcome(hidden, exact, size, 0.0, 0.0, []) for hidden, exact, size in found]
     _print_success(rows)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert lines[2:] == [["6", "1", "of", "2", "50%"], ["9", "1", "of", "1", "100%"], ["all", "2", "of", "3", "67%"]]
@@ -86,7 +87,7 @@ def test_success_runs_every_hidden_size_and_writes_a_row_a_member(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(success, "ADAM_STEPS", 30)
-    monkeypatch.setattr(success, "HIDDEN", (2, 3))
+    monkeypatch.setattr(success, "WIDTHS", (2, 3))
     out = tmp_path / "below" / "success.json"
     assert main(["bench", "success", "--each", "1", "--out", str(out)]) == 0
     shown = capsys.readouterr()
@@ -102,19 +103,19 @@ def broken(_series: TimeSeries, _settings: Settings) -> Discovery:
     raise ZeroDivisionError("a law\nof nothing")
 
 
-def task(id: str = "torricelli_inflow", study: Study | None = None) -> Task:
-    return Task(study or Study("fractional", Protocol()), id, "ours", run.ours)
+def task(id: str = "torricelli_inflow", study: Study | None = None) -> SystemFit:
+    return SystemFit(study or Study("fractional", Protocol()), id, "ours", run.ours)
 
 
 @pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
+def here(monkeypatch: pytest.MonkeyPatch) -> list[SystemFit]:
     """Tasks run in this process; which ones they were."""
-    seen: list[Task] = []
+    seen: list[SystemFit] = []
 
     def one_by_one(
         _backend: Processes,
-        function: Callable[[Task], Row],
-        tasks: Sequence[Task],
+        function: Callable[[SystemFit], Row],
+        tasks: Sequence[SystemFit],
         _limit: float,
         stopping: Callable[[], object],
     ) -> Iterator[tuple[int, Row]]:
@@ -159,7 +160,9 @@ def test_a_failure_is_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> 
     assert in_a_line(row).startswith("ours torricelli_inflow: failed after")
 
 
-def test_rows_are_kept_and_not_run_again(here: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_are_kept_and_not_run_again(
+    here: list[SystemFit], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "below" / "rows"
     begin = ["bench", "fractional", "--out", str(out), "--ids"]
     assert main([*begin, "torricelli_inflow"]) == 0
@@ -179,7 +182,7 @@ def test_rows_are_kept_and_not_run_again(here: list[Task], tmp_path: Path, capsy
     assert sorted(p.name for p in out.iterdir()) == ["rows.jsonl", "study.json", "summary.md"]
 
 
-def test_a_stopped_run_keeps_what_is_done(here: list[Task], tmp_path: Path) -> None:
+def test_a_stopped_run_keeps_what_is_done(here: list[SystemFit], tmp_path: Path) -> None:
     study, monitor = Study("fractional", Protocol()), Monitor()
 
     def go_on(monitor: Monitor, say: Callable[[str], None]) -> list[str]:

@@ -25,7 +25,7 @@ from odediscovery.bench.speed.races import _exact, chain_equations, fsir_race
 from odediscovery.bench.speed.sizes import StageClock, measure_fit, measure_throughput, measure_training, measured_size
 from odediscovery.bench.speed.speed import NO_GPU, PARTS, ratios, tasks_of, throughput
 from odediscovery.bench.speed.speed import markdown as speed_markdown
-from odediscovery.bench.speed.task import Task, row_of
+from odediscovery.bench.speed.task import Measurement, row_of
 from odediscovery.bench.speed.timing import alternate, peak_megabytes
 from odediscovery.bench.suites.scoring import same_equations
 from odediscovery.command.cli import main
@@ -98,9 +98,9 @@ def test_the_recipe_takes_its_share_of_near_misses(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_goes_wrong_is_a_row() -> None:
-    row = measured(Task("polynomials", "nothing"))[0]
+    row = measured(Measurement("polynomials", "nothing"))[0]
     assert row["id"] == "polynomials nothing" and row["failed"].startswith("InputError: unknown")
-    (row,) = measured_size(Task("samples", size=2))
+    (row,) = measured_size(Measurement("samples", size=2))
     assert row["failed"] == "InputError: --samples should be at least 4, got 2"
 
 
@@ -182,11 +182,11 @@ def here(
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Measurement]:
     """Which tasks are run; each takes as many seconds as its size."""
-    found: list[Task] = []
+    found: list[Measurement] = []
 
-    def fake(task: Task) -> list[Row]:
+    def fake(task: Measurement) -> list[Row]:
         found.append(task)
         figures = {"megabytes": 400.0 + task.size, "exact_equations": 1, "processor_seconds": 0.05 * task.size}
         return [row_of(task, "ours", 0.1 * task.size, None, figures)]
@@ -196,8 +196,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
     return found
 
 
-def test_a_run_goes_on_where_it_stopped(asked: list[Task], tmp_path: Path) -> None:
-    tasks, folder, said = [Task("samples", "", n) for n in (10, 13, 20)], tmp_path / "out", []
+def test_a_run_goes_on_where_it_stopped(asked: list[Measurement], tmp_path: Path) -> None:
+    tasks, folder, said = [Measurement("samples", "", n) for n in (10, 13, 20)], tmp_path / "out", []
     rows = run_tasks({"measure": "growth"}, tasks[:2], folder, say=said.append)
     assert [row["failed"] for row in rows] == [None, "too slow"]
     assert said == ["1 of 2  samples 10, ours: 1.00 s, 410 MB", "2 of 2  samples 13, ours: too slow"]
@@ -208,7 +208,7 @@ def test_a_run_goes_on_where_it_stopped(asked: list[Task], tmp_path: Path) -> No
 
 
 def test_growth_writes_a_table_and_a_picture(
-    asked: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    asked: list[Measurement], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "growth"
     call = ["bench", "growth", "--quick", "--axes", "states, samples", "--out", str(out)]
@@ -224,7 +224,7 @@ def test_growth_writes_a_table_and_a_picture(
 
 def test_a_size_that_failed_is_in_the_table_and_not_in_the_picture() -> None:
     rows = [
-        row_of(Task("states", "", n), "ours", 1.0 * n, "no result" if n == 3 else None, {"megabytes": 10.0})
+        row_of(Measurement("states", "", n), "ours", 1.0 * n, "no result" if n == 3 else None, {"megabytes": 10.0})
         for n in (2, 3, 4)
     ]
     lines = markdown(rows, "bench growth").splitlines()
@@ -321,6 +321,6 @@ def test_a_missing_peer_is_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(diffrax_peer, "jax", None)
     alone = [{"method": "ours", "seconds": 1.0, "members": 2}]
     monkeypatch.setattr(pace, "measure_gradients", lambda case, **_: alone)
-    ours, missing = measured(Task("gradients", "whole", quick=True))
+    ours, missing = measured(Measurement("gradients", "whole", quick=True))
     assert ours["figures"] == {"members": 2} and math.isclose(ours["seconds"], 1.0)
     assert missing["method"] == "diffrax" and "odediscovery[bench]" in missing["failed"]

@@ -170,7 +170,7 @@ def test_the_rule_takes_quick_systems_of_every_suite(monkeypatch: pytest.MonkeyP
         return {"failed": None, "exact": True, "equations": {}, "reads": [], "seconds": 9.0 if slow in fit else 1.0}
 
     monkeypatch.setattr(study, "fitted", fitted)
-    row = study.measured(study.Task(battery, "battery", 1.0))
+    row = study.measured(study.ChangedFits(battery, "battery", 1.0))
     assert len(row["fits"]) == 2 * 13 and not any(fit.startswith(slow) for fit in row["fits"])
 
 

@@ -13,7 +13,7 @@ import pytest
 from odediscovery.bench.series import measured
 from odediscovery.bench.series import study as series_study
 from odediscovery.bench.series.measured import CASES, HELD, Case, Model, least_squares_fit
-from odediscovery.bench.series.study import LAST, Task, fitted, fitted_numbers
+from odediscovery.bench.series.study import LAST, CaseFit, fitted, fitted_numbers
 from odediscovery.command.cli import main
 from odediscovery.data.series import TimeSeries, load_csv
 from odediscovery.laws.equations import Equations
@@ -31,11 +31,11 @@ def _decaying(_folder: Path) -> TimeSeries:
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
+def quick(monkeypatch: pytest.MonkeyPatch) -> list[CaseFit]:
     """One quick case, fitted in this process; which tasks there were."""
     case = Case(_decaying, {"decay": DECAY}, {"holdout": HELD, "members": 0})
     monkeypatch.setattr(series_study, "CASES", {"decay": case})
-    seen: list[Task] = []
+    seen: list[CaseFit] = []
 
     def one_by_one(
         _backend: Processes, function: Callable[[Any], Any], tasks: Sequence[Any], _limit: float, _stopping: object
@@ -98,8 +98,8 @@ def test_least_squares_finds_constants_and_starts_and_leaves_the_absent_absent()
     assert found[0, 1] == 0.0 and 1 <= ended <= measured.STARTS
 
 
-def test_a_row_scores_what_was_kept_back(quick: list[Task]) -> None:
-    rows = {m: fitted(Task("decay", m, _decaying(DATA), 0, 60.0)) for m in ("ours", "decay", LAST)}
+def test_a_row_scores_what_was_kept_back(quick: list[CaseFit]) -> None:
+    rows = {m: fitted(CaseFit("decay", m, _decaying(DATA), 0, 60.0)) for m in ("ours", "decay", LAST)}
     assert [row["failed"] for row in rows.values()] == [None] * 3
     assert rows["ours"]["constants"] == rows["decay"]["constants"] == 1
     assert rows["ours"]["r2"] > 0.999 and rows["decay"]["r2"] > 0.999
@@ -131,7 +131,7 @@ def test_constants_that_follow_from_others_are_not_counted(texts: dict[str, str]
 
 
 def test_the_command_keeps_rows_and_tables_and_goes_on(
-    quick: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    quick: list[CaseFit], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "study"
     command = ["bench", "series", "--data", str(DATA), "--out", str(out), "--quiet"]

@@ -20,7 +20,7 @@ from distributed import Client
 
 from odediscovery.bench.rows import Rows
 from odediscovery.bench.suites.protocol import Protocol
-from odediscovery.bench.suites.run import Study, Task, ours, solve
+from odediscovery.bench.suites.run import Study, SystemFit, ours, solve
 from odediscovery.command.cli import main
 from odediscovery.errors import FitError, InputError
 from odediscovery.runtime import cluster
@@ -101,7 +101,7 @@ def test_a_killed_worker_loses_and_doubles_no_row(
     with Client(scheduler, set_as_default=False) as client:
         assert killed and killed[0] not in client.nthreads()
     rows = [json.loads(line) | {"seconds": 0} for line in file.read_text().splitlines()]
-    own = [solve(Task(Study("fractional", Protocol()), id, "ours", ours)) for id in QUICK]
+    own = [solve(SystemFit(Study("fractional", Protocol()), id, "ours", ours)) for id in QUICK]
     assert sorted(rows, key=lambda row: str(row["id"])) == [row | {"seconds": 0} for row in own]
     assert all(row["exact"] for row in own)
 

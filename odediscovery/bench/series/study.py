@@ -59,7 +59,7 @@ Sides: TypeAlias = tuple[TimeSeries, TimeSeries | None]
 
 
 @dataclass(frozen=True)
-class Task:
+class CaseFit:
     """One case for one method, `ours` or the name of a model."""
 
     id: str
@@ -106,7 +106,7 @@ def run_cases(
     for id, series in tables.items():
         write_csv(series, folder / f"{id}.csv")
     tasks = [
-        Task(id, method, tables[id], seed, max_seconds)
+        CaseFit(id, method, tables[id], seed, max_seconds)
         for id in chosen
         for method in methods(CASES[id])
         if not rows.has(id, method)
@@ -132,7 +132,7 @@ def methods(case: Case) -> tuple[str, ...]:
     return ("ours", *case.models, *([LAST] if case.options.get("holdout") else []))
 
 
-def fitted(task: Task) -> Row:
+def fitted(task: CaseFit) -> Row:
     """The row of one case and method, or the reason why there are no equations."""
     case, row, began = CASES[task.id], _blank(task), time.monotonic()
     try:
@@ -151,7 +151,7 @@ def fitted(task: Task) -> Row:
     return row | told | {"seconds": round(time.monotonic() - began, 3)}
 
 
-def _ours(series: TimeSeries, sides: Sides, case: Case, task: Task) -> Row:
+def _ours(series: TimeSeries, sides: Sides, case: Case, task: CaseFit) -> Row:
     found = discover(series, settings_for(seed=task.seed, max_seconds=task.max_seconds, **case.options))
     starts = {run.label: x0 for run, x0 in zip(found.series.trajectories, found.initial_values, strict=True)}
     scores = _scored(sides, lambda run, times: found.equations.simulate(starts[run.label], times))
@@ -268,5 +268,5 @@ def _figure(r2: float | None) -> str:
     return "-" if r2 is None else f"{r2:.3f}" if abs(r2) < 100 else f"{r2:.2g}"
 
 
-def _blank(task: Task) -> Row:
+def _blank(task: CaseFit) -> Row:
     return dict.fromkeys(COLUMNS) | {"id": task.id, "method": task.method, "each": {}, "notes": []}

@@ -73,8 +73,8 @@ def measure_gradients(what: str, members: int = MEMBERS, seed: int = 0, seconds:
     """
     # As training does; the peers in this process have it too.
     keep_freed_memory()
-    problem = GradientCase.of_fsir(members, seed=seed)
-    ours, loop, peers = _WAYS[what](problem)
+    case = GradientCase.of_fsir(members, seed=seed)
+    ours, loop, peers = _WAYS[what](case)
     named: dict[str, Evaluate] = {"ours": ours, plain_loop.NAME: loop, **peers}
     found, compiling = {}, {}
     for name, way in named.items():
@@ -101,8 +101,8 @@ def _check_same(name: str, found: tuple[Array, ...], ours: tuple[Array, ...]) ->
             raise FitError(f"{name} computes another loss or gradient than ours: {off:.1g} apart")
 
 
-def _of_windows(problem: GradientCase) -> tuple[Evaluate, Evaluate, Mapping[str, Evaluate]]:
-    field, w = problem.field, problem.windows
+def _of_windows(case: GradientCase) -> tuple[Evaluate, Evaluate, Mapping[str, Evaluate]]:
+    field, w = case.field, case.windows
     grid = GRIDS[DEFAULT_GRID]
     start, target, weight = w.start, w.target[:, 0], w.weight[:, 0]
     # Equal ones, as a user of torchdiffeq would need them.
@@ -119,8 +119,8 @@ def _of_windows(problem: GradientCase) -> tuple[Evaluate, Evaluate, Mapping[str,
     return _ours(field, w.loss), _looped(field, gradient), _bound(field, peers)
 
 
-def _of_whole(problem: GradientCase) -> tuple[Evaluate, Evaluate, Mapping[str, Evaluate]]:
-    field, whole = problem.field, problem.whole
+def _of_whole(case: GradientCase) -> tuple[Evaluate, Evaluate, Mapping[str, Evaluate]]:
+    field, whole = case.field, case.whole
     ((times, steps, start, values),) = whole.parts
 
     def gradient(network: plain_loop.PowerNetwork) -> Tensor:

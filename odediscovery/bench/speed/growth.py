@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocat
 
 from odediscovery.bench.rows import Row
 from odediscovery.bench.speed.pace import run_tasks, time_in_words
-from odediscovery.bench.speed.task import Task
+from odediscovery.bench.speed.task import Measurement
 from odediscovery.bench.summary import table
 from odediscovery.errors import unknown_name
 from odediscovery.plots.figures import COLOURS, MUTED, STYLE, empty_figure
@@ -63,9 +63,8 @@ def run_growth(
     for axis in axes:
         if axis not in AXES:
             raise unknown_name("axis", axis, AXES)
-    tasks = [
-        Task(axis, "", size, seed, max_seconds, quick) for axis in AXES if axis in axes for size in AXES[axis][quick]
-    ]
+    wanted = [(axis, size) for axis in AXES if axis in axes for size in AXES[axis][quick]]
+    tasks = [Measurement(axis, "", size, seed, max_seconds, quick) for axis, size in wanted]
     study = {"measure": "growth", "seed": seed, "max_seconds": max_seconds, "quick": quick}
     return run_tasks(study, tasks, folder, monitor=monitor, say=say)
 

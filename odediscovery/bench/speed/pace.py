@@ -12,7 +12,7 @@ from odediscovery.bench.rows import Row, Rows
 from odediscovery.bench.speed.gradients import measure_gradients
 from odediscovery.bench.speed.races import fsir_race, polynomial_race
 from odediscovery.bench.speed.sizes import measured_size
-from odediscovery.bench.speed.task import COLUMNS, Task, row_of, rows_of
+from odediscovery.bench.speed.task import COLUMNS, Measurement, row_of, rows_of
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import IN_TURN, Failure
 from odediscovery.settings import settings_for
@@ -22,7 +22,7 @@ GRACE = 120.0
 NEEDED = 'not installed: pip install "odediscovery[bench]"'
 
 
-def measured(task: Task) -> list[Row]:
+def measured(task: Measurement) -> list[Row]:
     """The rows of one task that has peers; one that says so where a peer is not installed."""
     rows = rows_of(task, _WAYS[task.part])
     peer: Any = sindy_peer if task.part == "polynomials" else diffrax_peer
@@ -31,7 +31,7 @@ def measured(task: Task) -> list[Row]:
     return rows
 
 
-_WAYS: dict[str, Callable[[Task], list[Row]]] = {
+_WAYS: dict[str, Callable[[Measurement], list[Row]]] = {
     "gradients": lambda t: measure_gradients(t.case, seed=t.seed, seconds=0.5 if t.quick else 10.0),
     "fsir": lambda t: fsir_race(t.seed, *((1, 2) if t.quick else ())),
     "polynomials": lambda t: polynomial_race(t.case, t.seed, *((1,) if t.quick else ())),
@@ -45,7 +45,7 @@ def peers() -> dict[str, str]:
 
 def run_tasks(
     study: dict[str, Any],
-    tasks: Sequence[Task],
+    tasks: Sequence[Measurement],
     folder: Path,
     *,
     monitor: Monitor | None = None,

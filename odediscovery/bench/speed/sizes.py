@@ -15,7 +15,7 @@ from torch import Tensor
 
 from odediscovery.bench.rows import Row
 from odediscovery.bench.speed.networks import network, network_series
-from odediscovery.bench.speed.task import MEMBERS, ROUNDING_DIFFERENCE, Task, rows_of
+from odediscovery.bench.speed.task import MEMBERS, ROUNDING_DIFFERENCE, Measurement, rows_of
 from odediscovery.bench.speed.timing import alternate, peak_megabytes
 from odediscovery.bench.suites.scores import CLEAN_TOLERANCE, NOISY_TOLERANCE
 from odediscovery.bench.suites.scoring import same_equations
@@ -181,7 +181,7 @@ def measure_throughput(members: int, seed: int, seconds: float = 2.0) -> list[Ro
     ]
 
 
-def measured_size(task: Task) -> list[Row]:
+def measured_size(task: Measurement) -> list[Row]:
     """The row of one fit or training of a size; nothing that is imported for it is a peer's."""
     if task.part in DATA:
         return rows_of(task, lambda t: [measure_fit(t.part, t.size, t.seed, t.max_seconds)])

@@ -15,7 +15,7 @@ from odediscovery.bench.peers.plain_loop import NAME as LOOP
 from odediscovery.bench.rows import Row
 from odediscovery.bench.speed.pace import peers, run_tasks, time_in_words
 from odediscovery.bench.speed.races import POLYNOMIAL
-from odediscovery.bench.speed.task import Task
+from odediscovery.bench.speed.task import Measurement
 from odediscovery.bench.summary import table
 from odediscovery.errors import unknown_name
 from odediscovery.runtime.monitor import Monitor
@@ -64,7 +64,7 @@ class Ratio:
     rests: str
 
 
-def tasks_of(parts: Sequence[str], seed: int = 0, max_seconds: float = 600.0, quick: bool = False) -> list[Task]:
+def tasks_of(parts: Sequence[str], seed: int = 0, max_seconds: float = 600.0, quick: bool = False) -> list[Measurement]:
     """The measurements of some parts, cheap ones first.
 
     Raises:
@@ -82,7 +82,7 @@ def tasks_of(parts: Sequence[str], seed: int = 0, max_seconds: float = 600.0, qu
         "profile": [(what, "", n) for what, n in (QUICK_PROFILE if quick else PROFILE)],
     }
     kinds = dict.fromkeys(kind for name in PARTS if name in parts for kind in of_part[name])
-    return [Task(*kind, seed, max_seconds, quick) for kind in kinds]
+    return [Measurement(*kind, seed, max_seconds, quick) for kind in kinds]
 
 
 def run_speed(

@@ -21,7 +21,7 @@ COLUMNS = ("id", "method", "failed", "seconds", "figures")
 
 
 @dataclass(frozen=True)
-class Task:
+class Measurement:
     """One measurement.
 
     Args:
@@ -45,7 +45,7 @@ class Task:
         return " ".join(filter(None, (self.part, self.case, str(self.size or ""))))
 
 
-def rows_of(task: Task, measure: Callable[[Task], Sequence[Row]]) -> list[Row]:
+def rows_of(task: Measurement, measure: Callable[[Measurement], Sequence[Row]]) -> list[Row]:
     """What a measurement tells as rows; one with the reason where it fails."""
     began = time.monotonic()
     try:
@@ -60,7 +60,7 @@ def rows_of(task: Task, measure: Callable[[Task], Sequence[Row]]) -> list[Row]:
 
 
 def row_of(
-    task: Task, method: str, seconds: float | None, failed: str | None, figures: dict[str, Any] | None = None
+    task: Measurement, method: str, seconds: float | None, failed: str | None, figures: dict[str, Any] | None = None
 ) -> Row:
     """A row of a task."""
     return {"id": task.id, "method": method, "failed": failed, "seconds": seconds, "figures": figures or {}}

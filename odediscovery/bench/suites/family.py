@@ -8,8 +8,8 @@ inside the terms, exponents and constants theta. A found g belongs to that famil
 for some u and theta. It is asked of numbers, at random points: theta is fitted by
 Levenberg-Marquardt with u eliminated by least squares, from the true values, and the residual
 has to vanish to rounding. So 1/(1 + x), 2/(2 + 2*x) and x/(x + x**2) are one function, whatever
-a computer algebra system makes of them, and a tiny further term belongs to another. Whatever is
-not understood counts as different.
+a computer algebra system makes of them, and a tiny further term makes another. Whatever is not
+understood counts as different.
 """
 
 from __future__ import annotations
@@ -41,23 +41,22 @@ _FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
 
 
 @dataclass(frozen=True)
-class Member:
-    """The constants that make a member of the truth's family.
+class ConstantErrors:
+    """How far the constants of a law of the true form are from the true ones.
 
     Args:
-        inner: largest difference of an exponent or inner constant from its true value, absolute,
-            relative above 1.
-        outer: largest relative difference of an outer coefficient; signs are the same.
+        inner: largest error of an exponent or inner constant, absolute, relative above 1.
+        outer: largest relative error of an outer coefficient; signs are the same.
     """
 
     inner: float
     outer: float
 
 
-def member(
+def constant_errors(
     truth: sympy.Expr, found: Callable[[Array], Array], symbols: tuple[sympy.Symbol, ...], box: Array
-) -> Member | None:
-    """The constants with which `truth` is `found`, or None where there are none.
+) -> ConstantErrors | None:
+    """The errors of the constants with which `truth` is `found`, or None where no constants do it.
 
     Args:
         truth: a right-hand side over `symbols`.
@@ -67,7 +66,7 @@ def member(
     points = _points(box)
     values = found(points)
     if truth == 0:
-        return Member(0.0, 0.0) if not values.any() else None
+        return ConstantErrors(0.0, 0.0) if not values.any() else None
     terms = sympy.Add.make_args(_expanded(truth))
     try:
         family = _Family(terms, dict(zip(symbols, points.T, strict=True)))
@@ -95,7 +94,7 @@ def _expanded(side: sympy.Expr) -> sympy.Expr:
 
 
 class _Constants:
-    """The constants inside the terms, in the order of the walk.
+    """The constants inside the terms, in the order in which the walk meets them.
 
     Args:
         values: what to hand out; the true ones if not given.
@@ -129,8 +128,8 @@ class _Family:
         self.theta = np.array(true.taken)
         self.defined = np.isfinite(phi).all(axis=1)
 
-    def fitted(self, values: Array, size: float) -> Member | None:
-        """The constants that give these values; `size` is what they were divided by."""
+    def fitted(self, values: Array, size: float) -> ConstantErrors | None:
+        """The errors of the constants that give these values, which were divided by `size`."""
         inside = self.defined
 
         def best(theta: Array) -> tuple[Array, Array]:
@@ -165,7 +164,7 @@ class _Family:
             return None
         inner = np.abs(theta - self.theta) / np.maximum(np.abs(self.theta), 1.0)
         outer = np.abs(share - 1.0)
-        return Member(float(inner.max(initial=0.0)), float(outer.max()))
+        return ConstantErrors(float(inner.max(initial=0.0)), float(outer.max()))
 
     def _terms(self, constants: _Constants) -> Array:
         """phi [points, terms]."""
@@ -193,8 +192,7 @@ class _Family:
         return _power(value, float(power), constants.next(float(power)))
 
     def _sum(self, e: sympy.Expr, constants: _Constants, held: bool) -> Array:
-        """The terms of a sum, each with its coefficient, that of the first one that varies held
-        if told so."""
+        """The terms of a sum, each with its coefficient; `held` fixes the first one that varies."""
         total: Array = np.zeros(1)
         for term in sympy.Add.make_args(e):
             number, shape = term.as_coeff_Mul()

@@ -67,7 +67,7 @@ class Study:
 
 
 @dataclass(frozen=True)
-class Task:
+class SystemFit:
     """One system for one method."""
 
     study: Study
@@ -82,7 +82,7 @@ def ours(series: TimeSeries, max_seconds: float, seed: int) -> tuple[Equations, 
     return found.equations, found.outcome
 
 
-def solve(task: Task) -> Row:
+def solve(task: SystemFit) -> Row:
     """The row of one system: scores, or the reason why there are none."""
     study, began = task.study, time.monotonic()
     row = _blank(task)
@@ -132,7 +132,7 @@ def run_suite(
     problems = choose(study.checked().suite, ids)
     rows = Rows.claim(folder, study.as_dict())
     tasks = [
-        Task(study, problem.id, name, method)
+        SystemFit(study, problem.id, name, method)
         for name, method in methods.items()
         for problem in problems
         if not rows.has(problem.id, name)
@@ -155,7 +155,7 @@ def run_suite(
     return sorted(known, key=lambda row: (order[row["id"]], row["method"]))
 
 
-def _blank(task: Task) -> Row:
+def _blank(task: SystemFit) -> Row:
     """The row of a system with no equations."""
     problem = load_suite(task.study.suite)[task.id]
     return dict.fromkeys(COLUMNS) | {

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import sympy
 
-from odediscovery.bench.suites.family import Member, member
+from odediscovery.bench.suites.family import ConstantErrors, constant_errors
 from odediscovery.bench.suites.problems import Problem
 from odediscovery.bench.suites.protocol import Protocol, true_trajectory
 from odediscovery.bench.suites.scoring import distance
@@ -103,7 +103,7 @@ def nodes(equations: Equations) -> int:
     return sum(1 for e in equations.right_hand_sides for _ in sympy.preorder_traversal(e))
 
 
-def same_law(found: Equations, truth: Equations, box: Array) -> Member | None:
+def same_law(found: Equations, truth: Equations, box: Array) -> ConstantErrors | None:
     """How far the constants of two laws of the same form are apart; None for other forms.
 
     Sums of products of powers are compared term by term; anything else asks whether every found
@@ -120,10 +120,10 @@ def same_law(found: Equations, truth: Equations, box: Array) -> Member | None:
     if found.power_sum is not None and truth.power_sum is not None:
         return distance(found.power_sum, truth.power_sum, np.abs(box).max(axis=1))
     rows = [
-        member(side, lambda x, i=i: found.rhs(x)[..., i], truth.symbols, box)  # type: ignore[misc]
+        constant_errors(side, lambda x, i=i: found.rhs(x)[..., i], truth.symbols, box)  # type: ignore[misc]
         for i, side in enumerate(truth.right_hand_sides)
     ]
     alike = [row for row in rows if row is not None]
     if len(alike) < len(rows):
         return None
-    return Member(max(row.inner for row in alike), max(row.outer for row in alike))
+    return ConstantErrors(max(row.inner for row in alike), max(row.outer for row in alike))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from odediscovery.bench.suites.family import Member
+from odediscovery.bench.suites.family import ConstantErrors
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
 
@@ -16,7 +16,7 @@ _CANCELLED = 1e-13
 _Terms = tuple[Array, Array]
 
 
-def distance(found: PowerSum, truth: PowerSum, size: Array | None = None) -> Member | None:
+def distance(found: PowerSum, truth: PowerSum, size: Array | None = None) -> ConstantErrors | None:
     """How far the constants of two laws with the same terms are apart; None for other terms.
 
     Every true term is paired with one found term of the same equation, states and sign, so that
@@ -39,7 +39,7 @@ def distance(found: PowerSum, truth: PowerSum, size: Array | None = None) -> Mem
     alike = [row for row in rows if row is not None]
     if len(alike) < len(rows):
         return None
-    return Member(max(row.inner for row in alike), max(row.outer for row in alike))
+    return ConstantErrors(max(row.inner for row in alike), max(row.outer for row in alike))
 
 
 def same_terms(found: PowerSum, truth: PowerSum, tolerance: float = 0.05) -> bool:
@@ -88,13 +88,13 @@ def _terms(law: PowerSum, size: Array) -> list[_Terms]:
     return rows
 
 
-def _paired(found: _Terms, truth: _Terms) -> Member | None:
+def _paired(found: _Terms, truth: _Terms) -> ConstantErrors | None:
     """Each true term paired with one found term of the same states and sign."""
     (a, w), (b, v) = found, truth
     if len(a) != len(b):
         return None
     if not len(b):
-        return Member(0.0, 0.0)
+        return ConstantErrors(0.0, 0.0)
     apart = np.abs(w[:, None] - v) / np.maximum(np.abs(v), 1.0)
     # A factor x**0.01 is one state too many, not an exponent that is nearly right.
     alike = ((w[:, None] != 0) == (v != 0)).all(axis=2) & (np.sign(a)[:, None] == np.sign(b))
@@ -102,4 +102,4 @@ def _paired(found: _Terms, truth: _Terms) -> Member | None:
     k, j = linear_sum_assignment(cost)
     if not alike[k, j].all():
         return None
-    return Member(float(cost[k, j].max()), float(np.abs(a[k] / b[j] - 1.0).max()))
+    return ConstantErrors(float(cost[k, j].max()), float(np.abs(a[k] / b[j] - 1.0).max()))

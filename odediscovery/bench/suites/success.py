@@ -1,10 +1,9 @@
 """How often does one randomly initialised RealNPU member find the fractional SIR model?
 
-The paper's open wound: of its 100 RealNPU runs 3 came near. Here 100 members, 20 of each hidden
-size of the paper, start from the Julia code's random initialisation, are trained in one batch
-and pruned each alone: no growing, no exchange, no choice among members. A member counts when
-the row that its own information criterion picks from its own path has exactly the true
-monomials.
+Of the paper's 100 RealNPU runs 3 came near. Here 100 members, 20 of each width of the paper, start
+from the Julia code's random initialisation. They are trained in one batch and each is pruned alone:
+no growing, no swapping, no choice among members. A member counts when the row that its own
+information criterion picks from its own path has exactly the true monomials.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from odediscovery.stages.prune.paths import prune_laws
 from odediscovery.stages.train import random_members, train_and_threshold
 from odediscovery.stages.values import STAGES, Candidate
 
-# Hidden sizes of the paper's grid.
-HIDDEN = (6, 9, 12, 15, 20)
+# Widths of the paper's grid.
+WIDTHS = (6, 9, 12, 15, 20)
 # Members pruned together: those with about as many live rows, so that none carries dead ones.
 CHUNK = 20
 # Adam steps of every member, as many as in the paper.
@@ -39,8 +38,8 @@ ADAM_STEPS = 3000
 
 
 @dataclass(frozen=True)
-class Member:
-    """One row of the table: what became of a member."""
+class MemberOutcome:
+    """What became of one member: a row of the table."""
 
     hidden: int
     exact: bool
@@ -60,26 +59,26 @@ def success_rate(
     adam_steps: int | None = None,
     monitor: Monitor | None = None,
     device: str = "cpu",
-) -> list[Member]:
-    """Train and prune `each` members of every hidden size; a row a member.
+) -> list[MemberOutcome]:
+    """Train and prune `each` members of every width; one row for each member.
 
     Args:
-        each: members of each size in `HIDDEN` (20: the hundred of the paper).
+        each: members of each width in `WIDTHS` (20: the hundred of the paper).
         seed: of the random initialisation.
-        say: hears one line a stage.
+        say: hears one line for each stage.
         unit: "RealNPU", or "NPU" with its imaginary exponents driven out by a strong L1 norm.
-        sizes: hidden sizes, those of the paper unless given.
+        sizes: widths, those of the paper unless given.
         adam_steps: Adam steps of every member, as many as in the paper unless given.
         device: where they are trained.
     """
     p = prepare(simulate_system("fsir"))
-    hidden = [h for h in sizes or HIDDEN for _ in range(each)]
+    hidden = [h for h in sizes or WIDTHS for _ in range(each)]
     monitor = monitor or Monitor()
     settings = Settings(seed=seed, members=len(hidden), adam_steps=adam_steps or ADAM_STEPS, device=device)
     field = train_and_threshold(p, random_members(p, hidden, seed, unit), settings, monitor, keep=len(hidden))
     say(f"trained {len(hidden)} members in {monitor.seconds():.0f} s")
     laws = laws_of(field)
-    rows: list[Member | None] = [None] * len(hidden)
+    rows: list[MemberOutcome | None] = [None] * len(hidden)
     order = sorted(range(len(laws)), key=lambda i: laws[i].n_monomials)
     for first in range(0, len(order), CHUNK):
         part = order[first : first + CHUNK]
@@ -95,10 +94,10 @@ def success_rate(
     return [row for row in rows if row is not None]
 
 
-def _row(p: Problem, hidden: int, path: list[Candidate]) -> Member:
+def _row(p: Problem, hidden: int, path: list[Candidate]) -> MemberOutcome:
     """The row of one member: its own criterion picks from its own path."""
     if not path:
-        return Member(hidden, False, 0, float("inf"), float("inf"), [])
+        return MemberOutcome(hidden, False, 0, float("inf"), float("inf"), [])
     samples = int(np.isfinite(pooled(p.data)).sum())
     best = min(
         path, key=lambda c: samples * np.log(c.mean_square + STAGES.settled * 0.1) + penalty(c.law, c.free, samples, 0)
@@ -109,6 +108,6 @@ def _row(p: Problem, hidden: int, path: list[Candidate]) -> Member:
     run = simulate_system("fsir").trajectories[0]
     solution = Equations.from_power_sum(("S", "I", "R"), law).simulate(run.values[0], run.time)
     mse = float(np.nan_to_num(np.mean((solution - run.values) ** 2), nan=np.inf))
-    return Member(
+    return MemberOutcome(
         hidden, same_terms(law, truth, 0.005), law.complexity, best.mean_square, mse, law.exponents.round(6).tolist()
     )

@@ -82,8 +82,8 @@ class Battery:
 
 
 @dataclass(frozen=True)
-class Task:
-    """A row to be made: the battery, or some of its fits with one threshold changed."""
+class ChangedFits:
+    """A row to be made: the whole battery, or those of its fits that read the changed threshold."""
 
     battery: Battery
     name: str
@@ -118,7 +118,7 @@ def run_thresholds(
     rows = Rows.claim(folder, {"measure": "thresholds", **asdict(battery), "ids": list(battery.ids)}, COLUMNS)
     monitor = monitor or Monitor()
 
-    def run(tasks: Sequence[Task]) -> None:
+    def run(tasks: Sequence[ChangedFits]) -> None:
         rows.run(
             "thresholds",
             measured,
@@ -132,26 +132,21 @@ def run_thresholds(
         )
 
     if not rows.has(*BASE):
-        run([Task(battery, BASE[0], 1.0)])
+        run([ChangedFits(battery, BASE[0], 1.0)])
     base = next((row for row in rows.all if row["id"] == BASE[0]), None)
     if base is None:
         return []
     if base["failed"] or not base["fits"]:
         raise FitError(f"the battery could not be fitted ({base['failed'] or 'no system is quick'}); use another --out")
-    run(
-        [
-            Task(battery, name, factor, tuple(fit for fit, told in base["fits"].items() if name in told["reads"]))
-            for name in names
-            for factor in (HALF, TWICE)
-            if not rows.has(name, f"{factor:g}")
-        ]
-    )
+    readers = {name: tuple(fit for fit, told in base["fits"].items() if name in told["reads"]) for name in names}
+    todo = [(name, factor) for name in names for factor in (HALF, TWICE) if not rows.has(name, f"{factor:g}")]
+    run([ChangedFits(battery, name, factor, readers[name]) for name, factor in todo])
     order = {name: place for place, name in enumerate((BASE[0], *names))}
     kept = [row for row in rows.all if row["id"] in order]
     return sorted(kept, key=lambda row: (order[row["id"]], float(row["method"])))
 
 
-def measured(task: Task) -> Row:
+def measured(task: ChangedFits) -> Row:
     """The row of a task."""
     battery, fits = task.battery, dict[str, Any]()
     problems = battery.candidates()
@@ -201,7 +196,7 @@ def _chosen(fields: Sequence[str] | None) -> list[str]:
     return [name for name in known if fields is None or {name, name.partition(".")[0]} & set(fields)]
 
 
-def _blank(task: Task) -> Row:
+def _blank(task: ChangedFits) -> Row:
     return dict.fromkeys(COLUMNS) | {"id": task.name, "method": f"{task.factor:g}", "fits": {}}
 
 

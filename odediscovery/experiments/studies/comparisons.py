@@ -15,6 +15,7 @@ inequalities and half for = and != are equal, a sixth and a quarter are neighbou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, find, markdown, number
-from odediscovery.experiments.regression import Training, layers, parameters_of, train
+from odediscovery.experiments.regression import Training, layers, parameters_of, rows_of, train
 from odediscovery.plots.figures import COLOURS, STYLE, empty_figure
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NSR, Dense
@@ -49,11 +50,31 @@ PUBLISHED: dict[tuple[str, str], tuple[float, ...]] = {
     ("NSR", "!="): (0.99, *[0.92] * 12),
 }
 LOW, HIGH = -10, 9
-RUNS, STEPS, BATCH, TEST = 10, 5000, 128, 4000
-QUICK_RUNS, QUICK_STEPS = 2, 120
-# One setting for all six tasks.
-SCALE, REDUNDANCY, RATE = 3.0, 8, 0.05
-MLP_WIDTH, MLP_RATE = 16, 0.005
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting for all six tasks; the paper names the dense net's layers, the rest is ours.
+
+    Args:
+        test: pairs of each range of the test.
+        scale, redundancy, rate: of the register.
+        width, mlp_rate: of the dense net.
+    """
+
+    runs: int = 10
+    steps: int = 5000
+    batch: int = 128
+    test: int = 4000
+    scale: float = 3.0
+    redundancy: int = 8
+    rate: float = 0.05
+    width: int = 16
+    mlp_rate: float = 0.005
+
+
+FULL = Setting()
+QUICK = replace(FULL, runs=2, steps=120)
 
 
 class Comparisons(Experiment):
@@ -67,18 +88,17 @@ class Comparisons(Experiment):
 
     def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
         model, task = batch["model"], batch["task"]
-        runs, steps = (RUNS, STEPS) if plan.full else (QUICK_RUNS, QUICK_STEPS)
-        source = plan.generator(batch)
-        network = _network(model, runs, source)
+        how, source = plan.pick(FULL, QUICK), plan.generator(batch)
+        network = _network(model, how, source)
         equal = 1 / 2 if task in ("=", "!=") else 1 / 3
 
         def draw() -> tuple[Tensor, Tensor]:
-            x = pairs((runs, BATCH), LOW, HIGH, equal, source)
+            x = pairs((how.runs, how.batch), LOW, HIGH, equal, source)
             return x, truth(task, x)
 
-        training = Training(steps, RATE if model == "NSR" else MLP_RATE)
+        training = Training(how.steps, how.rate if model == "NSR" else how.mlp_rate)
         train(network, draw, training, monitor, name=f"{model} {task}", device=plan.device)
-        return _rows(network, task, training, plan.generator(batch, "test")), {}
+        return _rows(network, task, training, how, plan.generator(batch, "test")), {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         rows = []
@@ -162,32 +182,30 @@ def truth(task: str, x: Tensor) -> Tensor:
     return holds[task].to(x.dtype)
 
 
-def _network(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
-    base: dict[str, Any] = {"members": runs, "generator": source}
+def _network(model: str, how: Setting, source: torch.Generator) -> nn.Sequential:
+    base: dict[str, Any] = {"members": how.runs, "generator": source}
     if model == "NSR":
-        return nn.Sequential(NSR(2, 1, scale=SCALE, redundancy=REDUNDANCY, **base))
+        return nn.Sequential(NSR(2, 1, scale=how.scale, redundancy=how.redundancy, **base))
     return nn.Sequential(
-        Dense(2, MLP_WIDTH, activation="tanh", **base),
-        Dense(MLP_WIDTH, MLP_WIDTH, activation="tanh", **base),
-        Dense(MLP_WIDTH, 1, activation="sigmoid", **base),
+        Dense(2, how.width, activation="tanh", **base),
+        Dense(how.width, how.width, activation="tanh", **base),
+        Dense(how.width, 1, activation="sigmoid", **base),
     )
 
 
-def _rows(network: nn.Sequential, task: str, training: Training, source: torch.Generator) -> list[Row]:
+def _rows(network: nn.Sequential, task: str, training: Training, how: Setting, source: torch.Generator) -> list[Row]:
     found: dict[str, Tensor] = {}
     limits = [(LOW, HIGH), *((-(10**power), 10**power) for power in POWERS)]
     for name, (low, high) in zip(RANGES, limits, strict=True):
-        x = pairs((1, TEST), low, high, 1 / 2, source)
+        x = pairs((1, how.test), low, high, 1 / 2, source)
         with torch.no_grad():
             right = (network(x) > 0.5) == (truth(task, x) > 0.5)
         found[name] = right.to(torch.float64).mean(dim=(-1, -2))
-    how: Row = {"steps": training.steps, "rate": training.rate, "method": training.method, "batch": BATCH}
+    shared = training.row() | {"batch": how.batch}
     if isinstance(layers(network)[0], NSR):
-        how |= {"scale": SCALE, "redundancy": REDUNDANCY}
-    return [
-        {**{f"accuracy {name}": float(values[k]) for name, values in found.items()}, "relation": relation, **how}
-        for k, relation in enumerate(_relations(network))
-    ]
+        shared |= {"scale": how.scale, "redundancy": how.redundancy}
+    columns = {f"accuracy {name}": values for name, values in found.items()}
+    return rows_of({**columns, "relation": _relations(network)}, shared)
 
 
 def _relations(network: nn.Sequential) -> list[str]:

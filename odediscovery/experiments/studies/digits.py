@@ -21,6 +21,7 @@ which would hide what the other images are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,7 +45,7 @@ from odediscovery.experiments.base import (
     median_deviation,
     number,
 )
-from odediscovery.experiments.regression import BREATH, parameters_of
+from odediscovery.experiments.regression import BREATH, parameters_of, rows_of
 from odediscovery.plots.figures import COLOURS, STYLE, empty_figure
 from odediscovery.runtime.device import device_of
 from odediscovery.runtime.monitor import Monitor
@@ -53,18 +54,43 @@ from odediscovery.units import NALU, NAU, NMU, AbstractUnit, Linear
 TASKS = {"sum": ("NAU", "Linear", "NALU"), "product": ("NMU", "Linear", "NALU")}
 TRAINED = {"sum": 10, "product": 2}
 LENGTHS = {"sum": (1, 2, 5, 10, 20, 50, 100), "product": (1, 2, 4, 8, 12, 16, 20)}
-RUNS, STEPS = 5, 6000
-QUICK_RUNS, QUICK_STEPS = 2, 25
-# Images of a step and member: 16 sequences of 10 for the sum, 80 of 2 for the product.
-IMAGES, TEST = 160, 500
-HELD_OUT = 500
-RATE = 3e-3
-# Standard deviation of what is added to every pixel that is learned from (from -1 to 1): a thousand
-# images are few for the reader.
-NOISE = 0.3
-# The unit's own regulariser grows from 0 between these parts of the steps (the paper's ramp);
-# the squared error that it is added to is divided by the variance of the targets.
-REGULARISER, RAMP = 1.0, {"sum": (0.1, 0.5), "product": (0.4, 0.8)}
+# The unit's own regulariser grows from 0 between these shares of the steps (the paper's ramp).
+RAMP = {"sum": (0.1, 0.5), "product": (0.4, 0.8)}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Smaller than Sec. 4.2 of the paper, as its images are; chosen on images for learning.
+
+    Args:
+        images: of a step and member: 16 sequences of 10 for the sum, 80 of 2 for the product.
+        test, held_out: sequences of each length, and images, of the test.
+        slowest: the rate falls along a cosine to this share of `rate`.
+        noise: standard deviation of what is added to every pixel (-1 to 1) that is learned from: a
+            thousand images are few for the reader.
+        regulariser: weight of the unit's own regulariser beside the squared error over the variance
+            of the targets.
+        narrow, wide, dense: channels of the reader's convolutions, and its dense layer.
+        middle: where the reader begins: the middle of the digits.
+    """
+
+    runs: int = 5
+    steps: int = 6000
+    images: int = 160
+    test: int = 500
+    held_out: int = 500
+    rate: float = 3e-3
+    slowest: float = 0.02
+    noise: float = 0.3
+    regulariser: float = 1.0
+    narrow: int = 8
+    wide: int = 16
+    dense: int = 64
+    middle: float = 4.5
+
+
+FULL = Setting()
+QUICK = replace(FULL, runs=2, steps=25)
 
 
 class Images(NamedTuple):
@@ -77,13 +103,14 @@ class Images(NamedTuple):
 class Reader(nn.Module):
     """8 x 8 images -> one number each; two convolutions and two dense layers a member.
 
-    The members are the groups of the convolutions. The last shift begins at 4.5, the middle of
-    the digits: a unit whose weights do not add up or multiply has to change them at once.
+    The members are the groups of the convolutions. The last shift begins at the middle of the
+    digits: a unit whose weights do not add up or multiply has to change them at once.
     """
 
-    def __init__(self, members: int, generator: torch.Generator, *, narrow: int, wide: int, dense: int) -> None:
+    def __init__(self, generator: torch.Generator, how: Setting) -> None:
         super().__init__()
-        self.members = members
+        self.members = members = how.runs
+        narrow, wide, dense = how.narrow, how.wide, how.dense
 
         def he(*shape: int, fan: int) -> nn.Parameter:
             draw = torch.randn(shape, generator=generator, dtype=torch.float32)
@@ -94,7 +121,7 @@ class Reader(nn.Module):
         self.dense = he(members, 9 * wide, dense, fan=9 * wide)
         self.last = he(members, dense, 1, fan=dense)
         self.dense_shift = nn.Parameter(torch.zeros(members, 1, dense))
-        self.offset = nn.Parameter(torch.full((members, 1), 4.5))
+        self.offset = nn.Parameter(torch.full((members, 1), how.middle))
         self.shifts = nn.ParameterList([nn.Parameter(torch.zeros(members * n)) for n in (narrow, wide)])
 
     def forward(self, pixels: Tensor) -> Tensor:
@@ -118,27 +145,17 @@ class Digits(Experiment):
 
     def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
         task, model = batch["task"], batch["model"]
-        runs, steps = (RUNS, STEPS) if plan.full else (QUICK_RUNS, QUICK_STEPS)
-        source = plan.generator(batch)
-        unit = _unit(model, runs, source)
-        reader = Reader(runs, source, narrow=8, wide=16, dense=64)
+        how, source = plan.pick(FULL, QUICK), plan.generator(batch)
+        unit = _unit(model, how.runs, source)
+        reader = Reader(source, how)
         # One division into images for learning and for testing, whatever the batch.
         seen, held_out = images(task, plan.generator({"task": task}, "division"))
-        _train(reader, unit, task, seen, steps, source, monitor, plan.device)
-        tested = _tested(reader, unit, task, held_out, plan.generator(batch, "test"))
-        weights = [{n: p.detach()[k] for n, p in parameters_of(unit).items()} for k in range(runs)]
-        return [
-            {
-                **{name: float(values[k]) for name, values in tested.items()},
-                "unit": _described(weights[k]),
-                "steps": steps,
-                "rate": RATE,
-                "method": "adam",
-                "length": TRAINED[task],
-                "sequences": IMAGES // TRAINED[task],
-            }
-            for k in range(runs)
-        ], {}
+        _train(reader, unit, task, seen, how, source, monitor, plan.device)
+        tested = _tested(reader, unit, task, held_out, how.test, plan.generator(batch, "test"))
+        weights = [{n: p.detach()[k] for n, p in parameters_of(unit).items()} for k in range(how.runs)]
+        shared: Row = {"steps": how.steps, "rate": how.rate, "method": "adam"}
+        shared |= {"length": TRAINED[task], "sequences": how.images // TRAINED[task]}
+        return rows_of({**tested, "unit": map(_described, weights)}, shared), {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         rows = []
@@ -205,7 +222,7 @@ def images(task: str, source: torch.Generator) -> tuple[Images, Images]:
     order = torch.randperm(len(digits), generator=source)
     if task == "product":
         order = order[digits[order] > 0]
-    parts = order[HELD_OUT:], order[:HELD_OUT]
+    parts = order[FULL.held_out :], order[: FULL.held_out]
     seen, held_out = (Images(pixels[part], digits[part]) for part in parts)
     return seen, held_out
 
@@ -240,7 +257,7 @@ def _train(
     unit: AbstractUnit,
     task: str,
     seen: Images,
-    steps: int,
+    how: Setting,
     source: torch.Generator,
     monitor: Monitor,
     device: str,
@@ -250,22 +267,22 @@ def _train(
     reader.to(place)
     unit.to(place)
     weights = [*reader.parameters(), *unit.parameters()]
-    optimiser = torch.optim.Adam(weights, lr=RATE, foreach=True)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps, RATE / 50)
-    length, begin, end = TRAINED[task], RAMP[task][0] * steps, RAMP[task][1] * steps
-    shape = (unit.members, IMAGES // length, length)
+    optimiser = torch.optim.Adam(weights, lr=how.rate, foreach=True)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, how.steps, how.slowest * how.rate)
+    length, begin, end = TRAINED[task], RAMP[task][0] * how.steps, RAMP[task][1] * how.steps
+    shape = (unit.members, how.images // length, length)
     spread = torch.randint(0, len(seen.digits), (1000, length), generator=source)
     variance = truth(task, seen.digits[spread]).var()
-    monitor.stage(f"{task} {unit.name}", steps)
-    for step in range(steps):
+    monitor.stage(f"{task} {unit.name}", how.steps)
+    for step in range(how.steps):
         which = torch.randint(0, len(seen.digits), shape, generator=source)
         pixels = seen.pixels[which.flatten(1)]
-        pixels = pixels + NOISE * torch.randn(pixels.shape, generator=source)
+        pixels = pixels + how.noise * torch.randn(pixels.shape, generator=source)
         read = reader(pixels.to(place)).reshape(shape)
         off = result(task, unit, read) - truth(task, seen.digits[which]).to(place)
         loss = off.square().mean(dim=-1) / variance
         ramp = min(max((step - begin) / (end - begin), 0.0), 1.0)
-        total = loss + REGULARISER * ramp * unit.regulariser(parameters_of(unit))
+        total = loss + how.regulariser * ramp * unit.regulariser(parameters_of(unit))
         gradients = torch.autograd.grad(
             torch.where(total.isfinite(), total, 0.0).sum(), weights, materialize_grads=True
         )
@@ -284,7 +301,7 @@ def _train(
 
 @torch.no_grad()
 def _tested(
-    reader: Reader, unit: AbstractUnit, task: str, held_out: Images, source: torch.Generator
+    reader: Reader, unit: AbstractUnit, task: str, held_out: Images, count: int, source: torch.Generator
 ) -> dict[str, Tensor]:
     """Error at every length and how many single digits are read right, [members] each."""
     everything = held_out.pixels.expand(unit.members, *held_out.pixels.shape)
@@ -292,7 +309,7 @@ def _tested(
     single = result(task, unit, read[..., None]).abs().round()
     found = {"read right": (single == held_out.digits).to(torch.float64).mean(dim=-1)}
     for length in LENGTHS[task]:
-        which = torch.randint(0, len(held_out.digits), (TEST, length), generator=source)
+        which = torch.randint(0, len(held_out.digits), (count, length), generator=source)
         last, target = result(task, unit, read[:, which]), truth(task, held_out.digits[which])
         off = last - target
         if task == "product":

@@ -12,7 +12,7 @@ Source: Mistry, Farrahi, Hare, Learning division with neural arithmetic logic mo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,21 @@ from torch import Tensor, nn
 
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, find, markdown, wilson
 from odediscovery.experiments.refit import refit
-from odediscovery.experiments.regression import Training, errors, l1, regulariser, train
+from odediscovery.experiments.regression import (
+    WEIGHT_ERROR,
+    Training,
+    errors,
+    grown_tenfold,
+    inalu_penalty,
+    l1,
+    relative_scale,
+    rows_of,
+    train,
+    uniform,
+)
 from odediscovery.plots.figures import COLOURS, STYLE, empty_figure
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.units import NALU, NPU, RealNPU, iNALU
+from odediscovery.units import UNITS, RealNPU
 
 Range = tuple[float, float]
 # Training range and the test ranges beside it.
@@ -44,13 +55,41 @@ RANGES: dict[str, tuple[Range, tuple[Range, ...]]] = {
 OURS = "RealNPU, ours"
 MODELS = (OURS, "RealNPU", "NPU", "NALU", "iNALU")
 # Average success over all ranges (Mistry et al.); of the others there are figures only.
+PUBLISHED_RATE = 0.702
 PUBLISHED = {"RealNPU": "70.2 % (85.3 % modified)", OURS: "91.6 % (NMRU, the best unit)"}
-INPUTS, RUNS, STEPS, BATCH, TEST = 10, 25, 50_000, 128, 10_000
-QUICK_RANGES, QUICK_RUNS, QUICK_STEPS = ("[1, 2]", "[-2, -1]"), 3, 100
-# Ours: random starts a seed, Adam steps and rate, samples and most steps of the refit.
-STARTS, OUR_STEPS, OUR_RATE, REFIT, REFIT_STEPS = 8, 600, 0.02, 512, 80
-# A weight error of a solution that counts as exact.
-EPSILON = 1e-5
+INPUTS = 10
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Mistry et al., Table 1 and Appendix; fields named `our` belong to the schedule of this package.
+
+    Args:
+        ranges: training ranges that are run.
+        runs: seeds of each range.
+        test: samples of the test.
+        l1: weight of the L1 norm at the beginning and at the end, see `grown_tenfold`.
+        starts: random starts of each of our runs.
+        refit_samples, refit_steps: of the Levenberg-Marquardt refit.
+    """
+
+    ranges: tuple[str, ...] = tuple(RANGES)
+    runs: int = 25
+    steps: int = 50_000
+    batch: int = 128
+    test: int = 10_000
+    rate: float = 5e-3
+    l1: tuple[float, float] = (1e-11, 1e-9)
+    starts: int = 8
+    our_steps: int = 600
+    our_rate: float = 0.02
+    refit_samples: int = 512
+    refit_steps: int = 80
+    refit_tolerance: float = 1e-9
+
+
+FULL = Setting()
+QUICK = replace(FULL, ranges=("[1, 2]", "[-2, -1]"), runs=3, steps=100, our_steps=100)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +107,7 @@ class Data:
 
     def draw(self, count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
         """x [members, count, inputs] and x_i / x_j [members, count, 1]."""
-        draw = torch.rand(len(self.chosen), count, INPUTS, generator=source, dtype=torch.float64)
-        x = self.low + (self.high - self.low) * draw
+        x = uniform((len(self.chosen), count, INPUTS), self.low, self.high, source)
         return x, self.quotients(x)
 
     def quotients(self, x: Tensor) -> Tensor:
@@ -93,36 +131,26 @@ class Division(Experiment):
         return [{"model": model} for model in MODELS]
 
     def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
-        source = plan.generator(batch)
-        names = [r for r in (RANGES if plan.full else QUICK_RANGES) for _ in range(RUNS if plan.full else QUICK_RUNS)]
+        source, how = plan.generator(batch), plan.pick(FULL, QUICK)
+        names = [name for name in how.ranges for _ in range(how.runs)]
         pairs = [torch.randperm(INPUTS, generator=source)[:2] for _ in names]
         empty = torch.zeros(len(names), 1, 1)
         data = Data(empty, empty, torch.stack(pairs)).within([RANGES[n][0] for n in names])
         if batch["model"] == OURS:
-            steps = OUR_STEPS if plan.full else QUICK_STEPS
-            network = _train_ours(data, steps, source, monitor, plan.device)
+            network, steps = _train_ours(data, how, source, monitor, plan.device), how.our_steps
         else:
-            steps = STEPS if plan.full else QUICK_STEPS
-            network = _train_published(batch["model"], data, steps, source, monitor, plan.device)
+            network = _train_published(batch["model"], data, how, source, monitor, plan.device)
+            steps = how.steps
         # Two test ranges or twice the same one.
         outside = [(o[0], o[-1]) for o in (RANGES[n][1] for n in names)]
-        test = torch.cat([data.within([o[k] for o in outside]).draw(TEST // 2, source)[0] for k in (0, 1)], dim=1)
+        test = torch.cat([data.within([o[k] for o in outside]).draw(how.test // 2, source)[0] for k in (0, 1)], dim=1)
         tested = errors(network, test, data.quotients(test))[:, 0]
         limit = _threshold(test, data)
-        return [
-            {
-                "range": names[k],
-                "success": int(tested[k] < limit[k]),
-                "test mse": float(tested[k]),
-                "threshold": float(limit[k]),
-                "steps": steps,
-            }
-            for k in range(len(names))
-        ], {}
+        columns = {"range": names, "success": (tested < limit).int(), "test mse": tested, "threshold": limit}
+        return rows_of(columns, {"steps": steps}), {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
-        ranges = list(RANGES if plan.full else QUICK_RANGES)
-        rows = []
+        rows, ranges = [], plan.pick(FULL, QUICK).ranges
         for r in ran:
             won = r.column("success")
             low, high = wilson(int(won.sum()), len(won))
@@ -141,7 +169,7 @@ class Division(Experiment):
 
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Success rate of every model in every range."""
-        ranges = list(RANGES if plan.full else QUICK_RANGES)
+        ranges = plan.pick(FULL, QUICK).ranges
         with rc_context(STYLE):
             figure = empty_figure(11, 4.8)
             axis = figure.subplots()
@@ -151,7 +179,7 @@ class Division(Experiment):
                 if r is not None:
                     place = np.arange(len(ranges)) + (i - len(MODELS) / 2 + 0.5) * width
                     axis.bar(place, _rates(r, ranges), width, color=colour, label=model)
-            axis.axhline(0.702, color="#707070", ls="--", label="RealNPU, published average")
+            axis.axhline(PUBLISHED_RATE, color="#707070", ls="--", label="RealNPU, published average")
             axis.set_xticks(range(len(ranges)), ranges)
             axis.set(ylabel="success rate", ylim=(0, 1.02), xlabel="training range")
             axis.legend(ncols=6, loc="lower center", bbox_to_anchor=(0.5, 1.0))
@@ -165,29 +193,29 @@ def _rates(r: Ran, ranges: Sequence[str]) -> list[float]:
 
 def _threshold(x: Tensor, data: Data) -> Tensor:
     """Test error of the exact solution with all weights off by 1e-5, [members]."""
-    exponents = torch.full((len(x), INPUTS), EPSILON, dtype=x.dtype)
-    exponents.scatter_(1, data.chosen[:, :1], 1.0 - EPSILON)
-    exponents.scatter_(1, data.chosen[:, 1:], -1.0 + EPSILON)
+    exponents = torch.full((len(x), INPUTS), WEIGHT_ERROR, dtype=x.dtype)
+    exponents.scatter_(1, data.chosen[:, :1], 1.0 - WEIGHT_ERROR)
+    exponents.scatter_(1, data.chosen[:, 1:], -1.0 + WEIGHT_ERROR)
     near = (torch.log(x.abs()) * exponents[:, None, :]).sum(dim=-1).exp()
     return (near - data.quotients(x).abs()[..., 0]).square().mean(dim=1)
 
 
 def _train_published(
-    model: str, data: Data, steps: int, source: torch.Generator, monitor: Monitor, device: str
+    model: str, data: Data, how: Setting, source: torch.Generator, monitor: Monitor, device: str
 ) -> nn.Sequential:
-    """Adam, rate 5e-3; L1 that grows tenfold every 10 000 steps from 1e-11 to 1e-9."""
-    units: dict[str, Any] = {"RealNPU": RealNPU, "NPU": NPU, "NALU": NALU, "iNALU": iNALU}
-    network = nn.Sequential(units[model](INPUTS, 1, members=len(data.chosen), generator=source))
+    """Adam at a constant rate, under an L1 norm that grows."""
+    unit: Any = UNITS[model]
+    network = nn.Sequential(unit(INPUTS, 1, members=len(data.chosen), generator=source))
 
     def penalty(step: int) -> Tensor:
         if model == "iNALU":
-            return 1e-5 * regulariser(network) * (2 * step >= steps)
-        return min(1e-11 * 10.0 ** (step // 10_000), 1e-9) * l1(network)
+            return inalu_penalty(network, step, how.steps)
+        return grown_tenfold(step, *how.l1) * l1(network)
 
     train(
         network,
-        lambda: data.draw(BATCH, source),
-        Training(steps, 5e-3, project=False),
+        lambda: data.draw(how.batch, source),
+        Training(how.steps, how.rate, project=False),
         monitor,
         name=model,
         device=device,
@@ -196,27 +224,26 @@ def _train_published(
     return network
 
 
-def _train_ours(data: Data, steps: int, source: torch.Generator, monitor: Monitor, device: str) -> nn.Sequential:
+def _train_ours(data: Data, how: Setting, source: torch.Generator, monitor: Monitor, device: str) -> nn.Sequential:
     """The best of several starts, each trained by Adam and refitted; gates are 1 throughout."""
-    members = len(data.chosen)
-    many = Data(*(part.repeat_interleave(STARTS, dim=0) for part in (data.low, data.high, data.chosen)))
-    unit = RealNPU(INPUTS, 1, members=members * STARTS, generator=source)
+    members, starts = len(data.chosen), how.starts
+    many = Data(*(part.repeat_interleave(starts, dim=0) for part in (data.low, data.high, data.chosen)))
+    unit = RealNPU(INPUTS, 1, members=members * starts, generator=source)
     unit.gate.data.fill_(1.0)
     unit.gate.requires_grad_(False)
     train(
         nn.Sequential(unit),
-        lambda: many.draw(BATCH, source),
-        Training(steps, OUR_RATE, loss="relative"),
+        lambda: many.draw(how.batch, source),
+        Training(how.our_steps, how.our_rate, loss="relative"),
         monitor,
         name=OURS,
         device=device,
     )
     monitor.stage("Levenberg-Marquardt", 1)
-    # Relative residuals (y_hat - y) / (|y| + median |y|).
-    x, y = many.draw(REFIT, source)
-    weight = 1.0 / (y.abs() + y.abs().median(dim=1, keepdim=True).values)
-    left = refit(nn.Sequential(unit), x, y, weight, REFIT_STEPS, tolerance=1e-9)
-    best = torch.arange(members) * STARTS + left.reshape(members, STARTS).argmin(dim=1)
+    x, y = many.draw(how.refit_samples, source)
+    weight = 1.0 / relative_scale(y)
+    left = refit(nn.Sequential(unit), x, y, weight, how.refit_steps, tolerance=how.refit_tolerance)
+    best = torch.arange(members) * starts + left.reshape(members, starts).argmin(dim=1)
     final = RealNPU(INPUTS, 1, members=members)
     final.real.data.copy_(unit.real.data[best])
     final.gate.data.fill_(1.0)

@@ -14,6 +14,7 @@ Source: nac_nalu_project.md, Sec. 2, after Fig. 1 of Trask et al. (2018).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,17 +25,34 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, markdown, median_deviation, number
-from odediscovery.experiments.regression import Training, train
+from odediscovery.experiments.regression import Training, rows_of, train, uniform
 from odediscovery.plots.figures import COLOURS, GRID, MUTED, STYLE, empty_figure
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NAC, NALU, Dense
 
 UNITS = ("NAC", "NALU")
-WIDTH, BATCH = 8, 64
-RUNS, STEPS = 20, 20_000
-QUICK_RUNS, QUICK_STEPS = 3, 400
-DENSE = {"rate": 1e-3, "method": "sgd", "clip": 1.0}
-ARITHMETIC = {"rate": 1e-2, "method": "rmsprop", "loss": "smooth-l1"}
+# Training range, and the end of the test range.
+LOW, HIGH, FARTHEST = -10.0, 10.0, 20.0
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The report gives width, losses and methods; it is silent on the rest, which is ours."""
+
+    runs: int = 20
+    steps: int = 20_000
+    batch: int = 64
+    width: int = 8
+
+    def training(self, model: str) -> Training:
+        """How a model is trained."""
+        if model in UNITS:
+            return Training(self.steps, 1e-2, "rmsprop", "smooth-l1")
+        return Training(self.steps, 1e-3, "sgd", clip=1.0)
+
+
+FULL = Setting()
+QUICK = replace(FULL, runs=3, steps=400)
 # The report's words "fail outside" as a number: so many times the error inside.
 FAILS = 10.0
 
@@ -76,18 +94,15 @@ class Extrapolation(Experiment):
 
     def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
         model = batch["model"]
-        runs, steps = (RUNS, STEPS) if plan.full else (QUICK_RUNS, QUICK_STEPS)
-        source = plan.generator(batch)
-        network = _network(model, runs, source)
-        how: dict[str, Any] = ARITHMETIC if model in UNITS else DENSE
-        training = Training(steps, **how)
+        how, source = plan.pick(FULL, QUICK), plan.generator(batch)
+        network, training = _network(model, how, source), how.training(model)
 
         def draw() -> tuple[Tensor, Tensor]:
-            x = 20.0 * torch.rand(runs, BATCH, 1, generator=source, dtype=torch.float64) - 10.0
+            x = uniform((how.runs, how.batch, 1), LOW, HIGH, source)
             return x, x
 
         train(network, draw, training, monitor, name=model, device=plan.device)
-        return _tested(network, runs, training)
+        return _tested(network, how, training)
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         rows = []
@@ -127,8 +142,8 @@ class Extrapolation(Experiment):
         with rc_context(STYLE):
             figure = empty_figure(11.5, 5.2)
             left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-            left.axvspan(-10, 10, color=GRID, lw=0)
-            left.plot([-10, 20], [-10, 20], color=MUTED, lw=5, alpha=0.4, label="y = x")
+            left.axvspan(LOW, HIGH, color=GRID, lw=0)
+            left.plot([LOW, FARTHEST], [LOW, FARTHEST], color=MUTED, lw=5, alpha=0.4, label="y = x")
             done = [r for r in ran if "median run" in r.arrays]
             for r in done:
                 left.plot(
@@ -137,8 +152,8 @@ class Extrapolation(Experiment):
             left.set(
                 xlabel="x",
                 ylabel="prediction",
-                xlim=(-10, 20),
-                ylim=(-12, 22),
+                xlim=(LOW, FARTHEST),
+                ylim=(LOW - 2, FARTHEST + 2),
                 title="median run; grey: training range",
             )
             left.legend(ncols=2, fontsize=8, loc="upper left")
@@ -146,39 +161,31 @@ class Extrapolation(Experiment):
         return figure
 
 
-def _network(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
-    base: dict[str, Any] = {"members": runs, "generator": source}
+def _network(model: str, how: Setting, source: torch.Generator) -> nn.Sequential:
+    base: dict[str, Any] = {"members": how.runs, "generator": source}
     if model in UNITS:
         return nn.Sequential(NAC(1, 1, **base) if model == "NAC" else NALU(1, 1, **base))
     activation = ACTIVATIONS[model]
     return nn.Sequential(
-        Dense(1, WIDTH, **base),
-        activation(runs),
-        Dense(WIDTH, WIDTH, **base),
-        activation(runs),
-        Dense(WIDTH, 1, **base),
+        Dense(1, how.width, **base),
+        activation(how.runs),
+        Dense(how.width, how.width, **base),
+        activation(how.runs),
+        Dense(how.width, 1, **base),
     )
 
 
-def _tested(network: nn.Sequential, runs: int, training: Training) -> tuple[list[Row], Arrays]:
-    """A row of mean absolute errors a run, and the curve of the run of median error outside."""
-    x = np.linspace(-10.0, 20.0, 301)
-    points = torch.tensor(x)[None, :, None].expand(runs, -1, -1)
+def _tested(network: nn.Sequential, how: Setting, training: Training) -> tuple[list[Row], Arrays]:
+    """A row of mean absolute errors for each run, and the curve of the run of median error outside."""
+    x = np.linspace(LOW, FARTHEST, 301)
+    points = torch.tensor(x)[None, :, None].expand(how.runs, -1, -1)
     with torch.no_grad():
         curves = network(points)[..., 0].numpy()
     off = np.nan_to_num(np.abs(curves - x), nan=np.inf)
-    inside, outside = off[:, x <= 10.0].mean(axis=1), off[:, x > 10.0].mean(axis=1)
-    middle = np.argsort(outside, kind="stable")[runs // 2]
-    how: Row = {
-        "steps": training.steps,
-        "rate": training.rate,
-        "method": training.method,
-        "loss": training.loss,
-        "batch": BATCH,
-    }
-    rows: list[Row] = [
-        {"error inside": float(a), "error outside": float(b), **how} for a, b in zip(inside, outside, strict=True)
-    ]
+    inside, outside = off[:, x <= HIGH].mean(axis=1), off[:, x > HIGH].mean(axis=1)
+    middle = np.argsort(outside, kind="stable")[how.runs // 2]
+    columns = {"error inside": inside.tolist(), "error outside": outside.tolist()}
+    rows = rows_of(columns, training.row() | {"loss": training.loss, "batch": how.batch})
     arrays = {"x": x, "median run": curves[middle], "median": np.median(curves, axis=0)}
     return rows, arrays
 

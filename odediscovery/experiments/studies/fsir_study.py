@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.stats import ks_2samp
 
-from odediscovery.bench.suites.success import HIDDEN, success_rate
+from odediscovery.bench.suites.success import WIDTHS, success_rate
 from odediscovery.data.scale import Scale
 from odediscovery.discovery.discover import discover
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, Stopped, find, markdown, number
@@ -47,7 +47,7 @@ DEFAULT, ALONE = "default", "one member alone"
 LEAST = ERRORS[0]
 # Gradient steps of the member that is timed alone; its LBFGS steps are in proportion.
 TIMED_STEPS = 100
-QUICK_ADAM, QUICK_HIDDEN = 120, (4,)
+QUICK_ADAM, QUICK_WIDTHS = 120, (4,)
 SHORT = dataclasses.replace(QUICK, gradient_steps=20, lbfgs_steps=5)
 
 
@@ -115,7 +115,7 @@ def _answer(plan: Plan) -> Discovery:
 
 
 def _ours(plan: Plan, model: str, monitor: Monitor) -> list[Row]:
-    each, sizes, steps = (20, HIDDEN, 3000) if plan.full else (2, QUICK_HIDDEN, QUICK_ADAM)
+    each, sizes, steps = (20, WIDTHS, 3000) if plan.full else (2, QUICK_WIDTHS, QUICK_ADAM)
     monitor.stage(f"{model}, default", 1)
     members = success_rate(
         each,
@@ -146,7 +146,7 @@ def _timed(plan: Plan, model: str, monitor: Monitor) -> Row:
     how, steps = RECIPES[plan.preset], TIMED_STEPS if plan.full else TIMED_STEPS // 50
     series, seconds = fsir_series(), 0.0
     data = Trajectories.of(series, series.trajectories[0].values[:1], how.solver)
-    for width in HIDDEN:
+    for width in WIDTHS:
         settings = settings_for(
             plan.preset,
             seed=plan.seed,
@@ -158,7 +158,7 @@ def _timed(plan: Plan, model: str, monitor: Monitor) -> Row:
         )
         began = time.perf_counter()
         train(random_members(model, 3, [width], plan.seed, how), data, how, settings, monitor)
-        seconds += (time.perf_counter() - began) / len(HIDDEN)
+        seconds += (time.perf_counter() - began) / len(WIDTHS)
         if monitor.stopping():
             raise Stopped
     return {"timed steps": steps, "seconds a run": seconds * FULL.gradient_steps / steps}

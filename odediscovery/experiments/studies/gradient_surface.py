@@ -22,8 +22,13 @@ from odediscovery.plots.figures import STYLE, empty_figure
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NMU, NPU, NaiveNPU
 
-# Weights that are scanned in Fig. 3, and batch of the code.
-W1, W2, BATCH = (-1.0, 2.5), (-0.2, 1.0), 32
+# Points of a side of the surface, in full and for a quick look.
+SIDE, QUICK_SIDE = 141, 41
+# Weights that are scanned in Fig. 3, the batch of the code, the size of the irrelevant input, and from
+# which w2 on the plateau begins.
+W1, W2, BATCH, SMALL, PLATEAU = (-1.0, 2.5), (-0.2, 1.0), 32, 0.05, 0.75
+# Weights that are scanned in the slides.
+WEIGHTS = (-1.5, 1.5)
 GATES = {"NaiveNPU": None, "NPU, gates 0.5": (0.5, 0.5), "NPU, gates (1, 0)": (1.0, 0.0)}
 # Epsilons of the multiplicative NAC in the slides, and the one input they draw it for.
 EPSILONS = {"NAC, eps 1e-7": 1e-7, "NAC, eps 0.1": 0.1, "NAC, eps 1": 1.0, "NMU": None}
@@ -50,7 +55,7 @@ class GradientSurface(Experiment):
         return [{"panel": panel} for panel in (*GATES, *EPSILONS)]
 
     def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
-        side = 141 if plan.full else 41
+        side = plan.pick(SIDE, QUICK_SIDE)
         if monitor.stopping():
             raise Stopped
         panel = batch["panel"]
@@ -76,7 +81,7 @@ class GradientSurface(Experiment):
             (
                 "panel",
                 "published",
-                "median gradient where w2 > 0.75",
+                f"median gradient where w2 > {PLATEAU}",
                 "spread of the gradient along w2",
                 "largest value drawn",
                 "loss at the solution",
@@ -97,7 +102,7 @@ class GradientSurface(Experiment):
                     continue
                 gradient = panel in GATES
                 low, high = (1e-3, 1e1) if gradient else (1e-2, 1e3)
-                box = (*W1, *W2) if gradient else (-1.5, 1.5, -1.5, 1.5)
+                box = (*W1, *W2) if gradient else (*WEIGHTS, *WEIGHTS)
                 image = axis.imshow(
                     r.arrays["surface"].T.clip(low, high),
                     origin="lower",
@@ -132,13 +137,13 @@ def _gradients(panel: str, plan: Plan, side: int) -> tuple[np.ndarray, list[Row]
         p["gate"] = torch.tensor(gates, dtype=torch.float64).expand(len(weights), 2)
     source = plan.generator({}, "gradient surface")
     draw = torch.rand(1, BATCH, 2, generator=source, dtype=torch.float64)
-    small = 0.05 * (draw[..., 1] if plan.preset == "paper" else 2 * draw[..., 1] - 1)
+    small = SMALL * (draw[..., 1] if plan.preset == "paper" else 2 * draw[..., 1] - 1)
     x = torch.stack([2.0 * draw[..., 0], small], dim=-1)
     off = unit.compute(p, x)[..., 0] - x[..., 0]
     loss = off.abs().sum() if plan.preset == "paper" else off.square().mean(dim=1).sum()
     (gradient,) = torch.autograd.grad(loss, weights)
     norm = gradient[:, 0].norm(dim=1).reshape(side, side).numpy()
-    high = np.linspace(*W2, side) > 0.75
+    high = np.linspace(*W2, side) > PLATEAU
     middle = norm.mean(axis=1, keepdims=True)
     nearest = int(np.abs(np.linspace(*W1, side) - 1).argmin()), int(np.abs(np.linspace(*W2, side)).argmin())
     spread = float(np.median(norm.std(axis=1) / np.maximum(middle[:, 0], 1e-300)))
@@ -154,7 +159,7 @@ def _gradients(panel: str, plan: Plan, side: int) -> tuple[np.ndarray, list[Row]
 
 def _losses(panel: str, side: int) -> tuple[np.ndarray, list[Row]]:
     """RMS loss of (x1 + x2)(x1 + x2 + x3 + x4) for weights w1 of the sums, w2 of the product."""
-    w = _lines(side, (-1.5, 1.5), (-1.5, 1.5))
+    w = _lines(side, WEIGHTS, WEIGHTS)
     x = torch.tensor(POINT, dtype=torch.float64)
     truth = (x[0] + x[1]) * x.sum()
     w = torch.cat([w, torch.ones(1, 2, dtype=torch.float64)])  # and the solution itself

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,31 +34,38 @@ from torch import Tensor, nn
 
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, markdown, median_deviation, number
 from odediscovery.experiments.refit import embed, refit, thinned
-from odediscovery.experiments.regression import Draw, Training, errors, flat, group_norm, l1, layers, train
+from odediscovery.experiments.regression import (
+    Draw,
+    Training,
+    count_parameters,
+    errors,
+    flat,
+    group_norm,
+    grown_tenfold,
+    l1,
+    layers,
+    rows_of,
+    train,
+)
 from odediscovery.plots.figures import COLOURS, STYLE, empty_figure
 from odediscovery.runtime.device import device_of
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NALU, NAU, NMU, NPU, AbstractUnit, NaiveNPU, RealNPU
 
 INPUTS, SUBSET, OVERLAP = 100, 50, 12
-STEPS, BATCH, TEST = 100_000, 128, 10_000
-# Runs of a model, and how many of them, the best on the test points, Table 1 is about.
-RUNS, REPORTED = {"as-run": 20, "paper": 10}, 10
+BATCH, TEST = 128, 10_000
+# How many runs, the best on the test points, Table 1 is about.
+REPORTED = 10
 MODELS = ("NPU", "RealNPU", "NMU", "NALU", "NaiveNPU")
 OURS = ", ours"
 RECOMMENDED = ("NPU", "RealNPU", "NMU")
-# Ours: starts from the paper's weights and from the units' own, Adam steps, and the share of
-# them after which the rate falls; hidden units that are kept, one after the other, samples, steps
-# and tolerance of the refits, and the mean squared error, relative to y's, that counts as exact.
-STARTS, OUR_STEPS, ANNEAL = (2, 2), 2000, 0.4
-KEPT, REFIT, REFIT_STEPS, TOLERANCE, EXACT = (4, 2, 1), 1024, 60, 1e-9, 1e-20
-QUICK_REFIT, QUICK_REFIT_STEPS = 128, 3
+
 # Sobol numbers drawn at once: many more than a batch, for the engine is slow to start.
 CHUNK = 64
 
 
 @dataclass(frozen=True)
-class Task:
+class Operation:
     """One operation: ranges, learning rate and the L1 schedule of Table A6."""
 
     sign: str
@@ -71,8 +78,52 @@ class Task:
     published: tuple[tuple[float, float], ...]
 
 
+@dataclass(frozen=True)
+class Setting:
+    """Sec. 4.3 and Table A6 of the paper, and its code; fields from `our_runs` on are this package's.
+
+    Args:
+        runs: of a model, as the code ran; the paper prints `printed_runs`.
+        nmu_steps: of the NMU, by task, where they are fewer than `steps`.
+        nmu_mult_beta: first L1 weight of the NMU on the product.
+        starts: of each run, from the paper's weights and from the units' own.
+        anneal: share of the steps after which the rate falls.
+        kept: hidden units that are left, one count after the other.
+        refit_samples, refit_steps, refit_tolerance: of the Levenberg-Marquardt refits.
+        exact: mean squared error, relative to that of y, which counts as exact.
+    """
+
+    runs: int = 20
+    printed_runs: int = 10
+    steps: int = 100_000
+    nmu_steps: tuple[tuple[str, int], ...] = (("+", 10_000), ("×", 20_000))
+    nmu_mult_beta: float = 1e-9
+    our_runs: int = REPORTED
+    our_steps: int = 2000
+    starts: tuple[int, int] = (2, 2)
+    anneal: float = 0.4
+    kept: tuple[int, ...] = (4, 2, 1)
+    refit_samples: int = 1024
+    refit_steps: int = 60
+    refit_tolerance: float = 1e-9
+    exact: float = 1e-20
+
+    def steps_of(self, model: str, task: Operation) -> int:
+        """Gradient steps of the published training."""
+        return min(dict(self.nmu_steps).get(task.sign, self.steps), self.steps) if model == "NMU" else self.steps
+
+    def beta(self, model: str, task: Operation, step: int) -> float:
+        """L1 weight of the published training at a step."""
+        low, high = task.beta
+        return grown_tenfold(step, self.nmu_mult_beta if model == "NMU" and task.sign == "×" else low, high)
+
+
+FULL = Setting()
+QUICK = replace(FULL, runs=2, printed_runs=2, steps=25, our_runs=2, our_steps=25, refit_samples=128, refit_steps=3)
+
+
 TASKS = {
-    "add": Task(
+    "add": Operation(
         "+",
         lambda a, b: a + b,
         (-1, 1),
@@ -82,7 +133,7 @@ TASKS = {
         (1e-5, 1e-4),
         ((0.092, 0.031), (0.063, 0.014), (0.00602, 0.00019), (740, 330), (161.65, 0.11)),
     ),
-    "mult": Task(
+    "mult": Operation(
         "×",
         lambda a, b: a * b,
         (-1, 1),
@@ -92,7 +143,7 @@ TASKS = {
         (1e-5, 1e-4),
         ((4.28, 0.9), (3.09, 0.74), (1.7, 1.4), (2.9e83, 2.9e83), (3750, 870)),
     ),
-    "div": Task(
+    "div": Operation(
         "÷",
         lambda a, b: 1 / a,
         (0, 0.5),
@@ -102,7 +153,7 @@ TASKS = {
         (1e-9, 1e-7),
         ((1e-7, 1e-7), (1.4e-6, 4e-7), (1.622, 0.081), (530, 200), (5.4e17, 5.4e17)),
     ),
-    "sqrt": Task(
+    "sqrt": Operation(
         "√",
         lambda a, b: a.sqrt(),
         (0, 2),
@@ -137,17 +188,8 @@ class LargeArithmetic(Experiment):
         dtype = flat(network).dtype
         inside, outside = (_points(a, b, TEST).to(dtype) for a, b in (task.train, (low, high)))
         trained, tested = (errors(network, x, _targets(task, x))[:, 0] for x in (inside, outside))
-        sizes = (flat(network).abs() > 1e-3).sum(dim=1)
-        return [
-            {
-                "test mse": float(tested[k]),
-                "train mse": float(trained[k]),
-                "parameters": int(sizes[k]),
-                "steps": steps,
-                "rate": task.rate,
-            }
-            for k in range(len(tested))
-        ], {}
+        columns = {"test mse": tested, "train mse": trained, "parameters": count_parameters(network)}
+        return rows_of(columns, {"steps": steps, "rate": task.rate}), {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         rows = []
@@ -201,14 +243,13 @@ class LargeArithmetic(Experiment):
 
 
 def _train_published(
-    model: str, task: Task, plan: Plan, source: torch.Generator, monitor: Monitor
+    model: str, task: Operation, plan: Plan, source: torch.Generator, monitor: Monitor
 ) -> tuple[nn.Sequential, int]:
     """RMSProp at a constant rate under a penalty that grows; the networks and their steps."""
-    runs = RUNS[plan.preset] if plan.full else 2
-    most = {"+": 10_000, "×": 20_000}.get(task.sign, STEPS) if model == "NMU" else STEPS
-    steps = most if plan.full else 25
-    network = _network(model, runs, plan, source)
-    size = group_norm if plan.preset == "as-run" else l1
+    how, as_run = plan.pick(FULL, QUICK), plan.preset == "as-run"
+    steps = how.steps_of(model, task)
+    network = _network(model, how.runs if as_run else how.printed_runs, plan, source)
+    size = group_norm if as_run else l1
     training = Training(steps, task.rate, "rmsprop", project=plan.preset == "paper")
     train(
         network,
@@ -217,27 +258,27 @@ def _train_published(
         monitor,
         name=f"{model} {task.sign}",
         device=plan.device,
-        penalty=lambda step: _beta(task, model, step) * size(network),
+        penalty=lambda step: how.beta(model, task, step) * size(network),
     )
     return network, steps
 
 
 def _train_ours(
-    model: str, task: Task, plan: Plan, source: torch.Generator, monitor: Monitor
+    model: str, task: Operation, plan: Plan, source: torch.Generator, monitor: Monitor
 ) -> tuple[nn.Sequential, int]:
     """The best of several starts of every run: Adam at a falling rate, thinned, refitted."""
-    runs, steps = (REPORTED, OUR_STEPS) if plan.full else (2, 25)
-    count = sum(STARTS)
+    how = plan.pick(FULL, QUICK)
+    runs, steps, count = how.our_runs, how.our_steps, sum(how.starts)
     network = _network(model, runs * count, plan, source)
     own = _units(model, runs * count, source, plan)
-    own_start = torch.arange(runs * count) % count >= STARTS[0]
+    own_start = torch.arange(runs * count) % count >= how.starts[0]
     for value, fresh in zip(network.parameters(), own.parameters(), strict=True):
         value.data[own_start] = fresh.data[own_start].to(value)
 
     def penalty(_step: int) -> Tensor:
         return task.beta[1] * l1(network)
 
-    training = Training(steps, task.rate, anneal=ANNEAL)
+    training = Training(steps, task.rate, anneal=how.anneal)
     train(
         network,
         _draw(task, plan),
@@ -247,43 +288,35 @@ def _train_ours(
         device=plan.device,
         penalty=penalty,
     )
-    monitor.stage("Levenberg-Marquardt", len(KEPT))
+    monitor.stage("Levenberg-Marquardt", len(how.kept))
     final = _units(model, runs, source, plan)
-    _finish(network.double(), final, task, plan.full)
+    _finish(network.double(), final, task, how)
     return final, steps * count
 
 
-def _finish(network: nn.Sequential, final: nn.Sequential, task: Task, full: bool) -> None:
+def _finish(network: nn.Sequential, final: nn.Sequential, task: Operation, how: Setting) -> None:
     """Thin and refit all starts; the size and start of least BIC of every run go into `final`."""
-    samples, most = (REFIT, REFIT_STEPS) if full else (QUICK_REFIT, QUICK_REFIT_STEPS)
+    samples = how.refit_samples
     x = _points(*task.train, samples).double()
     y = _targets(task, x)
-    floor = EXACT * float(y.square().mean())
-    count, chains, criteria = sum(STARTS), [], []
-    for kept in KEPT:
+    floor = how.exact * float(y.square().mean())
+    count, chains, criteria = sum(how.starts), [], []
+    for kept in how.kept:
         network = thinned(network, x, y, kept)
         chains.append(network)
         members = len(flat(network))
         shared, target = (part.expand(members, -1, -1) for part in (x, y))
-        left = refit(network, shared, target, torch.ones_like(target), most, TOLERANCE)
+        left = refit(network, shared, target, torch.ones_like(target), how.refit_steps, how.refit_tolerance)
         free = sum(p[0].numel() for p in network.parameters() if p.requires_grad)
         # Less than `floor` is rounding and no reason for a larger network.
         error = (left / samples).clamp_min(floor).nan_to_num(torch.inf)
         criteria.append(samples * error.log() + free * math.log(samples))
     # [runs, sizes x starts]
-    table = torch.stack(criteria).reshape(len(KEPT), -1, count).movedim(0, 1).flatten(1)
+    table = torch.stack(criteria).reshape(len(how.kept), -1, count).movedim(0, 1).flatten(1)
     best = table.argmin(dim=1)
     for size, chain in enumerate(chains):
         runs = (best // count == size).nonzero()[:, 0]
         embed(chain, runs * count + best[runs] % count, final, runs)
-
-
-def _beta(task: Task, model: str, step: int) -> float:
-    """Grows by a factor of ten every 10 000 steps from start to end."""
-    low, high = task.beta
-    if model == "NMU" and task.sign == "×":
-        low = 1e-9
-    return min(low * 10.0 ** (step // 10_000), high)
 
 
 def _units(model: str, runs: int, source: torch.Generator, plan: Plan) -> nn.Sequential:
@@ -291,11 +324,11 @@ def _units(model: str, runs: int, source: torch.Generator, plan: Plan) -> nn.Seq
     gate = "zero" if plan.preset == "as-run" else "through"
     base: dict[str, Any] = {"members": runs, "generator": source}
     make: dict[str, Callable[[], tuple[AbstractUnit, AbstractUnit]]] = {
-        "NPU": lambda: (NAU(100, 100, **base), NPU(100, 1, gate_gradient=gate, **base)),
-        "RealNPU": lambda: (NAU(100, 100, **base), RealNPU(100, 1, gate_gradient=gate, **base)),
-        "NMU": lambda: (NAU(100, 100, **base), NMU(100, 1, **base)),
-        "NALU": lambda: (NALU(100, 100, **base), NALU(100, 1, **base)),
-        "NaiveNPU": lambda: (NAU(100, 100, **base), NaiveNPU(100, 1, **base)),
+        "NPU": lambda: (NAU(INPUTS, INPUTS, **base), NPU(INPUTS, 1, gate_gradient=gate, **base)),
+        "RealNPU": lambda: (NAU(INPUTS, INPUTS, **base), RealNPU(INPUTS, 1, gate_gradient=gate, **base)),
+        "NMU": lambda: (NAU(INPUTS, INPUTS, **base), NMU(INPUTS, 1, **base)),
+        "NALU": lambda: (NALU(INPUTS, INPUTS, **base), NALU(INPUTS, 1, **base)),
+        "NaiveNPU": lambda: (NAU(INPUTS, INPUTS, **base), NaiveNPU(INPUTS, 1, **base)),
     }
     return nn.Sequential(*make[model]())
 
@@ -312,7 +345,7 @@ def _network(model: str, runs: int, plan: Plan, source: torch.Generator) -> nn.S
     return network.float()
 
 
-def _draw(task: Task, plan: Plan) -> Draw:
+def _draw(task: Operation, plan: Plan) -> Draw:
     points = _batches(*task.train, plan)
 
     def draw() -> tuple[Tensor, Tensor]:
@@ -322,7 +355,7 @@ def _draw(task: Task, plan: Plan) -> Draw:
     return draw
 
 
-def _targets(task: Task, x: Tensor) -> Tensor:
+def _targets(task: Operation, x: Tensor) -> Tensor:
     """y of inputs x [1, batch, inputs], [1, batch, 1]."""
     second = SUBSET - OVERLAP
     a = x[..., :SUBSET].sum(dim=-1, keepdim=True)

@@ -19,6 +19,7 @@ Both presets are the same. Source: nac_nalu_project.md; Schloer, Ring, Hotho, iN
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -29,7 +30,7 @@ from torch import Tensor, nn
 from torch.nn.functional import smooth_l1_loss
 
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, find, markdown, number, wilson
-from odediscovery.experiments.regression import Training, train
+from odediscovery.experiments.regression import Training, rows_of, train, uniform
 from odediscovery.plots.figures import COLOURS, INK, STYLE, empty_figure
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NAC, NALU
@@ -64,11 +65,38 @@ NALU_PUBLISHED = {
 }
 # Training and test range of the inputs.
 RANGES = {"NAC": ((20.0, 40.0), (0.0, 60.0)), "NALU": ((1.0, 5.0), (0.5, 8.0))}
-RUNS, STEPS = 10, {"NAC": 4_000, "NALU": 8_000}
-QUICK_RUNS, QUICK_STEPS = 2, {"NAC": 1_200, "NALU": 1_000}
-RATE, BATCH, SAMPLES, HELD_OUT = 1e-2, 64, 10_000, 1_000
+# Relative error of a test sample that is right, and per cent of right samples that solve a task.
 TOLERANCE, SOLVED = 0.01, 99.0
-WATCH, PATIENCE, FALL, THRESHOLD = 200, 5, 0.9, 1e-3
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the report does not say, which is nearly everything.
+
+    Args:
+        nac_steps, nalu_steps: gradient steps of each unit.
+        samples, held_out: of the test, and of the losses by which members are drawn anew.
+        watch_every: steps between two looks at the members.
+        patience: looks without a fall of the loss below `fall` times the lowest, after which a
+            member is drawn anew.
+        good_enough: loss, as a share of the best constant's, below which it is not.
+    """
+
+    runs: int = 10
+    nac_steps: int = 4_000
+    nalu_steps: int = 8_000
+    rate: float = 1e-2
+    batch: int = 64
+    samples: int = 10_000
+    held_out: int = 1_000
+    watch_every: int = 200
+    patience: int = 5
+    fall: float = 0.9
+    good_enough: float = 1e-3
+
+
+FULL = Setting()
+QUICK = replace(FULL, runs=2, nac_steps=1_200, nalu_steps=1_000)
 
 
 class Operands(Experiment):
@@ -89,26 +117,25 @@ class Operands(Experiment):
 
     def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
         kind, variant, operands = batch["unit"], batch.get("variant", "plain"), batch["operands"]
-        runs, steps = (RUNS, STEPS[kind]) if plan.full else (QUICK_RUNS, QUICK_STEPS[kind])
-        task, (low, high) = TASKS[batch["task"]], RANGES[kind][0]
-        source = plan.generator(batch)
-        unit = _unit(kind, int(operands), variant, runs, source)
+        how, task, source = plan.pick(FULL, QUICK), TASKS[batch["task"]], plan.generator(batch)
+        unit = _unit(kind, int(operands), variant, how.runs, source)
         network = nn.Sequential(unit)
         again = None
         if variant in ("reinitialised", "both"):
-            again = _Reinitialisation(unit, *_samples(batch, RANGES[kind][0], HELD_OUT, source), source)
-        training = Training(steps, RATE, "rmsprop", "smooth-l1", watch_every=WATCH)
+            again = _Reinitialisation(unit, *_samples(batch, RANGES[kind][0], how.held_out, source), source, how)
+        steps = how.nac_steps if kind == "NAC" else how.nalu_steps
+        training = Training(steps, how.rate, "rmsprop", "smooth-l1", watch_every=how.watch_every)
 
         def draw() -> tuple[Tensor, Tensor]:
-            uniform = torch.rand(runs, BATCH, unit.n_in, generator=source, dtype=torch.float64)
-            x = low + (high - low) * uniform
+            x = uniform((how.runs, how.batch, unit.n_in), *RANGES[kind][0], source)
             return x, task(x)[..., None]
 
         train(network, draw, training, monitor, name=" ".join(batch.values()), device=plan.device, watch=again)
         if again is not None:
             again.finish()
-        test = _samples(batch, RANGES[kind][1], SAMPLES, plan.generator(batch, "test"))
-        return _rows(unit, batch["task"], test, training, again), {}
+        test = _samples(batch, RANGES[kind][1], how.samples, plan.generator(batch, "test"))
+        shared = training.row() | {"loss": training.loss, "batch": how.batch}
+        return _rows(unit, batch["task"], test, shared, again), {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         return (
@@ -143,12 +170,13 @@ class _Reinitialisation:
         unit: the network.
         x, y: held-out samples [1, samples, ...] of the training range, to measure the loss on.
         source: of the new parameters.
+        how: when a member is stuck.
     """
 
-    def __init__(self, unit: AbstractUnit, x: Tensor, y: Tensor, source: torch.Generator) -> None:
-        self.unit, self.x, self.y, self.source = unit, x, y, source
+    def __init__(self, unit: AbstractUnit, x: Tensor, y: Tensor, source: torch.Generator, how: Setting) -> None:
+        self.unit, self.x, self.y, self.source, self.how = unit, x, y, source, how
         middle = y.median().expand_as(y)
-        self.threshold = THRESHOLD * float(smooth_l1_loss(middle, y))
+        self.threshold = how.good_enough * float(smooth_l1_loss(middle, y))
         self.best = torch.full((unit.members,), torch.inf, dtype=torch.float64)
         self.kept = {name: p.detach().clone() for name, p in unit.named_parameters()}
         self.lowest = self.best.clone()
@@ -158,10 +186,10 @@ class _Reinitialisation:
     def __call__(self, step: int, losses: Tensor) -> None:
         """Look at all members; the losses of one small batch are too noisy to judge by."""
         loss = self._keep()
-        fell = loss < FALL * self.lowest
+        fell = loss < self.how.fall * self.lowest
         self.lowest = torch.where(fell, loss, self.lowest)
         self.waited = torch.where(fell, 0, self.waited + 1)
-        stuck = (self.waited >= PATIENCE) & (loss > self.threshold)
+        stuck = (self.waited >= self.how.patience) & (loss > self.threshold)
         if stuck.any():
             redraw(self.unit, stuck, self.source)
             self.lowest[stuck], self.waited[stuck] = torch.inf, 0
@@ -197,13 +225,12 @@ def _samples(
     batch: dict[str, str], limits: tuple[float, float], count: int, source: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """Inputs [1, count, operands] in the limits and the task's values [1, count, 1]."""
-    uniform = torch.rand(1, count, int(batch["operands"]), generator=source, dtype=torch.float64)
-    x = limits[0] + (limits[1] - limits[0]) * uniform
+    x = uniform((1, count, int(batch["operands"])), *limits, source)
     return x, TASKS[batch["task"]](x)[..., None]
 
 
 def _rows(
-    unit: AbstractUnit, task: str, test: tuple[Tensor, Tensor], training: Training, again: _Reinitialisation | None
+    unit: AbstractUnit, task: str, test: tuple[Tensor, Tensor], shared: Row, again: _Reinitialisation | None
 ) -> list[Row]:
     x, y = test
     with torch.no_grad():
@@ -211,24 +238,13 @@ def _rows(
     accuracy = 100.0 * (off < TOLERANCE).double().mean(dim=1)
     own = {name: p.detach() for name, p in unit.named_parameters()}
     weights = accumulator(own["weight"], own["mask"])
-    truth = TASKS[task](torch.eye(unit.n_in, dtype=torch.float64)) if type(unit) is NAC else None
-    rows: list[Row] = []
-    for k in range(unit.members):
-        row: Row = {
-            "accuracy": float(accuracy[k]),
-            "median relative error": float(off[k].median()),
-            "steps": training.steps,
-            "rate": training.rate,
-            "method": training.method,
-            "loss": training.loss,
-            "batch": BATCH,
-        }
-        if truth is not None:
-            row["weight error"] = float((weights[k, 0] - truth).abs().max())
-        if again is not None:
-            row["redrawn"] = int(again.redrawn[k])
-        rows.append(row)
-    return rows
+    columns = {"accuracy": accuracy, "median relative error": off.median(dim=1).values}
+    if type(unit) is NAC:
+        truth = TASKS[task](torch.eye(unit.n_in, dtype=torch.float64))
+        columns["weight error"] = (weights[:, 0] - truth).abs().amax(dim=1)
+    if again is not None:
+        columns["redrawn"] = again.redrawn
+    return rows_of(columns, shared)
 
 
 def _solved(r: Ran) -> int:

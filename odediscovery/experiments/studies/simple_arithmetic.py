@@ -9,6 +9,8 @@ prints the order NAU -> NPU and a dense net of 10; the code ran NPU -> NAU and 5
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,10 +21,18 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, find, markdown, median_deviation, number
-from odediscovery.experiments.regression import Penalty, Training, errors, flat, regulariser, train
+from odediscovery.experiments.regression import (
+    Training,
+    count_parameters,
+    errors,
+    inalu_penalty,
+    rows_of,
+    train,
+    uniform,
+)
 from odediscovery.plots.figures import STYLE, empty_figure
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.units import NALU, NAU, NMU, NPU, Dense, RealNPU, iNALU
+from odediscovery.units import NAU, UNITS, Dense
 
 MODELS = ("NPU", "RealNPU", "NMU", "NALU", "iNALU", "Dense")
 TASKS = ("+", "×", "÷", "√")
@@ -35,9 +45,33 @@ PUBLISHED = {
     "iNALU": ((2.18, 0.13), (3.453, 0.065), (2.54, 0.26), (0.049, 0.011)),
     "Dense": ((2.103, 0.04), (3.546, 0.035), (14.16, 0.23), (0.084, 0.007)),
 }
-WIDTH, RUNS, STEPS, BATCH = 6, 20, 20_000, 100
-QUICK_RUNS, QUICK_STEPS = 3, 300
-REGULARISER = 1e-5
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Sec. 4.2 and Table A5 of the paper; fields named `as_run` are those of its code.
+
+    Args:
+        width: units between the layers; dense nets have `dense_width`.
+        low, high: training range of both inputs.
+        rate: learning rate of Adam; as the code ran, of the iNALU only.
+    """
+
+    runs: int = 20
+    steps: int = 20_000
+    batch: int = 100
+    width: int = 6
+    dense_width: int = 10
+    as_run_dense_width: int = 50
+    low: float = 0.1
+    high: float = 2.0
+    as_run_high: float = 2.1
+    rate: float = 1e-3
+    as_run_rate: float = 5e-3
+
+
+FULL = Setting()
+QUICK = replace(FULL, runs=3, steps=300)
 
 
 class SimpleArithmetic(Experiment):
@@ -51,25 +85,18 @@ class SimpleArithmetic(Experiment):
 
     def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
         model = batch["model"]
-        runs, steps = (RUNS, STEPS) if plan.full else (QUICK_RUNS, QUICK_STEPS)
-        source = plan.generator(batch)
-        network = _network(model, runs, plan.preset, source)
-        high = 2.1 if plan.preset == "as-run" else 2.0
-        slow = plan.preset == "paper" or model == "iNALU"
-        rms = plan.preset == "as-run" and model in ("NALU", "iNALU")
-        training = Training(steps, 1e-3 if slow else 5e-3, "rmsprop" if rms else "adam", project=plan.preset == "paper")
+        how, as_run, source = plan.pick(FULL, QUICK), plan.preset == "as-run", plan.generator(batch)
+        network = _network(model, how, plan.preset, source)
+        high = how.as_run_high if as_run else how.high
+        rate = how.as_run_rate if as_run and model != "iNALU" else how.rate
+        rms = as_run and model in ("NALU", "iNALU")
+        training = Training(how.steps, rate, "rmsprop" if rms else "adam", project=not as_run)
 
         def draw() -> tuple[Tensor, Tensor]:
-            x = 0.1 + (high - 0.1) * torch.rand(runs, BATCH, 2, generator=source, dtype=torch.float64)
+            x = uniform((how.runs, how.batch, 2), how.low, high, source)
             return x, targets(x)
 
-        penalty: Penalty | None = None
-        if model == "iNALU":
-
-            def penalty(step: int) -> Tensor:
-                # Only in the second half, when the weights know where they are going.
-                return REGULARISER * regulariser(network) * (2 * step >= steps)
-
+        penalty = partial(inalu_penalty, network, steps=how.steps) if model == "iNALU" else None
         train(network, draw, training, monitor, name=model, penalty=penalty, device=plan.device)
         return _rows(network, training), _surfaces(network)
 
@@ -134,22 +161,21 @@ def targets(x: Tensor) -> Tensor:
     return torch.stack([a + b, a * b, a / b, a.abs().sqrt()], dim=-1)
 
 
-def _network(model: str, runs: int, preset: str, source: torch.Generator) -> nn.Sequential:
-    base: dict[str, Any] = {"members": runs, "generator": source}
+def _network(model: str, how: Setting, preset: str, source: torch.Generator) -> nn.Sequential:
+    base: dict[str, Any] = {"members": how.runs, "generator": source}
     if model == "Dense":
-        wide = 50 if preset == "as-run" else 10
+        wide = how.as_run_dense_width if preset == "as-run" else how.dense_width
         return nn.Sequential(
             Dense(2, wide, activation="sigmoid", **base),
             Dense(wide, wide, activation="sigmoid", **base),
             Dense(wide, 4, **base),
         )
+    unit: Callable[..., nn.Module] = UNITS[model]
     if model in ("NALU", "iNALU"):
-        unit: Callable[..., nn.Module] = {"NALU": NALU, "iNALU": iNALU}[model]
-        return nn.Sequential(unit(2, WIDTH, **base), unit(WIDTH, 4, **base))
-    power: Callable[..., nn.Module] = {"NPU": NPU, "RealNPU": RealNPU, "NMU": NMU}[model]
+        return nn.Sequential(unit(2, how.width, **base), unit(how.width, 4, **base))
     if preset == "paper":
-        return nn.Sequential(NAU(2, WIDTH, **base), power(WIDTH, 4, **base))
-    return nn.Sequential(power(2, WIDTH, **base), NAU(WIDTH, 4, **base))
+        return nn.Sequential(NAU(2, how.width, **base), unit(how.width, 4, **base))
+    return nn.Sequential(unit(2, how.width, **base), NAU(how.width, 4, **base))
 
 
 def _grid(task: int) -> Tensor:
@@ -160,20 +186,8 @@ def _grid(task: int) -> Tensor:
 
 
 def _rows(network: nn.Sequential, training: Training) -> list[Row]:
-    tested = [errors(network, g, targets(g), 1)[:, i] for i, g in enumerate(map(_grid, range(4)))]
-    sizes = (flat(network).abs() > 1e-3).sum(dim=1)
-    how: Row = {"steps": training.steps, "rate": training.rate, "method": training.method}
-    return [
-        {
-            **{f"error {task}": float(e[k]) for task, e in zip(TASKS, tested, strict=True)},
-            **how,
-            "parameters": int(sizes[k]),
-            "steps": training.steps,
-            "rate": training.rate,
-            "method": training.method,
-        }
-        for k in range(len(sizes))
-    ]
+    tested = {f"error {TASKS[i]}": errors(network, g, targets(g), 1)[:, i] for i, g in enumerate(map(_grid, range(4)))}
+    return rows_of({**tested, "parameters": count_parameters(network)}, training.row())
 
 
 def _surfaces(network: nn.Sequential) -> Arrays:

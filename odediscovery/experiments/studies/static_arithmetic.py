@@ -20,7 +20,7 @@ Source: Madsen and Johansen, Neural Arithmetic Units (ICLR 2020), Table 2 and Se
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,17 @@ from torch import Tensor, nn
 
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, markdown, number, wilson
 from odediscovery.experiments.refit import refit
-from odediscovery.experiments.regression import Training, errors, layers, parameters_of, regulariser, train
+from odediscovery.experiments.regression import (
+    WEIGHT_ERROR,
+    Training,
+    errors,
+    layers,
+    parameters_of,
+    regulariser,
+    rows_of,
+    train,
+    uniform,
+)
 from odediscovery.plots.figures import COLOURS, STYLE, empty_figure
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NAC, NALU, NAU, NMU, AbstractUnit, Linear, MultiplicativeNAC
@@ -39,16 +49,48 @@ from odediscovery.units.nac import accumulator
 
 SUBSET, OVERLAP = 0.25, 0.5
 TRAIN, TEST = (1.0, 2.0), (2.0, 6.0)
-RUNS, STEPS, RATE, BATCH, POINTS = 50, 20_000, 1e-2, 128, 1000
-QUICK_RUNS, QUICK_STEPS, OUR_QUICK_STEPS = 3, 40, 200
-# Weight of the sparsity regulariser, and the shares of training between which it grows.
-SPARSE, GROWTH = 10.0, (0.5, 0.75)
-# Ours: most starts of a run, Adam steps, growth of the regulariser, samples and most steps of the
-# refit, and the relative error below which a start has fitted.
 OURS = ", ours"
-STARTS, OUR_STEPS, OUR_GROWTH, REFIT, REFIT_STEPS, FITTED = 8, 2000, (0.2, 0.4), 400, 150, 1e-7
-EPSILON = 1e-5
-CHECKS = 200
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Sec. 4.1 of Madsen and Johansen, shortened as said above; `our` fields are this package's.
+
+    Args:
+        points: samples of the test.
+        anneal: share of the steps after which the rate falls.
+        sparse: weight of the sparsity regulariser, which grows between the shares `growth` of the steps.
+        checks: how often a run is tested.
+        starts: most starts of each of our runs.
+        refit_samples, refit_steps, refit_tolerance: of the Levenberg-Marquardt refit.
+        fitted: relative error below which a start has fitted.
+    """
+
+    runs: int = 50
+    steps: int = 20_000
+    rate: float = 1e-2
+    anneal: float = 0.5
+    batch: int = 128
+    points: int = 1000
+    sparse: float = 10.0
+    growth: tuple[float, float] = (0.5, 0.75)
+    checks: int = 200
+    starts: int = 8
+    our_steps: int = 2000
+    our_growth: tuple[float, float] = (0.2, 0.4)
+    refit_samples: int = 400
+    refit_steps: int = 150
+    refit_tolerance: float = 1e-12
+    fitted: float = 1e-7
+
+    def weight(self, step: int, steps: int, growth: tuple[float, float]) -> float:
+        """Weight of the regulariser at a step: 0, then linearly to `sparse`."""
+        low, high = growth
+        return self.sparse * min(max((step / steps - low) / (high - low), 0.0), 1.0)
+
+
+FULL = Setting()
+QUICK = replace(FULL, runs=3, steps=40, our_steps=200)
 OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -90,8 +132,7 @@ class Data:
     def draw(self, inside: tuple[float, float], count: int, source: torch.Generator) -> tuple[Tensor, Tensor]:
         """The same x [1, count, inputs] for every run, and the runs' targets."""
         inputs = self.chosen.shape[1]
-        draw = torch.rand(1, count, inputs, generator=source, dtype=torch.float64)
-        x = inside[0] + (inside[1] - inside[0]) * draw
+        x = uniform((1, count, inputs), *inside, source)
         return x, self.targets(x)
 
 
@@ -109,33 +150,27 @@ class StaticArithmetic(Experiment):
 
     def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
         model, task = batch["model"].removesuffix(OURS), batch["task"]
-        runs = RUNS if plan.full else QUICK_RUNS
-        source = plan.generator(batch)
-        data = Data(task, _subsets(task, runs, source))
-        network = _network(model, data.chosen.shape[1], runs, source)
-        test = data.draw(TEST, POINTS, source)
+        how, source = plan.pick(FULL, QUICK), plan.generator(batch)
+        data = Data(task, _subsets(task, how.runs, source))
+        network = _network(model, data.chosen.shape[1], how.runs, source)
+        test = data.draw(TEST, how.points, source)
         limit = _threshold(task, test[0], data.chosen)
         if model == batch["model"]:
-            steps = STEPS if plan.full else QUICK_STEPS
-            solved, sparse = _train_published(network, data, steps, test, limit, source, monitor, plan.device)
+            steps = how.steps
+            solved, sparse = _train_published(network, data, how, test, limit, source, monitor, plan.device)
         else:
-            steps = OUR_STEPS if plan.full else OUR_QUICK_STEPS
-            network, taken = _train_ours(model, data, steps, source, monitor, plan.device)
+            steps = how.our_steps
+            network, taken = _train_ours(model, data, how, source, monitor, plan.device)
             won = errors(network, *test)[:, 0] < limit
             solved, sparse = torch.where(won, taken, torch.nan), sparsity(network)
-        final = errors(network, *test)[:, 0]
-        return [
-            {
-                "success": int(not solved[k].isnan()),
-                "solved at": float(solved[k]),
-                "sparsity error": float(sparse[k]),
-                "test mse": float(final[k]),
-                "threshold": float(limit[k]),
-                "steps": steps,
-                "rate": RATE,
-            }
-            for k in range(runs)
-        ], {}
+        columns = {
+            "success": (~solved.isnan()).int(),
+            "solved at": solved,
+            "sparsity error": sparse,
+            "test mse": errors(network, *test)[:, 0],
+            "threshold": limit,
+        }
+        return rows_of(columns, {"steps": steps, "rate": how.rate}), {}
 
     def table(self, plan: Plan, ran: Sequence[Ran]) -> str:
         rows = []
@@ -213,16 +248,10 @@ def _key(r: Ran) -> tuple[str, str]:
     return r.batch["model"].removesuffix(OURS), r.batch["task"]
 
 
-def _grown(step: int, steps: int, growth: tuple[float, float]) -> float:
-    """Weight of the regulariser at a step: 0, then linearly to `SPARSE`."""
-    low, high = growth
-    return SPARSE * min(max((step / steps - low) / (high - low), 0.0), 1.0)
-
-
 def _train_published(
     network: nn.Sequential,
     data: Data,
-    steps: int,
+    how: Setting,
     test: tuple[Tensor, Tensor],
     limit: Tensor,
     source: torch.Generator,
@@ -238,22 +267,22 @@ def _train_published(
         solved[fresh] = float(step)
         sparse[fresh] = sparsity(network).cpu()[fresh]
 
-    training = Training(steps, RATE, anneal=0.5, watch_every=max(steps // CHECKS, 1))
+    training = Training(how.steps, how.rate, anneal=how.anneal, watch_every=max(how.steps // how.checks, 1))
     train(
         network,
-        lambda: data.draw(TRAIN, BATCH, source),
+        lambda: data.draw(TRAIN, how.batch, source),
         training,
         monitor,
         name=f"{layers(network)[1].name} {data.task}",
         device=device,
         watch=watch,
-        penalty=lambda step: _grown(step, steps, GROWTH) * regulariser(network),
+        penalty=lambda step: how.weight(step, how.steps, how.growth) * regulariser(network),
     )
     return solved, sparse
 
 
 def _train_ours(
-    model: str, data: Data, steps: int, source: torch.Generator, monitor: Monitor, device: str
+    model: str, data: Data, how: Setting, source: torch.Generator, monitor: Monitor, device: str
 ) -> tuple[nn.Sequential, Tensor]:
     """Adam, then Levenberg-Marquardt, from new weights for the runs that have not fitted.
 
@@ -264,40 +293,41 @@ def _train_ours(
     final = _network(model, inputs, runs, source, clip=False)
     least = torch.full((runs,), torch.inf, dtype=torch.float64)
     taken = torch.zeros(runs, dtype=torch.float64)
-    for start in range(1, STARTS + 1):
-        left = (least > FITTED).nonzero()[:, 0]
+    for start in range(1, how.starts + 1):
+        left = (least > how.fitted).nonzero()[:, 0]
         if not len(left):
             break
         part = Data(data.task, data.chosen[left])
         network = _network(model, inputs, len(left), source, clip=False)
-        missed = _fit_once(network, part, steps, source, monitor, f"{model}{OURS}, start {start}", device)
+        missed = _fit_once(network, part, how, source, monitor, f"{model}{OURS}, start {start}", device)
         better = missed < least[left]
         least[left[better]] = missed[better]
-        taken[left[better]] = float(start * steps)
+        taken[left[better]] = float(start * how.our_steps)
         for kept, value in zip(final.parameters(), network.parameters(), strict=True):
             kept.data[left[better]] = value.data[better]
     return final, taken
 
 
 def _fit_once(
-    network: nn.Sequential, data: Data, steps: int, source: torch.Generator, monitor: Monitor, name: str, device: str
+    network: nn.Sequential, data: Data, how: Setting, source: torch.Generator, monitor: Monitor, name: str, device: str
 ) -> Tensor:
     """One start of every run, in place; the relative error that is left, [members]."""
     last = layers(network)[1]
     train(
         network,
-        lambda: data.draw(TRAIN, BATCH, source),
-        Training(steps, RATE, loss="relative", anneal=0.5),
+        lambda: data.draw(TRAIN, how.batch, source),
+        Training(how.our_steps, how.rate, loss="relative", anneal=how.anneal),
         monitor,
         name=f"{name}: Adam",
         device=device,
-        penalty=lambda step: _grown(step, steps, OUR_GROWTH) * last.regulariser(parameters_of(last)),
+        penalty=lambda s: how.weight(s, how.our_steps, how.our_growth) * last.regulariser(parameters_of(last)),
     )
     monitor.stage(f"{name}: Levenberg-Marquardt", 1)
-    x, y = data.draw(TRAIN, REFIT, source)
+    x, y = data.draw(TRAIN, how.refit_samples, source)
     weight = torch.ones_like(y) / y.abs().mean(dim=1, keepdim=True)
     x = x.expand(len(y), -1, -1)
-    return (refit(network, x, y, weight, REFIT_STEPS, tolerance=1e-12) / REFIT).sqrt()
+    left = refit(network, x, y, weight, how.refit_steps, tolerance=how.refit_tolerance)
+    return (left / how.refit_samples).sqrt()
 
 
 def _network(model: str, inputs: int, runs: int, source: torch.Generator, *, clip: bool = True) -> nn.Sequential:
@@ -330,11 +360,11 @@ def _subsets(task: str, runs: int, source: torch.Generator) -> Tensor:
 
 def _threshold(task: str, x: Tensor, chosen: Tensor) -> Tensor:
     """Error of the exact solution whose weights are all off by 1e-5, [members]."""
-    near = (1.0 - EPSILON) * chosen + EPSILON * (1.0 - chosen)
+    near = (1.0 - WEIGHT_ERROR) * chosen + WEIGHT_ERROR * (1.0 - chosen)
     sums = x @ near
     a, b = sums[..., :1], sums[..., 1:]
     if task in ("+", "-"):
-        y = (1.0 - EPSILON) * OPERATIONS[task](a, b)
+        y = (1.0 - WEIGHT_ERROR) * OPERATIONS[task](a, b)
     else:
-        y = (a * (1.0 - EPSILON) + EPSILON) * (b * (1.0 - EPSILON) + EPSILON)
+        y = (a * (1.0 - WEIGHT_ERROR) + WEIGHT_ERROR) * (b * (1.0 - WEIGHT_ERROR) + WEIGHT_ERROR)
     return (y - Data(task, chosen).targets(x)).square().mean(dim=(-1, -2))
