@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from odediscovery.bench.suites import protocol as protocol_module
-from odediscovery.bench.suites.problems import SUITES, Problem, choose, load_suite
+from odediscovery.bench.suites.problems import SUITES, SuiteSystem, choose, load_suite
 from odediscovery.bench.suites.protocol import Protocol, training_data, true_trajectory
 from odediscovery.bench.suites.scores import nodes, same_law, score, trajectory_r2
 from odediscovery.command.bench import SUITES as NAMED
@@ -148,7 +148,7 @@ def test_another_solver_helps_where_the_first_gives_up(monkeypatch: pytest.Monke
     usual = true_trajectory(problem, 0)
     monkeypatch.setattr(protocol_module, "_MOST_EVALUATIONS", 5)
     np.testing.assert_allclose(true_trajectory(problem, 0), usual, rtol=1e-8)
-    endless = Problem(
+    endless = SuiteSystem(
         "classics", "wall", "", law("x**2"), np.array([[1.0], [2.0]]), (0.0, 2.0), 10, "additive", "npu_nau"
     )
     with pytest.raises(FitError, match="no solver follows the true equations of classics wall"):
@@ -159,7 +159,7 @@ def test_another_solver_helps_where_the_first_gives_up(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("problem", EVERY, ids=lambda p: f"{p.suite}-{p.id}")
-def test_the_truth_gets_full_marks(problem: Problem) -> None:
+def test_the_truth_gets_full_marks(problem: SuiteSystem) -> None:
     given = score(problem.equations, problem, Protocol(trajectories=problem.trainable))
     assert given.recon > 0.9999 and given.gen > 0.9999 and given.exact and given.coef
     assert given.complexity == nodes(problem.equations)

@@ -32,7 +32,7 @@ POWER_SUM = "npu_nau"
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class SuiteSystem:
     """dx/dt = f(x) with known f, and what is measured of it.
 
     Args:
@@ -108,7 +108,7 @@ def _over_x(texts: Sequence[str]) -> Equations:
     return Equations.parse(names, dict(zip(names, texts, strict=True)))
 
 
-def _fractional() -> list[Problem]:
+def _fractional() -> list[SuiteSystem]:
     problems = []
     for entry in _document("fractional.json"):
         law = _over_x(entry["equations"]).power_sum
@@ -116,7 +116,7 @@ def _fractional() -> list[Problem]:
         uses = zip(entry["initial_conditions"], entry["ic_use"], strict=True)
         starts = [start for start, _ in sorted(uses, key=lambda pair: pair[1] == "test")]
         problems.append(
-            Problem(
+            SuiteSystem(
                 "fractional",
                 entry["id"],
                 entry["name"],
@@ -131,9 +131,9 @@ def _fractional() -> list[Problem]:
     return problems
 
 
-def _odebench() -> list[Problem]:
+def _odebench() -> list[SuiteSystem]:
     return [
-        Problem(
+        SuiteSystem(
             "odebench",
             str(entry["id"]),
             entry["name"],
@@ -148,7 +148,7 @@ def _odebench() -> list[Problem]:
     ]
 
 
-def _classics() -> list[Problem]:
+def _classics() -> list[SuiteSystem]:
     problems = []
     for system in SYSTEMS.values():
         equations = system.equations()
@@ -156,7 +156,7 @@ def _classics() -> list[Problem]:
         # The one that is no sum of powers, the pendulum, needs the sine as a feature.
         representation = POWER_SUM if equations.power_sum is not None else "features_npu_nau"
         problems.append(
-            Problem(
+            SuiteSystem(
                 "classics",
                 system.name,
                 system.title,
@@ -171,7 +171,7 @@ def _classics() -> list[Problem]:
     return problems
 
 
-SUITES: Mapping[str, Callable[[], list[Problem]]] = {
+SUITES: Mapping[str, Callable[[], list[SuiteSystem]]] = {
     "fractional": _fractional,
     "odebench": _odebench,
     "classics": _classics,
@@ -179,7 +179,7 @@ SUITES: Mapping[str, Callable[[], list[Problem]]] = {
 
 
 @cache
-def load_suite(name: str) -> Mapping[str, Problem]:
+def load_suite(name: str) -> Mapping[str, SuiteSystem]:
     """All systems of a suite by their ids, in its order.
 
     Raises:
@@ -190,10 +190,10 @@ def load_suite(name: str) -> Mapping[str, Problem]:
     """
     if name not in SUITES:
         raise unknown_name("suite", name, SUITES)
-    return {problem.id: problem for problem in SUITES[name]()}
+    return {system.id: system for system in SUITES[name]()}
 
 
-def choose(name: str, ids: Sequence[str] | None = None) -> list[Problem]:
+def choose(name: str, ids: Sequence[str] | None = None) -> list[SuiteSystem]:
     """The systems of a suite with these ids, all if none are given, in the suite's order.
 
     Raises:
@@ -203,4 +203,4 @@ def choose(name: str, ids: Sequence[str] | None = None) -> list[Problem]:
     for wanted in ids or ():
         if wanted not in problems:
             raise unknown_name(f"system of {name}", wanted, problems)
-    return [problem for problem in problems.values() if not ids or problem.id in ids]
+    return [system for system in problems.values() if not ids or system.id in ids]

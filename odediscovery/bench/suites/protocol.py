@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from odediscovery.bench.suites.problems import MULTIPLICATIVE, Problem
+from odediscovery.bench.suites.problems import MULTIPLICATIVE, SuiteSystem
 from odediscovery.data.series import LEAST_VALUES, TimeSeries
 from odediscovery.errors import FitError, InputError
 from odediscovery.runtime.arrays import Array
@@ -69,61 +69,61 @@ def check_sigma(sigma: float) -> None:
         raise InputError(f"--sigma must be at least 0 and finite, got {sigma}")
 
 
-def check_trajectories(problem: Problem, protocol: Protocol) -> None:
+def check_trajectories(system: SuiteSystem, protocol: Protocol) -> None:
     """Whether a system has that many starts to train on.
 
     Raises:
         InputError: it has fewer.
     """
-    if protocol.trajectories > problem.trainable:
+    if protocol.trajectories > system.trainable:
         raise InputError(
-            f"--trajectories {protocol.trajectories}: systems of {problem.suite} have "
-            f"at most {problem.trainable} to train on"
+            f"--trajectories {protocol.trajectories}: systems of {system.suite} have "
+            f"at most {system.trainable} to train on"
         )
 
 
-def true_trajectory(problem: Problem, start: int) -> Array:
-    """The noise-free states at `problem.times`, [n_samples, states].
+def true_trajectory(system: SuiteSystem, start: int) -> Array:
+    """The noise-free states at `system.times`, [n_samples, states].
 
     Args:
-        start: which of `problem.starts`; -1 is the unseen one.
+        start: which of `system.starts`; -1 is the unseen one.
 
     Raises:
         FitError: no solver can follow the truth.
     """
-    begin, times = problem.starts[start], problem.times
-    values = problem.equations.simulate(begin, times, RTOL, most_evaluations=_MOST_EVALUATIONS)
+    begin, times = system.starts[start], system.times
+    values = system.equations.simulate(begin, times, RTOL, most_evaluations=_MOST_EVALUATIONS)
     for method in _FALLBACKS:
         if np.isfinite(values).all():
             break
         solved = solve_ivp(
-            lambda _, x: problem.equations.rhs(x), problem.t_span, begin, method, times, rtol=RTOL, atol=1e-12
+            lambda _, x: system.equations.rhs(x), system.t_span, begin, method, times, rtol=RTOL, atol=1e-12
         )
         if solved.success:
             values = solved.y.T
     if not np.isfinite(values).all():
-        raise FitError(f"no solver follows the true equations of {problem.suite} {problem.id}")
+        raise FitError(f"no solver follows the true equations of {system.suite} {system.id}")
     return values
 
 
-def training_data(problem: Problem, protocol: Protocol) -> TimeSeries:
+def training_data(system: SuiteSystem, protocol: Protocol) -> TimeSeries:
     """The series that a method gets: noisy, thinned samples of the first starts."""
-    check_trajectories(problem, protocol)
-    key = f"{protocol.seed}|{problem.suite}|{problem.id}|{protocol.sigma!r}"
+    check_trajectories(system, protocol)
+    key = f"{protocol.seed}|{system.suite}|{system.id}|{protocol.sigma!r}"
     stream = zlib.crc32(key.encode())
     # Two streams, so that dropping samples leaves the noise of the others as it is.
     noise, thinning = np.random.default_rng([stream, 0]), np.random.default_rng([stream, 1])
     times, values = [], []
     for start in range(protocol.trajectories):
-        clean = true_trajectory(problem, start)
-        size = np.abs(clean) if problem.noise == MULTIPLICATIVE else clean.std(axis=0)
+        clean = true_trajectory(system, start)
+        size = np.abs(clean) if system.noise == MULTIPLICATIVE else clean.std(axis=0)
         seen = clean + protocol.sigma * size * noise.standard_normal(clean.shape)
         kept = _kept(len(seen), protocol.drop, thinning)
-        times.append(problem.times[kept])
+        times.append(system.times[kept])
         values.append(seen[kept])
     if protocol.trajectories == 1:
-        return TimeSeries.from_arrays(times[0], values[0], problem.states)
-    return TimeSeries.from_arrays(list(times), list(values), problem.states)
+        return TimeSeries.from_arrays(times[0], values[0], system.states)
+    return TimeSeries.from_arrays(list(times), list(values), system.states)
 
 
 def _kept(samples: int, drop: float, random: np.random.Generator) -> Array:

@@ -57,8 +57,8 @@ class Study:
         self.protocol.checked()
         if not 0.0 < self.max_seconds < math.inf:
             raise InputError(f"--max-seconds must be positive and finite, got {self.max_seconds}")
-        for problem in load_suite(self.suite).values():
-            check_trajectories(problem, self.protocol)
+        for system in load_suite(self.suite).values():
+            check_trajectories(system, self.protocol)
         return self
 
     def as_dict(self) -> dict[str, Any]:
@@ -87,12 +87,12 @@ def solve(task: SystemFit) -> Row:
     study, began = task.study, time.monotonic()
     row = _blank(task)
     try:
-        problem = load_suite(study.suite)[task.id]
-        series = training_data(problem, study.protocol)
+        system = load_suite(study.suite)[task.id]
+        series = training_data(system, study.protocol)
         began = time.monotonic()
         equations, outcome = task.method(series, study.max_seconds, study.protocol.seed)
         row |= {"seconds": round(time.monotonic() - began, 3), "outcome": outcome, "equations": equations.texts()}
-        scores = score(equations, problem, study.protocol)
+        scores = score(equations, system, study.protocol)
     except Exception as error:
         seconds = row["seconds"] or round(time.monotonic() - began, 3)
         return row | {"failed": reason_of(error), "seconds": seconds}
@@ -132,10 +132,10 @@ def run_suite(
     problems = choose(study.checked().suite, ids)
     rows = Rows.claim(folder, study.as_dict())
     tasks = [
-        SystemFit(study, problem.id, name, method)
+        SystemFit(study, system.id, name, method)
         for name, method in methods.items()
-        for problem in problems
-        if not rows.has(problem.id, name)
+        for system in problems
+        if not rows.has(system.id, name)
     ]
     # The limit is the method's; before it data are made, behind it equations are scored.
     limit = study.max_seconds + max(GRACE, 0.5 * study.max_seconds)
@@ -157,12 +157,12 @@ def run_suite(
 
 def _blank(task: SystemFit) -> Row:
     """The row of a system with no equations."""
-    problem = load_suite(task.study.suite)[task.id]
+    system = load_suite(task.study.suite)[task.id]
     return dict.fromkeys(COLUMNS) | {
         "id": task.id,
         "method": task.name,
-        "states": len(problem.states),
-        "representation": problem.representation,
+        "states": len(system.states),
+        "representation": system.representation,
         "exact": False,
         "coef": False,
     }

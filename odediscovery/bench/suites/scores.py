@@ -18,7 +18,7 @@ import numpy as np
 import sympy
 
 from odediscovery.bench.suites.family import ConstantErrors, constant_errors
-from odediscovery.bench.suites.problems import Problem
+from odediscovery.bench.suites.problems import SuiteSystem
 from odediscovery.bench.suites.protocol import Protocol, true_trajectory
 from odediscovery.bench.suites.scoring import distance
 from odediscovery.laws.equations import Equations
@@ -53,20 +53,20 @@ class Scores:
     complexity: int
 
 
-def score(found: Equations, problem: Problem, protocol: Protocol) -> Scores:
+def score(found: Equations, system: SuiteSystem, protocol: Protocol) -> Scores:
     """Found equations against the truth.
 
     Args:
-        found: over the states of the problem, in their order.
+        found: over the states of the system, in their order.
         protocol: how the training data were made.
     """
-    clean = [true_trajectory(problem, k) for k in range(len(problem.starts))]
+    clean = [true_trajectory(system, k) for k in range(len(system.starts))]
     *recon, gen = (
-        trajectory_r2(found, problem.starts[k], problem.times, clean[k]) for k in (*range(protocol.trajectories), -1)
+        trajectory_r2(found, system.starts[k], system.times, clean[k]) for k in (*range(protocol.trajectories), -1)
     )
     every = np.concatenate(clean)
     box = np.stack([every.min(axis=0), every.max(axis=0)], axis=1)
-    same = same_law(found, problem.equations, box)
+    same = same_law(found, system.equations, box)
     tolerance = CLEAN_TOLERANCE if protocol.sigma == 0 else NOISY_TOLERANCE
     exact = same is not None and same.inner <= tolerance + 1e-9
     coef = same is not None and exact and same.outer <= COEFFICIENT_TOLERANCE + 1e-9

@@ -16,7 +16,7 @@ from typing import Any
 
 from odediscovery.bench.rows import Row, Rows, reason_of
 from odediscovery.bench.suites.perturb import changed, instances, values, watched_reads
-from odediscovery.bench.suites.problems import SUITES, Problem, load_suite
+from odediscovery.bench.suites.problems import SUITES, SuiteSystem, load_suite
 from odediscovery.bench.suites.protocol import Protocol, training_data
 from odediscovery.bench.suites.scores import score
 from odediscovery.bench.summary import in_short, table
@@ -59,7 +59,7 @@ class Battery:
     max_seconds: float = 60.0
     ids: tuple[str, ...] = ()
 
-    def candidates(self) -> dict[str, Problem]:
+    def candidates(self) -> dict[str, SuiteSystem]:
         """The systems by "suite/id", those included whose fit turns out not to be quick.
 
         Raises:
@@ -171,8 +171,8 @@ def measured(task: ChangedFits) -> Row:
 def fitted(battery: Battery, fit: str) -> Row:
     """One fit: why it failed, whether it is exact, its processor seconds, equations and reads."""
     id, _, sigma = fit.rpartition(" ")
-    problem, protocol = battery.candidates()[id], Protocol(float(sigma), seed=battery.seed)
-    series = training_data(problem, protocol)
+    system, protocol = battery.candidates()[id], Protocol(float(sigma), seed=battery.seed)
+    series = training_data(system, protocol)
     told: Row = {"failed": None, "exact": False, "equations": None}
     began = time.process_time()
     with watched_reads() as reads:
@@ -183,7 +183,7 @@ def fitted(battery: Battery, fit: str) -> Row:
             told["failed"] = reason_of(error)
     told |= {"seconds": round(time.process_time() - began, 3), "reads": sorted(reads & values().keys())}
     if told["failed"] is None:
-        told["exact"] = score(found, problem, protocol).exact
+        told["exact"] = score(found, system, protocol).exact
     return told
 
 
