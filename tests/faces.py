@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from problems import FSIR
 
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
@@ -13,11 +14,6 @@ from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.settings import Settings
 
-# S' = -b (SI)^g + e R, I' = b (SI)^g - a I, R' = a I - e R
-A, B, E = 0.05, 0.06, 0.01
-FSIR = PowerSum(
-    np.array([[-B, 0.0, E], [B, -A, 0.0], [0.0, A, -E]]), np.array([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-)
 AWKWARD = ("S", "I", "R", "E", "N", "Q", "beta", "gamma", "lambda", "sin", "I0", "x y", "β")
 
 

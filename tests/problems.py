@@ -23,6 +23,13 @@ from odediscovery.units import NAU, RealNPU
 PREY = PowerSum(np.array([[0.6, -0.4, 0.0], [0.0, 0.3, -0.5]]), np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]))
 # N' = 0.5 N - 0.5 N^2
 LOGISTIC = PowerSum(np.array([[0.5, -0.5]]), np.array([[1.0], [2.0]]))
+# The same with its gain in two parts, of which data tell only the sum.
+TWINS = PowerSum(np.array([[0.2, 0.3, -0.5]]), np.array([[1.0], [1.0], [2.0]]))
+# S' = -0.06 (S I)^0.5 + 0.01 R,  I' = 0.06 (S I)^0.5 - 0.05 I,  R' = 0.05 I - 0.01 R
+FSIR = PowerSum(
+    np.array([[-0.06, 0.0, 0.01], [0.06, -0.05, 0.0], [0.0, 0.05, -0.01]]),
+    np.array([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
+)
 STARTS = np.array([[1.5, 0.8], [0.6, 1.7]])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from faces import FSIR
+from problems import FSIR
 
 from odediscovery.bench.suites.scoring import same_terms, worst_errors
 from odediscovery.laws.power_sum import PowerSum

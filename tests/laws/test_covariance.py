@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from problems import LOGISTIC, PREY, STARTS, growth, logistic, series_of, solved
+from problems import LOGISTIC, PREY, STARTS, TWINS, growth, logistic, series_of, solved
 from scipy.optimize import curve_fit
 
 from odediscovery.data.scale import Scale
@@ -67,10 +67,8 @@ def test_starts_and_constants_have_the_covariance_of_curve_fit(positive: bool) -
 
 
 def test_constants_that_only_their_sum_is_seen_of_are_unknown() -> None:
-    # x' = a x + b x - c x^2
-    twice = PowerSum(np.array([[0.2, 0.3, -0.5]]), np.array([[1.0], [1.0], [2.0]]))
-    free = coefficients_only(twice)
-    found = fitted(twice, growth(T, 0.02), np.array([[0.1]]), free)
+    free = coefficients_only(TWINS)
+    found = fitted(TWINS, growth(T, 0.02), np.array([[0.1]]), free)
     alone = fitted(LOGISTIC, growth(T, 0.02), np.array([[0.1]]), coefficients_only(LOGISTIC))
     # Where the search compares them with simple values they are far less than certain.
     assert (found.errors.coefficients[0, :2] > 100.0).all()

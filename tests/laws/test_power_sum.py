@@ -6,15 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from problems import FSIR
 
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.units import NAU
-
-FSIR = PowerSum(
-    np.array([[-0.06, 0.01, 0.0], [0.06, 0.0, -0.05], [0.0, -0.01, 0.05]]),
-    np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]),
-)
 
 
 def test_rhs_by_hand() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from faces import FSIR
-from problems import PREY, random_field
+from problems import FSIR, PREY, random_field
 
 from odediscovery.laws.power_sum import Features, Function, PowerSum, Sums
 from odediscovery.networks.translate import laws_of, members_of, power_units

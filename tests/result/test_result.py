@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from faces import AWKWARD, FSIR, awkward, discovery
+from faces import AWKWARD, awkward, discovery
+from problems import FSIR
 
 from odediscovery.errors import InputError
 from odediscovery.result.discovery import Discovery

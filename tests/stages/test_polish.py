@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from faces import FSIR
-from problems import LOGISTIC, PREY, STARTS, growth, logistic, series_of, solved
+from problems import FSIR, LOGISTIC, PREY, STARTS, growth, logistic, series_of, solved
 from scipy.optimize import curve_fit
 
 from odediscovery.data.series import TimeSeries

@@ -7,24 +7,16 @@ import math
 
 import numpy as np
 import pytest
-from problems import LOGISTIC, PREY
+from problems import LOGISTIC, PREY, TWINS, logistic
 from scipy.optimize import curve_fit
 from scipy.special import stdtrit
 from test_bands import fitted, measured
 
 from odediscovery.errors import InputError
-from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import interval
-from odediscovery.runtime.arrays import Array
 from odediscovery.uncertainty.profile import profile
 
 TIMES = np.linspace(0.0, 12.0, 25)
-
-
-def logistic(t: Array, r: float, c: float, n0: float) -> Array:
-    """N' = r N - c N^2 from n0."""
-    k = r / c
-    return k / (1.0 + (k / n0 - 1.0) * np.exp(-r * t))
 
 
 def test_ends_are_where_the_sum_of_squares_has_grown_by_t_squared() -> None:
@@ -61,8 +53,7 @@ def test_the_wald_interval_of_a_well_known_constant_is_that_of_its_profile() -> 
 
 
 def test_a_constant_that_the_data_do_not_tell_has_no_end() -> None:
-    twice = PowerSum(np.array([[0.2, 0.3, -0.5]]), np.array([[1.0], [1.0], [2.0]]))
-    found = fitted(twice, measured(twice, np.array([0.1]), TIMES, 0.02, 0), 0.02)
+    found = fitted(TWINS, measured(TWINS, np.array([0.1]), TIMES, 0.02, 0), 0.02)
     told = profile(found, "coefficient", 0, "x0")
     assert (told.low, told.high) == (-math.inf, math.inf)
 
