@@ -86,6 +86,7 @@ def check(
     assert not (tmp_path / "hacked").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SAMPLE))
 def test_a_damaged_table_ends_in_a_line_or_in_equations(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

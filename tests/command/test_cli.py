@@ -115,6 +115,7 @@ def test_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert "simulate" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_fit_prints_and_writes(
     data: Path, engine: list[tuple[TimeSeries, Settings]], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -133,6 +134,7 @@ def test_fit_prints_and_writes(
     assert "train" in shown.err and "\x1b" not in shown.err
 
 
+@pytest.mark.slow
 def test_quiet_is_silent_and_out_is_obeyed(
     data: Path, engine: list[object], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -143,6 +145,7 @@ def test_quiet_is_silent_and_out_is_obeyed(
     assert main(["fit", "sir.csv", "--quiet", "--out", "new/folder"]) == 0
 
 
+@pytest.mark.slow
 def test_fit_finds_the_logistic_law(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "logistic", "--samples", "20", "--out", "growth.csv"]) == 0
     fit = ["fit", "growth.csv", "--members", "2", "--adam-steps", "200", "--quiet"]
@@ -167,6 +170,7 @@ def stopping_engine(signals: int) -> object:
     return discover
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_best_so_far(
     data: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -180,6 +184,7 @@ def test_ctrl_c_keeps_the_best_so_far(
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_ends_at_once(
     data: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -295,6 +300,7 @@ def test_awkward_names_print_as_named(tmp_path: Path, capsys: pytest.CaptureFixt
     assert (start["x y"], start["β"], start["I0"], start["Q"]) == (2.0, 0.5, 0.0, 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "reader", "shown"),
     [("simulate fsir --samples 20000", "head -1", "t,S,I,R\n"), ("--help", "true", ""), ("show {}", "true", "")],
@@ -307,6 +313,7 @@ def test_a_closed_pipe_ends_quietly(found: Path, command: str, reader: str, show
     assert (done.returncode, done.stdout, done.stderr) == (0, shown, "")
 
 
+@pytest.mark.slow
 def test_a_pipe_is_written_to_and_a_link_stays_one(tmp_path: Path) -> None:
     simulate = ["simulate", "fsir", "--samples", "5", "--out"]
     done = python("-m", "odediscovery", *simulate, "/dev/stdout")

@@ -92,6 +92,7 @@ def test_fit_refuses_what_is_no_file(place: Path, capsys: pytest.CaptureFixture[
     assert "DATA.csv" in complaint(["fit"], capsys)
 
 
+@pytest.mark.slow
 def test_a_fit_that_could_not_be_done_exits_with_1(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,6 +105,7 @@ def test_a_fit_that_could_not_be_done_exits_with_1(
     assert shown == "error: no equations could be integrated\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "raised",
     [
@@ -124,6 +126,7 @@ def test_too_little_memory_ends_in_one_line(
     assert shown.startswith("error: out of memory; ask for fewer samples or members")
 
 
+@pytest.mark.slow
 def test_a_fault_of_ours_is_no_mistake_of_the_user(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def discover(*_: object) -> None:
         raise RuntimeError("a fault")
@@ -236,6 +239,7 @@ def test_unknown_command(place: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "'fit'" in complaint(["fitt"], capsys)
 
 
+@pytest.mark.slow
 def test_the_process_itself_exits_with_the_code(place: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "odediscovery", "fit", "missing.csv"],

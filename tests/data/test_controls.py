@@ -80,6 +80,7 @@ def finest(windows: Windows) -> Windows:
     return Windows(**{**values, "grid": torch.full_like(windows.grid, len(GRIDS) - 1)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1, 7])
 def test_windows_of_the_true_law_leave_nothing_and_their_jacobian_is_right(length: int) -> None:
     whole = append_controls(stirred())

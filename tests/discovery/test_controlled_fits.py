@@ -45,6 +45,7 @@ def test_a_linear_law_under_an_input_is_found(u: Array, held: bool) -> None:
     assert found.r2 > 1 - 1e-9
 
 
+@pytest.mark.slow
 def test_a_driven_damped_oscillator_is_found() -> None:
     force = np.sin(1.7 * TIMES)
     found = quick(driven({"x": "v", "v": "-x - 0.2*v + F"}, [1.0, 0.0], F=(force, False)))
@@ -52,6 +53,7 @@ def test_a_driven_damped_oscillator_is_found() -> None:
     assert terms_of(found, 1) == {(1.0, 0.0, 0.0): -1.0, (0.0, 1.0, 0.0): -0.2, (0.0, 0.0, 1.0): 1.0}
 
 
+@pytest.mark.slow
 def test_trained_members_find_a_law_with_controls_in_noise() -> None:
     series = driven({"x": "0.9*x - 0.6*u*x"}, [1.0], u=(1.5 + np.sin(1.3 * TIMES), False))
     run = series.trajectories[0]
@@ -75,6 +77,7 @@ def test_time_is_a_variable_on_demand() -> None:
     np.testing.assert_allclose(found.simulate(times=np.array([0.0, 12.0]))[-1], [11.0], atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_power_of_time_is_found_from_two_trajectories() -> None:
     t = np.linspace(0.1, 6.0, 40)
     paths = [x0 * np.exp(-0.2 * (t**1.5 - t[0] ** 1.5)) for x0 in (3.0, 0.7)]  # x' = -0.3 x t^0.5
@@ -97,6 +100,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Discovery]:
     return folder, found
 
 
+@pytest.mark.slow
 def test_a_result_with_controls_comes_back_from_its_folder(kept: tuple[Path, Discovery]) -> None:
     folder, found = kept
     document = json.loads((folder / "result.json").read_text())

@@ -24,6 +24,7 @@ def law_of(system: str) -> PowerSum:
     return law
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "system",
     [
@@ -52,6 +53,7 @@ def test_the_front_is_ordered_and_marks_one_row() -> None:
     assert sum(row.selected for row in front) == 1
 
 
+@pytest.mark.slow
 def test_random_members_alone_find_the_logistic_law_in_noise() -> None:
     series = simulate_system("logistic", noise=0.01, seed=3)
     found = discover(series, Settings(members=4, hidden=4, grow=False))
@@ -60,12 +62,14 @@ def test_random_members_alone_find_the_logistic_law_in_noise() -> None:
     assert found.noise == pytest.approx(0.01 * series.trajectories[0].values.std(axis=0), rel=0.4)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_equations() -> None:
     series = simulate_system("logistic", noise=0.02, seed=1)
     first, second = (discover(series, QUICK).equations.texts() for _ in range(2))
     assert first == second
 
 
+@pytest.mark.slow
 def test_real_yeast_grows_logistically() -> None:
     found = discover(load_csv("data/yeast_carlson_1913.csv"))
     assert found.r2 > 0.999
@@ -84,6 +88,7 @@ def test_a_state_that_never_changes_gets_a_zero_right_hand_side() -> None:
     assert found.r2 > 1 - 1e-8
 
 
+@pytest.mark.slow
 def test_two_runs_of_unequal_length_with_gaps_are_fitted_jointly() -> None:
     long = simulate_system("logistic", {"N": 2.0}).trajectories[0]
     short = simulate_system("logistic", {"N": 140.0}, samples=25, until=10).trajectories[0]
@@ -97,6 +102,7 @@ def test_two_runs_of_unequal_length_with_gaps_are_fitted_jointly() -> None:
     assert same_terms(found.equations.power_sum, law_of("logistic"), 0.02)
 
 
+@pytest.mark.slow
 def test_awkward_column_names_are_printed_as_named() -> None:
     run = simulate_system("sir").trajectories[0]
     names = ["lambda", "x y", "β"]
@@ -128,6 +134,7 @@ def test_what_blows_up_gives_way_to_what_does_not() -> None:
     assert row.polished.law.exponents.tolist() == [[1.0]]
 
 
+@pytest.mark.slow
 def test_white_noise_is_no_law() -> None:
     rng = np.random.default_rng(0)
     series = TimeSeries.from_arrays(np.arange(40.0), 5 + rng.standard_normal((40, 1)), ["x"])
@@ -136,6 +143,7 @@ def test_white_noise_is_no_law() -> None:
     assert any("no law" in message for message in found.messages)
 
 
+@pytest.mark.slow
 def test_chaos_in_noise_is_lost_and_an_oscillation_is_not() -> None:
     """The true law leaves noise only on windows; from one start nobody follows it to the end."""
     told = {}

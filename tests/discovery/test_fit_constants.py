@@ -27,6 +27,7 @@ def power(found: Discovery) -> dict[str, Any]:
     return next(c for c in entries if c["kind"] == "exponent")
 
 
+@pytest.mark.slow
 def test_the_constants_come_out_and_what_is_known_stays() -> None:
     start = Equations.parse(["h", "v"], {"h": "-v", "v": "9.81 - 0.1*v**1.2"})
     inside = 0

@@ -118,6 +118,7 @@ def test_the_last_measured_values_stay_and_errors_are_shares_of_the_spread() -> 
     assert off == pytest.approx(np.sqrt(2.0) / spread)
 
 
+@pytest.mark.slow
 def test_discover_fits_the_first_part_and_scores_the_last() -> None:
     noise = np.random.default_rng(1).normal(scale=0.05, size=(2, len(TIME)))
     values = [growth(0.5) + noise[0], growth(2.0) + noise[1]]
@@ -131,6 +132,7 @@ def test_discover_fits_the_first_part_and_scores_the_last() -> None:
     assert "20 samples were kept back" in found.messages[-1]
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_csv(TimeSeries.from_arrays(TIME, growth(0.5), ["x"]), tmp_path / "data.csv")
     out = tmp_path / "found"

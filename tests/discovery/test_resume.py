@@ -18,6 +18,7 @@ from odediscovery.result.discovery import Discovery
 from odediscovery.settings import settings_for
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, 0.02])
 def test_laws_from_before_compete_with_what_is_found(noise: float) -> None:
     series = simulate_system("lotka-volterra", noise=noise, seed=1)
@@ -31,6 +32,7 @@ def test_laws_from_before_compete_with_what_is_found(noise: float) -> None:
     assert law is not None and law.n_monomials == 3
 
 
+@pytest.mark.slow
 def test_a_stopped_fit_goes_on_with_other_members(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, folder = tmp_path / "data.csv", tmp_path / "found"
     write_csv(simulate_system("logistic", noise=0.02, seed=1), data)

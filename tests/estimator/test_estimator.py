@@ -105,6 +105,7 @@ def test_print_writes_the_equations(model: ODEDiscovery, capsys: pytest.CaptureF
     assert [line.partition(" = ")[0] for line in lines] == ["prey'", "dose'"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("x", "t", "interval"),
     [
@@ -139,6 +140,7 @@ def test_without_times_samples_are_one_apart() -> None:
     np.testing.assert_allclose(model.predict(grown(0.5)), 0.25 * rates(grown(0.5)), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_missing_values_of_any_kind_are_gaps(model: ODEDiscovery) -> None:
     holes = frame(1.0).convert_dtypes()
     holes.loc[[3, 7], "prey"] = pd.NA
@@ -183,6 +185,7 @@ def test_scores_of_trajectories_are_pooled(model: ODEDiscovery) -> None:
     assert model.score([both[:33], both[33:]], t=0.25) == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("coefficient", "power"), [(1.0, 2.0), (2.0, 1.0), (30.0, 1.0), (50.0, 1.0)])
 def test_the_score_has_a_lowest_value(coefficient: float, power: float) -> None:
     # A pole, a solution that is far off, one whose square leaves the range of floats, one that
@@ -259,6 +262,7 @@ def test_a_clone_is_not_fitted(model: ODEDiscovery) -> None:
             call()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", [KFold(3), PredefinedSplit([-1, 0, 1])])
 def test_grid_search_over_trajectories(split: Any) -> None:
     runs = [frame(0.5), frame(1.0, 4.0), frame(3.0, 1.0)]
@@ -273,6 +277,7 @@ def test_grid_search_over_trajectories(split: Any) -> None:
     np.testing.assert_allclose(search.predict(grown(1.0)), rates(grown(1.0)), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_times_are_routed_through_a_grid_search() -> None:
     runs, times = [grown(0.5), grown(1.0), grown(3.0)], [TIME, TIME, TIME]
     with config_context(enable_metadata_routing=True):
@@ -358,6 +363,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     # A limit that has passed before the search begins: every fit ends with the first laws.
     [ODEDiscovery(members=0, max_seconds=1e-9)],

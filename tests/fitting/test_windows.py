@@ -132,6 +132,7 @@ def test_short_residuals_and_their_jacobian() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", [1, 2])
 @pytest.mark.parametrize("length", [3, None])
 def test_long_residuals_and_their_jacobian(runs: int, length: int | None) -> None:

@@ -31,6 +31,7 @@ def test_equations_that_leave_the_data_are_told(right: str, told: list[str]) -> 
     assert found == [f"continued for as long again {text}" for text in told]
 
 
+@pytest.mark.slow
 def test_a_decay_is_continued_without_a_word_and_growth_is_not() -> None:
     decay = discover(simulate_system("torricelli"), settings_for(members=0))
     assert not any("for as long again" in m for m in decay.messages)

@@ -45,6 +45,7 @@ def test_waves_are_no_noise_and_few_samples_tell_nothing() -> None:
     assert too_few_runs([waves[:15]]) == []
 
 
+@pytest.mark.slow
 def test_a_law_that_leaves_more_than_noise_says_so() -> None:
     t = np.linspace(0.0, 30.0, 120)
     noise = 0.05 * np.random.default_rng(2).standard_normal(120)
@@ -69,6 +70,7 @@ def test_noise_has_no_memory_and_a_random_walk_has() -> None:
     assert correlations([gap])[1].tolist() == [0]
 
 
+@pytest.mark.slow
 def test_a_random_walk_is_no_law() -> None:
     claimed = 0
     for seed in range(4):
@@ -124,6 +126,7 @@ def test_a_law_is_claimed_where_no_walk_does_as_well() -> None:
     assert claimed == [True, False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "told"), [(0.15, False), (0.01, True)])
 def test_discover_says_that_an_exponent_is_hardly_known(noise: float, told: bool) -> None:
     t = np.linspace(0.0, 1.5, 30)

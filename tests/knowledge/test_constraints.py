@@ -206,6 +206,7 @@ def made(statements: dict[str, Any]) -> Knowledge:
     return knowledge(names, **statements)
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(weight, min_size=4, max_size=4), min_size=1, max_size=2), laws)
 @settings(max_examples=100, deadline=None)
 def test_conserved_sums_hold_exactly(rows: list[list[float]], found: PowerSum) -> None:
@@ -223,6 +224,7 @@ def test_conserved_sums_hold_exactly(rows: list[list[float]], found: PowerSum) -
     assert keeps.tied.sum() == len(rows)
 
 
+@pytest.mark.slow
 @given(said, laws)
 @settings(max_examples=100, deadline=None)
 def test_imposing_twice_changes_nothing(statements: dict[str, Any], found: PowerSum) -> None:
@@ -231,6 +233,7 @@ def test_imposing_twice_changes_nothing(statements: dict[str, Any], found: Power
     assert made(statements).allows(once)
 
 
+@pytest.mark.slow
 @given(said, laws, st.lists(st.floats(1e-4, 1e4), min_size=4, max_size=4), st.floats(0.01, 100))
 @settings(max_examples=100, deadline=None)
 def test_rescaling_commutes(

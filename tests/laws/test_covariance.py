@@ -157,6 +157,7 @@ def test_only_the_starts_of_trajectories_are_kept_not_those_of_pieces() -> None:
     np.testing.assert_allclose(kept.start_errors(), expected)
 
 
+@pytest.mark.slow
 def test_intervals_hold_true_constants_and_starts_as_often_as_they_say() -> None:
     times, law = np.linspace(0.0, 12.0, 25), PREY
     free, sigma = coefficients_only(law), 0.05

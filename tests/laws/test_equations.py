@@ -72,6 +72,7 @@ coefficient = st.floats(1e-200, 1e200).flatmap(lambda x: st.sampled_from([x, -x]
 exponent = st.one_of(st.sampled_from([0.0, 1.0, 0.5, -2.0]), st.floats(-9, 9))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(coefficient, coefficient, exponent, exponent), max_size=4))
 @settings(max_examples=80, deadline=None)
 def test_texts_read_back_to_the_same_floats(rows: list[tuple[float, ...]]) -> None:

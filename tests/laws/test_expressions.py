@@ -32,6 +32,7 @@ def test_identifiers_of_odd_names() -> None:
     assert safe["None"] == "None_" and safe["2nd"] == "x_2nd"
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=6), unique=True, max_size=8))
 @settings(deadline=None)
 def test_identifiers_are_unique_and_found_again_by_parse(names: list[str]) -> None:

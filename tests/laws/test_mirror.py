@@ -154,6 +154,7 @@ def test_every_notation_writes_minus_x() -> None:
 # Fits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", (0.0, 0.1))
 def test_drag_on_a_fall_has_its_power(noise: float) -> None:
     found = found_fall(noise)
@@ -204,6 +205,7 @@ def test_the_profile_of_a_mirrored_constant_is_that_of_its_image() -> None:
         assert (one.low, one.high) == pytest.approx(ends, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", (("S", "I", "R"), ("I",)))
 def test_the_mirror_image_of_fsir_has_the_mirrored_law(names: tuple[str, ...]) -> None:
     series, signs_of = simulate_system("fsir"), ["-" if n in names else "+" for n in "SIR"]
@@ -236,6 +238,7 @@ def test_one_trajectory_that_rises_above_zero_leaves_whole_powers() -> None:
     assert sorted(law_of(found).exponents.ravel()) == [0.0, 1.0]
 
 
+@pytest.mark.slow
 def test_an_input_that_is_negative_throughout_has_real_powers_too() -> None:
     t = np.linspace(0.0, 12.0, 120)
     feed = -2.0 - 1.5 * np.sin(t)
@@ -248,6 +251,7 @@ def test_an_input_that_is_negative_throughout_has_real_powers_too() -> None:
     assert found.r2 > 0.999999
 
 
+@pytest.mark.slow
 def test_a_hidden_state_that_a_sum_tells_may_be_negative() -> None:
     series = mirrored(simulate_system("fsir"), "S", "I", "R")
     known = TimeSeries.from_arrays(series.trajectories[0].time, series.trajectories[0].values[:, :2], ["S", "I"])
@@ -271,6 +275,7 @@ def test_known_terms_of_a_mirrored_state_are_kept_as_they_are() -> None:
     assert "v' = 0.4*(-v)**1.5 + ? is given" in found.messages
 
 
+@pytest.mark.slow
 def test_a_fall_with_known_kinematics_has_its_drag() -> None:
     t = np.linspace(0.0, 3.0, 60)
     law = Equations.parse(["h", "v"], {"h": "v", "v": "-9.81 + 0.4*(-v)**1.5"})

@@ -50,7 +50,7 @@ def overlaps(figure: Figure) -> list[tuple[str, str]]:
     return [(a, b) for i, (a, one) in enumerate(seen) for b, two in seen[i + 1 :] if one.overlaps(two)]
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("n", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3, 4, 5))])
 def test_no_two_labels_overlap(n: int) -> None:
     found = chain(n)
     for draw in (fit_figure, pareto_figure, weights_figure):
@@ -126,6 +126,7 @@ def test_no_network_is_said() -> None:
     assert any("no network" in word for word in words(figure))
 
 
+@pytest.mark.slow
 def test_names_are_never_mathematics(tmp_path: Path) -> None:
     n = 2
     found = discovery(PowerSum(-np.eye(n), np.eye(n)), ("$a_1$", "b_{"), until=5.0, initial=(1.0, 2.0))
@@ -133,6 +134,7 @@ def test_names_are_never_mathematics(tmp_path: Path) -> None:
     assert any(r"\$a_1\$" in word for word in words(fit_figure(found)))
 
 
+@pytest.mark.slow
 def test_save_writes_three_pictures_whole(tmp_path: Path) -> None:
     save_figures(awkward(), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(PICTURES)

@@ -32,6 +32,7 @@ def fall() -> TimeSeries:
     return noisy(law, [120.0, 0.5], ["h", "v"], 0.01)
 
 
+@pytest.mark.slow
 def test_known_sides_are_printed_as_they_were_given() -> None:
     found = discover(fall(), settings_for(known=["h' = -v", "v' = 9.81 + ?"], members=4))
     _, v = found.equations.symbols
@@ -42,6 +43,7 @@ def test_known_sides_are_printed_as_they_were_given() -> None:
     assert any("h' = -v is given" in m for m in found.messages)
 
 
+@pytest.mark.slow
 def test_a_conserved_sum_is_kept_exactly() -> None:
     series = simulate_system("sir", noise=0.02, seed=2)
     states = series.states
@@ -53,6 +55,7 @@ def test_a_conserved_sum_is_kept_exactly() -> None:
     assert found.outcome == "converged" and found.r2 > 0.98
 
 
+@pytest.mark.slow
 def test_forbidden_states_do_not_appear() -> None:
     series = simulate_system("lotka-volterra", noise=0.02, seed=0)
     prey, predator = series.states
@@ -63,6 +66,7 @@ def test_forbidden_states_do_not_appear() -> None:
         assert row.equations.symbols[0] not in row.equations.right_hand_sides[1].free_symbols
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("given", "low", "high"), [("exponents 0..1", 0, 1), ("0..0.8", 0, 0.8)])
 def test_exponents_stay_within_bounds(given: str, low: float, high: float) -> None:
     found = discover(simulate_system("fsir", noise=0.01, seed=1), settings_for(bounds=given, members=2, max_seconds=4))
@@ -72,6 +76,7 @@ def test_exponents_stay_within_bounds(given: str, low: float, high: float) -> No
         assert (law.exponents >= low - 1e-9).all() and (law.exponents <= high + 1e-9).all()
 
 
+@pytest.mark.slow
 def test_whole_exponents() -> None:
     found = discover(
         simulate_system("fsir", noise=0.02, seed=1), settings_for(integer_exponents=True, members=2, max_seconds=4)
@@ -81,6 +86,7 @@ def test_whole_exponents() -> None:
         assert law is None or (law.exponents == np.round(law.exponents)).all()
 
 
+@pytest.mark.slow
 def test_knowledge_is_kept_with_the_result(tmp_path) -> None:
     found = discover(fall(), settings_for(known=["h' = -v"], forbid=["v: h"], members=0))
     found.save(tmp_path / "out")

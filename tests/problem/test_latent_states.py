@@ -20,6 +20,7 @@ def measured(states: list[str], noise: float = 0.0) -> TimeSeries:
     return TimeSeries.from_arrays(run.time, run.values[:, columns], states)
 
 
+@pytest.mark.slow
 def test_fsir_is_found_with_one_state_unmeasured() -> None:
     total = float(simulate_system("fsir").trajectories[0].values[0].sum())
     settings = settings_for(hidden_states=["R"], conserve=[f"S + I + R = {total!r}"])

@@ -81,6 +81,7 @@ def test_many_short_trajectories_are_thinned_to_some_of_them() -> None:
     assert all(len(run.time) >= THINNING.fitted for run in few.trajectories)
 
 
+@pytest.mark.slow
 def test_constants_and_scores_are_those_of_all_samples() -> None:
     series = growth(LONG[::2], 0.05)
     found = discover(series, settings_for("default", members=4, adam_steps=50, lbfgs_steps=5))

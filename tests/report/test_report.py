@@ -60,12 +60,17 @@ class Page(HTMLParser):
         return [a for _, a in self.elements if name in (a.get("class") or "").split()]
 
 
+# A page takes a second of processor time to draw: the fast tests look at two of them.
+QUICK = ("fitted", "hostile")
+KINDS = [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.slow) for kind in PAGES]
+
+
 @cache
 def html(kind: str) -> str:
     return report_html(PAGES[kind]())
 
 
-@pytest.mark.parametrize("kind", PAGES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_pages_are_well_formed_and_small(kind: str) -> None:
     page = Page(html(kind))
     assert len(html(kind).encode()) < MOST_BYTES
@@ -76,7 +81,7 @@ def test_pages_are_well_formed_and_small(kind: str) -> None:
     assert referred and set(referred) <= set(ids)
 
 
-@pytest.mark.parametrize("kind", PAGES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_pages_load_nothing_and_run_their_own_script_alone(kind: str) -> None:
     page, text = Page(html(kind)), html(kind)
     assert "://" not in text.replace("&#34;", "") and "@import" not in text
@@ -92,13 +97,13 @@ def test_pages_load_nothing_and_run_their_own_script_alone(kind: str) -> None:
     assert "script-src 'sha256-" in str(policy)
 
 
-@pytest.mark.parametrize("kind", PAGES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_numbers_that_are_none_are_told_in_words(kind: str) -> None:
     for text in Page(html(kind)).text:
         assert not re.search(r"(?<![\w])(nan|inf|None)(?![\w])", text), text
 
 
-@pytest.mark.parametrize("kind", sorted(set(PAGES) - {"dense"}))
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_term_of_the_page_has_its_reading(kind: str) -> None:
     equations = html(kind).partition('<section id="equations">')[2].partition("</section>")[0]
     for card in equations.split('<div class="equation">')[1:]:
@@ -116,6 +121,7 @@ def test_names_are_letters_and_never_marks() -> None:
     assert "49" not in re.findall(r"\{\{|\b49\b", shown) and "{{ 7*7 }}" in shown
 
 
+@pytest.mark.slow
 def test_poor_fits_are_called_so() -> None:
     shown = " ".join(Page(html("refused")).text)
     assert "No law found" in shown and "Do not conclude or predict from them" in shown
@@ -123,6 +129,7 @@ def test_poor_fits_are_called_so() -> None:
     assert "read from no network" in shown
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_said() -> None:
     assert "Drawn are every 100th sample, 400 of 40000." in html("long")
     wide = " ".join(Page(html("wide")).text)
@@ -139,6 +146,7 @@ def test_bands_stability_and_units_are_shown() -> None:
     assert html("fitted").count("fill-opacity: 0.15") == 1
 
 
+@pytest.mark.slow
 def test_every_row_of_the_front_is_there_and_one_is_shown() -> None:
     page = Page(html("fsir"))
     rows = page.of_class("row-equations")
@@ -149,6 +157,7 @@ def test_every_row_of_the_front_is_there_and_one_is_shown() -> None:
     assert len([a for tag, a in page.elements if tag == "g" and "row" in str(a.get("class"))]) == 6
 
 
+@pytest.mark.slow
 def test_a_page_of_a_loaded_folder_is_the_same(tmp_path: Path) -> None:
     for found in (fitted(), gaps()):
         found.save(tmp_path / "found")
@@ -160,6 +169,7 @@ def test_a_page_of_a_loaded_folder_is_the_same(tmp_path: Path) -> None:
         assert pages[0] == pages[1]
 
 
+@pytest.mark.slow
 def test_front_rows_keep_their_own_starts(tmp_path: Path) -> None:
     found = discovery(runs=2)
     starts = found.initial_values + 1.0
@@ -172,6 +182,7 @@ def test_front_rows_keep_their_own_starts(tmp_path: Path) -> None:
     assert "were not kept" in html("fsir") and "were not kept" not in report_html(loaded)
 
 
+@pytest.mark.slow
 def test_a_forecast_is_shown_with_its_intervals() -> None:
     found = fitted()
     until = np.linspace(0.0, 40.0, 9)
@@ -190,6 +201,7 @@ def test_a_forecast_without_end_or_covariance_says_so() -> None:
     assert "grows without bound" in gone.notes[0] and "no intervals" in gone.notes[1]
 
 
+@pytest.mark.slow
 def test_writing_where_nothing_can_be_written(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot write"):
         write_report(discovery(), tmp_path / "missing" / "report.html")
@@ -198,6 +210,7 @@ def test_writing_where_nothing_can_be_written(tmp_path: Path) -> None:
 # The commands
 
 
+@pytest.mark.slow
 def test_report_and_predict_write_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fitted().save(tmp_path / "found")
     folder, page = str(tmp_path / "found"), tmp_path / "found" / "report.html"
@@ -214,6 +227,7 @@ def test_report_and_predict_write_the_page(tmp_path: Path, capsys: pytest.Captur
     assert "<h2>Prediction</h2>" in other.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_report_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(tmp_path / "no")]) == 2
     assert "no such folder" in capsys.readouterr().err
@@ -223,6 +237,7 @@ def test_report_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().err.startswith(f"error: cannot write {lost}")
 
 
+@pytest.mark.slow
 def test_a_page_that_fails_does_not_lose_the_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -241,6 +256,7 @@ def test_a_page_that_fails_does_not_lose_the_fit(
     assert Path("data.odediscovery/fit.png").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["fsir", "runs", "driven", "gaps", "asked", "published"])
 def test_the_printed_command_fits_the_same_with_the_same_settings(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -280,6 +296,7 @@ def test_the_printed_command_fits_the_same_with_the_same_settings(
         np.testing.assert_array_equal(mine.values, theirs.values[:, own])
 
 
+@pytest.mark.slow
 def test_names_with_commas_have_no_command() -> None:
     found = driven()
     series = dataclasses.replace(found.series, controls=("t", "u,v"))

@@ -77,6 +77,7 @@ def scheduler() -> Iterator[str]:
         yield address
 
 
+@pytest.mark.slow
 def test_a_killed_worker_loses_and_doubles_no_row(
     scheduler: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -149,6 +150,7 @@ def test_what_no_worker_survives_is_a_failure_and_what_none_knows_an_error() -> 
         cluster._result_of((type(odd), odd, None))
 
 
+@pytest.mark.slow
 def test_a_scheduler_without_workers_is_told_and_a_lost_one_ends_the_work() -> None:
     told: list[str] = []
     with started("scheduler", "--host", "127.0.0.1", "--port", "0") as (process, address):
@@ -203,6 +205,7 @@ def test_without_dask_it_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch
         pass
 
 
+@pytest.mark.slow
 def test_a_system_done_twice_has_one_row(tmp_path: Path) -> None:
     rows = Rows.claim(tmp_path / "rows", {"suite": "fractional"}, ("id", "method", "seconds"))
     for seconds in (1.0, 2.0):

@@ -62,6 +62,7 @@ def problem(system: str) -> tuple[Problem, VectorField]:
 # The simulated device itself
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_the_cpu(simulated: None) -> None:
     x = torch.arange(4.0).to(SIMULATED).requires_grad_()
     y = (x.square() * torch.ones(4, device=SIMULATED)).sum()
@@ -114,6 +115,7 @@ def there_and_here(settings: Settings) -> tuple[Settings, Settings]:
     return settings, dataclasses.replace(settings, device="cuda")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["fsir", "lotka-volterra"])
 def test_training_ends_as_on_the_cpu(simulated: None, system: str) -> None:
     p, field = problem(system)
@@ -122,6 +124,7 @@ def test_training_ends_as_on_the_cpu(simulated: None, system: str) -> None:
     assert torch.equal(here.theta, there.theta) and torch.equal(here.free, there.free)
 
 
+@pytest.mark.slow
 def test_training_with_inputs_and_tied_equations(simulated: None) -> None:
     times = np.linspace(0.0, 4.0, 9)
     columns = np.stack([np.exp(-times), times**0.5], axis=1)
@@ -135,6 +138,7 @@ def test_training_with_inputs_and_tied_equations(simulated: None) -> None:
         assert torch.equal(here.theta, there.theta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("unit", ["RealNPU", "NPU", "Dense"])
 def test_published_training_ends_as_on_the_cpu(simulated: None, recipe: str, unit: str) -> None:
@@ -147,6 +151,7 @@ def test_published_training_ends_as_on_the_cpu(simulated: None, recipe: str, uni
     assert there.theta.device.type == "cpu" and torch.equal(here.theta, there.theta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("long", [False, True])
 def test_refits_stay_on_the_device(simulated: None, long: bool) -> None:
     p, field = problem("lotka-volterra")
@@ -220,6 +225,7 @@ BATCHES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n, e in EXPERIMENTS.items() if e.trains])
 def test_experiments_end_as_on_the_cpu(simulated: None, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     experiment = EXPERIMENTS[name]
@@ -255,6 +261,7 @@ def test_a_missing_gpu_ends_in_one_line(
         settings_for(device="gpu")
 
 
+@pytest.mark.slow
 def test_the_device_is_kept_and_told(simulated: None) -> None:
     series = simulate_system("logistic")
     found = discover(series, settings_for(device="cuda", members=0))

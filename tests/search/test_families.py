@@ -140,6 +140,7 @@ def test_the_beam_finds_what_explains_nothing_alone() -> None:
     assert best_subsets(columns, y, np.arange(12), 3, 1)[2] == [(2, 4, 7)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("texts", "start"),
     [
@@ -222,6 +223,7 @@ def test_pieces_hold_every_sample_once() -> None:
     assert sum(map(len, pieces.relative_sigma)) == 150
 
 
+@pytest.mark.slow
 def test_latex_of_a_rational_law_is_a_fraction() -> None:
     law = Equations.from_power_sum(
         ["x"],

@@ -54,6 +54,7 @@ def coefficients(found: Discovery) -> dict[str, dict[tuple[float, ...], float]]:
     }
 
 
+@pytest.mark.slow
 def test_an_epidemic_is_found_from_the_infected_alone(epidemic: Discovery) -> None:
     a = coefficients(epidemic)
     assert epidemic.equations.states == ("I", "S", "R")
@@ -86,6 +87,7 @@ def chain() -> Discovery:
     return discover(series, settings)
 
 
+@pytest.mark.slow
 def test_a_chain_is_found_from_its_last_state(chain: Discovery) -> None:
     a = coefficients(chain)
     assert set(a["B"]) == {(1.0, 0.0), (0.0, 1.0)} and set(a["A"]) == {(0.0, 1.0)}
@@ -97,6 +99,7 @@ def test_a_chain_is_found_from_its_last_state(chain: Discovery) -> None:
     assert "the same flows with other constants" in told
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_equations() -> None:
     series = samples(CHAIN, [[5.0, 0.0]], 12.0, "B", count=8)
     settings = settings_for(

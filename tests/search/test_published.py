@@ -130,6 +130,7 @@ def test_the_count_is_that_of_the_study() -> None:
     assert parameters(field.replace(theta)).tolist() == [6]
 
 
+@pytest.mark.slow
 def test_a_member_that_diverges_never_spoils_the_others(fsir: TimeSeries) -> None:
     settings = quick("as-run")
     data = Trajectories.of(fsir, START, AS_RUN.solver)
@@ -144,6 +145,7 @@ def test_a_member_that_diverges_never_spoils_the_others(fsir: TimeSeries) -> Non
     assert member.mse == math.inf and member.criterion == math.inf
 
 
+@pytest.mark.slow
 def test_the_penalty_is_on_all_parameters_and_each_member_has_its_own(fsir: TimeSeries) -> None:
     field = random_members("RealNPU", 3, [3, 3], 0, PAPER)
     field = field.replace(field.theta[:1].repeat(2, 1))
@@ -157,6 +159,7 @@ def test_the_penalty_is_on_all_parameters_and_each_member_has_its_own(fsir: Time
     assert gates[1] < 0.25 and after.theta[1].abs().sum() < 0.5 * after.theta[0].abs().sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["RealNPU", "NPU", "Dense"])
 @pytest.mark.parametrize("positive", [True, False])
 def test_equations_compute_what_the_member_computes(unit: str, positive: bool) -> None:
@@ -188,6 +191,7 @@ def test_gates_of_0_and_1_make_a_sum_of_powers(fsir: TimeSeries) -> None:
     assert equations(field, 0, fsir, NONE).power_sum is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["paper", "as-run"])
 def test_discover_by_a_published_recipe(recipe: str, fsir: TimeSeries, tmp_path: Path) -> None:
     found = discover(fsir, quick(recipe, members=3))
@@ -207,6 +211,7 @@ def test_discover_by_a_published_recipe(recipe: str, fsir: TimeSeries, tmp_path:
     assert again.front[0].complexity == found.front[0].complexity
 
 
+@pytest.mark.slow
 def test_no_member_that_integrates_is_no_fit(fsir: TimeSeries, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "random_members", lambda *given: wild(random_members(*given)))
     with pytest.raises(FitError, match="none of the 2 members of recipe paper"):

@@ -26,6 +26,7 @@ LORENZ = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_chaos_that_is_sampled_coarsely_is_found_in_noise(seed: int) -> None:
     prepared = prepare(simulate_system("lorenz", samples=120, until=15.0, noise=0.02, seed=seed))
@@ -43,6 +44,7 @@ def test_slow_curves_are_smoothed() -> None:
     assert coarse_laws(prepared, Monitor(), long=True) == []
 
 
+@pytest.mark.slow
 def test_a_library_is_fitted_to_what_was_measured() -> None:
     prepared = prepare(simulate_system("lorenz", samples=200, until=10.0))
     law = library_fit(prepared, 2, Monitor())
@@ -58,6 +60,7 @@ def test_windows_are_brief_where_turns_are_many() -> None:
     assert lengths == sorted(lengths) and lengths[0] < lengths[-1]
 
 
+@pytest.mark.slow
 def test_what_looks_like_little_noise_is_not_fitted_by_richer_families() -> None:
     prepared = prepare(simulate_system("fsir", samples=120, noise=0.0005))
     assert not prepared.clean and prepared.noisiness <= GROWABLE

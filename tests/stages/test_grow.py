@@ -27,6 +27,7 @@ def test_the_best_law_of_clean_data_is_the_truth(system: str) -> None:
     assert same_terms(laws[0], truth, 0.005)
 
 
+@pytest.mark.slow
 def test_the_singular_start_of_fsir_does_not_hide_the_truth() -> None:
     laws, truth = grown("fsir")
     assert any(same_terms(law, truth, 0.01) for law in laws)
@@ -44,6 +45,7 @@ def test_a_law_that_leaves_nothing_and_is_plain_needs_no_other() -> None:
     assert len(laws) == 1
 
 
+@pytest.mark.slow
 def test_structures_differ() -> None:
     laws, _ = grown("lotka-volterra", noise=0.002)
     assert len(laws) > 1

@@ -58,6 +58,7 @@ def test_constants_and_errors_are_those_of_curve_fit() -> None:
     np.testing.assert_array_equal(found.errors.exponents, 0.0)
 
 
+@pytest.mark.slow
 def test_standard_errors_are_the_scatter_of_repeated_measurements() -> None:
     sigma = 5e-4
     runs = [polished(growth(T, sigma, seed), sigma) for seed in range(30)]

@@ -45,6 +45,7 @@ def law_of(field: VectorField, pruned: Pruned) -> PowerSum:
     return laws_of(field.replace(pruned.unknowns[None, : field.theta.shape[1]]))[0]
 
 
+@pytest.mark.slow
 def test_the_true_law_is_on_the_path_from_too_many_terms() -> None:
     field = members_of([TOO_MUCH], np.array([True]))
     path = paths(field, GROWTH)
@@ -57,6 +58,7 @@ def test_the_true_law_is_on_the_path_from_too_many_terms() -> None:
     assert simpler and all(p.sum_of_squares > 1e-6 for p in simpler)
 
 
+@pytest.mark.slow
 def test_two_equations_that_share_a_monomial() -> None:
     crowd = PowerSum(
         np.hstack([PREY.coefficients * 0.9 + 0.05, [[0.02], [-0.03]]]),
@@ -69,6 +71,7 @@ def test_two_equations_that_share_a_monomial() -> None:
     assert max(worst_errors(law_of(field, hits[0]), PREY)) < 1e-4
 
 
+@pytest.mark.slow
 def test_each_step_has_less_and_what_is_removed_is_zero() -> None:
     field = members_of([TOO_MUCH, LOGISTIC], np.array([True]))
     path = paths(field, GROWTH)
@@ -84,6 +87,7 @@ def test_each_step_has_less_and_what_is_removed_is_zero() -> None:
             assert not bool((p.free & fixed).any())
 
 
+@pytest.mark.slow
 def test_twins_become_one() -> None:
     twins = PowerSum(np.array([[0.2, 0.3, -0.5]]), np.array([[0.95], [1.03], [2.0]]))
     field = members_of([twins], np.array([True]))
@@ -120,6 +124,7 @@ def test_hopeless_members_are_dropped() -> None:
     assert {p.member for p in paths(field, GROWTH, strict)} == {0}
 
 
+@pytest.mark.slow
 def test_members_that_became_what_another_one_is_leave_or_go_on_alone() -> None:
     field = members_of([TOO_MUCH, TOO_MUCH], np.array([True]))
     together = paths(field, GROWTH)
@@ -139,6 +144,7 @@ def test_members_that_blow_up_leave_no_trace() -> None:
     assert [p.size for p in own] == [p.size for p in alone]
 
 
+@pytest.mark.slow
 def test_fitted_starts_are_never_removed() -> None:
     three = PowerSum(TOO_MUCH.coefficients[:, :3], TOO_MUCH.exponents[:3])
     field = members_of([three], np.array([True]))
@@ -199,6 +205,7 @@ def test_small_parameters_are_removed_and_fixed_ones_are_not() -> None:
     assert drop_small(field, 1e9).free.sum() == 0
 
 
+@pytest.mark.slow
 def test_what_linear_elimination_takes_goes_in_one_step() -> None:
     p = prepare(CYCLES)
     library = library_law(p, 2)

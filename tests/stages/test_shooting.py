@@ -59,6 +59,7 @@ def lorenz() -> tuple[Problem, Problem, Polished]:
     return whole, *on_pieces(whole, law, 20)
 
 
+@pytest.mark.slow
 def test_longer_pieces_tell_constants_better(lorenz: tuple[Problem, Problem, Polished]) -> None:
     whole, pieces, found = lorenz
     longest = join_pieces(whole, pieces, found, refit)
@@ -74,6 +75,7 @@ def test_longer_pieces_tell_constants_better(lorenz: tuple[Problem, Problem, Pol
     assert np.abs(off / longest.errors.coefficients[free]).max() < 4.0
 
 
+@pytest.mark.slow
 def test_another_law_is_not_forced_onto_longer_pieces(lorenz: tuple[Problem, Problem, Polished]) -> None:
     whole, _, found = lorenz
     wrong = dataclasses.replace(found.law, coefficients=found.law.coefficients * 1.3)

@@ -103,6 +103,7 @@ def test_given_starts_are_exact(decay: Discovery) -> None:
         band(decay, np.array([-1.0, 5.0]))
 
 
+@pytest.mark.slow
 def test_new_measurements_are_within_as_often_as_said() -> None:
     times, start = np.linspace(0.0, 12.0, 25), np.array([1.5, 0.8])
     later = np.linspace(0.0, 18.0, 31)
@@ -192,6 +193,7 @@ def test_bands_are_drawn_and_never_flatten_the_data(decay: Discovery) -> None:
     assert high - low < 2.0 * np.ptp(bare.get_ylim())
 
 
+@pytest.mark.slow
 def test_inputs_carry_their_bands_profiles_and_bootstrap() -> None:
     random, t = np.random.default_rng(0), np.linspace(0.0, 20.0, 60)
     u = np.select([t < 5, t < 10, t < 15], [1.0, 3.0, 0.2], 2.0)

@@ -41,6 +41,7 @@ def found_with(law: PowerSum, runs: int = 1, noise: float = 0.05) -> Discovery:
     return dataclasses.replace(made, front=(row,))
 
 
+@pytest.mark.slow
 def test_true_terms_survive_and_accidents_do_not() -> None:
     stable = bootstrap(found_with(PREY), 24, seed=1)
     there = PREY.coefficients != 0
@@ -54,6 +55,7 @@ def test_true_terms_survive_and_accidents_do_not() -> None:
     np.testing.assert_array_equal(again.shares, doubtful.shares)
 
 
+@pytest.mark.slow
 def test_any_number_of_processes_chooses_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BOOTSTRAP", dataclasses.replace(module.BOOTSTRAP, part=4))
     one, two = (bootstrap(found_with(MORE), 12, seed=1, jobs=jobs) for jobs in (1, 2))
@@ -67,6 +69,7 @@ def test_any_number_of_processes_chooses_the_same(monkeypatch: pytest.MonkeyPatc
         bootstrap(found_with(MORE), 12, jobs=0)
 
 
+@pytest.mark.slow
 def test_trajectories_can_be_drawn_where_there_are_enough() -> None:
     found = found_with(PREY, runs=6)
     stable = bootstrap(found, 12, kind="trajectories", seed=0)

@@ -84,6 +84,7 @@ def found_in(found: Polished) -> Equations:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAWS)
 def test_intervals_hold_the_true_constants_as_often_as_they_say(name: str) -> None:
     law, free, starts, until = LAWS[name]
