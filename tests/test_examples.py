@@ -223,6 +223,7 @@ def do(example: Example, run: Run, names: dict[str, Any]) -> None:
                 assert same, f"{example}: {ast.unparse(node)} printed\n" + "\n".join(came)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
 def test_examples(document: Path, run: Run) -> None:
     names: dict[str, Any] = {}
@@ -247,6 +248,7 @@ def test_no_block_is_overlooked(document: Path) -> None:
     assert marks == [example.mark for example in found if example.mark]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
 def test_commands_within_sentences_exist(document: Path) -> None:
     for token in MarkdownIt().enable("table").parse(document.read_text(encoding="utf-8")):

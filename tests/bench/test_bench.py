@@ -83,6 +83,7 @@ def test_the_success_table_counts_by_hidden_size(capsys: pytest.CaptureFixture[s
     assert lines[2:] == [["6", "1", "of", "2", "50%"], ["9", "1", "of", "1", "100%"], ["all", "2", "of", "3", "67%"]]
 
 
+@pytest.mark.slow
 def test_success_runs_every_hidden_size_and_writes_a_row_a_member(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -160,6 +161,7 @@ def test_a_failure_is_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> 
     assert in_a_line(row).startswith("ours torricelli_inflow: failed after")
 
 
+@pytest.mark.slow
 def test_rows_are_kept_and_not_run_again(
     here: list[SystemFit], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -182,6 +184,7 @@ def test_rows_are_kept_and_not_run_again(
     assert sorted(p.name for p in out.iterdir()) == ["rows.jsonl", "study.json", "summary.md"]
 
 
+@pytest.mark.slow
 def test_a_stopped_run_keeps_what_is_done(here: list[SystemFit], tmp_path: Path) -> None:
     study, monitor = Study("fractional", Protocol()), Monitor()
 
@@ -196,6 +199,7 @@ def test_a_stopped_run_keeps_what_is_done(here: list[SystemFit], tmp_path: Path)
     assert len(here) == 2
 
 
+@pytest.mark.slow
 def test_a_suite_runs_in_processes_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["bench", "classics", "--ids", "torricelli,logistic", "--sigma", "0"]
     assert main([*arguments, "--out", str(tmp_path / "rows")]) == 0
@@ -231,6 +235,7 @@ def test_a_missing_package_is_told_with_what_to_install(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "package"), [("sindy", "pysindy"), ("operon", "pyoperon")])
 def test_peers_find_a_straight_law(method: str, package: str) -> None:
     pytest.importorskip(package)

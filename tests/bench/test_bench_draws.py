@@ -49,6 +49,7 @@ def test_what_has_no_law_differs_by_draw(kind: str, spread: tuple[float, float])
     assert 0.7 < np.diff(first, axis=0).std() < 1.9
 
 
+@pytest.mark.slow
 def test_coverage_is_told_of_every_true_constant() -> None:
     settings = settings_for(members=0, integer_exponents=True)
     found = discover(Coverage(system="logistic", sigma=0.001).data(0), settings)

@@ -57,6 +57,7 @@ def test_the_clock_adds_up_stages() -> None:
     assert sum(spent.values()) == pytest.approx(clock.seconds(), abs=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["windows", "whole"])
 def test_gradients_of_all_agree_before_they_are_timed(what: str) -> None:
     rows = measure_gradients(what, members=3, seconds=0.0)
@@ -73,6 +74,7 @@ def test_a_peer_that_computes_something_else_is_not_timed() -> None:
         _check_same("peer", (mine[0] * [1.0, 1.1], mine[1]), mine)
 
 
+@pytest.mark.slow
 def test_the_plain_loop_learns() -> None:
     theta = torch.tensor([0.9, 1.0, -0.3], dtype=torch.float64)
     times = torch.linspace(0.0, 4.0, 5, dtype=torch.float64)
@@ -83,6 +85,7 @@ def test_the_plain_loop_learns() -> None:
     assert last < 0.5 * first
 
 
+@pytest.mark.slow
 def test_the_recipe_takes_its_share_of_near_misses(monkeypatch: pytest.MonkeyPatch) -> None:
     class Found:
         equations = get_system("fsir").equations()
@@ -104,6 +107,7 @@ def test_what_goes_wrong_is_a_row() -> None:
     assert row["failed"] == "InputError: --samples should be at least 4, got 2"
 
 
+@pytest.mark.slow
 def test_peak_memory_is_that_of_a_process_and_not_of_its_parent() -> None:
     # In a process of its own: here other tests may have had more than what is added.
     code = """
@@ -154,6 +158,7 @@ def test_pysindy_finds_lotka_volterra() -> None:
     assert _exact(found, get_system("lotka-volterra").equations())
 
 
+@pytest.mark.slow
 def test_a_fit_and_a_training_are_measured() -> None:
     row = measure_fit("states", 1, seed=0, max_seconds=60.0)
     assert row["exact_equations"] == 1 and row["outcome"] == "converged"
@@ -207,6 +212,7 @@ def test_a_run_goes_on_where_it_stopped(asked: list[Measurement], tmp_path: Path
     assert [json.loads(line)["id"] for line in kept] == ["samples 10", "samples 13", "samples 20"]
 
 
+@pytest.mark.slow
 def test_growth_writes_a_table_and_a_picture(
     asked: list[Measurement], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

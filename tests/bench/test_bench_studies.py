@@ -49,6 +49,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variant", "data", "warm", "trained"),
     [
@@ -75,6 +76,7 @@ def test_a_variant_leaves_out_its_stage(variant: str, data: str, warm: bool, tra
     assert ("LBFGS" in seen.names) is trained
 
 
+@pytest.mark.slow
 def test_noise_is_pruned_on_whole_trajectories_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     series = simulate_system("logistic", noise=0.02, seed=1)
     asked: list[bool | None] = []
@@ -94,12 +96,14 @@ def test_noise_is_pruned_on_whole_trajectories_unless_told_otherwise(monkeypatch
     assert False in asked
 
 
+@pytest.mark.slow
 def test_a_variant_travels_to_another_process_and_gives_equations() -> None:
     methods = {name: pickle.loads(pickle.dumps(partial(changed, variant=name))) for name in VARIANTS}
     equations, outcome = methods["warm only"](simulate_system("torricelli"), 60.0, 0)
     assert outcome == "converged" and equations.power_sum is not None
 
 
+@pytest.mark.slow
 def test_the_ablation_has_a_line_a_variant_and_condition_and_goes_on(
     here: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -68,6 +68,7 @@ def test_fractional_terms_and_equations_agree(entry: dict[str, Any]) -> None:
     np.testing.assert_allclose(ends, entry["y_end"], rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", stored("odebench_dev.json"), ids=lambda entry: entry["name"][:20])
 def test_odebench_ends_where_its_file_says(entry: dict[str, Any]) -> None:
     problem = load_suite("odebench")[str(entry["id"])]
@@ -143,6 +144,7 @@ def test_protocols_out_of_range_name_the_option(options: dict[str, Any], said: s
         Protocol(**options).checked()
 
 
+@pytest.mark.slow
 def test_another_solver_helps_where_the_first_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = load_suite("classics")["logistic"]
     usual = true_trajectory(problem, 0)
@@ -158,6 +160,7 @@ def test_another_solver_helps_where_the_first_gives_up(monkeypatch: pytest.Monke
 # Scores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", EVERY, ids=lambda p: f"{p.suite}-{p.id}")
 def test_the_truth_gets_full_marks(problem: SuiteSystem) -> None:
     given = score(problem.equations, problem, Protocol(trajectories=problem.trainable))
@@ -226,6 +229,7 @@ def test_noise_widens_the_tolerance_and_coef_asks_for_the_numbers() -> None:
     assert score(close, problem, Protocol()).coef
 
 
+@pytest.mark.slow
 def test_blow_up_is_a_failed_score_and_no_crash() -> None:
     problem = load_suite("fractional")["torricelli_inflow"]
     for text in ("h**9", "log(-1 - h)", "1e250*h"):
@@ -233,6 +237,7 @@ def test_blow_up_is_a_failed_score_and_no_crash() -> None:
         assert given.recon < 0 and given.gen < 0 and not given.exact and not given.coef
 
 
+@pytest.mark.slow
 def test_equations_that_take_too_long_have_failed() -> None:
     times = np.linspace(0.0, 10.0, 20)
     restless = law("1e5*y; -1e5*x", "x y")

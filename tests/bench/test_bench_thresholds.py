@@ -38,6 +38,7 @@ TANK = TankThresholds()
 START = load_suite("fractional")["torricelli_inflow"].starts[0, 0]
 
 
+@pytest.mark.slow
 def test_the_page_reads_the_thresholds_that_the_engine_holds() -> None:
     spec = importlib.util.spec_from_file_location("thresholds_page", ROOT / "docs" / "thresholds_page.py")
     assert spec is not None and spec.loader is not None
@@ -129,6 +130,7 @@ def test_reads_are_noted_within_the_block_only(tank: TankThresholds) -> None:
     assert "TankThresholds.outflow" in reads and "TankThresholds.unread" not in reads
 
 
+@pytest.mark.slow
 def test_a_row_for_each_threshold_and_factor_fits_what_reads_it(tank: TankThresholds, tmp_path: Path) -> None:
     here = Here()
     rows = run_thresholds(BATTERY, tmp_path / "rows", fields=FIELDS, backend=here, say=lambda _: None)  # type: ignore[arg-type]

@@ -85,6 +85,7 @@ def test_named_models_are_what_their_text_says(case: Case) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_least_squares_finds_constants_and_starts_and_leaves_the_absent_absent() -> None:
     competition = CASES["gause"].models["Lotka-Volterra competition"]
     truth = np.array([0.8, 0.6, 500.0, 200.0, 2.0, 0.5])
@@ -98,6 +99,7 @@ def test_least_squares_finds_constants_and_starts_and_leaves_the_absent_absent()
     assert found[0, 1] == 0.0 and 1 <= ended <= measured.STARTS
 
 
+@pytest.mark.slow
 def test_a_row_scores_what_was_kept_back(quick: list[CaseFit]) -> None:
     rows = {m: fitted(CaseFit("decay", m, _decaying(DATA), 0, 60.0)) for m in ("ours", "decay", LAST)}
     assert [row["failed"] for row in rows.values()] == [None] * 3
@@ -130,6 +132,7 @@ def test_constants_that_follow_from_others_are_not_counted(texts: dict[str, str]
     assert fitted_numbers(Equations.parse([*texts], texts)) == count
 
 
+@pytest.mark.slow
 def test_the_command_keeps_rows_and_tables_and_goes_on(
     quick: list[CaseFit], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

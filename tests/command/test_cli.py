@@ -78,6 +78,7 @@ def table(text: str) -> tuple[list[str], np.ndarray]:
     return rows[0], np.array([[float(cell or "nan") for cell in row] for row in rows[1:]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["simulate", "--help"]])
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     code = (
@@ -262,6 +263,7 @@ def test_predict_elsewhere(found: Path, tmp_path: Path, capsys: pytest.CaptureFi
         assert table(capsys.readouterr().out)[1][:, 0].tolist() == [10.0, 20.5]
 
 
+@pytest.mark.slow
 def test_a_solution_that_blows_up_leaves_empty_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     square = PowerSum(np.array([[1.0]]), np.array([[2.0]]))
     discovery(square, ("x",), until=0.5, initial=(1.0,)).save(tmp_path / "found")

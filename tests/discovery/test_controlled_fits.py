@@ -114,6 +114,7 @@ def test_a_result_with_controls_comes_back_from_its_folder(kept: tuple[Path, Dis
     assert "lambda" in back.latex()
 
 
+@pytest.mark.slow
 def test_printed_python_runs_with_numpy_and_scipy_alone(kept: tuple[Path, Discovery]) -> None:
     found = kept[1]
     source = found.equations.python()
@@ -178,6 +179,7 @@ def test_wrong_controls_of_a_prediction_are_one_line(
 TABLE = "run,t,x,y,feed,mode\n" + "".join(f"a,{k},{9 - k},{k},{k % 3},on\n" for k in range(9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -82,6 +82,7 @@ def test_settings_of_a_fit_are_those_of_the_recipe() -> None:
     assert not found.settings.grow
 
 
+@pytest.mark.slow
 def test_fit_finds_what_discover_finds(model: ODEDiscovery) -> None:
     series = TimeSeries.from_arrays([TIME, TIME], [grown(0.5), grown(3.0, 5.0)], ["prey", "dose"])
     found = discover(series, settings_for(members=0))
@@ -194,6 +195,7 @@ def test_the_score_has_a_lowest_value(coefficient: float, power: float) -> None:
     assert score == LOWEST_SCORE == -1e6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1e-200, 1e200])
 def test_the_score_does_not_depend_on_units(size: float) -> None:
     x = size * np.exp(-0.1 * np.arange(20.0))[:, None]

@@ -52,6 +52,7 @@ def test_a_grid_is_one_batch_with_a_point_for_each_member(trained: list[Trained]
     assert [m.point for m in again] == [m.point for m in trained if m.point.model == "NPU"]
 
 
+@pytest.mark.slow
 def test_fronts_are_drawn_with_the_answer_marked(found: Discovery, trained: list[Trained]) -> None:
     figure = fsir.pareto_figure(found, trained)
     figure.canvas.draw()
@@ -67,6 +68,7 @@ def test_fronts_are_drawn_with_the_answer_marked(found: Discovery, trained: list
     assert len(right.lines) == 9
 
 
+@pytest.mark.slow
 def test_both_networks_are_drawn(found: Discovery, trained: list[Trained]) -> None:
     ours, theirs = fsir.heat_figures(found, trained)
     texts = [{t.get_text() for t in figure.findobj(Text)} for figure in (ours, theirs)]
@@ -74,6 +76,7 @@ def test_both_networks_are_drawn(found: Discovery, trained: list[Trained]) -> No
     assert {"RealNPU", "NAU", "dS/dt"} <= texts[0] & texts[1]
 
 
+@pytest.mark.slow
 def test_the_best_member_is_the_nearest_or_the_nearest_of_the_small_ones(trained: list[Trained]) -> None:
     own = [t.point for t in trained if t.point.model == "RealNPU"]
     assert fsir.best(trained, "RealNPU").point.mse == min(p.mse for p in own)
@@ -82,6 +85,7 @@ def test_the_best_member_is_the_nearest_or_the_nearest_of_the_small_ones(trained
     assert fsir.best(trained, "RealNPU", 1).point == fsir.best(trained, "RealNPU").point
 
 
+@pytest.mark.slow
 def test_the_table_sets_ours_beside_the_paper(found: Discovery, trained: list[Trained]) -> None:
     lines = fsir.comparison(found, trained).splitlines()
     assert len({line.count("|") for line in lines}) == 1

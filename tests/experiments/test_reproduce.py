@@ -64,6 +64,7 @@ def values(ran: Sequence[Ran], column: str, **batch: str) -> np.ndarray:
     return found.column(column)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_study_leaves_rows_a_table_and_a_picture(name: str, studies: Studies) -> None:
     folder, ran = studies[name]
@@ -162,6 +163,7 @@ CHECKS: dict[str, Callable[[Sequence[Ran]], bool]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_one_figure_that_cannot_be_right_by_accident(name: str, studies: Studies) -> None:
     assert CHECKS[name](studies[name][1])
@@ -229,6 +231,7 @@ def test_freed_memory_is_kept_where_glibc_is() -> None:
     assert keep_freed_memory() is (platform.libc_ver()[0] == "glibc")
 
 
+@pytest.mark.slow
 def test_what_was_stopped_is_kept_and_gone_on_with(tmp_path: Path) -> None:
     experiment, folder = EXPERIMENTS["simple-arithmetic"], tmp_path / "study"
     first = reproduce(experiment, Plan(), folder, Impatient(2))
@@ -247,6 +250,7 @@ def test_what_was_stopped_is_kept_and_gone_on_with(tmp_path: Path) -> None:
     assert [r.batch["model"] for r in left] == [r.batch["model"] for r in whole[1:]]
 
 
+@pytest.mark.slow
 def test_batches_in_processes_are_the_same(tmp_path: Path, studies: Studies) -> None:
     ran = reproduce(EXPERIMENTS["gradient-surface"], Plan(), tmp_path, Monitor(), Processes(2))
     alone = studies["gradient-surface"][1]
@@ -270,6 +274,7 @@ class Unlucky:
             yield i, Failure("it died", 1.0) if i == 1 else function(task)
 
 
+@pytest.mark.slow
 def test_a_batch_that_cannot_be_done_is_told_and_the_others_stay(tmp_path: Path) -> None:
     experiment = EXPERIMENTS["gradient-surface"]
     with pytest.raises(FitError, match=r"1 of 7 batches could not be done; .* it died\)"):
@@ -278,6 +283,7 @@ def test_a_batch_that_cannot_be_done_is_told_and_the_others_stay(tmp_path: Path)
     assert len(list((tmp_path / "batches").glob("*.json"))) == 6
 
 
+@pytest.mark.slow
 def test_another_study_in_the_folder_is_left_alone(tmp_path: Path) -> None:
     experiment, folder = EXPERIMENTS["gradient-surface"], tmp_path / "study"
     reproduce(experiment, Plan(), folder, Monitor())
@@ -315,6 +321,7 @@ def test_mistakes_end_in_one_line(
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_the_command_writes_where_it_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "surfaces"
     assert main(["reproduce", "gradient-surface", "--quick", "--quiet", "--out", str(folder)]) == 0

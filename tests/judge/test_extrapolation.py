@@ -15,6 +15,7 @@ from odediscovery.problem.prepare import prepare
 from odediscovery.stages.polish.polish import polish
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "told"),
     [

@@ -120,6 +120,7 @@ def mutated(draw: st.DrawFn) -> str:
     return text
 
 
+@pytest.mark.slow
 @given(st.one_of(st.text(), mutated()))
 @example("S' = " + "S+" * 4990).via("a long sum")
 @example("S' = " + "(" * 9990).via("deep")

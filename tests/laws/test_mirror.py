@@ -169,6 +169,7 @@ def test_drag_on_a_fall_has_its_power(noise: float) -> None:
     assert found.initial_value_errors is not None and found.initial_value_errors[0, 0] > 0.0
 
 
+@pytest.mark.slow
 def test_a_mirrored_result_is_kept_and_predicts(tmp_path: Path) -> None:
     found = found_fall(0.1)
     found.save(tmp_path)
@@ -187,10 +188,12 @@ def test_a_mirrored_result_is_kept_and_predicts(tmp_path: Path) -> None:
     np.testing.assert_allclose(space["rates"](0.0, [-3.0]), again.equations.rhs([-3.0]))
 
 
+@pytest.mark.slow
 def test_a_mirrored_fit_goes_on() -> None:
     assert resume(found_fall(), members=0).equations_text() == found_fall().equations_text()
 
 
+@pytest.mark.slow
 def test_the_profile_of_a_mirrored_constant_is_that_of_its_image() -> None:
     series = fall(0.1)
     forms = {"": ("v", "-9.81 + 0.4*(-v)**1.4"), "v": ("v", "9.81 - 0.4*v**1.4")}
@@ -223,6 +226,7 @@ def test_the_mirror_image_of_fsir_has_the_mirrored_law(names: tuple[str, ...]) -
     np.testing.assert_allclose(there.noise, here.noise, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_several_trajectories_share_a_mirror() -> None:
     found = discover(fall(starts=(-0.2, -12.0)), settings_for(**QUICK))
     assert law_of(found).mirrored == (0,) and "(-v)^1.5" in found.equations_text()
@@ -309,6 +313,7 @@ def test_knowledge_rescales_by_negative_scales_and_back() -> None:
     assert given.sentences() == back.sentences()
 
 
+@pytest.mark.slow
 def test_pictures_name_what_the_network_sees() -> None:
     found = found_fall()
     assert found.network is not None

@@ -105,6 +105,7 @@ def test_unknown_parameter_of_equations() -> None:
         get_system("fsir").equations({"S": 1.0})
 
 
+@pytest.mark.slow
 def test_a_solution_that_ends_early_is_said() -> None:
     with pytest.raises(FitError, match=r"the solution of logistic cannot be followed beyond t = "):
         simulate_system("logistic", {"N": -50.0}, until=10.0)

@@ -102,6 +102,7 @@ def test_weights_show_every_weight_and_read_the_rows() -> None:
         assert f"{value:.3g}".replace("-", "\N{MINUS SIGN}") in shown
 
 
+@pytest.mark.slow
 def test_weights_of_other_units_and_wide_layers() -> None:
     found = discovery()
     random = np.random.default_rng(0)
@@ -142,6 +143,7 @@ def test_save_writes_three_pictures_whole(tmp_path: Path) -> None:
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot write .*fit\.png"):
         save_figures(discovery(), tmp_path / "missing")

@@ -107,6 +107,7 @@ def test_a_killed_worker_loses_and_doubles_no_row(
     assert all(row["exact"] for row in own)
 
 
+@pytest.mark.slow
 def test_a_limit_holds_on_a_worker_and_a_crash_costs_one_task(scheduler: str) -> None:
     with connected(scheduler, print) as place:
         ended = dict(place.results(time.sleep, [0.1, 60.0, 0.2], 1.0))
@@ -117,6 +118,7 @@ def test_a_limit_holds_on_a_worker_and_a_crash_costs_one_task(scheduler: str) ->
         assert not children(place.client)
 
 
+@pytest.mark.slow
 def test_a_wish_to_stop_ends_what_runs_on_workers(scheduler: str) -> None:
     with connected(scheduler, print) as place:
         seen: list[int] = []
@@ -132,6 +134,7 @@ def test_a_wish_to_stop_ends_what_runs_on_workers(scheduler: str) -> None:
         assert left == 0 and max(seen) == 2
 
 
+@pytest.mark.slow
 def test_other_versions_on_workers_are_named(scheduler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "_own", lambda: {"odediscovery": "7.0"})
     with (
@@ -196,6 +199,7 @@ def test_mistakes_end_in_one_line_before_anything_is_run(
     assert shown.out == "" and not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_without_dask_it_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "distributed", None)
     with (

@@ -70,6 +70,7 @@ def test_an_epidemic_is_found_from_the_infected_alone(epidemic: Discovery) -> No
     assert "S was not measured: its start is fitted" in told and "the first named" in told
 
 
+@pytest.mark.slow
 def test_its_folder_and_picture_have_the_unmeasured_states(epidemic: Discovery, tmp_path) -> None:
     epidemic.save(tmp_path / "out")
     back = Discovery.load(tmp_path / "out")
@@ -158,6 +159,7 @@ def test_scales_and_names_without_meaning_are_no_other_structures() -> None:
     assert problem.canonical(up) == problem.canonical(down) == down
 
 
+@pytest.mark.slow
 def test_what_is_known_of_a_hidden_state_is_kept() -> None:
     settings = settings_for(hidden_states=["A"], known=["A' = -0.8*A"], forbid=["B: B"])
     p, problem, starts = search_of(settings, ("B",))

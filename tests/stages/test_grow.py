@@ -21,6 +21,7 @@ def grown(system: str, noise: float = 0.0) -> tuple[list[PowerSum], PowerSum]:
     return [law.unscaled(p.scale.state, p.scale.time) for law in laws], truth
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["logistic", "theta-logistic", "lotka-volterra", "torricelli"])
 def test_the_best_law_of_clean_data_is_the_truth(system: str) -> None:
     laws, truth = grown(system)
@@ -40,6 +41,7 @@ def test_states_that_change_sign_have_whole_powers() -> None:
         assert np.array_equal(law.exponents, np.round(law.exponents))
 
 
+@pytest.mark.slow
 def test_a_law_that_leaves_nothing_and_is_plain_needs_no_other() -> None:
     laws, _ = grown("lotka-volterra")
     assert len(laws) == 1

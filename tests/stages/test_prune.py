@@ -116,6 +116,7 @@ def test_rows_that_nothing_reads_go_at_once() -> None:
     assert path[0].unknowns[:4].count_nonzero() == 2
 
 
+@pytest.mark.slow
 def test_hopeless_members_are_dropped() -> None:
     off = PowerSum(np.array([[0.001]]), np.array([[0.5]]))
     field = members_of([LOGISTIC, off], np.array([True]))
@@ -134,6 +135,7 @@ def test_members_that_became_what_another_one_is_leave_or_go_on_alone() -> None:
     assert len([p for p in together if p.member == 1]) < len(sizes[1])
 
 
+@pytest.mark.slow
 def test_members_that_blow_up_leave_no_trace() -> None:
     wild = PowerSum(np.array([[1e6, -0.5]]), np.array([[9.0], [2.0]]))
     field = members_of([LOGISTIC, wild], np.array([True]))

@@ -117,6 +117,7 @@ def test_new_measurements_are_within_as_often_as_said() -> None:
     assert 0.88 <= np.mean(on_curve) <= 0.99
 
 
+@pytest.mark.slow
 def test_where_the_solution_ends_the_band_ends() -> None:
     blow = PowerSum(np.array([[1.0]]), np.array([[2.0]]))
     found = fitted(blow, measured(blow, np.array([1.0]), np.linspace(0.0, 0.8, 20), 0.01, 0), 0.01)
