@@ -10,7 +10,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.refinement import MOST, follows, follows_closely
-from odediscovery.search.strategies import BRIEF
+from odediscovery.search.strategies import SEARCH
 from odediscovery.stages.prune.paths import window_length
 from odediscovery.stages.values import STAGES, Candidate, Polished
 
@@ -46,7 +46,7 @@ def cut_until_followed(
         The series, and those laws that were polished on it to find out.
     """
     p = whole
-    for extrema in (None, BRIEF):
+    for extrema in (None, SEARCH.brief_extrema):
         length = window_length(whole, extrema)
         if monitor.stopping():
             return p, {}

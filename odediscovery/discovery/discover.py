@@ -17,15 +17,19 @@ from odediscovery.discovery.front import judge_shortlist, lower_noise, simplify_
 from odediscovery.discovery.holdout import continue_over, split
 from odediscovery.discovery.refine import drop_excess, explain_open_exponents, join_longer_pieces, judge_all_samples
 from odediscovery.discovery.task import Task, pose_task
+from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.extrapolation import check_extrapolation
 from odediscovery.judge.identifiability import unidentifiable_combinations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.search.candidates import is_settled
 from odediscovery.search.flows.contest import compete
 from odediscovery.search.flows.notes import flow_notes
+from odediscovery.search.noiseless import detect_noiseless
 from odediscovery.search.published.recipes import run_published
-from odediscovery.search.strategies import again, confirmed, search, settled
+from odediscovery.search.strategies import search
+from odediscovery.search.warm_start import warm_start
 from odediscovery.settings import Settings
 
 
@@ -35,6 +39,7 @@ def discover(
     monitor: Monitor | None = None,
     *,
     before: Sequence[PowerSum] = (),
+    families: Sequence[Family] = FAMILIES,
 ) -> Discovery:
     """The ordinary differential equations behind measured series.
 
@@ -44,6 +49,7 @@ def discover(
         monitor: hears the progress and can stop the work; the best law so far comes back.
         before: laws in the user's units that compete with what is found, such as those of an earlier
             fit (`resume`).
+        families: of laws, from simple to rich; one of your own may be among them (`laws.library`).
 
     Raises:
         InputError: a setting is out of range, or `holdout` leaves too few samples.
@@ -62,17 +68,17 @@ def discover(
     elif not task.p.measured.all():
         found = _search_flows(task)
     else:
-        found = _search_laws(task, before)
+        found = _search_laws(task, before, families)
     return found if later is None else continue_over(found, earlier, later)
 
 
-def _search_laws(task: Task, before: Sequence[PowerSum]) -> Discovery:
+def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Family]) -> Discovery:
     """The default: laws are proposed, judged on whole trajectories, simplified and refined."""
     settings, monitor = task.settings, task.monitor
-    whole = confirmed(task.p, monitor) if settings.grow else task.p
-    candidates = again(whole, before, monitor)
-    if not (whole.clean and settled(candidates)):
-        candidates += search(whole, settings, monitor)
+    whole = detect_noiseless(task.p, monitor) if settings.grow else task.p
+    candidates = warm_start(whole, before, monitor)
+    if not (whole.clean and is_settled(candidates)):
+        candidates += search(whole, settings, monitor, families)
     p, polished = cut_until_followed(whole, candidates, monitor)
     verdict = judge_shortlist(p, candidates, polished, monitor)
     verdict = lower_noise(verdict)

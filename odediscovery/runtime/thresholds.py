@@ -20,6 +20,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+# Origin of a value that nobody derived; the study of thresholds says what depends on it.
+CHOSEN = "chosen; sensitivity in docs/thresholds"
+
 
 @dataclass(frozen=True)
 class Thresholds:

@@ -126,7 +126,7 @@ def test_times_come_with_the_data_or_beside_them(x: Any, t: Any, interval: float
     named = ["prey", "dose"] if hasattr(x[0] if isinstance(x, list) else x, "columns") else None
     assert model.feature_names_in_.tolist() == (named or ["x0", "x1"])
     assert model.interval_ == interval
-    # Along one trajectory other laws are as right, so rates are compared there.
+    # LinearisedTrajectory one trajectory other laws are as right, so rates are compared there.
     np.testing.assert_allclose(model.predict(grown(0.5)), rates(grown(0.5)), rtol=1e-5)
     first = x[0] if isinstance(x, list) else x
     assert model.discovery_.series.time_name == ("time" if named and "time" in first else "t")

@@ -11,14 +11,14 @@ from odediscovery.families.powers import MAX_PAIRS, MAX_TRIPLES, powers_of
 from odediscovery.families.sums import SUMS
 from odediscovery.problem.prepare import prepare
 from odediscovery.stages.grow.integral_form import Integral
-from odediscovery.stages.grow.libraries import columns_of, grid_for, inputs_for
+from odediscovery.stages.grow.libraries import columns_of, features_for, grid_for
 
 
 def integral(family: Family, signs: bool = False) -> Integral:
     """The integral form of a small series, for the features of a family."""
     p = prepare(series_of({"x": "1 - x", "y": "0.3*x - 0.2*y"}, [0.1, 2.0]))
     integer = np.full(2, signs)
-    return Integral.of(p.data, p.noise, family.whole(integer), inputs_for(family, integer, ~integer, p.scale.state))
+    return Integral.of(p.data, p.noise, family.whole(integer), features_for(family, integer, ~integer, p.scale.state))
 
 
 @pytest.mark.parametrize("states", [3, 9, 20])
@@ -35,13 +35,13 @@ def test_candidates_stay_few_where_states_are_many(states: int) -> None:
 def test_every_family_proposes_terms_over_its_features(family: Family) -> None:
     problem, all_states = integral(family), np.ones(2, dtype=bool)
     terms = grid_for(problem, family, ~all_states, all_states)
-    assert terms.rows.shape == terms.inner.shape == (len(terms), problem.inputs.size)
+    assert terms.rows.shape == terms.inner.shape == (len(terms), problem.features.size)
     assert len(terms.constant) == len(terms.power) == len(terms) == len(terms.kinds)
     assert terms.many is not family.real_exponents
     usable = columns_of(terms, problem, problem.interpolated(), np.arange(2))
     norms = np.linalg.norm(usable, axis=1)
     assert np.isfinite(usable).all() and (np.isclose(norms, 1.0) | (norms == 0.0)).all()
-    assert {f.name for f in problem.inputs.functions} == {f.name for f in family.functions}
+    assert {f.name for f in problem.features.functions} == {f.name for f in family.functions}
 
 
 def test_only_states_that_are_positive_have_logarithms() -> None:

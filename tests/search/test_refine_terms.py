@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from odediscovery.data.series import TimeSeries
+from odediscovery.families import FAMILIES
 from odediscovery.judge.criterion import rank
 from odediscovery.laws.cost import all_free
 from odediscovery.laws.equations import Equations
@@ -13,10 +16,13 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.search.refine_terms import along_the_best
+from odediscovery.search.refine_terms import follow_closely
 from odediscovery.search.refinement import refined, sigma_of
+from odediscovery.search.rungs import Climb, climb
+from odediscovery.search.strategies import STRATEGIES
+from odediscovery.settings import settings_for
 from odediscovery.stages.grow.polynomials import polynomials
-from odediscovery.stages.grow.score_test import Along, regressed
+from odediscovery.stages.grow.score_test import LinearisedTrajectory, propose_terms
 from odediscovery.stages.prune.eliminate import Elimination
 from odediscovery.stages.prune.paths import prune_laws
 
@@ -45,20 +51,33 @@ def test_a_law_of_powers_that_follows_noisy_data_leads_to_the_functions_behind_i
     assert not p.clean
     first = prune_laws(p, polynomials(p), Elimination(), Monitor(), whole=True, long=True)
     assert terms(p, rank(first, p.samples)[0].law) != TERMS
-    found = along_the_best(p, first, Monitor(), long=True)
+    noisy_strategy = STRATEGIES[-1]
+    last = dataclasses.replace(noisy_strategy, rungs=noisy_strategy.rungs[-1:])
+    at = Climb(p, settings_for(), Monitor(), candidates=list(first))
+    climb(last, at)
+    found = at.candidates[len(first) :]
     assert terms(p, rank(found, p.samples)[0].law) == TERMS
+
+
+def test_a_law_that_explains_the_data_is_followed_and_another_is_not() -> None:
+    p = noisy(0)
+    first = rank(prune_laws(p, polynomials(p), Elimination(), Monitor(), whole=True, long=True), p.samples)
+    near = follow_closely(p, first[0])
+    assert near is not None and near[1].finite
+    growth = dataclasses.replace(first[0], law=PowerSum(np.eye(2), np.eye(2)), mean_square=1e-6)
+    assert follow_closely(p, growth) is None
 
 
 def test_responses_are_what_small_forces_do() -> None:
     p = noisy(0)
     law = PowerSum(np.array([[-0.02, 0.03], [0.04, -0.02]]), np.eye(2))
     sigma = sigma_of(p)
-    along = Along.of(p, law, p.initial, sigma)
+    along = LinearisedTrajectory.of(p, law, p.initial, sigma)
     assert along is not None
     size = 1e-5
     more = np.array([[0.0, 0.0], [size, 0.0]])
     pushed = PowerSum(law.coefficients + more, law.exponents)
-    other = Along.of(p, pushed, p.initial, sigma)
+    other = LinearisedTrajectory.of(p, pushed, p.initial, sigma)
     assert other is not None
     found = along.responses(1, [law.monomials(x)[..., :1] for x in along.x])[:, 0]
     expected = (along.residual - other.residual) / size
@@ -75,4 +94,4 @@ def test_a_law_that_is_right_is_left_alone() -> None:
     law = truth.power_sum.rescaled(p.scale.state, p.scale.time)
     a, w, b, v = all_free(law)
     best = refined(p, law, (a, w & False, b, v), p.initial, sigma_of(p))
-    assert regressed(p, best.law, best.initial, sigma_of(p), "functions") == []
+    assert propose_terms(p, best.law, best.initial, sigma_of(p), FAMILIES[1]) == []

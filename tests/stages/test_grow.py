@@ -15,7 +15,7 @@ from odediscovery.stages.grow.grow import grow
 def grown(system: str, noise: float = 0.0) -> tuple[list[PowerSum], PowerSum]:
     """Laws in the user's units, best first, and the truth."""
     p = prepare(simulate_system(system, noise=noise))
-    laws = grow(p.data, p.noise, integer=~p.nonnegative)
+    laws = grow(p)
     truth = get_system(system).equations().power_sum
     assert truth is not None
     return [law.unscaled(p.scale.state, p.scale.time) for law in laws], truth

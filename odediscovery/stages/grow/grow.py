@@ -15,43 +15,57 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.data.series import TimeSeries
 from odediscovery.families import POWERS, Family, Terms
 from odediscovery.laws.power_sum import NO_SUMS, PowerSum, Sums
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import CHOSEN, Thresholds, threshold
 from odediscovery.stages.grow.integral_form import Integral, Path
-from odediscovery.stages.grow.libraries import columns_of, grid_for, inputs_for
+from odediscovery.stages.grow.libraries import columns_of, features_for, grid_for
 from odediscovery.stages.grow.shrink import best_of_each, descent
 from odediscovery.stages.grow.subsets import best_subsets
 from odediscovery.stages.grow.variable_projection import Fit, Model
 
-# Residual, in units of what is expected, that counts as none.
-FLOOR = 0.1
-# New monomials tried on every law, and how alike (correlation) two of them may be.
-TRIED, ALIKE = 6, 0.98
-# Monomials of separately grown equations with exponents this close are taken as one.
-SHARED = 0.05
-# Terms up to which an exact equation needs no second look with the monomials of the others.
-PLAIN = 3
-# Most monomials of a law that is only looked for quickly.
-QUICK = 5
-# Of a rich family: most terms of an equation, subsets fitted of each size, and mean square
-# residual (in what the path leaves uncertain) below which a law may be the right one.
-MOST_RICH, TRIED_RICH, PROMISING = 5, 24, 1e4
-# Steps that each of these is given at first, and how many of each size are fitted to the end.
-QUICK_STEPS, FITTED = 4, 5
-# Pairs of candidates that are looked at, and candidates that tell how certain an integral is.
-PAIRS, WEIGHED = 2000, 400
-# Scores that differ by less are equal.
-EQUAL = 1e-2
-# Constants of a sum within this factor are taken as one and the same sum.
-NEAR = 4.0
-# Laws returned at most, and times the equations are grown anew on the path that they refine.
-LISTED, ROUNDS = 12, 6
+
+@dataclass(frozen=True)
+class GrowThresholds(Thresholds):
+    """How widely laws are grown, and when one is good enough."""
+
+    max_monomials: int = threshold(8, "most monomials of a law", origin="cost")
+    quick_monomials: int = threshold(5, "most monomials of a law that is only looked for quickly", origin="cost")
+    beam: int = threshold(3, "laws kept of each size on the way up", origin=CHOSEN)
+    listed: int = threshold(12, "laws returned at most", origin="cost")
+    rounds: int = threshold(6, "times the equations are grown anew on the path that they refine", origin=CHOSEN)
+    residual_floor: float = threshold(0.1, "residual that counts as none", unit="what is expected", origin=CHOSEN)
+    tried: int = threshold(6, "new monomials tried on every law", origin=CHOSEN)
+    alike: float = threshold(0.98, "correlation from which on two new monomials are one", origin=CHOSEN)
+    shared: float = threshold(
+        0.05, "difference of exponents up to which equations share a monomial or sum", origin=CHOSEN
+    )
+    plain_terms: int = threshold(
+        3, "terms up to which an exact equation needs no second look with the others' monomials", origin=CHOSEN
+    )
+    promising: float = threshold(
+        1e4, "below it a law may be the right one", unit="mean square of what the path leaves uncertain", origin=CHOSEN
+    )
+    subset_terms: int = threshold(5, "most terms of an equation from a large library", origin="cost")
+    subsets: int = threshold(24, "subsets of each size that are fitted a few steps", origin="cost")
+    subset_steps: int = threshold(4, "these steps", origin="cost")
+    subsets_fitted: int = threshold(5, "subsets of each size that are fitted to the end", origin="cost")
+    pairs: int = threshold(2000, "pairs of candidates that are looked at", origin="cost")
+    weighing: int = threshold(400, "candidates that tell how certain an integral is", origin="cost")
+    equal_score: float = threshold(1e-2, "difference below which two laws explain the same", origin=CHOSEN)
+    same_sum: float = threshold(4.0, "factor within which constants of a sum are one and the same", origin=CHOSEN)
+
+
+GROWING = GrowThresholds()
+# A dimensionless state that spreads by less is a constant.
+STILL = 1e-12
 
 
 def proposals(fit: Fit, model: Model, columns: Array) -> list[int]:
@@ -66,9 +80,9 @@ def proposals(fit: Fit, model: Model, columns: Array) -> list[int]:
     chosen: list[int] = []
     for c in np.argsort(-gain.sum(axis=0), kind="stable"):
         cosines = np.einsum("it,itd->id", columns[:, :, c], columns[:, :, chosen])
-        if not chosen or np.abs(cosines).max(axis=0).max() < ALIKE:
+        if not chosen or np.abs(cosines).max(axis=0).max() < GROWING.alike:
             chosen.append(int(c))
-        if len(chosen) == TRIED:
+        if len(chosen) == GROWING.tried:
             break
     return chosen
 
@@ -82,7 +96,7 @@ def pairs(fit: Fit, columns: Array) -> list[list[int]]:
     apart = 1.0 - rho**2
     explained = (b[a] ** 2 + b[c] ** 2 - 2 * rho * b[a] * b[c]) / np.maximum(apart, 1e-7)
     explained[apart < 1e-7] = -np.inf
-    best = np.argpartition(-explained, min(PAIRS, len(a) - 1))[:PAIRS] if len(a) else a
+    best = np.argpartition(-explained, min(GROWING.pairs, len(a) - 1))[: GROWING.pairs] if len(a) else a
     taken = np.zeros(len(b))
     chosen: list[list[int]] = []
     for k in best[np.argsort(-explained[best], kind="stable")]:
@@ -90,7 +104,7 @@ def pairs(fit: Fit, columns: Array) -> list[list[int]]:
         if max(taken[a[k]], taken[c[k]]) < 2:
             chosen.append([int(a[k]), int(c[k])])
             taken[[a[k], c[k]]] += 1
-        if len(chosen) == TRIED:
+        if len(chosen) == GROWING.tried:
             break
     return chosen
 
@@ -103,7 +117,7 @@ def extended(fit: Fit, model: Model, terms: Terms, new: Sequence[int], steps: in
         row[: terms.rows.shape[1]] = terms.rows[c]
         if terms.constant[c]:
             own = Sums(terms.constant[c : c + 1, None], terms.inner[c : c + 1])
-            place = sums.alike(own, NEAR)
+            place = sums.alike(own, GROWING.same_sum)
             if place is None:
                 place, sums = len(sums), sums.and_also(own)
                 w, row = np.pad(w, ((0, 0), (0, 1))), np.pad(row, (0, 1))
@@ -115,11 +129,11 @@ def extended(fit: Fit, model: Model, terms: Terms, new: Sequence[int], steps: in
 
 def empty(fit: Fit, path: Path) -> Model:
     """No monomials."""
-    w = np.zeros((0, fit.problem.inputs.size))
+    w = np.zeros((0, fit.problem.features.size))
     return fit.model(w, np.zeros((len(fit.equations), 0), dtype=bool), w != 0, path)
 
 
-def climb(fit: Fit, path: Path, grid: Terms, most: int, beam: int, monitor: Monitor) -> list[list[Model]]:
+def climb_sizes(fit: Fit, path: Path, grid: Terms, most: int, beam: int, monitor: Monitor) -> list[list[Model]]:
     """The best laws with 1, 2, ... monomials on one path, until one more gains nothing."""
     levels = [[empty(fit, path)]]
     penalty = 2 * np.log(fit.counts.sum())
@@ -138,7 +152,7 @@ def climb(fit: Fit, path: Path, grid: Terms, most: int, beam: int, monitor: Moni
         kept: list[Model] = []
         # Of laws that explain the same the smallest is kept.
         for model in sorted(found, key=lambda m: (round(m.score), m.size)):
-            if all(abs(model.score - k.score) > EQUAL for k in kept):
+            if all(abs(model.score - k.score) > GROWING.equal_score for k in kept):
                 kept.append(model)
             if len(kept) == beam:
                 break
@@ -156,9 +170,9 @@ def single_laws(fit: Fit, i: int, path: Path, grid: Terms, most: int, beam: int,
     one = Fit(fit.problem, fit.equations[[i]], fit.counts[[i]], fit.floor[[i]])
     if grid.many:
         return rich_laws(one, path, grid, monitor)
-    levels = climb(one, path, grid, most, beam, monitor)
+    levels = climb_sizes(one, path, grid, most, beam, monitor)
     starts = [m for level in levels[-2:] for m in level]
-    if most <= QUICK and starts and min(m.squares.max() for m in starts) > PROMISING:
+    if most <= GROWING.quick_monomials and starts and min(m.squares.max() for m in starts) > GROWING.promising:
         starts = starts[-1:]
     found = [m for s in starts for m in descent(one, s, monitor, settle=False)]
     return best_of_each(one, found)
@@ -171,28 +185,28 @@ def rich_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Model
     """
     columns = columns_of(grid, fit.problem, path, fit.equations)
     start, found = empty(fit, path), list[Model]()
-    for level in best_subsets(columns[0], fit.target[0], grid.kinds, MOST_RICH, TRIED_RICH):
+    for level in best_subsets(columns[0], fit.target[0], grid.kinds, GROWING.subset_terms, GROWING.subsets):
         if monitor.stopping() is not None:
             break
-        quick = [extended(fit, start, grid, subset, QUICK_STEPS) for subset in level]
+        quick = [extended(fit, start, grid, subset, GROWING.subset_steps) for subset in level]
         quick.sort(key=lambda model: model.score)
-        found += [fit.optimised(model) for model in quick[:FITTED]]
+        found += [fit.optimised(model) for model in quick[: GROWING.subsets_fitted]]
         if any(fit.exact(model) for model in found):
             break
     found = best_of_each(fit, found)
-    near = [m for m in found[:2] if m.squares.max() < PROMISING]
+    near = [m for m in found[:2] if m.squares.max() < GROWING.promising]
     return best_of_each(fit, found + [m for s in near for m in descent(fit, s, monitor, settle=False)])
 
 
 def joined(fit: Fit, parts: Sequence[Model], path: Path) -> Model:
     """The laws of single equations as one law with shared monomials and sums."""
-    first, sums = fit.problem.inputs.size, NO_SUMS
+    first, sums = fit.problem.features.size, NO_SUMS
     places = []
     for part in parts:
         own = [part.sums.select(np.array([k])) for k in range(len(part.sums))]
         at = []
         for one in own:
-            place = sums.alike(one, 1.0 + SHARED)
+            place = sums.alike(one, 1.0 + GROWING.shared)
             at.append(len(sums) if place is None else place)
             sums = sums.and_also(one) if place is None else sums
         places.append(first + np.array(at, dtype=int))
@@ -202,7 +216,7 @@ def joined(fit: Fit, parts: Sequence[Model], path: Path) -> Model:
         for short in part.exponents:
             row = np.zeros(first + len(sums))
             row[:first], row[at_sums] = short[:first], short[first:]
-            near = [k for k, w in enumerate(exponents) if np.abs(w - row).max() < SHARED]
+            near = [k for k, w in enumerate(exponents) if np.abs(w - row).max() < GROWING.shared]
             same = [k for k in near if np.array_equal(exponents[k] != 0, row != 0)]
             if not same:
                 exponents.append(row)
@@ -215,7 +229,7 @@ def joined(fit: Fit, parts: Sequence[Model], path: Path) -> Model:
 
 def terms_of(fit: Fit, model: Model) -> Terms:
     """The monomials of a law as candidates, those with one sum over one monomial at most."""
-    first, found = fit.problem.inputs.size, []
+    first, found = fit.problem.features.size, []
     for row in model.exponents:
         of = np.flatnonzero(row[first:])
         own = model.sums.select(of)
@@ -242,7 +256,7 @@ def separately(fit: Fit, grids: Sequence[Terms], most: int, beam: int, monitor: 
     fit = on_path(fit, path, grid)
     found: list[Model] = []
     choices = list(grids)
-    for _ in range(ROUNDS):
+    for _ in range(GROWING.rounds):
         singles = [single_laws(fit, i, path, own, most, beam, monitor) for i, own in enumerate(choices)]
         if not all(singles):
             break
@@ -262,65 +276,57 @@ def separately(fit: Fit, grids: Sequence[Terms], most: int, beam: int, monitor: 
 
 def plain(fit: Fit, law: Model) -> bool:
     """Whether a law leaves nothing and has few terms in every equation."""
-    return fit.exact(law) and bool(law.used.sum(axis=1).max() <= PLAIN)
+    return fit.exact(law) and bool(law.used.sum(axis=1).max() <= GROWING.plain_terms)
 
 
 def on_path(fit: Fit, path: Path, grid: Terms) -> Fit:
     """The same fit with intervals weighted by how certain their integrals are on this path."""
-    problem = fit.problem.weighted(path, grid.rows[grid.constant == 0][:WEIGHED])
+    problem = fit.problem.weighted(path, grid.rows[grid.constant == 0][: GROWING.weighing])
     e = fit.equations
     return Fit(problem, e, problem.counts[e], fit.floor)
 
 
 def grow(
-    series: TimeSeries,
-    noise: Array,
+    p: Problem,
     *,
-    integer: Mask,
     family: Family = POWERS,
-    size: Array | None = None,
     known: PowerSum | None = None,
     doubtful: Mask | None = None,
-    max_monomials: int = 8,
-    beam: int = 3,
+    max_monomials: int | None = None,
     monitor: Monitor | None = None,
 ) -> tuple[PowerSum, ...]:
-    """Laws dx_i/dt = sum_j A[i, j] prod_k x_k^W[j, k] of several sizes, the best first.
+    """Laws dx_i/dt = sum_j A[i, j] prod_k y_k^W[j, k] of several sizes, the best first.
 
     Args:
-        series: dimensionless: states divided by their rms, time by the sample interval.
-        noise: standard deviation of the noise of every state [states], 0 for none.
-        integer: states that change sign and take whole powers only [states].
+        p: the data, dimensionless.
         family: what the monomials are made of.
-        size: what the states were divided by [states] (default: 1), for functions.
         known, doubtful: a law of powers, and the equations [states] that are sought anew; the
             others are made of its terms (default: all are sought).
-        max_monomials: most monomials of one law.
-        beam: laws kept of each size on the way up.
+        max_monomials: most monomials of one law (default: that of `GROWING`).
         monitor: can end the growing early; what was found so far is returned.
     """
     monitor = monitor or Monitor()
-    values = np.concatenate([t.values for t in series.trajectories])
-    changing = np.nanmax(values, axis=0) - np.nanmin(values, axis=0) > 1e-12
-    size = np.ones(len(integer)) if size is None else size
-    inputs = inputs_for(family, integer, changing, size)
-    # Richer families have whole exponents: with real ones they would fit anything.
-    whole = family.whole(integer)
-    problem = Integral.of(series, noise, whole, inputs)
-    equations = np.flatnonzero(changing & ~series.is_control)
-    fit = Fit(problem, equations, problem.counts[equations], np.full(len(equations), FLOOR**2))
+    most = GROWING.max_monomials if max_monomials is None else max_monomials
+    integer = ~p.nonnegative | p.integer_exponents
+    values = np.concatenate([t.values for t in p.data.trajectories])
+    changing = np.nanmax(values, axis=0) - np.nanmin(values, axis=0) > STILL
+    features = features_for(family, integer, changing, p.scale.state)
+    problem = Integral.of(p.data, p.noise, family.whole(integer), features)
+    equations = np.flatnonzero(changing & ~p.data.is_control)
+    floor = np.full(len(equations), GROWING.residual_floor**2)
+    fit = Fit(problem, equations, problem.counts[equations], floor)
     grids = [grid_for(problem, family, integer, changing)] * len(equations)
     if known is not None and doubtful is not None:
         for e in np.flatnonzero(~doubtful[equations]):
             rows = known.exponents[known.coefficients[equations[e]] != 0]
-            grids[e] = Terms.products(np.pad(rows, ((0, 0), (0, inputs.size - inputs.states))))
-    fit, starts = separately(fit, grids, max_monomials, beam, monitor)
-    thorough = family.real_exponents and max_monomials > QUICK
+            grids[e] = Terms.products(np.pad(rows, ((0, 0), (0, features.size - features.states))))
+    fit, starts = separately(fit, grids, most, GROWING.beam, monitor)
+    thorough = family.real_exponents and most > GROWING.quick_monomials
     if thorough and len(equations) > 1 and not any(fit.exact(m) for m in starts):
         path = starts[0].path if starts else problem.interpolated()
-        levels = climb(fit, path, grids[0], max_monomials, beam, monitor)
+        levels = climb_sizes(fit, path, grids[0], most, GROWING.beam, monitor)
         starts += [fit.settled(m) for level in levels[-2:] for m in level]
     # Of a law that is plain, pruning on the differential equations tells what may go.
     rich = [m for m in starts[:1] if not plain(fit, m)]
     found = [m for start in rich for m in descent(fit, start, monitor, settle=True)]
-    return tuple(fit.law(m) for m in best_of_each(fit, found + starts)[:LISTED])
+    return tuple(fit.law(m) for m in best_of_each(fit, found + starts)[: GROWING.listed])

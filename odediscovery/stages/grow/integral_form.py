@@ -58,10 +58,10 @@ NODE, WEIGHT, PARTIAL = _gauss()
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """The inputs of a power layer at the quadrature nodes of every interval.
+    """The features of a power layer at the quadrature nodes of every interval.
 
     Args:
-        log: ln |y|, [intervals, nodes, inputs].
+        log: ln |y|, [intervals, nodes, features].
         negative: where y < 0, same shape.
         coarse: the same by a lower order: what differs is the error of the interpolation.
     """
@@ -72,12 +72,12 @@ class Path:
 
     @classmethod
     def of(cls, y: Array, integer: NDArray[np.bool_], smallest: Array, coarse: Path | None = None) -> Path:
-        """From y; inputs without `integer` exponents are nonnegative, noise aside."""
+        """From y; features without `integer` exponents are nonnegative, noise aside."""
         magnitude = np.where(integer, np.abs(y), y)
         return cls(np.log(np.maximum(magnitude, smallest)), (y < 0) & integer, coarse)
 
     def with_sums(self, sums: Sums) -> Path:
-        """The same with the sums u as further inputs; they have to be positive."""
+        """The same with the sums u as further features; they have to be positive."""
         if not len(sums):
             return self
         u = 1.0 + self.monomials(sums.exponents) @ sums.weights.T
@@ -110,12 +110,12 @@ class Integral:
             the sample itself where there is none.
         row: whether the sample gives a residual for a state, [states, samples].
         noise: standard deviation of the noise of every state, [states].
-        inputs: what the power layer sees, without sums.
-        integer: inputs with whole exponents only, bool [inputs].
+        features: what the power layer sees, without sums.
+        integer: features with whole exponents only, bool [features].
         factors: Cholesky factor (two diagonals) of the covariance of the rows, one a state.
         counts: residuals of every state, uncertain ones counted in part, [states].
         target: observed states as `reduced` gives integrals, [states, samples].
-        given: inputs, the last states, at the nodes of every interval [intervals, nodes, given].
+        given: controls, the last states, at the nodes of every interval [intervals, nodes, given].
     """
 
     time: Array
@@ -126,7 +126,7 @@ class Integral:
     before: NDArray[np.int64]
     row: NDArray[np.bool_]
     noise: Array
-    inputs: Features
+    features: Features
     integer: NDArray[np.bool_]
     factors: tuple[Array, ...]
     counts: Array
@@ -134,14 +134,14 @@ class Integral:
     given: Array
 
     @classmethod
-    def of(cls, series: TimeSeries, noise: Array, integer: NDArray[np.bool_], inputs: Features) -> Integral:
+    def of(cls, series: TimeSeries, noise: Array, integer: NDArray[np.bool_], features: Features) -> Integral:
         """From a dimensionless series; every state is observed in every trajectory.
 
         Args:
             integer: states with whole exponents only, bool [states]; of the functions all are
                 such but exp.
         """
-        of_functions = np.array([not power_is_rate(f) for f in inputs.functions], dtype=bool)
+        of_functions = np.array([not power_is_rate(f) for f in features.functions], dtype=bool)
         time = np.concatenate([t.time for t in series.trajectories])
         values = np.concatenate([t.values for t in series.trajectories])
         length = np.array([len(t.time) for t in series.trajectories])
@@ -164,7 +164,7 @@ class Integral:
             before,
             row,
             noise,
-            inputs,
+            features,
             np.concatenate([integer, of_functions]),
             (),
             np.zeros(len(seen)),
@@ -277,14 +277,14 @@ class Integral:
                 rough[inside, :, i] += coarse(nodes[inside])
         driven = slice(x.shape[2] - self.given.shape[2], None)
         x[..., driven] = rough[..., driven] = self.given
-        smallest = np.full(self.inputs.size, TINY)
+        smallest = np.full(self.features.size, TINY)
         smallest[: len(self.row)] = np.maximum(TINY, np.where(self.smoothed, NEAR_ZERO * self.noise, 0.0))
-        lower = Path.of(self.inputs.values(rough), self.integer, smallest)
-        return Path.of(self.inputs.values(x), self.integer, smallest, lower)
+        lower = Path.of(self.features.values(rough), self.integer, smallest)
+        return Path.of(self.features.values(x), self.integer, smallest, lower)
 
 
 def _given(series: TimeSeries) -> Array:
-    """Inputs at the nodes of every interval, [intervals, nodes, inputs]."""
+    """Controls at the nodes of every interval, [intervals, nodes, controls]."""
     found = [
         np.zeros((len(t.time) - 1, NODES, 0))
         if t.controls is None

@@ -14,7 +14,7 @@ from odediscovery.stages.grow.integral_form import Integral, Path
 MIN_SUM = 1e-9
 
 
-def inputs_for(family: Family, integer: Mask, changing: Mask, size: Array) -> Features:
+def features_for(family: Family, integer: Mask, changing: Mask, size: Array) -> Features:
     """What the power layer of a family sees, without sums."""
     return Features(len(integer), family.features(~integer, changing, size))
 
@@ -25,7 +25,7 @@ def grid_for(problem: Integral, family: Family, integer: Mask, changing: Mask) -
     def monomials(exponents: Array) -> Array:
         return problem.interpolated().monomials(exponents)
 
-    seen = Seen(problem.inputs.functions, family.functions, integer, changing, monomials)
+    seen = Seen(problem.features.functions, family.functions, integer, changing, monomials)
     return family.candidates(seen)
 
 

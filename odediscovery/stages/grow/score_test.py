@@ -32,7 +32,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.solve.trajectories import integrate
 from odediscovery.stages.grow.integral_form import Integral, Path
-from odediscovery.stages.grow.libraries import grid_for, inputs_for, values_of
+from odediscovery.stages.grow.libraries import features_for, grid_for, values_of
 from odediscovery.stages.grow.subsets import best_subsets
 
 # Indices of candidates or equations.
@@ -57,7 +57,7 @@ LARGEST = 1e100
 
 
 @dataclass(frozen=True, eq=False)
-class Along:
+class LinearisedTrajectory:
     """A law's trajectory and what disturbances of its rates do to it.
 
     Args:
@@ -75,7 +75,7 @@ class Along:
     weight: tuple[Array, ...]
 
     @classmethod
-    def of(cls, p: Problem, law: PowerSum, initial: Array, sigma: Array) -> Along | None:
+    def of(cls, p: Problem, law: PowerSum, initial: Array, sigma: Array) -> LinearisedTrajectory | None:
         """None where the law blows up."""
         found: list[tuple[Array, ...]] = []
         for t, start, relative_sigma in zip(p.data.trajectories, initial, p.relative_sigma, strict=True):
@@ -169,7 +169,7 @@ class Choice:
     gain: float
 
 
-def regressed(p: Problem, law: PowerSum, initial: Array, sigma: Array, family: Family) -> list[PowerSum]:
+def propose_terms(p: Problem, law: PowerSum, initial: Array, sigma: Array, family: Family) -> list[PowerSum]:
     """Laws of a family that should be at least about as good as a law that follows the data.
 
     Args:
@@ -183,13 +183,13 @@ def regressed(p: Problem, law: PowerSum, initial: Array, sigma: Array, family: F
         none looks as good, or the law has flows or cannot be integrated.
     """
     changing = ~p.constant
-    inputs = inputs_for(family, ~p.nonnegative, changing, p.scale.state)
-    along = None if law.stoichiometry is not None else Along.of(p, law, initial, sigma)
+    features = features_for(family, ~p.nonnegative, changing, p.scale.state)
+    along = None if law.stoichiometry is not None else LinearisedTrajectory.of(p, law, initial, sigma)
     if along is None:
         return []
-    wide = _widened(law, inputs)
+    wide = _widened(law, features)
     whole = family.whole(~p.nonnegative)
-    problem = Integral.of(p.data, p.noise, whole, inputs)
+    problem = Integral.of(p.data, p.noise, whole, features)
     grid = grid_for(problem, family, ~p.nonnegative | p.integer_exponents, changing)
     equations = np.flatnonzero(changing)
     choices = [_choices(along, wide, grid, problem, int(i), equations) for i in equations]
@@ -199,10 +199,10 @@ def regressed(p: Problem, law: PowerSum, initial: Array, sigma: Array, family: F
     return found
 
 
-def _widened(law: PowerSum, inputs: Features) -> PowerSum:
+def _widened(law: PowerSum, features: Features) -> PowerSum:
     """The same law over the states and functions of a family, its other functions behind them."""
     own, n = law.features or Features(law.n_states), law.n_states
-    functions = tuple(dict.fromkeys((*inputs.functions, *own.functions)))
+    functions = tuple(dict.fromkeys((*features.functions, *own.functions)))
     simple = n + len(functions)
     places = [*range(n), *(n + functions.index(f) for f in own.functions)]
     w = np.zeros((law.n_monomials, simple + len(own.sums)))
@@ -215,18 +215,20 @@ def _widened(law: PowerSum, inputs: Features) -> PowerSum:
     return PowerSum(law.coefficients, w, Features(n, functions, sums))
 
 
-def _forces(along: Along, grid: Terms, problem: Integral, chosen: Indices) -> list[Array]:
+def _forces(along: LinearisedTrajectory, grid: Terms, problem: Integral, chosen: Indices) -> list[Array]:
     """Values of some candidates along the trajectories, [steps, 3, candidates] each."""
     terms = grid.select(chosen)
-    smallest = np.full(problem.inputs.size, 1e-9)
+    smallest = np.full(problem.features.size, 1e-9)
     forces = []
     for x in along.x:
-        values = values_of(terms, Path.of(problem.inputs.values(x), problem.integer, smallest))
+        values = values_of(terms, Path.of(problem.features.values(x), problem.integer, smallest))
         forces.append(np.clip(np.nan_to_num(values), -LARGEST, LARGEST))
     return forces
 
 
-def _choices(along: Along, law: PowerSum, grid: Terms, problem: Integral, i: int, equations: Indices) -> list[Choice]:
+def _choices(
+    along: LinearisedTrajectory, law: PowerSum, grid: Terms, problem: Integral, i: int, equations: Indices
+) -> list[Choice]:
     """The best sets of terms for one equation, what it has among them.
 
     Starts and the coefficients of the other equations are free along with it.
@@ -250,7 +252,7 @@ def _choices(along: Along, law: PowerSum, grid: Terms, problem: Integral, i: int
     worth, n = constant_penalty(law.n_states, along.samples), along.samples
     present = n * np.log(_left(own, y)[0] / n) + _cost(law, i, n)
     found = [Choice(None, law.coefficients[i], 0.0)]
-    of_term, plain = _costs(grid, problem.inputs, worth), grid.constant == 0
+    of_term, plain = _costs(grid, problem.features, worth), grid.constant == 0
     rough = _rough(grid, problem)
     here = {w.tobytes() for w in law.exponents[used]}
     rows = np.pad(grid.rows, ((0, 0), (0, law.exponents.shape[1] - grid.rows.shape[1])))
@@ -279,13 +281,13 @@ def _cost(law: PowerSum, i: int, samples: int) -> float:
     return cost(one, (free[0], free[1] & ~whole, free[2], np.zeros_like(free[3])), samples)
 
 
-def _costs(grid: Terms, inputs: Features, worth: float) -> Array:
+def _costs(grid: Terms, features: Features, worth: float) -> Array:
     """What each candidate costs as a term; rates and constants of sums are fitted."""
-    rates = np.array([False] * inputs.states + [power_is_rate(f) for f in inputs.functions])
+    rates = np.array([False] * features.states + [power_is_rate(f) for f in features.functions])
     powers = np.column_stack([grid.rows[:, ~rates], grid.inner[:, ~rates], grid.power])
     fitted = np.count_nonzero(np.column_stack([grid.rows[:, rates], grid.inner[:, rates]]), axis=1)
     kinds = np.array([sum(snap_penalty(float(v)) for v in row[row != 0]) for row in powers])
-    of = slice(inputs.states, None)
+    of = slice(features.states, None)
     chosen = np.count_nonzero(np.hstack([grid.rows[:, of], grid.inner[:, of]]), axis=1)
     costs: Array = kinds + worth * (1.0 + fitted + (grid.constant != 0)) + FUNCTION_PENALTY * chosen
     return costs
@@ -345,5 +347,5 @@ def _law(law: PowerSum, grid: Terms, equations: Indices, picks: Sequence[Choice]
             columns.append(a * np.eye(law.n_states)[e])
     size = simple + len(sums)
     w = np.array([np.pad(row, (0, size - len(row))) for row in rows])
-    inputs = Features(law.n_states, law.features.functions, sums)
-    return PowerSum(np.array(columns).T, w, inputs).merged().compact()
+    features = Features(law.n_states, law.features.functions, sums)
+    return PowerSum(np.array(columns).T, w, features).merged().compact()

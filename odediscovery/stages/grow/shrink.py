@@ -23,7 +23,7 @@ SLOW = 0.3
 
 def _tidied(fit: Fit, model: Model, used: Mask, powers: Mask, weights: Mask) -> Model:
     """The law with fewer constants: empty and coinciding monomials go, the rest is refitted."""
-    first = fit.problem.inputs.size
+    first = fit.problem.features.size
     exponents, used, rows = np.where(powers, model.exponents, 0.0), used.copy(), list[int]()
     exponents[:, first:][:, ~weights.any(axis=1)] = 0.0
     for j in np.flatnonzero(used.any(axis=0)):
@@ -63,7 +63,7 @@ def _merged(fit: Fit, model: Model, distance: float = 0.5) -> Model | None:
 
 def _with_one_sum_less(fit: Fit, model: Model) -> list[Model]:
     """Sums over the same monomials made one."""
-    first, found = fit.problem.inputs.size, []
+    first, found = fit.problem.features.size, []
     for a in range(len(model.sums)):
         later = np.arange(a + 1, len(model.sums))
         b = model.sums.select(later).alike(model.sums.select(np.array([a])), np.inf)
@@ -82,7 +82,7 @@ def _without_slow_rates(fit: Fit, model: Model) -> list[Model]:
     for j, k in np.argwhere(model.powers):
         if k in fit.exp_features and abs(model.exponents[j, k]) < SLOW:
             w = model.exponents.copy()
-            w[j, fit.problem.inputs.functions[k - n].state] += 1.0
+            w[j, fit.problem.features.functions[k - n].state] += 1.0
             w[j, k] = 0.0
             found.append(fit.optimised(fit.model(w, model.used, w != 0, model.path, model.sums)))
     return found

@@ -41,10 +41,10 @@ class Model:
     """A law of some equations, on its own path.
 
     Args:
-        exponents: W, [monomials, inputs], sums last.
+        exponents: W, [monomials, features], sums last.
         used: which coefficients are free, [equations, monomials]; the others are 0.
-        powers: which exponents are not 0, [monomials, inputs].
-        sums: the sums among the inputs.
+        powers: which exponents are not 0, [monomials, features].
+        sums: the sums among the features.
         path: the states between the samples.
         coefficients: A, [equations, monomials].
         squares: mean square residual of every equation, [equations].
@@ -68,12 +68,12 @@ class Model:
 
     @cached_property
     def seen(self) -> Path:
-        """The path with the sums as further inputs."""
+        """The path with the sums as further features."""
         return self.path.with_sums(self.sums)
 
     @property
     def structure(self) -> tuple[frozenset[tuple[bytes, bytes]], bytes]:
-        """Which monomials stand in which equations, with which inputs and whole exponents."""
+        """Which monomials stand in which equations, with which features and whole exponents."""
         whole = self.exponents == np.round(self.exponents)
         kinds = np.where(whole, self.exponents, REAL)
         terms = ((used.tobytes(), kind.tobytes()) for used, kind in zip(self.used.T, kinds, strict=True))
@@ -146,7 +146,7 @@ class Fit:
     @property
     def exp_features(self) -> NDArray[np.int64]:
         """Features that are exponential functions."""
-        functions = self.problem.inputs.functions
+        functions = self.problem.features.functions
         return len(self.problem.row) + np.flatnonzero([power_is_rate(f) for f in functions])
 
     @property
@@ -191,8 +191,8 @@ class Fit:
         n = len(self.problem.row)
         coefficients = np.zeros((n, len(model.exponents)))
         coefficients[self.equations] = model.coefficients
-        inputs = Features(n, self.problem.inputs.functions, model.sums)
-        return PowerSum(coefficients, model.exponents, inputs).compact()
+        features = Features(n, self.problem.features.functions, model.sums)
+        return PowerSum(coefficients, model.exponents, features).compact()
 
     def _places(self, model: Model) -> tuple[Places, Places, Places]:
         """Where W, B and V are free: whole exponents stay, and in sums all but rates."""
@@ -217,7 +217,7 @@ class Fit:
 
     def _of_sums(self, model: Model, linear: Linear, monomials: Array, of_b: Places, of_v: Places) -> Array:
         """d rates / d (B, V) at the nodes, [intervals, nodes, equations, places]."""
-        sums, first = model.sums, self.problem.inputs.size
+        sums, first = model.sums, self.problem.features.size
         z = model.path.monomials(sums.exponents)
         u = np.exp(model.seen.log[:, :, first:])
         # d rate_i / d ln u_l = sum_j A[i, j] W[j, l] monomial_j
@@ -292,7 +292,7 @@ class Fit:
         return best
 
     def wald(self, model: Model) -> tuple[Array, Array, Array]:
-        """(constant / standard error)^2 of A [equations, m], W [m, inputs] and B; inf if 0.
+        """(constant / standard error)^2 of A [equations, m], W [m, features] and B; inf if 0.
 
         A whole exponent is judged with all others held.
         """

@@ -151,7 +151,7 @@ def _candidate(
         starts = problem.starts(pruned.unknowns[None])[0]
         initial = starts[problem.windows.heads].numpy()[:, ~p.data.is_control]
     mean_square = pruned.sum_of_squares / samples
-    return Candidate(law, initial, mean_square, pruned.member, whole_inputs(law, p, whole), fixed_mask(p, law))
+    return Candidate(law, initial, mean_square, pruned.member, whole_features(law, p, whole), fixed_mask(p, law))
 
 
 def all_whole(exponents: Array) -> bool:
@@ -159,7 +159,7 @@ def all_whole(exponents: Array) -> bool:
     return bool((exponents == np.round(exponents)).all())
 
 
-def whole_inputs(law: PowerSum, p: Problem, whole: bool) -> Mask:
+def whole_features(law: PowerSum, p: Problem, whole: bool) -> Mask:
     """Inputs whose exponents are whole numbers and not fitted; of exponentials they are rates."""
     whole_states: Mask = ~p.nonnegative | whole | p.integer_exponents
     if law.features is None:

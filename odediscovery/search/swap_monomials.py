@@ -1,4 +1,4 @@
-"""Exchange: what backward elimination cannot bring back.
+"""One monomial for another: what backward elimination cannot bring back.
 
 Where 1 / sqrt(S) stands for R, removing it is always worse; only R in its place is better. So
 each monomial of the best laws is replaced by simple ones in turn, and the new laws are pruned
@@ -10,20 +10,32 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from odediscovery.judge.criterion import rank
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.values import Candidate
 
-# Candidates whose monomials are exchanged, and laws that come of it at most.
-EXCHANGED, MOST_EXCHANGED = 4, 80
+
+@dataclass(frozen=True)
+class SwapThresholds(Thresholds):
+    """How much is swapped."""
+
+    candidates: int = threshold(
+        4, "candidates whose monomials are swapped", origin="chosen; sensitivity in docs/thresholds"
+    )
+    max_laws: int = threshold(80, "most laws that come of it", origin="cost: members of one batch")
 
 
-def exchanged(p: Problem, candidates: Sequence[Candidate]) -> list[PowerSum]:
-    """The best candidates with one monomial replaced by a simple one, in all its equations."""
+SWAPS = SwapThresholds()
+
+
+def swap_monomials(p: Problem, candidates: Sequence[Candidate]) -> list[PowerSum]:
+    """The best candidates with one monomial replaced by a product of at most two states, everywhere."""
     pool = [np.array(w) for w in itertools.product((0.0, 1.0), repeat=p.data.n_states) if sum(w) <= 2]
     laws: list[PowerSum] = []
     seen: set[bytes] = set()
@@ -41,9 +53,9 @@ def exchanged(p: Problem, candidates: Sequence[Candidate]) -> list[PowerSum]:
                 seen.add(_form(new))
                 laws.append(new)
         bases += 1
-        if bases == EXCHANGED:
+        if bases == SWAPS.candidates:
             break
-    return laws[:MOST_EXCHANGED]
+    return laws[: SWAPS.max_laws]
 
 
 def _form(law: PowerSum) -> bytes:

@@ -1,0 +1,91 @@
+"""Whether what looks like noise is only coarse sampling: a law that leaves nothing tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
+from odediscovery.fitting.windows import ShortResiduals, short_windows
+from odediscovery.judge.doubt import interval_squares
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.networks.translate import laws_of, members_of
+from odediscovery.problem.problem import Problem
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.stages.grow.grow import GROWING, grow
+from odediscovery.stages.grow.polynomials import library_law
+from odediscovery.stages.prune.paths import PRUNING_WINDOWS
+from odediscovery.stages.values import STAGES
+
+
+@dataclass(frozen=True)
+class NoiselessThresholds(Thresholds):
+    """When a library is fitted to samples as they are."""
+
+    near: float = threshold(
+        1e-3,
+        "what regression may leave of clean data for the fit to be worth its time",
+        unit="mean squared increment of an interval",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+    steps: int = threshold(20, "most Levenberg-Marquardt steps of a fit", origin="cost")
+    growable_noise: float = threshold(
+        0.003,
+        "above it laws of real powers are not grown",
+        unit="standard deviation of a state",
+        origin="chosen; sensitivity in docs/thresholds",
+    )
+
+
+NOISELESS = NoiselessThresholds()
+
+
+def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
+    """The series without noise if some law of whole powers leaves nothing between samples.
+
+    The noise of fast changes that are sampled coarsely cannot be estimated before a law is known,
+    nor that of states whose controls bend or jump at samples; there a law of real powers will do.
+    Where whole powers leave nothing of clean data, real ones would be hard to tell from them.
+    """
+    if not p.complete:
+        return p
+    taken = p.without_noise(None)
+    for degree in (1, 2):
+        law = fit_library(p, degree, monitor, near=NOISELESS.near if p.clean else np.inf)
+        if monitor.stopping():
+            break
+        if law is not None and _leaves_nothing(law, taken):
+            return p.without_noise(law)
+    if p.data.controls and not p.clean and p.noisiness <= NOISELESS.growable_noise:
+        for law in grow(taken, max_monomials=GROWING.quick_monomials, monitor=monitor)[:1]:
+            if _leaves_nothing(law, taken):
+                return p.without_noise(law)
+    return p
+
+
+def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf) -> PowerSum | None:
+    """All products up to a degree, fitted to the samples as they are, without smoothing.
+
+    Args:
+        near: what regression may leave between samples, for the fit to be worth its time.
+
+    Returns:
+        None where there are too many products, or regression leaves more than `near`.
+    """
+    taken = p.without_noise(None)
+    law = library_law(taken, degree)
+    if law is None or interval_squares(law, taken)[~p.constant].max() > near:
+        return None
+    field = members_of([law], taken.nonnegative, whole=True)
+    for accuracy in (PRUNING_WINDOWS.accuracy, PRUNING_WINDOWS.accuracy_clean):
+        windows = short_windows(taken).refined(field, field.theta, accuracy)
+        residuals = ShortResiduals(windows, field)
+        fit = levenberg_marquardt(residuals, field.theta, field.free, NOISELESS.steps, monitor=monitor)
+        field = field.replace(fit.unknowns)
+    return laws_of(field)[0]
+
+
+def _leaves_nothing(law: PowerSum, p: Problem) -> bool:
+    return bool(interval_squares(law, p)[~p.constant].max() < STAGES.settled)

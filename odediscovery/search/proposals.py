@@ -1,0 +1,206 @@
+"""Where the laws of each rung come from."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from odediscovery.families import POWERS, Family
+from odediscovery.judge.criterion import rank, score
+from odediscovery.judge.doubt import doubtful, interval_squares
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.problem import Problem
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import CHOSEN, Thresholds, threshold
+from odediscovery.search.candidates import simplest
+from odediscovery.search.noiseless import fit_library
+from odediscovery.search.refine_terms import follow_closely
+from odediscovery.search.refinement import sigma_of
+from odediscovery.search.rungs import Climb, Proposal
+from odediscovery.search.swap_monomials import swap_monomials
+from odediscovery.stages.grow.grow import GROWING, grow
+from odediscovery.stages.grow.polynomials import polynomials
+from odediscovery.stages.grow.score_test import propose_terms
+from odediscovery.stages.prune.paths import all_whole
+from odediscovery.stages.train import trained_laws
+
+
+@dataclass(frozen=True)
+class ProposalThresholds(Thresholds):
+    """How many laws are proposed, and from where on it is worth it."""
+
+    grown: int = threshold(8, "grown laws that are pruned, the best", origin="cost: members of one batch")
+    grown_clean: int = threshold(3, "laws found as if there were no noise that are pruned in noise", origin=CHOSEN)
+    prunable: float = threshold(
+        1e-3, "below it a grown law is worth pruning", unit="mean squared increment of an interval", origin=CHOSEN
+    )
+    growable_noise: float = threshold(
+        0.003, "above it growing on the integral form leads astray", unit="standard deviation of a state", origin=CHOSEN
+    )
+    many_states: int = threshold(
+        10, "above it no richer families are looked through", origin="cost: their terms grow with the square of it"
+    )
+    rounds_along_a_law: int = threshold(10, "times that terms are sought along a law", origin=CHOSEN)
+    better_score: float = threshold(
+        1.0, "gain from which on terms are sought again along the new law", unit="of the criterion", origin=CHOSEN
+    )
+
+
+PROPOSALS = ProposalThresholds()
+
+
+def is_growable(p: Problem) -> bool:
+    """Whether there is so little noise that growing on the integral form is to be trusted."""
+    return bool(p.noisiness <= PROPOSALS.growable_noise)
+
+
+def grow_powers(at: Climb, most: int) -> list[PowerSum]:
+    """Sums of real powers grown on the integral form, the best first."""
+    p = at.problem
+    if not at.settings.grow or not is_growable(p):
+        return []
+    at.monitor.stage("grow", 1)
+    return [law for law in grow_family(p, POWERS, at.monitor, most=most) if law.n_monomials][: PROPOSALS.grown]
+
+
+def grow_family(p: Problem, family: Family, monitor: Monitor, most: int | None = None) -> tuple[PowerSum, ...]:
+    """Laws of a family grown on the smoothed path, the best first."""
+    most = GROWING.max_monomials if most is None else most
+    return grow(p, family=family, max_monomials=most, monitor=monitor)
+
+
+def exact_law(at: Climb) -> Iterator[Proposal]:
+    """The law by which it is known that there is no noise."""
+    law = at.problem.exact
+    if law is not None:
+        whole = all_whole(law.exponents)
+        # Over a sample interval solutions are nearly linear in coefficients.
+        yield Proposal([law], whole=whole, linear=whole)
+
+
+def few_powers(at: Climb) -> Iterator[Proposal]:
+    """A few monomials; the best of what comes of them is what richer families go on from."""
+    p = at.problem
+    powers = grow_powers(at, min(GROWING.quick_monomials, at.settings.hidden))
+    at.reference = powers[0] if powers else None
+    if powers and interval_squares(powers[0], p).max() < PROPOSALS.prunable:
+        yield Proposal(powers)
+        # Pruning may have shown what a grown law only nearly is.
+        at.reference = simplest(at.new, p).law if at.new else powers[0]
+
+
+def richer_families(at: Climb) -> Iterator[Proposal]:
+    """Laws of each richer family, the best first, while equations of the reference are doubtful."""
+    p = at.problem
+    if (~p.constant).sum() > PROPOSALS.many_states:
+        return
+    for family in (f for f in at.families if not f.real_exponents):
+        best = at.reference
+        doubt = ~p.constant if best is None else doubtful(best, p)
+        if not doubt.any() or at.monitor.stopping():
+            return
+        at.monitor.stage(f"grow {family.name}", 1)
+        laws = grow(p, family=family, known=best, doubtful=doubt, monitor=at.monitor)
+        yield Proposal(laws)
+        better = [law for law in laws[:1] if best is None or doubtful(law, p).sum() < doubt.sum()]
+        if better and better[0].features is None:
+            at.reference = better[0]
+        elif better and not doubtful(better[0], p).any():
+            return
+
+
+def more_powers(at: Climb) -> Iterator[Proposal]:
+    """As many monomials as the settings allow."""
+    yield Proposal(grow_powers(at, at.settings.hidden))
+
+
+def trained_members(at: Climb) -> Iterator[Proposal]:
+    """Random networks trained on one-interval windows."""
+    yield Proposal(trained_laws(at.problem, at.settings, at.monitor))
+
+
+def trained_and_grown(at: Climb) -> Iterator[Proposal]:
+    """Random networks trained on one-interval windows, and grown laws beside them."""
+    grown = grow_powers(at, at.settings.hidden)
+    if at.settings.members and not at.problem.integer_exponents and not (grown and at.monitor.stopping()):
+        grown = trained_laws(at.problem, at.settings, at.monitor) + grown
+    yield Proposal(grown)
+
+
+def found_as_if_clean(at: Climb) -> Iterator[Proposal]:
+    """The best laws that were found as if there were no noise."""
+    ranked = rank(at.earlier["clean"], at.problem.samples)
+    whole = bool(ranked[0].whole.all())
+    alike = [c.law for c in ranked if bool(c.whole.all()) is whole]
+    yield Proposal(alike[: PROPOSALS.grown_clean], whole=whole)
+
+
+def coarse_library(at: Climb) -> Iterator[Proposal]:
+    """All products up to degree two, fitted to the samples as they are.
+
+    Smoothing flattens samples that are few a turn; brief windows forgive that the law which is
+    pruned is still far from the true one, longer ones would be out of phase.
+    """
+    law = fit_library(at.problem, 2, at.monitor)
+    if law is not None:
+        yield Proposal([law], whole=True)
+
+
+def whole_powers(at: Climb) -> Iterator[Proposal]:
+    """Laws of whole powers by regression, and the best of the coarse library."""
+    best = rank(at.earlier.get("brief", ()), at.problem.samples)[:1]
+    yield Proposal([*polynomials(at.problem), *(c.law for c in best)], whole=True)
+
+
+def freed_powers(at: Climb) -> Iterator[Proposal]:
+    """The best law with real powers of all states that never change sign, if it has any."""
+    p, best = at.problem, rank(at.candidates, at.problem.samples)[0]
+    if not p.integer_exponents and (best.law.exponents[:, p.nonnegative] != 0).any():
+        yield Proposal([best.law])
+
+
+def swapped_monomials(at: Climb) -> Iterator[Proposal]:
+    """The best laws with one monomial replaced by a simple one."""
+    yield Proposal(swap_monomials(at.problem, at.candidates))
+
+
+def noisy_families(at: Climb) -> Iterator[Proposal]:
+    """Laws of each richer family that is looked through in noise."""
+    for family in at.families:
+        if family.real_exponents or not family.in_noise:
+            continue
+        if at.monitor.stopping():
+            return
+        at.monitor.stage(f"grow {family.name}", 1)
+        yield Proposal(grow_family(at.problem, family, at.monitor)[: PROPOSALS.grown], whole=True)
+
+
+def terms_along_the_best(at: Climb) -> Iterator[Proposal]:
+    """What regression along the trajectory of the best law proposes, and again along a better one.
+
+    Nothing where controls act or something is known of the law: terms are sought as if all were
+    free.
+    """
+    p, sought = at.problem, [f for f in at.families if f.in_noise]
+    known = p.data.controls or p.knowledge is not None
+    if known or not at.candidates or (~p.constant).sum() > PROPOSALS.many_states:
+        return
+    families, idle = itertools.cycle(sought), 0
+    base, near, family = None, None, next(families)
+    for _ in range(PROPOSALS.rounds_along_a_law):
+        best = rank(at.candidates, p.samples)[0]
+        if best is not base:
+            base, near = best, follow_closely(p, best) or near
+        if near is None or idle == len(sought) or at.monitor.stopping():
+            return
+        at.monitor.stage(f"terms along a law: {family.name}", 1)
+        q, law = near
+        # Real powers that other equations have stay real.
+        whole = not family.real_exponents and all_whole(law.law.exponents[:, : p.data.n_states])
+        yield Proposal(propose_terms(q, law.law, law.initial, sigma_of(q), family), whole=whole)
+        least = min((score(c, p.samples) for c in at.new), default=np.inf)
+        idle = 0 if least < score(best, p.samples) - PROPOSALS.better_score else idle + 1
+        family = next(families) if idle else family

@@ -1,0 +1,186 @@
+"""A search is a list of rungs, and one driver climbs it.
+
+    for rung in strategy:   when it applies:   laws = propose   ->   candidates = prune   until it ends
+
+A rung knows the problem and the candidates found so far, but no other rung, so that a strategy is
+data: it can be printed, shortened for an ablation, or lengthened by one more line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from odediscovery.families import FAMILIES, Family
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.problem import Problem
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.search.candidates import as_grown
+from odediscovery.settings import Settings
+from odediscovery.stages.prune.eliminate import Elimination
+from odediscovery.stages.prune.paths import prune_laws
+from odediscovery.stages.values import Candidate
+
+
+@dataclass(eq=False)
+class Climb:
+    """Where a climb stands; what rungs may look at.
+
+    Args:
+        problem: the data and what is known, dimensionless.
+        settings: options of the fit.
+        monitor: hears the progress and can end the climb.
+        families: families of laws, from simple to rich.
+        earlier: candidates of earlier strategies by their names; found on other windows, they
+            compare among themselves only.
+        candidates: found so far.
+        before: those that were there when the present rung began.
+        new: what became of the last proposal.
+        reference: the law that richer families go on from; its equations beyond doubt stay.
+    """
+
+    problem: Problem
+    settings: Settings
+    monitor: Monitor
+    families: Sequence[Family] = FAMILIES
+    earlier: Mapping[str, Sequence[Candidate]] = field(default_factory=dict)
+    candidates: list[Candidate] = field(default_factory=list)
+    before: tuple[Candidate, ...] = ()
+    new: list[Candidate] = field(default_factory=list)
+    reference: PowerSum | None = None
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the work has to end, and there is something to end with."""
+        return bool(self.candidates) and self.monitor.stopping() is not None
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A question to a climb, in words and in code.
+
+    >>> always = Condition("always", lambda climb: True)
+    >>> (always & Condition("it rains", lambda climb: False)).says
+    'always, and it rains'
+    """
+
+    says: str
+    holds: Callable[[Climb], bool]
+
+    def __and__(self, other: Condition) -> Condition:
+        return Condition(f"{self.says}, and {other.says}", lambda climb: self.holds(climb) and other.holds(climb))
+
+
+ALWAYS = Condition("always", lambda climb: True)
+NEVER = Condition("never", lambda climb: False)
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """Laws to be pruned side by side.
+
+    Args:
+        laws: dimensionless.
+        whole: whether their exponents are whole numbers and stay.
+        linear: whether residuals are nearly linear in what is fitted.
+    """
+
+    laws: Sequence[PowerSum]
+    whole: bool = False
+    linear: bool = False
+
+
+@dataclass(frozen=True)
+class Proposer:
+    """Where laws come from, in words and in code: batch after batch, each seeing what became of the last."""
+
+    says: str
+    laws: Callable[[Climb], Iterator[Proposal]]
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """How the laws of a proposal are pruned: on which windows, and how hard.
+
+    Args:
+        says: in words.
+        how: how hard, from thresholds as they are when it is asked.
+        extrema: that a long window holds; None for the usual number.
+        fitted: whether the laws are nearly right already.
+        as_grown: whether they are taken as they are.
+    """
+
+    says: str
+    how: Callable[[], Elimination] = Elimination
+    extrema: Callable[[], float] | None = None
+    fitted: bool = False
+    as_grown: bool = False
+
+    def candidates(self, climb: Climb, proposal: Proposal) -> list[Candidate]:
+        """What becomes of the laws."""
+        p = climb.problem
+        if self.as_grown:
+            return [as_grown(p, law) for law in proposal.laws]
+        return prune_laws(
+            p,
+            proposal.laws,
+            dataclasses.replace(self.how(), linear=proposal.linear),
+            climb.monitor,
+            whole=proposal.whole,
+            long=climb.settings.prune_long and not p.clean,
+            extrema=None if self.extrema is None else self.extrema(),
+            fitted=self.fitted,
+        )
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One step of a search.
+
+    Args:
+        name: a few words.
+        when: it is climbed; else it is passed by.
+        proposes: laws.
+        pruning: what is done with them.
+        until: the climb ends here.
+    """
+
+    name: str
+    when: Condition
+    proposes: Proposer
+    pruning: Pruning
+    until: Condition = NEVER
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """Rungs whose candidates are found on the same windows, and so compare.
+
+    Args:
+        name: one word.
+        says: what it is for.
+        when: it is tried.
+        rungs: from cheap to dear.
+    """
+
+    name: str
+    says: str
+    when: Condition
+    rungs: tuple[Rung, ...]
+
+
+def climb(strategy: Strategy, at: Climb) -> bool:
+    """The rungs in their order; whether one of them, or the time, ended the search."""
+    for rung in strategy.rungs:
+        if at.out_of_time:
+            return True
+        if not rung.when.holds(at):
+            continue
+        at.before, at.new = tuple(at.candidates), []
+        for proposal in rung.proposes.laws(at):
+            at.new = rung.pruning.candidates(at, proposal)
+            at.candidates += at.new
+        if rung.until.holds(at):
+            return True
+    return False

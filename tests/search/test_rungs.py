@@ -1,0 +1,87 @@
+"""The driver: rungs in their order, each seeing what became of its proposals, until one ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from problems import LOGISTIC
+
+from odediscovery import simulate_system
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.prepare import prepare
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.search.rungs import (
+    ALWAYS,
+    NEVER,
+    Climb,
+    Condition,
+    Proposal,
+    Proposer,
+    Pruning,
+    Rung,
+    Strategy,
+    climb,
+)
+from odediscovery.settings import settings_for
+
+AS_GROWN = Pruning("not at all", as_grown=True)
+LAW = PowerSum(np.array([[0.1, -0.1]]), np.array([[1.0], [2.0]]))
+
+
+@pytest.fixture
+def at() -> Climb:
+    return Climb(prepare(simulate_system("logistic")), settings_for(), Monitor())
+
+
+def proposing(count: int, heard: list[int]) -> Proposer:
+    def laws(at: Climb) -> Iterator[Proposal]:
+        for _ in range(count):
+            yield Proposal([LAW])
+            heard.append(len(at.new))
+
+    return Proposer("a law again and again", laws)
+
+
+def strategy(*rungs: Rung) -> Strategy:
+    return Strategy("test", "for tests", ALWAYS, rungs)
+
+
+def test_a_proposer_sees_what_became_of_each_proposal(at: Climb) -> None:
+    heard: list[int] = []
+    assert not climb(strategy(Rung("a", ALWAYS, proposing(3, heard), AS_GROWN)), at)
+    assert heard == [1, 1, 1] and len(at.candidates) == 3
+
+
+def test_rungs_that_do_not_apply_are_passed_by(at: Climb) -> None:
+    first = Rung("a", NEVER, proposing(1, []), AS_GROWN, until=ALWAYS)
+    assert not climb(strategy(first, Rung("b", ALWAYS, proposing(2, []), AS_GROWN)), at)
+    assert len(at.candidates) == 2
+
+
+def test_a_climb_ends_where_a_rung_says_so(at: Climb) -> None:
+    grew = Condition("there are new ones", lambda at: len(at.candidates) > len(at.before))
+    heard: list[int] = []
+    rungs = Rung("a", ALWAYS, proposing(1, []), AS_GROWN, until=grew), Rung("b", ALWAYS, proposing(1, heard), AS_GROWN)
+    assert climb(strategy(*rungs), at)
+    assert heard == []
+
+
+def test_out_of_time_a_climb_ends_as_soon_as_there_is_something(at: Climb) -> None:
+    at.monitor = Monitor(max_seconds=1e-9)
+    rungs = [Rung(name, ALWAYS, proposing(1, []), AS_GROWN) for name in "ab"]
+    assert climb(strategy(*rungs), at)
+    assert len(at.candidates) == 1
+
+
+def test_conditions_are_joined_in_words_and_in_code(at: Climb) -> None:
+    both = ALWAYS & NEVER
+    assert both.says == "always, and never" and not both.holds(at)
+
+
+def test_a_law_is_pruned_to_its_true_terms(at: Climb) -> None:
+    excess = PowerSum(np.array([[0.1, -0.1, 0.001]]), np.array([[1.0], [2.0], [3.0]]))
+    found = Pruning("to the end").candidates(at, Proposal([excess], whole=True))
+    best = min(found, key=lambda c: (c.mean_square > 1e-8, c.law.complexity))
+    assert best.law.exponents.ravel().tolist() == LOGISTIC.exponents.ravel().tolist()
