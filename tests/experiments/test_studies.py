@@ -1,0 +1,186 @@
+"""The parts of the papers' experiments on cases whose answer is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from odediscovery.experiments.base import Plan, Ran
+from odediscovery.experiments.fronts import Cloud, Curve, fronts_figure
+from odediscovery.experiments.regression import (
+    NONZERO,
+    WEIGHT_ERROR,
+    Training,
+    count_parameters,
+    errors,
+    grown_tenfold,
+    inalu_penalty,
+    l1,
+    relative_scale,
+    rows_of,
+    train,
+    uniform,
+)
+from odediscovery.experiments.studies import (
+    comparisons,
+    division,
+    extrapolation,
+    fsir_study,
+    gradient_surface,
+    large_arithmetic,
+    operands,
+    simple_arithmetic,
+    static_arithmetic,
+)
+from odediscovery.laws.systems import simulate_system
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.units import NAU, NMU, iNALU
+
+
+def source(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def tensor(*values: object) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+# Training
+
+
+def test_a_sum_is_learned_by_every_member_beside_one_that_is_lost() -> None:
+    network, random = nn.Sequential(NAU(2, 1, members=3, generator=source())), source(1)
+    network[0].weight.data[2] = torch.nan
+
+    def draw() -> tuple[torch.Tensor, torch.Tensor]:
+        x = uniform((3, 32, 2), -1.0, 1.0, random)
+        return x, x.sum(dim=-1, keepdim=True)
+
+    train(network, draw, Training(400, 0.05, anneal=0.5), Monitor())
+    left = errors(network, *draw())[:, 0]
+    assert left[:2].max() < 1e-8 and left[2] == torch.inf
+    assert torch.allclose(network[0].weight[:2], torch.ones(2, 1, 2, dtype=torch.float64), atol=1e-3)
+
+
+def test_rates_fall_to_nothing_and_weights_grow_tenfold() -> None:
+    constant, falling = Training(100, 0.1), Training(100, 0.1, anneal=0.5)
+    assert [constant.learning_rate(s) for s in (0, 99)] == [0.1, 0.1]
+    assert [round(falling.learning_rate(s), 6) for s in (0, 50, 75, 100)] == [0.1, 0.1, 0.05, 0.0]
+    assert [grown_tenfold(s, 1e-5, 1e-3) for s in (0, 9_999, 10_000, 90_000)] == pytest.approx([1e-5, 1e-5, 1e-4, 1e-3])
+
+
+def test_members_are_counted_and_penalised_one_by_one() -> None:
+    network = nn.Sequential(NAU(2, 1, members=2))
+    network[0].weight.data.copy_(tensor([[1.0, -0.5 * NONZERO]], [[-2.0, 3.0]]))
+    assert count_parameters(network).tolist() == [1, 2]
+    assert l1(network).tolist() == [1.0 + 0.5 * NONZERO, 5.0]
+    unsure = nn.Sequential(iNALU(2, 1, members=2, generator=source()))
+    assert inalu_penalty(unsure, 4, 10).tolist() == [0.0, 0.0] and inalu_penalty(unsure, 5, 10).min() > 0.0
+
+
+def test_numbers_and_rows() -> None:
+    x = uniform((500, 2), tensor(1.0, -2.0), tensor(2.0, 0.0), source())
+    assert x[:, 0].min() >= 1.0 and x[:, 0].max() <= 2.0 and x[:, 1].max() <= 0.0 and x[:, 1].min() < -1.9
+    assert relative_scale(tensor([[1.0], [-3.0], [5.0]])).flatten().tolist() == [4.0, 6.0, 8.0]
+    rows = rows_of({"a": torch.tensor([1, 2]), "b": ["x", "y"]}, {"steps": 5})
+    assert rows == [{"a": 1, "b": "x", "steps": 5}, {"a": 2, "b": "y", "steps": 5}]
+
+
+# Tasks
+
+
+def test_every_operation_computes_what_its_sign_says() -> None:
+    x = tensor([2.0, 3.0, 0.5, 1.0])
+    told = {sign: task(x)[0].item() for sign, task in operands.TASKS.items() if sign != "signed"}
+    assert told == {"+": 6.5, "-": -2.5, "*": 3.0, "/": pytest.approx(4 / 3), "sqrt": 2.0**0.5, "square": 4.0}
+    assert operands.TASKS["signed"](torch.ones(1, 8, dtype=torch.float64)).item() == 0.0
+    assert simple_arithmetic.targets(tensor([4.0, 0.5]))[0].tolist() == [4.5, 2.0, 8.0, 2.0]
+    assert large_arithmetic._targets(large_arithmetic.TASKS["add"], torch.ones(1, 1, 100)).item() == 100.0
+    assert large_arithmetic._targets(large_arithmetic.TASKS["mult"], torch.ones(1, 1, 100)).item() == 2500.0
+
+
+def test_the_published_schedule_of_large_arithmetic() -> None:
+    add, mult = large_arithmetic.TASKS["add"], large_arithmetic.TASKS["mult"]
+    full = large_arithmetic.FULL
+    steps = [full.steps_of(model, task) for model in ("NMU", "NPU") for task in (add, mult)]
+    assert steps == [10_000, 20_000, 100_000, 100_000]
+    assert full.steps_of("NMU", large_arithmetic.TASKS["div"]) == 100_000
+    assert full.beta("NMU", mult, 0) == 1e-9 and full.beta("NPU", mult, 0) == 1e-5
+    assert full.beta("NPU", add, 99_999) == 1e-4
+
+
+def test_thresholds_of_success_are_of_the_order_of_a_weight_error() -> None:
+    data = division.Data(tensor(1.0)[:, None, None], tensor(2.0)[:, None, None], torch.tensor([[2, 5]]))
+    x, y = data.draw(2000, source())
+    assert torch.equal(y[..., 0], x[..., 2] / x[..., 5])
+    off = division._threshold(x, data).sqrt().item()
+    assert 0.1 * WEIGHT_ERROR < off < 10 * WEIGHT_ERROR
+    chosen = static_arithmetic._subsets(static_arithmetic.FOUR, 3, source())
+    four = static_arithmetic.Data(static_arithmetic.FOUR, chosen)
+    assert four.targets(tensor([[1.0, 2.0, 3.0, 4.0]])).flatten().tolist() == [30.0] * 3
+    x = uniform((1, 2000, 4), 1.0, 2.0, source())
+    off = static_arithmetic._threshold(static_arithmetic.FOUR, x, chosen).sqrt()
+    assert (off > WEIGHT_ERROR).all() and (off < 1e3 * WEIGHT_ERROR).all()
+
+
+def test_subsets_overlap_by_half_and_sparsity_is_the_farthest_weight() -> None:
+    chosen = static_arithmetic._subsets("+", 5, source())
+    assert chosen.sum(dim=1).unique().tolist() == [25.0]
+    assert set(chosen.prod(dim=2).sum(dim=1).tolist()) == {12.0}
+    network = nn.Sequential(NAU(2, 1, members=2), NMU(1, 1, members=2))
+    network[0].weight.data.copy_(tensor([[1.0, -1.0]], [[0.9, 0.0]]))
+    network[1].weight.data.fill_(1.0)
+    assert static_arithmetic.sparsity(network).tolist() == pytest.approx([0.0, 0.1])
+    grown = [static_arithmetic.FULL.weight(step, 100, (0.5, 0.75)) for step in (0, 50, 75, 100)]
+    assert grown == [0.0, 0.0, 10.0, 10.0]
+
+
+@pytest.mark.parametrize("task", comparisons.TASKS)
+def test_pairs_are_equal_neighbours_or_apart_and_the_truth_is_python_s(task: str) -> None:
+    x = comparisons.pairs((3000,), -10, 9, 1 / 3, source())
+    a, b = x.T.numpy()
+    assert x.min() == -10 and x.max() == 9 and np.mean(a == b) == pytest.approx(1 / 3, abs=0.03)
+    assert np.mean(np.abs(a - b) == 1) == pytest.approx(1 / 3 + 1 / 3 * 2 / 19, abs=0.03)
+    holds = {">": a > b, "<": a < b, ">=": a >= b, "<=": a <= b, "=": a == b, "!=": a != b}[task]
+    assert np.array_equal(comparisons.truth(task, x)[:, 0].numpy() == 1.0, holds)
+
+
+def test_a_prelu_has_a_slope_of_each_member() -> None:
+    unit = extrapolation.PReLU(2)
+    unit.slope.data[1] = -1.0
+    assert unit(tensor([[-2.0], [3.0]]).expand(2, 2, 1))[..., 0].tolist() == [[-0.5, 3.0], [2.0, 3.0]]
+
+
+def test_the_product_unit_has_no_loss_at_the_solution_and_the_division_has() -> None:
+    _, (exact,) = gradient_surface._losses("NMU", 5)
+    _, (wrong,) = gradient_surface._losses("NAC, eps 1", 5)
+    assert exact["loss at solution"] == 0.0 and float(wrong["loss at solution"]) > 1.0
+
+
+def test_shares_of_runs_below_the_bounds_of_the_paper() -> None:
+    assert fsir_study._shares(np.array([0.01, 0.5, 2.0, 8.0])) == ("4", "25%", "50%", "1.25", "0.01")
+    alone = Ran({"recipe": fsir_study.ALONE, "model": "NPU"}, [{"seconds a run": 3.0}])
+    batch = Ran({"recipe": "as-run", "model": "NPU"}, [{"mse": 1.0}] * 4, seconds=2.0)
+    grid, full = fsir_study.SHORT, fsir_study.FULL
+    expected = 3.0 * 4 * grid.gradient_steps / full.gradient_steps
+    assert f"| NPU | 2 s | {expected:.0f} s |" in fsir_study._time_table(Plan(), [batch, alone])
+
+
+# Pictures
+
+
+def test_a_front_is_the_staircase_of_what_no_other_model_beats() -> None:
+    series = simulate_system("logistic")
+    run = series.trajectories[0]
+    cloud = Cloud("ours", "#D55E00", "o", np.array([3.0, 1.0, 2.0, 2.0]), np.array([5.0, 9.0, 1.0, 4.0]), star=2)
+    curve = Curve("law", run.time, run.values)
+    left, right = fronts_figure([cloud], series, [curve], (1e-3, 1e3)).axes
+    stairs = next(line for line in left.lines if line.get_drawstyle().startswith("steps"))
+    assert stairs.get_xdata().tolist() == [1.0, 2.0, 2.0, 3.0]
+    assert stairs.get_ydata().tolist() == [9.0, 1.0, 1.0, 1.0]
+    star = next(line for line in left.lines if line.get_marker() == "*")
+    assert (*star.get_xdata(), *star.get_ydata()) == (2.0, 1.0)
+    assert "2 parameters\nMSE 1.0e+00" in {text.get_text() for text in left.texts}
+    assert np.array_equal(right.lines[1].get_ydata(), run.values[:, 0])
