@@ -1,0 +1,61 @@
+"""Which laws are doubted: by what they leave, and by how they look."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from problems import LOGISTIC, growth
+
+from odediscovery.judge.doubt import DOUBT, doubtful, interval_squares, is_convincing, is_short, is_within_noise
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import Problem
+from odediscovery.stages.values import STAGES, Candidate
+
+TIMES = np.linspace(0.0, 20.0, 80)
+
+
+def posed(sigma: float) -> tuple[Problem, PowerSum]:
+    """The logistic law's samples and the law itself, dimensionless."""
+    p = prepare(growth(TIMES, sigma))
+    return p, LOGISTIC.rescaled(p.scale.state, p.scale.time)
+
+
+def candidate(p: Problem, law: PowerSum, mean_square: float = 1.0) -> Candidate:
+    return Candidate(law, p.initial, mean_square, 0, np.array([True]))
+
+
+def test_the_true_law_leaves_nothing_between_clean_samples_and_others_do() -> None:
+    p, law = posed(0.0)
+    assert interval_squares(law, p)[0] < STAGES.settled
+    half = PowerSum(0.5 * law.coefficients, law.exponents)
+    # Half of each increment is missing, and with it a quarter of its square.
+    assert interval_squares(half, p)[0] == pytest.approx(0.25, rel=0.1)
+    assert interval_squares(PowerSum(np.array([[1e3]]), np.array([[3.0]])), p)[0] == np.inf
+
+
+def test_a_law_is_doubted_by_its_looks_even_where_it_fits() -> None:
+    p, law = posed(0.0)
+    assert not doubtful(law, p).any()
+    nearly = PowerSum(law.coefficients, np.array([[1.0], [2.001]]))
+    assert doubtful(nearly, p).all()
+    # The same law, with two large terms that cancel.
+    many = PowerSum(np.array([[*law.coefficients[0], 900.0, -900.0]]), np.array([[1.0], [2.0], [0.5], [0.5]]))
+    assert doubtful(many, p).all()
+
+
+def test_a_law_is_short_up_to_three_terms_an_equation() -> None:
+    law = PowerSum(np.ones((1, DOUBT.terms)), np.arange(1.0, DOUBT.terms + 1)[:, None])
+    assert is_short(law)
+    assert not is_short(PowerSum(np.ones((1, DOUBT.terms + 1)), np.arange(1.0, DOUBT.terms + 2)[:, None]))
+
+
+def test_in_noise_a_short_law_that_leaves_only_noise_convinces() -> None:
+    p, law = posed(0.02)
+    assert not is_convincing(p, [])
+    assert is_convincing(p, [candidate(p, law)])
+    wrong = PowerSum(np.array([[0.05]]), np.array([[1.0]]))
+    assert not is_convincing(p, [candidate(p, wrong, 50.0)])
+    # Twice the noise may be noise that was underestimated, if it has no memory: a wrong law's has.
+    assert is_within_noise(p, candidate(p, wrong, 2.0))
+    assert not is_convincing(p, [candidate(p, wrong, 2.0)])

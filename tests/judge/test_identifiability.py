@@ -1,0 +1,58 @@
+"""What a law leaves open: exponents, combinations, and terms that are known in one equation only."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from problems import LOGISTIC, growth
+
+from odediscovery import TimeSeries, settings_for
+from odediscovery.judge.identifiability import IDENTIFIABILITY, split_known, undetermined_exponents
+from odediscovery.laws.cost import all_free
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.pose import pose
+from odediscovery.problem.prepare import prepare
+from odediscovery.stages.polish.polish import polish
+from odediscovery.stages.values import Polished
+
+
+def test_an_exponent_whose_interval_holds_two_whole_numbers_is_named() -> None:
+    p = prepare(growth(np.linspace(0.0, 20.0, 80), 0.01))
+    law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
+    a, w, b, v = all_free(law)
+    known = {"floor": p.floor, "nonnegative": p.nonnegative}
+    found = polish(law, p.data, p.initial, p.noise, free=(a, w & False, b, v), **known)
+    asked = []
+
+    def refit(error: float) -> list[str]:
+        def fitted(law: PowerSum, free: tuple) -> Polished:
+            asked.append(free[1].copy())
+            after = polish(law, p.data, p.initial, p.noise, free=free, **known)
+            errors = after.law.with_constants(*(np.full_like(c, error) for c in after.law.constants))
+            return dataclasses.replace(after, errors=errors)
+
+        return undetermined_exponents(p, found, fitted)
+
+    assert refit(0.01) == []
+    # Each exponent was free once, alone.
+    assert [mask.ravel().tolist() for mask in asked] == [[True, False], [False, True]]
+    notes = refit(2.0)
+    assert len(notes) == 2
+    assert notes[0].startswith("the exponent of x0 in the term x0 of x0' is known only to lie between -")
+
+
+def test_a_term_that_is_known_in_one_equation_is_fitted_on_its_own_in_another() -> None:
+    t = np.linspace(0.0, 4.0, 40)
+    v = 2.0 - np.exp(-t)
+    series = TimeSeries.from_arrays(t, np.column_stack([1.0 + 2.0 * t + np.exp(-t), v]), ["h", "v"])
+    _, p, _ = pose(series, settings_for(known=["h' = v"]))
+    law = PowerSum(np.array([[1.0, 0.0], [-1.0, 2.0]]), np.array([[0.0, 1.0], [0.0, 0.0]]))
+    free = (np.array([[False, False], [True, True]]), np.array([[False, False], [False, False]]), *all_free(law)[2:])
+    split, now = split_known(p, law, free, fit=True)
+    assert split.n_monomials == 3
+    assert split.coefficients.tolist() == [[1.0, 0.0, 0.0], [0.0, 2.0, -1.0]]
+    assert split.exponents[2].tolist() == [0.0, IDENTIFIABILITY.beside]
+    assert now[0].tolist() == [[False, False, False], [False, True, True]] and now[1][2].tolist() == [False, True]
+    _, plain, _ = pose(series, settings_for())
+    assert split_known(plain, law, free, fit=True) == (law, free)
