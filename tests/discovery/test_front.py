@@ -1,0 +1,73 @@
+"""Rows of the front: negligible terms go, quiet data are seen, simple exponents are taken."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from problems import LOGISTIC, growth
+
+from odediscovery import FitError, Monitor
+from odediscovery.discovery.front import (
+    FRONT,
+    drop_negligible,
+    judge_shortlist,
+    lower_noise,
+    polish_candidate,
+    simplify_exponents,
+)
+from odediscovery.judge.criterion import judge
+from odediscovery.judge.verdict import Verdict
+from odediscovery.laws.cost import all_free
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import Problem
+from odediscovery.stages.values import Candidate
+
+
+def posed(sigma: float, whole: bool = True) -> tuple[Problem, Candidate]:
+    p = prepare(growth(np.linspace(0.0, 20.0, 80), sigma))
+    law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
+    return p, Candidate(law, p.initial, 1.0, 0, np.array([whole]))
+
+
+def test_terms_below_the_accuracy_of_the_solvers_are_dropped() -> None:
+    x = np.linspace(0.5, 1.0, 10)[:, None]
+    small = 0.1 * FRONT.negligible
+    law = PowerSum(np.array([[1.0, small]]), np.array([[1.0], [2.0]]))
+    kept, free = drop_negligible(law, all_free(law), x)
+    assert kept.exponents.tolist() == [[1.0]] and free[0].tolist() == [[True]]
+    law = PowerSum(np.array([[1.0, 100.0 * small]]), np.array([[1.0], [2.0]]))
+    assert drop_negligible(law, all_free(law), x)[0] is law
+
+
+def test_a_shortlist_of_laws_that_blow_up_is_no_verdict() -> None:
+    p, right = posed(0.01)
+    wild = dataclasses.replace(right, law=PowerSum(np.array([[1e6]]), np.array([[3.0]])))
+    with pytest.raises(FitError, match="no equations could be integrated through the data"):
+        judge_shortlist(p, [wild], {}, Monitor())
+    verdict = judge_shortlist(p, [right], {}, Monitor())
+    assert verdict.best.polished.law.coefficients[0] == pytest.approx(right.law.coefficients[0], rel=0.05)
+    # What is polished already is not polished again.
+    known = polish_candidate(p, right, right.law, right.free, 0)
+    assert judge_shortlist(p, [right], {right: known}, Monitor()).best.polished is known
+
+
+def test_noise_is_lowered_where_a_law_leaves_far_less() -> None:
+    p, right = posed(0.01)
+    found = polish_candidate(p, right, right.law, right.free, 25)
+    loud = dataclasses.replace(p, noise=5.0 * p.noise)
+    verdict = lower_noise(Verdict.of(loud, [judge(found, loud.noise, 0)]))
+    assert verdict.p.noise == pytest.approx(np.sqrt(found.squares / found.counts))
+    assert verdict.best.criterion < judge(found, loud.noise, 0).criterion
+    same = Verdict.of(p, [judge(found, p.noise, 0)])
+    assert lower_noise(same) is same
+
+
+def test_exponents_near_whole_numbers_become_whole() -> None:
+    p, right = posed(0.01, whole=False)
+    found = polish_candidate(p, right, right.law, right.free, 25)
+    verdict = simplify_exponents(Verdict.of(p, [judge(found, p.noise, 0)]), Monitor())
+    assert sorted(verdict.best.polished.law.exponents.ravel()) == [1.0, 2.0]
+    assert not verdict.best.polished.free[1].any()
