@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,21 +50,39 @@ def page() -> str:
 
 def owners() -> Iterator[tuple[str, ast.ClassDef]]:
     """The classes of thresholds, each with the file that it stands in."""
-    for path in sorted((ROOT / "odediscovery").rglob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for path, tree in trees().items():
+        for node in tree.body:
             if isinstance(node, ast.ClassDef) and "Thresholds" in map(ast.unparse, node.bases):
-                yield str(path.relative_to(ROOT)), node
+                yield path, node
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """The sources of the package, read."""
+    paths = sorted((ROOT / "odediscovery").rglob("*.py"))
+    return {str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
+
+
+@cache
+def named() -> dict[str, ast.expr]:
+    """What stands behind the names of constants, which are the same in all modules."""
+    nodes = [node for tree in trees().values() for node in tree.body if isinstance(node, ast.Assign)]
+    return {ast.unparse(node.targets[0]): node.value for node in nodes if ast.unparse(node.targets[0]).isupper()}
+
+
+def behind(node: ast.expr) -> ast.expr:
+    """The value of a name, or what is no name itself."""
+    return named().get(node.id, node) if isinstance(node, ast.Name) else node
 
 
 def fields(owner: ast.ClassDef) -> Iterator[tuple[str, str, dict[str, str]]]:
     """Name, value as it is written, and the texts of every threshold of a class."""
     for node in owner.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Call):
-            call, told = node.value, {}
-            for keyword in (ast.keyword("says", call.args[1]) if len(call.args) > 1 else None, *call.keywords):
-                if keyword is not None and keyword.arg:
-                    told[keyword.arg] = ast.literal_eval(keyword.value)
-            yield ast.unparse(node.target), ast.unparse(call.args[0]), told
+            value, *rest = node.value.args
+            texts = {word.arg: word.value for word in node.value.keywords} | dict(zip(("says",), rest, strict=False))
+            told = {str(name): ast.literal_eval(behind(text)) for name, text in texts.items()}
+            yield ast.unparse(node.target), ast.unparse(behind(value)), told
 
 
 def measured(text: str) -> tuple[str, dict[str, tuple[str, str]]]:
