@@ -27,21 +27,8 @@ from typer.core import TyperGroup
 
 from odediscovery.command import bench_draws as draw_commands
 from odediscovery.command import bench_speed as speed_commands
-from odediscovery.command.bench_speed import named, print_table
-from odediscovery.command.console import BackendName, Scheduler
-from odediscovery.command.flags import (
-    Folder,
-    Ids,
-    Jobs,
-    JsonOut,
-    MaxSeconds,
-    Quiet,
-    Seed,
-    flag,
-    progress,
-    run_shown,
-    tell,
-)
+from odediscovery.command.console import measure, print_table, progress
+from odediscovery.command.flags import RunOptions, Where, flag, names_in, with_groups
 from odediscovery.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -55,6 +42,10 @@ SUITES = {
     "classics": "The known systems of `simulate`.",
 }
 METHODS = ("ours", "pysindy", "pyoperon")
+
+Ids = Annotated[str | None, flag("systems, with commas between (default: all)")]
+RUN, WHERE = RunOptions(), Where()
+SERIES_RUN, THRESHOLDS_RUN = RunOptions(max_seconds=600.0), RunOptions(max_seconds=60.0)
 
 
 class _Suites(TyperGroup):
@@ -76,8 +67,8 @@ bench = typer.Typer(
 @bench.command()
 def success(
     each: Annotated[int, flag("members of each hidden size 6, 9, 12, 15, 20 (default: 20)")] = 20,
-    seed: Seed = 0,
-    out: JsonOut = None,
+    seed: Annotated[int, flag("random seed (default: 0)")] = 0,
+    out: Annotated[Path | None, flag("JSON file to write (default: none)")] = None,
 ) -> None:
     """Count the random RealNPU members that end with exactly the terms of fSIR."""
     _check(seed, out)
@@ -96,107 +87,79 @@ def _suite(
         float, flag("noise: a share of each state's standard deviation, in odebench of each value (default: 0)")
     ] = 0.0,
     drop: Annotated[float, flag("share of the samples left out at random (default: 0)")] = 0.0,
-    trajectories: Annotated[int, flag("how many starts to train on (default: 1)")] = 1,
-    method: Annotated[str, flag("ours, pysindy, pyoperon or all (default: ours)")] = "ours",
+    trajectories: Annotated[int, flag("how many starts to train on", 1)] = 1,
+    method: Annotated[str, flag("ours, pysindy, pyoperon or all", "ours")] = "ours",
     ids: Ids = None,
-    jobs: Jobs = 1,
-    backend: BackendName = "processes",
-    scheduler: Scheduler = None,
-    max_seconds: MaxSeconds = 180.0,
-    seed: Seed = 0,
-    out: Folder = None,
-    quiet: Quiet = False,
+    where: Where = WHERE,
+    run: RunOptions = RUN,
 ) -> None:
     """Run a suite: a row a system in rows.jsonl, tables in summary.md."""
     suite = str(context.info_name)
     if method not in (*METHODS, "all"):
         raise unknown_name("method", method, (*METHODS, "all"))
-    chosen = _ids(ids)
+    chosen = names_in(ids, "--ids")
     from odediscovery.bench.suites.problems import load_suite
     from odediscovery.bench.suites.protocol import Protocol
     from odediscovery.bench.suites.run import Study, run_suite
     from odediscovery.bench.summary import markdown
 
-    study = Study(suite, Protocol(sigma, drop, trajectories, seed), max_seconds).checked()
+    study = Study(suite, Protocol(sigma, drop, trajectories, run.seed), run.max_seconds).checked()
     methods = _methods(METHODS if method == "all" else (method,))
-    name = f"bench-{suite}-sigma{sigma:g}-drop{drop:g}-trajectories{trajectories}-seed{seed}"
-    folder = out or Path(name)
-    run = partial(run_suite, study, methods, folder, ids=chosen)
-    rows, stopped = run_shown(run, quiet, (backend, scheduler, jobs))
-    if rows:
-        tell(markdown(study.as_dict(), rows, len(load_suite(suite))), folder, stopped)
+    name = f"bench-{suite}-sigma{sigma:g}-drop{drop:g}-trajectories{trajectories}-seed{run.seed}"
+    folder = run.out or Path(name)
+    work = partial(run_suite, study, methods, folder, ids=chosen)
+    measure(work, lambda rows: markdown(study.as_dict(), rows, len(load_suite(suite))), folder, run.quiet, where)
 
 
 @bench.command()
-def ablation(
-    ids: Ids = None,
-    jobs: Jobs = 1,
-    backend: BackendName = "processes",
-    scheduler: Scheduler = None,
-    max_seconds: MaxSeconds = 180.0,
-    seed: Seed = 0,
-    out: Folder = None,
-    quiet: Quiet = False,
-) -> None:
+@with_groups
+def ablation(ids: Ids = None, where: Where = WHERE, run: RunOptions = RUN) -> None:
     """Show what each stage of a fit brings: the fractional suite without one at a time."""
-    chosen = _ids(ids)
+    chosen = names_in(ids, "--ids")
     from odediscovery.bench.suites.ablation import markdown, run_ablation
 
-    folder = out or Path(f"bench-ablation-seed{seed}")
-    run = partial(run_ablation, folder, seed=seed, max_seconds=max_seconds, ids=chosen)
-    rows, stopped = run_shown(run, quiet, (backend, scheduler, jobs))
-    if rows:
-        tell(markdown(rows), folder, stopped)
+    folder = run.out or Path(f"bench-ablation-seed{run.seed}")
+    work = partial(run_ablation, folder, seed=run.seed, max_seconds=run.max_seconds, ids=chosen)
+    measure(work, markdown, folder, run.quiet, where)
 
 
 @bench.command()
+@with_groups
 def series(
     ids: Annotated[str | None, flag("gause, covid-italy, covid-germany (default: all)")] = None,
-    data: Annotated[Path, flag("folder of the measured tables (default: data)")] = Path("data"),
-    jobs: Annotated[int, flag("fits side by side, one thread each (default: 1)")] = 1,
-    backend: BackendName = "processes",
-    scheduler: Scheduler = None,
-    max_seconds: Annotated[float, flag("time limit of a fit (default: 600)")] = 600.0,
-    seed: Seed = 0,
-    out: Folder = None,
-    quiet: Quiet = False,
+    data: Annotated[Path, flag("folder of the measured tables", "data")] = Path("data"),
+    where: Where = WHERE,
+    run: RunOptions = SERIES_RUN,
 ) -> None:
     """Fit measured series beside the models that people use for them."""
-    chosen = _ids(ids)
+    chosen = names_in(ids, "--ids")
     from odediscovery.bench.series.study import markdown, run_cases
 
-    folder = out or Path(f"bench-series-seed{seed}")
-    run = partial(run_cases, chosen, data, folder, seed=seed, max_seconds=max_seconds)
-    rows, stopped = run_shown(run, quiet, (backend, scheduler, jobs))
-    if rows:
-        tell(markdown(rows, seed, max_seconds), folder, stopped)
+    seed, limit = run.seed, run.max_seconds
+    folder = run.out or Path(f"bench-series-seed{seed}")
+    work = partial(run_cases, chosen, data, folder, seed=seed, max_seconds=limit)
+    measure(work, lambda rows: markdown(rows, seed, limit), folder, run.quiet, where)
 
 
 @bench.command()
+@with_groups
 def thresholds(
     fields: Annotated[str | None, flag("thresholds as OWNER.FIELD, or owners, with commas (default: all)")] = None,
     ids: Annotated[str | None, flag("systems as SUITE/ID, with commas (default: by --every and --quick)")] = None,
-    every: Annotated[int, flag("one of so many systems of each suite (default: 5)")] = 5,
-    quick: Annotated[float, flag("processor seconds that a clean fit may take (default: 3)")] = 3.0,
-    sigma: Annotated[float, flag("noise of the noisy fits (default: 0.02)")] = 0.02,
-    jobs: Annotated[int, flag("rows made side by side, one thread each (default: 1)")] = 1,
-    backend: BackendName = "processes",
-    scheduler: Scheduler = None,
-    max_seconds: Annotated[float, flag("time limit of a fit (default: 60)")] = 60.0,
-    seed: Seed = 0,
-    out: Folder = None,
-    quiet: Quiet = False,
+    every: Annotated[int, flag("one of so many systems of each suite", 5)] = 5,
+    quick: Annotated[float, flag("processor seconds that a clean fit may take", 3)] = 3.0,
+    sigma: Annotated[float, flag("noise of the noisy fits", 0.02)] = 0.02,
+    where: Where = WHERE,
+    run: RunOptions = THRESHOLDS_RUN,
 ) -> None:
     """Halve and double each threshold of the engine: what changes in a small battery of systems."""
-    chosen = None if fields is None else named(fields, (), "--fields")
+    chosen, systems = names_in(fields, "--fields"), names_in(ids, "--ids") or ()
     from odediscovery.bench.suites.thresholds import Battery, markdown, run_thresholds
 
-    battery = Battery(sigma, every, quick, seed, max_seconds, tuple(_ids(ids) or ()))
-    folder = out or Path(f"bench-thresholds-seed{seed}")
-    run = partial(run_thresholds, battery, folder, fields=chosen)
-    rows, stopped = run_shown(run, quiet, (backend, scheduler, jobs))
-    if rows:
-        tell(markdown(battery, rows), folder, stopped)
+    battery = Battery(sigma, every, quick, run.seed, run.max_seconds, tuple(systems))
+    folder = run.out or Path(f"bench-thresholds-seed{run.seed}")
+    work = partial(run_thresholds, battery, folder, fields=chosen)
+    measure(work, partial(markdown, battery), folder, run.quiet, where)
 
 
 @bench.command()
@@ -209,19 +172,9 @@ def page(folders: Annotated[list[Path], typer.Argument(help="folders that a suit
 
 
 for _name, _help in SUITES.items():
-    bench.command(_name, help=_help)(_suite)
-for _name, _command in {**speed_commands.COMMANDS, **draw_commands.COMMANDS}.items():
-    bench.command(_name)(_command)
-
-
-def _ids(text: str | None) -> list[str] | None:
-    """The ids that were named, None for all."""
-    if text is None:
-        return None
-    chosen = [id.strip() for id in text.split(",") if id.strip()]
-    if not chosen:
-        raise InputError("--ids expects ids with commas between, got none")
-    return chosen
+    bench.command(_name, help=_help)(with_groups(_suite))
+for _name, _command in (speed_commands.COMMANDS | draw_commands.COMMANDS).items():
+    bench.command(_name)(with_groups(_command))
 
 
 def _methods(names: Sequence[str]) -> dict[str, Method]:
@@ -250,7 +203,7 @@ def _print_success(members: Sequence[MemberOutcome]) -> None:
 
 
 def _check(seed: int, out: Path | None) -> None:
-    """Mistakes are told before a long measurement, not behind it."""
+    """Find mistakes before a long measurement, not after it."""
     from odediscovery.runtime.files import check_writable
 
     if seed < 0:

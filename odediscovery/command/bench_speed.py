@@ -6,19 +6,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
+from odediscovery.command.console import keep_summary, measure, print_folder, print_table, run_shown
+from odediscovery.command.flags import RunOptions, flag, names_in
 
-from odediscovery.command.flags import Folder, Quiet, Seed, flag, run_shown, tell, written
-from odediscovery.errors import InputError
+if TYPE_CHECKING:
+    from odediscovery.bench.rows import Row
 
-FitSeconds = Annotated[float, flag("time limit of a fit (default: 600)")]
+RUN = RunOptions(max_seconds=600.0)
 Quick = Annotated[bool, flag("small sizes and few rounds, for a first look")]
 
 
@@ -27,22 +26,18 @@ def speed(
         str | None, flag("members, gradients, fsir, polynomials, sizes, profile, with commas between (default: all)")
     ] = None,
     quick: Quick = False,
-    max_seconds: FitSeconds = 600.0,
-    seed: Seed = 0,
-    out: Folder = None,
-    quiet: Quiet = False,
+    run: RunOptions = RUN,
 ) -> None:
     """Time ours beside diffrax, a plain torchdiffeq loop and pysindy; ratios first."""
     from odediscovery.bench.speed import speed as of
-    from odediscovery.runtime.files import write_whole
 
-    chosen = named(parts, of.PARTS, "--parts")
-    folder = out or Path(f"bench-speed{'-quick' if quick else ''}-seed{seed}")
-    run = partial(of.run_speed, chosen, folder, seed=seed, max_seconds=max_seconds, quick=quick)
-    rows, stopped = run_shown(run, quiet)
+    chosen = names_in(parts, "--parts") or list(of.PARTS)
+    folder = _folder("speed", quick, run)
+    work = partial(of.run_speed, chosen, folder, seed=run.seed, max_seconds=run.max_seconds, quick=quick)
+    rows, stopped = run_shown(work, run.quiet)
     if not rows:
         return
-    write_whole(folder / "summary.md", of.markdown(rows, _command()).encode())
+    keep_summary(of.markdown(rows, _command()), folder)
     if found := of.ratios(rows):
         print_table(of.HEADER, of.lines(found))
     if many := of.throughput(rows):
@@ -52,7 +47,7 @@ def speed(
     for row in rows:
         if row["failed"]:
             print(f"{row['id']}, {row['method']}: {row['failed']}")
-    written(folder, stopped)
+    print_folder(folder, stopped)
 
 
 def growth(
@@ -60,46 +55,25 @@ def growth(
         str | None, flag("members, hidden, states, samples, noisy samples, with commas between (default: all)")
     ] = None,
     quick: Quick = False,
-    max_seconds: FitSeconds = 600.0,
-    seed: Seed = 0,
-    out: Folder = None,
-    quiet: Quiet = False,
+    run: RunOptions = RUN,
 ) -> None:
     """Time and peak memory against members, hidden size, states and samples: table and picture."""
-    from odediscovery.bench.speed.growth import AXES, growth_figure, markdown, run_growth
+    from odediscovery.bench.speed import growth as of
     from odediscovery.plots.figures import save_figure
 
-    chosen = named(axes, AXES, "--axes")
-    folder = out or Path(f"bench-growth{'-quick' if quick else ''}-seed{seed}")
-    run = partial(run_growth, chosen, folder, seed=seed, max_seconds=max_seconds, quick=quick)
-    rows, stopped = run_shown(run, quiet)
-    if not rows:
-        return
-    save_figure(growth_figure(rows), folder / "growth.png")
-    tell(markdown(rows, _command()), folder, stopped)
+    chosen = names_in(axes, "--axes") or list(of.AXES)
+    folder = _folder("growth", quick, run)
+
+    def summary(rows: list[Row]) -> str:
+        save_figure(of.growth_figure(rows), folder / "growth.png")
+        return of.markdown(rows, _command())
+
+    work = partial(of.run_growth, chosen, folder, seed=run.seed, max_seconds=run.max_seconds, quick=quick)
+    measure(work, summary, folder, run.quiet)
 
 
-def named(text: str | None, known: Iterable[str], option: str) -> list[str]:
-    """The names that were given, all if none were."""
-    if text is None:
-        return list(known)
-    chosen = [name.strip() for name in text.split(",") if name.strip()]
-    if not chosen:
-        raise InputError(f"{option} expects names with commas between, got none")
-    return chosen
-
-
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table on standard output, as wide as the terminal; numbers in the second column."""
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for i, title in enumerate(header):
-        shown.add_column(title, justify="right" if i == 1 else "left")
-    for row in rows:
-        shown.add_row(*row)
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
-    with console.capture() as captured:
-        console.print(shown)
-    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+def _folder(name: str, quick: bool, run: RunOptions) -> Path:
+    return run.out or Path(f"bench-{name}{'-quick' if quick else ''}-seed{run.seed}")
 
 
 def _command() -> str:

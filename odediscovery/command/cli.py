@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from odediscovery.command.bench import bench
-from odediscovery.command.console import argument, assignments, flag, print_discovery
+from odediscovery.command.console import print_discovery
 from odediscovery.command.fit import fit
+from odediscovery.command.flags import argument, assignments, flag, with_groups
 from odediscovery.command.reproduce import reproduce
 from odediscovery.errors import FitError, InputError, OdeDiscoveryError, unknown_name
 
@@ -47,8 +48,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.add_typer(bench)
-app.command()(fit)
-app.command()(reproduce)
+app.command()(with_groups(fit))
+app.command()(with_groups(reproduce))
 
 
 Folder = Annotated[Path, argument("DIR", "folder that `fit` wrote")]

@@ -1,4 +1,4 @@
-"""What commands share: flags with their defaults, NAME=NUMBER, a result as text."""
+"""What commands print, and where their tasks run: results, tables and progress."""
 
 # Imports inside the functions are the point: help has to come before torch could be loaded.
 # ruff: noqa: PLC0415
@@ -7,67 +7,36 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from odediscovery.command.flags import Where
 from odediscovery.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from odediscovery.result.discovery import Discovery
     from odediscovery.runtime.workers import Backend
 
+Rows = TypeVar("Rows")
 # Longer equations are cut in the Pareto table; above it, and in result.json, they are whole.
-MOST_LETTERS = 160
+MAX_EQUATION_LETTERS = 160
 BACKENDS = ("processes", "dask")
 
 
-def flag(text: str, default: object = None) -> Any:
-    """An option with this help, and what it is without it."""
-    shown = text if default is None else f"{text} (default: {default})"
-    return typer.Option(help=shown, show_default=False)
-
-
-def argument(name: str, text: str) -> Any:
-    """An argument with this help."""
-    return typer.Argument(metavar=name, help=text, show_default=False)
-
-
-def assignments(texts: Sequence[str], option: str) -> dict[str, float]:
-    """["S=100", ...] as numbers by name."""
-    values = {}
-    for text in texts:
-        name, sign, number = text.rpartition("=")
-        try:
-            value = float(number)
-        except ValueError:
-            value = math.nan
-        if not sign or not math.isfinite(value):
-            raise InputError(f"{option} expects NAME=NUMBER, got {text.strip()!r}")
-        values[name.strip()] = value
-    return values
-
-
-BackendName = Annotated[str, flag("where: processes of this machine or dask", "processes")]
-Scheduler = Annotated[str | None, flag("address of a dask scheduler: tcp://node1:8786")]
-
-
 @contextmanager
-def opened(backend: str, scheduler: str | None, jobs: int, say: Callable[[str], None]) -> Iterator[Backend]:
+def opened(where: Where, say: Callable[[str], None]) -> Iterator[Backend]:
     """Where tasks run, for as long as there are any.
 
     Args:
-        backend: "processes" or "dask".
-        scheduler: address of the scheduler of a dask cluster.
-        jobs: processes side by side.
+        where: processes of this machine, or a dask cluster.
         say: hears when a cluster has no workers.
 
     Raises:
@@ -76,6 +45,7 @@ def opened(backend: str, scheduler: str | None, jobs: int, say: Callable[[str], 
     """
     from odediscovery.runtime.workers import Processes
 
+    backend, scheduler, jobs = where.backend, where.scheduler, where.jobs
     if backend not in BACKENDS:
         raise unknown_name("backend", backend, BACKENDS)
     local = Processes(jobs)
@@ -87,7 +57,7 @@ def opened(backend: str, scheduler: str | None, jobs: int, say: Callable[[str], 
     if scheduler is None:
         raise InputError(
             "--backend dask needs --scheduler ADDRESS, such as tcp://node1:8786; "
-            "`dask scheduler` starts one and tells its address"
+            "`dask scheduler` starts one and prints its address"
         )
     if jobs != 1:
         raise InputError(
@@ -96,36 +66,45 @@ def opened(backend: str, scheduler: str | None, jobs: int, say: Callable[[str], 
         )
     from odediscovery.runtime.cluster import connected
 
-    # What its client would say with a traceback is said in one line here.
+    # Its client reports a lost scheduler with a traceback; here it is one line.
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     with connected(scheduler, say) as cluster:
         yield cluster
 
 
 def print_discovery(found: Discovery) -> None:
-    """Equations, starts, notes and the Pareto front, on standard output."""
-    """Equations with error bars, messages, then the Pareto table with the chosen row marked."""
+    """Equations with error bars, notes, then the Pareto front with the chosen row marked."""
     print(found.equations_text())
     for text in (found.starts_text(), found.stability_text()):
         print(text, end="\n" if text else "")
     for message in found.messages:
         print(f"note: {message}")
     print()
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("")
-    for title in ("complexity", "MSE", "R2"):
-        table.add_column(title, justify="right")
-    table.add_column("equations", overflow="fold")
+    rows = []
     for row in found.front:
         plain = dataclasses.replace(row.equations, standard_errors=None)
-        table.add_row(
-            "*" if row.selected else "",
-            str(row.complexity),
-            f"{row.mse:.3g}",
-            f"{row.r2:.6f}",
-            Text(_shortened(plain.pretty(3))),
-        )
-    console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False)
+        mark, scores = "*" if row.selected else "", (f"{row.mse:.3g}", f"{row.r2:.6f}")
+        rows.append((mark, str(row.complexity), *scores, _shortened(plain.pretty(3))))
+    print_table(("", "complexity", "MSE", "R2", "equations"), rows, numbers=(1, 2, 3), width=1000)
+
+
+def print_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = (1,), width: int = 120
+) -> None:
+    """A table on standard output, as wide as the terminal.
+
+    Args:
+        header: titles of the columns.
+        rows: cells as text.
+        numbers: columns that stand flush right.
+        width: letters of a line where standard output is no terminal.
+    """
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for k, title in enumerate(header):
+        table.add_column(title, justify="right" if k in numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console = Console(width=None if sys.stdout.isatty() else width, highlight=False)
     with console.capture() as captured:
         console.print(table)
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))
@@ -133,4 +112,64 @@ def print_discovery(found: Discovery) -> None:
 
 def _shortened(equations: str) -> str:
     lines = equations.splitlines()
-    return "\n".join(x if len(x) <= MOST_LETTERS else f"{x[: MOST_LETTERS - 3]}..." for x in lines)
+    return "\n".join(x if len(x) <= MAX_EQUATION_LETTERS else f"{x[: MAX_EQUATION_LETTERS - 3]}..." for x in lines)
+
+
+def run_shown(run: Callable[..., Rows], quiet: bool, where: Where | None = None) -> tuple[Rows, bool]:
+    """Run a measurement while its progress is shown: its rows, and whether it was stopped early.
+
+    Args:
+        run: called with the `monitor` that hears its progress, with `say`, which hears a line a
+            finished row, and with the `backend` of its tasks if it has one.
+        quiet: no progress.
+        where: its tasks run.
+    """
+    from odediscovery.command.progress import TerminalMonitor
+
+    monitor, say = TerminalMonitor(quiet=quiet), sayer(quiet)
+    with ExitStack() as stack:
+        place = {} if where is None else {"backend": stack.enter_context(opened(where, say))}
+        stack.enter_context(monitor.shown())
+        rows = run(**place, monitor=monitor, say=say)
+    if not rows:
+        print("stopped before the first system was done; nothing is kept")
+    return rows, bool(monitor.stopping())
+
+
+def measure(
+    run: Callable[..., Rows], summary: Callable[[Rows], str], folder: Path, quiet: bool, where: Where | None = None
+) -> None:
+    """Run a measurement that keeps its rows in a folder; print its summary and keep it beside them.
+
+    Args:
+        run, quiet, where: see `run_shown`.
+        summary: of the rows, as Markdown.
+        folder: of the rows.
+    """
+    rows, stopped = run_shown(run, quiet, where)
+    if rows:
+        print(keep_summary(summary(rows), folder), end="")
+        print_folder(folder, stopped)
+
+
+def keep_summary(text: str, folder: Path) -> str:
+    """The summary of a measurement, written beside its rows."""
+    from odediscovery.runtime.files import write_whole
+
+    write_whole(folder / "summary.md", text.encode())
+    return text
+
+
+def print_folder(folder: Path, stopped: bool) -> None:
+    """Say where a measurement is kept, and how it goes on if it was stopped."""
+    print(f"\nwritten to {folder}{'; stopped early, the same command goes on' if stopped else ''}")
+
+
+def sayer(quiet: bool) -> Callable[[str], None]:
+    """What hears one line a finished row: standard error, or nothing."""
+    return (lambda _: None) if quiet else progress
+
+
+def progress(line: str) -> None:
+    """A line on standard error, at once."""
+    print(line, file=sys.stderr, flush=True)

@@ -8,13 +8,14 @@ The flags take their help from `Settings`, so that help is instant.
 
 from __future__ import annotations
 
-import dataclasses
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
-from odediscovery.command.console import argument, assignments, flag, print_discovery
+from odediscovery.command.console import print_discovery
+from odediscovery.command.flags import GivenSettings, argument, assignments, flag, names_in, option, setting
 from odediscovery.errors import InputError, OdeDiscoveryError
 from odediscovery.settings import Settings, settings_for
 
@@ -24,85 +25,59 @@ if TYPE_CHECKING:
     from odediscovery.result.discovery import Discovery
 
 
-def setting(name: str) -> Any:
-    """The flag of one field of `Settings`: its help and default stand there."""
-    field = next(f for f in dataclasses.fields(Settings) if f.name == name)
-    return flag(field.metadata["help"], field.default)
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of a table mean."""
+
+    time: str | None = option(None, "column of times (default: t, time or the first)")
+    states: str | None = option(None, "columns to model: S,I,R (default: all other numbers)")
+    group: str | None = option(None, "columns that tell trajectories apart: a,b")
+    sigma_columns: str | None = option(None, "columns of error bars: S=S_sd,I=I_sd")
+    noise_level: str | None = option(None, "known noise, in the states' units: S=2")
+    inputs: str | None = option(None, "columns that act on the states: T,force; or t")
+    held_inputs: str | None = option(None, "inputs that jump at samples: feed")
 
 
-# How many data sets are drawn, if any, and by how many processes.
-Draws: TypeAlias = tuple[int | None, int]
+@dataclass(frozen=True)
+class Draws:
+    """How many data sets are drawn, if any, and by how many processes."""
 
-DataFile = Annotated[Path | None, argument("DATA.csv", "table, one row a sample: .csv, .tsv, .xlsx or .parquet")]
+    bootstrap: int | None = option(None, "drawn data sets, for stability of terms")
+    jobs: int = option(1, "processes for --bootstrap above 250")
+
+
+COLUMNS, DRAWS, GIVEN = Columns(), Draws(), GivenSettings()
 
 
 def fit(
-    data: DataFile = None,
+    data: Annotated[Path | None, argument("DATA.csv", "table, one row a sample: .csv, .tsv, .xlsx or .parquet")] = None,
     resume: Annotated[Path | None, flag("folder of a fit to go on with, instead of data")] = None,
-    time: Annotated[str | None, flag("column of times", "t, time or the first")] = None,
-    states: Annotated[str | None, flag("columns to model: S,I,R", "all other numbers")] = None,
-    group: Annotated[str | None, flag("columns that tell trajectories apart: a,b")] = None,
-    sigma_columns: Annotated[str | None, flag("columns of error bars: S=S_sd,I=I_sd")] = None,
-    noise_level: Annotated[str | None, flag("known noise, in the states' units: S=2")] = None,
-    inputs: Annotated[str | None, flag("columns that act on the states: T,force; or t")] = None,
-    held_inputs: Annotated[str | None, flag("inputs that jump at samples: feed")] = None,
+    columns: Columns = COLUMNS,
     recipe: Annotated[str, setting("recipe")] = "default",
-    seed: Annotated[int | None, setting("seed")] = None,
-    members: Annotated[int | None, setting("members")] = None,
-    hidden: Annotated[int | None, setting("hidden")] = None,
-    max_seconds: Annotated[float | None, setting("max_seconds")] = None,
-    holdout: Annotated[float | None, setting("holdout")] = None,
-    threads: Annotated[int | None, setting("threads")] = None,
-    device: Annotated[str | None, setting("device")] = None,
-    unit: Annotated[str | None, setting("unit")] = None,
-    grow: Annotated[bool | None, setting("grow")] = None,
-    l1: Annotated[float | None, setting("l1")] = None,
-    adam_steps: Annotated[int | None, setting("adam_steps")] = None,
-    learning_rate: Annotated[float | None, setting("learning_rate")] = None,
-    lbfgs_steps: Annotated[int | None, setting("lbfgs_steps")] = None,
-    prune_long: Annotated[bool | None, setting("prune_long")] = None,
-    known: Annotated[list[str] | None, setting("known")] = None,
-    conserve: Annotated[list[str] | None, setting("conserve")] = None,
+    given: GivenSettings = GIVEN,
     hidden_states: Annotated[str | None, flag("states without a column: R,D")] = None,
-    forbid: Annotated[list[str] | None, setting("forbid")] = None,
-    bounds: Annotated[str | None, setting("bounds")] = None,
-    integer_exponents: Annotated[bool | None, setting("integer_exponents")] = None,
-    bootstrap: Annotated[int | None, flag("drawn data sets, for stability of terms")] = None,
-    jobs: Annotated[int, flag("processes for --bootstrap above 250", 1)] = 1,
+    holdout: Annotated[float | None, setting("holdout")] = None,
+    draws: Draws = DRAWS,
     out: Annotated[Path | None, flag("folder to write", "DATA.odediscovery")] = None,
     quiet: Annotated[bool, flag("no progress on standard error")] = False,
 ) -> None:
     """Find equations for the series in a table (CSV, Excel, Parquet) and write a folder."""
-    given = dict(locals())
-    options = {name: given[name] for name in _settings() if name in given}
-    hidden_names, acting = _names(hidden_states), (_names(inputs), _names(held_inputs))
+    latent = names_in(hidden_states, "--hidden-states")
     if resume is not None:
-        _check_alone(
-            data,
-            time,
-            states,
-            group,
-            sigma_columns,
-            noise_level,
-            hidden_names,
-            *acting,
-            holdout,
-            None if recipe == "default" else recipe,
-        )
-        _resume(resume, _new_folder(out or resume), options, (bootstrap, jobs), quiet=quiet)
+        own_data = (data, latent, holdout, None if recipe == "default" else recipe)
+        if columns != COLUMNS or any(other is not None for other in own_data):
+            raise InputError(
+                "--resume goes on with the data of its folder: expected no table, nothing "
+                "about columns, no --holdout and no --recipe beside it"
+            )
+        _resume(resume, _new_folder(out or resume), given, draws, quiet=quiet)
         return
     if data is None:
         raise InputError("expected a table, DATA.csv, or a folder to go on with, --resume DIR")
-    settings = settings_for(recipe, hidden_states=hidden_names, holdout=holdout, **options)
-    series = _measured(data, time, states, group, sigma_columns, noise_level, acting)
+    settings = settings_for(recipe, hidden_states=latent, holdout=holdout, **given)
+    series = _measured(data, columns)
     folder = _new_folder(out or Path(f"{data.stem}.odediscovery"))
-    _begin(series, folder, settings, (bootstrap, jobs), quiet=quiet)
-
-
-def _settings() -> list[str]:
-    """Settings that a fit and one that goes on both take."""
-    apart = ("recipe", "holdout", "hidden_states")
-    return [field.name for field in dataclasses.fields(Settings) if field.name not in apart]
+    _begin(series, folder, settings, draws, quiet=quiet)
 
 
 def _begin(series: TimeSeries, folder: Path, settings: Settings, draws: Draws, *, quiet: bool) -> None:
@@ -115,15 +90,7 @@ def _begin(series: TimeSeries, folder: Path, settings: Settings, draws: Draws, *
     _keep(found, folder)
 
 
-def _check_alone(*others: object) -> None:
-    if any(other is not None for other in others):
-        raise InputError(
-            "--resume goes on with the data of its folder: expected no table, nothing "
-            "about columns, no --holdout and no --recipe beside it"
-        )
-
-
-def _resume(before: Path, folder: Path, options: dict[str, Any], draws: Draws, *, quiet: bool) -> None:
+def _resume(before: Path, folder: Path, options: GivenSettings, draws: Draws, *, quiet: bool) -> None:
     """A fit that goes on from the folder of another."""
     from odediscovery.discovery.resume import resume
     from odediscovery.result.discovery import Discovery
@@ -139,7 +106,7 @@ def _watched(
     limit: float | None, draws: Draws, *, quiet: bool
 ) -> tuple[TerminalMonitor, Callable[[Discovery], Discovery]]:
     """Who hears the progress, and what is done with a result: a bootstrap, if it was asked for."""
-    count, jobs = draws
+    count, jobs = draws.bootstrap, draws.jobs
     if count is not None and count < 1:
         raise InputError(f"--bootstrap must be at least 1, got {count}")
     if jobs < 1:
@@ -187,26 +154,20 @@ def _write_report(found: Discovery, path: Path) -> None:
         )
 
 
-def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [name.strip() for name in text.split(",")]
-
-
-def _measured(
-    data: Path,
-    time: str | None,
-    states: str | None,
-    group: str | None,
-    sigma_columns: str | None,
-    noise_level: str | None,
-    inputs: Sequence[list[str] | None],
-) -> TimeSeries:
-    """The series in the table, with its inputs and the standard deviations that are known."""
+def _measured(data: Path, columns: Columns) -> TimeSeries:
+    """The series in the table, with its controls and the standard deviations that are known."""
     from odediscovery.data.controls import load_with_controls
 
-    noise = assignments(noise_level.split(",") if noise_level else [], "--noise-level")
-    linear, held = ([] if names is None else names for names in inputs)
+    noise = columns.noise_level
     return load_with_controls(
-        data, linear, held, time=time, states=_names(states), group=group, sigma=sigma_columns, noise=noise
+        data,
+        names_in(columns.inputs, "--inputs") or [],
+        names_in(columns.held_inputs, "--held-inputs") or [],
+        time=columns.time,
+        states=names_in(columns.states, "--states"),
+        group=columns.group,
+        sigma=columns.sigma_columns,
+        noise=assignments(noise.split(",") if noise else [], "--noise-level"),
     )
 
 

@@ -1,83 +1,153 @@
-"""Options that commands of `bench` share, how they run, and how they tell what came out."""
+"""Options of commands: their help, groups of them that commands share, and what people write in them.
 
-# Imports inside the functions are the point: help has to come before torch could be loaded.
-# ruff: noqa: PLC0415
+A command may take a whole group of options as one argument, a dataclass of which each field is an
+option: `with_groups` spells it out for typer.
+
+    @app.command()
+    @with_groups
+    def measure(name: str, run: RunOptions = RunOptions(max_seconds=600.0)) -> None: ...
+"""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from contextlib import ExitStack
+import dataclasses
+import inspect
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
-from odediscovery.command.console import opened
-
-NOTHING = "stopped before the first system was done; nothing is kept"
-Measured = TypeVar("Measured")
+from odediscovery.errors import InputError
+from odediscovery.settings import Settings
 
 
-def flag(text: str) -> Any:
-    """An option with this help."""
-    return typer.Option(help=text, show_default=False)
+def flag(text: str, default: object = None) -> Any:
+    """An option with this help, and what it is without it."""
+    shown = text if default is None or default is False or default == () else f"{text} (default: {default})"
+    return typer.Option(help=shown, show_default=False)
 
 
-Seed = Annotated[int, flag("random seed (default: 0)")]
-JsonOut = Annotated[Path | None, flag("JSON file to write (default: none)")]
-Ids = Annotated[str | None, flag("systems, with commas between (default: all)")]
-Jobs = Annotated[int, flag("systems run side by side, one thread each (default: 1)")]
-MaxSeconds = Annotated[float, flag("time limit of a system (default: 180)")]
-Folder = Annotated[
-    Path | None, flag("folder to write; one begun before is continued (default: bench-NAME-... named by the options)")
-]
-Quiet = Annotated[bool, flag("no progress on standard error")]
+def argument(name: str, text: str) -> Any:
+    """An argument with this help."""
+    return typer.Argument(metavar=name, help=text, show_default=False)
 
 
-def run_shown(
-    run: Callable[..., Measured], quiet: bool, where: tuple[str, str | None, int] | None = None
-) -> tuple[Measured, bool]:
-    """Run a measurement while its progress is shown: its rows, and whether it was stopped early.
+def option(default: Any, text: str) -> Any:
+    """A field of a group of options."""
+    return field(default=default, metadata={"help": text})
 
-    Args:
-        run: called with the `monitor` that hears its progress, with `say`, which hears a line a
-            finished row, and with the `backend` of its tasks if it has one.
-        quiet: no progress.
-        where: name of the backend, address of its scheduler, processes side by side.
+
+_FOLDER = "folder to write; one begun before is continued (default: bench-NAME-... named by the options)"
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where tasks run, and how many side by side."""
+
+    jobs: int = option(1, "tasks side by side, each in a process with one thread")
+    backend: str = option("processes", "where: processes of this machine or dask")
+    scheduler: str | None = option(None, "address of a dask scheduler: tcp://node1:8786")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What every measurement of many fits is told."""
+
+    max_seconds: float = option(180.0, "time limit of a fit")
+    seed: int = option(0, "random seed; of draws, the number of the first")
+    out: Path | None = field(default=None, metadata={"help": _FOLDER})
+    quiet: bool = option(False, "no progress on standard error")
+
+
+class GivenSettings(dict[str, Any]):
+    """The fields of `Settings` that were given, by name; None for those that were not."""
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with an option for every field of its arguments that are groups."""
+    groups: dict[str, Any] = {}
+    parameters = []
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        if parameter.annotation is GivenSettings:
+            options = list(_settings())
+        elif dataclasses.is_dataclass(parameter.annotation):
+            options = list(_fields(parameter))
+        else:
+            parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
+            continue
+        groups[parameter.name] = parameter.annotation
+        parameters += options
+
+    def grouped(**given: Any) -> None:
+        for name, group in groups.items():
+            own = _settings() if group is GivenSettings else dataclasses.fields(group)
+            given[name] = group(**{one.name: given.pop(one.name) for one in own})
+        command(**given)
+
+    grouped.__name__, grouped.__doc__ = command.__name__, command.__doc__
+    grouped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return grouped
+
+
+def _fields(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
+    """The options of a group, with the defaults of the argument's own default."""
+    group, hints = parameter.default, get_type_hints(parameter.annotation)
+    for one in dataclasses.fields(group):
+        yield _option(one, hints[one.name], getattr(group, one.name))
+
+
+def _settings() -> Iterator[inspect.Parameter]:
+    """The options of a fit that one that goes on takes too; None leaves them as the recipe has them."""
+    hints = get_type_hints(Settings)
+    for one in dataclasses.fields(Settings):
+        if one.name not in ("recipe", "holdout", "hidden_states"):
+            several = get_origin(hints[one.name]) is tuple
+            yield _option(one, (list[str] if several else hints[one.name]) | None, None)
+
+
+def _option(one: dataclasses.Field[Any], kind: Any, default: Any) -> inspect.Parameter:
+    shown = one.default if default is None else default
+    annotation = Annotated[kind, flag(one.metadata["help"], shown)]
+    return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def setting(name: str) -> Any:
+    """The flag of one field of `Settings`: its help and default stand there."""
+    one = Settings.__dataclass_fields__[name]
+    return flag(one.metadata["help"], one.default)
+
+
+def names_in(text: str | None, option: str) -> list[str] | None:
+    """The names in "a, b", None where none were asked for.
+
+    >>> names_in("S, I", "--states")
+    ['S', 'I']
     """
-    from odediscovery.command.progress import TerminalMonitor
-
-    monitor, say = TerminalMonitor(quiet=quiet), sayer(quiet)
-    with ExitStack() as stack:
-        place = {} if where is None else {"backend": stack.enter_context(opened(*where, say))}
-        stack.enter_context(monitor.shown())
-        rows = run(**place, monitor=monitor, say=say)
-    if not rows:
-        print(NOTHING)
-    return rows, bool(monitor.stopping())
+    if text is None:
+        return None
+    chosen = [name.strip() for name in text.split(",") if name.strip()]
+    if not chosen:
+        raise InputError(f"{option} expects names with commas between, got none")
+    return chosen
 
 
-def sayer(quiet: bool) -> Callable[[str], None]:
-    """What hears one line a finished row: standard error, or nothing."""
-    return (lambda _: None) if quiet else progress
+def assignments(texts: Sequence[str], option: str) -> dict[str, float]:
+    """["S=100", ...] as numbers by name.
 
-
-def tell(text: str, folder: Path, stopped: bool) -> None:
-    """Print a summary and keep it beside its rows."""
-    from odediscovery.runtime.files import write_whole
-
-    write_whole(folder / "summary.md", text.encode())
-    print(text, end="")
-    written(folder, stopped)
-
-
-def written(folder: Path, stopped: bool) -> None:
-    """Say where a measurement is kept."""
-    more = "; stopped early, the same command goes on" if stopped else ""
-    print(f"\nwritten to {folder}{more}")
-
-
-def progress(line: str) -> None:
-    """A line on standard error, at once."""
-    print(line, file=sys.stderr, flush=True)
+    >>> assignments(["S=100"], "--set")
+    {'S': 100.0}
+    """
+    values = {}
+    for text in texts:
+        name, sign, number = text.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not sign or not math.isfinite(value):
+            raise InputError(f"{option} expects NAME=NUMBER, got {text.strip()!r}")
+        values[name.strip()] = value
+    return values

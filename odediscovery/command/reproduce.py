@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from odediscovery.command.console import BackendName, Scheduler, argument, flag, opened
-from odediscovery.command.flags import sayer
+from odediscovery.command.console import opened, sayer
+from odediscovery.command.flags import Where, argument, flag
 from odediscovery.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from odediscovery.experiments.base import Plan
 
 PRESETS = ("paper", "as-run")
+WHERE = Where()
 
 
 def reproduce(
@@ -39,9 +40,7 @@ def reproduce(
     ] = False,
     seed: Annotated[int, flag("random seed", 0)] = 0,
     device: Annotated[str, flag("where networks are trained: cpu, or cuda for a GPU", "cpu")] = "cpu",
-    jobs: Annotated[int, flag("batches side by side, each in a process with one thread", 1)] = 1,
-    backend: BackendName = "processes",
-    scheduler: Scheduler = None,
+    where: Where = WHERE,
     out: Annotated[Path | None, flag("folder to write; one begun before is continued", "NAME-PRESET-MODE")] = None,
     quiet: Annotated[bool, flag("no progress on standard error")] = False,
 ) -> None:
@@ -54,9 +53,9 @@ def reproduce(
     experiment = get_experiment(name)
     folder = out or Path(f"{name}-{preset}-{'full' if full else 'quick'}")
     monitor = TerminalMonitor(quiet=quiet)
-    with opened(backend, scheduler, jobs, sayer(quiet)) as place, monitor.shown():
+    with opened(where, sayer(quiet)) as place, monitor.shown():
         # One job runs here, where its own progress is seen.
-        here = backend == "processes" and jobs == 1
+        here = where.backend == "processes" and where.jobs == 1
         ran = run(experiment, plan, folder, monitor, None if here else place)
     table = folder / "table.md"
     if not ran:
