@@ -56,7 +56,7 @@ TOP = ("__init__", "__main__", "cli", "errors", "moved", "settings")
 
 # Rooms side by side know nothing of each other.
 STRANGERS = {
-    "units": "runtime data laws knowledge problem settings",
+    "units": "data laws knowledge problem settings",
     "stages.grow": "stages.prune stages.polish",
     "stages.prune": "stages.grow stages.polish",
     "stages.polish": "stages.grow stages.prune",

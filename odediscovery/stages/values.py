@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from odediscovery.laws.cost import Free, count
-from odediscovery.laws.covariance import Covariance
+from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold

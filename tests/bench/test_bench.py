@@ -43,7 +43,7 @@ from odediscovery.settings import Settings
         (["bench", "success", "--out", "."], "choose a file"),
         (["bench", "fractal"], "Known: success, ablation, series, thresholds, page"),
         (["bench", "odebench", "--ids", "1,2"], "unknown system of odebench '2': "),
-        (["bench", "odebench", "--ids", ","], "--ids expects ids"),
+        (["bench", "odebench", "--ids", ","], "--ids expects names"),
         (["bench", "odebench", "--method", "sindy"], "did you mean 'pysindy'? Known: ours"),
         (["bench", "odebench", "--sigma", "-1"], "--sigma must be at least 0"),
         (["bench", "odebench", "--drop", "1"], "--drop must be at least 0 and below 1"),

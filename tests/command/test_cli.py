@@ -65,7 +65,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> list[tuple[TimeSeries, Settings]]
         monitor.step(5, 0.25)
         return dataclasses.replace(discovery(), series=series, settings=settings)
 
-    monkeypatch.setattr("odediscovery.discovery.discover", discover)
+    monkeypatch.setattr("odediscovery.discovery.discover.discover", discover)
     return calls
 
 
@@ -176,7 +176,7 @@ def test_ctrl_c_keeps_the_best_so_far(
     data: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr("odediscovery.discovery.discover", stopping_engine(1))
+    monkeypatch.setattr("odediscovery.discovery.discover.discover", stopping_engine(1))
     assert main(["fit", "sir.csv"]) == 0
     shown = capfd.readouterr()
     assert "the best so far is written to sir.odediscovery" in shown.out
@@ -189,7 +189,7 @@ def test_ctrl_c_keeps_the_best_so_far(
 def test_a_second_ctrl_c_ends_at_once(
     data: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("odediscovery.discovery.discover", stopping_engine(2))
+    monkeypatch.setattr("odediscovery.discovery.discover.discover", stopping_engine(2))
     assert main(["fit", "sir.csv", "--quiet"]) == 130
     assert capfd.readouterr().err == "error: interrupted\n"
     assert not Path("sir.odediscovery").exists()

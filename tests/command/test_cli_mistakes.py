@@ -99,7 +99,7 @@ def test_a_fit_that_could_not_be_done_exits_with_1(
     def discover(*_: object) -> None:
         raise FitError("no equations could be\nintegrated")
 
-    monkeypatch.setattr("odediscovery.discovery.discover", discover)
+    monkeypatch.setattr("odediscovery.discovery.discover.discover", discover)
     (place / "data.csv").write_text(GOOD)
     shown = complaint(["fit", "data.csv", "--quiet"], capsys, code=1)
     assert shown == "error: no equations could be integrated\n"
@@ -120,7 +120,7 @@ def test_too_little_memory_ends_in_one_line(
     def discover(*_: object) -> None:
         raise raised
 
-    monkeypatch.setattr("odediscovery.discovery.discover", discover)
+    monkeypatch.setattr("odediscovery.discovery.discover.discover", discover)
     (place / "data.csv").write_text(GOOD)
     shown = complaint(["fit", "data.csv", "--quiet"], capsys)
     assert shown.startswith("error: out of memory; ask for fewer samples or members")
@@ -131,7 +131,7 @@ def test_a_fault_of_ours_is_no_mistake_of_the_user(place: Path, monkeypatch: pyt
     def discover(*_: object) -> None:
         raise RuntimeError("a fault")
 
-    monkeypatch.setattr("odediscovery.discovery.discover", discover)
+    monkeypatch.setattr("odediscovery.discovery.discover.discover", discover)
     (place / "data.csv").write_text(GOOD)
     with pytest.raises(RuntimeError, match="a fault"):
         main(["fit", "data.csv", "--quiet"])

@@ -10,7 +10,7 @@ import pytest
 
 from odediscovery.judge.criterion import choose, judge, non_dominated, penalty, shortlist
 from odediscovery.laws.cost import all_free, constant_penalty, cost
-from odediscovery.laws.covariance import Covariance
+from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.stages.values import Candidate, Judged, Polished
 

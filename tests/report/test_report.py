@@ -242,7 +242,7 @@ def test_a_page_that_fails_does_not_lose_the_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("odediscovery.discovery.discover", lambda *_: discovery())
+    monkeypatch.setattr("odediscovery.discovery.discover.discover", lambda *_: discovery())
 
     def fail(*_: object) -> None:
         raise ZeroDivisionError("of a test")
@@ -282,7 +282,7 @@ def test_the_printed_command_fits_the_same_with_the_same_settings(
         calls.append((series, settings))
         return found
 
-    monkeypatch.setattr("odediscovery.discovery.discover", discover)
+    monkeypatch.setattr("odediscovery.discovery.discover.discover", discover)
     monkeypatch.setattr("odediscovery.command.fit._keep", lambda *_: None)
     monkeypatch.chdir(tmp_path)
     line = command(found)

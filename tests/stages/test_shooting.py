@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from problems import PREY, STARTS, series_of
 
-from odediscovery.laws.covariance import Covariance
+from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import get_system, simulate_system
 from odediscovery.problem.prepare import prepare

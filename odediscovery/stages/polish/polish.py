@@ -19,7 +19,7 @@ from scipy.optimize import least_squares
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.laws.cost import Free, all_free, filled
-from odediscovery.laws.covariance import Covariance
+from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold

@@ -14,8 +14,7 @@ from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.discovery.conclude import estimates
 from odediscovery.errors import InputError
 from odediscovery.laws.cost import Free, all_free, none_free
-from odediscovery.laws.covariance import Covariance
-from odediscovery.laws.estimates import Estimates
+from odediscovery.laws.estimates import Covariance, Estimates
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import interval
 from odediscovery.problem.prepare import prepare
