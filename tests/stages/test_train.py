@@ -1,0 +1,59 @@
+"""Random members: their widths, the loss that they are trained on, and that training lowers it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from problems import growth
+
+from odediscovery import Monitor, settings_for
+from odediscovery.fitting.windows import short_windows
+from odediscovery.problem.prepare import prepare
+from odediscovery.stages.train import TRAINING, gates, penalised_loss, random_members, train_and_threshold, trained_laws
+
+P = prepare(growth(np.linspace(0.0, 20.0, 60), 0.01))
+
+
+def test_members_of_unequal_width_differ_by_what_is_free() -> None:
+    field = random_members(P, [1, 3], seed=0)
+    # Exponents, gate and weights: one state, one equation.
+    assert field.free.sum(dim=1).tolist() == [1 + 1 + 1, 3 + 1 + 3]
+    assert not field.theta[0, ~field.free[0]].any()
+    again = random_members(P, [1, 3], seed=0)
+    assert torch.equal(field.theta, again.theta)
+    assert not torch.equal(field.theta, random_members(P, [1, 3], seed=1).theta)
+
+
+def test_the_penalty_rises_and_gates_are_drawn_to_one() -> None:
+    field, windows = random_members(P, [2], seed=0), short_windows(P)
+    free, light = penalised_loss(field, windows, 0.0), penalised_loss(field, windows, 0.1)
+    theta = field.theta
+    norm = (theta * (field.free & ~gates(field))).abs().sum(dim=1)
+    for progress, share in ((0.0, 0.0), (0.5 * TRAINING.ramp, 0.5), (1.0, 1.0)):
+        gained = light(theta, progress) - free(theta, progress)
+        torch.testing.assert_close(gained, 0.1 * share * norm)
+    opened = torch.where(gates(field), 1.0, theta)
+    torch.testing.assert_close(free(theta, 1.0), windows.loss(field, opened))
+    torch.testing.assert_close(free(theta, TRAINING.opening_begin), windows.loss(field, theta))
+
+
+def test_training_lowers_the_loss_and_leaves_laws_that_are_read_exactly() -> None:
+    settings = settings_for(members=4, hidden=2, adam_steps=150, lbfgs_steps=20)
+    field, windows = random_members(P, [2] * 4, seed=0), short_windows(P)
+    after = train_and_threshold(P, field, settings, Monitor(), keep=2)
+    assert after.members == 2 and bool((after.theta[:, gates(after)] == 1.0).all())
+    before = windows.loss(field, field.theta).min()
+    assert float(windows.loss(after, after.theta).min()) < 0.2 * float(before)
+    laws = trained_laws(P, settings, Monitor())
+    assert len(laws) == 4 and all(law.n_states == 1 for law in laws)
+    # Every parameter that is left is larger than what is removed.
+    assert all((np.abs(law.coefficients[law.coefficients != 0]) >= TRAINING.small).all() for law in laws)
+
+
+@pytest.mark.parametrize("steps", [0, 30])
+def test_a_stop_ends_training(steps: int) -> None:
+    monitor = Monitor()
+    monitor.interrupt()
+    settings = settings_for(members=2, hidden=2, adam_steps=max(steps, 1), lbfgs_steps=steps)
+    assert len(trained_laws(P, settings, monitor)) == 2
