@@ -42,7 +42,8 @@ lint: .venv/ready
 
 # Without a network once installed; a warning is an error (`strict` in mkdocs.yml). The docstrings are
 # read, not run, so this environment has no torch.
-docs: .venv-docs/ready
+docs: .venv-docs/ready .venv/ready
+	$(BIN)/python docs/search_page.py > docs/search.md
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
 	@echo "site/index.html"
 

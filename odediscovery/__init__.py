@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from odediscovery.discovery.fit_constants import fit_constants
     from odediscovery.errors import FitError, InputError, OdeDiscoveryError
     from odediscovery.estimator.estimator import ODEDiscovery
+    from odediscovery.knowledge.library import term_library
     from odediscovery.laws.equations import Equations
     from odediscovery.laws.systems import SYSTEMS, get_system, simulate_system
     from odediscovery.result.discovery import Discovery
@@ -52,6 +53,7 @@ __all__ = [
     "load_with_controls",
     "settings_for",
     "simulate_system",
+    "term_library",
     "with_controls",
     "write_csv",
 ]
@@ -62,6 +64,7 @@ _HOME = {
     "data.signals": ("Signal",),
     "discovery.discover": ("discover",),
     "discovery.fit_constants": ("fit_constants",),
+    "knowledge.library": ("term_library",),
     "errors": ("FitError", "InputError", "OdeDiscoveryError"),
     "estimator.estimator": ("ODEDiscovery",),
     "laws.equations": ("Equations",),

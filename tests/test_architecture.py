@@ -33,9 +33,9 @@ ROOMS = (
     "stages.prune",
     "stages.polish",
     "judge",
+    "result",
     "search",
     "search.flows",
-    "result",
     "search.published",
     "discovery",
     "uncertainty",
@@ -313,3 +313,17 @@ def test_help_needs_no_heavy_library(arguments: list[str]) -> None:
     assert "typer" in loaded
     heavy = {"torch", "torchdiffeq", "scipy", "pandas", "sympy", "numpy", "matplotlib", "sklearn"}
     assert not loaded & heavy
+
+
+def test_the_readme_shows_the_rooms_with_their_purposes() -> None:
+    """Names and purposes to the letter; lines may be a quarter off."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    built = text[text.index("[start:built]") : text.index("[end:built]")]
+    shown = [line.split(maxsplit=2) for line in built[built.index("```text") :].split("```")[1].splitlines()[1:]]
+    assert [name.rstrip("/") for name, _, _ in shown] == [room.rpartition(".")[2] for room in ROOMS]
+    for (_, lines, purpose), room in zip(shown, ROOMS, strict=True):
+        folder = PACKAGE.joinpath(*room.split("."))
+        counted = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in folder.glob("*.py"))
+        assert purpose == (ast.get_docstring(tree_of(room)) or "").splitlines()[0].replace("`", "")
+        assert abs(int(lines) - counted) <= 0.25 * counted, f"{room} has {counted} lines; see .ci/tree.py"
+    assert len(built.splitlines()) <= 60

@@ -49,7 +49,7 @@ def discover(
         monitor: hears the progress and can stop the work; the best law so far comes back.
         before: laws in the user's units that compete with what is found, such as those of an earlier
             fit (`resume`).
-        families: of laws, from simple to rich; one of your own may be among them (`laws.library`).
+        families: of laws, from simple to rich; one of your own may be among them (`term_library`).
 
     Raises:
         InputError: a setting is out of range, or `holdout` leaves too few samples.

@@ -1,4 +1,4 @@
-"""The face for scikit-learn."""
+"""The estimator for scikit-learn."""
 
 from odediscovery.estimator.estimator import ODEDiscovery
 

@@ -1,15 +1,18 @@
 """Families of laws, from simple to rich. The only registry of them.
 
-A new family is one file that makes a `Family`, imported and named here; every test over the
-registry then finds it, and so do growing, printing, prices and the documentation.
+A new family is one file that makes a `Family`, and one line here that imports it; every test over
+the registry then finds it, and so do growing, printing, prices and the documentation.
 """
 
 from odediscovery.families.base import Family, Function, Seen, StateFunction, Terms
-from odediscovery.families.functions import FUNCTIONS
+from odediscovery.families.functions import FUNCTIONS  # noqa: F401
 from odediscovery.families.powers import POWERS
-from odediscovery.families.sums import EXPONENTIAL_SUMS, SUMS
+from odediscovery.families.sums import EXPONENTIAL_SUMS, SUMS  # noqa: F401 (importing is registering)
 
-FAMILIES: tuple[Family, ...] = (POWERS, FUNCTIONS, SUMS, EXPONENTIAL_SUMS)
+# What is imported above, from simple to rich.
+FAMILIES: tuple[Family, ...] = tuple(
+    sorted((value for value in tuple(globals().values()) if isinstance(value, Family)), key=lambda f: f.richness)
+)
 
 # Every function of a state that some family has, by name.
 STATE_FUNCTIONS: dict[str, StateFunction] = {f.name: f for family in FAMILIES for f in family.functions}

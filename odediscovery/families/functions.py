@@ -25,6 +25,7 @@ FUNCTIONS = Family(
     name="functions",
     says="the same with sin, cos, exp and log of a state among the factors, whole exponents",
     chain="Functions -> NPU -> NAU",
+    richness=2,
     candidates=products,
     functions=(SIN, COS, EXP, LOG),
     in_noise=True,

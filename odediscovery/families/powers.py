@@ -49,6 +49,7 @@ POWERS = Family(
     name="powers",
     says="sums of products of real powers of states",
     chain="NPU -> NAU",
+    richness=1,
     candidates=_candidates,
     real_exponents=True,
     in_noise=True,

@@ -76,6 +76,7 @@ SUMS = Family(
     name="sums",
     says="with 1 / (1 + b m), m a product of whole powers: rational laws, Hill functions",
     chain="NPU -> NAU -> NPU -> NAU",
+    richness=3,
     candidates=_candidates,
     in_noise=True,
 )
@@ -83,6 +84,7 @@ EXPONENTIAL_SUMS = Family(
     name="sums of exponentials",
     says="the same with 1 / (1 + b exp(r x)): logistic functions of a state",
     chain="Functions -> NPU -> NAU -> NPU -> NAU",
+    richness=4,
     candidates=_candidates,
     functions=(EXP,),
 )

@@ -1,1 +1,1 @@
-"""The order in which laws are looked for."""
+"""The search as data: rungs and strategies, one driver that climbs them, and where laws come from."""

@@ -15,7 +15,7 @@ from odediscovery.runtime.arrays import Array
 _Factors = dict[tuple[str, int, float], float]
 
 
-def library(name: str, states: Sequence[str], terms: Sequence[str]) -> Family:
+def term_library(name: str, states: Sequence[str], terms: Sequence[str]) -> Family:
     """A family whose laws are sums of some of these terms, with coefficients that are fitted.
 
         dx_i/dt = sum_c A[i, c] term_c(x)
@@ -29,7 +29,7 @@ def library(name: str, states: Sequence[str], terms: Sequence[str]) -> Family:
     Raises:
         InputError: a term that cannot be read, or is no such product.
 
-    >>> family = library("waves", ["x", "y"], ["x", "x*sin(2*y)"])
+    >>> family = term_library("waves", ["x", "y"], ["x", "x*sin(2*y)"])
     >>> family.placed
     (Function(name='sin', state=1, rate=2.0),)
     """
@@ -50,7 +50,8 @@ def library(name: str, states: Sequence[str], terms: Sequence[str]) -> Family:
         name,
         f"sums of {len(terms)} terms given by the user",
         "Functions -> NPU -> NAU",
-        candidates,
+        richness=0,
+        candidates=candidates,
         in_noise=True,
         placed=placed,
     )
