@@ -55,7 +55,7 @@ class FrontRow:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], series: TimeSeries) -> FrontRow:
-        """Inverse of `record()`, for equations of the data that were fitted."""
+        """Inverse of `record()`, for equations of the fitted `series`."""
         mse, r2, criterion = (number(record[name]) for name in ("mse", "r2", "criterion"))
         starts = record.get("initial_values")
         return cls(
