@@ -117,7 +117,7 @@ def load_with_controls(
             raise InputError(f"column {name!r} is the group column, so it cannot be an input")
     guess = table.time_column(time, table.chosen(group, "group column"))
     # T that is named as an input is a temperature rather than the time.
-    guessed = time is None and guess not in ("t", "time", next(iter(table.columns)))
+    guessed = time is None and guess not in ("t", "time", table.columns[0])
     time = table.time_column(None, [guess]) if guessed and guess in names else guess
     series = load_csv(path, time, states, group, sigma=sigma, noise=noise)
     more = [name for name in names if name not in (*series.states, series.time_name)]
@@ -146,7 +146,7 @@ def read_controls(path: Path, series: TimeSeries) -> Signal:
         raise InputError(f"{path}: these equations have no inputs; leave the option out")
     table = read_table(path)
     asked = dict.fromkeys((series.time_name, *series.controls))
-    if not asked.keys() <= table.columns.keys():
+    if not asked.keys() <= set(table.columns):
         raise InputError(f"{path}: expected columns {', '.join(asked)}, got {', '.join(table.columns)}; name them so")
     times = table.numbers(series.time_name, "time", gaps=False)
     if not len(times) or (np.diff(times) <= 0).any():

@@ -19,9 +19,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from odediscovery.data.sheets import array_deviations, csv_text, float_arrays, frame_table, read_table
+from odediscovery.data.deviations import array_deviations, with_levels
+from odediscovery.data.sheets import frame_table, read_table
 from odediscovery.data.signals import Trajectory as Trajectory
-from odediscovery.data.table import Table, assigned, check_names, with_levels
+from odediscovery.data.table import Table, assigned, check_names
 from odediscovery.errors import InputError
 from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.renamed import with_old_names
@@ -117,7 +118,7 @@ class TimeSeries:
             labels = [str(k + 1) for k in range(len(times))] if several else [""]
         if len(labels) != len(times) or len(set(labels)) != len(labels):
             raise InputError(f"give {len(times)} distinct labels, one a trajectory")
-        pairs = [float_arrays(t, v) for t, v in zip(times, blocks, strict=True)]
+        pairs = [_float_arrays(t, v) for t, v in zip(times, blocks, strict=True)]
         width = pairs[0][1].shape[1]
         if any(v.shape[1] != width for _, v in pairs):
             raise InputError("every trajectory needs the same number of states")
@@ -239,7 +240,7 @@ def write_csv(series: TimeSeries, path: str | os.PathLike[str]) -> None:
     ...     print(load_csv(f"{folder}/copy.csv").n_samples)
     19
     """
-    write_whole(Path(path), csv_text(series.to_frame()).encode())
+    write_whole(Path(path), series.to_frame().to_csv(index=False, lineterminator="\n").encode())
 
 
 def group_column(series: TimeSeries) -> str | None:
@@ -322,6 +323,23 @@ def _series_of(
     units = {time_name: "days"} if since else {}
     known = _with_sigma(trajectories, chosen, sigma_of_runs, noise)
     return TimeSeries(tuple(chosen), known, time_name, units, tuple(messages))
+
+
+def _float_arrays(time: ArrayLike, values: ArrayLike) -> tuple[Array, Array]:
+    """Times [n] and values [n, states] as arrays.
+
+    Raises:
+        InputError: no numbers, or shapes that do not fit.
+    """
+    try:
+        t, v = np.array(time, dtype=np.float64), np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"times and values should be arrays of numbers: {error}") from None
+    if v.ndim == 1:
+        v = v[:, None]
+    if t.ndim != 1 or v.ndim != 2 or len(t) != len(v) or v.shape[1] == 0:
+        raise InputError(f"expected times [n] and values [n, states], got shapes {t.shape} and {v.shape}")
+    return t, v
 
 
 def _sigma(trajectory: Trajectory) -> Array:

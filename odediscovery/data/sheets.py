@@ -1,13 +1,11 @@
-"""Files and frames as tables of text: CSV, Parquet, the first sheet of a spreadsheet, DataFrames;
-and arrays.
+"""Files and frames as tables of text: CSV, Parquet, the first sheet of a spreadsheet, DataFrames.
 
-What pandas and its optional libraries hand over as numbers and dates is written out as text
-again, exactly, so that one set of rules (in `table`) checks every source and complains alike.
+Numbers and dates that pandas and its optional libraries return are written out as text again,
+exactly, so that one set of rules (in `table`) checks every source with the same messages.
 """
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 import warnings
@@ -18,16 +16,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
 
-from odediscovery.data.table import DECIMAL_COMMA, NUMBER, Table, clean_name, known_deviations, shortened
+from odediscovery.data.table import DECIMAL_COMMA, NUMBER, Table, clean_name, shortened
 from odediscovery.errors import InputError
 
-Array = NDArray[np.float64]
-
-# How the files begin. What only bears the ending is refused before a library is asked for.
+# How the files begin. A file of another kind under the same ending is refused before a library reads it.
 _PARQUET, _XLSX, _XLS = b"PAR1", b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+# Characters of a library's message that ours repeats.
+_MAX_REASON = 200
 
 
 def read_table(path: Path) -> Table:
@@ -56,89 +53,12 @@ def frame_table(frame: pd.DataFrame, source: object) -> Table:
         raise InputError(
             f"the index of {source} holds dates but has no name; name it, frame.index.name = 'time', or reset it"
         )
-    names = [name for name in index.names if name is not None]
-    columns = [index.get_level_values(i) for i, name in enumerate(index.names) if name is not None]
-    names += list(frame.columns)
-    columns += [frame.iloc[:, i] for i in range(frame.shape[1])]
-    for name in names:
+    if levels := [i for i, name in enumerate(index.names) if name is not None]:
+        frame = frame.reset_index(level=levels, allow_duplicates=True)
+    for name in frame.columns:
         if not isinstance(name, str):
             raise InputError(f"{source} has a column named {name!r}; name every column by text")
-    cells = [_texts(column.astype(object)) for column in columns]
-    rows = [names, *map(list, zip(*cells, strict=True))]
-    return _table_of(rows, range(1, len(rows) + 1), source)
-
-
-def float_arrays(time: ArrayLike, values: ArrayLike) -> tuple[Array, Array]:
-    """Times [n] and values [n, states] as arrays.
-
-    Raises:
-        InputError: no numbers, or shapes that do not fit.
-    """
-    try:
-        t, v = np.array(time, dtype=np.float64), np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"times and values should be arrays of numbers: {error}") from None
-    if v.ndim == 1:
-        v = v[:, None]
-    if t.ndim != 1 or v.ndim != 2 or len(t) != len(v) or v.shape[1] == 0:
-        raise InputError(f"expected times [n] and values [n, states], got shapes {t.shape} and {v.shape}")
-    return t, v
-
-
-def array_deviations(
-    given: Sequence[Any], values: Sequence[Array], labels: Sequence[str], names: Sequence[str]
-) -> list[Array]:
-    """Standard deviations that came as arrays, [samples, states] a trajectory, nan where unknown.
-
-    Args:
-        given: one a trajectory, shaped like its values, or None.
-        values: what was measured, nan where missing.
-        labels: of the trajectories.
-        names: of the states.
-
-    Raises:
-        InputError: shapes that do not fit, or, for a state with any, a value without a positive
-            one.
-    """
-    if len(given) != len(values):
-        raise InputError(
-            f"{len(values)} trajectories, but {len(given)} arrays of standard "
-            "deviations: give one a trajectory, None where unknown"
-        )
-    blocks = []
-    for sigma, value in zip(given, values, strict=True):
-        try:
-            # A copy, in which samples without a value become nan below.
-            block = np.array(np.full(value.shape, np.nan) if sigma is None else sigma, dtype=float)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"sigma should be arrays of numbers: {error}") from None
-        block = block[:, None] if block.ndim == 1 else block
-        if block.shape != value.shape:
-            raise InputError(
-                f"sigma: expected arrays shaped like the values {value.shape}, got {block.shape}; "
-                "give nan for a state whose noise is unknown"
-            )
-        blocks.append(block)
-    for i in map(int, np.flatnonzero(~np.isnan(np.concatenate(blocks)).all(axis=0))):
-        for label, block, value in zip(labels, blocks, values, strict=True):
-            where = f" of trajectory {label!r}" if label else ""
-            places = [f"sample {k}{where}, state {names[i]!r}" for k in range(len(block))]
-            block[:, i] = known_deviations(block[:, i], value[:, i], places, names[i])
-    return blocks
-
-
-def csv_text(frame: pd.DataFrame) -> str:
-    """A frame of numbers and text as CSV that reads back to the same values; gaps are empty.
-
-    >>> csv_text(pd.DataFrame({"t": [0.0, 0.1], "S": [float("nan"), 2.0]}))
-    't,S\\n0.0,\\n0.1,2.0\\n'
-    """
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(frame.columns)
-    for row in frame.itertuples(index=False, name=None):
-        writer.writerow([cell if isinstance(cell, str) else _text(cell, False) for cell in row])
-    return buffer.getvalue()
+    return _table_of(list(frame.columns), _texts(frame, 2), 1, source)
 
 
 def _read_content(path: Path) -> bytes:
@@ -197,27 +117,22 @@ def _read_csv(path: Path) -> Table:
     try:
         # No header for pandas: it would rename repeated columns and take a column too many as
         # an index. So a row that is too long fails; one that is too short lacks values.
-        frame = pd.read_csv(
+        cells = pd.read_csv(
             io.StringIO(text),
             sep=sep,
             header=None,
-            dtype=str,
-            keep_default_na=False,
-            na_values=[],
+            dtype=object,
+            na_filter=False,
             skip_blank_lines=False,
             skipinitialspace=True,
-            low_memory=False,
         )
     except (ValueError, pd.errors.ParserError) as error:
         reason = _reason(str(error), first)
         raise InputError(f"{path} cannot be read as a table: {reason}") from None
-    rows = frame.to_numpy(dtype=object).tolist()
-    lines, line = [], first
-    for row in rows:
-        lines.append(line)
-        # A quoted cell may run over several lines of the file.
-        line += 1 + sum(cell.count("\n") for cell in row)
-    return _table_of(rows, lines, path, sep)
+    # A quoted cell may run over several lines of the file.
+    height = 1 + cells.map(lambda cell: cell.count("\n")).sum(axis=1)
+    cells.index = first + height.cumsum() - height
+    return _table_of(list(cells.iloc[0]), cells.iloc[1:], first, path, sep)
 
 
 def _reason(message: str, first: int) -> str:
@@ -246,19 +161,18 @@ def _read_sheet(path: Path) -> Table:
         options = {"engine": "xlrd", "engine_kwargs": {"logfile": io.StringIO()}}
     elif not content.startswith(_XLSX):
         raise InputError(f"{path} is no spreadsheet; save the table as .xlsx or as CSV in UTF-8")
-    # As with CSV, pandas is told of no header and of no missing values: both are our rules.
+    # As with CSV, pandas looks for no header and no missing values: the rules are ours.
     frame = _asked(
         lambda: pd.read_excel(
             io.BytesIO(content), sheet_name=0, header=None, dtype=object, keep_default_na=False, na_values=[], **options
         ),
         path,
     )
-    cells = [_texts(frame[name]) for name in frame.columns]
-    rows = [list(row) for row in zip(*cells, strict=True)]
-    first = next((k for k, row in enumerate(rows) if any(cell.strip() for cell in row)), None)
-    if first is None:
+    cells = _texts(frame, 1)
+    cells = cells[(cells != "").any(axis=1)]
+    if cells.empty:
         raise InputError(f"{path} is empty; expected a header and one line a sample")
-    return _table_of(rows[first:], range(first + 1, len(rows) + 1), path)
+    return _table_of(list(cells.iloc[0]), cells.iloc[1:], int(cells.index[0]), path)
 
 
 def _asked(read: Callable[[], pd.DataFrame], path: Path) -> pd.DataFrame:
@@ -274,23 +188,28 @@ def _asked(read: Callable[[], pd.DataFrame], path: Path) -> pd.DataFrame:
         ) from None
     except Exception as error:
         # A damaged file may raise anything: from KeyError to errors of zip, XML and Arrow.
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        reason = " ".join(str(error).split())[:_MAX_REASON] or type(error).__name__
         raise InputError(
             f"{path} is damaged or of an unknown kind ({reason}); write it again, or as CSV in UTF-8"
         ) from None
 
 
-def _texts(column: Iterable[Any]) -> list[str]:
-    """Cells as text that `table` reads back to the same value; a gap is empty."""
-    cells = list(column)
-    stamps = [cell for cell in cells if isinstance(cell, datetime) and cell is not pd.NaT]
+def _texts(frame: pd.DataFrame, first: int) -> pd.DataFrame:
+    """Cells as text that `table` reads back to the same values, gaps empty; rows by lines from `first` on."""
+    columns = {i: _column_texts(frame.iloc[:, i].astype(object)) for i in range(frame.shape[1])}
+    return pd.DataFrame(columns, range(first, first + len(frame)), dtype=object)
+
+
+def _column_texts(cells: Iterable[Any]) -> list[str]:
+    cells = [None if cell is pd.NaT else cell for cell in cells]
+    stamps = [cell for cell in cells if isinstance(cell, datetime)]
     # Spreadsheets and pandas have no plain dates: a column of midnights is one of dates.
     days = all(s.tzinfo is None and s.time() == datetime.min.time() for s in stamps)
-    return [_text(cell, days) for cell in cells]
+    return [_text(cell, days).strip() for cell in cells]
 
 
 def _text(cell: object, days: bool) -> str:
-    if cell is None or cell is pd.NA or cell is pd.NaT:
+    if cell is None or cell is pd.NA:
         return ""
     if isinstance(cell, float | np.floating):
         return "" if np.isnan(cell) else repr(float(cell))
@@ -299,30 +218,30 @@ def _text(cell: object, days: bool) -> str:
     return cell.isoformat() if isinstance(cell, date) else str(cell)
 
 
-def _table_of(rows: Sequence[Sequence[str]], lines: Sequence[int], source: object, sep: str = "") -> Table:
-    """The table in rows of cells, the header first.
+def _table_of(names: Sequence[str], cells: pd.DataFrame, line: int, source: object, sep: str = "") -> Table:
+    """The table of a header and rows of cells.
 
     Args:
-        rows: cells of text, as many in every row.
-        lines: line of every row.
+        names: the header, as written.
+        cells: text; the index holds the lines of the rows.
+        line: of the header.
         source: where the rows come from, for messages: a path or "the frame".
-        sep: what parted the cells, if text did.
+        sep: what separated the cells, if text did.
 
     Raises:
         InputError: repeated, missing or numeric column names.
     """
-    kept = [k for k, row in enumerate(rows) if k and any(cell.strip() for cell in row)]
-    header = [clean_name(cell) for cell in rows[0]]
-    _check_header(header, lines[0], source, sep)
-    body = [[cell.strip() for cell in rows[k]] for k in kept]
-    columns = {name: [row[i] for row in body] for i, name in enumerate(header) if name}
+    header = [clean_name(name) for name in names]
+    _check_header(header, line, source, sep)
+    cells = cells.map(str.strip)
+    cells = cells[(cells != "").any(axis=1)]
+    used = (cells != "").any()
     messages = [
-        f"Column {i + 1} has no name and was left out."
-        for i, name in enumerate(header)
-        if not name and any(row[i] for row in body)
+        f"Column {i + 1} has no name and was left out." for i, name in enumerate(header) if not name and used.iloc[i]
     ]
-    comma = sep in (";", "\t") and any(DECIMAL_COMMA.fullmatch(cell) for row in body for cell in row)
-    return Table(columns, [lines[k] for k in kept], "," if comma else ".", messages)
+    comma = sep in (";", "\t") and bool(cells.map(DECIMAL_COMMA.fullmatch).notna().any(axis=None))
+    columns = cells.loc[:, [bool(name) for name in header]].set_axis([name for name in header if name], axis=1)
+    return Table(columns, "," if comma else ".", messages)
 
 
 def _check_header(header: Sequence[str], line: int, source: object, sep: str) -> None:

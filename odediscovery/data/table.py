@@ -3,7 +3,7 @@
 Numbers are read cell by cell by a pattern of our own instead of a library's guesses, so that
 "1e3" is a number, "12 mg" is not, and every complaint names the line of the file (the header is
 line 1) and the column. Dates are read in ISO form only: whether 03/01/2020 is in March or in
-January no program can know. What a table means as a time series is decided in `series`.
+January no program can know. `series` decides what a table means as a time series.
 """
 
 from __future__ import annotations
@@ -12,21 +12,24 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from numbers import Real
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 
+from odediscovery.data.deviations import check_deviations
 from odediscovery.errors import InputError, unknown_name
-
-Array = NDArray[np.float64]
+from odediscovery.runtime.arrays import Array
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII)
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
-_MISSING = frozenset(["", "na", "n/a", "nan", "null", "none"])
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?", re.ASCII)
+_MISSING = ("", "na", "n/a", "nan", "null", "none")
+_DATE = re.compile(
+    r"\d{4}-\d{2}-\d{2}(?P<time>[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?", re.ASCII
+)
 _OTHER_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?", re.ASCII)
+# Characters of a cell that a message quotes.
+_QUOTED = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,55 +37,54 @@ class Table:
     """Columns of text.
 
     Args:
-        columns: cells of every named column, without outer blanks.
-        lines: line in the file of every row.
+        cells: the named columns without outer blanks; the index holds the line in the file of every row.
         decimal: "." or ",", how this file writes decimals.
         messages: what was left out in reading, one sentence each.
     """
 
-    columns: dict[str, list[str]]
-    lines: list[int]
+    cells: pd.DataFrame
     decimal: str
     messages: list[str]
 
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.cells.columns)
+
+    @property
+    def lines(self) -> list[int]:
+        """Line in the file of every row."""
+        return [int(line) for line in self.cells.index]
+
     def is_text(self, name: str) -> bool:
         """Whether a column has values, but not one number (or infinity)."""
-        cells = [cell for cell in self.columns[name] if not is_missing(cell)]
-        return bool(cells) and not any(self._number(cell) is not None or _INFINITE.fullmatch(cell) for cell in cells)
+        numbers = self._present(name).map(self._number)
+        return bool(len(numbers) and numbers.isna().all())
 
     def numbers(self, name: str, use: str, gaps: bool = True) -> Array:
         """A column as numbers [rows], nan where missing; `use` is its role in messages.
 
         Args:
             gaps: whether to advise an empty cell in place of a wrong one, and to refuse a column
-                that has no value at all.
+                without any value.
 
         Raises:
             InputError: a cell that is no number, an infinite one, or no value at all.
         """
         mend = "correct it or leave the cell empty" if gaps else "correct it"
-        values = np.full(len(self.lines), np.nan)
-        cells = self.columns[name]
-        if self.is_text(name):
-            k = next(k for k, cell in enumerate(cells) if not is_missing(cell))
-            raise InputError(
-                f"line {self.lines[k]}, column {name!r}: expected numbers for the {use}, but the "
-                f"column holds text such as {shortened(cells[k])}"
-            )
-        for k, cell in enumerate(cells):
-            if is_missing(cell):
-                continue
-            value = self._number(cell)
-            where = f"line {self.lines[k]}, column {name!r}"
-            if value is None and not _INFINITE.fullmatch(cell):
+        cells = self._present(name)
+        values = cells.map(self._number).astype(float)
+        for line in values.index[~np.isfinite(values)][:1]:
+            where, cell = f"line {line}, column {name!r}", shortened(cells[line])
+            if values.isna().all():
+                raise InputError(f"{where}: expected numbers for the {use}, but the column holds text such as {cell}")
+            if np.isnan(values[line]):
                 comma = " with a decimal comma" if self.decimal == "," else ""
-                raise InputError(f"{where}: expected a number{comma}, got {shortened(cell)}; {mend}")
-            if value is None or np.isinf(value):
-                raise InputError(f"{where}: {shortened(cell)} is infinite; {mend}")
-            values[k] = value
-        if gaps and np.isnan(values).all():
+                raise InputError(f"{where}: expected a number{comma}, got {cell}; {mend}")
+            raise InputError(f"{where}: {cell} is infinite; {mend}")
+        if gaps and values.empty:
             raise InputError(f"column {name!r} has no values; fill it, or leave it out by naming the states to use")
-        return values
+        return np.asarray(values.reindex(self.cells.index), float)
 
     def times(self, name: str) -> tuple[Array, str]:
         """A column as times [rows], nan where missing, and the date they count from in days.
@@ -92,20 +94,17 @@ class Table:
         Raises:
             InputError: a cell that is no number or, among dates, no date of the same kind.
         """
-        cells = self.columns[name]
-        filled = [k for k, cell in enumerate(cells) if not is_missing(cell)]
-        if filled and _DATE.fullmatch(cells[filled[0]]):
-            dates = self._dates(name, filled)
-            first = min(filled, key=lambda k: dates[k])
-            days = np.full(len(cells), np.nan)
-            for k, date in dates.items():
-                days[k] = (date - dates[first]) / timedelta(days=1)
-            return days, cells[first]
-        if filled and _OTHER_DATE.fullmatch(cells[filled[0]]):
+        cells = self._present(name)
+        start = cells.iloc[0] if len(cells) else ""
+        if _DATE.fullmatch(start):
+            dates = self._dates(name, cells)
+            first = min(dates, key=lambda line: dates[line])
+            days = {line: (date - dates[first]) / timedelta(days=1) for line, date in dates.items()}
+            return np.array([days.get(line, np.nan) for line in self.lines]), str(cells[first])
+        if _OTHER_DATE.fullmatch(start):
             raise InputError(
-                f"line {self.lines[filled[0]]}, column {name!r}: expected numbers or ISO dates for "
-                f"the time, got {shortened(cells[filled[0]])}; write dates as 2020-03-01 or "
-                "2020-03-01 12:00"
+                f"line {cells.index[0]}, column {name!r}: expected numbers or ISO dates for the time, got "
+                f"{shortened(start)}; write dates as 2020-03-01 or 2020-03-01 12:00"
             )
         return self.numbers(name, "time"), ""
 
@@ -116,11 +115,9 @@ class Table:
             InputError: a cell without a value.
         """
         found: dict[str, list[int]] = {}
-        for k, line in enumerate(self.lines):
-            cells = [self.columns[name][k] for name in names]
-            for name, cell in zip(names, cells, strict=True):
-                if not cell:
-                    raise InputError(f"line {line}, column {name!r}: the group is missing")
+        for k, (line, *cells) in enumerate(self.cells[list(names)].itertuples()):
+            if "" in cells:
+                raise InputError(f"line {line}, column {names[cells.index('')]!r}: the group is missing")
             found.setdefault(", ".join(cells), []).append(k)
         return found
 
@@ -151,16 +148,10 @@ class Table:
         if wanted is not None:
             return self.chosen([wanted], "time column")[0]
         names = [name for name in self.columns if name not in groups]
-        for usual in ("t", "time"):
-            for name in names:
-                if name == usual:
-                    return name
-        for name in names:
-            if name.lower() in ("t", "time"):
-                return name
         if not names:
             raise InputError("no column is left for the time besides the group columns")
-        return names[0]
+        usual = [name for name in names if name.lower() in ("t", "time")]
+        return next((name for name in ("t", "time") if name in usual), [*usual, *names][0])
 
     def state_columns(
         self, wanted: str | Sequence[str] | None, taken: Mapping[str, str]
@@ -203,99 +194,40 @@ class Table:
             i = list(states).index(state)
             read = self.numbers(column, "standard deviations", gaps=False)
             places = [f"line {line}, column {column!r}" for line in self.lines]
-            sigma[:, i] = known_deviations(read, values[:, i], places, state)
+            sigma[:, i] = check_deviations(read, values[:, i], places, state)
         return sigma
 
-    def _dates(self, name: str, rows: Sequence[int]) -> dict[int, datetime]:
-        """The dates in some rows of a column, all of the kind that stands in the first of them."""
-        cells, found = self.columns[name], {}
-        kind = _kind_of_date(cells[rows[0]])
-        for k in rows:
-            where, cell = f"line {self.lines[k]}, column {name!r}", cells[k]
+    def _present(self, name: str) -> pd.Series:
+        """The cells of a column that hold a value."""
+        cells = self.cells[name]
+        return cells[~cells.str.lower().isin(_MISSING)]
+
+    def _number(self, cell: str) -> float:
+        """The number, perhaps infinite, or nan for other text."""
+        if self.decimal == ",":
+            cell = "" if "." in cell else cell.replace(",", ".")
+        return float(cell) if NUMBER.fullmatch(cell) or _INFINITE.fullmatch(cell) else np.nan
+
+    def _dates(self, name: str, cells: pd.Series) -> dict[int, datetime]:
+        """The dates in a column by their lines, all of the kind of the first of them."""
+        found, first = {}, cells.index[0]
+        for line, cell in cells.items():
+            where = f"line {line}, column {name!r}"
             try:
-                found[k] = _date(cell)
+                # The standard library alone would take "2020-W10-7" and any character before the hours.
+                found[line] = datetime.fromisoformat(cell if _DATE.fullmatch(cell) else "")
             except ValueError:
                 raise InputError(
                     f"{where}: expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
                     f"{shortened(cell)}; correct it"
                 ) from None
-            if _kind_of_date(cell) != kind:
+            kind = _kind_of_date(cell)
+            if kind != _kind_of_date(cells[first]):
                 raise InputError(
-                    f"{where}: expected {kind} as in line {self.lines[rows[0]]}, got "
-                    f"{_kind_of_date(cell)}, {shortened(cell)}; write all times alike"
+                    f"{where}: expected {_kind_of_date(cells[first])} as in line {first}, got "
+                    f"{kind}, {shortened(cell)}; write all times alike"
                 )
         return found
-
-    def _number(self, cell: str) -> float | None:
-        if self.decimal == ",":
-            if "." in cell:
-                return None
-            cell = cell.replace(",", ".")
-        return float(cell) if NUMBER.fullmatch(cell) else None
-
-
-def known_deviations(sigma: Array, values: Array, places: Sequence[str], state: str) -> Array:
-    """Standard deviations of the values of a state [samples], nan where it has no value.
-
-    Args:
-        sigma: as given, in the unit of the state.
-        values: what was measured, nan where missing.
-        places: what names every sample in messages.
-        state: its name.
-
-    Raises:
-        InputError: not positive and finite where there is a value.
-
-    >>> sigma, values = np.array([0.1, 0.2]), np.array([5.0, np.nan])
-    >>> known_deviations(sigma, values, ["line 2", "line 3"], "S").tolist()
-    [0.1, nan]
-    """
-    seen = np.isfinite(values)
-    for k in map(int, np.flatnonzero(seen & ~((sigma > 0) & np.isfinite(sigma)))):
-        got = "none" if np.isnan(sigma[k]) else f"{sigma[k]:.10g}"
-        raise InputError(
-            f"{places[k]}: expected a positive standard deviation of the {state!r} measured there, "
-            f"got {got}; give one, or leave that value of {state!r} out"
-        )
-    known: Array = np.where(seen, sigma, np.nan)
-    return known
-
-
-def with_levels(
-    sigma: Sequence[Array], values: Sequence[Array], names: Sequence[str], noise: Mapping[str, float] | None
-) -> list[Array]:
-    """Standard deviations [samples, states] a trajectory, those of some states the same everywhere.
-
-    Args:
-        sigma: the standard deviations, nan where unknown.
-        values: what was measured, nan where missing.
-        names: of the states.
-        noise: standard deviation by state.
-
-    Raises:
-        InputError: an unknown state, one whose deviations are known, or no positive number.
-
-    >>> with_levels([np.full((1, 1), np.nan)], [np.ones((1, 1))], ["S"], {"S": 2.0})[0].tolist()
-    [[2.0]]
-    """
-    blocks = list(sigma)
-    for name, level in (noise or {}).items():
-        if name not in names:
-            raise unknown_name("state with a noise level", name, names)
-        if not isinstance(level, Real) or not 0.0 < float(level) < np.inf:
-            raise InputError(
-                f"noise level of {name!r}: expected a positive number in its unit, got {level!r}; "
-                "give its standard deviation"
-            )
-        i = list(names).index(name)
-        if any(np.isfinite(block[:, i]).any() for block in blocks):
-            raise InputError(f"state {name!r} has both standard deviations and a noise level; give one of them")
-        here = np.arange(len(names)) == i
-        blocks = [
-            np.where(here & np.isfinite(value), float(level), block)
-            for block, value in zip(blocks, values, strict=True)
-        ]
-    return blocks
 
 
 def assigned(texts: Mapping[str, str] | str | None, kind: str) -> dict[str, str]:
@@ -322,23 +254,10 @@ def assigned(texts: Mapping[str, str] | str | None, kind: str) -> dict[str, str]
     return pairs
 
 
-def is_missing(cell: str) -> bool:
-    """Whether a cell says that nothing was measured."""
-    return cell.lower() in _MISSING
-
-
-def _date(cell: str) -> datetime:
-    """An ISO date, or a date and time; ValueError for anything else."""
-    # The standard library alone would take "2020-W10-7" and any character before the hours.
-    if not _DATE.fullmatch(cell):
-        raise ValueError
-    return datetime.fromisoformat(cell)
-
-
 def _kind_of_date(cell: str) -> str:
-    if len(cell) == len("2020-03-01"):
-        return "a date"
-    return "a date and time" + (" with a time zone" if _date(cell).tzinfo else "")
+    found = _DATE.fullmatch(cell)
+    hours, zone = (found["time"], found["zone"]) if found else (None, None)
+    return "a date" + " and time" * bool(hours) + " with a time zone" * bool(zone)
 
 
 def clean_name(cell: str) -> str:
@@ -367,4 +286,4 @@ def shortened(cell: str) -> str:
     >>> shortened("a")
     "'a'"
     """
-    return repr(cell if len(cell) <= 40 else f"{cell[:37]}...")
+    return repr(cell if len(cell) <= _QUOTED else f"{cell[: _QUOTED - 3]}...")

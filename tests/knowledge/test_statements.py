@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from odediscovery.errors import InputError
 from odediscovery.knowledge.constraints import knowledge
+from odediscovery.knowledge.statements import Statement, conserved_sum, known_side, quoted, read_bounds
 
 SIR = ["S", "I", "R"]
 
@@ -142,3 +143,18 @@ def test_hostile_texts(text: str) -> None:
         except InputError as error:
             assert len(str(error)) < 1000
         assert time.perf_counter() - start < 5.0
+
+
+def statement(text: str) -> Statement:
+    return Statement(text, ("S", "I"))
+
+
+def test_statements_are_read_one_by_one() -> None:
+    i, side = known_side(statement("I' = 2*S**0.5 + ?"))
+    assert (i, side.coefficients.tolist(), side.exponents.tolist(), side.more) == (1, [2.0], [[0.5, 0.0]], True)
+    conserved = conserved_sum(statement("S + 2*I = 7"))
+    assert (conserved.weights.tolist(), conserved.value) == ([1.0, 2.0], 7.0)
+    assert conserved_sum(statement("S - I")).value is None
+    assert read_bounds(statement(" exponents -0.5 .. 2e0 ")) == (-0.5, 2.0)
+    assert statement("S: I").name(0, ":", "a state") == (0, 2)
+    assert quoted("x" * 61) == repr("x" * 57 + "...")

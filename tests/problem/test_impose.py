@@ -1,110 +1,77 @@
-"""What the user knows holds in the equations that are found."""
+"""Knowledge applied to single laws, against answers written by hand."""
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
-import sympy
-from problems import solved
 
-from odediscovery import Discovery, InputError, TimeSeries, discover, settings_for
+from odediscovery.data.series import TimeSeries
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.laws.systems import simulate_system
+from odediscovery.problem.impose import apply_knowledge, apply_knowledge_to_fit, fixed_mask, in_user_units
+from odediscovery.problem.pose import pose, pose_known, with_known_states
+from odediscovery.problem.problem import Problem
+from odediscovery.settings import settings_for
 
-T = np.linspace(0.0, 6.0, 61)
-
-
-def noisy(law: PowerSum, start: list[float], states: list[str], noise: float) -> TimeSeries:
-    x = solved(law, np.array(start), T)
-    x = x + noise * x.std(axis=0) * np.random.default_rng(1).standard_normal(x.shape)
-    return TimeSeries.from_arrays(T, x, states)
-
-
-def terms(found: Discovery, state: str) -> dict[sympy.Expr, float]:
-    """Coefficients of an equation by what they multiply."""
-    side = sympy.expand(found.equations.right_hand_sides[found.equations.states.index(state)])
-    return {k: float(v) for k, v in side.as_coefficients_dict().items()}
+T = np.linspace(0.0, 4.0, 41)
+# h' = -v,  v' = 9 - 0.5 v: the user's units are 30 and 5 times the dimensionless ones, about.
+SERIES = TimeSeries.from_arrays(T, np.column_stack([60.0 - 10.0 * T, 18.0 - 17.0 * np.exp(-0.5 * T)]), ["h", "v"])
+FOUND = PowerSum(np.array([[-1.2, 0.3], [-0.4, 0.0]]), np.array([[0.0, 1.0], [0.0, 0.0]]))
 
 
-def fall() -> TimeSeries:
-    # h' = -v, v' = 9.81 - 0.05 v^2
-    law = PowerSum(np.array([[-1.0, 0.0, 0.0], [0.0, 9.81, -0.05]]), np.array([[0.0, 1.0], [0.0, 0.0], [0.0, 2.0]]))
-    return noisy(law, [120.0, 0.5], ["h", "v"], 0.01)
+def posed(**known: object) -> Problem:
+    return pose(SERIES, settings_for(**known))[1]  # type: ignore[arg-type]
 
 
-@pytest.mark.slow
-def test_known_sides_are_printed_as_they_were_given() -> None:
-    found = discover(fall(), settings_for(known=["h' = -v", "v' = 9.81 + ?"], members=4))
-    _, v = found.equations.symbols
-    assert terms(found, "h") == {v: -1.0}
-    assert terms(found, "v")[sympy.S.One] == 9.81
-    assert terms(found, "v")[v**2] == pytest.approx(-0.05, rel=0.05)
-    assert len(terms(found, "v")) == 2
-    assert any("h' = -v is given" in m for m in found.messages)
+def test_without_knowledge_a_law_stays() -> None:
+    p = posed()
+    free = (FOUND.coefficients != 0, FOUND.exponents != 0, *(np.zeros((2, 0), bool), np.zeros((0, 2), bool)))
+    assert apply_knowledge(p, FOUND) is FOUND
+    assert fixed_mask(p, FOUND) is None
+    assert apply_knowledge_to_fit(p, FOUND, free) == (FOUND, free)
 
 
-@pytest.mark.slow
-def test_a_conserved_sum_is_kept_exactly() -> None:
-    series = simulate_system("sir", noise=0.02, seed=2)
-    states = series.states
-    found = discover(series, settings_for(conserve=[" + ".join(states)], members=4))
-    total = sympy.expand(sum(found.equations.right_hand_sides))
-    assert max((abs(float(c)) for c in total.as_coefficients_dict().values()), default=0.0) < 1e-15
-    x = found.simulate()
-    assert np.ptp(x.sum(axis=1)) < 1e-6 * x.max()
-    assert found.outcome == "converged" and found.r2 > 0.98
+def test_known_terms_replace_found_ones_and_are_fixed() -> None:
+    p = posed(known=["h' = -v"])
+    law = apply_knowledge(p, FOUND)
+    # -v in user's units: c = -1 * T s_v / s_h.
+    c = -p.scale.time * p.scale.state[1] / p.scale.state[0]
+    assert law.exponents.tolist() == [[0.0, 1.0]]
+    np.testing.assert_allclose(law.coefficients, [[c], [-0.4]], rtol=1e-15)
+    of_a, of_w = fixed_mask(p, law) or pytest.fail("nothing is fixed")
+    assert of_a.tolist() == [[True], [False]]
+    assert of_w.all()
+    # The constant that the user gave comes back without rounding.
+    assert in_user_units(p, law).coefficients[0].tolist() == [-1.0]
 
 
-@pytest.mark.slow
-def test_forbidden_states_do_not_appear() -> None:
-    series = simulate_system("lotka-volterra", noise=0.02, seed=0)
-    prey, predator = series.states
-    found = discover(series, settings_for(forbid=[f"{predator}: {prey}"], members=2, max_seconds=4))
-    side = found.equations.right_hand_sides[1]
-    assert found.equations.symbols[0] not in side.free_symbols
-    for row in found.front:
-        assert row.equations.symbols[0] not in row.equations.right_hand_sides[1].free_symbols
+def test_a_fit_may_change_what_is_not_known_and_was_free() -> None:
+    p = posed(known=["h' = -v + ?"])
+    law = PowerSum(np.array([[-1.2, 0.3], [-0.4, 0.2]]), np.array([[0.0, 1.0], [0.5, 0.0]]))
+    none = np.zeros((2, 0), bool), np.zeros((0, 2), bool)
+    new, free = apply_knowledge_to_fit(p, law, (law.coefficients != 0, np.zeros((2, 2), bool), *none))
+    assert new.exponents.tolist() == [[0.0, 1.0], [0.5, 0.0]]
+    assert free[0].tolist() == [[False, True], [True, True]]
+    assert not free[1].any()  # the fit had fixed the second exponent, the first is known
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("given", "low", "high"), [("exponents 0..1", 0, 1), ("0..0.8", 0, 0.8)])
-def test_exponents_stay_within_bounds(given: str, low: float, high: float) -> None:
-    found = discover(simulate_system("fsir", noise=0.01, seed=1), settings_for(bounds=given, members=2, max_seconds=4))
-    for row in found.front:
-        law = row.equations.power_sum
-        assert law is not None
-        assert (law.exponents >= low - 1e-9).all() and (law.exponents <= high + 1e-9).all()
+def test_an_exponent_on_its_bound_is_no_longer_free() -> None:
+    p = posed(bounds="0..1")
+    law = PowerSum(np.array([[-1.2, 0.3], [-0.4, 0.2]]), np.array([[0.0, 1.7], [0.5, 0.0]]))
+    none = np.zeros((2, 0), bool), np.zeros((0, 2), bool)
+    new, free = apply_knowledge_to_fit(p, law, (law.coefficients != 0, law.exponents != 0, *none))
+    assert new.exponents.tolist() == [[0.0, 1.0], [0.5, 0.0]]
+    assert free[1].tolist() == [[False, False], [True, False]]
 
 
-@pytest.mark.slow
-def test_whole_exponents() -> None:
-    found = discover(
-        simulate_system("fsir", noise=0.02, seed=1), settings_for(integer_exponents=True, members=2, max_seconds=4)
-    )
-    for row in found.front:
-        law = row.equations.power_sum
-        assert law is None or (law.exponents == np.round(law.exponents)).all()
-
-
-@pytest.mark.slow
-def test_knowledge_is_kept_with_the_result(tmp_path) -> None:
-    found = discover(fall(), settings_for(known=["h' = -v"], forbid=["v: h"], members=0))
-    found.save(tmp_path / "out")
-    again = Discovery.load(tmp_path / "out")
-    assert again.settings.known == ("h' = -v",) and again.settings == found.settings
-
-
-def test_mistakes_are_told_before_the_fit() -> None:
-    for option, text, said in (
-        ("known", "h' = -speed", "speed"),
-        ("known", "h = -v", "'"),
-        ("conserve", "h * v", "h"),
-        ("forbid", "h; v", ":"),
-        ("bounds", "exponents 2..1", "2"),
-    ):
-        value = text if option == "bounds" else [text]
-        with pytest.raises(InputError) as raised:
-            discover(fall(), settings_for(**{option: value}))
-        assert said in str(raised.value)
-    with pytest.raises(InputError, match="default"):
-        settings_for("paper", known=["h' = -v"])
+def test_a_sum_infers_a_latent_state_and_ties_an_equation() -> None:
+    settings = settings_for(conserve=["h + v + w = 100"], hidden_states=["w"])
+    series, known = with_known_states(SERIES, settings)
+    x = series.trajectories[0].values
+    np.testing.assert_allclose(x.sum(axis=1), 100.0)
+    assert series.messages == ("w was not measured: its samples follow from the conserved sum",)
+    p = pose_known(series, known, settings)
+    assert p.knowledge is not None
+    assert p.knowledge.tied.tolist() == [False, False, True]
+    assert dataclasses.astuple(p.scale)[1] == pytest.approx(0.1)
