@@ -129,6 +129,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[SystemFit]:
     return seen
 
 
+@pytest.mark.slow
 def test_a_row_tells_what_became_of_a_system() -> None:
     row = run.solve(task())
     assert tuple(row) == COLUMNS and json.loads(json.dumps(row, allow_nan=False)) == row

@@ -105,6 +105,7 @@ def test_data_depend_on_the_seed_and_the_system_alone() -> None:
     np.testing.assert_array_equal(two[0].values, first)
 
 
+@pytest.mark.slow
 def test_noise_is_as_large_as_it_says() -> None:
     additive, multiplicative = choose("classics", ["lorenz"])[0], choose("odebench", ["27"])[0]
     clean, sigma = true_trajectory(additive, 0), 0.1

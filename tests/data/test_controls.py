@@ -104,6 +104,7 @@ def test_windows_of_the_true_law_leave_nothing_and_their_jacobian_is_right(lengt
     np.testing.assert_allclose(jacobian[:, :, free[0]], numeric[:, :, free[0]], atol=2e-6)
 
 
+@pytest.mark.slow
 def test_polish_recovers_the_constants_and_fits_no_starts_of_controls() -> None:
     whole = append_controls(stirred())
     start = whole.trajectories[0].values[:1, OWN]

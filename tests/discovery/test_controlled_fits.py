@@ -37,6 +37,7 @@ def quick(series: TimeSeries) -> Discovery:
     return discover(series, Settings(members=0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("u", "held"), [(SINE, False), (FEED, True)], ids=["sine", "steps"])
 def test_a_linear_law_under_an_input_is_found(u: Array, held: bool) -> None:
     found = quick(driven({"x": "-0.5*x + 0.8*u"}, [2.0], u=(u, held)))
@@ -67,6 +68,7 @@ def test_trained_members_find_a_law_with_controls_in_noise() -> None:
     np.testing.assert_allclose(rates, [0.3, -0.3, 0.6], atol=0.06)
 
 
+@pytest.mark.slow
 def test_time_is_a_variable_on_demand() -> None:
     t = np.linspace(0.0, 8.0, 50)
     x = t - 1.0 + 4.0 * np.exp(-t)  # x' = t - x
@@ -134,6 +136,7 @@ def test_printed_python_runs_with_numpy_and_scipy_alone(kept: tuple[Path, Discov
     assert "p(t)" in found.equations.julia()
 
 
+@pytest.mark.slow
 def test_predict_takes_other_controls_and_says_what_it_holds(
     kept: tuple[Path, Discovery], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -210,6 +213,7 @@ def test_wrong_controls_of_a_fit_are_one_line(
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_two_values_of_an_input_do_not_tell_its_powers() -> None:
     switched = np.where(FEED > 0.9, 2.0, 0.5)
     series = driven({"x": "-0.5*x + 0.8*u"}, [2.0], u=(switched, True))
@@ -218,6 +222,7 @@ def test_two_values_of_an_input_do_not_tell_its_powers() -> None:
     assert explain_two_values(stirred()) == []
 
 
+@pytest.mark.slow
 def test_what_is_known_may_name_controls() -> None:
     series = driven({"x": "-0.5*x + 0.8*u"}, [2.0], u=(SINE, False))
     found = discover(series, Settings(members=0, known=("x' = 0.8*u + ?",)))

@@ -54,6 +54,7 @@ def test_exponents_may_be_held() -> None:
     assert power(found)["value"] == 2 and power(found)["interval"] is None
 
 
+@pytest.mark.slow
 def test_a_drag_too_small_for_its_power_to_be_told_is_said_to_be() -> None:
     small = falling({"h": "-v", "v": "9.81 - 0.004*v**1.4"}, 3.0, 0.3)
     (note,) = (

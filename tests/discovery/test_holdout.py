@@ -78,6 +78,7 @@ def test_equations_continue_from_the_fitted_start_over_the_gap() -> None:
     assert ends == pytest.approx(whole[1:, [2, 0]], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_equations_that_blow_up_have_no_score() -> None:
     found = discovery()
     names = list(found.equations.states)
@@ -147,6 +148,7 @@ def test_the_command_writes_the_score(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "--holdout must be at most 0.9, got 1.5" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_equations_are_continued_over_samples_kept_back_with_their_inputs() -> None:
     t = np.linspace(0.0, 20.0, 61)
     u = 1.5 + np.sin(0.7 * t)

@@ -99,6 +99,7 @@ def test_fit_finds_what_discover_finds(model: ODEDiscovery) -> None:
     np.testing.assert_allclose(model.simulate([0.5, 2.0], at), grown(0.5, 2.0, at - 1), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_print_writes_the_equations(model: ODEDiscovery, capsys: pytest.CaptureFixture[str]) -> None:
     model.print()
     lines = capsys.readouterr().out.splitlines()

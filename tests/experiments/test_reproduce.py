@@ -176,6 +176,7 @@ def test_exact_units_add_and_multiply_any_number_of_digits(task: str, unit: Abst
     assert torch.equal(result(task, unit, written), truth(task, written))
 
 
+@pytest.mark.slow
 def test_refit_follows_the_derivatives_of_a_chain_and_finds_its_function() -> None:
     source = torch.Generator().manual_seed(3)
     unit = RealNPU(2, 1, members=3, generator=source)

@@ -52,6 +52,7 @@ def test_every_member_finds_its_own_minimum(run: Optimiser) -> None:
     np.testing.assert_allclose(run(bowl, START, FREE), MINIMA, atol=2e-3)
 
 
+@pytest.mark.slow
 @every_optimiser
 def test_members_do_not_feel_each_other(run: Optimiser) -> None:
     together = run(bowl, START, FREE)

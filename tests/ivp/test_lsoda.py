@@ -38,6 +38,7 @@ def test_a_stiff_equation_stays_within_the_budget_of_a_trial() -> None:
     np.testing.assert_allclose(found[1:, 0], np.cos(T[1:]), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_behind_a_pole_nothing_is_said() -> None:
     start = np.array([1.0])
     assert solve_whole(explosion, start, T, 1e-9, 1e-9, 1e10) is None

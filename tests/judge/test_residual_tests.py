@@ -105,6 +105,7 @@ def test_a_walk_is_worth_the_same_in_pieces_gaps_and_other_units() -> None:
     assert scaled == pytest.approx(whole + np.log(1e6), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_law_is_claimed_where_no_walk_does_as_well() -> None:
     random, t = np.random.default_rng(4), np.arange(60.0)
     grown = 10.0 / (1.0 + 9.0 * np.exp(-0.2 * t)) + 0.5 * random.standard_normal(60)

@@ -117,6 +117,7 @@ def test_constants_known_from_elsewhere_make_starts_better_known() -> None:
     np.testing.assert_allclose(exact.matrix[2:, 2:], fixed)
 
 
+@pytest.mark.slow
 def test_a_start_on_its_bound_has_no_error() -> None:
     # x' = -0.5 x, y' = 0.5 x: y begins at 0, and the noise of its first samples is negative.
     law = PowerSum(np.array([[-0.5], [0.5]]), np.array([[1.0, 0.0]]))
@@ -141,6 +142,7 @@ def test_a_start_on_its_bound_has_no_error() -> None:
     assert np.isnan(errors[1]) and found.initial[0, 1] < 0.01
 
 
+@pytest.mark.slow
 def test_only_the_starts_of_trajectories_are_kept_not_those_of_pieces() -> None:
     whole = prepare(series_of(PREY, STARTS, [np.linspace(0.0, 20.0, 41)] * 2, noise=0.02))
     p = whole.pieces(10)

@@ -273,6 +273,7 @@ def test_flows_of_unmeasured_states_ask_for_amounts() -> None:
 # What is known
 
 
+@pytest.mark.slow
 def test_known_terms_of_a_mirrored_state_are_kept_as_they_are() -> None:
     found = discover(fall(), settings_for(**QUICK, known=["v' = 0.4*(-v)**1.5 + ?"]))
     assert "v' = 0.4*(-v)^1.5 - 9.8" in found.equations_text()

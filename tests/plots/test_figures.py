@@ -57,6 +57,7 @@ def test_no_two_labels_overlap(n: int) -> None:
         assert overlaps(draw(found)) == [], draw.__name__
 
 
+@pytest.mark.slow
 def test_fit_shows_every_state_with_residuals_and_all_runs() -> None:
     found = discovery(runs=3)
     figure = fit_figure(found)

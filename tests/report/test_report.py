@@ -138,6 +138,7 @@ def test_what_is_left_out_is_said() -> None:
     assert "too many units to be drawn" in html("dense")
 
 
+@pytest.mark.slow
 def test_bands_stability_and_units_are_shown() -> None:
     shown = " ".join(Page(html("fitted")).text)
     assert "95 % of new measurements" in shown and "g" in shown and "t [h]" in shown
@@ -195,6 +196,7 @@ def test_a_forecast_is_shown_with_its_intervals() -> None:
     assert "From the start" in text and "taken as exact" in text and "dashed line" not in text
 
 
+@pytest.mark.slow
 def test_a_forecast_without_end_or_covariance_says_so() -> None:
     gone = forecast_of(PAGES["refused"](), np.array([0.0, 1.0]))
     assert gone.half is None and len(gone.notes) == 2

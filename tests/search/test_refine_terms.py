@@ -68,6 +68,7 @@ def test_a_law_that_explains_the_data_is_followed_and_another_is_not() -> None:
     assert follow_closely(p, growth) is None
 
 
+@pytest.mark.slow
 def test_responses_are_what_small_forces_do() -> None:
     p = noisy(0)
     law = PowerSum(np.array([[-0.02, 0.03], [0.04, -0.02]]), np.eye(2))

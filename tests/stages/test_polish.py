@@ -36,6 +36,7 @@ NONE = np.zeros((0, 0), dtype=bool)
 COEFFICIENTS = (np.array([[True, True]]), np.array([[False], [False]]), NONE, NONE)
 
 
+@pytest.mark.slow
 def test_clean_data_give_exact_constants() -> None:
     found = polished(growth(T, 0.0), 1e-4)
     np.testing.assert_allclose(found.law.coefficients, LOGISTIC.coefficients, rtol=1e-4)
@@ -122,6 +123,7 @@ def test_only_what_is_free_moves_and_zeros_stay() -> None:
     assert found.covariance.shape == (free_a.sum() + free_w.sum(),) * 2
 
 
+@pytest.mark.slow
 def test_a_singular_start_is_no_obstacle() -> None:
     times = np.linspace(0.0, 200.0, 40)
     series = series_of(FSIR, np.array([[100.0, 0.01, 0.0]]), [times])
@@ -216,6 +218,7 @@ def test_sensitivities_of_what_has_died_out_do_not_grow() -> None:
         np.testing.assert_allclose(value.jacobian[:, k], slope, atol=0.01 * np.abs(slope).max())
 
 
+@pytest.mark.slow
 def test_constants_of_chaos_are_as_good_as_their_errors_say() -> None:
     # What the solver adds is drawn apart by a factor of some thousand.
     true = get_system("lorenz").equations().power_sum

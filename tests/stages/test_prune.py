@@ -97,12 +97,14 @@ def test_twins_become_one() -> None:
     assert path[0].size == 4
 
 
+@pytest.mark.slow
 def test_monomials_that_are_apart_stay_two() -> None:
     field = members_of([LOGISTIC], np.array([True]))
     path = paths(field, GROWTH, dataclasses.replace(HOW, near=1.5))
     assert path[0].size == 4 and same_terms(law_of(field, path[0]), LOGISTIC, 1e-3)
 
 
+@pytest.mark.slow
 def test_rows_that_nothing_reads_go_at_once() -> None:
     """An exponent whose coefficient is zero has no influence on any residual."""
     field = members_of([TOO_MUCH], np.array([True]))

@@ -85,6 +85,7 @@ def test_another_law_is_not_forced_onto_longer_pieces(lorenz: tuple[Problem, Pro
     assert join_pieces(whole, pieces, held, refit) is held
 
 
+@pytest.mark.slow
 def test_trajectories_are_never_joined_with_each_other() -> None:
     series = series_of(PREY, STARTS, [np.linspace(0.0, 20.0, 41)] * 2, noise=0.02)
     whole = prepare(series)

@@ -138,6 +138,7 @@ def test_the_richer_law_has_all_monomials_everywhere_and_rivals_of_the_front() -
     np.testing.assert_array_equal(more.coefficients[:, 3] != 0, [True, False])
 
 
+@pytest.mark.slow
 def test_nothing_to_draw_is_said() -> None:
     found = found_with(PREY)
     with pytest.raises(InputError, match="at least 5 trajectories"):

@@ -19,6 +19,7 @@ from odediscovery.uncertainty.profile import profile
 TIMES = np.linspace(0.0, 12.0, 25)
 
 
+@pytest.mark.slow
 def test_ends_are_where_the_sum_of_squares_has_grown_by_t_squared() -> None:
     found = fitted(LOGISTIC, measured(LOGISTIC, np.array([0.1]), TIMES, 0.05, 3), 0.05)
     y = found.series.trajectories[0].values[:, 0]
@@ -52,6 +53,7 @@ def test_the_wald_interval_of_a_well_known_constant_is_that_of_its_profile() -> 
     np.testing.assert_allclose(told.high - told.low, wald[1] - wald[0], rtol=0.1)
 
 
+@pytest.mark.slow
 def test_a_constant_that_the_data_do_not_tell_has_no_end() -> None:
     found = fitted(TWINS, measured(TWINS, np.array([0.1]), TIMES, 0.02, 0), 0.02)
     told = profile(found, "coefficient", 0, "x0")
