@@ -200,6 +200,23 @@ def test_no_import_hides_in_a_function(module: str) -> None:
             assert not hidden, f"{module}:{hidden[0].lineno}"
 
 
+# The rooms whose tests name every module.
+TESTED = ("problem", "stages", "judge", "search")
+
+
+@pytest.mark.parametrize("room", TESTED)
+def test_every_module_has_tests_of_its_own(room: str) -> None:
+    """Each module of a room is imported by a test in the folder of that room."""
+    imported = set()
+    for path in (ROOT / "tests" / room).rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                imported |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    own = [name for name in modules() if name.startswith(f"{room}.") and name not in ROOMS]
+    assert own
+    assert [name for name in own if f"odediscovery.{name}" not in imported] == []
+
+
 @pytest.mark.parametrize("module", modules())
 def test_nothing_is_evaluated_or_unpickled(module: str) -> None:
     for node in nodes_of(module):
