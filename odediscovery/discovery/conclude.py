@@ -242,9 +242,33 @@ def build_result(
         fitted: constants and starts with their covariance, if it is known.
     """
     top = next(row for row in front if row.selected)
-    messages, outcome = list(series.messages), "converged"
     explained = top.r2 if explained is None else explained
-    if explained < (CLAIM.explained if least is None else least):
+    outcome, messages = _outcome(monitor, explained, CLAIM.explained if least is None else least, walk)
+    return Discovery(
+        series=series,
+        equations=top.equations,
+        initial_values=initial,
+        front=front,
+        mse=top.mse,
+        r2=top.r2,
+        r2_heldout=None,
+        noise=noise,
+        outcome=outcome,
+        messages=(*series.messages, *messages, *notes),
+        settings=settings,
+        seconds=round(monitor.seconds(), 3),
+        network=network,
+        log=tuple(monitor.log),
+        degrees_of_freedom=freedom,
+        estimates=fitted,
+        initial_value_errors=None if fitted is None else fitted.start_errors(),
+    )
+
+
+def _outcome(monitor: Monitor, explained: float, least: float, walk: bool) -> tuple[str, list[str]]:
+    """How the fit ended, and why, one sentence each."""
+    outcome, messages = "converged", []
+    if explained < least:
         outcome = "poor-fit"
         messages.append(
             f"the best equations explain only {explained:.0%} of the variance: they are no law of these data"
@@ -258,25 +282,7 @@ def build_result(
             f"stopped ({reason}) after {monitor.seconds():.1f} s: this is the best so "
             f"far, not all members were finished"
         )
-    return Discovery(
-        series=series,
-        equations=top.equations,
-        initial_values=initial,
-        front=front,
-        mse=top.mse,
-        r2=top.r2,
-        r2_heldout=None,
-        noise=noise,
-        outcome=outcome,
-        messages=(*messages, *notes),
-        settings=settings,
-        seconds=round(monitor.seconds(), 3),
-        network=network,
-        log=tuple(monitor.log),
-        degrees_of_freedom=freedom,
-        estimates=fitted,
-        initial_value_errors=None if fitted is None else fitted.start_errors(),
-    )
+    return outcome, messages
 
 
 def add_messages(found: Discovery, *messages: str) -> Discovery:

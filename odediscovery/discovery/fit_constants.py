@@ -71,14 +71,10 @@ def fit_constants(
     True
     """
     settings = (settings or Settings()).checked()
-    if tuple(form.states) != tuple(series.states) or form.power_sum is None:
-        raise InputError(
-            f"expected equations of {', '.join(series.states)} that are sums of products of "
-            f"powers, got {form.texts()}; write one for each state"
-        )
+    law = _checked_law(form, series)
     series, p, known = pose(series, settings)
     monitor = Monitor()
-    law = form.power_sum.rescaled(p.scale.state, p.scale.time)
+    law = law.rescaled(p.scale.state, p.scale.time)
     a, w, b, v = all_free(law)
     law, free = apply_knowledge_to_fit(p, law, (a, w & p.nonnegative & exponents, b, v))
     law, free = split_known(p, law, free, fit=True) if exponents else (law, free)
@@ -110,3 +106,12 @@ def fit_constants(
     result = conclude(Verdict.of(p, [row]), series, settings, monitor)
     wide = undetermined_exponents(p, found, refit) if exponents else []
     return add_messages(result, *wide, *known.sentences())
+
+
+def _checked_law(form: Equations, series: TimeSeries) -> PowerSum:
+    if tuple(form.states) != tuple(series.states) or form.power_sum is None:
+        raise InputError(
+            f"expected equations of {', '.join(series.states)} that are sums of products of "
+            f"powers, got {form.texts()}; write one for each state"
+        )
+    return form.power_sum

@@ -138,9 +138,14 @@ def glorot(members: int, n_out: int, n_in: int, generator: torch.Generator, gain
     return (2.0 * uniform - 1.0) * bound
 
 
+def exact(value: float) -> sympy.Float:
+    """A weight as a sympy number with the 17 digits that tell every float64 from its neighbours."""
+    return sympy.Float(value, 17)
+
+
 def weighted_sum(weights: NDArray[np.float64], x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
     """sum_k W[j, k] x_k as one expression a row, zeros left out."""
-    return [sympy.Add(*[sympy.Float(w, 17) * e for w, e in zip(row, x, strict=True) if w != 0]) for row in weights]
+    return [sympy.Add(*[exact(w) * e for w, e in zip(row, x, strict=True) if w != 0]) for row in weights]
 
 
 def product(factors: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import sympy
 import torch
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Tensors, glorot, weighted_sum
+from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact, glorot, weighted_sum
 
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[sympy.Expr], sympy.Expr]]] = {
     "identity": (lambda x: x, lambda x: x),
@@ -57,7 +57,7 @@ class Dense(AbstractUnit):
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         sums = weighted_sum(p["weight"], x)
         activation = ACTIVATIONS[self.activation][1]
-        return [activation(e + sympy.Float(b, 17)) for e, b in zip(sums, p["bias"], strict=True)]
+        return [activation(e + exact(b)) for e, b in zip(sums, p["bias"], strict=True)]
 
 
 class Linear(AbstractUnit):

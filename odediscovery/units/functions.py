@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from odediscovery.families import STATE_FUNCTIONS, StateFunction
-from odediscovery.units.base import AbstractUnit, Arrays, Tensors
+from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact
 
 
 def _bounded(f: StateFunction, z: Tensor) -> Tensor:
@@ -125,7 +125,7 @@ class Functions(AbstractUnit):
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         found = [
-            _symbol(STATE_FUNCTIONS[name], sympy.Float(rate, 17) * x[k])
+            _symbol(STATE_FUNCTIONS[name], exact(rate) * x[k])
             for (name, k), rate in zip(self.functions, p["rate"], strict=True)
         ]
         return [*x, *found]

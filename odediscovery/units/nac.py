@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Tensors, glorot, weighted_sum
+from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact, glorot, weighted_sum
 
 Array = NDArray[np.float64]
 # What is added to |x| before its logarithm is taken, in the authors' code and in Julia's.
@@ -37,7 +37,7 @@ def accumulator_array(weight: Array, mask: Array) -> Array:
 
 def power_product(weights: Array, sizes: Sequence[sympy.Expr]) -> list[sympy.Expr]:
     """prod_k sizes_k ** W[j, k], one expression a row."""
-    return [sympy.Mul(*[s ** sympy.Float(w, 17) for w, s in zip(row, sizes, strict=True)]) for row in weights]
+    return [sympy.Mul(*[s ** exact(w) for w, s in zip(row, sizes, strict=True)]) for row in weights]
 
 
 class NAC(AbstractUnit):
@@ -84,7 +84,7 @@ class MultiplicativeNAC(NAC):
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         weights = accumulator_array(p["weight"], p["mask"])
-        return power_product(weights, [sympy.Abs(e) + sympy.Float(EPSILON, 17) for e in x])
+        return power_product(weights, [sympy.Abs(e) + exact(EPSILON) for e in x])
 
     def snapped(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         """The product whose exponents are rounded to -1, 0 or 1, without epsilon."""

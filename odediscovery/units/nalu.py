@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from odediscovery.units.base import AbstractUnit, Arrays, Tensors, glorot, product, weighted_sum
+from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact, glorot, product, weighted_sum
 from odediscovery.units.nac import EPSILON, Array, accumulator, accumulator_array, power_product
 
 
@@ -62,7 +62,7 @@ class NALU(AbstractUnit):
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         gates = [1 / (1 + sympy.exp(-z)) for z in self._gates(p, x)]
-        sizes = [sympy.Abs(e) + sympy.Float(EPSILON, 17) for e in x]
+        sizes = [sympy.Abs(e) + exact(EPSILON) for e in x]
         paths = zip(gates, weighted_sum(self._weights(p)[0], x), power_product(self._weights(p)[1], sizes), strict=True)
         return [g * a + (1 - g) * m for g, a, m in paths]
 
@@ -82,7 +82,7 @@ class NALU(AbstractUnit):
 
     def _gates(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         sums = weighted_sum(p["gate"], x)
-        return [z + sympy.Float(b, 17) for z, b in zip(sums, p["bias"], strict=True)]
+        return [z + exact(b) for z, b in zip(sums, p["bias"], strict=True)]
 
 
 class iNALU(AbstractUnit):
@@ -134,16 +134,13 @@ class iNALU(AbstractUnit):
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         w = accumulator_array(p["weight_mul"], p["mask_mul"])
         sums = weighted_sum(accumulator_array(p["weight_add"], p["mask_add"]), x)
-        logs = [sympy.log(sympy.Max(sympy.Abs(e), sympy.Float(self.epsilon, 17))) for e in x]
+        logs = [sympy.log(sympy.Max(sympy.Abs(e), exact(self.epsilon))) for e in x]
         rows = []
         for row, a, z in zip(w, sums, weighted_sum(p["gate"], x), strict=True):
             g = 1 / (1 + sympy.exp(-z))
-            log_m = sympy.Add(*[sympy.Float(v, 17) * e for v, e in zip(row, logs, strict=True)])
-            m = sympy.exp(sympy.Min(log_m, sympy.Float(self.omega, 17)))
-            sign = [
-                sympy.sign(e) * sympy.Float(abs(v), 17) + sympy.Float(1.0 - abs(v), 17)
-                for v, e in zip(row, x, strict=True)
-            ]
+            log_m = sympy.Add(*[exact(v) * e for v, e in zip(row, logs, strict=True)])
+            m = sympy.exp(sympy.Min(log_m, exact(self.omega)))
+            sign = [sympy.sign(e) * exact(abs(v)) + exact(1.0 - abs(v)) for v, e in zip(row, x, strict=True)]
             rows.append(g * a + (1 - g) * m * sympy.Mul(*sign))
         return rows
 

@@ -10,7 +10,7 @@ import sympy
 import torch
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Tensors, product
+from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact, product
 
 
 class NMU(AbstractUnit):
@@ -60,7 +60,7 @@ class NMU(AbstractUnit):
 
     def symbolic(self, p: Arrays, x: Sequence[sympy.Expr]) -> list[sympy.Expr]:
         return [
-            sympy.Mul(*[sympy.Float(m, 17) * e + sympy.Float(1.0 - m, 17) for m, e in zip(row, x, strict=True)])
+            sympy.Mul(*[exact(m) * e + exact(1.0 - m) for m, e in zip(row, x, strict=True)])
             for row in np.clip(p["weight"], 0.0, 1.0)
         ]
 

@@ -19,7 +19,7 @@ import sympy
 import torch
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Tensors, glorot
+from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact, glorot
 
 EPSILON = sys.float_info.epsilon
 
@@ -179,21 +179,18 @@ class AbstractPowerUnit(AbstractUnit):
         imaginary = p["imaginary"] if self.has_imaginary else np.zeros_like(p["real"])
         flags = self.nonnegative
         sizes = [sympy.Max(e, 0) if f else sympy.Abs(e) for e, f in zip(x, flags, strict=True)]
-        eps = sympy.Float(EPSILON, 17)
-        r = [sympy.Float(g, 17) * (size + eps) + sympy.Float(1.0 - g, 17) for g, size in zip(gate, sizes, strict=True)]
+        eps = exact(EPSILON)
+        r = [exact(g) * (size + eps) + exact(1.0 - g) for g, size in zip(gate, sizes, strict=True)]
         # 0 for x >= 0, 1 for x < 0; Heaviside(-x, 0) says just that.
-        k = [
-            sympy.S.Zero if f else sympy.Float(g, 17) * sympy.Heaviside(-e, 0)
-            for g, e, f in zip(gate, x, flags, strict=True)
-        ]
+        k = [sympy.S.Zero if f else exact(g) * sympy.Heaviside(-e, 0) for g, e, f in zip(gate, x, flags, strict=True)]
         rows = []
         for re, im in zip(p["real"], imaginary, strict=True):
             terms = list(zip(re, im, r, k, strict=True))
-            size = sympy.Mul(*[b ** sympy.Float(w, 17) for w, _, b, _ in terms])
-            decay = sympy.Add(*[sympy.Float(v, 17) * h for _, v, _, h in terms if v])
+            size = sympy.Mul(*[b ** exact(w) for w, _, b, _ in terms])
+            decay = sympy.Add(*[exact(v) * h for _, v, _, h in terms if v])
             angle = sympy.Add(
-                *[sympy.Float(v, 17) * sympy.log(b) for _, v, b, _ in terms if v],
-                *[sympy.pi * sympy.Float(w, 17) * h for w, _, _, h in terms if w],
+                *[exact(v) * sympy.log(b) for _, v, b, _ in terms if v],
+                *[sympy.pi * exact(w) * h for w, _, _, h in terms if w],
             )
             rows.append(size * sympy.exp(-sympy.pi * decay) * sympy.cos(angle))
         return rows
@@ -211,7 +208,7 @@ class AbstractPowerUnit(AbstractUnit):
 
 
 def _number(value: float) -> sympy.Expr:
-    return sympy.Integer(int(value)) if value == round(value) else sympy.Float(value, 17)
+    return sympy.Integer(int(value)) if value == round(value) else exact(value)
 
 
 Slope: TypeAlias = Callable[[Tensor, Tensor], Tensor]

@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from odediscovery.units.base import AbstractUnit, Arrays, Tensors, glorot
+from odediscovery.units.base import AbstractUnit, Arrays, Tensors, exact, glorot
 
 Array = NDArray[np.float64]
 # What is said of d < 0, d = 0 and d > 0, as a relation between the two operands.
@@ -99,9 +99,9 @@ class NSR(AbstractUnit):
         for j in range(self.n_out):
             logit = sympy.S.Zero
             for r in range(self.redundancy):
-                d = sympy.Add(*[sympy.Float(c, 17) * e for c, e in zip(chosen[j, r], x, strict=True)])
-                positive = sympy.tanh(sympy.Float(self.scale, 17) * d)
-                sign, zero, bias = (sympy.Float(p[n][j, r], 17) for n in ("sign", "zero", "bias"))
+                d = sympy.Add(*[exact(c) * e for c, e in zip(chosen[j, r], x, strict=True)])
+                positive = sympy.tanh(exact(self.scale) * d)
+                sign, zero, bias = (exact(p[n][j, r]) for n in ("sign", "zero", "bias"))
                 logit += sign * positive + zero * (1 - 2 * positive**2) + bias
             rows.append(1 / (1 + sympy.exp(-logit)))
         return rows

@@ -11,7 +11,7 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.prune.eliminate import Elimination
-from odediscovery.stages.prune.paths import PRUNING_WINDOWS, all_whole, prune_laws, whole_inputs, window_length
+from odediscovery.stages.prune.paths import PRUNING_WINDOWS, all_whole, prune_laws, whole_features, window_length
 
 
 def test_a_window_holds_a_few_extrema_within_its_bounds() -> None:
@@ -30,8 +30,8 @@ def test_exponents_of_states_that_change_sign_stay_whole() -> None:
     t = np.linspace(0.0, 10.0, 60)
     p = prepare(TimeSeries.from_arrays(t, np.column_stack([np.sin(t), 2.0 + np.cos(t)]), ["x", "y"]))
     law = PowerSum(np.eye(2), np.eye(2))
-    assert whole_inputs(law, p, False).tolist() == [True, False]
-    assert whole_inputs(law, p, True).tolist() == [True, True]
+    assert whole_features(law, p, False).tolist() == [True, False]
+    assert whole_features(law, p, True).tolist() == [True, True]
 
 
 @pytest.mark.parametrize("sigma", [0.0, 0.01])

@@ -105,28 +105,25 @@ def polish(
     unknown = np.nan if now is None else 0.0
     nothing = law.with_constants(*(np.full_like(c, unknown) for c in law.constants))
     if now is None:
-        return Polished(
-            law,
-            nothing,
-            initial,
-            Covariance.nothing_known(len(u)),
-            free,
-            squares,
-            counts,
-            finite=False,
-            plain_squares=plain,
-        )
-    # Each state's sigma anew from its residuals, and starts from their roots.
+        unknown_joint = Covariance.nothing_known(len(u))
+        return Polished(law, nothing, initial, unknown_joint, free, squares, counts, finite=False, plain_squares=plain)
     fitted = len(u) / max(int(np.count_nonzero(counts)), 1)
     left = np.sqrt(squares / np.maximum(counts - fitted, 1.0))
+    # Each state's sigma anew from its residuals, and starts from their roots.
     own = sigma / np.maximum(left, floor)
-    rows = [np.broadcast_to(own, t.values.shape).ravel() for t in series.trajectories]
-    roots = u[model.n_constants :].reshape(initial.shape)
-    slopes = block_diag(np.eye(model.n_constants), *map(starts.slopes, roots))
-    joint = Covariance.of(now.jacobian * np.concatenate(rows)[:, None]).transformed(slopes)
+    joint = _covariance(model, series, own, starts, u[model.n_constants :].reshape(initial.shape), now)
     errors = np.sqrt(np.maximum(np.diag(joint.matrix)[: model.n_constants], 0.0))
     of_law = law.with_constants(*filled(nothing.constants, free, errors))
     return Polished(law, of_law, initial, joint, free, squares, counts, finite=True, plain_squares=plain)
+
+
+def _covariance(
+    model: TrajectoryResiduals, series: TimeSeries, factor: Array, starts: Starts, roots: Array, now: Evaluation
+) -> Covariance:
+    """(J^T J)^-1 of constants and start values, the rows of each state times a factor [states]."""
+    rows = [np.broadcast_to(factor, t.values.shape).ravel() for t in series.trajectories]
+    slopes = block_diag(np.eye(model.n_constants), *map(starts.slopes, roots))
+    return Covariance.of(now.jacobian * np.concatenate(rows)[:, None]).transformed(slopes)
 
 
 def _least_squares(model: TrajectoryResiduals, u: Array, now: Evaluation, most: int) -> tuple[Array, Evaluation]:

@@ -17,6 +17,7 @@ Source: Hassibi and Stork, Optimal Brain Surgeon (1993).
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -147,8 +148,8 @@ def eliminate(
     """
     how = how or Elimination()
     p = field.theta.shape[1]
-    others = unknowns.shape[1] - p
-    free = torch.cat([field.free, torch.ones(field.members, others, dtype=torch.bool)], dim=1)
+    others = torch.ones(field.members, unknowns.shape[1] - p, dtype=torch.bool)
+    free = torch.cat([field.free, others], dim=1)
     free[:, unknowns.shape[1] - how.labels :] = False
     member = torch.arange(field.members)
     fit = levenberg_marquardt(problem, unknowns, free, how.first_steps, monitor=monitor)
@@ -159,8 +160,7 @@ def eliminate(
     best = torch.full((field.members,), torch.inf, dtype=torch.float64)
     patience = torch.full((field.members,), how.beyond)
     count = problem.residuals(fit.unknowns[:1]).shape[1]
-    step = 0
-    while True:
+    for step in itertools.count(1):
         fit, free = _merge_twins(field, problem, fit, free, count, how, monitor)
         dead = is_without_influence(fit.normal, free, p)
         fit = _with(fit, unknowns=torch.cat([fit.unknowns[:, :p].masked_fill(dead, 0.0), fit.unknowns[:, p:]], dim=1))
@@ -177,12 +177,12 @@ def eliminate(
         alive = (patience[member] > 0) & (left > 1) & misfit.isfinite()
         if not how.alone:
             alive &= ~_repeated(left, fit.sum_of_squares + how.floor)
-        step += 1
         monitor.step(step, float(fit.sum_of_squares.min()))
         if not alive.any() or monitor.stopping():
-            return path
+            break
         member, free, fit = member[alive], free[alive], _members(fit, alive)
         fit, free = _remove(problem, fit, free, p, count, how, monitor)
+    return path
 
 
 def _repeated(left: Tensor, squares: Tensor) -> Tensor:
@@ -284,33 +284,7 @@ def _remove(
 ) -> tuple[LeastSquares, Tensor]:
     """Each member without one more parameter, or without many at once where BIC approves."""
     members = len(free)
-    columns = compact(free)
-    inverse, values = inverse_of(within(fit.normal, columns)), fit.unknowns.gather(1, columns)
-    variance = inverse.diagonal(dim1=1, dim2=2).clamp_min(1e-300)
-    loose = free.gather(1, columns)
-    removable = loose & (columns < p)
-    wald = (values.square() / variance).masked_fill(~removable, torch.inf)
-    rank = wald.argsort(dim=1).argsort(dim=1)
-    size = free[:, :p].sum(dim=1)
-    most = torch.where(size > how.bulk_above, size // ELIMINATION.bulk_share, 1)
-    together = rank < most[:, None]
-    if how.linear:
-        for m in range(members):
-            spare = _spare(values[m], inverse[m], removable[m], fit.sum_of_squares[m], count, how)
-            together[m] = spare if int(spare.sum()) > most[m] else together[m]
-    bulk = together.sum(dim=1)
-    # Trial 0 removes the `bulk` smallest together, trials 1.. one parameter each.
-    turns = [torch.minimum(size - 1, torch.tensor(trial)) for trial in range(how.trials)]
-    removed = torch.stack([together, *(rank == turn[:, None] for turn in turns)], dim=1)
-
-    def placed(trials: Tensor, whole: Tensor) -> Tensor:
-        """Trials [members, trials, F] among all unknowns [members, U]."""
-        wide = whole[:, None].expand(-1, trials.shape[1], -1)
-        return wide.scatter(2, columns[:, None].expand_as(trials), trials)
-
-    others = estimate_without(values, inverse, removed)
-    start = placed(torch.where(loose[:, None], others, values[:, None]), fit.unknowns)
-    removed = placed(removed, torch.zeros_like(free))
+    removed, start, bulk = _trials(fit, free, p, count, how)
     # Where the linear estimate overshoots, begin at the old values instead.
     plain = fit.unknowns[:, None].expand_as(start).masked_fill(removed, 0.0).flatten(0, 1)
     start = start.flatten(0, 1)
@@ -331,6 +305,39 @@ def _remove(
         problem, refit.unknowns[pick], trial_free[pick], how.steps, tolerance=how.tolerance, monitor=monitor
     )
     return fit, trial_free[pick]
+
+
+def _trials(fit: LeastSquares, free: Tensor, p: int, count: int, how: Elimination) -> tuple[Tensor, Tensor, Tensor]:
+    """What each trial removes and where it begins, both [members, 1 + trials, U], and `bulk`.
+
+    Trial 0 removes the `bulk` [members] parameters with the smallest Wald statistics together, the
+    others one parameter each.
+    """
+    columns = compact(free)
+    inverse, values = inverse_of(within(fit.normal, columns)), fit.unknowns.gather(1, columns)
+    variance = inverse.diagonal(dim1=1, dim2=2).clamp_min(1e-300)
+    loose = free.gather(1, columns)
+    removable = loose & (columns < p)
+    wald = (values.square() / variance).masked_fill(~removable, torch.inf)
+    rank = wald.argsort(dim=1).argsort(dim=1)
+    size = free[:, :p].sum(dim=1)
+    most = torch.where(size > how.bulk_above, size // ELIMINATION.bulk_share, 1)
+    together = rank < most[:, None]
+    if how.linear:
+        for m in range(len(free)):
+            spare = _spare(values[m], inverse[m], removable[m], fit.sum_of_squares[m], count, how)
+            together[m] = spare if int(spare.sum()) > most[m] else together[m]
+    turns = [torch.minimum(size - 1, torch.tensor(trial)) for trial in range(how.trials)]
+    removed = torch.stack([together, *(rank == turn[:, None] for turn in turns)], dim=1)
+
+    def placed(trials: Tensor, whole: Tensor) -> Tensor:
+        """Trials [members, trials, F] among all unknowns [members, U]."""
+        wide = whole[:, None].expand(-1, trials.shape[1], -1)
+        return wide.scatter(2, columns[:, None].expand_as(trials), trials)
+
+    others = estimate_without(values, inverse, removed)
+    start = placed(torch.where(loose[:, None], others, values[:, None]), fit.unknowns)
+    return placed(removed, torch.zeros_like(free)), start, together.sum(dim=1)
 
 
 def _spare(values: Tensor, inverse: Tensor, removable: Tensor, squares: Tensor, count: int, how: Elimination) -> Tensor:
