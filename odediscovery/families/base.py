@@ -83,6 +83,11 @@ class Function:
     state: int
     rate: float = 1.0
 
+    @property
+    def plain_rate(self) -> float:
+        """The rate; 1 or -1 where scaling there and back left it so but for the last digits."""
+        return math.copysign(1.0, self.rate) if math.isclose(abs(self.rate), 1.0, rel_tol=1e-12) else self.rate
+
 
 @dataclass(frozen=True, eq=False)
 class Terms:

@@ -6,7 +6,7 @@
 A free constant costs ln N + 2 ln p: ln N as in BIC, and 2 ln p because a search tries constants
 in all p = n (n + 1) places where n equations could have one more, and the best of many useless
 constants looks better than a useless constant should. An exponent held at a simple value was
-not fitted; it only costs the choice of its kind, dearer the more values that kind has. A factor
+not fitted; it only costs the choice among values of its kind, more where there are more of them. A factor
 sin, cos, exp or log of a state is a choice as well: with them there are so many products that a few
 useless ones always look good.
 
@@ -15,26 +15,42 @@ Source: Chen and Chen, Extended Bayesian information criteria, Biometrika 95 (20
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.thresholds import CHOSEN, Thresholds, threshold
 
 # Which of `PowerSum.constants` a fit may change.
 Free: TypeAlias = tuple[Mask, Mask, Mask, Mask]
 
-# Exponents that laws of nature like, and what each kind costs.
-SIMPLE: dict[float, float] = {
-    1.0: 1.0,
-    **dict.fromkeys((2.0, 0.5, -1.0), 2.5),
-    **dict.fromkeys((3.0, -2.0, 1.5, -0.5, 4.0, -3.0), 4.0),
-    **dict.fromkeys((1 / 3, 2 / 3, 4 / 3, 5 / 3, -1 / 3, -2 / 3, 2.5, -1.5), 8.0),
-}
 
-# What the choice of one of the four functions of a state costs.
-FUNCTION_PENALTY = 2.0 * float(np.log(4.0))
+@dataclass(frozen=True)
+class CostThresholds(Thresholds):
+    """What choices cost, in units of twice the log-likelihood."""
+
+    exponent_1: float = threshold(1.0, "an exponent held at 1", origin=CHOSEN)
+    square: float = threshold(2.5, "one held at 2, 1/2 or -1", origin=CHOSEN)
+    cube: float = threshold(4.0, "one held at 3, 4, 3/2, -1/2, -2 or -3", origin=CHOSEN)
+    thirds: float = threshold(8.0, "one held at a third, at 5/2 or -3/2, or elsewhere", origin=CHOSEN)
+    function: float = threshold(
+        2.0 * math.log(4.0), "a function of a state", origin="the choice of one of four: 2 ln 4"
+    )
+
+
+COSTS = CostThresholds()
+
+# Exponents that laws of nature like, and the field of `CostThresholds` that says what each costs.
+SIMPLE: dict[float, str] = {
+    1.0: "exponent_1",
+    **dict.fromkeys((2.0, 0.5, -1.0), "square"),
+    **dict.fromkeys((3.0, -2.0, 1.5, -0.5, 4.0, -3.0), "cube"),
+    **dict.fromkeys((1 / 3, 2 / 3, 4 / 3, 5 / 3, -1 / 3, -2 / 3, 2.5, -1.5), "thirds"),
+}
 
 
 def constant_penalty(states: int, samples: float) -> float:
@@ -44,7 +60,8 @@ def constant_penalty(states: int, samples: float) -> float:
 
 def snap_penalty(value: float) -> float:
     """What an exponent held at `value` costs; other than simple values count as the dearest."""
-    return SIMPLE.get(value, max(SIMPLE.values()))
+    penalty: float = getattr(COSTS, SIMPLE.get(value, "thirds"))
+    return penalty
 
 
 def all_free(law: PowerSum) -> Free:
@@ -77,7 +94,7 @@ def cost(law: PowerSum, free: Free, samples: float) -> float:
     if law.features is None:
         return known
     own = slice(law.n_states, law.features.simple)
-    return known + FUNCTION_PENALTY * (np.count_nonzero(w[:, own]) + np.count_nonzero(v[:, own]))
+    return known + COSTS.function * (np.count_nonzero(w[:, own]) + np.count_nonzero(v[:, own]))
 
 
 def filled(

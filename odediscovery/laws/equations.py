@@ -9,7 +9,6 @@ symbols with safe names.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -325,9 +324,7 @@ def _features(law: PowerSum, symbols: Sequence[sympy.Symbol]) -> list[sympy.Expr
     features = law.features
     assert features is not None  # that is what makes a law an extended one
     for f in features.functions:
-        # A rate that was scaled there and back again is 1 or -1 but for the last digit.
-        rate = math.copysign(1.0, f.rate) if abs(abs(f.rate) - 1.0) < 1e-12 else f.rate
-        simple.append(getattr(sympy, f.name)(number(rate) * symbols[f.state]))
+        simple.append(getattr(sympy, f.name)(number(f.plain_rate) * symbols[f.state]))
     sums = features.sums
     inner = [_product(_bases(simple, v, law.mirrored), v) for v in sums.exponents]
     rows = [sympy.Add(1, *(number(float(b)) * m for b, m in zip(row, inner, strict=True))) for row in sums.weights]

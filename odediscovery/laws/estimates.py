@@ -29,16 +29,33 @@ from odediscovery.laws.cost import Free, count
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.runtime.archives import pack, unpack
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.thresholds import CHOSEN, Thresholds, threshold
 
-# A start value below this share of its standard error rests on its bound.
-AT_BOUND = 0.1
 _NAMES = ("coefficients", "exponents", "inner_weights", "inner_exponents")
-# Singular values below this share of the largest are no more than the error of the sensitivities.
-CONFUSED = 1e-6
-# What is not known may add this share to a variance, by the errors of sensitivities.
-LOST = 0.1
-# Standard deviations are not larger, so that their squares are numbers still.
-HUGE = 1e100
+
+
+@dataclass(frozen=True)
+class EstimateThresholds(Thresholds):
+    """What counts as known."""
+
+    unresolved: float = threshold(
+        1e-6,
+        "singular values of the Jacobian below this share of the largest are no more than its error",
+        unit="share of the largest singular value",
+        origin="relative error of the sensitivities",
+    )
+    unknown_share: float = threshold(
+        0.1, "what is not known may add this to a variance", unit="share of the variance", origin=CHOSEN
+    )
+    max_deviation: float = threshold(
+        1e100, "standard deviations are not larger", origin="range of float64: its square is a number still"
+    )
+    at_bound: float = threshold(
+        0.1, "a start value below this rests on its bound 0", unit="standard errors", origin=CHOSEN
+    )
+
+
+KNOWN = EstimateThresholds()
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +92,8 @@ class Covariance:
         norms = np.where(norms > 0.0, norms, 1.0)
         short = np.zeros((max(size - len(jacobian), 0), size))
         _, s, directions = np.linalg.svd(np.vstack([jacobian / norms, short]), full_matrices=False)
-        least = CONFUSED * (s.max(initial=0.0) or 1.0)
-        root = np.clip(directions / np.maximum(s, least)[:, None] / norms, -HUGE, HUGE)
+        least = KNOWN.unresolved * (s.max(initial=0.0) or 1.0)
+        root = np.clip(directions / np.maximum(s, least)[:, None] / norms, -KNOWN.max_deviation, KNOWN.max_deviation)
         told = s >= least
         return cls(root[told].T @ root[told], root[~told])
 
@@ -119,7 +136,7 @@ class Covariance:
         """Standard deviations [numbers], nan for what the data do not tell."""
         with np.errstate(over="ignore"):
             known, lost = np.diag(self.known), np.sum(self.unknown**2, axis=0)
-        told = (known > 0.0) & (lost <= LOST * known)
+        told = (known > 0.0) & (lost <= KNOWN.unknown_share * known)
         found: Array = np.sqrt(np.where(told, known + lost, np.nan))
         return found
 
@@ -153,7 +170,7 @@ class Estimates:
         """
         k = count(self.free)
         found = self.covariance.deviations()[k:].reshape(self.initial.shape)
-        resting = self.nonnegative & (self.initial < AT_BOUND * found)
+        resting = self.nonnegative & (self.initial < KNOWN.at_bound * found)
         return np.where(resting, np.nan, found) * self.scale.size[: self.initial.shape[1]]
 
     @property

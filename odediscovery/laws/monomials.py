@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import sympy
 
 from odediscovery.laws.power_sum import PowerSum
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
-# A product of sums with more terms stays as it is; it is no readable law either way.
-_MOST_TERMS = 500
+
+@dataclass(frozen=True)
+class MonomialThresholds(Thresholds):
+    """What is multiplied out."""
+
+    max_terms: int = threshold(
+        500,
+        "a product of sums with more terms stays as it is",
+        origin="cost: bounds memory; no readable law either way",
+    )
+
+
+READING = MonomialThresholds()
 
 
 def read_power_sum(sides: Sequence[sympy.Expr], symbols: Sequence[sympy.Symbol]) -> PowerSum | None:
@@ -55,7 +68,7 @@ def _terms(side: sympy.Expr) -> tuple[sympy.Expr, ...] | None:
     """The terms of a sum, multiplied out if it stays short."""
     if side == 0:
         return ()
-    if _count_terms(side) > _MOST_TERMS:
+    if _count_terms(side) > READING.max_terms:
         return None
     multiplied = side.expand(power_base=False, power_exp=False, log=False, basic=False, complex=False)
     return tuple(sympy.Add.make_args(multiplied))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -20,9 +21,17 @@ from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.families.base import TINY
 from odediscovery.laws.power_sum import Features, PowerSum, expanded
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
-# Coefficients or exponents from which on numpy is faster.
-MANY = 200
+
+@dataclass(frozen=True)
+class PointThresholds(Thresholds):
+    """When plain numbers are evaluated."""
+
+    max_constants: int = threshold(200, "with more constants numpy is faster", origin="cost: measured time of a call")
+
+
+POINTWISE = PointThresholds()
 
 # (t, states) -> their rates.
 Rates: TypeAlias = Callable[[float, Array], Sequence[float] | Array]
@@ -42,7 +51,7 @@ def point_field(law: PowerSum) -> Rates:
     [0.0]
     """
     size = np.count_nonzero(law.coefficients) + np.count_nonzero(law.exponents)
-    if size > MANY or law.mirrored:
+    if size > POINTWISE.max_constants or law.mirrored:
         return lambda t, x: law.rhs(x)
     bases, powered = _bases(law.features), _powered(law.exponents)
     rows = _rows(expanded(law).coefficients)

@@ -23,9 +23,25 @@ from odediscovery.families.base import TINY
 from odediscovery.laws.mirror import factors, fractional, signs, turned
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.renamed import with_old_names
+from odediscovery.runtime.thresholds import CHOSEN, Thresholds, threshold
 
-# Share of the terms of a sum below which it is rounding.
-ROUNDING = 1e-12
+
+@dataclass(frozen=True)
+class PowerSumThresholds(Thresholds):
+    """When numbers of a law are one."""
+
+    rounding: float = threshold(
+        1e-12, "a sum below this is 0", unit="share of its terms", origin="rounding of float64 over a few operations"
+    )
+    equal_exponents: float = threshold(
+        1e-9, "exponents no further apart make one monomial", origin="rounding of float64 in scaled and refitted laws"
+    )
+    like_exponents: float = threshold(
+        0.5, "exponents of two sums are alike within this", unit="share of the exponent", origin=CHOSEN
+    )
+
+
+EQUAL = PowerSumThresholds()
 
 
 @with_old_names(inputs="features", mix="stoichiometry", rates="rhs")
@@ -130,8 +146,8 @@ class PowerSum:
         """Inverse of `rescaled`, for the same `scale` [states] and `time_scale`."""
         return self.rescaled(1.0 / scale, 1.0 / time_scale)
 
-    def merged(self, tolerance: float = 1e-9) -> PowerSum:
-        """Equal monomials (exponents within `tolerance`) summed into one, empty ones dropped.
+    def merged(self) -> PowerSum:
+        """Equal monomials summed into one, empty ones dropped.
 
         Done on numbers, since a computer algebra system keeps x**0.5 and x**0.5000000001 apart.
         The order of first appearance stays.
@@ -141,7 +157,7 @@ class PowerSum:
         for j in range(self.n_monomials):
             w, a = self.exponents[j], self.coefficients[:, j]
             for k, row in enumerate(rows):
-                if np.max(np.abs(row - w), initial=0.0) <= tolerance:
+                if np.max(np.abs(row - w), initial=0.0) <= EQUAL.equal_exponents:
                     columns[k] = columns[k] + a
                     break
             else:
@@ -195,7 +211,7 @@ def expanded(law: PowerSum) -> PowerSum:
         return law
     a, size = law.stoichiometry @ law.coefficients, np.abs(law.stoichiometry) @ np.abs(law.coefficients)
     # What cancels but for rounding is no term.
-    a = np.where(np.abs(a) > ROUNDING * size, a, 0.0)
+    a = np.where(np.abs(a) > EQUAL.rounding * size, a, 0.0)
     return PowerSum(a, law.exponents, law.features, mirrored=law.mirrored)
 
 
@@ -241,7 +257,7 @@ class Sums:
             if one.exponents.shape != other.exponents.shape:
                 continue
             ratio = one.weights / other.weights
-            near = np.abs(one.exponents - other.exponents) <= 0.5 * np.abs(other.exponents)
+            near = np.abs(one.exponents - other.exponents) <= EQUAL.like_exponents * np.abs(other.exponents)
             if near.all() and (ratio > 1 / factor).all() and (ratio < factor).all():
                 return k
         return None

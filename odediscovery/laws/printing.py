@@ -213,7 +213,7 @@ def _extended_rows(law: PowerSum, errors: PowerSum, states: Sequence[str], digit
     """Right-hand sides of a law with functions and inner sums, with their standard errors."""
     features, (a, w, b, v), (da, dw, db, dv) = law.features, law.constants, errors.constants
     assert features is not None  # that is what makes a law an extended one
-    simple = [*states, *map(partial(_function_name, states), features.functions)]
+    simple = [*states, *map(partial(function_name, states), features.functions)]
 
     def sums(
         values: Array, error: Array, powers: Array, products: list[list[str]], first: list[tuple[bool, str]]
@@ -233,13 +233,11 @@ def _extended_rows(law: PowerSum, errors: PowerSum, states: Sequence[str], digit
     return [sums(row, error, w, outer, []) for row, error in zip(a, da, strict=True)]
 
 
-def _function_name(states: Sequence[str], function: Function) -> str:
+def function_name(states: Sequence[str], function: Function) -> str:
     """f(x), or f(r*x) where the rate is another than 1."""
-    state = states[function.state]
-    rate = function.rate
-    # A rate that was scaled there and back again is 1 but for the last digit.
-    one = abs(abs(rate) - 1.0) < 1e-12
-    return f"{function.name}({'-' * (rate < 0)}{'' if one else f'{abs(rate):.6g}*'}{state})"
+    rate = function.plain_rate
+    size = "" if abs(rate) == 1.0 else f"{abs(rate):.6g}*"
+    return f"{function.name}({'-' * (rate < 0)}{size}{states[function.state]})"
 
 
 def _factors(

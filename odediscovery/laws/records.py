@@ -25,7 +25,7 @@ from odediscovery.families import STATE_FUNCTIONS, Function, power_is_rate
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.mirror import signs
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
-from odediscovery.laws.printing import constant
+from odediscovery.laws.printing import constant, function_name
 from odediscovery.runtime.arrays import Array
 
 # Share of the draws of the noise in which an interval holds the true constant.
@@ -211,13 +211,9 @@ def _feature_names(states: Sequence[str], features: Features | None) -> tuple[li
         return list(states), [1.0] * len(states)
     names, rates = list(states), [1.0] * features.size
     for k, f in enumerate(features.functions, start=len(states)):
-        # exp(r x) ** w is exp(x) ** (w r); rates scaled there and back are 1 but for a digit.
-        of_rate = power_is_rate(f)
-        inside = not of_rate and abs(abs(f.rate) - 1.0) > 1e-12
-        minus = "-" * (not of_rate and f.rate < 0)
-        rates[k] = f.rate if of_rate else 1.0
-        size = f"{abs(f.rate):.6g}*" if inside else ""
-        names.append(f"{f.name}({minus}{size}{states[f.state]})")
+        if power_is_rate(f):  # exp(r x) ** w is exp(x) ** (w r)
+            rates[k], f = f.rate, dataclasses.replace(f, rate=1.0)
+        names.append(function_name(states, f))
     return names + [f"sum {u}" for u in range(len(features.sums))], rates
 
 

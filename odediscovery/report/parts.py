@@ -81,8 +81,6 @@ Base: TypeAlias = Name | Call | Bracket
 Side: TypeAlias = tuple[Term, ...]
 
 ONE = Number(1.0)
-# A rate that was scaled there and back again is 1 but for the last digit.
-SAME = 1e-12
 
 
 def sides(equations: Equations) -> list[Side]:
@@ -132,8 +130,7 @@ def _simple(features: Features, names: Sequence[str]) -> list[Base]:
     """States and functions of states."""
     found: list[Base] = [Name(name) for name in names]
     for f in features.functions:
-        rate = math.copysign(1.0, f.rate) if abs(abs(f.rate) - 1.0) < SAME else f.rate
-        found.append(Call(f.name, (Term(Number(rate), (Power(Name(names[f.state])),)),)))
+        found.append(Call(f.name, (Term(Number(f.plain_rate), (Power(Name(names[f.state])),)),)))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from odediscovery.laws.pointwise import MANY, point_field
+from odediscovery.laws.pointwise import POINTWISE, point_field
 from odediscovery.laws.power_sum import Features, Function, PowerSum, Sums
 
 RICH = Features(
@@ -40,6 +40,6 @@ def test_also_where_there_is_no_power_or_too_large_a_number(x: list[float]) -> N
 
 
 def test_a_large_law_is_left_to_numpy() -> None:
-    n = MANY
+    n = POINTWISE.max_constants
     law = PowerSum(-np.eye(n), np.eye(n))
     assert isinstance(point_field(law)(0.0, np.ones(n)), np.ndarray)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from odediscovery.data.series import Trajectory
 from odediscovery.families import Family, Terms, power_is_rate
 from odediscovery.ivp.rk4 import rk4_step
-from odediscovery.laws.cost import FUNCTION_PENALTY, all_free, constant_penalty, cost, snap_penalty
+from odediscovery.laws.cost import COSTS, all_free, constant_penalty, cost, snap_penalty
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
@@ -289,7 +289,7 @@ def _costs(grid: Terms, features: Features, worth: float) -> Array:
     kinds = np.array([sum(snap_penalty(float(v)) for v in row[row != 0]) for row in powers])
     of = slice(features.states, None)
     chosen = np.count_nonzero(np.hstack([grid.rows[:, of], grid.inner[:, of]]), axis=1)
-    costs: Array = kinds + worth * (1.0 + fitted + (grid.constant != 0)) + FUNCTION_PENALTY * chosen
+    costs: Array = kinds + worth * (1.0 + fitted + (grid.constant != 0)) + COSTS.function * chosen
     return costs
 
 

@@ -36,7 +36,7 @@ class SnapThresholds(Thresholds):
     dearest: float = threshold(
         2.5,
         "dearest kind of value that takes the place of another one",
-        unit="price of `SIMPLE`",
+        unit="`snap_penalty`",
         origin="whole and half powers",
     )
     reach: float = threshold(
@@ -107,9 +107,9 @@ def _exchanges(polished: Polished, first: Polished) -> list[tuple[PowerSum, Free
     changed = []
     for j, k in np.argwhere(first.free[1] & ~free[1] & (law.exponents != 0)):
         now, error = law.exponents[j, k], max(float(first.errors.exponents[j, k]), 1e-300)
-        for value, dear in SIMPLE.items():
+        for value in SIMPLE:
             near = ((first.law.exponents[j, k] - value) / error) ** 2 < SNAPPING.reach
-            if near and dear <= SNAPPING.dearest and value != now:
+            if near and snap_penalty(value) <= SNAPPING.dearest and value != now:
                 a, w, *inner = law.constants
                 w = w.copy()
                 w[j, k] = value
