@@ -34,7 +34,7 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.settings import Settings
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.user_units import unscaled_errors
-from odediscovery.stages.values import Judged, Polished, freedom
+from odediscovery.stages.values import Judged, Polished, residual_freedom
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
         network_of(found.law, p.scale, series.n_states),
         [*_notes(verdict, front), *tests.sentences(series.states)],
         least=CLAIM.explained if tests.is_noise else CLAIM.explained_structured,
-        freedom=freedom(found),
+        freedom=residual_freedom(found),
         explained=_explained_in_pieces(p, found) if p.heads is not None else None,
         fitted=fitted,
         walk=not p.clean and is_walk_as_good(p, found),

@@ -21,7 +21,7 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.refinement import MOST, refined, residual_sigma, sigma_of
-from odediscovery.stages.polish.snap import merged_law, snap
+from odediscovery.stages.polish.snap import merge_monomials, snap
 from odediscovery.stages.values import STAGES, Candidate, Judged, Polished
 
 
@@ -206,7 +206,7 @@ def drop_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free
         return law, free
     _, w, b, v = law.constants
     kept = law.with_constants(np.where(small, 0.0, law.coefficients), w, b, v)
-    return merged_law(kept, free)
+    return merge_monomials(kept, free)
 
 
 def simplify_exponents(verdict: Verdict, monitor: Monitor) -> Verdict:

@@ -134,7 +134,7 @@ def r2_of(later: TimeSeries, continued: Sequence[Array]) -> tuple[float, Array]:
     return float(whole), each
 
 
-def continuations(found: Discovery, later: TimeSeries) -> list[Array]:
+def continue_solutions(found: Discovery, later: TimeSeries) -> list[Array]:
     """The equations at held-out times, from the fitted starts, [samples, states] a trajectory.
 
     Args:
@@ -158,7 +158,7 @@ def continuations(found: Discovery, later: TimeSeries) -> list[Array]:
     return ends
 
 
-def off_by(earlier: TimeSeries, later: TimeSeries, ends: Sequence[Array]) -> float:
+def relative_error(earlier: TimeSeries, later: TimeSeries, ends: Sequence[Array]) -> float:
     """Root of the mean squared error over held-out samples, over the spread of the fitted ones.
 
     Args:
@@ -170,7 +170,7 @@ def off_by(earlier: TimeSeries, later: TimeSeries, ends: Sequence[Array]) -> flo
         return float(np.sqrt(squares.sum() / np.nanvar(before, axis=0).sum()))
 
 
-def staying(earlier: TimeSeries, later: TimeSeries) -> list[Array]:
+def hold_last_values(earlier: TimeSeries, later: TimeSeries) -> list[Array]:
     """The last fitted value of each state at all held-out times, as if nothing changed any more."""
     ends = []
     for run, rest in zip(earlier.trajectories, later.trajectories, strict=True):
@@ -187,7 +187,7 @@ def continue_over(found: Discovery, earlier: TimeSeries, later: TimeSeries) -> D
         found: fitted to `earlier`.
         later: the held-out samples.
     """
-    ends = continuations(found, later)
+    ends = continue_solutions(found, later)
     whole, each = r2_of(later, ends)
     count = sum(len(run.time) for run in later.trajectories)
     text = f"{count} samples were kept back: the equations "
@@ -195,7 +195,7 @@ def continue_over(found: Discovery, earlier: TimeSeries, later: TimeSeries) -> D
         text += "cannot be continued over them"
         return dataclasses.replace(found, outcome=_refused(found), messages=(*found.messages, text))
     told = ", ".join(f"{state} {_number(r2)}" for state, r2 in zip(later.states, each, strict=True))
-    off, still = off_by(earlier, later, ends), off_by(earlier, later, staying(earlier, later))
+    off, still = relative_error(earlier, later, ends), relative_error(earlier, later, hold_last_values(earlier, later))
     text += f"continued over them have R2 = {_number(whole)}"
     text += f" ({told})" * (len(each) > 1)
     text += f"; they are off by {off:.2g} of the spread of the fitted ones, the last values by "

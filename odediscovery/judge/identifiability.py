@@ -22,7 +22,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import residuals
-from odediscovery.stages.values import Polished, freedom
+from odediscovery.stages.values import Polished, residual_freedom
 
 Refit = Callable[[PowerSum, Free], Polished]
 
@@ -100,7 +100,7 @@ def undetermined_exponents(p: Problem, found: Polished, refit: Refit) -> list[st
             continue
         value, error = again.law.exponents[j, k], again.errors.exponents[j, k]
         error *= autocorrelation_inflation(residuals(again.law, p.data, again.initial))
-        ends = interval(float(value), float(error), freedom(again))
+        ends = interval(float(value), float(error), residual_freedom(again))
         if ends is not None and np.floor(ends[1]) - np.ceil(ends[0]) >= 1:
             notes.append(_sentence(p, law, int(j), int(k), ends))
     return notes

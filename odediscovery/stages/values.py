@@ -28,7 +28,7 @@ class StageThresholds(Thresholds):
 STAGES = StageThresholds()
 
 
-def freedom(polished: Polished) -> int:
+def residual_freedom(polished: Polished) -> int:
     """Observed values - fitted constants - fitted start values, at least 1."""
     fitted = count(polished.free) + polished.initial.size
     return max(int(polished.counts.sum()) - fitted, 1)

@@ -34,7 +34,7 @@ from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.polish.polish import polish
-from odediscovery.stages.values import Polished, freedom
+from odediscovery.stages.values import Polished, residual_freedom
 from odediscovery.uncertainty.bands import checked_estimates, residual_deviation
 
 
@@ -150,7 +150,7 @@ def profile(found: Discovery, kind: str, monomial: int, of: str) -> Profile:
         raise InputError(
             "the equations do not follow whole trajectories from one start: there is no likelihood of these to profile"
         )
-    degrees = freedom(best)
+    degrees = residual_freedom(best)
     unit = float(law.unscaled(scale.state, scale.time).constants[which][place] / law.constants[which][place])
     student = float(stdtrit(degrees, 0.5 + LEVEL / 2.0))
     ends = sorted(unit * _end(fit, best, which, place, side * student, least / degrees) for side in (-1.0, 1.0))

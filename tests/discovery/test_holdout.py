@@ -16,7 +16,14 @@ from odediscovery.data.controls import with_controls
 from odediscovery.data.series import TimeSeries, write_csv
 from odediscovery.data.signals import Signal
 from odediscovery.discovery.discover import discover
-from odediscovery.discovery.holdout import continuations, continue_over, off_by, r2_of, split, staying
+from odediscovery.discovery.holdout import (
+    continue_over,
+    continue_solutions,
+    hold_last_values,
+    r2_of,
+    relative_error,
+    split,
+)
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
 from odediscovery.result.discovery import Discovery
@@ -70,11 +77,11 @@ def test_equations_continue_from_the_fitted_start_over_the_gap() -> None:
     times = [210.0, 220.0, 230.0, 250.0]
     later = TimeSeries.from_arrays(times, np.ones((4, 3)), ["S", "I", "R"])
     whole = found.simulate(times=np.array([run.time[0], *times]))
-    (ends,) = continuations(found, later)
+    (ends,) = continue_solutions(found, later)
     assert ends == pytest.approx(whole[1:], rel=1e-6)
     # Of a state without a column nothing was kept back.
     fewer = TimeSeries.from_arrays(times, np.ones((4, 2)), ["R", "S"])
-    (ends,) = continuations(found, fewer)
+    (ends,) = continue_solutions(found, fewer)
     assert ends == pytest.approx(whole[1:, [2, 0]], rel=1e-6)
 
 
@@ -113,9 +120,9 @@ def test_the_last_measured_values_stay_and_errors_are_shares_of_the_spread() -> 
     gaps = np.array([[0.0, 1.0], [2.0, 1.0], [4.0, 3.0], [6.0, np.nan], [3.0, 3.0]])
     earlier = TimeSeries.from_arrays(np.arange(5.0), gaps)
     later = TimeSeries.from_arrays(np.arange(5.0, 9.0), np.full((4, 2), 4.0))
-    assert staying(earlier, later)[0].tolist() == [[3.0, 3.0]] * 4
+    assert hold_last_values(earlier, later)[0].tolist() == [[3.0, 3.0]] * 4
     spread = np.sqrt(np.var([0.0, 2.0, 4.0, 6.0, 3.0]) + np.var([1.0, 1.0, 3.0, 3.0]))
-    off = off_by(earlier, later, staying(earlier, later))
+    off = relative_error(earlier, later, hold_last_values(earlier, later))
     assert off == pytest.approx(np.sqrt(2.0) / spread)
 
 

@@ -22,7 +22,7 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.solve.sensitivities import sensitivities
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.polish.user_units import unscaled_errors
-from odediscovery.stages.values import Polished, freedom
+from odediscovery.stages.values import Polished, residual_freedom
 
 T = np.linspace(0.0, 12.0, 40)
 ONE = Scale(np.ones(1), 1.0)
@@ -171,7 +171,9 @@ def test_intervals_hold_true_constants_and_starts_as_often_as_they_say() -> None
         series = TimeSeries.from_arrays([times] * 2, values)
         found = fitted(law, series, STARTS, free)
         estimated = np.concatenate([found.law.coefficients[free[0]], found.initial.ravel()])
-        ends = [interval(v, e, freedom(found)) for v, e in zip(estimated, found.joint.deviations(), strict=True)]
+        ends = [
+            interval(v, e, residual_freedom(found)) for v, e in zip(estimated, found.joint.deviations(), strict=True)
+        ]
         hits.append([low <= x <= high for x, (low, high) in zip(truth, ends, strict=True)])
     rates = np.mean(hits, axis=0)
     assert (rates >= 0.85).all() and 0.9 <= rates.mean() <= 0.99, rates

@@ -14,7 +14,7 @@ from odediscovery.plots.figures import fit_figure
 from odediscovery.problem.pose import pose
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.search.flows.contest import _problem, _sums
+from odediscovery.search.flows.contest import _compartments, _sums
 from odediscovery.search.flows.flows import Flow, elementary
 from odediscovery.search.flows.rough_fits import rough_fits
 from odediscovery.settings import Settings
@@ -132,7 +132,7 @@ def search_of(settings: Settings, states: tuple[str, ...] = ("x",)):
     t = np.linspace(0.0, 6.0, 20)
     x = np.exp(-t)[:, None] * np.ones(len(states))
     _, p, known = pose(TimeSeries.from_arrays(t, x, states), settings)
-    return p, _problem(p, known), Starts(p.nonnegative, _sums(p, known))
+    return p, _compartments(p, known), Starts(p.nonnegative, _sums(p, known))
 
 
 def test_flows_keep_sums_and_need_what_they_take() -> None:
@@ -149,10 +149,10 @@ def test_flows_keep_sums_and_need_what_they_take() -> None:
 def test_scales_and_names_without_meaning_are_no_other_structures() -> None:
     _, problem, _ = search_of(settings_for(hidden_states=["a"]))
     out, over = Flow((-1.0, 0.0), (0,)), Flow((1.0, -1.0), (1,))
-    assert problem.sensible(frozenset({out, over}))
+    assert problem.is_sensible(frozenset({out, over}))
     # a would decay for itself: how much of it reaches x, nobody could say.
-    assert not problem.sensible(frozenset({out, over, Flow((0.0, -1.0), (1,))}))
-    assert not problem.sensible(frozenset({out}))
+    assert not problem.is_sensible(frozenset({out, over, Flow((0.0, -1.0), (1,))}))
+    assert not problem.is_sensible(frozenset({out}))
     _, problem, _ = search_of(settings_for(hidden_states=["a", "b"], conserve=["a + x + b = 2"]))
     down = frozenset({Flow((1.0, -1.0, 0.0), (0, 1)), Flow((-1.0, 0.0, 1.0), (0,))})
     up = frozenset({Flow((1.0, 0.0, -1.0), (0, 2)), Flow((-1.0, 1.0, 0.0), (0,))})

@@ -25,11 +25,11 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.published import recipes as module
 from odediscovery.search.published.recipes import (
     RECIPES,
+    count_parameters,
     equations,
     non_dominated,
-    parameters,
     random_members,
-    read,
+    read_member,
     train,
 )
 from odediscovery.search.published.trajectories import Trajectories
@@ -127,7 +127,7 @@ def test_members_of_any_size_stand_side_by_side(unit: str, count: object) -> Non
 def test_the_count_is_that_of_the_study() -> None:
     field = random_members("RealNPU", 3, [1], 0, PAPER)
     theta = torch.tensor([[0.5, -0.5, 1e-3, 1.0, 0.0, 2e-3, -0.06, 0.0, 1.1e-3]], dtype=torch.float64)
-    assert parameters(field.replace(theta)).tolist() == [6]
+    assert count_parameters(field.replace(theta)).tolist() == [6]
 
 
 @pytest.mark.slow
@@ -141,7 +141,7 @@ def test_a_member_that_diverges_never_spoils_the_others(fsir: TimeSeries) -> Non
     alone = train(good, data, AS_RUN, settings, Monitor())
     together = train(both, data, AS_RUN, settings, Monitor())
     assert torch.allclose(together.theta[:1], alone.theta, rtol=1e-9, atol=1e-12)
-    member = read(together, 1, fsir, START, ALL)
+    member = read_member(together, 1, fsir, START, ALL)
     assert member.mse == math.inf and member.criterion == math.inf
 
 
@@ -220,7 +220,7 @@ def test_no_member_that_integrates_is_no_fit(fsir: TimeSeries, monkeypatch: pyte
 
 def test_only_members_that_beat_all_smaller_ones_are_in_front(fsir: TimeSeries) -> None:
     field = random_members("RealNPU", 3, [2], 0, PAPER)
-    member = read(field, 0, fsir, prepare(fsir).initial * prepare(fsir).scale.state, ALL)
+    member = read_member(field, 0, fsir, prepare(fsir).initial * prepare(fsir).scale.state, ALL)
     pairs = [(9, 1.0), (5, 2.0), (5, 3.0), (7, 2.5), (12, 0.5), (12, 0.7)]
     rows = [dataclasses.replace(member, parameters=p, mse=e) for p, e in pairs]
     assert [(m.parameters, m.mse) for m in non_dominated(rows)] == [(5, 2.0), (9, 1.0), (12, 0.5)]

@@ -12,7 +12,7 @@ from odediscovery.judge.criterion import judge
 from odediscovery.laws.cost import SIMPLE, all_free, constant_penalty, cost, snap_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.stages.polish.polish import polish
-from odediscovery.stages.polish.snap import merged_law, snap
+from odediscovery.stages.polish.snap import merge_monomials, snap
 from odediscovery.stages.values import Judged
 
 DECAY = PowerSum(np.array([[-0.3]]), np.array([[1.2]]))
@@ -58,7 +58,7 @@ def test_a_value_the_data_cannot_tell_is_simple_and_not_free() -> None:
 def test_monomials_made_equal_are_one() -> None:
     law = PowerSum(np.array([[0.5, -0.2]]), np.array([[1.0], [1.0]]))
     free = (np.ones((1, 2), dtype=bool), np.zeros((2, 1), dtype=bool), NONE, NONE)
-    merged, (free_a, free_w, *_) = merged_law(law, free)
+    merged, (free_a, free_w, *_) = merge_monomials(law, free)
     assert merged.coefficients.tolist() == [[0.3]]
     assert free_a.tolist() == [[True]] and free_w.tolist() == [[False]]
 

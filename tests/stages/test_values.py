@@ -10,7 +10,7 @@ from odediscovery.laws.cost import all_free
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.stages.polish.polish import polish
-from odediscovery.stages.values import Candidate, freedom
+from odediscovery.stages.values import Candidate, residual_freedom
 
 
 def candidate(law: PowerSum, whole: list[bool], fixed: tuple | None = None) -> Candidate:
@@ -40,7 +40,7 @@ def test_degrees_of_freedom_and_wider_errors() -> None:
     law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
     found = polish(law, p.data, p.initial, p.noise, floor=p.floor, nonnegative=p.nonnegative, free=all_free(law))
     # 60 samples, two coefficients, two exponents, one start.
-    assert freedom(found) == 55
+    assert residual_freedom(found) == 55
     wide = found.widened(3.0)
     assert wide.errors.coefficients == pytest.approx(3.0 * found.errors.coefficients)
     assert np.diag(wide.covariance) == pytest.approx(9.0 * np.diag(found.covariance))

@@ -27,7 +27,7 @@ from odediscovery.problem.prepare import prepare
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.stages.polish.polish import polish
-from odediscovery.stages.values import freedom
+from odediscovery.stages.values import residual_freedom
 from odediscovery.uncertainty.bands import band, residual_deviation
 from odediscovery.uncertainty.bootstrap import bootstrap
 from odediscovery.uncertainty.profile import profile
@@ -55,7 +55,7 @@ def fitted(law: PowerSum, series: TimeSeries, sigma: float) -> Discovery:
         estimates=kept,
         noise=np.sqrt(found.plain_squares / found.counts) * p.scale.state,
         initial_value_errors=kept.start_errors(),
-        degrees_of_freedom=freedom(found),
+        degrees_of_freedom=residual_freedom(found),
     )
 
 

@@ -23,7 +23,7 @@ from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.polish.user_units import unscaled_errors
-from odediscovery.stages.values import Polished, freedom
+from odediscovery.stages.values import Polished, residual_freedom
 
 DRAWS = 60
 ONE = np.array([[1.0]])
@@ -93,7 +93,7 @@ def test_intervals_hold_the_true_constants_as_often_as_they_say(name: str) -> No
     inside: dict[tuple[Any, ...], list[bool]] = {}
     for seed in range(DRAWS):
         found = polished(law, free, runs, times, 0.02, seed)
-        for key, row in records(found_in(found), freedom(found)).items():
+        for key, row in records(found_in(found), residual_freedom(found)).items():
             if row["snapped"]:
                 assert row["standard_error"] == 0.0 and row["interval"] is None
             else:

@@ -25,7 +25,7 @@ from odediscovery.bench.series.measured import CASES, STARTS, Case, Model, least
 from odediscovery.bench.summary import table
 from odediscovery.data.series import TimeSeries, Trajectory, write_csv
 from odediscovery.discovery.discover import discover
-from odediscovery.discovery.holdout import off_by, r2_of, split
+from odediscovery.discovery.holdout import r2_of, relative_error, split
 from odediscovery.errors import unknown_name
 from odediscovery.laws.equations import Equations
 from odediscovery.runtime.arrays import Array
@@ -192,7 +192,7 @@ def _scored(sides: Sides, solution: Callable[[Trajectory, Array], Array]) -> Row
     if later is not None:
         ends = paths(later)
         whole, each = r2_of(later, ends)
-        told |= {"r2_heldout": _finite(whole), "off": _finite(off_by(earlier, later, ends))}
+        told |= {"r2_heldout": _finite(whole), "off": _finite(relative_error(earlier, later, ends))}
     return told | {"each": {s: _finite(r2) for s, r2 in zip(earlier.states, each, strict=True)}}
 
 

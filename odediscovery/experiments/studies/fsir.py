@@ -31,7 +31,7 @@ from odediscovery.plots.heatmaps import network_figure
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.search.published.recipes import RECIPES, network, parameters, random_members, train
+from odediscovery.search.published.recipes import RECIPES, count_parameters, network, random_members, train
 from odediscovery.search.published.trajectories import Trajectories
 from odediscovery.settings import settings_for
 
@@ -129,7 +129,7 @@ def train_grid(
     with torch.no_grad():
         errors = data.mse(field, field.theta).nan_to_num(torch.inf).tolist()
         solutions = data.solutions(field, field.theta)[0].numpy()
-    sizes = parameters(field).tolist()
+    sizes = count_parameters(field).tolist()
     return [
         Trained(Point(model, sizes[i], errors[i]), *grid.members[i], network(field, i), solutions[i])
         for i in range(field.members)

@@ -117,7 +117,7 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
         InputError: what is known, or the data, do not allow for a search of flows.
         FitError: no structure could be integrated through the data.
     """
-    problem, sums = _problem(p, known), _sums(p, known)
+    problem, sums = _compartments(p, known), _sums(p, known)
     starts = Starts(p.nonnegative, sums)
     p = dataclasses.replace(p, knowledge=None, given=None)
     contest = _Contest(p, problem, starts, known.bounds)
@@ -144,24 +144,24 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
         contest.thin()
     if not known.integer and not monitor.stopping():
         contest.free_exponents()
-    chosen = simplest(contest.rows)
+    chosen = simplest_row(contest.rows)
     alike = [frozenset(contest.structures[chosen])] if not monitor.stopping() else []
     others = rough_fits(p, alike, starts, problem.given, generator, monitor, each=ROUGH.beginnings)
     twins = [contest.rows[chosen], *contest.twins(contest.rows[chosen], others)]
     # Of what cannot be told apart the one that supposes the least of what nobody saw.
-    twins.sort(key=lambda row: float(row.polished.initial[:, problem.hidden].sum()))
+    twins.sort(key=lambda row: float(row.polished.initial[:, problem.latent].sum()))
     contest.rows[chosen] = contest.ended(twins[0])
     verdict = Verdict(p, tuple(contest.rows), chosen)
     return Competed(verdict, contest.structures, problem, starts, twins[1:])
 
 
-def simplest(rows: Sequence[Judged]) -> int:
+def simplest_row(rows: Sequence[Judged]) -> int:
     """Index of the simplest row whose criterion is about as good as the best one's.
 
     Among so many structures a slightly better one is no evidence against a simple law, and a law
     with a constant that the data do not determine is none.
     """
-    known = [i for i, row in enumerate(rows) if determined(row)] or list(range(len(rows)))
+    known = [i for i, row in enumerate(rows) if is_determined(row)] or list(range(len(rows)))
     least = min(rows[i].criterion for i in known)
     close = [i for i in known if rows[i].criterion < least + CRITERION.no_evidence]
 
@@ -172,7 +172,7 @@ def simplest(rows: Sequence[Judged]) -> int:
     return min(close, key=size)
 
 
-def determined(row: Judged) -> bool:
+def is_determined(row: Judged) -> bool:
     """Whether every fitted coefficient is larger than its standard error."""
     found = row.polished
     a, e = (law.coefficients[found.free[0]] for law in (found.law, found.errors))
@@ -182,7 +182,7 @@ def determined(row: Judged) -> bool:
 def _structures(problem: Compartments, size: int, smaller: Sequence[Rough], runs: int) -> list[Structure]:
     """All structures of a size, or those that are the best smaller ones and one flow more."""
     if not size:
-        return [frozenset()] if problem.sensible(frozenset()) else []
+        return [frozenset()] if problem.is_sensible(frozenset()) else []
     if math.comb(len(problem.flows), size) * runs <= CONTEST.all or not smaller:
         return problem.structures(size)[: CONTEST.structures]
     return problem.larger([frozenset(fit.structure) for fit in smaller[: CONTEST.beam]])[: CONTEST.structures]
@@ -256,7 +256,7 @@ class _Contest:
                 fewer = (*flows[:f], *flows[f + 1 :])
                 left = frozenset(fewer)
                 new = left not in map(frozenset, self.structures)
-                if new and self.problem.sensible(left) and self.problem.canonical(left) == left:
+                if new and self.problem.is_sensible(left) and self.problem.canonical(left) == left:
                     self.enter(Rough(fewer, np.delete(k, f), found.initial, np.inf))
 
     def polished(self, fit: Rough) -> Judged:
@@ -275,10 +275,10 @@ class _Contest:
                 break
             law, _ = law_of(fit.structure, fit.constants, self.problem.given, self.p.scale.state)
             seen = [a, *(r.polished.law.coefficients for r in found)]
-            if law.coefficients.shape != a.shape or not _apart(law, seen):
+            if law.coefficients.shape != a.shape or not _is_apart(law, seen):
                 continue
             other = self.polished(fit)
-            if _apart(other.polished.law, seen) and other.criterion < row.criterion + CRITERION.no_evidence:
+            if _is_apart(other.polished.law, seen) and other.criterion < row.criterion + CRITERION.no_evidence:
                 found.append(other)
         return found
 
@@ -308,14 +308,14 @@ class _Contest:
             self.structures.append(structure)
 
 
-def _apart(law: PowerSum, others: Sequence[Array]) -> bool:
+def _is_apart(law: PowerSum, others: Sequence[Array]) -> bool:
     a = law.coefficients
     return all((np.abs(a - b) > CONTEST.apart * (np.abs(a) + np.abs(b))).any() for b in others)
 
 
-def _problem(p: Problem, known: Knowledge) -> Compartments:
+def _compartments(p: Problem, known: Knowledge) -> Compartments:
     """Which flows there may be, or why there can be none."""
-    names, n, hidden = known.states, len(known.states), ~p.measured
+    names, n, latent = known.states, len(known.states), ~p.measured
     if n > CONTEST.states:
         raise InputError(
             f"{n} states with unmeasured ones among them are too many to search: "
@@ -346,7 +346,7 @@ def _problem(p: Problem, known: Knowledge) -> Compartments:
     forbidden = known.forbidden
     distinct = rows | uses | forbidden.any(axis=0) | forbidden.any(axis=1)
     return Compartments(
-        hidden, weights, forbidden, known.fully_known, given, (rows | uses) & hidden, distinct, p.constant, known.bounds
+        latent, weights, forbidden, known.fully_known, given, (rows | uses) & latent, distinct, p.constant, known.bounds
     )
 
 

@@ -84,18 +84,18 @@ class Compartments:
     """Which flows there may be, and which of them make sense together.
 
     Args:
-        hidden: states without samples [states].
+        latent: states without samples [states].
         weights: of conserved sums, linearly independent, [sums, states].
         forbidden: [states (equation), states (variable)].
         fixed: equations that are known whole [states].
         given: known terms, in which nothing is fitted.
-        anchored: hidden states whose scale known terms tell [states].
-        distinct: hidden states that something given tells from the others [states].
+        anchored: latent states whose scale known terms tell [states].
+        distinct: latent states that something given tells from the others [states].
         idle: measured states that never change [states].
         bounds: least and greatest exponent other than 0.
     """
 
-    hidden: Mask
+    latent: Mask
     weights: Array
     forbidden: Mask
     fixed: Mask
@@ -108,7 +108,7 @@ class Compartments:
     @property
     def n(self) -> int:
         """Number of states."""
-        return len(self.hidden)
+        return len(self.latent)
 
     @property
     def summed(self) -> Mask:
@@ -116,9 +116,9 @@ class Compartments:
         return np.asarray((self.weights != 0).any(axis=0))
 
     @cached_property
-    def alike(self) -> list[int]:
+    def indistinguishable(self) -> list[int]:
         """Hidden states that nothing given tells from each other."""
-        found = np.flatnonzero(self.hidden & ~self.distinct).tolist()
+        found = np.flatnonzero(self.latent & ~self.distinct).tolist()
         return [i for i in found if (self.weights[:, i] == self.weights[:, found[0]]).all()]
 
     @cached_property
@@ -140,7 +140,7 @@ class Compartments:
         """From one state to another in equal amounts, where that defines a scale."""
         loose = np.flatnonzero(~self.summed)
         for i, j in itertools.permutations(loose.tolist(), 2):
-            if self.hidden[i] or self.hidden[j]:
+            if self.latent[i] or self.latent[j]:
                 yield tuple(float(k == j) - float(k == i) for k in range(self.n))
 
     def _allowed(self, flow: Flow) -> bool:
@@ -152,7 +152,7 @@ class Compartments:
             return False
         return not self.forbidden[np.ix_(touched, used)].any()
 
-    def sensible(self, structure: Structure) -> bool:
+    def is_sensible(self, structure: Structure) -> bool:
         """Whether every flow can be seen in the data and every scale is defined."""
         if len({(f.change, f.factors) for f in structure}) < len(structure):
             return False
@@ -160,12 +160,12 @@ class Compartments:
         moving = known.any(axis=1)
         for flow in structure:
             moving[list(flow.touched)] = True
-        needed = ~self.hidden & ~self.idle
+        needed = ~self.latent & ~self.idle
         return bool(moving[needed].all()) and self._seen(structure) and self._scaled(structure)
 
     def _seen(self, structure: Structure) -> bool:
-        """Whether all flows have an effect on measured states, and all hidden states a part."""
-        seen, uses = ~self.hidden, self.given.exponents != 0
+        """Whether all flows have an effect on measured states, and all latent states a part."""
+        seen, uses = ~self.latent, self.given.exponents != 0
         part = (self.given.coefficients != 0).any(axis=1)
         for _ in range(self.n):
             for i in np.flatnonzero(seen):
@@ -177,17 +177,17 @@ class Compartments:
             part[[*flow.touched, *flow.factors]] = True
             if not any(seen[i] for i in flow.touched):
                 return False
-        return bool((part | seen)[self.hidden].all()) and independent(structure)
+        return bool((part | seen)[self.latent].all()) and independent(structure)
 
     def _scaled(self, structure: Structure) -> bool:
-        """Whether the scale of every hidden state is tied to a measured one's."""
-        tied = ~self.hidden | self.summed | self.anchored
+        """Whether the scale of every latent state is tied to a measured one's."""
+        tied = ~self.latent | self.summed | self.anchored
         alone = [
             f
             for f in structure
             if len(f.touched) == 2
             and not any(
-                g != f and g.factors == f.factors and any(self.hidden[i] and not tied[i] for i in f.touched & g.touched)
+                g != f and g.factors == f.factors and any(self.latent[i] and not tied[i] for i in f.touched & g.touched)
                 for g in structure
             )
         ]
@@ -198,14 +198,14 @@ class Compartments:
         return bool(tied.all())
 
     def canonical(self, structure: Structure) -> Structure:
-        """The same with hidden states that nothing tells apart in the order of the flows.
+        """The same with latent states that nothing tells apart in the order of the flows.
 
         The first named one is the farthest upstream.
         """
         forms = []
-        for moved in itertools.permutations(self.alike):
+        for moved in itertools.permutations(self.indistinguishable):
             order = list(range(self.n))
-            for i, j in zip(self.alike, moved, strict=True):
+            for i, j in zip(self.indistinguishable, moved, strict=True):
                 order[i] = j
             forms.append(frozenset(f.moved(order) for f in structure))
         return min(forms, key=lambda form: (_upstream(form), _sorted(form)))
@@ -220,7 +220,7 @@ class Compartments:
         return self._distinct(map(frozenset, more))
 
     def _distinct(self, found: Iterator[Structure]) -> list[Structure]:
-        kept = dict.fromkeys(self.canonical(s) for s in found if self.sensible(s))
+        kept = dict.fromkeys(self.canonical(s) for s in found if self.is_sensible(s))
         return list(kept)
 
 

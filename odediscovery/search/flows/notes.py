@@ -15,7 +15,7 @@ from odediscovery.laws.cost import count
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import expanded
 from odediscovery.runtime.arrays import Array
-from odediscovery.search.flows.contest import Competed, determined
+from odediscovery.search.flows.contest import Competed, is_determined
 from odediscovery.search.flows.flows import Compartments, Flow
 from odediscovery.stages.values import Judged
 
@@ -25,8 +25,8 @@ SHOWN = 2
 
 def flow_notes(won: Competed, names: Sequence[str]) -> list[str]:
     """What the reader of a result with unmeasured states should know, one sentence each."""
-    row, hidden = won.verdict.best, np.flatnonzero(won.problem.hidden)
-    notes = [_start(won, names, int(i)) for i in hidden]
+    row, latent = won.verdict.best, np.flatnonzero(won.problem.latent)
+    notes = [_start(won, names, int(i)) for i in latent]
     partner = _partners(won.problem, won.structures[won.verdict.chosen])
     notes += [
         f"nothing tells the scale of {names[i]}: what passes between it and {names[j]} "
@@ -34,7 +34,7 @@ def flow_notes(won: Competed, names: Sequence[str]) -> list[str]:
         f"of {names[j]}"
         for i, j in partner.items()
     ]
-    alike = won.problem.alike
+    alike = won.problem.indistinguishable
     if len(alike) > 1:
         notes.append(
             f"nothing tells {' and '.join(names[i] for i in alike)} apart: the flows take "
@@ -45,7 +45,7 @@ def flow_notes(won: Competed, names: Sequence[str]) -> list[str]:
         r
         for i, r in enumerate(won.verdict.rows)
         if i != won.verdict.chosen
-        and determined(r)
+        and is_determined(r)
         and np.count_nonzero(r.polished.free[0]) == size
         and r.criterion < row.criterion + CRITERION.no_evidence
     ]
@@ -90,7 +90,7 @@ def _start_errors(won: Competed) -> Array:
 
 def _partners(problem: Compartments, structure: Sequence[Flow]) -> dict[int, int]:
     """Unmeasured states whose scale is another state's by convention only, and that state."""
-    tied = ~problem.hidden | problem.summed | problem.anchored
+    tied = ~problem.latent | problem.summed | problem.anchored
     found: dict[int, int] = {}
     for _ in range(problem.n):
         for flow in sorted(structure, key=lambda f: f.factors):

@@ -295,7 +295,7 @@ def _beginnings(
     level = level * 10 ** generator.uniform(-ROUGH.decades, ROUGH.decades, (count, 1, n))
     empty = generator.random((count, 1, n)) < ROUGH.empty
     start = np.where(empty, ROUGH.least_noise * level, level)
-    # What a sum holds is mostly in one of its hidden states.
+    # What a sum holds is mostly in one of its latent states.
     for c, value in batch.starts.sums:
         own = (c != 0) & ~p.measured
         share = generator.dirichlet(np.full(n, ROUGH.concentration), count)[:, None]

@@ -112,7 +112,7 @@ def run_published(series: TimeSeries, prepared: Problem, settings: Settings, mon
     field = train(field, Trajectories.of(series, start, recipe.solver), recipe, settings, monitor)
     # The recipes see the data as they are, not mirrored.
     positive = prepared.nonnegative & (prepared.scale.state > 0.0)
-    members = [read(field, i, series, start, positive) for i in range(field.members)]
+    members = [read_member(field, i, series, start, positive) for i in range(field.members)]
     front = non_dominated([m for m in members if np.isfinite(m.mse)])
     if not front:
         raise FitError(
@@ -142,7 +142,7 @@ def _messages(settings: Settings, failed: int) -> tuple[str, ...]:
 # Members
 
 
-def chain(unit: str, states: int, width: int, recipe: Recipe) -> tuple[AbstractUnit, ...]:
+def build_chain(unit: str, states: int, width: int, recipe: Recipe) -> tuple[AbstractUnit, ...]:
     """The study's network: a power unit and a sum, or a dense net of two tanh layers."""
     if unit == "Dense":
         return (Dense(states, width, activation="tanh"), Dense(width, width, activation="tanh"), Dense(width, states))
@@ -160,10 +160,10 @@ def random_members(unit: str, states: int, widths: Sequence[int], seed: int, rec
     parameter of the largest, and what lies outside is zero and not free.
     """
     generator = torch.Generator().manual_seed(seed)
-    largest = chain(unit, states, max(widths), recipe)
+    largest = build_chain(unit, states, max(widths), recipe)
     rows, free = [], []
     for width in widths:
-        own = chain(unit, states, width, recipe)
+        own = build_chain(unit, states, width, recipe)
         theta, mask = [], []
         for layer, wide in zip(own, largest, strict=True):
             for name, value in layer.initial(1, generator).items():
@@ -176,7 +176,7 @@ def random_members(unit: str, states: int, widths: Sequence[int], seed: int, rec
     return VectorField(largest, torch.stack(rows), torch.stack(free))
 
 
-def parameters(field: VectorField) -> NDArray[np.int_]:
+def count_parameters(field: VectorField) -> NDArray[np.int_]:
     """The study's size of a model: how many |theta| > 0.001, gates included, [members]."""
     counts: NDArray[np.int_] = (field.theta.abs() > PUBLISHED.zero).sum(dim=1).numpy()
     return counts
@@ -240,7 +240,7 @@ class TrainedMember:
     residuals: Array
 
 
-def read(
+def read_member(
     field: VectorField, index: int, series: TimeSeries, initial: Array, nonnegative: NDArray[np.bool_]
 ) -> TrainedMember:
     """One member as equations in the user's units, with their error on the data."""
@@ -255,7 +255,7 @@ def read(
     count = int(np.isfinite(values).sum())
     squares = float((residuals**2).sum())
     spread = float(np.nansum((values - np.nanmean(values, axis=0)) ** 2))
-    size = int(parameters(field)[index])
+    size = int(count_parameters(field)[index])
     if not np.isfinite(squares):
         return TrainedMember(index, size, law, math.inf, -math.inf, math.inf, residuals)
     mse = squares / count

@@ -113,7 +113,7 @@ def _exchanges(polished: Polished, first: Polished) -> list[tuple[PowerSum, Free
                 a, w, *inner = law.constants
                 w = w.copy()
                 w[j, k] = value
-                changed.append(merged_law(law.with_constants(a, w, *inner), free))
+                changed.append(merge_monomials(law.with_constants(a, w, *inner), free))
     return changed
 
 
@@ -149,10 +149,10 @@ def _fixed(polished: Polished, places: dict[tuple[int, int], float]) -> tuple[Po
     for place in places:
         still[place] = False
     changed = law.with_constants(*filled(law.constants, free, moved))
-    return merged_law(changed, (free[0], still, *free[2:]))
+    return merge_monomials(changed, (free[0], still, *free[2:]))
 
 
-def merged_law(law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
+def merge_monomials(law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
     """Monomials that became equal as one; exponents stay held where they were."""
     merged = law.merged()
     rows = [int(np.flatnonzero((law.exponents == w).all(axis=1))[0]) for w in merged.exponents]
