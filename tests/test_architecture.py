@@ -328,7 +328,7 @@ def test_help_needs_no_heavy_library(arguments: list[str]) -> None:
         if line.startswith("import time:")
     }
     assert "typer" in loaded
-    heavy = {"torch", "torchdiffeq", "scipy", "pandas", "sympy", "numpy", "matplotlib", "sklearn"}
+    heavy = {"torch", "torchdiffeq", "scipy", "pandas", "sympy", "numpy", "matplotlib", "sklearn", "jaxtyping"}
     assert not loaded & heavy
 
 

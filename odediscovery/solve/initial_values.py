@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from jaxtyping import Float
 
 from odediscovery.runtime.arrays import Array, Mask
 
@@ -40,19 +41,21 @@ class Starts:
     nonnegative: Mask
     sums: Sums = ()
 
-    def roots(self, initial: Array, awake: Array) -> Array:
+    def roots(
+        self, initial: Float[Array, "trajectories states"], awake: Float[Array, " states"]
+    ) -> Float[Array, "trajectories states"]:
         """q of start values [trajectories, states], as if they were at least `awake` [states]."""
         least = np.maximum(initial, np.maximum(awake, LEAST_START))
         return np.where(self.nonnegative, np.sqrt(least), initial)
 
-    def values(self, q: Array) -> Array:
+    def values(self, q: Float[Array, "*rest states"]) -> Float[Array, "*rest states"]:
         """Start values [..., states] of q."""
         x = self._unbound(q)
         for c, value in self.sums:
             x = np.where(c != 0, x * (value / (x @ c))[..., None], x)
         return x
 
-    def slopes(self, q: Array) -> Array:
+    def slopes(self, q: Float[Array, " states"]) -> Float[Array, "states states"]:
         """dx/dq of one trajectory's q [states] -> [states, states]."""
         x = self._unbound(q)
         slopes: Array = np.diag(np.where(self.nonnegative, 2.0 * q, 1.0))
