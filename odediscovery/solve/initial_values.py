@@ -15,10 +15,22 @@ import numpy as np
 from jaxtyping import Float
 
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
-# Least start of a nonnegative state, in units of its rms: from exactly 0 a law with sqrt(x) may
-# leave or stay, and its sensitivity is infinite.
-LEAST_START = 1e-8
+
+@dataclass(frozen=True)
+class InitialValueThresholds(Thresholds):
+    """How near to 0 a start may be."""
+
+    least_start: float = threshold(
+        1e-8,
+        "least start of a nonnegative state: from exactly 0 a law with sqrt(x) may move or stay",
+        unit="rms of the state",
+        origin="float64: the root of its epsilon",
+    )
+
+
+INITIAL_VALUES = InitialValueThresholds()
 
 # Weights c [states] and value V of sums that share no state; all their weights are positive and
 # their states nonnegative.
@@ -45,7 +57,7 @@ class Starts:
         self, initial: Float[Array, "trajectories states"], awake: Float[Array, " states"]
     ) -> Float[Array, "trajectories states"]:
         """q of start values [trajectories, states], as if they were at least `awake` [states]."""
-        least = np.maximum(initial, np.maximum(awake, LEAST_START))
+        least = np.maximum(initial, np.maximum(awake, INITIAL_VALUES.least_start))
         return np.where(self.nonnegative, np.sqrt(least), initial)
 
     def values(self, q: Float[Array, "*rest states"]) -> Float[Array, "*rest states"]:
@@ -67,4 +79,4 @@ class Starts:
 
     def _unbound(self, q: Array) -> Array:
         """Start values that no sum binds yet."""
-        return np.where(self.nonnegative, np.maximum(q * q, LEAST_START), q)
+        return np.where(self.nonnegative, np.maximum(q * q, INITIAL_VALUES.least_start), q)
