@@ -9,7 +9,7 @@ from odediscovery.judge.criterion import score, shortlist
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.search.refinement import MOST, follows, follows_closely
+from odediscovery.search.refinement import REFINEMENT, follows, follows_closely
 from odediscovery.search.strategies import SEARCH
 from odediscovery.stages.prune.paths import window_length
 from odediscovery.stages.values import STAGES, Candidate, Polished
@@ -72,7 +72,7 @@ def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple
     floor = STAGES.settled if p.clean else 0.0
     listed = shortlist(candidates, p.samples, floor, around=1)
     for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[: CHAOS.laws]:
-        found = polished[c] = polish_candidate(p, c, c.law, c.free, MOST)
+        found = polished[c] = polish_candidate(p, c, c.law, c.free, REFINEMENT.evaluations)
         if follows(p, found) and (p.clean or follows_closely(p, found, c)):
             return False, polished
     return True, polished

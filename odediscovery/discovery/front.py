@@ -20,7 +20,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.search.refinement import MOST, refined, residual_sigma, sigma_of
+from odediscovery.search.refinement import REFINEMENT, refined, residual_sigma, sigma_of
 from odediscovery.stages.polish.snap import merge_monomials, snap
 from odediscovery.stages.values import STAGES, Candidate, Judged, Polished
 
@@ -140,7 +140,7 @@ def _steps(p: Problem, c: Candidate, least: float, monitor: Monitor) -> int:
         return FRONT.last_steps
     if c.mean_square > FRONT.far * least:
         return FRONT.rough_steps_clean if p.clean else FRONT.rough_steps
-    return MOST
+    return REFINEMENT.evaluations
 
 
 def _polish(p: Problem, c: Candidate, known: Mapping[Candidate, Polished], most: int) -> Polished:

@@ -29,14 +29,15 @@ class Thresholds:
     """Base of the dataclasses of thresholds; its subclasses are all there are."""
 
 
-def threshold(value: Any, says: str, *, origin: str, unit: str = "") -> Any:
+def threshold(value: Any, says: str, *, unit: str = "", origin: str = CHOSEN) -> Any:
     """A field of a dataclass of thresholds.
 
     Args:
         value: the number, or a tuple of numbers.
         says: what it is, half a sentence.
-        origin: where the value came from: a derivation, a measured sensitivity, a source.
         unit: what it is measured in; empty for a count or a pure number.
+        origin: where the value came from: a derivation, a cost, a source (default: it was chosen, and
+            its measured sensitivity is all that stands behind it).
     """
     return field(default=value, metadata={"says": says, "origin": origin, "unit": unit})
 

@@ -7,6 +7,7 @@ follow. Constants gain from all there is: longer pieces, whole trajectories, all
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,17 +20,25 @@ from odediscovery.problem.impose import apply_knowledge_to_fit
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.polish.balance import balance
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.polish.shooting import join_pieces
 from odediscovery.stages.values import Candidate, Judged, Polished
 
-# Most evaluations of a polish.
-MOST = 25
-# Share of the variance that a law leaves where it has lost the trajectories.
-LOST = 0.3
-# Multiple of what a law leaves of windows that it may leave of trajectories that it follows closely.
-FOLLOWED = 2.0
+
+@dataclass(frozen=True)
+class RefinementThresholds(Thresholds):
+    """How far constants are refined, and when a law has lost the data."""
+
+    evaluations: int = threshold(25, "most evaluations of a polish", origin="cost")
+    lost: float = threshold(0.3, "share of the variance that a law leaves where it has lost the trajectories")
+    follows: float = threshold(
+        2.0, "what a law that follows closely may leave of trajectories", unit="what it leaves of windows"
+    )
+
+
+REFINEMENT = RefinementThresholds()
 
 
 def sigma_of(p: Problem) -> Array:
@@ -43,7 +52,7 @@ def residual_sigma(p: Problem, found: Polished) -> Array:
     return sigma
 
 
-def refined(p: Problem, law: PowerSum, free: Free, initial: Array, sigma: Array, most: int = MOST) -> Polished:
+def refined(p: Problem, law: PowerSum, free: Free, initial: Array, sigma: Array, most: int | None = None) -> Polished:
     """The law, as what is known wants it, with constants at the maximum of the likelihood."""
     law, free = apply_knowledge_to_fit(p, law, free)
     return polish(
@@ -54,7 +63,7 @@ def refined(p: Problem, law: PowerSum, free: Free, initial: Array, sigma: Array,
         floor=p.floor,
         nonnegative=p.nonnegative,
         free=free,
-        most=most,
+        most=REFINEMENT.evaluations if most is None else most,
         relative_sigma=p.relative_sigma,
     )
 
@@ -128,7 +137,7 @@ def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | 
     for i in sorted(kept, key=lambda i: i != chosen):
         before = rows[i].polished
         law = before.law.unscaled(scale.state, scale.time).rescaled(p.scale.state, p.scale.time)
-        after = refined(p, law, before.free, initial, sigma_of(p), MOST if i == chosen else 0)
+        after = refined(p, law, before.free, initial, sigma_of(p), REFINEMENT.evaluations if i == chosen else 0)
         if i == chosen:
             if not follows(p, after):
                 return None
@@ -144,11 +153,11 @@ def follows(p: Problem, found: Polished) -> bool:
     """Whether a law explains most of the variance of the series."""
     values, moving = pooled(p.data), ~p.constant
     spread = np.nansum((values - np.nanmean(values, axis=0))[:, moving] ** 2)
-    return found.finite and bool(found.plain_squares.sum() <= LOST * spread)
+    return found.finite and bool(found.plain_squares.sum() <= REFINEMENT.lost * spread)
 
 
 def follows_closely(p: Problem, found: Polished, c: Candidate) -> bool:
     """Whether a law leaves hardly more of trajectories than its candidate leaves of windows."""
     moving = ~p.constant
     left = (found.squares / sigma_of(p) ** 2)[moving].sum() / found.counts[moving].sum()
-    return found.finite and bool(left <= FOLLOWED * c.mean_square)
+    return found.finite and bool(left <= REFINEMENT.follows * c.mean_square)

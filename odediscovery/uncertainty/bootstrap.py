@@ -45,8 +45,7 @@ from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.runtime.workers import Failure, Processes
-from odediscovery.stages.grow.variable_projection import LEAST
-from odediscovery.stages.grow.variable_projection import MOST as LARGEST
+from odediscovery.stages.grow.variable_projection import PROJECTION
 from odediscovery.stages.prune.eliminate import Elimination, Pruned, eliminate
 from odediscovery.stages.prune.paths import PRUNING_WINDOWS, window_length
 from odediscovery.uncertainty.bands import checked_estimates
@@ -223,7 +222,8 @@ def richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
     used = [open_rows.copy() for _ in rows]
     for w, in_equations in _rivals(found):
         place = next((k for k, own in enumerate(rows) if _same(own, w, BOOTSTRAP.same_tried)), None)
-        if place is None and len(rows) < BOOTSTRAP.monomials and w.min() >= LEAST and w.max() <= LARGEST:
+        bounded = w.min() >= PROJECTION.least_exponent and w.max() <= PROJECTION.most_exponent
+        if place is None and len(rows) < BOOTSTRAP.monomials and bounded:
             place = len(rows)
             rows.append(w)
             used.append(np.zeros_like(open_rows))

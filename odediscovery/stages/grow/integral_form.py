@@ -26,20 +26,34 @@ from odediscovery.data.smoothing import smoothing_spline
 from odediscovery.families import power_is_rate
 from odediscovery.laws.power_sum import Features, Sums
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
 Spline = Callable[[Array], Array]
 
 NODES = 8
-# A state with noise above this share of its spread is smoothed instead of interpolated.
-CLEAN = 1e-4
-# An integral with a smaller relative error than this is certain.
-CERTAIN = 1e-6
-# Powers see no value nearer to zero than this (states have an rms of 1).
-TINY = 1e-9
-# In noise: no nearer than this share of its standard deviation.
-NEAR_ZERO = 0.3
-# No power of a state may exceed this: far outliers of negative powers carry no information.
-LARGEST_LOG = 200.0
+
+
+@dataclass(frozen=True)
+class IntegralThresholds(Thresholds):
+    """How paths are interpolated, and how near to zero powers of states are taken."""
+
+    clean: float = threshold(
+        1e-4, "noise above which a state is smoothed instead of interpolated", unit="its standard deviation"
+    )
+    certain: float = threshold(1e-6, "relative error of an integral below which it is certain")
+    least_state: float = threshold(
+        1e-9,
+        "value nearest to zero that powers see",
+        unit="rms of the state",
+        origin="float64: powers of it stay finite",
+    )
+    least_noisy: float = threshold(0.3, "the same in noise", unit="standard deviations of the noise")
+    most_log: float = threshold(
+        200.0, "logarithm of the largest power", origin="far outliers of negative powers carry no information"
+    )
+
+
+INTEGRAL = IntegralThresholds()
 
 
 def _gauss() -> tuple[Array, Array, Array]:
@@ -82,14 +96,14 @@ class Path:
             return self
         u = 1.0 + self.monomials(sums.exponents) @ sums.weights.T
         return Path(
-            np.concatenate([self.log, np.log(np.maximum(u, TINY))], axis=-1),
+            np.concatenate([self.log, np.log(np.maximum(u, INTEGRAL.least_state))], axis=-1),
             np.concatenate([self.negative, np.zeros(u.shape, dtype=bool)], axis=-1),
             None if self.coarse is None else self.coarse.with_sums(sums),
         )
 
     def monomials(self, exponents: Array) -> Array:
         """prod_k x_k ** W[j, k], [intervals, nodes, monomials]."""
-        values = np.exp(np.minimum(self.log @ exponents.T, LARGEST_LOG))
+        values = np.exp(np.minimum(self.log @ exponents.T, INTEGRAL.most_log))
         if self.negative.any():
             odd = np.round(exponents) % 2
             values = values * (1.0 - 2.0 * ((self.negative @ odd.T) % 2))
@@ -176,7 +190,7 @@ class Integral:
     @property
     def smoothed(self) -> NDArray[np.bool_]:
         """States whose path is smoothed, not interpolated."""
-        result: NDArray[np.bool_] = self.noise > CLEAN * np.nanstd(self.values, axis=0)
+        result: NDArray[np.bool_] = self.noise > INTEGRAL.clean * np.nanstd(self.values, axis=0)
         return result
 
     def _whitened(self, error: Array) -> Integral:
@@ -191,8 +205,8 @@ class Integral:
         factors, counts = [], np.zeros(len(states))
         for i, rows in enumerate(self.row):
             e = error[i, rows]
-            usual = max(float(np.median(e)) if len(e) else 0.0, CERTAIN)
-            size = max(float(np.sqrt(np.mean(target[i, rows] ** 2))) if len(e) else 0.0, TINY)
+            usual = max(float(np.median(e)) if len(e) else 0.0, INTEGRAL.certain)
+            size = max(float(np.sqrt(np.mean(target[i, rows] ** 2))) if len(e) else 0.0, INTEGRAL.least_state)
             own = (usual * (1.0 + (e / usual) ** 2) * size) ** 2
             noise = self.noise[i] ** 2
             band = np.zeros((2, len(e)))
@@ -277,8 +291,10 @@ class Integral:
                 rough[inside, :, i] += coarse(nodes[inside])
         driven = slice(x.shape[2] - self.given.shape[2], None)
         x[..., driven] = rough[..., driven] = self.given
-        smallest = np.full(self.features.size, TINY)
-        smallest[: len(self.row)] = np.maximum(TINY, np.where(self.smoothed, NEAR_ZERO * self.noise, 0.0))
+        smallest = np.full(self.features.size, INTEGRAL.least_state)
+        smallest[: len(self.row)] = np.maximum(
+            INTEGRAL.least_state, np.where(self.smoothed, INTEGRAL.least_noisy * self.noise, 0.0)
+        )
         lower = Path.of(self.features.values(rough), self.integer, smallest)
         return Path.of(self.features.values(x), self.integer, smallest, lower)
 

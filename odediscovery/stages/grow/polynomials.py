@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.interpolate import CubicSpline
@@ -23,32 +24,43 @@ from odediscovery.laws.cost import constant_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
-# Highest degrees of the products, each a library of its own, since what few products explain is
-# lost among many; and most coefficients over all equations.
-DEGREES, LIBRARY = (1, 2, 3), 150
-# Most coefficients of a law with a whole library in every equation.
-LARGEST = 60
-# Power of a gap by which it weighs less where samples are interpolated.
-GAPS = 3.0
-# Multiples of the price of a constant that a term has to gain; and most coefficients of a library
-# that is pruned as a whole.
-PENALTIES, WHOLE = (1.5, 0.3, 0.0), 30
+
+@dataclass(frozen=True)
+class PolynomialThresholds(Thresholds):
+    """Which libraries of whole powers are regressed, and what a term has to gain."""
+
+    degrees: tuple[int, ...] = threshold(
+        (1, 2, 3), "highest degrees, each a library of its own", origin="what few products explain is lost among many"
+    )
+    library: int = threshold(150, "most coefficients over all equations", origin="cost")
+    whole_library: int = threshold(
+        60, "most coefficients of a law with a whole library in every equation", origin="cost"
+    )
+    gap_power: float = threshold(3.0, "power of a gap by which it weighs less where samples are interpolated")
+    penalties: tuple[float, ...] = threshold(
+        (1.5, 0.3, 0.0), "what a term has to gain, a law each", unit="penalty of a constant"
+    )
+    unpruned: int = threshold(30, "most coefficients of a library that is pruned as a whole", origin="cost")
+
+
+POLYNOMIALS = PolynomialThresholds()
 
 
 def polynomials(p: Problem) -> list[PowerSum]:
     """A law for each library and penalty, dimensionless; equal ones once."""
     n = p.data.n_states
     laws: dict[bytes, PowerSum] = {}
-    for degree in DEGREES:
-        if degree > 1 and n * math.comb(n + degree, degree) > LIBRARY:
+    for degree in POLYNOMIALS.degrees:
+        if degree > 1 and n * math.comb(n + degree, degree) > POLYNOMIALS.library:
             continue
         exponents = _products(n, degree)
         columns, increments = _integral_form(p, exponents)
         increments = increments - _of_known(p)
         allowed = _allowed(p, exponents)
-        for factor in PENALTIES:
-            if factor == 0.0 and n * len(exponents) > WHOLE:
+        for factor in POLYNOMIALS.penalties:
+            if factor == 0.0 and n * len(exponents) > POLYNOMIALS.unpruned:
                 continue
             worth = factor * constant_penalty(n, increments.size)
             a = np.zeros((n, len(exponents)))
@@ -93,13 +105,13 @@ def _of_known(p: Problem) -> Array:
 def library_law(p: Problem, degree: int) -> PowerSum | None:
     """All products up to a degree in every equation, by least squares; None if there are many."""
     n = p.data.n_states
-    if n * math.comb(n + degree, degree) > LARGEST:
+    if n * math.comb(n + degree, degree) > POLYNOMIALS.whole_library:
         return None
     exponents = _products(n, degree)
     columns, increments = _integral_form(p, exponents)
     # Over a long gap interpolation tells little.
     gaps = np.concatenate([np.diff(t.time) for t in p.smooth.trajectories if len(t.time) >= 3])
-    weights = (gaps.min() / gaps)[:, None] ** GAPS
+    weights = (gaps.min() / gaps)[:, None] ** POLYNOMIALS.gap_power
     columns, increments = columns * weights, increments * weights
     scale = np.linalg.norm(columns, axis=0)
     solution = np.linalg.lstsq(columns / scale, increments, rcond=1e-10)[0].T / scale

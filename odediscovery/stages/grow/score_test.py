@@ -30,6 +30,7 @@ from odediscovery.laws.cost import COSTS, all_free, constant_penalty, cost, snap
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import integrate
 from odediscovery.stages.grow.integral_form import Integral, Path
 from odediscovery.stages.grow.libraries import features_for, grid_for, values_of
@@ -38,22 +39,35 @@ from odediscovery.stages.grow.subsets import best_subsets
 # Indices of candidates or equations.
 Indices: TypeAlias = NDArray[np.int64]
 
-# Steps over one sample interval.
-STEPS = 4
-# Most terms of an equation, and subsets of each size that are looked at.
-MOST, LISTED = 4, 40
-# Columns that a subset is extended by, and correlation from which on two of them are one: what they
-# explain, a thousand times the noise, has to be the same to within the noise.
-CHILDREN, ALIKE = 20, 0.9999
-# Subsets of one equation that go into laws, laws that come of them, and how much worse than the
-# present one a law may look whose real powers, rates or sums are only near.
-OF_EQUATION, LAWS, WORSE = 8, 8, 6.0
-# Step, in units of a state's rms, of the differences that slopes are taken by.
-NEAR = 1e-6
-# Columns whose responses are computed together, and the least share of the largest that counts.
-TOGETHER, LEAST = 500, 1e-9
-# No force is larger than this: what it did could not be squared.
-LARGEST = 1e100
+
+@dataclass(frozen=True)
+class ScoreThresholds(Thresholds):
+    """How many terms are sought along a trajectory, and which look good enough."""
+
+    steps: int = threshold(4, "steps over one sample interval", origin="cost")
+    terms: int = threshold(4, "most terms of an equation", origin="cost")
+    subsets: int = threshold(40, "subsets of each size that are looked at", origin="cost")
+    children: int = threshold(20, "columns that a subset is extended by", origin="cost")
+    alike: float = threshold(
+        0.9999,
+        "correlation from which on two columns are one",
+        origin="what they explain, a thousand times the noise, has to be the same to within the noise",
+    )
+    of_equation: int = threshold(8, "subsets of one equation that go into laws", origin="cost")
+    laws: int = threshold(8, "laws that come of them", origin="cost")
+    worse: float = threshold(
+        6.0, "how much worse a law may look whose real powers, rates or sums are only near", unit="of the criterion"
+    )
+    slope_step: float = threshold(
+        1e-6, "step of the differences that slopes are taken by", unit="rms of a state", origin="cube root of float64"
+    )
+    columns_at_once: int = threshold(500, "columns whose responses are computed together", origin="cost: memory")
+    least_response: float = threshold(1e-9, "response that does nothing", unit="the largest one", origin="float64")
+    rtol: float = threshold(1e-7, "relative tolerance of the trajectory")
+    largest: float = threshold(1e100, "largest force", origin="range of float64: what it does is squared")
+
+
+SCORE = ScoreThresholds()
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,16 +93,16 @@ class LinearisedTrajectory:
         """None where the law blows up."""
         found: list[tuple[Array, ...]] = []
         for t, start, relative_sigma in zip(p.data.trajectories, initial, p.relative_sigma, strict=True):
-            ends = np.linspace(t.time[:-1], t.time[1:], 2 * STEPS, endpoint=False, axis=1)
+            ends = np.linspace(t.time[:-1], t.time[1:], 2 * SCORE.steps, endpoint=False, axis=1)
             times = np.append(ends.ravel(), t.time[-1])
             fine = Trajectory(times, np.zeros((len(times), law.n_states)))
-            x = integrate(law, start, fine, 1e-7)
+            x = integrate(law, start, fine, SCORE.rtol)
             if x is None:
                 return None
             nodes = np.stack([x[:-1:2], x[1::2], x[2::2]], axis=1)
             seen = np.isfinite(t.values) & ~p.constant
             weight = seen / (sigma * relative_sigma)
-            left = np.where(seen, t.values - x[:: 2 * STEPS], 0.0) * weight
+            left = np.where(seen, t.values - x[:: 2 * SCORE.steps], 0.0) * weight
             found.append((nodes, _slopes(law, nodes), np.diff(times[::2]), left, weight))
         return cls(*(tuple(parts) for parts in zip(*found, strict=True)))
 
@@ -140,7 +154,7 @@ class LinearisedTrajectory:
                 return changed
 
             y = rk4_step(rhs, y, h)
-            if (j + 1) % STEPS == 0:
+            if (j + 1) % SCORE.steps == 0:
                 found.append(y)
         stacked = np.stack(found) * self.weight[k][..., None]
         return stacked.reshape(stacked.shape[0] * stacked.shape[1], -1)
@@ -149,8 +163,8 @@ class LinearisedTrajectory:
 def _slopes(law: PowerSum, x: Array) -> Array:
     """df/dx by central differences, [..., states, states]."""
     columns = []
-    for step in NEAR * np.eye(law.n_states):
-        columns.append((law.rhs(x + step) - law.rhs(x - step)) / (2.0 * NEAR))
+    for step in SCORE.slope_step * np.eye(law.n_states):
+        columns.append((law.rhs(x + step) - law.rhs(x - step)) / (2.0 * SCORE.slope_step))
     return np.nan_to_num(np.stack(columns, axis=-1))
 
 
@@ -222,7 +236,7 @@ def _forces(along: LinearisedTrajectory, grid: Terms, problem: Integral, chosen:
     forces = []
     for x in along.x:
         values = values_of(terms, Path.of(problem.features.values(x), problem.integer, smallest))
-        forces.append(np.clip(np.nan_to_num(values), -LARGEST, LARGEST))
+        forces.append(np.clip(np.nan_to_num(values), -SCORE.largest, SCORE.largest))
     return forces
 
 
@@ -243,7 +257,7 @@ def _choices(
         rest: Array = columns - q @ (q.T @ columns)
         return rest
 
-    parts = np.array_split(np.arange(len(grid)), max(len(grid) // TOGETHER, 1))
+    parts = np.array_split(np.arange(len(grid)), max(len(grid) // SCORE.columns_at_once, 1))
     columns = np.hstack([projected(along.responses(i, _forces(along, grid, problem, part))) for part in parts])
     columns, norm = _unit(columns)
     used = law.coefficients[i] != 0
@@ -256,16 +270,18 @@ def _choices(
     rough = _rough(grid, problem)
     here = {w.tobytes() for w in law.exponents[used]}
     rows = np.pad(grid.rows, ((0, 0), (0, law.exponents.shape[1] - grid.rows.shape[1])))
-    for level in best_subsets(columns, y, grid.kinds, MOST, LISTED, alike=ALIKE, children=CHILDREN, pairs=True):
+    for level in best_subsets(
+        columns, y, grid.kinds, SCORE.terms, SCORE.subsets, alike=SCORE.alike, children=SCORE.children, pairs=True
+    ):
         for subset in level:
             same = {w.tobytes() for w in rows[list(subset)]} == here
             if same and plain[list(subset)].all():
                 continue
             left, a = _left(columns[:, subset], y)
             gain = present - n * np.log(left / n) - of_term[list(subset)].sum()
-            if gain > (-WORSE if rough[list(subset)].any() else 0.0):
+            if gain > (-SCORE.worse if rough[list(subset)].any() else 0.0):
                 found.append(Choice(subset, a / norm[list(subset)], float(gain)))
-    return sorted(found, key=lambda c: -c.gain)[:OF_EQUATION]
+    return sorted(found, key=lambda c: -c.gain)[: SCORE.of_equation]
 
 
 def _cost(law: PowerSum, i: int, samples: int) -> float:
@@ -304,7 +320,7 @@ def _rough(grid: Terms, problem: Integral) -> Mask:
 def _unit(columns: Array) -> tuple[Array, Array]:
     """Columns of norm 1, those that do nothing as 0, and the norms."""
     norm = np.linalg.norm(columns, axis=0)
-    usable = np.isfinite(norm) & (norm > LEAST * np.max(norm, where=np.isfinite(norm), initial=0.0))
+    usable = np.isfinite(norm) & (norm > SCORE.least_response * np.max(norm, where=np.isfinite(norm), initial=0.0))
     norm = np.where(usable, norm, 1.0)
     return np.where(usable, columns / norm, 0.0), norm
 
@@ -320,8 +336,8 @@ def _combined(choices: Sequence[Sequence[Choice]]) -> list[tuple[Choice, ...]]:
     beam: list[tuple[Choice, ...]] = [()]
     for own in choices:
         longer = ((*picks, c) for picks, c in itertools.product(beam, own))
-        beam = heapq.nlargest(LAWS + 1, longer, key=lambda picks: sum(c.gain for c in picks))
-    return [picks for picks in beam if any(c.terms is not None for c in picks)][:LAWS]
+        beam = heapq.nlargest(SCORE.laws + 1, longer, key=lambda picks: sum(c.gain for c in picks))
+    return [picks for picks in beam if any(c.terms is not None for c in picks)][: SCORE.laws]
 
 
 def _law(law: PowerSum, grid: Terms, equations: Indices, picks: Sequence[Choice]) -> PowerSum:

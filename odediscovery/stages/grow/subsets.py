@@ -11,25 +11,34 @@ Source: orthogonal least squares (Chen, Billings and Luo, Int. J. Control 50, 19
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
-# Subsets of one size that are kept, and columns that each of them is extended by.
-BEAM, CHILDREN = 100, 10
-# Columns of a library that are looked at, the best alone: their products are kept in memory.
-LARGEST = 4000
-# Single columns, one of each kind, that are extended.
-STARTS = 150
-# Columns of which all pairs are looked at, if asked for.
-PAIRED = 1500
-# Subsets of one kind that are kept: they would all lead to the same law.
-OF_A_KIND = 3
-# Two extensions whose new directions are so much alike (correlation) are one.
-ALIKE = 0.98
-# Share of a column that is left when it depends on the others.
-DEPENDENT = 1e-5
+
+@dataclass(frozen=True)
+class SubsetThresholds(Thresholds):
+    """How wide the beam of subsets is."""
+
+    beam: int = threshold(100, "subsets of one size that are kept", origin="cost")
+    children: int = threshold(10, "columns that each of them is extended by", origin="cost")
+    columns: int = threshold(
+        4000,
+        "columns of a library that are looked at, the best alone",
+        origin="cost: their products are kept in memory",
+    )
+    starts: int = threshold(150, "single columns, one of each kind, that are extended", origin="cost")
+    paired: int = threshold(1500, "columns of which all pairs are looked at", origin="cost")
+    of_a_kind: int = threshold(3, "subsets of one kind that are kept", origin="they would all lead to the same law")
+    alike: float = threshold(0.98, "correlation from which on two extensions are one")
+    dependent: float = threshold(1e-5, "share of a column that is left when it depends on the others")
+
+
+SUBSETS = SubsetThresholds()
 
 
 def best_subsets(
@@ -39,8 +48,8 @@ def best_subsets(
     most: int,
     listed: int,
     *,
-    alike: float = ALIKE,
-    children: int = CHILDREN,
+    alike: float | None = None,
+    children: int | None = None,
     pairs: bool = False,
 ) -> list[list[tuple[int, ...]]]:
     """The best subsets of 1, 2, ..., `most` columns, each list the best first.
@@ -60,17 +69,19 @@ def best_subsets(
     >>> best_subsets(library, 2 * t - t**3, np.arange(4), 2, 1)[1]
     [(1, 3)]
     """
-    alone = np.argsort(-np.abs(columns.T @ y), kind="stable")[:LARGEST]
+    alike = SUBSETS.alike if alike is None else alike
+    children = SUBSETS.children if children is None else children
+    alone = np.argsort(-np.abs(columns.T @ y), kind="stable")[: SUBSETS.columns]
     columns, kinds = columns[:, alone], kinds[alone]
     gram, b, total = columns.T @ columns, columns.T @ y, float(y @ y)
     # What explains little alone may be needed: the best column of every kind is a start.
-    starts = np.sort(np.unique(kinds, return_index=True)[1])[:STARTS]
+    starts = np.sort(np.unique(kinds, return_index=True)[1])[: SUBSETS.starts]
     beam: list[tuple[int, ...]] = [(int(c),) for c in starts]
     levels = [beam[:listed]]
     for size in range(2, most + 1):
         found: dict[tuple[int, ...], float] = {}
         if pairs and size == 2:
-            found, beam = _pairs(gram[:PAIRED, :PAIRED], b[:PAIRED], total), []
+            found, beam = _pairs(gram[: SUBSETS.paired, : SUBSETS.paired], b[: SUBSETS.paired], total), []
         for subset in beam:
             for c, left in _extensions(gram, b, total, list(subset), alike, children):
                 found[tuple(sorted((*subset, c)))] = left
@@ -86,9 +97,9 @@ def _pairs(gram: Array, b: Array, total: float) -> dict[tuple[int, ...], float]:
     k, m = np.triu_indices(len(b), 1)
     rho = gram[k, m]
     apart = 1.0 - rho**2
-    explained = (b[k] ** 2 + b[m] ** 2 - 2.0 * rho * b[k] * b[m]) / np.maximum(apart, DEPENDENT)
-    left = np.where(apart > DEPENDENT, np.maximum(total - explained, 0.0), np.inf)
-    best = np.argsort(left, kind="stable")[: OF_A_KIND * BEAM]
+    explained = (b[k] ** 2 + b[m] ** 2 - 2.0 * rho * b[k] * b[m]) / np.maximum(apart, SUBSETS.dependent)
+    left = np.where(apart > SUBSETS.dependent, np.maximum(total - explained, 0.0), np.inf)
+    best = np.argsort(left, kind="stable")[: SUBSETS.of_a_kind * SUBSETS.beam]
     return {(int(k[i]), int(m[i])): float(left[i]) for i in best if np.isfinite(left[i])}
 
 
@@ -99,9 +110,9 @@ def _diverse(subsets: list[tuple[int, ...]], kinds: NDArray[np.int64]) -> list[t
     for subset in subsets:
         kind = tuple(sorted(kinds[list(subset)].tolist()))
         seen[kind] = seen.get(kind, 0) + 1
-        if seen[kind] <= OF_A_KIND:
+        if seen[kind] <= SUBSETS.of_a_kind:
             kept.append(subset)
-        if len(kept) == BEAM:
+        if len(kept) == SUBSETS.beam:
             break
     return kept
 
@@ -110,12 +121,12 @@ def _extensions(
     gram: Array, b: Array, total: float, subset: list[int], alike: float, children: int
 ) -> list[tuple[int, float]]:
     """Columns that a subset gains most by, and what is then left of y, squared."""
-    inside = gram[np.ix_(subset, subset)] + DEPENDENT**2 * np.eye(len(subset))
+    inside = gram[np.ix_(subset, subset)] + SUBSETS.dependent**2 * np.eye(len(subset))
     lower = np.linalg.cholesky(inside)
     projected = np.linalg.solve(lower, gram[subset])
     of_y = np.linalg.solve(lower, b[subset])
     norm = np.sqrt(np.maximum(1.0 - np.einsum("kc,kc->c", projected, projected), 0.0))
-    usable = norm > DEPENDENT
+    usable = norm > SUBSETS.dependent
     scaled = np.where(usable, b - of_y @ projected, 0.0) / np.where(usable, norm, 1.0)
     left = np.maximum(total - float(of_y @ of_y) - scaled**2, 0.0)
     chosen: list[int] = []

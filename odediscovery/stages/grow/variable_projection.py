@@ -19,15 +19,32 @@ from numpy.typing import NDArray
 from odediscovery.families import power_is_rate
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.grow.integral_form import Integral, Path
 
-# Bounds of exponents, and of rates (exponents of exp).
-LEAST, MOST, FASTEST = -3.0, 4.0, 30.0
-# Keeps the columns of coinciding monomials solvable; columns have norm 1.
-RIDGE = 1e-11
-# A gain in the score below this is none; a change of path below the other needs no next round.
-GAIN, ROUND_GAIN = 1e-3, 0.5
+
+@dataclass(frozen=True)
+class ProjectionThresholds(Thresholds):
+    """Where exponents may go, and when a fit of them has converged."""
+
+    least_exponent: float = threshold(-3.0, "least exponent")
+    most_exponent: float = threshold(4.0, "largest exponent")
+    fastest_rate: float = threshold(30.0, "largest rate of an exponential", unit="1 / rms of its state")
+    ridge: float = threshold(
+        1e-11, "keeps columns of coinciding monomials solvable", unit="norm of a column", origin="float64"
+    )
+    gain: float = threshold(1e-3, "gain below which a fit has converged", unit="of the score")
+    round_gain: float = threshold(0.5, "gain below which a new path needs no next round", unit="of the score")
+    first_damping: float = threshold(1e-3, "damping that a fit begins with", origin="usual")
+    damping_factor: float = threshold(10.0, "by which damping rises and falls", origin="usual: Marquardt")
+    least_damping: float = threshold(1e-9, "least damping", origin="float64")
+    most_damping: float = threshold(1e4, "damping beyond which no step helps", origin="usual")
+
+
+PROJECTION = ProjectionThresholds()
+# Stands for 0 where something is divided by it.
 TINY = 1e-300
+
 
 # Stands for an exponent that is no whole number, whatever it is.
 REAL = 0.25
@@ -119,7 +136,7 @@ def solve(columns: Array, target: Array, used: Mask) -> Linear:
     stacked[:, :samples] = np.where(used[:, None, :], columns / scale[:, None, :], 0.0)
     diagonal = np.arange(m)
     # Unused columns are unit vectors of their own rows: their coefficient becomes 0.
-    stacked[:, samples + diagonal, diagonal] = np.where(used, RIDGE, 1.0)
+    stacked[:, samples + diagonal, diagonal] = np.where(used, PROJECTION.ridge, 1.0)
     q, r = np.linalg.qr(stacked)
     q = q[:, :samples]
     a = np.linalg.solve(r, np.einsum("itm,it->im", q, target)[:, :, None])[:, :, 0]
@@ -229,15 +246,11 @@ class Fit:
         return np.concatenate([b, v], axis=-1)
 
     def optimised(self, model: Model, steps: int = 20) -> Model:
-        """All free exponents by Levenberg-Marquardt; whole exponents stay.
-
-        Not `fitting.levenberg_marquardt`: what falls is a likelihood whose variances change with every
-        step, no sum of squares; exponents have bounds; and one small law at a time is slower in tensors.
-        """
+        """All free exponents by Levenberg-Marquardt; whole exponents stay."""
         places = self._places(model)
         if not sum(map(len, places)):
             return model
-        damping = 1e-3
+        damping = PROJECTION.first_damping
         equations: tuple[Array, Array] | None = None
         for _ in range(steps):
             if equations is None:
@@ -245,12 +258,13 @@ class Fit:
             after = self._stepped(model, places, equations, damping)
             gain = model.score - after.score
             if gain > 0:
-                model, damping, equations = after, max(damping / 10, 1e-9), None
-                if gain < GAIN:
+                damping = max(damping / PROJECTION.damping_factor, PROJECTION.least_damping)
+                model, equations = after, None
+                if gain < PROJECTION.gain:
                     break
             else:
-                damping *= 10
-                if damping > 1e4:
+                damping *= PROJECTION.damping_factor
+                if damping > PROJECTION.most_damping:
                     break
         return model
 
@@ -273,10 +287,10 @@ class Fit:
         at, at_b, at_v = (tuple(p.T) for p in places)
         of_w, of_b, of_v = np.split(shift, np.cumsum([len(p) for p in places])[:-1])
         rates = np.isin(places[0][:, 1], self.exp_features)
-        bound = np.where(rates, FASTEST, MOST)
-        w[at] = np.clip(w[at] + np.clip(of_w, -0.5, 0.5), np.where(rates, -bound, LEAST), bound)
+        bound = np.where(rates, PROJECTION.fastest_rate, PROJECTION.most_exponent)
+        w[at] = np.clip(w[at] + np.clip(of_w, -0.5, 0.5), np.where(rates, -bound, PROJECTION.least_exponent), bound)
         b[at_b] += np.clip(of_b, -0.5 * np.abs(b[at_b]), 0.5 * np.abs(b[at_b]))
-        v[at_v] = np.clip(v[at_v] + np.clip(of_v, -0.5, 0.5), -FASTEST, FASTEST)
+        v[at_v] = np.clip(v[at_v] + np.clip(of_v, -0.5, 0.5), -PROJECTION.fastest_rate, PROJECTION.fastest_rate)
         return self.model(w, model.used, model.powers, model.path, Sums(b, v))
 
     def settled(self, model: Model, rounds: int = 12) -> Model:
@@ -291,7 +305,7 @@ class Fit:
             # The error of a path may rise for a round before it falls.
             worse = 0 if gain > 0 else worse + 1
             best = model if gain > 0 else best
-            if abs(gain) < ROUND_GAIN or worse == 2 or self.exact(best):
+            if abs(gain) < PROJECTION.round_gain or worse == 2 or self.exact(best):
                 break
         return best
 
