@@ -26,11 +26,21 @@ from odediscovery.data.table import Table, assigned, check_names
 from odediscovery.errors import InputError
 from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.renamed import with_old_names
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
 Array = NDArray[np.float64]
 
-# Fewer values than this of a state determine no law, not even a straight line with a check.
-LEAST_VALUES = 4
+
+@dataclass(frozen=True)
+class SeriesThresholds(Thresholds):
+    """What a series needs to be fitted."""
+
+    least_values: int = threshold(
+        4, "values of a state", origin="fewer determine no law, not even a straight line with a check"
+    )
+
+
+SERIES = SeriesThresholds()
 
 
 @with_old_names(inputs="controls")
@@ -311,9 +321,9 @@ def _series_of(
     hint = f", in days since {since}" if since else ""
     if not groups:
         hint += "; if the file holds several trajectories, name the column that tells them apart as group"
-    trajectories, sigma_of_runs = [], []
+    trajectories, sigma_of_runs, file_lines = [], [], table.lines
     for label, rows in table.groups(groups).items():
-        lines = [f"line {table.lines[k]}" for k in rows]
+        lines = [f"line {file_lines[k]}" for k in rows]
         trajectories.append(_trajectory(times[rows], values[rows], label, lines, time_name, hint))
         sigma_of_runs.append(errors[rows])
     _check_enough(trajectories, chosen)
@@ -380,5 +390,7 @@ def _trajectory(
 def _check_enough(trajectories: Sequence[Trajectory], states: Sequence[str]) -> None:
     for i, name in enumerate(states):
         count = sum(int(np.isfinite(t.values[:, i]).sum()) for t in trajectories)
-        if count < LEAST_VALUES:
-            raise InputError(f"state {name!r} has {count} values in all; at least {LEAST_VALUES} are needed to fit it")
+        if count < SERIES.least_values:
+            raise InputError(
+                f"state {name!r} has {count} values in all; at least {SERIES.least_values} are needed to fit it"
+            )

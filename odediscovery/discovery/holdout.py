@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.data.series import LEAST_VALUES, TimeSeries
+from odediscovery.data.series import SERIES, TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
@@ -91,10 +91,10 @@ def _check(earlier: TimeSeries, later: TimeSeries, share: float) -> None:
         np.sum([np.isfinite(t.values).sum(axis=0) for t in part.trajectories], axis=0) for part in (earlier, later)
     )
     for state, left, back in zip(earlier.states, kept, held, strict=True):
-        if left < LEAST_VALUES:
+        if left < SERIES.least_values:
             raise InputError(
                 f"--holdout {share:g} leaves {left} values of {state!r} to fit, at "
-                f"least {LEAST_VALUES} are needed; keep less back"
+                f"least {SERIES.least_values} are needed; keep less back"
             )
         if back < HOLDOUT.values:
             raise InputError(

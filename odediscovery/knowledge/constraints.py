@@ -1,7 +1,7 @@
-"""What a user knows before the fit, in plain words, and laws that agree with it.
+"""What a user knows before the fit, and laws that agree with it.
 
 Known terms, conserved sums, forbidden variables and the range of the exponents are written as
-text and read like equations, without evaluating anything. `Knowledge.impose` brings a law to the
+text and read like equations, without evaluating anything. `Knowledge.impose` turns a law into the
 nearest one that agrees. A conserved sum sum_i c_i x_i needs no constant of its own: the equation
 of one of its states, the tied one, follows from the others, x_l' = -sum_{i != l} c_i/c_l x_i'.
 """
@@ -16,7 +16,6 @@ from functools import cached_property
 
 import numpy as np
 
-from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.knowledge.statements import (
     Conserved,
@@ -32,11 +31,24 @@ from odediscovery.laws.expressions import exact, identifiers, join_terms
 from odediscovery.laws.mirror import factors, turned
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
-# Exponents closer than this are one monomial: a fitted one takes the place of a known one.
-NEAR = 0.05 + 1e-9
 
-_TOLERANCE = 1e-9
+@dataclass(frozen=True)
+class AgreementThresholds(Thresholds):
+    """What counts as the same exponent, and as agreement with what is known."""
+
+    near: float = threshold(
+        0.05 + 1e-9,
+        "exponents closer than this are one monomial: a fitted one gives way to a known one",
+        origin="chosen: 0.05 itself is near; sensitivity in docs/thresholds",
+    )
+    tolerance: float = threshold(
+        1e-9, "constants agree to this", unit="size of the terms", origin="rounding of float64 over a few operations"
+    )
+
+
+AGREEMENT = AgreementThresholds()
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,12 +97,12 @@ class Knowledge:
         return np.asarray((self._given.exponents != 0).any(axis=0))
 
     def without(self, states: Mask) -> Knowledge:
-        """The same, and these states appear in no equation, unless known terms need them."""
+        """The same knowledge, these states forbidden in all equations unless known terms need them."""
         taken = states & ~self.mentioned
         return dataclasses.replace(self, forbidden=self.forbidden | taken)
 
     def rescaled(self, scale: Array, time_scale: float) -> Knowledge:
-        """The same for x' = x / scale [states] and t' = t / time_scale: exponents stay.
+        """The same knowledge for x' = x / scale [states] and t' = t / time_scale: exponents stay.
 
         Known terms c'_j = c_j * (T / s_i) * prod_k s_k ** w_jk, sums c'_i = c_i s_i,
         M'_ij = M_ij s_j / s_i. Imposing commutes with it where no exponent has to be changed.
@@ -113,9 +125,9 @@ class Knowledge:
         """The nearest law that agrees, with nothing in the equations of tied states.
 
         Known terms come first, in the order of the equations and exactly as given; a monomial
-        within `NEAR` of one gives way in that equation. Exponents are clipped into the bounds
+        within `AGREEMENT.near` of one gives way in that equation. Exponents are clipped into the bounds
         (and rounded), forbidden variables lose their coefficients, also within functions and
-        sums; what is then in no equation is dropped. The law's `mix` fills the tied equations.
+        sums; monomials then in no equation are dropped. The law's stoichiometry fills the tied equations.
 
         >>> fall = knowledge(["h", "v"], known=["h' = -v", "v' = 9.81 + ?"])
         >>> found = PowerSum(np.array([[1.0, 0.0], [9.0, -0.5]]), np.array([[0, 0.02], [0, 1]]))
@@ -127,7 +139,7 @@ class Knowledge:
         coefficients[self.tied | self.fully_known] = 0.0
         coefficients[self.forbidden @ _uses(law).T] = 0.0
         first = self._padded(exponents.shape[1])
-        near = (np.abs(first[:, None] - exponents) <= NEAR).all(axis=2)
+        near = (np.abs(first[:, None] - exponents) <= AGREEMENT.near).all(axis=2)
         coefficients[(given.coefficients != 0) @ near] = 0.0
         coefficients = np.hstack([given.coefficients, coefficients])
         mix = self.stoichiometry if self.tied.any() else law.stoichiometry
@@ -156,14 +168,14 @@ class Knowledge:
         Equations of tied states may be those that follow from the others, or empty.
         """
         nearest, mix = self.impose(law), self.stoichiometry
-        if np.abs(law.constants[3] - nearest.constants[3]).max(initial=0.0) > _TOLERANCE:
+        if np.abs(law.constants[3] - nearest.constants[3]).max(initial=0.0) > AGREEMENT.tolerance:
             return False
         whole, size = mix @ nearest.coefficients, np.abs(mix) @ np.abs(nearest.coefficients)
         agree = np.ones((2, law.n_states), dtype=bool)
         for row in np.vstack([law.exponents, nearest.exponents]):
             mine, there = _same(law.exponents, row), _same(nearest.exponents, row)
             own = law.coefficients[:, mine]
-            least = _TOLERANCE * (size[:, there].sum(axis=1) + np.abs(own).sum(axis=1))
+            least = AGREEMENT.tolerance * (size[:, there].sum(axis=1) + np.abs(own).sum(axis=1))
             for form, other in enumerate((nearest.coefficients, whole)):
                 agree[form] &= np.abs(own.sum(axis=1) - other[:, there].sum(axis=1)) <= least
         return bool(agree.all(axis=1).any())
@@ -213,7 +225,7 @@ class Knowledge:
 
         def clipped(w: Array) -> Array:
             inside = np.clip(w, least, most)
-            return np.where(abs(w) <= _TOLERANCE, 0.0, inside.round() if self.integer else inside)
+            return np.where(abs(w) <= AGREEMENT.tolerance, 0.0, inside.round() if self.integer else inside)
 
         a, w, b, v = law.constants
         return law.with_constants(a, clipped(w), b, clipped(v))
@@ -233,7 +245,7 @@ def knowledge(
     bounds: str | None = None,
     integer_exponents: bool = False,
 ) -> Knowledge:
-    """What the texts say about equations of `states`.
+    """What the texts state about equations of `states`.
 
     Args:
         states: any column names; in sums they are written as identifiers, as in equations.
@@ -281,28 +293,6 @@ def knowledge(
     return dataclasses.replace(result, stoichiometry=_stoichiometry(result))
 
 
-def check_signs(given: Knowledge, scaled: Knowledge) -> None:
-    """Whether the fractional powers of known terms are of what is not negative in the data.
-
-    Args:
-        given: in the user's units.
-        scaled: the same in units of the data, negative ones for states that are negative.
-
-    Raises:
-        InputError: a fractional power of a state that is negative, or of -x for another one.
-    """
-    names = list(identifiers(given.states).values())
-    for i, side in enumerate(scaled.known):
-        for k in () if side is None else side.mirrored:
-            own = given.known[i]
-            minus = own is not None and k in own.mirrored
-            what, is_ = (f"-{names[k]}", "") if minus else (names[k], "-")
-            raise InputError(
-                f"{given.states[i]}' is known with a fractional power of {what}, which is negative "
-                f"in the data; expected one of {is_}{names[k]}, or a whole power"
-            )
-
-
 def _check_exponents(given: Knowledge) -> None:
     least, most = given.bounds
     if given.integer and math.isfinite(most - least) and math.ceil(least) > math.floor(most):
@@ -310,24 +300,24 @@ def _check_exponents(given: Knowledge) -> None:
     for i, side in enumerate(given.known):
         for row in () if side is None else side.exponents:
             for k in np.flatnonzero(row):
-                told = f"{given.states[i]}' is known with {given.states[k]}**{row[k]:g}, but"
+                fact = f"{given.states[i]}' is known with {given.states[k]}**{row[k]:g}, but"
                 if given.forbidden[i, k]:
-                    raise InputError(f"{told} {given.states[k]} is forbidden there; drop one")
+                    raise InputError(f"{fact} {given.states[k]} is forbidden there; drop one")
                 if not least <= row[k] <= most:
-                    raise InputError(f"{told} exponents lie within {least:g}..{most:g}; widen them")
+                    raise InputError(f"{fact} exponents lie within {least:g}..{most:g}; widen them")
                 if given.integer and row[k] != round(row[k]):
-                    raise InputError(f"{told} exponents are to be whole numbers; drop one")
+                    raise InputError(f"{fact} exponents are to be whole numbers; drop one")
 
 
 def _stoichiometry(given: Knowledge) -> Array:
-    """Gauss-Jordan elimination; the last states with nothing said of them are tied."""
+    """Gauss-Jordan elimination; it ties the last states that no statement mentions."""
     n, fixed, sums, known = len(given.states), given.fully_known, given.conserved, given._given
     rows = np.array([one.weights / np.abs(one.weights).max() for one in sums]).reshape(-1, n)
     # States in different units have weights of different sizes.
-    least = _TOLERANCE * np.abs(rows).max(axis=0, initial=0.0)
-    said = (known.coefficients != 0).any(axis=1) | given.forbidden.any(axis=1)
+    least = AGREEMENT.tolerance * np.abs(rows).max(axis=0, initial=0.0)
+    mentioned = (known.coefficients != 0).any(axis=1) | given.forbidden.any(axis=1)
     pivots = dict[int, int]()
-    for k in sorted(reversed(range(n)), key=lambda k: (fixed[k], said[k])):
+    for k in sorted(reversed(range(n)), key=lambda k: (fixed[k], mentioned[k])):
         left = ~np.isin(np.arange(len(rows)), list(pivots))
         size = np.abs(rows[:, k]) * left
         if size.max(initial=0.0) > least[k]:
@@ -343,14 +333,14 @@ def _stoichiometry(given: Knowledge) -> Array:
         parts = rows[r][:, None] * known.coefficients
         if k < 0:
             raise InputError(f"that {given._sum(one)} is kept follows from the other conserved sums; leave it out")
-        if not fixed[k] and said[k]:
+        if not fixed[k] and mentioned[k]:
             raise InputError(
                 f"{given.states[k]}' follows from the conserved sums, so nothing "
                 "else can be said of it; drop one of them"
             )
         if not fixed[k]:
             mix[k] = -rows[r] / rows[r, k]
-        elif (np.abs(parts.sum(axis=0)) > _TOLERANCE * np.abs(parts).sum(axis=0)).any():
+        elif (np.abs(parts.sum(axis=0)) > AGREEMENT.tolerance * np.abs(parts).sum(axis=0)).any():
             raise InputError(
                 f"the known equations do not keep {given._sum(one)} constant; change one of them or leave the sum out"
             )
@@ -369,24 +359,5 @@ def _uses(law: PowerSum) -> Mask:
 
 
 def _same(exponents: Array, row: Array) -> Mask:
-    same: Mask = np.all(np.abs(exponents - row) <= 2 * _TOLERANCE, axis=1)
+    same: Mask = np.all(np.abs(exponents - row) <= 2 * AGREEMENT.tolerance, axis=1)
     return same
-
-
-def check_known(known: Knowledge, series: TimeSeries) -> None:
-    """Whether nothing is said of the equations of inputs, which have none.
-
-    Args:
-        known: over the states of an augmented series.
-
-    Raises:
-        InputError: a known equation of an input, or a conserved sum that contains one.
-    """
-    for i in np.flatnonzero(series.is_control):
-        name = series.states[i]
-        if known.known[i] is not None:
-            raise InputError(f"{name}' is given, but {name} is an input: it has no equation; leave it out")
-        if any(one.weights[i] != 0 for one in known.conserved):
-            raise InputError(
-                f"a conserved sum contains {name}, but {name} is an input, which changes by itself; leave it out"
-            )

@@ -18,10 +18,9 @@ from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
 
-LONGEST = 10_000
+MAX_CHARACTERS, MAX_TERMS = 10_000, 500
 
-_MOST_TERMS = 500
-_PRODUCTS = f"a sum of products of powers (at most {_MOST_TERMS}, no functions such as sin for now)"
+_PRODUCTS = f"a sum of products of powers (at most {MAX_TERMS}, no functions such as sin for now)"
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 
 
@@ -96,7 +95,7 @@ class Statement:
         if law is not None and good(law):
             return law
         at = start = len(body) - len(body.lstrip())
-        for stop in [*[k for k, c in enumerate(body) if c in "+-"][:_MOST_TERMS], len(body)]:
+        for stop in [*[k for k, c in enumerate(body) if c in "+-"][:MAX_TERMS], len(body)]:
             piece = body[at:stop].rstrip()
             whole = piece.count("(") == piece.count(")") and piece[-1:] not in "(*/+-"
             if whole and not re.search(r"\d[eE]$", piece[-2:]):
@@ -125,13 +124,13 @@ class Statement:
             if reason.startswith((f"unknown name {word[0]!r}", f"unknown function {word[0]!r}")):
                 shown = repr(word[0][:60])
                 raise self.error(reason.replace(repr(word[0]), shown, 1), word.start())
-        told = reason.removeprefix(f"cannot read {quoted(source)}: ")
-        if place := re.search(r" at character (\d+)", told):
+        why = reason.removeprefix(f"cannot read {quoted(source)}: ")
+        if place := re.search(r" at character (\d+)", why):
             # What starts at the + in front starts the sum; Python has no place for its end.
             first = len(body) - len(body.lstrip()) if place[1] == "1" else int(place[1]) - 1
             at = len(source) if source[-1] in "+-*/" else first
-            raise self.error(told.replace(place[0], "", 1), at)
-        raise InputError(f"cannot read {quoted(self.text)}: {told}")
+            raise self.error(why.replace(place[0], "", 1), at)
+        raise InputError(f"cannot read {quoted(self.text)}: {why}")
 
 
 def known_side(one: Statement) -> tuple[int, KnownSide]:
@@ -172,12 +171,16 @@ def read_bounds(one: Statement) -> tuple[float, float]:
 
 
 def texts_of(states: Sequence[str], given: Sequence[str]) -> Iterator[Statement]:
-    """Every text, if it is one and short enough."""
+    """Every text as a statement.
+
+    Raises:
+        InputError: no text, or one that is too long.
+    """
     for text in [given] if isinstance(given, str) else given:
         if not isinstance(text, str):
             raise InputError(f'expected a text such as "h\' = -v", got {text!r}')
-        if len(text) > LONGEST:
-            raise InputError(f"a text of {len(text)} characters is longer than {LONGEST}; cut it")
+        if len(text) > MAX_CHARACTERS:
+            raise InputError(f"a text of {len(text)} characters is longer than {MAX_CHARACTERS}; cut it")
         yield Statement(text, tuple(states))
 
 

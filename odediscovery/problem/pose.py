@@ -9,7 +9,8 @@ import numpy as np
 from odediscovery.data.controls import append_controls, drop_appended_controls
 from odediscovery.data.samples import with_latent_states
 from odediscovery.data.series import TimeSeries
-from odediscovery.knowledge.constraints import Knowledge, check_known, check_signs, knowledge
+from odediscovery.knowledge.checks import check_known, check_signs
+from odediscovery.knowledge.constraints import Knowledge, knowledge
 from odediscovery.problem.latent_states import infer_latent_states, prepare_with_latent_states
 from odediscovery.problem.problem import Problem
 from odediscovery.problem.redundancy import redundant_states

@@ -34,7 +34,7 @@ from scipy.interpolate import make_smoothing_spline
 
 from odediscovery.bench.peers.libraries import Library, libraries
 from odediscovery.data.scale import Scale
-from odediscovery.data.series import LEAST_VALUES, TimeSeries, Trajectory
+from odediscovery.data.series import SERIES, TimeSeries, Trajectory
 from odediscovery.errors import FitError, InputError
 from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.equations import Equations
@@ -217,7 +217,7 @@ def _split(series: TimeSeries) -> tuple[TimeSeries, TimeSeries]:
     """The first 70 % of every trajectory, and the rest."""
     heads, tails = [], []
     for t in series.trajectories:
-        first = max(round((1.0 - VALIDATION) * len(t.time)), LEAST_VALUES - 1)
+        first = max(round((1.0 - VALIDATION) * len(t.time)), SERIES.least_values - 1)
         heads.append(Trajectory(t.time[:first], t.values[:first], t.label))
         tails.append(Trajectory(t.time[first:], t.values[first:], t.label))
     return TimeSeries(series.states, tuple(heads)), TimeSeries(series.states, tuple(tails))

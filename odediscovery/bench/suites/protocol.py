@@ -21,7 +21,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from odediscovery.bench.suites.problems import MULTIPLICATIVE, SuiteSystem
-from odediscovery.data.series import LEAST_VALUES, TimeSeries
+from odediscovery.data.series import SERIES, TimeSeries
 from odediscovery.errors import FitError, InputError
 from odediscovery.runtime.arrays import Array
 
@@ -128,7 +128,7 @@ def training_data(system: SuiteSystem, protocol: Protocol) -> TimeSeries:
 
 def _kept(samples: int, drop: float, random: np.random.Generator) -> Array:
     """Places of the samples that stay, in order; the first always does."""
-    removed = min(int(drop * samples), max(samples - LEAST_VALUES, 0))
+    removed = min(int(drop * samples), max(samples - SERIES.least_values, 0))
     left_out = random.permutation(np.arange(1, samples))[:removed]
     places: Array = np.setdiff1d(np.arange(samples), left_out)
     return places
