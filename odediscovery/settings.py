@@ -28,7 +28,7 @@ class Settings:
     Args:
         recipe: `default` (ours), `paper` (as the NPU paper prints its training) or `as-run` (as
             its code ran).
-        seed: of all random numbers.
+        seed: seed of all random numbers.
         members: networks trained side by side from random starts; 0 leaves only grown laws.
         hidden: hidden units of a network, an upper bound of its distinct monomials.
         max_seconds: wall-clock limit in seconds, after which the best so far is the result; None
@@ -41,7 +41,7 @@ class Settings:
         l1: weight of the L1 norm of all parameters, dimensionless.
         adam_steps: gradient steps before LBFGS.
         learning_rate: largest learning rate of the gradient steps.
-        lbfgs_steps: most LBFGS iterations.
+        lbfgs_steps: largest number of LBFGS iterations.
         prune_long: whether noisy series are pruned on long windows.
         known: right-hand sides, whole ("h' = -v") or in part ("v' = 9.81 + ?").
         conserve: sums that stay constant ("S + I + R", "S + I + R = 763").
@@ -67,12 +67,12 @@ class Settings:
     l1: float = _option(0.01, "weight of the L1 norm of all parameters")
     adam_steps: int = _option(1200, "gradient steps before LBFGS")
     learning_rate: float = _option(0.015, "largest learning rate of the gradient steps")
-    lbfgs_steps: int = _option(40, "most LBFGS iterations")
+    lbfgs_steps: int = _option(40, "largest number of LBFGS iterations")
     prune_long: bool = _option(True, "prune in noise on whole trajectories, not on intervals")
 
     known: tuple[str, ...] = _option((), 'known right-hand side: "h\' = -v", or "v\' = 9.81 + ?"')
     conserve: tuple[str, ...] = _option((), 'sum that stays constant: "S + I + R = 763"')
-    hidden_states: tuple[str, ...] = _option((), "states without a column, told by sums or flows")
+    hidden_states: tuple[str, ...] = _option((), "states without a column, known through sums or flows")
     forbid: tuple[str, ...] = _option((), 'states that an equation may not have: "S: R"')
     bounds: str | None = _option(None, 'range of exponents: "exponents 0..2"')
     integer_exponents: bool = _option(False, "all exponents are whole numbers")
@@ -114,15 +114,15 @@ class Settings:
             names = ", ".join("--" + name.replace("_", "-") for name in KNOWLEDGE)
             raise InputError(f"{names} need --recipe default: the published recipes know nothing")
         checked_device(self.device)
-        if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
-            raise InputError(f"--threads must be at least 1 and at most {MOST_THREADS}, got {self.threads}")
+        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
+            raise InputError(f"--threads must be at least 1 and at most {MAX_THREADS}, got {self.threads}")
         if self.max_seconds is not None and not 0.0 < self.max_seconds < math.inf:
             raise InputError(f"--max-seconds must be positive and finite, got {self.max_seconds}")
         return self
 
     @property
     def published(self) -> bool:
-        """Whether the recipe is one of the paper, which knows members and nothing else.
+        """Whether the recipe is one of the paper's, which trains members and grows no laws.
 
         >>> settings_for("as-run").published
         True
@@ -138,8 +138,8 @@ KNOWLEDGE = ("known", "conserve", "hidden_states", "forbid", "bounds", "integer_
 UNITS = ("RealNPU", "NPU", "Dense")
 DEVICES = ("cpu", "cuda")
 
-# Least and most of an option. Beyond the upper ones a slip is likelier than a wish: the memory of
-# a fit grows with members * hidden.
+# Smallest and largest value of an option. A larger one is more likely a slip than a wish: the
+# memory of a fit grows with members * hidden.
 LIMITS: Mapping[str, tuple[float, float]] = {
     "members": (0, 10_000),
     "hidden": (1, 200),
@@ -149,7 +149,7 @@ LIMITS: Mapping[str, tuple[float, float]] = {
     "l1": (0.0, 1e6),
     "holdout": (0.0, 0.9),
 }
-MOST_THREADS = 1024
+MAX_THREADS = 1024
 
 RECIPES: Mapping[str, Mapping[str, Any]] = {
     "default": {},

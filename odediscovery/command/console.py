@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Rows = TypeVar("Rows")
 # Longer equations are cut in the Pareto table; above it, and in result.json, they are whole.
-MAX_EQUATION_LETTERS = 160
+MAX_ROW_LETTERS = 160
 BACKENDS = ("processes", "dask")
 
 
@@ -112,7 +112,7 @@ def print_table(
 
 def _shortened(equations: str) -> str:
     lines = equations.splitlines()
-    return "\n".join(x if len(x) <= MAX_EQUATION_LETTERS else f"{x[: MAX_EQUATION_LETTERS - 3]}..." for x in lines)
+    return "\n".join(x if len(x) <= MAX_ROW_LETTERS else f"{x[: MAX_ROW_LETTERS - 3]}..." for x in lines)
 
 
 def run_shown(run: Callable[..., Rows], quiet: bool, where: Where | None = None) -> tuple[Rows, bool]:

@@ -1,6 +1,6 @@
-"""A fit as a person sees it while it runs: a bar on standard error, and Ctrl-C as a wish.
+"""The progress of a fit on standard error, and Ctrl-C as a request to end it.
 
-Both are a `Monitor`: the stages call `stage` and `step` and know nothing of terminals. On a
+`TerminalMonitor` does both: the stages call `stage` and `step` and know nothing of terminals. On a
 terminal a line shows stage, share, best loss and time left, and vanishes at the end; where
 standard error is no terminal (a log, a pipe) each stage is one plain line. The first Ctrl-C
 asks the fit to end with the best it has, the second one really ends it.

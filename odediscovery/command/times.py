@@ -1,4 +1,4 @@
-"""The times of a prediction, as a person asks for them."""
+"""The times of a prediction, from `--until` and `--times`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.runtime.arrays import Array
 
-# More rows than this are a slip of --until rather than a wish.
-MOST_ROWS = 100_000
+# More rows than this are more likely a slip in --until than a wish.
+MAX_ROWS = 100_000
 
 
 def asked_times(series: TimeSeries, until: float | None, file: Path | None) -> Array:
@@ -26,9 +26,9 @@ def asked_times(series: TimeSeries, until: float | None, file: Path | None) -> A
     if not own[0] < until < math.inf:
         raise InputError(f"--until must be later than the data's start {own[0]:g}, got {until:g}")
     count = math.ceil((until - own[0]) / float(np.median(np.diff(own)))) + 1
-    if count > MOST_ROWS:
+    if count > MAX_ROWS:
         raise InputError(
-            f"--until {until:g} would give {count} rows, at most {MOST_ROWS}: give the times you want with --times"
+            f"--until {until:g} would give {count} rows, at most {MAX_ROWS}: give the times you want with --times"
         )
     return np.linspace(own[0], until, count)
 

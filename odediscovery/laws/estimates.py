@@ -1,8 +1,8 @@
 """What a fit estimated, as numbers with their covariance: the constants of a law and its starts.
 
-Printed equations tell standard errors one by one; what follows from several constants together,
-a band around a curve or the error of a ratio, needs the covariance. It lies in an npz file that
-is read without pickle. The covariance of least squares estimates is
+Printed equations show standard errors one by one. What follows from several constants together,
+a band around a curve or the error of a ratio, needs their covariance. It is kept in an npz file
+that is read without pickle. The covariance of least squares estimates is
 
     C = (J^T J)^-1 = V diag(s)^-2 V^T,    J = U diag(s) V^T with columns scaled to length 1
 
@@ -63,9 +63,9 @@ class Covariance:
     """How well some estimated numbers are known together.
 
     Args:
-        known: covariance without what the data do not tell, [numbers, numbers].
-        unknown: directions that they say nothing of, as long as deviations along them are at
-            least, [directions, numbers].
+        known: covariance of what the data determine, [numbers, numbers].
+        unknown: directions that the data leave open, each as long as the least deviation along
+            it, [directions, numbers].
 
     >>> confused = Covariance.of(np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 0.0], [0.0, 0.0, 2.0]]))
     >>> confused.deviations().tolist()
@@ -133,7 +133,7 @@ class Covariance:
         return found
 
     def deviations(self) -> Array:
-        """Standard deviations [numbers], nan for what the data do not tell."""
+        """Standard deviations [numbers], nan for what the data do not determine."""
         with np.errstate(over="ignore"):
             known, lost = np.diag(self.known), np.sum(self.unknown**2, axis=0)
         told = (known > 0.0) & (lost <= KNOWN.unknown_share * known)
@@ -165,8 +165,8 @@ class Estimates:
     def start_errors(self) -> Array:
         """Standard errors of the start values [trajectories, states], in the user's units.
 
-        nan where the data do not tell, and for a start that rests on its bound 0: there an error
-        to both sides says nothing.
+        nan where the data do not determine them, and for a start that rests on its bound 0, where
+        an error to both sides has no meaning.
         """
         k = count(self.free)
         found = self.covariance.deviations()[k:].reshape(self.initial.shape)

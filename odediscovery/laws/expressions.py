@@ -23,9 +23,9 @@ import sympy
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.families import STATE_FUNCTIONS
 
-LONGEST, DEEPEST = 100_000, 60
+MAX_EQUATION_LETTERS, MAX_NESTING = 100_000, 60
 # sympy raises numbers to whole powers at once: without a limit, (2*x)**999999999 would hang.
-LARGEST_POWER = 1000.0
+MAX_POWER = 1000.0
 
 _NO_FLOATS = (sympy.zoo, sympy.oo, -sympy.oo, sympy.nan, sympy.I)
 
@@ -92,8 +92,8 @@ def parse(text: str, symbols: Mapping[str, sympy.Symbol | float]) -> sympy.Expr:
     >>> parse("-0.06*S**0.5*I**0.5", {"S": S, "I": I})
     -0.06*I**0.5*S**0.5
     """
-    if len(text) > LONGEST:
-        raise InputError(f"an equation of {len(text)} characters is longer than {LONGEST}")
+    if len(text) > MAX_EQUATION_LETTERS:
+        raise InputError(f"an equation of {len(text)} characters is longer than {MAX_EQUATION_LETTERS}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -129,8 +129,8 @@ class _Reader:
         return value
 
     def value(self, node: ast.expr, depth: int) -> _Value:
-        if depth > DEEPEST:
-            raise self.error(node, f"nested more than {DEEPEST} deep")
+        if depth > MAX_NESTING:
+            raise self.error(node, f"nested more than {MAX_NESTING} deep")
         if isinstance(node, ast.Constant):
             if type(node.value) not in (int, float):
                 raise self.error(node, "expected a number")
@@ -190,8 +190,8 @@ class _Reader:
 
     def power(self, node: ast.BinOp, depth: int) -> _Value:
         base, exponent = self.read(node.left, depth + 1), self.read(node.right, depth + 1)
-        if isinstance(exponent, float) and abs(exponent) > LARGEST_POWER:
-            raise self.error(node, f"the power {exponent:g} is beyond {LARGEST_POWER:g}")
+        if isinstance(exponent, float) and abs(exponent) > MAX_POWER:
+            raise self.error(node, f"the power {exponent:g} is beyond {MAX_POWER:g}")
         if isinstance(base, float) and isinstance(exponent, float):
             value = base**exponent
             if isinstance(value, complex):

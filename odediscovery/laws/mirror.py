@@ -2,9 +2,9 @@
 
     m_k ** w = (-x_k) ** w  for a fractional w,    x_k ** w  for a whole one,    x_k < 0
 
-A fall's velocity or a membrane potential has no power 1.8, -velocity has. The scale of such a
-state is negative: dimensionless it is x' = x / s > 0 with s < 0, like any other, and for all
-stages of a fit there is nothing to know. Laws in the user's units keep the list of such states.
+The velocity of a fall or a membrane potential has no power 1.8, but its negative has. The scale s
+of such a state is negative, so that the dimensionless x' = x / s is positive like any other and
+the stages of a fit need not know of it. Laws in the user's units keep the list of such states.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sums of products of powers read from expressions: the law as numbers, where it is one."""
+"""Sums of products of powers, read from expressions as numbers."""
 
 from __future__ import annotations
 

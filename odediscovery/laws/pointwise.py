@@ -2,9 +2,9 @@
 
     dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k]
 
-Such a solver asks for the right-hand sides of three states some thousand times, one after the other. On so
-few numbers a call of numpy takes far longer than the arithmetic, so what is not 0 in A and W is
-listed once and evaluated with plain numbers.
+Such a solver evaluates the right-hand sides of a few states some thousand times in a row. On so few
+numbers a call of numpy takes far longer than the arithmetic, so the entries of A and W that are not
+0 are listed once and evaluated as plain numbers.
 """
 
 from __future__ import annotations

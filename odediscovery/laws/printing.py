@@ -27,7 +27,7 @@ from odediscovery.laws.power_sum import Features, PowerSum
 from odediscovery.runtime.arrays import Array
 
 # More digits than this say nothing: no solver here is that accurate.
-_MOST_DIGITS = 12
+_MAX_DIGITS = 12
 
 _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi "
@@ -80,13 +80,13 @@ def constant(value: float, error: float = math.nan, digits: int = 4) -> str:
     ('0.06003(12)', '1234(56)', '0.5')
     """
     if error == 0:
-        return _general(value, _MOST_DIGITS)
+        return _general(value, _MAX_DIGITS)
     if not (math.isfinite(error) and math.isfinite(value)):
         return _general(value, digits)
     place = _exponent(error, 2) - 1
     top = max(_exponent(value, 3) if value else place + 1, place + 1)
-    if top - place >= _MOST_DIGITS:
-        return _general(value, _MOST_DIGITS)
+    if top - place >= _MAX_DIGITS:
+        return _general(value, _MAX_DIGITS)
     # Outside this range zeros would hide the digits that matter.
     shift = 0 if place <= 0 and -4 <= top < 7 else top
     decimals = max(shift - place, 0)

@@ -1,14 +1,13 @@
 """The constants of equations as plain records, and back.
 
-`result.json` lists every coefficient and every exponent of a sum of monomials with its standard
-error, for readers that have no use for expressions, and for every equation all its constants with
-their intervals
+`result.json` lists every coefficient and exponent of a sum of monomials with its standard error,
+for readers that do not parse expressions, and the constants of every equation with their intervals
 
     value +- t standard error,  t the 97.5 % point of Student's t.
 
-The lists are derived: on the way back the equations are the truth, and only the errors and the
-order of the monomials are taken from them. Laws with functions and inner sums are kept as numbers
-besides, which are taken back where they spell the same equations.
+The lists are derived. When a result is read the equations are the truth, and only the errors and
+the order of the monomials come from the lists. Laws with functions and inner sums are also kept as
+numbers, which are used if they spell the same equations.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from odediscovery.runtime.arrays import Array
 # Share of the draws of the noise in which an interval holds the true constant.
 LEVEL = 0.95
 # Trajectories whose start values are printed.
-SHOWN = 4
+MAX_PRINTED_STARTS = 4
 # The names of `PowerSum.constants` in the records.
 _KINDS = ("coefficient", "exponent", "inner_weight", "inner_exponent")
 
@@ -126,14 +125,14 @@ def starts_text(series: TimeSeries, values: Array, errors: Array | None) -> str:
     if errors is None:
         return ""
     lines = []
-    for run, row, error in zip(series.trajectories[:SHOWN], values, errors, strict=False):
+    for run, row, error in zip(series.trajectories[:MAX_PRINTED_STARTS], values, errors, strict=False):
         told = ", ".join(
             f"{s} = {constant(float(x), float(e))}" for s, x, e in zip(series.states, row, error, strict=True)
         )
         name = f"{run.label}, " if len(values) > 1 and run.label else ""
         lines.append(f"{name}at {series.time_name} = {run.time[0]:g}: {told}")
-    if len(values) > SHOWN:
-        lines.append(f"(start values of {len(values) - SHOWN} more trajectories in result.json)")
+    if len(values) > MAX_PRINTED_STARTS:
+        lines.append(f"(start values of {len(values) - MAX_PRINTED_STARTS} more trajectories in result.json)")
     return "\n".join(lines)
 
 
@@ -206,7 +205,7 @@ def monomial_names(equations: Equations) -> list[str]:
 
 
 def _feature_names(states: Sequence[str], features: Features | None) -> tuple[list[str], list[float]]:
-    """What features are called, and what their exponents are multiplied with to be told."""
+    """What features are called, and the factors of their exponents where they are printed."""
     if features is None:
         return list(states), [1.0] * len(states)
     names, rates = list(states), [1.0] * features.size

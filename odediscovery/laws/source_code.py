@@ -1,7 +1,7 @@
 """Equations as source code of other programs: Python and Julia.
 
-A column may be called like a word of the language or like an argument of the printed function: its
-variable then gets underscores behind its name until it is like none of them.
+A column may have the name of a word of the language or of an argument of the printed function. Its
+variable then gets underscores until the name is free.
 """
 
 from __future__ import annotations

@@ -54,18 +54,18 @@ STYLE: dict[Any, Any] = {
     "axes.formatter.limits": (-3, 4),
     "axes.formatter.useoffset": False,
 }
-CURVE_POINTS = 400
+FIGURE_POINTS = 400
 # How far beyond data and curves a band is shown, as a share of their range.
-BEYOND = 0.4
-LEGEND_MOST = 7
-COLUMNS_MOST = 3
+CURVE_MARGIN = 0.4
+MAX_LEGEND_ENTRIES = 7
+MAX_LEGEND_COLUMNS = 3
 
 
 def fit_figure(discovery: Discovery) -> Figure:
     """Data and integrated curves of every state, the residuals below, all trajectories."""
     series = discovery.series
     n = series.n_states
-    columns = n if n <= COLUMNS_MOST else (n + 1) // 2 if n <= 4 else COLUMNS_MOST
+    columns = n if n <= MAX_LEGEND_COLUMNS else (n + 1) // 2 if n <= 4 else MAX_LEGEND_COLUMNS
     rows = -(-n // columns)
     with rc_context(STYLE):
         figure = empty_figure(max(6.0, 4.2 * columns), 4.3 * rows + 0.7)
@@ -87,7 +87,7 @@ def fit_figure(discovery: Discovery) -> Figure:
 
 def _curve(discovery: Discovery, j: int, run: Trajectory) -> tuple[NDArray[np.float64], Band]:
     """Times of a smooth curve through a trajectory's start, the samples' among them, and it."""
-    dense = np.union1d(np.linspace(run.time[0], run.time[-1], CURVE_POINTS), run.time)
+    dense = np.union1d(np.linspace(run.time[0], run.time[-1], FIGURE_POINTS), run.time)
     if discovery.estimates is not None:
         return dense, band(discovery, dense, trajectory=j)
     curve = discovery.equations.simulate(discovery.initial_values[j], dense, controls=run.controls)
@@ -99,7 +99,7 @@ def _draw_state(
     top: Axes, below: Axes, discovery: Discovery, curves: list[tuple[NDArray[np.float64], Band]], k: int
 ) -> None:
     runs = discovery.series.trajectories
-    named = 1 < len(runs) <= LEGEND_MOST
+    named = 1 < len(runs) <= MAX_LEGEND_ENTRIES
     for j, (run, (dense, found)) in enumerate(zip(runs, curves, strict=True)):
         colour, curve = _colour(j, len(runs)), found.curve[:, k]
         at_samples = curve[np.searchsorted(dense, run.time)]
@@ -154,7 +154,7 @@ def _draw_bands(top: Axes, curves: list[tuple[NDArray[np.float64], Band]], k: in
                     label=meaning if j == 0 else None,
                 )
     # A band that says no more than that nothing is known must not flatten the data.
-    beyond = BEYOND * (high - low)
+    beyond = CURVE_MARGIN * (high - low)
     wide = top.get_ylim()
     top.set_ylim(max(wide[0], low - beyond), min(wide[1], high + beyond))
 
@@ -252,7 +252,7 @@ def empty_figure(width: float, height: float) -> Figure:
 
 
 def _colour(index: int, count: int) -> str | tuple[float, float, float, float]:
-    if count <= LEGEND_MOST:
+    if count <= MAX_LEGEND_ENTRIES:
         return COLOURS[index]
     return colormaps["viridis"](0.9 * index / (count - 1))
 

@@ -27,9 +27,9 @@ CELL_WIDTH, CELL_HEIGHT, GAP = 0.68, 0.40, 0.14
 LETTER, HEADER, MARGIN, ARROW = 0.085, 0.62, 0.3, 0.55
 INK, MUTED = "#222222", "#8a8a8a"
 # With more hidden features than this only those are drawn that the next layer uses.
-HIDDEN_MOST = 8
+MAX_PRODUCTS = 8
 # Readings beside the rows are left out where they would push the next matrix far away.
-READING_MOST = 44
+MAX_READING_LETTERS = 44
 MEANING = {"real": "exponents", "imaginary": "imaginary exponents", "weight": "weights"}
 
 
@@ -131,7 +131,7 @@ def _panels(network: Network, states: Sequence[str], time_name: str) -> list[_Pa
     for i, layer in enumerate(layers):
         if i + 1 < len(layers):
             used = _used_inputs(layers[i + 1])
-            keep = used if layer.n_out > HIDDEN_MOST and used.any() else np.full(used.shape, True)
+            keep = used if layer.n_out > MAX_PRODUCTS and used.any() else np.full(used.shape, True)
             outputs = [f"h{j + 1}" for j in np.flatnonzero(keep)]
             if layer.functions:
                 of = [*names, *(f"{name}({names[k]})" for name, k in layer.functions)]
@@ -185,7 +185,7 @@ def _readings(layer: Layer, names: Sequence[str], outputs: Sequence[str]) -> lis
             if w != 0 and gate > 0.5
         ]
         readings.append(f"{output} = {' '.join(factors) or '1'}")
-    return readings if max(map(_letters, readings)) <= READING_MOST else []
+    return readings if max(map(_letters, readings)) <= MAX_READING_LETTERS else []
 
 
 def _base(name: str) -> str:

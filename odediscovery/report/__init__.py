@@ -27,12 +27,12 @@ from markupsafe import Markup
 from odediscovery.errors import InputError
 from odediscovery.laws.printing import constant
 from odediscovery.report.chain import network_svg
-from odediscovery.report.curves import BANDS_MOST, STATES_MOST, Drawn, drawn_runs, fit_panel, left_out
+from odediscovery.report.curves import MAX_BANDS, MAX_STATES, Drawn, drawn_runs, fit_panel, left_out
 from odediscovery.report.forecast import Forecast, forecast_of, forecast_panels, forecast_rows
 from odediscovery.report.front import front
-from odediscovery.report.mathml import LONGEST, equation_rows, size
+from odediscovery.report.mathml import MAX_SIDE_SIZE, equation_rows, size
 from odediscovery.report.parts import sides
-from odediscovery.report.portraits import PAIRS_MOST, portraits
+from odediscovery.report.portraits import MAX_PORTRAITS, portraits
 from odediscovery.report.readings import readings
 from odediscovery.report.tables import constant_rows, stability_rows, start_rows, typeset
 from odediscovery.report.words import command, explained, listed, notes, outcome, settings_rows, summary
@@ -111,7 +111,7 @@ def _values(found: Discovery, runs: list[Drawn]) -> dict[str, Any]:
     series, equations = found.series, found.equations
     visited = np.concatenate([d.visited for d in runs])
     told = readings(dataclasses.replace(equations, units=series.units), visited)
-    lengths = [size(side) > LONGEST for side in sides(equations)]
+    lengths = [size(side) > MAX_SIDE_SIZE for side in sides(equations)]
     rows = [
         Equation(state, *formula, own, long)
         for state, formula, own, long in zip(equations.states, equation_rows(equations), told, lengths, strict=True)
@@ -135,7 +135,7 @@ def _values(found: Discovery, runs: list[Drawn]) -> dict[str, Any]:
         "settings": settings_rows(found.settings),
         "left_out": left_out(series, runs),
         "banded": found.estimates is not None,
-        "bands_most": BANDS_MOST,
+        "bands_most": MAX_BANDS,
         "dense": found.network is not None and any(x.unit == "Dense" for x in found.network.layers),
         "noise": [(s, x) for s, x in zip(series.states, found.noise.tolist(), strict=True) if np.isfinite(x)],
     }
@@ -150,13 +150,13 @@ def _drawings(found: Discovery, runs: list[Drawn], forecast: Forecast | None) ->
     made = front(found, runs)
     pairs = len(states) * (len(states) - 1) // 2
     return {
-        "fits": [(state, measured[k], fit_panel(found, runs, k)) for k, state in enumerate(states[:STATES_MOST])],
+        "fits": [(state, measured[k], fit_panel(found, runs, k)) for k, state in enumerate(states[:MAX_STATES])],
         "legend": [(i, _label(d)) for i, d in enumerate(runs)] if len(runs) > 1 else [],
         "front": made,
         "front_equations": [equation_rows(row.equations, errors=False) for row in made.rows],
         "portraits": portraits(found, runs),
         "pairs": pairs,
-        "pairs_most": PAIRS_MOST,
+        "pairs_most": MAX_PORTRAITS,
         "network": network_svg(found),
         "forecast": forecast,
         "forecast_panels": [] if forecast is None else forecast_panels(found, forecast),

@@ -25,11 +25,11 @@ from odediscovery.runtime.arrays import Array
 
 STEP, GAP, LETTER = 1.75, 0.52, 0.075
 # With more lines than this between two layers their numbers would hide each other.
-NUMBERS_MOST = 16
+MAX_NUMBERS = 16
 # What a number needs, in inches.
 NUMBER_SIZE = np.array([0.46, 0.17])
 # Nodes of a layer that can be told apart.
-NODES_MOST = 24
+MAX_NODES = 24
 SIGN = {"power": "\N{MULTIPLICATION SIGN}", "sum": "+", "function": "f", "dense": "tanh"}
 
 
@@ -48,7 +48,7 @@ def network_svg(found: Discovery) -> Markup | None:
     if network is None or not network.layers:
         return None
     columns = _columns(network, found)
-    if max(len(column.names) for column in columns) > NODES_MOST:
+    if max(len(column.names) for column in columns) > MAX_NODES:
         return None
     tallest = max(len(column.names) for column in columns)
     side = [0.35 + LETTER * max(map(len, column.names)) for column in (columns[0], columns[-1])]
@@ -145,7 +145,7 @@ def _draw_lines(axes: Axes, before: Array, after: Array, weights: Array) -> None
             zorder=1,
             solid_capstyle="butt",
         )
-        if len(lines) <= NUMBERS_MOST:
+        if len(lines) <= MAX_NUMBERS:
             at = _free_place(a, b, taken)
             taken.append(at)
             axes.text(

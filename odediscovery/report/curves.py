@@ -1,7 +1,7 @@
 """The data, the curves of the equations with their bands, and what is left: a panel a state.
 
 Of many samples, trajectories or states only some are drawn, evenly chosen, and what is left out
-is said beneath. Curves are integrated once and serve every drawing of the page.
+is stated beneath. Each curve is integrated once and serves every drawing of the page.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from matplotlib.ticker import MaxNLocator
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.errors import InputError
 from odediscovery.plots.figures import COLOURS, INK, MUTED
-from odediscovery.report.drawing import DRAWN, PAPER, RUNS_MOST, Places, colour, inline, limited, panel, thinned
+from odediscovery.report.drawing import DRAWN, MAX_RUNS, PAPER, Places, colour, inline, limited, panel, thinned
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.uncertainty.bands import Band, band
 
 CURVE_POINTS = 500
 # The bands of more curves would hide each other.
-BANDS_MOST = 3
+MAX_BANDS = 3
 # With more values than this in a panel rings would hide the curve.
-MANY = 120
+MAX_LARGE_RINGS = 120
 # Points in all panels together, and in one of them; and states that have a panel.
-POINTS_MOST, POINTS_PANEL, STATES_MOST = 8000, 400, 12
+MAX_POINTS, MAX_POINTS_OF_PANEL, MAX_STATES = 8000, 400, 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +75,9 @@ class Drawn:
 def drawn_runs(found: Discovery) -> list[Drawn]:
     """The trajectories that are drawn, with their curves."""
     series = found.series
-    chosen = thinned(len(series.trajectories), RUNS_MOST)
-    panels = max(min(series.n_states, STATES_MOST), 1) * len(chosen)
-    most = int(np.clip(POINTS_MOST // panels, 25, POINTS_PANEL))
+    chosen = thinned(len(series.trajectories), MAX_RUNS)
+    panels = max(min(series.n_states, MAX_STATES), 1) * len(chosen)
+    most = int(np.clip(MAX_POINTS // panels, 25, MAX_POINTS_OF_PANEL))
     made = []
     for j in chosen.tolist():
         run = series.trajectories[j]
@@ -101,8 +101,8 @@ def _band(found: Discovery, times: Array, j: int) -> Band:
 def left_out(series: TimeSeries, runs: Sequence[Drawn]) -> str:
     """What is not drawn, in one sentence; nothing where everything is."""
     parts = []
-    if series.n_states > STATES_MOST:
-        parts.append(f"the first {STATES_MOST} of {series.n_states} states")
+    if series.n_states > MAX_STATES:
+        parts.append(f"the first {MAX_STATES} of {series.n_states} states")
     if len(runs) < len(series.trajectories):
         parts.append(f"{len(runs)} of {len(series.trajectories)} trajectories")
     drawn, all_of = sum(len(d.samples) for d in runs), sum(len(d.run.time) for d in runs)
@@ -119,7 +119,7 @@ def with_unit(series: TimeSeries, name: str) -> str:
 
 def ring(runs: int, index: int, count: int) -> dict[str, Any]:
     """How `count` measured values are drawn: open rings, small ones where they are many."""
-    many = count > MANY
+    many = count > MAX_LARGE_RINGS
     return {
         "color": INK if runs == 1 else colour(index),
         "marker": "o",
@@ -141,7 +141,7 @@ def fit_panel(found: Discovery, runs: Sequence[Drawn], k: int) -> Markup:
         top = axes[0]
         for i, d in enumerate(runs):
             hue = colour(i)
-            if len(runs) <= BANDS_MOST:
+            if len(runs) <= MAX_BANDS:
                 _draw_band(top, d, k, hue, within, len(runs) == 1)
             top.plot(d.times, d.band.curve[:, k], color=hue, lw=1.6, zorder=3)
             top.plot(d.run.time[d.samples], d.points[:, k], zorder=2, **ring(len(runs), i, len(d.samples)))

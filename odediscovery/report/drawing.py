@@ -35,11 +35,11 @@ from odediscovery.runtime.arrays import Array
 
 Places: TypeAlias = NDArray[np.int_]
 
-# Of what is drawn together; more cannot be told apart.
-RUNS_MOST = 6
+# Trajectories in one drawing: the colours of more could not be distinguished.
+MAX_RUNS = 6
 # Inches; a drawing that fills a telephone is magnified a little.
 WIDTH = 4.2
-# An axes of less than so many inches has no room for a power of ten in its label.
+# Inches: lower axes have no room for a power of ten in their label.
 LOW = 1.5
 # A logarithmic axis of less than this has numbers between the powers of ten.
 NARROW = 300.0
@@ -78,7 +78,7 @@ _ROW = re.compile(r"(mark|point|row)-(\d+)")
 
 def colour(index: int) -> str:
     """Of the trajectory or state with this index among those drawn."""
-    return COLOURS[index % RUNS_MOST]
+    return COLOURS[index % MAX_RUNS]
 
 
 def panel(height: float = 2.5, below: float = 0.0) -> tuple[Figure, list[Axes]]:

@@ -13,14 +13,14 @@ from odediscovery.data.signals import Signal
 from odediscovery.errors import InputError
 from odediscovery.laws.printing import constant
 from odediscovery.plots.figures import COLOURS, MUTED
-from odediscovery.report.curves import CURVE_POINTS, POINTS_PANEL, STATES_MOST, ring, with_unit
+from odediscovery.report.curves import CURVE_POINTS, MAX_POINTS_OF_PANEL, MAX_STATES, ring, with_unit
 from odediscovery.report.drawing import DRAWN, inline, limited, panel, thinned
 from odediscovery.report.tables import rounded, typeset
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.uncertainty.bands import band
 
-ROWS_MOST = 8
+MAX_TABLE_ROWS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ def forecast_of(
 
 def forecast_panels(found: Discovery, forecast: Forecast) -> list[tuple[str, Markup]]:
     """A drawing a state: the first trajectory's data, if it goes on from them, and the curve."""
-    states = found.equations.states[:STATES_MOST]
+    states = found.equations.states[:MAX_STATES]
     return [(state, _panel(found, forecast, k)) for k, state in enumerate(states)]
 
 
@@ -101,7 +101,7 @@ def _panel(found: Discovery, forecast: Forecast, k: int) -> Markup:
             curves += [low, high]
             axes.fill_between(times, low, high, lw=0, color=COLOURS[0], alpha=0.2)
         if forecast.goes_on:
-            samples = thinned(len(run.time), POINTS_PANEL)
+            samples = thinned(len(run.time), MAX_POINTS_OF_PANEL)
             seen = run.values[samples, k]
             axes.plot(run.time[samples], seen, zorder=2, **ring(1, 0, len(samples)))
             axes.axvline(run.time[-1], color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=1)
@@ -117,7 +117,7 @@ Cell = tuple[Markup, Markup]
 def forecast_rows(found: Discovery, forecast: Forecast) -> list[tuple[Markup, list[Cell]]]:
     """Some of the times, with value and half width of the interval of every state."""
     rows = []
-    for when in forecast.asked[thinned(len(forecast.asked), ROWS_MOST)].tolist():
+    for when in forecast.asked[thinned(len(forecast.asked), MAX_TABLE_ROWS)].tolist():
         i = int(np.searchsorted(forecast.times, when))
         halves = np.full(len(found.equations.states), np.nan)
         halves = halves if forecast.half is None else forecast.half[i]

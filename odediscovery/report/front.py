@@ -15,16 +15,16 @@ from matplotlib import rc_context
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
 from odediscovery.plots.figures import COLOURS, INK, MUTED, meaning_of_complexity
-from odediscovery.report.curves import STATES_MOST, Drawn, ring, with_unit
+from odediscovery.report.curves import MAX_STATES, Drawn, ring, with_unit
 from odediscovery.report.drawing import DRAWN, inline, limited, logarithmic, panel
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
 
 POINTS = 300
-# A curve to look at; a row that needs more evaluations blows up, and nobody waits for it.
-TOLERANCES, PATIENCE = (1e-6, 1e-9), 10_000
-# A law so many times as large as the middle one would press the others together.
+# Tolerances for a picture; a row that needs more evaluations grows without bound.
+TOLERANCES, MAX_EVALUATIONS = (1e-6, 1e-9), 10_000
+# Where the largest law is this many times the median, the axis of complexity is logarithmic.
 WIDE = 3.0
 SIZES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 200, 300, 500, 1000, 2000, 5000)
 
@@ -56,7 +56,7 @@ def front(found: Discovery, runs: Sequence[Drawn]) -> Front:
     curves = [_curve(found, row, runs[0]) for row in rows]
     panels = [
         (state, _panel(found, runs[0], curves, k, chosen))
-        for k, state in enumerate(found.equations.states[:STATES_MOST])
+        for k, state in enumerate(found.equations.states[:MAX_STATES])
     ]
     # Published recipes fit no starts: theirs are the same for all rows.
     lost = any(row.initial_values is None for row in rows if not row.selected)
@@ -69,7 +69,7 @@ def _curve(found: Discovery, row: FrontRow, d: Drawn) -> tuple[Array, Array]:
     times = np.linspace(d.run.time[0], d.run.time[-1], POINTS)
     starts = found.initial_values if row.initial_values is None else row.initial_values
     return times, row.equations.simulate(
-        starts[d.index], times, *TOLERANCES, most_evaluations=PATIENCE, controls=d.run.controls
+        starts[d.index], times, *TOLERANCES, most_evaluations=MAX_EVALUATIONS, controls=d.run.controls
     )
 
 

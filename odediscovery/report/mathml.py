@@ -20,7 +20,7 @@ from odediscovery.report.parts import Bracket, Call, Name, Number, Power, Side, 
 
 DIGITS = 4
 # An expression of more terms and factors than this is no equation that anybody reads.
-LONGEST = 150
+MAX_SIDE_SIZE = 150
 MINUS = "\N{MINUS SIGN}"
 ONE = Markup("<mn>1</mn>")
 _INDEXED = re.compile(r"(.*?)_?(\d+)", re.DOTALL)
@@ -61,7 +61,7 @@ def _size(power: Power) -> int:
 def _side(side: Side, dotted: bool) -> list[Markup]:
     if not side:
         return [Markup("<math><mn>0</mn></math>")]
-    if size(side) > LONGEST:
+    if size(side) > MAX_SIDE_SIZE:
         return [
             Markup(
                 '<span class="long">an expression of {} terms and factors, too long to be read; '

@@ -24,10 +24,10 @@ from odediscovery.report.drawing import DRAWN, PAPER, colour, inline, panel
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 
-PAIRS_MOST = 6
+MAX_PORTRAITS = 6
 # Arrows in a row and in a column, and how long they are, in cells.
 ACROSS, UPWARDS = 13, 11
-LONGEST, SHORTEST, HEAD = 0.85, 0.3, 0.32
+LONGEST_ARROW, SHORTEST_ARROW, ARROW_HEAD = 0.85, 0.3, 0.32
 HEIGHT = 3.4
 
 
@@ -48,7 +48,7 @@ def portraits(found: Discovery, runs: Sequence[Drawn]) -> list[Portrait]:
     if len(states) == 1:
         return [Portrait(states, _rate(found, runs))]
     pairs = sorted(combinations(range(len(states)), 2), key=lambda p: -_links(found.equations, *p))
-    return [Portrait((states[i], states[k]), _pair(found, runs, i, k)) for i, k in pairs[:PAIRS_MOST]]
+    return [Portrait((states[i], states[k]), _pair(found, runs, i, k)) for i, k in pairs[:MAX_PORTRAITS]]
 
 
 def _links(equations: Equations, i: int, k: int) -> int:
@@ -110,14 +110,14 @@ def _draw_field(
     # Speeds differ by orders of magnitude: lengths follow their rank on a logarithmic scale.
     rank = np.log(speed[moving])
     rank = (rank - rank.min()) / (np.ptp(rank) or 1.0)
-    along *= (SHORTEST + (LONGEST - SHORTEST) * rank)[:, None]
+    along *= (SHORTEST_ARROW + (LONGEST_ARROW - SHORTEST_ARROW) * rank)[:, None]
     middle = (grid[moving] - [low for low, _ in box]) / size * (ACROSS, UPWARDS)
     tip, tail = middle + along / 2.0, middle - along / 2.0
     side = np.stack([-along[:, 1], along[:, 0]], axis=1)
     gap = np.full_like(tip, np.nan)
+    wing = 0.5 * ARROW_HEAD * side
     strokes = np.stack(
-        [tail, tip, gap, tip - HEAD * along + 0.5 * HEAD * side, tip, tip - HEAD * along - 0.5 * HEAD * side, gap],
-        axis=1,
+        [tail, tip, gap, tip - ARROW_HEAD * along + wing, tip, tip - ARROW_HEAD * along - wing, gap], axis=1
     )
     line = strokes.reshape(-1, 2) / (ACROSS, UPWARDS)
     axes.plot(*line.T, color=MUTED, lw=0.8, alpha=0.75, zorder=1, transform=axes.transAxes, solid_joinstyle="miter")

@@ -16,14 +16,14 @@ from markupsafe import Markup
 from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.printing import constant
-from odediscovery.report.mathml import LONGEST, size
+from odediscovery.report.mathml import MAX_SIDE_SIZE, size
 from odediscovery.report.parts import ONE, Bracket, Call, Name, Number, Power, Side, Term, sides
 from odediscovery.runtime.arrays import Array
 
 # Two coefficients that differ by less are the same amount, leaving here and arriving there.
 SAME, SIGMAS = 0.01, 3.0
 # Share of a term's size below which a value of the other sign is the integrator's.
-ROUNDING = 1e-6
+ZERO_TOLERANCE = 1e-6
 
 _FUNCTIONS: Mapping[str, tuple[str, Callable[[Array], Array]]] = {
     "tan": ("the tangent of", np.tan),
@@ -48,7 +48,7 @@ def readings(equations: Equations, visited: Array) -> list[list[Markup]]:
     """
     reader = _Reader(equations, visited)
     return [
-        [reader.sentence(i, term) for term in side] if size(side) <= LONGEST else []
+        [reader.sentence(i, term) for term in side] if size(side) <= MAX_SIDE_SIZE else []
         for i, side in enumerate(reader.sides)
     ]
 
@@ -132,7 +132,7 @@ def _range(values: Array) -> tuple[float, float]:
     seen = values[np.isfinite(values)]
     if not seen.size:
         return 0.0, 1.0
-    floor = ROUNDING * float(np.abs(seen).max())
+    floor = ZERO_TOLERANCE * float(np.abs(seen).max())
     least, most = float(seen.min()), float(seen.max())
     return least if least < -floor else 0.0, most if most > floor else 0.0
 

@@ -16,7 +16,7 @@ from odediscovery.report.mathml import term_mathml
 from odediscovery.report.parts import ONE, Bracket, Power, Side, Term, sides
 from odediscovery.result.discovery import Discovery
 
-STARTS_MOST = 60
+MAX_STARTS = 60
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def start_rows(found: Discovery) -> list[tuple[str, str, list[Row]]]:
     """Start values of the first trajectories: label, time, a row a state."""
     rows = []
     errors = found.initial_value_errors
-    most = max(STARTS_MOST // len(found.equations.states), 1)
+    most = max(MAX_STARTS // len(found.equations.states), 1)
     runs = found.series.trajectories[:most]
     for j, run in enumerate(runs):
         own = []

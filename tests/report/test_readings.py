@@ -12,7 +12,7 @@ from pages import PAGES, functions
 
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.report.mathml import LONGEST, equation_rows, name_mathml, size
+from odediscovery.report.mathml import MAX_SIDE_SIZE, equation_rows, name_mathml, size
 from odediscovery.report.parts import sides
 from odediscovery.report.readings import readings
 
@@ -99,8 +99,8 @@ def test_every_term_has_a_reading_and_a_formula(kind: str) -> None:
     equations, n = found.equations, len(found.equations.variables)
     told = readings(equations, np.ones((3, n)))
     for side, (left, terms), own in zip(sides(equations), equation_rows(equations), told, strict=True):
-        assert len(own) == len(side) or size(side) > LONGEST
-        assert len(terms) == max(len(side), 1) or size(side) > LONGEST
+        assert len(own) == len(side) or size(side) > MAX_SIDE_SIZE
+        assert len(terms) == max(len(side), 1) or size(side) > MAX_SIDE_SIZE
         for formula in (left, *terms):
             ElementTree.fromstring(str(formula))
 
