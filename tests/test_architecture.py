@@ -67,6 +67,7 @@ STRANGERS = {
 # Heavy libraries and their doors: modules, or whole rooms.
 DOORS = {
     "torchdiffeq": "solve bench.peers.plain_loop",
+    "scipy.integrate": "ivp bench.suites.protocol",
     "jax": "bench.peers.diffrax_peer",
     "diffrax": "bench.peers.diffrax_peer",
     "pandas": "data",
@@ -184,7 +185,7 @@ def test_the_package_itself_imports_nothing_when_imported() -> None:
 def test_heavy_libraries_have_one_door(module: str) -> None:
     for name, line in imports(module):
         library = name.partition(".")[0]
-        doors = DOORS.get(library)
+        doors = DOORS.get(name, DOORS.get(library))
         assert doors is None or within(module, doors), f"{module}:{line} imports {library}"
         if module in STANDARD_ONLY:
             assert library in {*sys.stdlib_module_names, "odediscovery"}
@@ -328,7 +329,7 @@ def test_help_needs_no_heavy_library(arguments: list[str]) -> None:
         if line.startswith("import time:")
     }
     assert "typer" in loaded
-    heavy = {"torch", "torchdiffeq", "scipy", "pandas", "sympy", "numpy", "matplotlib", "sklearn"}
+    heavy = {"torch", "torchdiffeq", "scipy", "pandas", "sympy", "numpy", "matplotlib", "sklearn", "jaxtyping"}
     assert not loaded & heavy
 
 

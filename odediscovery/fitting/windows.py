@@ -17,18 +17,39 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from odediscovery.data.series import TimeSeries, Trajectory
-from odediscovery.fitting.levenberg_marquardt import compact
+from odediscovery.fitting.levenberg_marquardt import SMALLEST, compact
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.adjoint import interval_ends
-from odediscovery.solve.fixed_step import DEFAULT_GRID, GRIDS, LinearControls, choose_grids, march, sensitivities
+from odediscovery.solve.fixed_step import DEFAULT_GRID, GRIDS, LinearControls, choose_grids, rk4_nodes, sensitivities
+from odediscovery.solve.shapes import Ends, Jacobian, Residual, States, Theta, Unknowns
 
-# Share of its noise at which a fitted nonnegative start begins at least.
-AWAKE = 0.1
+
+@dataclass(frozen=True)
+class WindowThresholds(Thresholds):
+    """Where fitted starts begin."""
+
+    waking_start: float = threshold(
+        0.1,
+        "least start that a fit of a nonnegative state begins from",
+        unit="standard deviations of the noise",
+        origin="the root of exactly 0 has no gradient: any small value will do",
+    )
+    least_spread: float = threshold(
+        1e-12,
+        "least increment that residuals are measured in",
+        unit="rms of the state",
+        origin="float64: keeps weights finite",
+    )
+
+
+WINDOWS = WindowThresholds()
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,14 +69,14 @@ class Windows:
         controls: in every interval [B, L, n], if there are any.
     """
 
-    start: Tensor
-    duration: Tensor
-    target: Tensor
-    weight: Tensor
-    grid: Tensor
-    first: Tensor
-    first_weight: Tensor
-    heads: Tensor
+    start: Float[Tensor, "windows states"]
+    duration: Float[Tensor, "windows intervals"]
+    target: Float[Tensor, "windows intervals states"]
+    weight: Float[Tensor, "windows intervals states"]
+    grid: Int[Tensor, "windows intervals"]
+    first: Float[Tensor, "windows states"]
+    first_weight: Float[Tensor, "windows states"]
+    heads: Int[Tensor, " trajectories"]
     controls: LinearControls | None = None
 
     @property
@@ -64,7 +85,7 @@ class Windows:
         b, length, n = self.target.shape
         return b, length, n
 
-    def predict(self, field: VectorField, theta: Tensor) -> Tensor:
+    def predict(self, field: VectorField, theta: Theta) -> Ends:
         """States at the end of every interval, [members, B, L, n]."""
         x, found = self.start.expand(theta.shape[0], *self.start.shape), []
         for j in range(self.size[1]):
@@ -73,12 +94,12 @@ class Windows:
             found.append(x)
         return torch.stack(found, dim=2)
 
-    def loss(self, field: VectorField, theta: Tensor) -> Tensor:
+    def loss(self, field: VectorField, theta: Theta) -> Float[Tensor, " members"]:
         """Mean squared weighted residual of every member, [members]."""
         residual = (self.predict(field, theta) - self.target) * self.weight
         return residual.square().sum(dim=(1, 2, 3)) / (self.weight > 0).sum()
 
-    def refined(self, field: VectorField, theta: Tensor, accuracy: float) -> Windows:
+    def refined(self, field: VectorField, theta: Theta, accuracy: float) -> Windows:
         """The same windows with step grids fine enough for these members.
 
         Args:
@@ -94,7 +115,7 @@ class Windows:
             theta,
             begin.expand(theta.shape[0], -1, -1),
             self.duration.reshape(-1),
-            accuracy / usual.clamp_min(1e-300),
+            accuracy / usual.clamp_min(SMALLEST),
             self.controls and self.controls.flat(),
         )
         return dataclasses.replace(self, grid=grid.reshape(b, length))
@@ -110,17 +131,19 @@ class ShortResiduals:
     windows: Windows
     field: VectorField
 
-    def solve(self, unknowns: Tensor) -> Tensor:
+    def solve(self, unknowns: Unknowns) -> Ends:
         """States at the ends of all intervals, [members, windows, intervals, states]."""
         with torch.no_grad():
             return self.windows.predict(self.field, unknowns)
 
-    def residuals(self, unknowns: Tensor, solved: Tensor | None = None) -> Tensor:
+    def residuals(self, unknowns: Unknowns, solved: Tensor | None = None) -> Residual:
         """Weighted residuals [members, R]."""
         ends = self.solve(unknowns) if solved is None else solved
         return ((ends - self.windows.target) * self.windows.weight).flatten(1)
 
-    def linearised(self, unknowns: Tensor, free: Tensor, solved: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def linearised(
+        self, unknowns: Unknowns, free: Bool[Tensor, "members unknowns"], solved: Tensor | None = None
+    ) -> tuple[Residual, Jacobian]:
         """Residuals [members, R] and Jacobian [members, R, P], right in the free columns.
 
         The ends come with their sensitivities; what is `solved` already does not help.
@@ -151,7 +174,7 @@ class LongResiduals:
 
     windows: Windows
     field: VectorField
-    nonnegative: Tensor
+    nonnegative: Bool[Tensor, " states"]
 
     @property
     def n_starts(self) -> int:
@@ -159,15 +182,15 @@ class LongResiduals:
         b, _, n = self.windows.size
         return b * n
 
-    def pack(self, theta: Tensor) -> Tensor:
+    def pack(self, theta: Theta) -> Unknowns:
         """Unknowns [members, P + starts] that begin at the windows' own starts."""
         s, noise = self.windows.start, 1.0 / self.windows.first_weight.amax(dim=0)
         # A root of exactly 0 has no gradient and would never leave.
-        least = torch.where(noise.isfinite(), AWAKE * noise, 0.0)
+        least = torch.where(noise.isfinite(), WINDOWS.waking_start * noise, 0.0)
         s = torch.where(self.nonnegative, s.clamp_min(0.0).maximum(least).sqrt(), s)
         return torch.cat([theta, s.reshape(1, -1).expand(theta.shape[0], -1)], dim=1)
 
-    def starts(self, unknowns: Tensor) -> Tensor:
+    def starts(self, unknowns: Unknowns) -> States:
         """Start states [members, windows, states]."""
         b, _, n = self.windows.size
         q = unknowns[:, unknowns.shape[1] - b * n :].reshape(-1, b, n)
@@ -178,7 +201,7 @@ class LongResiduals:
         first = (start - w.first) * w.first_weight
         return torch.cat([first.flatten(1), ((ends - w.target) * w.weight).flatten(1)], dim=1)
 
-    def residuals(self, unknowns: Tensor, solved: Tensor | None = None) -> Tensor:
+    def residuals(self, unknowns: Unknowns, solved: Tensor | None = None) -> Residual:
         """Weighted residuals [members, R], those of the starts first."""
         return self._residuals(self.starts(unknowns), self.solve(unknowns) if solved is None else solved)
 
@@ -201,13 +224,15 @@ class LongResiduals:
         last = torch.tensor([len(g) for g in grids]).cumsum(0).to(w.duration.device)
         return torch.cat(lengths, dim=1), last, controls
 
-    def solve(self, unknowns: Tensor) -> Tensor:
+    def solve(self, unknowns: Unknowns) -> Ends:
         """States at the ends of all intervals, [members, windows, intervals, states]."""
-        rates = self.field.rhs(unknowns[:, : -self.n_starts])
+        rhs = self.field.rhs(unknowns[:, : -self.n_starts])
         steps, last, controls = self._steps
-        return march(rates, self.starts(unknowns), steps, controls)[:, :, last]
+        return rk4_nodes(rhs, self.starts(unknowns), steps, controls)[:, :, last]
 
-    def linearised(self, unknowns: Tensor, free: Tensor, solved: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def linearised(
+        self, unknowns: Unknowns, free: Bool[Tensor, "members unknowns"], solved: Tensor | None = None
+    ) -> tuple[Residual, Jacobian]:
         """Residuals [members, R] and Jacobian [members, R, P + starts], right in free columns."""
         w, field = self.windows, self.field
         b, length, n = w.size
@@ -241,7 +266,9 @@ class LongResiduals:
         return self._residuals(start, ends), torch.cat([of_theta, ordered[..., p:]], dim=2)
 
 
-def spread(jacobian: Tensor, columns: Tensor, count: int) -> Tensor:
+def spread(
+    jacobian: Float[Tensor, "members residuals columns"], columns: Int[Tensor, "members columns"], count: int
+) -> Float[Tensor, "members residuals parameters"]:
     """Columns [members, R, F] at their places among `count` parameters, 0 elsewhere."""
     full = jacobian.new_zeros(*jacobian.shape[:2], count)
     return full.scatter(2, columns[:, None].expand_as(jacobian), jacobian)
@@ -319,5 +346,5 @@ def short_windows(p: Problem) -> Windows:
     """One-interval windows from smoothed starts; residuals in units of each state's increments."""
     increments = np.concatenate([np.diff(t.values, axis=0) for t in p.smooth.trajectories])
     spread = np.sqrt(np.mean(increments**2, axis=0))
-    weight = np.where(p.constant, 0.0, 1.0 / np.maximum(spread, 1e-12))
+    weight = np.where(p.constant, 0.0, 1.0 / np.maximum(spread, WINDOWS.least_spread))
     return cut(p.data, p.smooth, weight, 1, relative_sigma=p.relative_sigma)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from jaxtyping import Float
 from scipy.integrate import LSODA, odeint
 
 from odediscovery.runtime.arrays import Array
@@ -77,7 +78,9 @@ def _budgeted(rhs: Rhs, max_evaluations: int, largest: float = math.inf) -> Rhs:
     return counted
 
 
-def solve_whole(rhs: Rhs, start: Array, times: Array, rtol: float, atol: float, largest: float) -> Array | None:
+def solve_whole(
+    rhs: Rhs, start: Float[Array, " states"], times: Float[Array, " times"], rtol: float, atol: float, largest: float
+) -> Float[Array, "times states"] | None:
     """States at all times [times, states], None where the solver fails on the way.
 
     For laws on trial: fast, and given up soon.
@@ -105,8 +108,13 @@ def solve_whole(rhs: Rhs, start: Array, times: Array, rtol: float, atol: float, 
 
 
 def solve_until_failure(
-    rhs: Rhs, start: Array, times: Array, rtol: float, atol: Array | float, max_evaluations: int | None = None
-) -> Array:
+    rhs: Rhs,
+    start: Float[Array, " states"],
+    times: Float[Array, " times"],
+    rtol: float,
+    atol: Float[Array, " states"] | float,
+    max_evaluations: int | None = None,
+) -> Float[Array, "times states"]:
     """States at all times [times, states]; nan from where the solver fails on.
 
     Steps by hand, which is slower than `solve_whole`, but keeps what was reached.

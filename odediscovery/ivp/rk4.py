@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from jaxtyping import Float
+
 from odediscovery.runtime.arrays import Array
 
 
-def rk4_step(rhs: Callable[[float, Array], Array], x: Array, h: Array | float) -> Array:
+def rk4_step(
+    rhs: Callable[[float, Array], Array], x: Float[Array, "*shape"], h: Array | float
+) -> Float[Array, "*shape"]:
     """One step of length h of dx/dt = f:
 
         k1 = f(0, x),   k2 = f(1/2, x + h k1 / 2),   k3 = f(1/2, x + h k2 / 2),   k4 = f(1, x + h k3)

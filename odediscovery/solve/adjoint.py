@@ -1,7 +1,7 @@
 """Runge-Kutta steps of sums of powers, and the gradient of their ends by the discrete adjoint.
 
 Training spends its time on one thing: the gradient of solutions of RealNPU -> NAU by all its
-parameters. For that chain the rates and their transposed derivative are a few products,
+parameters. For that chain f and its transposed derivative are a few products,
 
     f = A y,    y = exp(W log r) cos(W k),    r and k as in the unit's formula
     (df/dx)^T m = s * W^T (y * A^T m),        s = g sign(x) / r
@@ -18,21 +18,36 @@ Source: Griewank and Walther, Evaluating Derivatives (2008), Ch. 3.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from odediscovery.networks.vector_field import VectorField
-from odediscovery.solve.fixed_step import LinearControls, advance_by_grid, by_grid, step
+from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.solve.fixed_step import LinearControls, advance_by_grid, by_grid, three_eighths_step
+from odediscovery.solve.shapes import Durations, GridIndex, Nodes, States, Steps, Theta
 from odediscovery.units import NAU, RealNPU
 from odediscovery.units.npu import EPSILON
 
-# Evaluations of the rates in a step.
+# Evaluations of the right-hand side in a step.
 STAGES = 4
-# Most numbers of one kind that a block of members keeps. On the processor 4 MiB: what is larger
-# leaves its cache, and beyond 32 MiB glibc asks for it anew each time. A GPU is busy with 256 MiB.
-LARGEST, LARGEST_ON_GPU = 2**19, 2**25
+
+
+@dataclass(frozen=True)
+class AdjointThresholds(Thresholds):
+    """How many members are solved at once."""
+
+    largest_block: int = threshold(
+        2**19,
+        "most numbers of one kind that a block of members keeps on the processor",
+        origin="cost: 4 MiB fit the cache, and beyond 32 MiB glibc asks for memory anew each time",
+    )
+    largest_block_on_gpu: int = threshold(2**25, "the same on a GPU", origin="cost: 256 MiB keep one busy")
+
+
+ADJOINT = AdjointThresholds()
 
 # Where an evaluation keeps r, log r, y, k and y's other half; None where nothing is kept.
 _Place: TypeAlias = tuple[Tensor | None, ...]
@@ -48,12 +63,12 @@ def applies(field: VectorField) -> bool:
 
 def interval_ends(
     field: VectorField,
-    theta: Tensor,
-    start: Tensor,
-    duration: Tensor,
-    grid_index: Tensor,
+    theta: Theta,
+    start: States,
+    duration: Durations,
+    grid_index: GridIndex,
     controls: LinearControls | None = None,
-) -> Tensor:
+) -> States:
     """States at the ends of intervals on their own grids, differentiable by theta and start.
 
     As above where that `applies`, else by torchdiffeq.
@@ -81,7 +96,7 @@ def interval_ends(
     return by_grid(part, grid_index)
 
 
-def nodes(field: VectorField, theta: Tensor, start: Tensor, steps: Tensor) -> Tensor:
+def nodes(field: VectorField, theta: Theta, start: States, steps: Steps) -> Nodes:
     """States after every step, differentiable by theta and start.
 
     Args:
@@ -107,7 +122,7 @@ def _solved(
     members, first = len(theta), start.transpose(1, 2)
     if torch.is_grad_enabled() and (theta.requires_grad or start.requires_grad):
         each = STAGES * steps.numel() * field.units[0].n_out
-        largest = LARGEST if theta.device.type == "cpu" else LARGEST_ON_GPU
+        largest = ADJOINT.largest_block if theta.device.type == "cpu" else ADJOINT.largest_block_on_gpu
         blocks = min(math.ceil(members * each / largest), members)
         if blocks > 1:
             parts = zip(theta.tensor_split(blocks), start.tensor_split(blocks), strict=True)
@@ -116,39 +131,39 @@ def _solved(
             field, theta, first, steps, drift, every
         )
     else:
-        solution = _marched(_Rates(field, theta, drift), first, steps, every)
+        solution = _nodes_or_end(_PowerSumRhs(field, theta, drift), first, steps, every)
     return solution.transpose(-1, -2)
 
 
-def _marched(rates: _Rates, x: Tensor, steps: Tensor, every: bool) -> Tensor:
+def _nodes_or_end(rhs: _PowerSumRhs, x: Tensor, steps: Tensor, every: bool) -> Tensor:
     """The last state [members, states, windows], or all nodes [members, 1 + K, states, windows]."""
     found = [x]
     for h in steps.T:
-        x = step(rates, x, h)
+        x = three_eighths_step(rhs, x, h)
         found.append(x)
     return torch.stack(found, dim=1) if every else x
 
 
 class _Solve(torch.autograd.Function):
-    """The march as one operation."""
+    """All steps as one operation."""
 
     @staticmethod
     def forward(
         ctx: Any, field: VectorField, theta: Tensor, start: Tensor, steps: Tensor, drift: Tensor | None, every: bool
     ) -> Tensor:
         windows, count = steps.shape
-        ctx.rates, ctx.steps = _Rates(field, theta, drift, STAGES * count, windows), steps
+        ctx.rhs, ctx.steps = _PowerSumRhs(field, theta, drift, STAGES * count, windows), steps
         ctx.every = every
-        return _marched(ctx.rates, start, steps, every)
+        return _nodes_or_end(ctx.rhs, start, steps, every)
 
     @staticmethod
     def backward(ctx: Any, given: Tensor) -> tuple[Tensor | None, ...]:
         """Cotangents of theta and of the start from those of the solution.
 
-        A stage hands back to the state where the step began, and to the rates of earlier stages in
+        A stage hands back to the state where the step began, and to dx/dt of earlier stages in
         the shares in which they stand in its own state.
         """
-        reverse, of_start = _Reverse(ctx.rates), ctx.needs_input_grad[2]
+        reverse, of_start = _Reverse(ctx.rhs), ctx.needs_input_grad[2]
         x = given[:, -1] if ctx.every else given
         for i, h in reversed(list(enumerate(ctx.steps.T))):
             k1 = h / 8.0 * x
@@ -168,7 +183,7 @@ class _Solve(torch.autograd.Function):
         return None, reverse.gradient(), x if of_start else None, None, None, None
 
 
-class _Rates:
+class _PowerSumRhs:
     """x [members, states, windows] -> dx/dt for fixed parameters, kept if there is room for it.
 
     Args:
@@ -212,8 +227,8 @@ class _Rates:
             power.exp_()
             torch.mul(power, torch.sin(angle), out=half_place)
             y = torch.mul(power, torch.cos(angle), out=y_place)
-        rates = torch.bmm(self.a, y)
-        return rates if self._drift is None else rates + self._drift
+        dx_dt = torch.bmm(self.a, y)
+        return dx_dt if self._drift is None else dx_dt + self._drift
 
     def size(self, x: Tensor) -> Tensor:
         """|x|, or 0 for a negative number that is noise."""
@@ -223,26 +238,26 @@ class _Rates:
 
 
 class _Reverse:
-    """The evaluations of rates backwards, the last one first."""
+    """The evaluations backwards, the last one first."""
 
-    def __init__(self, rates: _Rates) -> None:
-        self._rates = rates
-        self._r, self._log_r, self._y, *self._turned = rates.rooms
-        x = torch.stack(rates.x, dim=2).flatten(2)
+    def __init__(self, rhs: _PowerSumRhs) -> None:
+        self._rhs = rhs
+        self._r, self._log_r, self._y, *self._turned = rhs.rooms
+        x = torch.stack(rhs.x, dim=2).flatten(2)
         per_r = self._r.flatten(2).reciprocal()
         if self._turned:
-            sign = torch.where(rates.signed, torch.sign(x), (x > 0).to(x))
-            s = sign.mul_(rates.gate).mul_(per_r)
+            sign = torch.where(rhs.signed, torch.sign(x), (x > 0).to(x))
+            s = sign.mul_(rhs.gate).mul_(per_r)
         else:
-            s = torch.where(x > 0, per_r, 0.0).mul_(rates.gate)
+            s = torch.where(x > 0, per_r, 0.0).mul_(rhs.gate)
         self._x, self._per_r, self._s = x, per_r, s.reshape(self._r.shape).unbind(2)
         self._m, self._g = torch.empty_like(self._r), torch.empty_like(self._y)
         self._turns = torch.empty_like(self._y) if self._turned else None
         self._stages = list(zip(self._m.unbind(2), self._g.unbind(2), self._y.unbind(2), strict=True))
-        self._a, self._w = (p.transpose(1, 2).contiguous() for p in (rates.a, rates.w))
+        self._a, self._w = (p.transpose(1, 2).contiguous() for p in (rhs.a, rhs.w))
 
     def note(self, m: Tensor) -> Tensor:
-        """Remember the cotangent of one evaluation's rates; that of its log y."""
+        """Remember the cotangent of one evaluation's dx/dt; that of its log y."""
         here, g, y = self._stages.pop()
         through = torch.bmm(self._a, here.copy_(m))
         if self._turns is not None:
@@ -257,17 +272,17 @@ class _Reverse:
 
     def gradient(self) -> Tensor:
         """Cotangents of theta, once all evaluations have theirs."""
-        rates, field = self._rates, self._rates.field
+        rhs, field = self._rhs, self._rhs.field
         m, g, y, log_r = (z.flatten(2) for z in (self._m, self._g, self._y, self._log_r))
         of_a, of_w = torch.bmm(m, y.transpose(1, 2)), torch.bmm(g, log_r.transpose(1, 2))
         of_r = torch.bmm(self._w, g).mul_(self._per_r)
-        of_gate = of_r.mul_(rates.size(self._x).add_(EPSILON - 1.0)).sum(dim=2)
+        of_gate = of_r.mul_(rhs.size(self._x).add_(EPSILON - 1.0)).sum(dim=2)
         if self._turns is not None:
-            turns, negative = self._turns.flatten(2), (self._x < 0) & rates.signed
+            turns, negative = self._turns.flatten(2), (self._x < 0) & rhs.signed
             of_w = of_w + torch.bmm(turns, self._turned[0].flatten(2).transpose(1, 2))
             of_gate = of_gate + (torch.bmm(self._w, turns) * negative).sum(dim=2) * torch.pi
-        if rates.power.gate_gradient == "zero":
-            raw = field.unpack(rates.theta)[0]["gate"]
+        if rhs.power.gate_gradient == "zero":
+            raw = field.unpack(rhs.theta)[0]["gate"]
             of_gate = of_gate * ((raw >= 0.0) & (raw <= 1.0))
         if field.stoichiometry is not None:
             of_a = field.stoichiometry.T @ of_a

@@ -14,10 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 from torchdiffeq import odeint
 
 from odediscovery.networks.vector_field import Linearisation, VectorField
+from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.solve.shapes import Durations, Grid, GridIndex, Nodes, States, Steps, Theta
 
 
 def _uniform(steps: int) -> Tensor:
@@ -42,11 +45,23 @@ GRIDS: tuple[Tensor, ...] = (
 )
 REFERENCE = _graded(64)
 DEFAULT_GRID = 1
-# Sensitivities of intervals with more points than these two steps have are computed for all steps
-# side by side, unless that were more than so many at once.
-PAIR, SIDE_BY_SIDE = 3, 20_000
 
-Rates = Callable[[Tensor], Tensor]
+
+@dataclass(frozen=True)
+class StepThresholds(Thresholds):
+    """Where sensitivities are computed for all steps of an interval side by side."""
+
+    points_of_pair: int = threshold(
+        3, "points of a grid above which its steps stand side by side", origin="cost: two steps are faster in turn"
+    )
+    side_by_side: int = threshold(
+        20_000, "members times windows times points at most for that", origin="cost: more would leave the cache"
+    )
+
+
+STEPS = StepThresholds()
+
+Rhs = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,16 +73,16 @@ class LinearControls:
         slope: rates of change in it [..., states]; 0 for states with an equation.
     """
 
-    entry: Tensor
-    slope: Tensor
+    entry: Float[Tensor, "*intervals states"]
+    slope: Float[Tensor, "*intervals states"]
 
     def enter(self, x: Tensor) -> Tensor:
         """States [members, ..., states], the controls among them set to their entry values."""
         return torch.where(self.entry.isnan(), x, self.entry)
 
-    def added(self, rates: Rates) -> Rates:
-        """Rates of all states: the law's, and the slopes of the controls."""
-        return lambda x: rates(x) + self.slope
+    def added(self, rhs: Rhs) -> Rhs:
+        """dx/dt of all states: the law's, and the slopes of the controls."""
+        return lambda x: rhs(x) + self.slope
 
     def at(self, index: Tensor | slice | tuple[slice, int]) -> LinearControls:
         """The controls of some intervals."""
@@ -89,14 +104,18 @@ class LinearControls:
 
 
 def advance(
-    rates: Rates, start: Tensor, duration: Tensor, grid: Tensor, controls: LinearControls | None = None
-) -> Tensor:
+    rhs: Rhs,
+    start: Float[Tensor, "members windows *rest"],
+    duration: Durations,
+    grid: Grid,
+    controls: LinearControls | None = None,
+) -> Float[Tensor, "members windows *rest"]:
     """State at the end of one interval for every member and window.
 
     Args:
-        rates: x [members, windows, ...] -> dx/dt, the same shape.
+        rhs: x [members, windows, ...] -> dx/dt, the same shape.
         start: [members, windows, ...].
-        duration: length of each window's interval, [windows], in the unit of time of `rates`.
+        duration: length of each window's interval, [windows], in the unit of time of `rhs`.
         grid: increasing points of tau from 0 to 1; one Runge-Kutta step between neighbours.
         controls: of the windows; states are then [members, windows, states].
     """
@@ -105,12 +124,14 @@ def advance(
     ends = grid[:: len(grid) - 1]
     options = {"grid_constructor": lambda func, y0, t: grid}
     if controls is not None:
-        start, rates = controls.enter(start), controls.added(rates)
-    solution: Tensor = odeint(lambda t, x: factor * rates(x), start, ends, method="rk4", options=options)
+        start, rhs = controls.enter(start), controls.added(rhs)
+    solution: Tensor = odeint(lambda t, x: factor * rhs(x), start, ends, method="rk4", options=options)
     return solution[-1]
 
 
-def advance_together(rates: Rates, start: Tensor, times: Tensor, grid: Tensor, method: str = "rk4") -> Tensor:
+def advance_together(
+    rhs: Rhs, start: States, times: Float[Tensor, " times"], grid: Grid, method: str = "rk4"
+) -> Float[Tensor, "members windows times-1 states"]:
     """States at all `times` behind the first in one solve, for windows that share their times.
 
     Args:
@@ -121,11 +142,11 @@ def advance_together(rates: Rates, start: Tensor, times: Tensor, grid: Tensor, m
         [members, windows, L, states]
     """
     options = {"grid_constructor": lambda func, y0, t: grid}
-    solution: Tensor = odeint(lambda t, x: rates(x), start, times, method=method, options=options)
+    solution: Tensor = odeint(lambda t, x: rhs(x), start, times, method=method, options=options)
     return solution[1:].movedim(0, 2)
 
 
-def march(rates: Rates, start: Tensor, steps: Tensor, controls: LinearControls | None = None) -> Tensor:
+def rk4_nodes(rhs: Rhs, start: States, steps: Steps, controls: LinearControls | None = None) -> Nodes:
     """States after every step, without gradients.
 
     torchdiffeq's fourth-order method (Kutta's 3/8 rule) as a plain loop: refits solve so many
@@ -133,7 +154,7 @@ def march(rates: Rates, start: Tensor, steps: Tensor, controls: LinearControls |
     longer than they.
 
     Args:
-        rates: x [members, windows, states] -> dx/dt.
+        rhs: x [members, windows, states] -> dx/dt.
         start: [members, windows, states].
         steps: lengths of the K steps of every window, [windows, K]; 0 beyond its end.
         controls: of each of them [windows, K, states].
@@ -141,42 +162,44 @@ def march(rates: Rates, start: Tensor, steps: Tensor, controls: LinearControls |
     Returns:
         [members, windows, 1 + K, states], the start first.
     """
-    x, nodes, dx_dt = start, [start], rates
+    x, nodes, dx_dt = start, [start], rhs
     with torch.no_grad():
         for k, h in enumerate(steps.T[:, :, None]):
             if controls is not None:
                 here = controls.at((slice(None), k))
-                x, dx_dt = here.enter(x), here.added(rates)
-            x = step(dx_dt, x, h)
+                x, dx_dt = here.enter(x), here.added(rhs)
+            x = three_eighths_step(dx_dt, x, h)
             nodes.append(x)
     return torch.stack(nodes, dim=2)
 
 
-def step(rates: Rates, x: Tensor, h: Tensor) -> Tensor:
+def three_eighths_step(rhs: Rhs, x: Tensor, h: Tensor) -> Tensor:
     """x after one step of length h by Kutta's 3/8 rule, what torchdiffeq calls rk4.
 
     Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I (1993), Table II.1.2.
     """
-    k1 = rates(x)
+    k1 = rhs(x)
     third = h / 3.0
-    k2 = rates(torch.addcmul(x, third, k1))
-    k3 = rates(torch.addcmul(torch.addcmul(x, h, k2), third, k1, value=-1.0))
-    k4 = rates(torch.addcmul(x, h, k1 - k2 + k3))
+    k2 = rhs(torch.addcmul(x, third, k1))
+    k3 = rhs(torch.addcmul(torch.addcmul(x, h, k2), third, k1, value=-1.0))
+    k4 = rhs(torch.addcmul(x, h, k1 - k2 + k3))
     return torch.addcmul(x, h / 8.0, k1 + 3.0 * (k2 + k3) + k4)
 
 
 def advance_by_grid(
-    rates: Rates, start: Tensor, duration: Tensor, grid_index: Tensor, controls: LinearControls | None = None
-) -> Tensor:
+    rhs: Rhs, start: States, duration: Durations, grid_index: GridIndex, controls: LinearControls | None = None
+) -> States:
     """`advance` with every window on its own grid."""
 
     def part(index: Tensor | slice, grid: Tensor) -> Tensor:
-        return advance(rates, start[:, index], duration[index], grid, controls and controls.at(index))
+        return advance(rhs, start[:, index], duration[index], grid, controls and controls.at(index))
 
     return by_grid(part, grid_index)
 
 
-def by_grid(solve: Callable[[Tensor | slice, Tensor], Tensor], grid_index: Tensor) -> Tensor:
+def by_grid(
+    solve: Callable[[Tensor | slice, Tensor], Tensor], grid_index: GridIndex
+) -> Float[Tensor, "members windows *rest"]:
     """One batched solve for each grid in use, windows in their order again.
 
     Args:
@@ -194,13 +217,13 @@ def by_grid(solve: Callable[[Tensor | slice, Tensor], Tensor], grid_index: Tenso
 
 def sensitivities(
     field: VectorField,
-    theta: Tensor,
-    start: Tensor,
-    duration: Tensor,
-    grid_index: Tensor,
-    columns: Tensor | None = None,
+    theta: Theta,
+    start: States,
+    duration: Durations,
+    grid_index: GridIndex,
+    columns: Int[Tensor, "members columns"] | None = None,
     controls: LinearControls | None = None,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[States, Float[Tensor, "members windows states inputs"]]:
     """End states and their derivatives by start state and parameters, by forward sensitivities.
 
         dX/dt = f,    d(S)/dt = df/dx S + [0, df/dtheta],    S(0) = [1, 0]
@@ -213,14 +236,14 @@ def sensitivities(
         end [members, windows, states] and S [members, windows, states, states + F].
     """
     members = start.shape[0]
-    linear, rates = field.linearisation(theta, columns), field.rhs(theta)
+    linear, rhs = field.linearisation(theta, columns), field.rhs(theta)
     count = theta.shape[1] if columns is None else columns.shape[1]
     ends, slopes, order = [], [], []
     for g in torch.unique(grid_index).tolist():
         part = (grid_index == g).nonzero()[:, 0]
         x, h, grid, own = start[:, part], duration[part], GRIDS[g], controls and controls.at(part)
-        if len(grid) > PAIR and members * len(part) * len(grid) <= SIDE_BY_SIDE:
-            end, s = _step_by_step(linear, rates, x, h, grid, count, own)
+        if len(grid) > STEPS.points_of_pair and members * len(part) * len(grid) <= STEPS.side_by_side:
+            end, s = _step_by_step(linear, rhs, x, h, grid, count, own)
         else:
             end, s = _variational(linear, x, h, grid, count, own)
         ends.append(end)
@@ -240,7 +263,7 @@ def _variational(
 ) -> tuple[Tensor, Tensor]:
     members, windows, n = start.shape
 
-    def rates(y: Tensor) -> Tensor:
+    def rhs(y: Tensor) -> Tensor:
         f, f_x, f_theta = linear(y[..., 0])
         f = f if controls is None else f + controls.slope
         s = f_x @ y[..., 1:]
@@ -252,13 +275,13 @@ def _variational(
     own = torch.ones_like(start) if controls is None else controls.entry.isnan().to(start)
     y[..., 1 : n + 1] = torch.diag_embed(own)
     with torch.no_grad():
-        end = advance(rates, y, duration, grid)
+        end = advance(rhs, y, duration, grid)
     return end[..., 0], end[..., 1:]
 
 
 def _step_by_step(
     linear: Linearisation,
-    rates: Rates,
+    rhs: Rhs,
     start: Tensor,
     duration: Tensor,
     grid: Tensor,
@@ -272,7 +295,7 @@ def _step_by_step(
     members, windows, n = start.shape
     steps = duration[:, None] * grid.diff().to(duration.device)
     each_step = controls and controls.through(steps)
-    nodes = march(rates, start, steps, each_step)
+    nodes = rk4_nodes(rhs, start, steps, each_step)
     begin = nodes[:, :, :-1].reshape(members, -1, n)
     _, each = _variational(linear, begin, steps.reshape(-1), GRIDS[0], count, each_step and each_step.flat())
     each = each.reshape(members, windows, -1, n, n + count)
@@ -286,24 +309,24 @@ def _step_by_step(
 
 def choose_grids(
     field: VectorField,
-    theta: Tensor,
-    start: Tensor,
-    duration: Tensor,
-    tolerance: Tensor,
+    theta: Theta,
+    start: States,
+    duration: Durations,
+    tolerance: Float[Tensor, " states"],
     controls: LinearControls | None = None,
-) -> Tensor:
+) -> GridIndex:
     """For every window the cheapest grid whose error stays below `tolerance` [states].
 
     The error is the distance to a fine graded solution, its median over the members with a
     finite solution; windows that no grid solves get the finest.
     """
-    rates = field.rhs(theta)
+    rhs = field.rhs(theta)
     with torch.no_grad():
-        reference = advance(rates, start, duration, REFERENCE, controls)
+        reference = advance(rhs, start, duration, REFERENCE, controls)
         todo = torch.ones_like(duration, dtype=torch.bool)
         index = torch.full_like(duration, len(GRIDS) - 1, dtype=torch.long)
         for g, grid in enumerate(GRIDS[:-1]):
-            end = advance(rates, start, duration, grid, controls)
+            end = advance(rhs, start, duration, grid, controls)
             error = ((end - reference).abs() / tolerance).amax(dim=-1)
             good = error.nanquantile(0.5, dim=0) <= 1.0
             index[todo & good] = g

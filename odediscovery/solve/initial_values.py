@@ -12,12 +12,25 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from jaxtyping import Float
 
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
-# Least start of a nonnegative state, in units of its rms: from exactly 0 a law with sqrt(x) may
-# leave or stay, and its sensitivity is infinite.
-LEAST_START = 1e-8
+
+@dataclass(frozen=True)
+class InitialValueThresholds(Thresholds):
+    """How near to 0 a start may be."""
+
+    least_start: float = threshold(
+        1e-8,
+        "least start of a nonnegative state: from exactly 0 a law with sqrt(x) may move or stay",
+        unit="rms of the state",
+        origin="float64: the root of its epsilon",
+    )
+
+
+INITIAL_VALUES = InitialValueThresholds()
 
 # Weights c [states] and value V of sums that share no state; all their weights are positive and
 # their states nonnegative.
@@ -40,19 +53,21 @@ class Starts:
     nonnegative: Mask
     sums: Sums = ()
 
-    def roots(self, initial: Array, awake: Array) -> Array:
+    def roots(
+        self, initial: Float[Array, "trajectories states"], awake: Float[Array, " states"]
+    ) -> Float[Array, "trajectories states"]:
         """q of start values [trajectories, states], as if they were at least `awake` [states]."""
-        least = np.maximum(initial, np.maximum(awake, LEAST_START))
+        least = np.maximum(initial, np.maximum(awake, INITIAL_VALUES.least_start))
         return np.where(self.nonnegative, np.sqrt(least), initial)
 
-    def values(self, q: Array) -> Array:
+    def values(self, q: Float[Array, "*rest states"]) -> Float[Array, "*rest states"]:
         """Start values [..., states] of q."""
         x = self._unbound(q)
         for c, value in self.sums:
             x = np.where(c != 0, x * (value / (x @ c))[..., None], x)
         return x
 
-    def slopes(self, q: Array) -> Array:
+    def slopes(self, q: Float[Array, " states"]) -> Float[Array, "states states"]:
         """dx/dq of one trajectory's q [states] -> [states, states]."""
         x = self._unbound(q)
         slopes: Array = np.diag(np.where(self.nonnegative, 2.0 * q, 1.0))
@@ -64,4 +79,4 @@ class Starts:
 
     def _unbound(self, q: Array) -> Array:
         """Start values that no sum binds yet."""
-        return np.where(self.nonnegative, np.maximum(q * q, LEAST_START), q)
+        return np.where(self.nonnegative, np.maximum(q * q, INITIAL_VALUES.least_start), q)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.signals import control_slopes
@@ -88,8 +89,8 @@ class Evaluation(NamedTuple):
         rtol: relative tolerance that these solutions needed.
     """
 
-    residual: Array
-    jacobian: Array
+    residual: Float[Array, " residuals"]
+    jacobian: Float[Array, "residuals unknowns"]
     rtol: float
 
 
@@ -121,19 +122,19 @@ class TrajectoryResiduals:
         self.n = law.n_states
         self.own, self.drift = ~series.is_control, control_slopes(series.trajectories)
 
-    def pack(self, initial: Array) -> Array:
+    def pack(self, initial: Float[Array, "trajectories own"]) -> Float[Array, " unknowns"]:
         """Unknowns of the present law and start values."""
         # A root of exactly 0 has no gradient and would never leave.
         q = self.starts.roots(initial, SENSITIVITY.waking_start * self.sigma[self.own])
         constants = zip(self.law.constants, self.free, strict=True)
         return np.concatenate([*(values[free] for values, free in constants), q.ravel()])
 
-    def unpack(self, u: Array) -> tuple[PowerSum, Array]:
+    def unpack(self, u: Float[Array, " unknowns"]) -> tuple[PowerSum, Float[Array, "trajectories own"]]:
         """Law and start values [trajectories, states] of the unknowns."""
         law = self.law.with_constants(*filled(self.law.constants, self.free, u[: self.n_constants]))
         return law, self.starts.values(u[self.n_constants :].reshape(-1, self.own.sum()))
 
-    def evaluate(self, u: Array, rtol: float | None = None) -> Evaluation | None:
+    def evaluate(self, u: Float[Array, " unknowns"], rtol: float | None = None) -> Evaluation | None:
         """Residuals and Jacobian at unknowns [unknowns]; None if the law blows up.
 
         Where solutions drift apart, so do the solver's errors: as residuals come near to these,
@@ -180,7 +181,9 @@ class TrajectoryResiduals:
         each = zip(paths, self.series.trajectories, self._weights(), strict=True)
         return np.concatenate([((x - np.nan_to_num(t.values)) * w).ravel() for x, t, w in each])
 
-    def squares(self, residual: Array | None) -> tuple[Array, Array, Array]:
+    def squares(
+        self, residual: Float[Array, " residuals"] | None
+    ) -> tuple[Float[Array, " states"], Float[Array, " states"], Float[Array, " states"]]:
         """Sums of squared residuals, weighted and plain, and number of values of every state.
 
         Args:
@@ -210,7 +213,9 @@ class TrajectoryResiduals:
             found.append((jac * weight[..., None]).reshape(-1, len(u)))
         return np.concatenate(found), growth
 
-    def chained(self, own: Array, first: Array) -> Array | None:
+    def chained(
+        self, own: Float[Array, "intervals states inputs"], first: Float[Array, "states columns"]
+    ) -> Float[Array, "intervals+1 states columns"] | None:
         """d x / d (constants, own start) at every sample, [samples, n, constants + starts].
 
         The sensitivities of all intervals, integrated side by side from the accurate states, are
@@ -284,7 +289,8 @@ class TrajectoryResiduals:
         drift = np.broadcast_to(drift, shape).reshape(x.shape)
         y = np.zeros((len(x), self.n, 1 + self.n + self.n_constants))
         y[:, :, 0], y[:, :, 1 : 1 + self.n] = x, np.diag(self.own)
-        s = rk4_step(lambda _, y: self._variational(law, y, drift), y, h[:, None, None])[:, :, 1:]
+        y = rk4_step(lambda _, y: self._variational(law, y, drift), y, h[:, None, None])
+        s: Array = y[:, :, 1:]
         return s.reshape(*shape[:2], *s.shape[1:])
 
     def _variational(self, law: PowerSum, state: Array, drift: Array) -> Array:
@@ -312,7 +318,9 @@ class TrajectoryResiduals:
         return change
 
 
-def sensitivities(law: PowerSum, free: Free, start: Array, run: Trajectory) -> tuple[Array, Array] | None:
+def sensitivities(
+    law: PowerSum, free: Free, start: Float[Array, " own"], run: Trajectory
+) -> tuple[Float[Array, "times states"], Float[Array, "times states columns"]] | None:
     """x(t) [times, states] and d x / d (free constants, start) [times, states, constants + states].
 
     Args:

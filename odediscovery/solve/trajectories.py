@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.signals import Trajectory, control_slopes
@@ -52,12 +53,14 @@ class SolutionThresholds(Thresholds):
 SOLUTIONS = SolutionThresholds()
 
 
-def tolerance(sigma: Array) -> float:
+def tolerance(sigma: Float[Array, " states"]) -> float:
     """Relative tolerance of solves that are compared with residuals of size sigma [states]."""
     return float(np.clip(SOLUTIONS.noise_share * np.min(sigma), SOLUTIONS.finest_rtol, SOLUTIONS.loosest_rtol))
 
 
-def integrate(law: PowerSum, start: Array, run: Trajectory, rtol: float) -> Array | None:
+def integrate(
+    law: PowerSum, start: Float[Array, " own"], run: Trajectory, rtol: float
+) -> Float[Array, "samples states"] | None:
     """States at the run's times [times, states], None where the law blows up or the solver fails.
 
     The solver begins anew where a straight line of the controls ends.
@@ -83,10 +86,10 @@ def integrate(law: PowerSum, start: Array, run: Trajectory, rtol: float) -> Arra
 def residual_squares(
     law: PowerSum,
     series: TimeSeries,
-    initial: Array,
+    initial: Float[Array, "trajectories own"],
     relative_sigma: Sequence[Array] | None = None,
     rtol: float | None = None,
-) -> tuple[Array, Array, Array]:
+) -> tuple[Float[Array, " states"], Float[Array, " states"], Float[Array, " states"]]:
     """Sums of squared residuals, weighted and plain, and number of values of every state.
 
     Args:
@@ -105,7 +108,9 @@ def residual_squares(
     return squares, plain, counts
 
 
-def solutions(law: PowerSum, series: TimeSeries, initial: Array, rtol: float | None = None) -> list[Array]:
+def solutions(
+    law: PowerSum, series: TimeSeries, initial: Float[Array, "trajectories own"], rtol: float | None = None
+) -> list[Float[Array, "_ states"]]:
     """The law's states at all times [samples, states] a trajectory, inf where it blows up."""
     rtol = SOLUTIONS.finest_rtol if rtol is None else rtol
     found = []
@@ -115,7 +120,9 @@ def solutions(law: PowerSum, series: TimeSeries, initial: Array, rtol: float | N
     return found
 
 
-def residuals(law: PowerSum, series: TimeSeries, initial: Array, rtol: float | None = None) -> list[Array]:
+def residuals(
+    law: PowerSum, series: TimeSeries, initial: Float[Array, "trajectories own"], rtol: float | None = None
+) -> list[Float[Array, "_ states"]]:
     """Law minus data [samples, states] a trajectory: nan where missing, inf where it blows up."""
     found = solutions(law, series, initial, rtol)
     return [y - t.values for y, t in zip(found, series.trajectories, strict=True)]

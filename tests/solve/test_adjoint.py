@@ -77,7 +77,7 @@ def test_members_may_be_solved_in_blocks(monkeypatch: pytest.MonkeyPatch) -> Non
     field = FIELDS["one sign"]
     theta, start = field.theta.clone().requires_grad_(), starts((True, False, True))
     whole = interval_ends(field, theta, start, DURATION, GRID_INDEX)
-    monkeypatch.setattr(adjoint, "LARGEST", 1)
+    monkeypatch.setattr(adjoint, "ADJOINT", dataclasses.replace(adjoint.ADJOINT, largest_block=1))
     blocks = interval_ends(field, theta, start, DURATION, GRID_INDEX)
     assert torch.equal(blocks, whole)
     compare(blocks, whole, theta)

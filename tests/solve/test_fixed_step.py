@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
 from problems import PREY, STARTS, field_of, numeric_jacobian, random_field, solved
 
 from odediscovery.laws.power_sum import PowerSum
+from odediscovery.solve import fixed_step
 from odediscovery.solve.fixed_step import (
     DEFAULT_GRID,
     GRIDS,
     REFERENCE,
+    STEPS,
     advance,
     advance_by_grid,
     advance_together,
     choose_grids,
-    march,
+    rk4_nodes,
     sensitivities,
 )
 
@@ -69,12 +73,12 @@ def test_together_is_interval_by_interval() -> None:
     grids = [GRIDS[1], GRIDS[3], GRIDS[2]]
     steps = [times[j] + grids[j][:-1] * times.diff()[j] for j in range(3)]
     start = tensor([STARTS, STARTS])
-    rates = field.rhs(field.theta)
-    together = advance_together(rates, start, times, torch.cat([*steps, times[-1:]]))
+    rhs = field.rhs(field.theta)
+    together = advance_together(rhs, start, times, torch.cat([*steps, times[-1:]]))
     assert together.shape == (2, 2, 3, 2)
     x = start
     for j in range(3):
-        x = advance(rates, x, times.diff()[j].expand(2), grids[j])
+        x = advance(rhs, x, times.diff()[j].expand(2), grids[j])
         np.testing.assert_allclose(together[:, :, j], x, rtol=1e-12)
 
 
@@ -82,10 +86,10 @@ def test_windows_on_different_grids_come_back_in_their_order() -> None:
     field = random_field()
     start, duration = tensor([[[1.0, 0.5], [0.2, 0.9], [1.5, 1.5]]] * 2), tensor([0.5, 2.0, 1.0])
     index = torch.tensor([5, 1, 5])
-    rates = field.rhs(field.theta)
-    mixed = advance_by_grid(rates, start, duration, index)
+    rhs = field.rhs(field.theta)
+    mixed = advance_by_grid(rhs, start, duration, index)
     for window, g in enumerate(index.tolist()):
-        alone = advance(rates, start[:, window : window + 1], duration[window : window + 1], GRIDS[g])
+        alone = advance(rhs, start[:, window : window + 1], duration[window : window + 1], GRIDS[g])
         np.testing.assert_allclose(mixed[:, window], alone[:, 0], rtol=1e-13)
 
 
@@ -100,8 +104,8 @@ def test_sensitivities_are_the_derivatives_of_the_end() -> None:
     field, duration = random_field(), tensor([0.7, 1.2])
     start, index = tensor([STARTS, STARTS + 0.1]), torch.tensor([2, 4])
     end, s = sensitivities(field, field.theta, start, duration, index)
-    rates = field.rhs(field.theta)
-    assert torch.allclose(end, advance_by_grid(rates, start, duration, index), rtol=1e-13)
+    rhs = field.rhs(field.theta)
+    assert torch.allclose(end, advance_by_grid(rhs, start, duration, index), rtol=1e-13)
     assert s.shape == (2, 2, 2, 2 + field.theta.shape[1])
 
     def by_theta(theta: torch.Tensor) -> torch.Tensor:
@@ -112,7 +116,7 @@ def test_sensitivities_are_the_derivatives_of_the_end() -> None:
     for k in range(2):
         shift = torch.zeros(2, dtype=torch.float64)
         shift[k] = 1e-6
-        ends = [advance_by_grid(rates, start + d, duration, index) for d in (shift, -shift)]
+        ends = [advance_by_grid(rhs, start + d, duration, index) for d in (shift, -shift)]
         np.testing.assert_allclose(s[..., k], (ends[0] - ends[1]) / 2e-6, rtol=1e-5, atol=1e-7)
 
 
@@ -149,7 +153,7 @@ def test_steps_side_by_side_give_the_same_sensitivities(monkeypatch: pytest.Monk
     columns = torch.tensor([[0, 4, 9], [1, 2, 13]])
     args = (field, field.theta, start, duration, index, columns)
     end, s = sensitivities(*args)
-    monkeypatch.setattr("odediscovery.solve.fixed_step.SIDE_BY_SIDE", 0)
+    monkeypatch.setattr(fixed_step, "STEPS", dataclasses.replace(STEPS, side_by_side=0))
     one_by_one, expected = sensitivities(*args)
     torch.testing.assert_close(end, one_by_one, rtol=1e-13, atol=0.0)
     torch.testing.assert_close(s, expected, rtol=1e-11, atol=1e-13)
@@ -157,8 +161,8 @@ def test_steps_side_by_side_give_the_same_sensitivities(monkeypatch: pytest.Monk
 
 def test_a_march_takes_the_steps_of_the_solver() -> None:
     field, duration = random_field(), tensor([0.7, 1.2])
-    rates, start = field.rhs(field.theta), tensor([STARTS, STARTS + 0.1])
-    nodes = march(rates, start, duration[:, None] * GRIDS[3].diff())
+    rhs, start = field.rhs(field.theta), tensor([STARTS, STARTS + 0.1])
+    nodes = rk4_nodes(rhs, start, duration[:, None] * GRIDS[3].diff())
     assert nodes.shape == (2, 2, len(GRIDS[3]), 2)
     torch.testing.assert_close(nodes[:, :, 0], start)
-    torch.testing.assert_close(nodes[:, :, -1], advance(rates, start, duration, GRIDS[3]), rtol=1e-13, atol=0.0)
+    torch.testing.assert_close(nodes[:, :, -1], advance(rhs, start, duration, GRIDS[3]), rtol=1e-13, atol=0.0)

@@ -30,7 +30,7 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.flows.flows import Compartments, Flow, Structure, law_of, units
 from odediscovery.search.flows.rough_fits import ROUGH, Rough, rough_fits
 from odediscovery.settings import Settings
-from odediscovery.solve.initial_values import LEAST_START, Starts, Sums
+from odediscovery.solve.initial_values import INITIAL_VALUES, Starts, Sums
 from odediscovery.solve.trajectories import residual_squares, tolerance
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.polish.snap import snap
@@ -234,7 +234,7 @@ class _Contest:
 
         A law in which something grows out of itself can use such a start as a delay of its own.
         """
-        least = np.maximum(CONTEST.nought * self.sigma, 2.0 * LEAST_START)
+        least = np.maximum(CONTEST.nought * self.sigma, 2.0 * INITIAL_VALUES.least_start)
         low = self.starts.nonnegative & (found.initial <= least)
         if not found.finite or not low.any():
             return False

@@ -327,7 +327,12 @@ def _cost(residuals: Array) -> Array:
 def _step(
     batch: _Batch, exponents: Array, of_flow: Array, u: Array, q: Array, damping: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """One Levenberg-Marquardt step of every member: unknowns, their cost, damping."""
+    """One Levenberg-Marquardt step of every member: unknowns, their cost, damping.
+
+    Not `fitting.levenberg_marquardt`: rounds have a fixed number of steps, so no member converges or
+    leaves; a ridge of 1e-9 of the largest diagonal, not of each one, holds constants that no sample
+    feels; constants change by a factor of ten at most. Another rule ends random starts elsewhere.
+    """
     members, most, n, runs = len(u), u.shape[1], batch.n, batch.runs
     shifts = 1 + most + n
     all_u, all_q = np.repeat(u[None], shifts, axis=0), np.repeat(q[None], shifts, axis=0)

@@ -246,7 +246,11 @@ class Fit:
         return np.concatenate([b, v], axis=-1)
 
     def optimised(self, model: Model, steps: int = 20) -> Model:
-        """All free exponents by Levenberg-Marquardt; whole exponents stay."""
+        """All free exponents by Levenberg-Marquardt; whole exponents stay.
+
+        Not `fitting.levenberg_marquardt`: what falls is a likelihood whose variances change with every
+        step, no sum of squares; exponents have bounds; and one small law at a time is slower in tensors.
+        """
         places = self._places(model)
         if not sum(map(len, places)):
             return model

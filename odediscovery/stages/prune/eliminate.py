@@ -292,10 +292,9 @@ def _remove(
     solved = problem.solve(both)
     of_plain, of_start = problem.residuals(both, solved).square().sum(dim=1).nan_to_num(torch.inf).chunk(2)
     chosen = torch.arange(len(start)) + len(start) * ~(of_plain < of_start)
-    start, solved = both[chosen], solved[chosen]
     trial_free = (free[:, None] & ~removed).flatten(0, 1)
     refit = levenberg_marquardt(
-        problem, start, trial_free, how.glance, tolerance=how.tolerance, monitor=monitor, solved=solved
+        problem, both[chosen], trial_free, how.glance, tolerance=how.tolerance, monitor=monitor, solved=solved[chosen]
     )
     total = refit.sum_of_squares.reshape(members, -1)
     approved = _approved(fit.sum_of_squares, total[:, 0], bulk, count, how) & (bulk > 1)
