@@ -43,7 +43,7 @@ class SeriesThresholds(Thresholds):
 SERIES = SeriesThresholds()
 
 
-@with_old_names(inputs="controls")
+@with_old_names(inputs="controls", driven="is_control")
 @dataclass(frozen=True, eq=False)
 class TimeSeries:
     """Trajectories of the same states.

@@ -36,6 +36,7 @@ class SignalThresholds(Thresholds):
 SIGNALS = SignalThresholds()
 
 
+@with_old_names(drift="slopes", lines="straight_pieces")
 @dataclass(frozen=True, eq=False)
 class Signal:
     """Controls of one run of an experiment.

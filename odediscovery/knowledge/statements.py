@@ -18,7 +18,7 @@ from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
 
-MAX_CHARACTERS, MAX_TERMS = 10_000, 500
+MAX_CHARACTERS, MAX_TERMS, MAX_QUOTED = 10_000, 500, 60
 
 _PRODUCTS = f"a sum of products of powers (at most {MAX_TERMS}, no functions such as sin for now)"
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
@@ -186,4 +186,4 @@ def texts_of(states: Sequence[str], given: Sequence[str]) -> Iterator[Statement]
 
 def quoted(text: str) -> str:
     """A text as a message quotes it."""
-    return repr(text if len(text) <= 60 else f"{text[:57]}...")
+    return repr(text if len(text) <= MAX_QUOTED else f"{text[: MAX_QUOTED - 3]}...")

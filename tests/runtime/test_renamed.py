@@ -19,6 +19,8 @@ def test_old_arguments_and_attributes() -> None:
     assert run.controls is SIGNAL
     with pytest.warns(DeprecationWarning, match="'inputs' is now called 'controls'"):
         assert run.inputs is SIGNAL  # type: ignore[attr-defined]
+    with pytest.warns(DeprecationWarning, match="'drift' is now called 'slopes'"):
+        assert SIGNAL.drift.tolist() == [[0.0]]  # type: ignore[attr-defined]
     with pytest.warns(DeprecationWarning):
         law = Equations.parse(["x"], {"x": "u"}, inputs=["u"])  # type: ignore[call-arg]
     with pytest.warns(DeprecationWarning):
