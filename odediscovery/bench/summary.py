@@ -30,7 +30,7 @@ _ABOUT = {
 
 
 def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: int) -> str:
-    """The tables of one study: a row a method, a row a representation, a row a system.
+    """The tables of one study: by method, by representation, and by system.
 
     Args:
         study: what the rows share.

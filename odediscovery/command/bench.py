@@ -93,7 +93,7 @@ def _suite(
     where: Where = WHERE,
     run: RunOptions = RUN,
 ) -> None:
-    """Run a suite: a row a system in rows.jsonl, tables in summary.md."""
+    """Run a suite: one row for each system in rows.jsonl, tables in summary.md."""
     suite = str(context.info_name)
     if method not in (*METHODS, "all"):
         raise unknown_name("method", method, (*METHODS, "all"))

@@ -1,8 +1,8 @@
 """What an experiment of the papers is: batches of runs, a table beside the published one, a figure.
 
-An experiment names its batches (one model on one task, say), and runs one of them at a time:
-the runs of a batch are members, trained side by side. `study.py` keeps the finished batches,
-so an experiment knows nothing of files, and writes its table and figure from rows alone.
+An experiment names its batches (one model on one task, say) and runs one of them at a time. The runs
+of a batch are members, trained side by side. `study.py` keeps the finished batches, so an experiment
+knows nothing of files, and makes its table and figure from rows alone.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Ran:
-    """A finished batch: a row a run, and arrays for the figure where rows are not enough."""
+    """A finished batch: a row for each run, and arrays for the figure where rows are not enough."""
 
     batch: dict[str, str]
     rows: list[Row]

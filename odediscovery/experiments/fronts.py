@@ -1,6 +1,6 @@
 """Several methods in one Pareto picture, and their curves over the data beside it.
 
-Drawn like everything in `plots`: size against error, both logarithmic, one colour a method,
+Drawn like everything in `plots`: size against error, both logarithmic, one colour for each method,
 earlier results pale behind, each front a staircase, the answer a star.
 """
 

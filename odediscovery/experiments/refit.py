@@ -1,6 +1,6 @@
-"""Levenberg-Marquardt on a chain of units: what Adam leaves off, all members at once.
+"""Levenberg-Marquardt on a chain of units, continuing from Adam, all members at once.
 
-A wide chain is thinned before: LM's cost grows with the cube of the unknowns.
+A wide chain is thinned first, because the cost grows with the cube of the number of unknowns.
 """
 
 from __future__ import annotations

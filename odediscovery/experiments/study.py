@@ -2,7 +2,7 @@
 
 DIR/study.json            what was asked for, and what it took
 DIR/batches/*.json, *.npz one finished batch each
-DIR/runs.csv              a row a run: batch, seed, settings, every figure
+DIR/runs.csv              a row for each run: batch, seed, settings, every figure
 DIR/table.md, DIR/NAME.png
 """
 

@@ -37,7 +37,7 @@ def test_gaps_ask_for_exponents_within_a_tenth(off: float, hit: bool) -> None:
     class Found:
         equations = Equations.from_power_sum(("S", "I", "R"), law)
 
-    row = FsirGaps().told(Found, simulate_system("fsir"))  # type: ignore[arg-type]
+    row = FsirGaps().describe(Found, simulate_system("fsir"))  # type: ignore[arg-type]
     assert row["hit"] is hit and row["off"] == pytest.approx(off)
 
 
@@ -76,7 +76,7 @@ def test_only_what_converged_is_a_claim() -> None:
 
     about, rows = Lawless(), []
     for draw, Found.outcome in enumerate(("converged", "poor-fit", "stopped")):  # type: ignore[attr-defined]
-        told = about.told(Found, about.data(0))  # type: ignore[arg-type]
+        told = about.describe(Found, about.data(0))  # type: ignore[arg-type]
         end = {"outcome": Found.outcome, "seconds": 1.0, "equations": {"x": "0.1*x"}}  # type: ignore[attr-defined]
         rows.append(about.blank(draw) | told | end)
     assert [row["claimed"] for row in rows] == [True, False, False]

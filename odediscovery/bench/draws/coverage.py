@@ -2,8 +2,8 @@
 
     y = x + sigma * std(x) * e,    e ~ N(0, 1)        with the standard deviation given to the fit
 
-One row a draw, and in it for every true constant whether its interval contains it. A constant
-that was held at a round number has no interval: it counts as contained where that number is the
+There is one row for each draw; it says of every true constant whether its interval contains it. A
+constant that was held at a round number has no interval: it counts as contained if that number is the
 true one. A law with other terms than the true ones contains none of them.
 """
 
@@ -37,7 +37,7 @@ SAME = 1e-9
 class Coverage(Draws):
     """Draws of the noise on a known system.
 
-    A row tells in `constants` for each true one "contained" and "held" (at a round number).
+    The column `constants` has for each true one "contained" and "held" (at a round number).
 
     Args:
         system: its name.
@@ -63,7 +63,7 @@ class Coverage(Draws):
         run, known = noisy.trajectories[0], zip(noisy.states, deviations, strict=True)
         return TimeSeries.from_arrays(run.time, run.values, noisy.states, noise={name: float(s) for name, s in known})
 
-    def told(self, found: Discovery, series: TimeSeries) -> Row:
+    def describe(self, found: Discovery, series: TimeSeries) -> Row:
         terms = true_terms(found.equations, self.system, series)
         truth = get_system(self.system).equations()
         return {"terms": terms, "constants": contained(found, truth) if terms else None}

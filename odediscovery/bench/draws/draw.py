@@ -1,8 +1,7 @@
 """How often is a fit right, or honest, when the noise is drawn again and again?
 
-One row a draw. A measurement is a `Draws`: how the data of a draw are made, and what a row tells
-of what was found in them; the rows are made here, in processes side by side, each kept as soon as
-it is known.
+A measurement is a `Draws`: it makes the data of a draw and describes what was found in them. The
+rows, one for each draw, are made here, in processes side by side; each is kept as soon as it is known.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import IN_TURN, Backend
 from odediscovery.settings import settings_for
 
-# A fit ends by itself at about its limit; what does not within this many seconds more is killed.
+# A fit ends by itself at about its limit; one that does not within this many more seconds is killed.
 GRACE = 60.0
 # Digits of the constants in a table.
 DIGITS = 3
-# What the rows of every measurement tell.
+# The columns that all measurements share.
 COMMON = ("id", "method", "failed", "outcome", "seconds", "equations")
 
 Self = TypeVar("Self", bound="Draws")
@@ -54,15 +53,15 @@ class Draws(ABC):
         """The measured series of one draw."""
 
     @abstractmethod
-    def told(self, found: Discovery, series: TimeSeries) -> Row:
-        """What the row says of what was found, one entry for each name in `own`."""
+    def describe(self, found: Discovery, series: TimeSeries) -> Row:
+        """What was found, as the columns named in `own`."""
 
     @abstractmethod
     def markdown(self, rows: Sequence[Row]) -> str:
         """Tables of all rows."""
 
     def in_a_word(self, row: Row) -> str:
-        """What is said when a draw is done."""
+        """The word for a finished draw."""
         return "hit" if row["hit"] else "miss"
 
     def checked(self: Self) -> Self:
@@ -72,7 +71,7 @@ class Draws(ABC):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What a row tells."""
+        """The columns of a row."""
         return (*COMMON, *self.own)
 
     def blank(self, draw: int) -> Row:
@@ -96,7 +95,7 @@ def run_draws(
         folder: to begin, or to go on with.
         backend: where the draws are fitted.
         monitor: hears the progress and can stop the work; finished rows stay.
-        say: hears one line a draw.
+        say: hears one line for each draw.
 
     Raises:
         InputError: an option is out of range, or the folder holds something else.
@@ -123,13 +122,13 @@ def run_draws(
     return sorted((row for row in rows.all if int(row["id"]) in wanted), key=lambda r: int(r["id"]))
 
 
-def draw_table(header: Sequence[str], rows: Sequence[Row], told: Callable[[Row], Sequence[str]]) -> str:
-    """A line for each draw: its number, what `told` says, and the equations; or why there are none."""
+def draw_table(header: Sequence[str], rows: Sequence[Row], described: Callable[[Row], Sequence[str]]) -> str:
+    """A line for each draw: its number, the cells of `described`, and the equations or why there are none."""
     lines = []
     for row in rows:
         cells = ("failed", *["-"] * (len(header) - 3), row["failed"])
         if not row["failed"]:
-            cells = (*told(row), in_short(row["equations"], DIGITS))
+            cells = (*described(row), in_short(row["equations"], DIGITS))
         lines.append((row["id"], *cells))
     return table(header, lines)
 
@@ -145,7 +144,7 @@ def fitted(task: tuple[Draws, int]) -> Row:
         seconds = round(time.monotonic() - began, 3)
         return (
             row
-            | about.told(found, series)
+            | about.describe(found, series)
             | {"outcome": found.outcome, "seconds": seconds, "equations": found.equations.texts()}
         )
     except Exception as error:

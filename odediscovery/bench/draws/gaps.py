@@ -2,8 +2,8 @@
 
     y = x + 0.02 * std(x) * e,    e ~ N(0, 1)        a fifth of all values missing
 
-Eight trajectories from random starts, of 8 to 40 samples at random times. A draw is a hit when
-every found equation has exactly the true monomials, exponents within 0.1.
+Eight trajectories from random starts, of 8 to 40 samples at random times. A draw is a hit if
+every found equation has exactly the true monomials, with exponents within 0.1.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class FsirGaps(Draws):
             values.append(np.where(random.random(x.shape) < self.missing, np.nan, x))
         return TimeSeries.from_arrays(times, values, truth.states)
 
-    def told(self, found: Discovery, series: TimeSeries) -> Row:
+    def describe(self, found: Discovery, series: TimeSeries) -> Row:
         terms, law = true_terms(found.equations, SYSTEM, series), found.equations.power_sum
         truth = get_system(SYSTEM).equations().power_sum
         off = None

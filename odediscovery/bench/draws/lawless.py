@@ -2,7 +2,7 @@
 
     white noise  x_k = 5 + e_k          random walk  x_k = x_{k-1} + e_k,    e_k ~ N(0, 1)
 
-One state, 60 samples. A draw counts against us when its fit ends as `converged`.
+One state, 60 samples. A draw counts against us if its fit ends as `converged`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Lawless(Draws):
         x = np.cumsum(noise, axis=0) if self.kind == "random-walk" else LEVEL + noise
         return TimeSeries.from_arrays(np.arange(float(SAMPLES)), x, ["x"])
 
-    def told(self, found: Discovery, series: TimeSeries) -> Row:
+    def describe(self, found: Discovery, series: TimeSeries) -> Row:
         return {"claimed": found.outcome == "converged", "r2": found.r2, "messages": list(found.messages)}
 
     def in_a_word(self, row: Row) -> str:

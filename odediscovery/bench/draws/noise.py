@@ -2,7 +2,7 @@
 
     y = x + sigma * std(x) * e,    e ~ N(0, 1)        40 points, one trajectory or up to five
 
-One row a draw of the noise. A draw is a hit when every found equation has exactly the true
+There is one row for each draw of the noise. A draw is a hit if every found equation has exactly the true
 monomials, and the exponent of the returning R is 1: snapped to it, or within three of its
 standard errors of it.
 """
@@ -38,7 +38,7 @@ ERRORS = 3.0
 class FsirNoise(Draws):
     """Draws of the noise on fSIR.
 
-    A row tells in `terms` whether all monomials are the true ones, and in `returning` the
+    The column `terms` says whether all monomials are the true ones, `returning` holds the
     exponents of R where it stands alone, with their standard errors (0 where snapped).
 
     Args:
@@ -68,7 +68,7 @@ class FsirNoise(Draws):
         ]
         return TimeSeries(names, tuple(runs))
 
-    def told(self, found: Discovery, series: TimeSeries) -> Row:
+    def describe(self, found: Discovery, series: TimeSeries) -> Row:
         terms = true_terms(found.equations, SYSTEM, series)
         returning = exponents_alone(found.equations, RETURNING)
         one = bool(returning) and all(abs(w - 1.0) <= ERRORS * error for w, error in returning)

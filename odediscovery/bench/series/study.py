@@ -37,7 +37,7 @@ from odediscovery.settings import settings_for
 GRACE = 120.0
 # The method that knows nothing: the last fitted sample stays.
 LAST = "last value"
-# What a row tells: `constants` without start values, R2 of the samples that were fitted and of
+# The columns of a row: `constants` without start values, R2 of the samples that were fitted and of
 # those kept back (in `each` of each state), `notes` what the fit says to its reader.
 COLUMNS = (
     "id",
@@ -89,7 +89,7 @@ def run_cases(
         max_seconds: wall-clock limit of `discover`.
         backend: where the fits are run.
         monitor: hears the progress and can stop the work; finished rows stay.
-        say: hears one line a fit.
+        say: hears one line for each fit.
 
     Raises:
         InputError: an option is out of range, a table is missing, or the folder holds something
@@ -220,7 +220,7 @@ def fitted_numbers(found: Equations) -> int | None:
 
 
 def markdown(rows: Sequence[Row], seed: int, max_seconds: float) -> str:
-    """A line a series and method, then what was found and what its reader should know."""
+    """A line for each series and method, then what was found and what its reader should know."""
     command = f"`odediscovery bench series --seed {seed} --max-seconds {max_seconds:g}`"
     header = ("series", "method", "constants", "R2", "R2 held out", "off", "R2 of each state", "outcome", "s")
     parts = [

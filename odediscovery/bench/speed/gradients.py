@@ -34,7 +34,7 @@ from odediscovery.settings import Settings
 from odediscovery.solve.fixed_step import DEFAULT_GRID, GRIDS
 from odediscovery.stages.train import random_members
 
-# The loop is so slow that some members tell its pace.
+# The loop is so slow that it is timed on some of the members.
 LOOPED = 4
 
 Evaluate = Callable[[], tuple[Array, Array]]

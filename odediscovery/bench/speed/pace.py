@@ -57,7 +57,7 @@ def run_tasks(
         study: what all rows share.
         folder: to begin, or to go on with.
         monitor: hears the progress and can stop the work; finished rows stay.
-        say: hears one line a row.
+        say: hears one line for each row.
 
     Raises:
         InputError: an option is out of range, or the folder holds something else.

@@ -36,7 +36,7 @@ from odediscovery.settings import settings_for
 # Published RealNPU runs whose MSE is below 0.05 (3 of 100; of ours by the same recipe 4 of 100,
 # data/results/fsir).
 SHARE = 0.03
-# Gradient steps that tell the pace of all.
+# Gradient steps that stand for all.
 PACE = 10
 # Times each method runs on a polynomial system, besides the first one.
 RUNS = 3

@@ -1,4 +1,4 @@
-"""What size costs: time, peak memory and the share of each stage, each in a process of its own.
+"""What size costs: time, peak memory and the share of each stage, measured in separate processes.
 
 Fits: clean fSIR sampled ever more finely, the same with 1 % noise, sparse networks of ever more
 states (`networks`). Trainings: gradient steps of ever more members, and of ever wider ones. Losses
@@ -36,7 +36,7 @@ from odediscovery.settings import Settings, settings_for
 from odediscovery.stages.train import penalised_loss, random_members
 
 NOISE = 0.01
-# Gradient steps that tell the pace.
+# Gradient steps that are timed.
 STEPS = 20
 # Rows of throughput and their devices.
 METHODS = {"ours": "cpu", "ours, GPU": "cuda"}

@@ -1,7 +1,7 @@
 """A measurement of time or memory as a value, and the rows that it gives.
 
-A row tells what was measured in `figures`, whose names depend on the part; `failed` is the reason
-why there is nothing, such as a limit or a package that is not installed.
+The column `figures` holds what was measured, under names that depend on the part; `failed` is the
+reason why there is nothing, such as a limit or a package that is not installed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Measurement:
 
 
 def rows_of(task: Measurement, measure: Callable[[Measurement], Sequence[Row]]) -> list[Row]:
-    """What a measurement tells as rows; one with the reason where it fails."""
+    """The rows of a measurement; if it fails, one row with the reason."""
     began = time.monotonic()
     try:
         rows = measure(task)

@@ -1,7 +1,7 @@
 """Time and memory, compared fairly on a machine that may have other work too.
 
-What is compared takes turns, so that a busy minute falls on all of it; the best round of each is
-what the machine can do, the middle one what it did. Peak memory needs a process of its own.
+The candidates take turns, so that a busy minute affects all of them; the best round of each is what
+the machine can do, the middle one what it did. Peak memory needs a separate process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-# Seconds of a call that caches matter to.
+# Calls shorter than this many seconds depend on the caches.
 SHORT = 0.1
 
 
@@ -96,7 +96,7 @@ def peak_megabytes() -> float:
     """Largest resident memory of this process so far."""
     status = Path("/proc/self/status")
     if status.is_file():
-        # What getrusage tells of a process on Linux is never less than what its parent had.
+        # On Linux getrusage never reports less than what the parent process had.
         for line in status.read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) / 2**10

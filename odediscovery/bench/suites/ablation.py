@@ -1,12 +1,12 @@
-"""What does each stage of `discover` bring? The fractional suite with one of them changed.
+"""What does each stage of `discover` contribute? The fractional suite with one of them changed.
 
-    random only     no law found on the integral form: neither grown nor regressed
-    warm only       no network trained: what the integral form finds, pruned and judged
-    short windows   in noise too, pruning looks at one-interval windows from smoothed starts
+    random only     no law from the integral form, neither grown nor regressed
+    warm only       no network trained: only what the integral form finds, pruned and judged
+    short windows   pruning uses one-interval windows from smoothed starts, in noise too
     no L1           networks are trained without the L1 norm
 
 Each on one clean trajectory and on two with 2 % noise. A variant is the default recipe with
-other settings, and a method of its own for the suite's runner: a row a system and variant.
+other settings. For the runner of suites it is a method of its own, with one row for each system.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def run_ablation(
         ids: of the systems, all if not given.
         backend: where the systems are run.
         monitor: hears the progress and can stop the work; finished rows stay.
-        say: hears one line a finished system.
+        say: hears one line for each finished system.
 
     Raises:
         InputError: an option is out of range, or the folder holds something else.
@@ -86,7 +86,7 @@ def run_ablation(
 
 
 def markdown(rows: Mapping[str, Sequence[Row]]) -> str:
-    """A line a condition and variant.
+    """A line for each condition and variant.
 
     Args:
         rows: of each condition.

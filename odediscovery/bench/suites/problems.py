@@ -1,10 +1,10 @@
-"""The suites: systems with a known answer, their starts and how they are sampled.
+"""The suites: systems with a known answer, their starts, and how they are sampled.
 
     fractional   25 sums of products of real powers, additive noise
     odebench     34 systems of ODEBench (its development half), multiplicative noise
     classics     the systems of `odediscovery simulate`, additive noise
 
-Every system has several initial conditions. The last one is never trained on: it tells whether
+Every system has several initial conditions. The last one is never trained on: it shows whether
 the found equations hold elsewhere. Equations are read as text through the package's own reader.
 """
 

@@ -1,4 +1,4 @@
-"""The protocol: true trajectories, and what of them a method gets to see.
+"""The protocol: true trajectories, and what a method gets to see of them.
 
     additive         y = x + sigma * std(x) * e        (std of each state over its trajectory)
     multiplicative   y = x * (1 + sigma * e)           e ~ N(0, 1), independent
@@ -8,7 +8,7 @@ first starts, of which a share may be dropped. Random numbers depend on the seed
 system and sigma alone, never on which other systems run or in which order.
 
 Source of the multiplicative noise and of the dropping: d'Ascoli et al., ODEFormer, ICLR 2024.
-There the first sample may be dropped too; here it stays, as the time that R2 is counted from.
+There the first sample may be dropped too; here it stays, because R2 is counted from its time.
 """
 
 from __future__ import annotations

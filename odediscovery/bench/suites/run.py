@@ -1,10 +1,10 @@
-"""A suite run by one or more methods: a row a system, kept as soon as it is done.
+"""A suite run by one or more methods: one row for each system, kept as soon as it is done.
 
     training data -> method -> equations -> scores -> row
 
-A method is a function of the noisy training series alone; truth is only looked at afterwards.
-Whatever goes wrong on the way is a row with its reason, since a benchmark that leaves out what
-failed measures nothing.
+A method is a function of the noisy training series alone; the truth is used only afterwards.
+Whatever goes wrong on the way is a row with its reason, since a benchmark that leaves out failures
+measures nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from odediscovery.settings import settings_for
 # search ended.
 Method: TypeAlias = Callable[[TimeSeries, float, int], tuple[Equations, str]]
 
-# A method ends by itself at about its limit; what does not within half of it more, or within this
+# A method ends by itself at about its limit; one that does not within half of it more, or within this
 # many seconds, is killed.
 GRACE = 60.0
 
@@ -123,7 +123,7 @@ def run_suite(
         ids: of the systems, all if not given.
         backend: where the systems are run.
         monitor: hears the progress and can stop the work; finished rows stay.
-        say: hears one line a finished system.
+        say: hears one line for each finished system.
 
     Raises:
         InputError: an option is out of range, or the folder holds something else.

@@ -24,8 +24,8 @@ def distance(found: PowerSum, truth: PowerSum, size: Array | None = None) -> Con
     several equations may have another exponent in each.
 
     Args:
-        size: how large each state becomes [states], 1 if not given; a term that rounding has left
-            is told by its own size.
+        size: how large each state becomes [states], 1 if not given; it shows which terms are no more
+            than what rounding has left.
 
     >>> truth = PowerSum(np.array([[-0.5]]), np.array([[1.0]]))
     >>> near = distance(PowerSum(np.array([[-0.4]]), np.array([[0.98]])), truth)

@@ -207,7 +207,7 @@ def _remarks(ran: Sequence[Ran]) -> str:
 
 
 def _look(model: str) -> dict[str, Any]:
-    """Colour and dash of a model; eleven models are more than colours that can be told apart."""
+    """Colour and dash of a model; there are more models than distinguishable colours."""
     i = MODELS.index(model)
     return {"color": COLOURS[i % len(COLOURS)], "ls": "-" if i < len(COLOURS) else "--"}
 

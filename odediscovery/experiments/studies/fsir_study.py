@@ -2,7 +2,7 @@
 
 Batches: the hundred members of each model by the published recipe, a hundred random RealNPU and
 NPU members by our training and pruning (each alone, no growing), and one member trained by
-itself, whose pace tells what 300 runs would take one after the other.
+itself, whose pace shows how long 300 runs would take one after the other.
 """
 
 from __future__ import annotations

@@ -256,7 +256,7 @@ def _per_cent(value: float | None) -> str:
 
 
 def _nac_table(ran: Sequence[Ran]) -> str:
-    """NAC: a line a task and number of operands."""
+    """NAC: a line for each task and number of operands."""
     rows = []
     for r in (r for r in ran if r.batch["unit"] == "NAC"):
         task, n = r.batch["task"], int(r.batch["operands"])
@@ -274,7 +274,7 @@ def _nac_table(ran: Sequence[Ran]) -> str:
 
 
 def _nalu_table(ran: Sequence[Ran]) -> str:
-    """NALU: a line a task and number of operands, a column a variant."""
+    """NALU: a line for each task and number of operands, a column for each variant."""
     rows = []
     nalu = [r for r in ran if r.batch["unit"] == "NALU"]
     for task, n in dict.fromkeys((r.batch["task"], r.batch["operands"]) for r in nalu):
