@@ -24,7 +24,7 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import get_system, simulate_system
 from odediscovery.runtime.workers import Processes
-from odediscovery.search import strategies as search
+from odediscovery.search import rungs
 from odediscovery.settings import Settings
 
 
@@ -80,13 +80,13 @@ def test_a_variant_leaves_out_its_stage(variant: str, data: str, warm: bool, tra
 def test_noise_is_pruned_on_whole_trajectories_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     series = simulate_system("logistic", noise=0.02, seed=1)
     asked: list[bool | None] = []
-    prune = search.prune_laws
+    prune = rungs.prune_laws
 
     def watched(*arguments: Any, long: bool | None = None, **others: Any) -> Any:
         asked.append(long)
         return prune(*arguments, long=long, **others)
 
-    monkeypatch.setattr(search, "prune_laws", watched)
+    monkeypatch.setattr(rungs, "prune_laws", watched)
     for variant in ("default", "short windows"):
         options = {"members": 2, "hidden": 2, "adam_steps": 10} | dict(VARIANTS[variant])
         found = discover(series, Settings(**options))
