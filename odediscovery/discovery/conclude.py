@@ -1,6 +1,6 @@
-"""The judged laws as a result: equations in the user's units, front, outcome, what is open.
+"""The judged laws as a result: equations in the user's units, front, outcome, messages.
 
-Numbers become dimensionless in `prepare`; here they come back, with their standard errors.
+`prepare` makes numbers dimensionless; here they get their units back, with standard errors.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""The last share of the measured time kept from the fit, and the equations continued over it.
+"""The last share of the measured time is kept from the fit; the equations are continued over it.
 
     R2 = 1 - sum (x - x_sim)^2 / sum (x - mean x)^2
 
 over all held-out values of all states and trajectories, in the units of the data, each state
 about its own mean over the held-out samples (variance weighted, like the R2 of the fit). x_sim
 starts at the fitted start values, at the first time of the trajectory, and goes through the
-whole time: what the equations lose on the way is lost here too. Below 0 the mean of the held-out
-values, which nobody knew before, would have been nearer: easily so where they hardly change. So
+whole time, so errors that build up on the way count too. Below 0, the mean of the held-out values
+would have been nearer, which nobody knew before; where they hardly change that happens easily. So
 
     off = sqrt(mean (x - x_sim)^2 / variance of the fitted values),    states summed up
 
-is told too, beside that of the last fitted values, if they stayed. Equations that are farther off
-than these, and clearly off, do not hold at later times and are refused.
+is reported too, beside the same number for the last fitted values held constant. Equations that are
+farther off than those, and clearly off, do not hold at later times and are refused.
 """
 
 from __future__ import annotations
@@ -194,10 +194,10 @@ def continue_over(found: Discovery, earlier: TimeSeries, later: TimeSeries) -> D
     if not all(np.isfinite(x).all() for x in ends):
         text += "cannot be continued over them"
         return dataclasses.replace(found, outcome=_refused(found), messages=(*found.messages, text))
-    told = ", ".join(f"{state} {_number(r2)}" for state, r2 in zip(later.states, each, strict=True))
+    by_state = ", ".join(f"{state} {_number(r2)}" for state, r2 in zip(later.states, each, strict=True))
     off, still = relative_error(earlier, later, ends), relative_error(earlier, later, hold_last_values(earlier, later))
     text += f"continued over them have R2 = {_number(whole)}"
-    text += f" ({told})" * (len(each) > 1)
+    text += f" ({by_state})" * (len(each) > 1)
     text += f"; they are off by {off:.2g} of the spread of the fitted ones, the last values by "
     text += f"{still:.2g} if they stayed"
     outcome = found.outcome

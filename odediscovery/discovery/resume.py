@@ -1,4 +1,4 @@
-"""A fit goes on from an earlier result: on the same data, beside the laws found before."""
+"""A fit continued from an earlier result: on the same data, with the laws found before as rivals."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ def resume(found: Discovery, monitor: Monitor | None = None, **changed: Any) -> 
     # Unmeasured states are columns of the kept series already.
     asked = dataclasses.replace(settings, hidden_states=())
     laws = [row.equations.law for row in found.front]
-    again = discover(found.series, asked, monitor, before=[law for law in laws if law is not None])
-    return dataclasses.replace(again, settings=settings)
+    found_anew = discover(found.series, asked, monitor, before=[law for law in laws if law is not None])
+    return dataclasses.replace(found_anew, settings=settings)

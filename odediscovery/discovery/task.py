@@ -1,4 +1,4 @@
-"""What a fit is asked: the series, what is known of it, and how long and how hard to look."""
+"""What a fit is asked to do: the series, what the user knows, the options and the monitor."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def pose_task(series: TimeSeries, settings: Settings, monitor: Monitor) -> Task:
 
     Raises:
         InputError: the device is missing, controls are asked of a published recipe or beside unmeasured
-            states, or what is said to be known does not fit the series.
+            states, or a statement of the user does not fit the series.
     """
     torch.set_num_threads(settings.threads or THREADS)
     device_of(settings.device)  # A missing device is reported before any work is done.

@@ -3,8 +3,8 @@
     criterion = sum over states of n ln(SSR / n + floor^2) + cost * N / (N - K - 2)
 
 on trajectories integrated from fitted start values, never on derivatives. The floor is the
-largest of estimated noise, rounding and integration error: fitting closer than that is no
-merit, neither in the last digits of clean data nor in the noise of measured ones. `cost` is
+largest of estimated noise, rounding and integration error: a closer fit earns nothing, neither in
+the last digits of clean data nor in the noise of measured ones. `cost` is
 that of `cost.cost`; the factor, with K fitted numbers (start values included), corrects for
 small samples, where every fitted number takes away residual.
 
@@ -115,9 +115,8 @@ def shortlist(
 ) -> list[Candidate]:
     """The best candidates of each complexity near the best of all, simplest first.
 
-    Of one complexity more than one is listed where windows hardly tell them apart. Laws with
-    whole powers and laws with real ones are listed apart: the same complexity costs them
-    differently.
+    Several laws of one complexity are listed where windows hardly distinguish them. Laws with whole
+    powers and laws with real ones are listed separately: the same complexity costs them differently.
 
     Args:
         samples: number of observed values.

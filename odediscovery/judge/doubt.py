@@ -1,4 +1,4 @@
-"""When a law is not believed yet: what it leaves, and whether it looks like a law."""
+"""When a law is doubted: because of its residuals, or because it does not look like a law."""
 
 from __future__ import annotations
 
@@ -86,7 +86,12 @@ def interval_squares(law: PowerSum, p: Problem) -> Array:
 
 
 def doubtful(law: PowerSum, p: Problem) -> Mask:
-    """Equations that leave something or do not look like a law, bool [states]."""
+    """Equations that leave residuals or do not look like a law, bool [states].
+
+    Args:
+        law: dimensionless.
+        p: the data it was found in.
+    """
     found = interval_squares(law, p) > STAGES.settled
     w = law.exponents
     off = np.abs(w - np.round(w))
@@ -101,10 +106,10 @@ def doubtful(law: PowerSum, p: Problem) -> Mask:
 
 
 def is_convincing(p: Problem, candidates: Sequence[Candidate]) -> bool:
-    """Whether in noise the best law is short and leaves noise only.
+    """Whether the best law for noisy data is short, and its residuals are noise.
 
-    Of short, irregular trajectories noise is easily underestimated: what a law leaves may be
-    larger, if it has no memory and so is noise all the same.
+    In short, irregular trajectories noise is easily underestimated. Residuals may then be larger than
+    the estimate, as long as they have no memory.
     """
     if not candidates:
         return False
@@ -118,10 +123,10 @@ def is_convincing(p: Problem, candidates: Sequence[Candidate]) -> bool:
 
 
 def is_short(law: PowerSum) -> bool:
-    """Whether no equation has more terms than a law has."""
+    """Whether no equation has more than `DOUBT.terms` terms."""
     return bool((law.coefficients != 0).sum(axis=1).max() <= DOUBT.terms)
 
 
 def is_within_noise(p: Problem, c: Candidate) -> bool:
-    """Whether a law leaves no more than noise that was underestimated."""
+    """Whether the residuals of a law are no larger than noise that was underestimated."""
     return c.mean_square <= DOUBT.underestimated * max(p.unexplained, 1.0)

@@ -1,4 +1,4 @@
-"""What printed equations do behind the data: a law that fits may blow up right after them."""
+"""What printed equations do beyond the data: a law that fits may blow up right after them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ EXTRAPOLATION = ExtrapolationThresholds()
 
 
 def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array) -> list[str]:
-    """What a reader who continues the equations should know, one sentence at most.
+    """A warning, one sentence at most, for a reader who continues the equations.
+
+    The equations are integrated for as long again as each trajectory was measured.
 
     Args:
         series: what was fitted, without controls.

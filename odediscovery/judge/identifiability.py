@@ -1,8 +1,8 @@
-"""What a chosen law leaves open: exponents and combinations that the data hardly know.
+"""What a chosen law leaves open: exponents and combinations that the data hardly determine.
 
 An exponent that was set to a simple value, because the data cannot tell the difference, may be one
-of which they can tell next to nothing. It is fitted again, alone, with the coefficients and
-whatever else is free, and where its interval holds several whole numbers the reader should know.
+that they hardly determine at all. Each is fitted again with everything else that is free; where its
+interval holds several whole numbers, the reader is warned.
 """
 
 from __future__ import annotations
@@ -91,16 +91,16 @@ def undetermined_exponents(p: Problem, found: Polished, refit: Refit) -> list[st
     notes = []
     law, free = split_known(p, found.law, found.free, fit=False)
     for j, k in np.argwhere(_may_be_real(p, law)):
-        again = found
+        refitted = found
         if law is not found.law or not free[1][j, k]:
             fitted = free[1].copy()
             fitted[j, k] = True
-            again = refit(law, (free[0], fitted, free[2], free[3]))
-        if not again.finite or again.law.exponents.shape != law.exponents.shape:
+            refitted = refit(law, (free[0], fitted, free[2], free[3]))
+        if not refitted.finite or refitted.law.exponents.shape != law.exponents.shape:
             continue
-        value, error = again.law.exponents[j, k], again.errors.exponents[j, k]
-        error *= autocorrelation_inflation(residuals(again.law, p.data, again.initial))
-        ends = interval(float(value), float(error), residual_freedom(again))
+        value, error = refitted.law.exponents[j, k], refitted.errors.exponents[j, k]
+        error *= autocorrelation_inflation(residuals(refitted.law, p.data, refitted.initial))
+        ends = interval(float(value), float(error), residual_freedom(refitted))
         if ends is not None and np.floor(ends[1]) - np.ceil(ends[0]) >= 1:
             notes.append(_sentence(p, law, int(j), int(k), ends))
     return notes
@@ -119,11 +119,11 @@ def unidentifiable_combinations(p: Problem, found: Polished) -> list[str]:
     hidden, notes = np.isnan(found.joint.deviations()[:k]), []
     for direction in found.joint.unknown[:, :k]:
         share = np.where(hidden, np.abs(direction / np.where(values == 0.0, 1.0, values)), 0.0)
-        told = [names[i] for i in np.flatnonzero(share > IDENTIFIABILITY.named * share.max(initial=0.0))]
-        if len(told) == 1:
-            notes.append(f"the data tell nothing of {told[0]}")
-        elif told:
-            notes.append(f"the data do not tell {' and '.join(told)} apart: only a combination of them is known")
+        named = [names[i] for i in np.flatnonzero(share > IDENTIFIABILITY.named * share.max(initial=0.0))]
+        if len(named) == 1:
+            notes.append(f"the data tell nothing of {named[0]}")
+        elif named:
+            notes.append(f"the data do not tell {' and '.join(named)} apart: only a combination of them is known")
     return notes
 
 
@@ -131,8 +131,8 @@ def _constants(p: Problem, law: PowerSum, free: Free) -> list[str]:
     """What the free constants of a sum of powers are called, in their order."""
     names = list(identifiers(p.data.states).values())
     terms = [_term(p, w) or "1" for w in law.exponents]
-    told = [f"the coefficient of {terms[j]} in {names[i]}'" for i, j in np.argwhere(free[0])]
-    return told + [f"the exponent of {names[k]} in {terms[j]}" for j, k in np.argwhere(free[1])]
+    coefficients = [f"the coefficient of {terms[j]} in {names[i]}'" for i, j in np.argwhere(free[0])]
+    return coefficients + [f"the exponent of {names[k]} in {terms[j]}" for j, k in np.argwhere(free[1])]
 
 
 def _may_be_real(p: Problem, law: PowerSum) -> Mask:
@@ -156,9 +156,9 @@ def _term(p: Problem, exponents: Array) -> str:
     """A dimensionless product as the user's: of -x where a mirrored state's power is not whole."""
     names, w = identifiers(p.data.states).values(), np.round(exponents, 2)
     below = (p.scale.state < 0.0) & (w != np.round(w))
-    told = [f"(-{name})" if minus else name for name, minus in zip(names, below, strict=True)]
+    bases = [f"(-{name})" if minus else name for name, minus in zip(names, below, strict=True)]
     return "*".join(
         name if near == 1 else f"{name}^{power:.3g}"
-        for name, near, power in zip(told, w, exponents, strict=True)
+        for name, near, power in zip(bases, w, exponents, strict=True)
         if power
     )

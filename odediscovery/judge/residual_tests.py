@@ -77,11 +77,11 @@ class ResidualTests:
             f"sign where about {expected} are expected"
             for i, found, expected in self.few_runs
         ]
-        told = {i for i, *_ in self.few_runs}
+        listed = {i for i, *_ in self.few_runs}
         near = [
             f"what the equations leave of {states[i]} is no noise: neighbouring residuals correlate by {r:.2f}"
             for i, r in self.correlated
-            if i not in told
+            if i not in listed
         ]
         wide = (
             f"neighbouring residuals are alike: standard errors are {self.inflation:.1f} times as "
@@ -153,11 +153,11 @@ def correlations(residuals: Sequence[Array]) -> tuple[Array, Array]:
 
 
 def autocorrelation_inflation(residuals: Sequence[Array]) -> float:
-    """By what memory in the residuals makes the interval of a constant wider, at least 1.
+    """The factor by which memory in the residuals widens standard errors, at least 1.
 
         sqrt((1 + r) / (1 - r)),  r the largest correlation of a state's neighbouring residuals
 
-    N residuals of which each is r times the last one and new noise tell as much as
+    N residuals, each r times the last one plus new noise, carry as much information as
     N (1 - r) / (1 + r) without memory. An r that chance explains counts as 0.
 
     Args:
@@ -179,14 +179,18 @@ def autocorrelation_inflation(residuals: Sequence[Array]) -> float:
 
 
 def autocorrelated(residuals: Sequence[Array]) -> list[tuple[int, float]]:
-    """States whose neighbouring residuals are clearly alike: index and correlation."""
+    """States whose neighbouring residuals clearly correlate: index and correlation.
+
+    Args:
+        residuals: [samples, states] a trajectory, nan where nothing was measured.
+    """
     r, pairs = correlations(residuals)
     clear = (pairs >= RESIDUALS.few) & (r > RESIDUALS.clear / np.sqrt(np.maximum(pairs, 1)))
     return [(int(i), float(r[i])) for i in np.flatnonzero(clear)]
 
 
 def has_no_memory(residuals: Sequence[Array]) -> bool:
-    """Whether enough residuals of every state are there, and no neighbours alike.
+    """Whether every state has enough residuals, and neighbouring ones do not correlate.
 
     >>> random, t = np.random.default_rng(0), np.linspace(0.0, 20.0, 100)
     >>> noise, wave = random.standard_normal((100, 1)), np.sin(t)[:, None]
@@ -198,7 +202,14 @@ def has_no_memory(residuals: Sequence[Array]) -> bool:
 
 
 def too_few_runs(residuals: Sequence[Array]) -> list[tuple[int, int, int]]:
-    """States whose residuals are clearly no noise: index, runs of one sign, expected runs."""
+    """States whose residuals have clearly too few runs of one sign for noise.
+
+    Args:
+        residuals: [samples, states] a trajectory, nan where nothing was measured.
+
+    Returns:
+        Index of the state, number of runs and expected number.
+    """
     counts = sum(np.isfinite(r).sum(axis=0) for r in residuals)
     found, expected, spread = runs(residuals)
     clear = (counts >= RESIDUALS.few) & (found < expected - RESIDUALS.clear * spread) & (spread > 0)
@@ -206,7 +217,7 @@ def too_few_runs(residuals: Sequence[Array]) -> list[tuple[int, int, int]]:
 
 
 def walk_misfit(series: TimeSeries, relative_sigma: Sequence[Array] | None = None) -> Array:
-    """How badly a random walk seen through noise explains every state, as a law's misfit is told.
+    """The misfit of a random walk seen through noise, for every state, on the scale of a law's misfit.
 
         x_{k+1} = x_k + sqrt(q dt) s u_k,    y_k = x_k + s shape_k e_k,    u, e ~ N(0, 1)
         misfit  = min over q of  n ln(mean v_k^2 / F_k) + n mean ln(F_k / shape_k^2)

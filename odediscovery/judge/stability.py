@@ -38,7 +38,7 @@ STABILITY = StabilityThresholds()
 
 
 def runs_away(law: PowerSum, series: TimeSeries, initial: Array, error: Array, nonnegative: Mask) -> bool:
-    """Whether a solution leaves the data behind that starts within an error of the fitted start.
+    """Whether a solution that starts within an error of the fitted start leaves the data behind.
 
     Each state's start is moved by its error to either side, the others stay.
 

@@ -1,4 +1,4 @@
-"""Random members trained on one-interval windows: where laws come from that nothing else found.
+"""Random members trained on one-interval windows: a source of laws that growing does not find.
 
 Adam, then LBFGS, under L1  ->  gates 0 or 1, small parameters removed  ->  laws to be pruned
 """

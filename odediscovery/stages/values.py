@@ -116,7 +116,7 @@ class Polished:
 
     @property
     def covariance(self) -> Array:
-        """Of the free constants, [constants, constants]; huge where the data do not tell."""
+        """Of the free constants, [constants, constants]; huge where the data do not determine them."""
         k = count(self.free)
         return self.joint.matrix[:k, :k]
 

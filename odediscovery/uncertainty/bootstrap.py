@@ -54,7 +54,7 @@ from odediscovery.uncertainty.resampled import ResampledResiduals, resample_resi
 
 @dataclass(frozen=True)
 class BootstrapThresholds(Thresholds):
-    """What is drawn, how much at once, and what is told of it."""
+    """What is drawn, how much at once, and what is reported."""
 
     trajectories: int = threshold(
         5, "fewest trajectories that can be drawn", origin="of fewer, most draws leave one out"
@@ -85,7 +85,7 @@ class BootstrapThresholds(Thresholds):
     )
     told: float = threshold(
         0.05,
-        "a term that the equations lack is told from this share of the draws on",
+        "a term that the equations lack is reported from this share of the draws on",
         unit="share",
         origin="the usual 5 %",
     )

@@ -5,8 +5,8 @@
 
 With t the 97.5 % point of Student's t this is where the likelihood has fallen by half the 95 %
 point of chi-squared with one degree of freedom, where the noise is estimated from few samples too.
-A standard error takes S for a parabola; where it is none, or where the constant can hardly be
-told, the ends are elsewhere, and may be infinite.
+A standard error takes S for a parabola. Where it is none, or where the data hardly determine the
+constant, the ends are elsewhere, and may be infinite.
 
 Source: Venzon and Moolgavkar, Applied Statistics 37 (1988); Bates and Watts, Nonlinear Regression
 Analysis (1988), Sec. 6.1.

@@ -1,6 +1,6 @@
 """What every arithmetic unit is: numbers and symbols of one formula, for all members at once.
 
-A unit tells its formula twice, in the same file: `compute` on tensors and `symbolic` on sympy
+A unit states its formula twice, in the same file: `compute` on tensors and `symbolic` on sympy
 expressions. One test over the registry proves that the two agree. `compute` is a pure function
 of its parameters, so a `VectorField` can hold the parameters of a whole chain in one flat
 tensor (members first) and optimisers need to know nothing about units. As a `torch.nn.Module`

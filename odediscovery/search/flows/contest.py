@@ -4,7 +4,7 @@
 
 Without samples of a state there is no derivative to regress on and no window to start; what is
 left are whole trajectories from fitted starts. So few and simple laws compete, all flows between
-states at rates of mass action, more flows step by step until the judge is no longer pleased. Then
+states at rates of mass action, more flows step by step until the criterion rises. Then
 the exponents of the best are free and snapped, as in other laws.
 """
 
@@ -89,7 +89,7 @@ CONTEST = ContestThresholds()
 
 @dataclass(frozen=True, eq=False)
 class Competed:
-    """What the competition of structures left.
+    """The outcome of the competition of structures.
 
     Args:
         verdict: judged laws, on data without knowledge: their flows agree with it.
@@ -148,7 +148,7 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
     alike = [frozenset(contest.structures[chosen])] if not monitor.stopping() else []
     others = rough_fits(p, alike, starts, problem.given, generator, monitor, each=ROUGH.beginnings)
     twins = [contest.rows[chosen], *contest.twins(contest.rows[chosen], others)]
-    # Of what cannot be told apart the one that supposes the least of what nobody saw.
+    # Of laws that the data cannot distinguish, take the one with the smallest unmeasured starts.
     twins.sort(key=lambda row: float(row.polished.initial[:, problem.latent].sum()))
     contest.rows[chosen] = contest.ended(twins[0])
     verdict = Verdict(p, tuple(contest.rows), chosen)

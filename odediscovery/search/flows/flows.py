@@ -89,8 +89,8 @@ class Compartments:
         forbidden: [states (equation), states (variable)].
         fixed: equations that are known whole [states].
         given: known terms, in which nothing is fitted.
-        anchored: latent states whose scale known terms tell [states].
-        distinct: latent states that something given tells from the others [states].
+        anchored: latent states whose scale follows from known terms [states].
+        distinct: latent states that something given distinguishes from the others [states].
         idle: measured states that never change [states].
         bounds: least and greatest exponent other than 0.
     """
@@ -117,7 +117,7 @@ class Compartments:
 
     @cached_property
     def indistinguishable(self) -> list[int]:
-        """Hidden states that nothing given tells from each other."""
+        """Latent states that nothing given distinguishes."""
         found = np.flatnonzero(self.latent & ~self.distinct).tolist()
         return [i for i in found if (self.weights[:, i] == self.weights[:, found[0]]).all()]
 
@@ -198,7 +198,7 @@ class Compartments:
         return bool(tied.all())
 
     def canonical(self, structure: Structure) -> Structure:
-        """The same with latent states that nothing tells apart in the order of the flows.
+        """The same with indistinguishable latent states in the order of the flows.
 
         The first named one is the farthest upstream.
         """

@@ -1,7 +1,7 @@
-"""What the reader of a result with unmeasured states should know: what the data do not tell.
+"""What the reader of a result with unmeasured states should know.
 
-Fitted starts with their standard errors, scales that are a convention, names that nothing tells
-apart, and other laws that are about as good.
+Fitted starts with their standard errors, scales that are a convention, states that nothing
+distinguishes, and other laws that are about as good.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _text(won: Competed, names: Sequence[str], row: Judged) -> str:
 
 
 def _start(won: Competed, names: Sequence[str], i: int) -> str:
-    """What the data tell of the start of an unmeasured state."""
+    """How well the data determine the start of an unmeasured state."""
     scale, found = won.verdict.p.scale.state[i], won.verdict.best.polished
     value, error = found.initial[:, i] * scale, _start_errors(won)[:, i] * scale
     first = f"{names[i]} was not measured: "
@@ -81,7 +81,7 @@ def _start(won: Competed, names: Sequence[str], i: int) -> str:
 
 
 def _start_errors(won: Competed) -> Array:
-    """Standard errors of the starts [trajectories, states]; nan where nothing tells them."""
+    """Standard errors of the starts [trajectories, states]; nan where the data do not determine them."""
     found = won.verdict.best.polished
     known = found.joint.deviations()[count(found.free) :]
     errors: Array = known.reshape(found.initial.shape)

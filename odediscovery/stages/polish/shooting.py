@@ -1,9 +1,9 @@
 """Multiple shooting: constants of a law whose trajectories cannot be followed from one start.
 
-Chaos forgets its start, so a law is fitted to short pieces with starts of their own. Pieces
-tell the constants poorly; but once the law fits them, two neighbours can be joined: where the
-first one ends is nearly where the second one begins. Piece by piece the fit comes to longer
-trajectories, over which small errors of the constants would grow, until joining fails.
+Chaos forgets its start, so a law is fitted to short pieces with starts of their own. Pieces determine
+the constants poorly; but once the law fits them, two neighbours can be joined, since the first one
+ends nearly where the second one begins. So the fit proceeds to longer trajectories, over which small
+errors of the constants would grow, until joining fails.
 
 Source: Bock, Randwertproblemmethoden zur Parameteridentifizierung (1987).
 """

@@ -1,8 +1,8 @@
 """Snapping: exponents that the likelihood cannot tell from simple values are set to them.
 
-A law with x^0.98(3) is better told with x. First all exponents at once, by the quadratic
-approximation of the likelihood; where that does not hold (two growth terms whose exponents
-are told apart only together), one after another, each judged by a real refit; at last values
+A law with x^0.98(3) is better written with x. First all exponents are tried at once, by the quadratic
+approximation of the likelihood; where that does not hold (two growth terms whose exponents can only
+be determined together), they are tried one after another, each judged by a real refit. At last, values
 taken are exchanged for others nearby. A value is taken only if the criterion, which charges a
 held simple value less than a fitted constant, falls.
 """
@@ -99,7 +99,7 @@ def _exchanges(polished: Polished, first: Polished) -> list[tuple[PowerSum, Free
     """Laws with another simple value for one exponent that is held already.
 
     Values taken one after another need not be the best together: which of 0.5, 1 and 2 it is
-    may be told only once the others are held.
+    may become clear only once the others are held.
     """
     law, free = polished.law, polished.free
     if law.exponents.shape != first.law.exponents.shape:

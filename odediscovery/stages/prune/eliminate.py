@@ -46,7 +46,7 @@ class EliminationThresholds(Thresholds):
         80, "most Levenberg-Marquardt steps before the first removal", origin="cost: bounds the time"
     )
     steps: int = threshold(12, "most Levenberg-Marquardt steps of a refit", origin="cost: bounds the time")
-    glance: int = threshold(3, "the same for a trial", origin="cost: the best one is told from the others sooner")
+    glance: int = threshold(3, "the same for a trial", origin="cost: the best one shows sooner")
     beyond: int = threshold(
         3,
         "removals after which BIC says that nothing can win back what was lost",
@@ -108,7 +108,7 @@ class Elimination:
         first_steps: most Levenberg-Marquardt steps before the first removal.
         hopeless: members whose first refit is this many times worse than the best are dropped.
         steps: most Levenberg-Marquardt steps of a refit.
-        glance: the same for a trial: the best one is told from the others sooner.
+        glance: the same for a trial: the best one shows sooner.
         beyond: removals that are still made, for the front's simple rows, after BIC says that
             even a model without constants could not win back what this one has lost.
         bulk_above: larger networks may lose a sixth of their parameters in one step.
@@ -116,7 +116,7 @@ class Elimination:
         near: two monomials whose exponents differ by less than this are tried as one.
         floor: sum of squares that integration and rounding errors alone explain.
         alone: every member goes its own way to the end, also one that became what another is.
-        labels: how many unknowns at the end only tell members apart and are never changed.
+        labels: how many unknowns at the end only number the members and are never changed.
         linear: residuals are nearly linear in the unknowns, so that all which elimination would
             take one after another may go in one step.
     """

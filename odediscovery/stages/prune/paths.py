@@ -1,4 +1,4 @@
-"""Laws pruned side by side: from laws of any origin to candidates for the judge.
+"""Laws of any origin are pruned side by side and become candidates for the judge.
 
 On clean data the residuals are those of one-interval windows, each from a measured state; in noise
 they are those of long windows with fitted starts, where noise of a start cannot pass for physics.
@@ -101,7 +101,7 @@ def prune_laws(
         whole: exponents are whole numbers and stay.
         long: on windows of several intervals, else of one (default: in noise only).
         extrema: clear extrema in a long window, see `window_length`.
-        fitted: whether the laws are nearly right already, better than short windows could tell.
+        fitted: whether the laws are nearly right already, so that short windows would not improve them.
 
     Returns:
         A candidate's `origin` is the index of the law it was pruned from.
