@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from odediscovery.data.sheets import frame_table, read_table
 from odediscovery.data.table import Table, assigned, check_names, clean_name, shortened
 from odediscovery.errors import InputError
 
@@ -99,3 +101,16 @@ def test_names_that_do_not_fit(call: Callable[[], object], message: str) -> None
 def test_names_and_cells_in_messages() -> None:
     assert clean_name(" a\r\n b ") == "a b"
     assert shortened("x" * 41) == repr("x" * 37 + "...")
+
+
+def test_tables_of_files_and_frames(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text('\n\n t ;x;;"note"\n0;1,5; ;"a\nb"\n\n1;;z;c\n', encoding="utf-8")
+    of = read_table(path)
+    assert (of.columns, of.lines, of.decimal) == (["t", "x", "note"], [4, 7], ",")
+    assert of.messages == ["Column 3 has no name and was left out."]
+    assert of.cells["note"].tolist() == ["a\nb", "c"]
+    frame = pd.DataFrame({"x": [0.1, np.nan], "n": [1, 2]}, index=pd.Index(["a", "b"], name="g"))
+    of = frame_table(frame, "the frame")
+    assert (of.columns, of.lines, of.decimal) == (["g", "x", "n"], [2, 3], ".")
+    assert of.cells.to_numpy().tolist() == [["a", "0.1", "1"], ["b", "", "2"]]

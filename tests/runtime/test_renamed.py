@@ -9,6 +9,7 @@ import odediscovery
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.signals import Signal
 from odediscovery.laws.equations import Equations
+from odediscovery.runtime.renamed import old_name, with_old_names
 
 SIGNAL = Signal(np.array([0.0, 1.0]), np.array([[2.0], [2.0]]), np.array([True]))
 
@@ -32,3 +33,18 @@ def test_old_functions() -> None:
     series = TimeSeries.from_arrays(np.arange(4.0), np.arange(8.0).reshape(4, 2), ["x", "u"])
     with pytest.warns(DeprecationWarning, match="'with_inputs' is now called 'with_controls'"):
         assert odediscovery.with_inputs(series, ["u"]).controls == ("u",)
+
+
+def test_new_names_do_not_warn_and_old_ones_name_the_new() -> None:
+    @with_old_names(size="width")
+    def double(width: int) -> int:
+        return 2 * width
+
+    assert double(3) == double(width=3) == 6
+    with pytest.warns(DeprecationWarning, match="^'size' is now called 'width'$") as caught:
+        assert double(size=3) == 6  # type: ignore[call-arg]
+    assert caught[0].filename == __file__
+    with pytest.warns(DeprecationWarning, match="^'twice' is now called 'double'$"):
+        assert old_name("twice", double)(4) == 8
+    with pytest.raises(TypeError):
+        double(breadth=3)  # type: ignore[call-arg]
