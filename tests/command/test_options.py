@@ -9,6 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from odediscovery.command import bench_draws, bench_speed
 from odediscovery.command.console import opened, print_table
 from odediscovery.command.fit import Columns, Draws, fit
 from odediscovery.command.flags import GivenSettings, RunOptions, Where, assignments, names_in, with_groups
@@ -106,3 +107,11 @@ def test_times_that_cannot_be(tmp_path: Path) -> None:
         asked_times(SERIES, 1.0, None)
     with pytest.raises(InputError, match="at most 100000"):
         asked_times(SERIES, 1e9, None)
+
+
+@pytest.mark.parametrize("name", [*bench_draws.COMMANDS, *bench_speed.COMMANDS])
+def test_measurements_share_their_options(name: str) -> None:
+    command = (bench_draws.COMMANDS | bench_speed.COMMANDS)[name]
+    shown = run(with_groups(command), "--help")
+    assert all(f"--{field.name.replace('_', '-')}" in shown for field in fields(RunOptions))
+    assert ("--scheduler" in shown) is (name in bench_draws.COMMANDS)

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from odediscovery.command.cli import main
+from odediscovery.errors import InputError
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.folder import log_lines, read_document
 
 # Written by `odediscovery fit tank.csv --members 0`, on 30 samples of `simulate torricelli --noise 0.01`,
 # of version 0.1.0 before its modules moved into rooms; without the pictures and the report.
@@ -41,3 +43,12 @@ def test_saved_again_it_says_the_same(tmp_path: Path) -> None:
     assert after == before
     for name in ("data.csv", "equations.tex", "log.jsonl"):
         assert (tmp_path / name).read_bytes() == (OLD / name).read_bytes(), name
+
+
+def test_another_version_is_refused_and_a_log_is_plain_lines(tmp_path: Path) -> None:
+    assert read_document(OLD / "result.json")["outcome"] == "converged"
+    (tmp_path / "result.json").write_text('{"format": "odediscovery-result", "version": 2}')
+    with pytest.raises(InputError, match="has version 2, this program reads 1"):
+        read_document(tmp_path / "result.json")
+    lines = log_lines([{"n": np.int64(1), "x": np.nan, "rows": np.array([True])}, {"place": Path("a")}])
+    assert lines == b'{"n": 1, "x": null, "rows": [true]}\n{"place": "a"}\n'
