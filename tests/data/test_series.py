@@ -229,6 +229,7 @@ def test_garbage_is_refused_in_one_line(tmp_path_factory: pytest.TempPathFactory
     refusal(path)
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=8, max_size=8))
 @settings(max_examples=40, deadline=None)
 def test_written_tables_read_back_exactly(tmp_path_factory: pytest.TempPathFactory, numbers: list[float]) -> None:

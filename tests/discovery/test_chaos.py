@@ -27,6 +27,7 @@ def waves() -> Problem:
     return prepare(TimeSeries.from_arrays(t, values, ["x", "y"]))
 
 
+@pytest.mark.slow
 def test_a_law_that_is_out_of_phase_cannot_follow_and_short_series_are_never_cut(waves: Problem) -> None:
     wrong = candidate(waves, PowerSum(np.array([[0.0, 0.3], [-0.3, 0.0]]), np.eye(2)))
     length = window_length(waves)
@@ -35,6 +36,7 @@ def test_a_law_that_is_out_of_phase_cannot_follow_and_short_series_are_never_cut
     assert cannot_follow(waves, [wrong], 600) == (False, {})
 
 
+@pytest.mark.slow
 def test_pieces_are_tried_before_shorter_ones_and_a_stop_ends_it(waves: Problem) -> None:
     wrong = candidate(waves, PowerSum(np.array([[0.0, 0.3], [-0.3, 0.0]]), np.eye(2)))
     pieces, _ = cut_until_followed(waves, [wrong], Monitor())

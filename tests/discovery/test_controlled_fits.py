@@ -157,6 +157,7 @@ def test_predict_takes_other_controls_and_says_what_it_holds(
     assert "later their last values are held" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -65,6 +65,7 @@ def test_noise_is_lowered_where_a_law_leaves_far_less() -> None:
     assert lower_noise(same) is same
 
 
+@pytest.mark.slow
 def test_exponents_near_whole_numbers_become_whole() -> None:
     p, right = posed(0.01, whole=False)
     found = polish_candidate(p, right, right.law, right.free, 25)

@@ -67,6 +67,7 @@ def test_the_verdict_of_a_thinned_series_moves_to_all_samples() -> None:
     assert judge_all_samples(short, verdict)[0] is verdict
 
 
+@pytest.mark.slow
 def test_longer_pieces_tell_the_constants_better() -> None:
     p = task_of(400, 0.02).p
     pieces = p.pieces(20)
@@ -79,6 +80,7 @@ def test_longer_pieces_tell_the_constants_better() -> None:
     assert drop_excess(whole).rows == whole.rows
 
 
+@pytest.mark.slow
 def test_exponents_are_open_in_few_noisy_samples_only() -> None:
     clean, noisy = task_of(80, 0.0).p, task_of(400, 0.01).p
     assert explain_open_exponents(verdict_on(clean), Monitor()) == []

@@ -136,6 +136,7 @@ def test_times_come_with_the_data_or_beside_them(x: Any, t: Any, interval: float
         assert model.score(x) > 1 - 1e-6
 
 
+@pytest.mark.slow
 def test_without_times_samples_are_one_apart() -> None:
     model = quick().fit(grown(0.5))
     assert model.interval_ == 1.0
@@ -153,6 +154,7 @@ def test_missing_values_of_any_kind_are_gaps(model: ODEDiscovery) -> None:
     assert found.r2 > 1 - 1e-6
 
 
+@pytest.mark.slow
 def test_columns_are_taken_by_name(model: ODEDiscovery) -> None:
     shuffled = frame(1.0)[["dose", "t", "prey"]]
     np.testing.assert_allclose(model.predict(shuffled), rates(grown(1.0)), rtol=1e-6)

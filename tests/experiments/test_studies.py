@@ -50,6 +50,7 @@ def tensor(*values: object) -> torch.Tensor:
 # Training
 
 
+@pytest.mark.slow
 def test_a_sum_is_learned_by_every_member_beside_one_that_is_lost() -> None:
     network, random = nn.Sequential(NAU(2, 1, members=3, generator=source())), source(1)
     network[0].weight.data[2] = torch.nan

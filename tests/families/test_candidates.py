@@ -9,6 +9,7 @@ from problems import series_of
 from odediscovery.families import FAMILIES, STATE_FUNCTIONS, Family, Terms
 from odediscovery.families.powers import MAX_PAIRS, MAX_TRIPLES, powers_of
 from odediscovery.families.sums import SUMS
+from odediscovery.laws.equations import Equations
 from odediscovery.problem.prepare import prepare
 from odediscovery.stages.grow.integral_form import Integral
 from odediscovery.stages.grow.libraries import columns_of, features_for, grid_for
@@ -16,7 +17,9 @@ from odediscovery.stages.grow.libraries import columns_of, features_for, grid_fo
 
 def integral(family: Family, signs: bool = False) -> Integral:
     """The integral form of a small series, for the features of a family."""
-    p = prepare(series_of({"x": "1 - x", "y": "0.3*x - 0.2*y"}, [0.1, 2.0]))
+    law = Equations.parse(["x", "y"], {"x": "1 - x", "y": "0.3*x - 0.2*y"}).power_sum
+    assert law is not None
+    p = prepare(series_of(law, np.array([[0.1, 2.0]]), [np.linspace(0.0, 12.0, 60)]))
     integer = np.full(2, signs)
     return Integral.of(p.data, p.noise, family.whole(integer), features_for(family, integer, ~integer, p.scale.state))
 

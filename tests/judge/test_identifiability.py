@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pytest
 from problems import LOGISTIC, growth
 
 from odediscovery import TimeSeries, settings_for
@@ -17,6 +18,7 @@ from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.values import Polished
 
 
+@pytest.mark.slow
 def test_an_exponent_whose_interval_holds_two_whole_numbers_is_named() -> None:
     p = prepare(growth(np.linspace(0.0, 20.0, 80), 0.01))
     law = LOGISTIC.rescaled(p.scale.state, p.scale.time)

@@ -33,6 +33,7 @@ def test_what_is_no_term_is_refused(term: str, complaint: str) -> None:
         term_library("mine", ["x", "y"], [term])
 
 
+@pytest.mark.slow
 def test_a_library_of_other_states_is_refused() -> None:
     series = TimeSeries.from_arrays(np.linspace(0, 3, 30), np.exp(-(np.linspace(0, 3, 30) ** 2)), ["x"])
     with pytest.raises(InputError, match="is of 2 states, got data of 1"):

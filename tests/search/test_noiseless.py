@@ -11,6 +11,7 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.noiseless import detect_noiseless, fit_library
 
 
+@pytest.mark.slow
 def test_a_library_is_fitted_to_what_was_measured() -> None:
     p = prepare(simulate_system("lorenz", samples=200, until=10.0))
     law = fit_library(p, 2, Monitor())
@@ -20,6 +21,7 @@ def test_a_library_is_fitted_to_what_was_measured() -> None:
     assert found.coefficients[1, place] == pytest.approx(-1.0, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_coarse_samples_of_an_exact_law_have_no_noise() -> None:
     p = prepare(simulate_system("lorenz", samples=200, until=10.0))
     found = detect_noiseless(p, Monitor())

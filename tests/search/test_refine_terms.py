@@ -59,6 +59,7 @@ def test_a_law_of_powers_that_follows_noisy_data_leads_to_the_functions_behind_i
     assert terms(p, rank(found, p.samples)[0].law) == TERMS
 
 
+@pytest.mark.slow
 def test_a_law_that_explains_the_data_is_followed_and_another_is_not() -> None:
     p = noisy(0)
     first = rank(prune_laws(p, polynomials(p), Elimination(), Monitor(), whole=True, long=True), p.samples)
@@ -68,6 +69,7 @@ def test_a_law_that_explains_the_data_is_followed_and_another_is_not() -> None:
     assert follow_closely(p, growth) is None
 
 
+@pytest.mark.slow
 def test_a_law_that_is_right_is_left_alone() -> None:
     t = np.linspace(0.0, 10.0, 80)
     truth = Equations.parse(["x"], {"x": "1.0 - 0.5*x"})

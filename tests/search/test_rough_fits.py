@@ -28,6 +28,7 @@ def chain() -> TimeSeries:
     return TimeSeries.from_arrays(t, np.column_stack([a, b]), ["a", "b"])
 
 
+@pytest.mark.slow
 def test_the_true_structure_fits_best_with_its_constants(chain: TimeSeries) -> None:
     p = prepare(chain)
     given = PowerSum(np.zeros((2, 0)), np.zeros((0, 2)))
@@ -45,6 +46,7 @@ def test_the_true_structure_fits_best_with_its_constants(chain: TimeSeries) -> N
     assert (best.initial * p.scale.state)[0] == pytest.approx([2.0, 0.5], rel=0.02)
 
 
+@pytest.mark.slow
 def test_nothing_is_fitted_without_structures_and_more_fits_are_kept_if_asked(chain: TimeSeries) -> None:
     p = prepare(chain)
     given, starts = PowerSum(np.zeros((2, 0)), np.zeros((0, 2))), Starts(p.nonnegative, ())

@@ -48,12 +48,14 @@ def test_slow_curves_are_smoothed() -> None:
     assert not BRIEF.when.holds(Climb(problem, settings_for(), Monitor()))
 
 
+@pytest.mark.slow
 def test_a_search_ends_where_a_law_leaves_nothing() -> None:
     stages = Stages()
     found = search(prepare(simulate_system("logistic")), settings_for(), stages)
     assert is_settled(found) and "Adam" not in stages.names
 
 
+@pytest.mark.slow
 def test_only_the_families_that_are_given_are_looked_through() -> None:
     stages = Stages()
     search(prepare(simulate_system("pendulum")), settings_for(members=0), stages, [POWERS])

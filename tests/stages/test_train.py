@@ -38,6 +38,7 @@ def test_the_penalty_rises_and_gates_are_drawn_to_one() -> None:
     torch.testing.assert_close(free(theta, TRAINING.opening_begin), windows.loss(field, theta))
 
 
+@pytest.mark.slow
 def test_training_lowers_the_loss_and_leaves_laws_that_are_read_exactly() -> None:
     settings = settings_for(members=4, hidden=2, adam_steps=150, lbfgs_steps=20)
     field, windows = random_members(P, [2] * 4, seed=0), short_windows(P)
