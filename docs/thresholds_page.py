@@ -14,6 +14,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 STUDY = ROOT / "data" / "results" / "bench" / "thresholds" / "summary.md"
+# What `threshold` says where no origin is given.
+CHOSEN = "chosen: no derivation is known"
 HEADER = ("threshold", "value", "unit", "what it is", "origin", "at half", "at twice")
 INTRODUCTION = """# Thresholds
 
@@ -42,7 +44,9 @@ def page() -> str:
         lines = [HEADER, ["---"] * len(HEADER)]
         for name, value, told in fields(owner):
             sides = study[1].get(f"{owner.name}.{name}", ("-", "-"))
-            lines.append((f"`{name}`", value, told.get("unit") or "-", told["says"], told["origin"], *sides))
+            lines.append(
+                (f"`{name}`", value, told.get("unit") or "-", told["says"], told.get("origin", CHOSEN), *sides)
+            )
         table = "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |" for line in lines)
         parts.append(f"## {owner.name}\n\n`{module}`: {ast.get_docstring(owner) or ''}\n\n{table}\n")
     return "\n".join(parts)

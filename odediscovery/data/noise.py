@@ -29,10 +29,7 @@ class NoiseThresholds(Thresholds):
     """What decides how noise is estimated."""
 
     noisy: float = threshold(
-        0.003,
-        "above this the pseudo-residuals show that there is noise",
-        unit="standard deviation of the state",
-        origin="chosen; sensitivity in docs/thresholds",
+        0.003, "above this the pseudo-residuals show that there is noise", unit="standard deviation of the state"
     )
     inflations: tuple[float, ...] = threshold(
         (1.0, 1.2),
@@ -59,30 +56,17 @@ class NoiseThresholds(Thresholds):
         unit="logarithm of the ratio",
         origin="chosen: odds of 400; sensitivity in docs/thresholds",
     )
-    least_residuals: int = threshold(
-        30, "pseudo-residuals needed to compare shapes of noise", origin="chosen; sensitivity in docs/thresholds"
-    )
+    least_residuals: int = threshold(30, "pseudo-residuals needed to compare shapes of noise")
     level_variance: float = threshold(
         12.0,
         "variance of the median logarithm of squared pseudo-residuals, times their number",
         origin="measured on normal noise",
     )
-    degrees: tuple[int, ...] = threshold(
-        (1, 2, 3, 4, 5, 6),
-        "degrees of the polynomials of the pseudo-residuals",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
-    shape_degree: int = threshold(
-        3, "degree whose pseudo-residuals show how noise varies", origin="chosen; sensitivity in docs/thresholds"
-    )
-    least_pooled: int = threshold(
-        6, "pseudo-residuals needed for an estimate", origin="chosen; sensitivity in docs/thresholds"
-    )
+    degrees: tuple[int, ...] = threshold((1, 2, 3, 4, 5, 6), "degrees of the polynomials of the pseudo-residuals")
+    shape_degree: int = threshold(3, "degree whose pseudo-residuals show how noise varies")
+    least_pooled: int = threshold(6, "pseudo-residuals needed for an estimate")
     neighbours: int = threshold(
-        5,
-        "observed neighbours whose median is the size of a state without noise",
-        unit="samples",
-        origin="chosen; sensitivity in docs/thresholds",
+        5, "observed neighbours whose median is the size of a state without noise", unit="samples"
     )
 
 

@@ -24,16 +24,9 @@ class SmoothingThresholds(Thresholds):
     """What decides how series are smoothed."""
 
     clean: float = threshold(
-        1e-5,
-        "noise below this is none: the samples are used as they are",
-        unit="standard deviation of the state",
-        origin="chosen; sensitivity in docs/thresholds",
+        1e-5, "noise below this is none: the samples are used as they are", unit="standard deviation of the state"
     )
-    least_free: float = threshold(
-        0.02,
-        "least share of the samples that is left as degrees of freedom",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
+    least_free: float = threshold(0.02, "least share of the samples that is left as degrees of freedom")
     factored: int = threshold(
         500, "samples up to which all penalties are compared at once", origin="cost: n^3 of an eigenvalue problem"
     )

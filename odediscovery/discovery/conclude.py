@@ -46,9 +46,7 @@ class ClaimThresholds(Thresholds):
         "least share of the variance that a law explains",
         origin="half: less is closer to the mean than to the data",
     )
-    explained_structured: float = threshold(
-        0.95, "the same where the residuals are clearly no noise", origin="chosen; sensitivity in docs/thresholds"
-    )
+    explained_structured: float = threshold(0.95, "the same where the residuals are clearly no noise")
 
 
 CLAIM = ClaimThresholds()

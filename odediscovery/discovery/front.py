@@ -47,7 +47,6 @@ class FrontThresholds(Thresholds):
         0.5,
         "a law that leaves less than this share of the noise's variance shows that the noise is smaller",
         unit="ratio of variances",
-        origin="chosen; sensitivity in docs/thresholds",
     )
     negligible: float = threshold(
         1e-6,

@@ -35,10 +35,7 @@ class HoldoutThresholds(Thresholds):
 
     values: int = threshold(2, "fewest held-out values of a state", origin="one value has no variance")
     clearly_off: float = threshold(
-        0.05,
-        "error from which on equations may be refused",
-        unit="spread of the fitted values",
-        origin="chosen; sensitivity in docs/thresholds",
+        0.05, "error from which on equations may be refused", unit="spread of the fitted values"
     )
     edge: float = threshold(
         1e-9,

@@ -22,11 +22,7 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 class MarquardtThresholds(Thresholds):
     """How steps are damped and when a member has converged or is stuck."""
 
-    tolerance: float = threshold(
-        1e-5,
-        "relative gain of a step below which a member has converged",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
+    tolerance: float = threshold(1e-5, "relative gain of a step below which a member has converged")
     first_damping: float = threshold(
         1e-3, "damping of the first step", unit="diagonal of J^T J", origin="Nielsen (1999)"
     )

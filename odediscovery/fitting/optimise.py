@@ -30,31 +30,19 @@ SMALLEST = 1e-300
 class GradientThresholds(Thresholds):
     """How steps are scheduled, searched for and taken back."""
 
-    caution: float = threshold(
-        0.5,
-        "factor of a member's learning rate after a loss that is not finite",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
-    warm_up: float = threshold(
-        0.2, "share of the steps over which the learning rate rises", origin="chosen; sensitivity in docs/thresholds"
-    )
+    caution: float = threshold(0.5, "factor of a member's learning rate after a loss that is not finite")
+    warm_up: float = threshold(0.2, "share of the steps over which the learning rate rises")
     backtracks: int = threshold(
         8, "trials of a line search before a member is given up", origin="the step is then 0.3^7 of a Newton step, 2e-4"
     )
     armijo: float = threshold(
         1e-4, "share of the linear decrease that a step must reach", origin="Nocedal and Wright (2006), p. 33"
     )
-    backtrack: float = threshold(
-        0.3, "factor of the step length after a failed trial", origin="chosen; sensitivity in docs/thresholds"
-    )
+    backtrack: float = threshold(0.3, "factor of the step length after a failed trial")
     curvature: float = threshold(
         1e-12, "curvature s y over y y below which a pair is skipped", origin="float64: four digits above its epsilon"
     )
-    least_gain: float = threshold(
-        1e-10,
-        "relative gain of a step below which a member has converged",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
+    least_gain: float = threshold(1e-10, "relative gain of a step below which a member has converged")
 
 
 GRADIENTS = GradientThresholds()

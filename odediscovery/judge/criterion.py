@@ -46,10 +46,7 @@ class CriterionThresholds(Thresholds):
         origin="chosen: a likelihood ratio of 7; sensitivity in docs/thresholds",
     )
     fragile_price: int = threshold(
-        4,
-        "what it costs a law to run away from starts that the data allow",
-        unit="free constants",
-        origin="chosen; sensitivity in docs/thresholds",
+        4, "what it costs a law to run away from starts that the data allow", unit="free constants"
     )
 
 

@@ -25,19 +25,12 @@ class DoubtThresholds(Thresholds):
     """What makes a law doubtful although it fits."""
 
     nearly_whole: float = threshold(
-        0.02,
-        "an exponent nearer than this to a whole number, and not at it, is a sign of another law",
-        origin="chosen; sensitivity in docs/thresholds",
+        0.02, "an exponent nearer than this to a whole number, and not at it, is a sign of another law"
     )
     whole: float = threshold(
         1e-4, "an exponent nearer than this is at a whole number", origin="above the accuracy of a fit to clean data"
     )
-    cancelling: float = threshold(
-        30.0,
-        "terms so many times larger than their sum cancel",
-        unit="ratio of rms",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
+    cancelling: float = threshold(30.0, "terms so many times larger than their sum cancel", unit="ratio of rms")
     terms: int = threshold(
         3, "an equation of more terms does not look like a law", origin="the laws of the suites have at most so many"
     )
@@ -51,10 +44,7 @@ class DoubtThresholds(Thresholds):
         origin="99.9 % of a normal distribution",
     )
     underestimated: float = threshold(
-        3.0,
-        "noise without memory may be so many times larger than it was estimated",
-        unit="ratio of mean squares",
-        origin="chosen; sensitivity in docs/thresholds",
+        3.0, "noise without memory may be so many times larger than it was estimated", unit="ratio of mean squares"
     )
 
 

@@ -21,12 +21,7 @@ class ExtrapolationThresholds(Thresholds):
         5, "trajectories that are continued, for as long again as they were measured", origin="cost: each is integrated"
     )
     times: int = threshold(50, "times at which they are looked at", origin="cost; a blow-up shows at every later time")
-    far: float = threshold(
-        2.0,
-        "a state that goes so far beyond the data is reported",
-        unit="range of the data",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
+    far: float = threshold(2.0, "a state that goes so far beyond the data is reported", unit="range of the data")
 
 
 EXTRAPOLATION = ExtrapolationThresholds()

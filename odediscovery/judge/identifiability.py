@@ -40,7 +40,6 @@ class IdentifiabilityThresholds(Thresholds):
         0.1,
         "a constant is in a combination from this share of the largest part on",
         unit="share of the relative change",
-        origin="chosen; sensitivity in docs/thresholds",
     )
 
 

@@ -24,10 +24,7 @@ class StabilityThresholds(Thresholds):
     """When a solution has left the data behind."""
 
     far: float = threshold(
-        10.0,
-        "a solution so far from its fitted course has left the data behind",
-        unit="range of the data",
-        origin="chosen; sensitivity in docs/thresholds",
+        10.0, "a solution so far from its fitted course has left the data behind", unit="range of the data"
     )
     tolerance: float = threshold(
         1e-6, "relative tolerance of the integration", origin="enough to tell a solution that is ten ranges away"

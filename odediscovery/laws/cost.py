@@ -23,7 +23,7 @@ import numpy as np
 
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import CHOSEN, Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
 # Which of `PowerSum.constants` a fit may change.
 Free: TypeAlias = tuple[Mask, Mask, Mask, Mask]
@@ -33,10 +33,10 @@ Free: TypeAlias = tuple[Mask, Mask, Mask, Mask]
 class CostThresholds(Thresholds):
     """What choices cost, in units of twice the log-likelihood."""
 
-    exponent_1: float = threshold(1.0, "an exponent held at 1", origin=CHOSEN)
-    square: float = threshold(2.5, "one held at 2, 1/2 or -1", origin=CHOSEN)
-    cube: float = threshold(4.0, "one held at 3, 4, 3/2, -1/2, -2 or -3", origin=CHOSEN)
-    thirds: float = threshold(8.0, "one held at a third, at 5/2 or -3/2, or elsewhere", origin=CHOSEN)
+    exponent_1: float = threshold(1.0, "an exponent held at 1")
+    square: float = threshold(2.5, "one held at 2, 1/2 or -1")
+    cube: float = threshold(4.0, "one held at 3, 4, 3/2, -1/2, -2 or -3")
+    thirds: float = threshold(8.0, "one held at a third, at 5/2 or -3/2, or elsewhere")
     function: float = threshold(
         2.0 * math.log(4.0), "a function of a state", origin="the choice of one of four: 2 ln 4"
     )

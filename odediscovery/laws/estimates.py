@@ -29,7 +29,7 @@ from odediscovery.laws.cost import Free, count
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.runtime.archives import pack, unpack
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import CHOSEN, Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
 _NAMES = ("coefficients", "exponents", "inner_weights", "inner_exponents")
 
@@ -44,15 +44,11 @@ class EstimateThresholds(Thresholds):
         unit="share of the largest singular value",
         origin="relative error of the sensitivities",
     )
-    unknown_share: float = threshold(
-        0.1, "what is not known may add this to a variance", unit="share of the variance", origin=CHOSEN
-    )
+    unknown_share: float = threshold(0.1, "what is not known may add this to a variance", unit="share of the variance")
     max_deviation: float = threshold(
         1e100, "standard deviations are not larger", origin="range of float64: its square is a number still"
     )
-    at_bound: float = threshold(
-        0.1, "a start value below this rests on its bound 0", unit="standard errors", origin=CHOSEN
-    )
+    at_bound: float = threshold(0.1, "a start value below this rests on its bound 0", unit="standard errors")
 
 
 KNOWN = EstimateThresholds()

@@ -23,7 +23,7 @@ from odediscovery.families.base import TINY
 from odediscovery.laws.mirror import factors, fractional, signs, turned
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.renamed import with_old_names
-from odediscovery.runtime.thresholds import CHOSEN, Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,7 @@ class PowerSumThresholds(Thresholds):
     equal_exponents: float = threshold(
         1e-9, "exponents no further apart make one monomial", origin="rounding of float64 in scaled and refitted laws"
     )
-    like_exponents: float = threshold(
-        0.5, "exponents of two sums are alike within this", unit="share of the exponent", origin=CHOSEN
-    )
+    like_exponents: float = threshold(0.5, "exponents of two sums are alike within this", unit="share of the exponent")
 
 
 EQUAL = PowerSumThresholds()

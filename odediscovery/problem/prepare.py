@@ -40,10 +40,7 @@ class PreparationThresholds(Thresholds):
         origin="chosen: no sample weighs so much that a solver's error would be evidence",
     )
     unusual: float = threshold(
-        10.0,
-        "given standard deviations count as this at most in the noise of the state",
-        unit="their median",
-        origin="chosen; sensitivity in docs/thresholds",
+        10.0, "given standard deviations count as this at most in the noise of the state", unit="their median"
     )
     most_relative: float = threshold(
         1000.0,
@@ -67,7 +64,6 @@ class PreparationThresholds(Thresholds):
         3.0,
         "estimated and given noise contradict each other from this on, either way",
         unit="ratio of standard deviations",
-        origin="chosen; sensitivity in docs/thresholds",
     )
     over_contradiction: float = threshold(
         1000.0, "larger ratios are not printed as numbers", unit="ratio", origin="chosen: wording only"

@@ -23,16 +23,10 @@ class ProblemThresholds(Thresholds):
     """What counts as clean, and as an extremum."""
 
     clean: float = threshold(
-        1e-4,
-        "noise below this is no concern of the search",
-        unit="standard deviation of the state",
-        origin="chosen; sensitivity in docs/thresholds",
+        1e-4, "noise below this is no concern of the search", unit="standard deviation of the state"
     )
     prominence: float = threshold(
-        0.2,
-        "least prominence of an extremum that counts",
-        unit="standard deviation of the state",
-        origin="chosen; sensitivity in docs/thresholds",
+        0.2, "least prominence of an extremum that counts", unit="standard deviation of the state"
     )
 
 

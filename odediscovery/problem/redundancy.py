@@ -17,27 +17,14 @@ class RedundancyThresholds(Thresholds):
     """When samples lie on a linear relation, and when a state hardly changes."""
 
     across: float = threshold(
-        1.2,
-        "most by which samples spread across a linear relation",
-        unit="standard deviation of the noise",
-        origin="chosen; sensitivity in docs/thresholds",
+        1.2, "most by which samples spread across a linear relation", unit="standard deviation of the noise"
     )
     along: float = threshold(
-        20.0,
-        "least by which samples spread in every other direction",
-        unit="standard deviation of the noise",
-        origin="chosen; sensitivity in docs/thresholds",
+        20.0, "least by which samples spread in every other direction", unit="standard deviation of the noise"
     )
-    floors: float = threshold(
-        10.0,
-        "multiple of the floor of a state that counts as its least noise",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
+    floors: float = threshold(10.0, "multiple of the floor of a state that counts as its least noise")
     least_weight: float = threshold(
-        1e-3,
-        "weights of a relation below this are noise of its direction, and 0",
-        unit="largest weight",
-        origin="chosen; sensitivity in docs/thresholds",
+        1e-3, "weights of a relation below this are noise of its direction, and 0", unit="largest weight"
     )
     flat: float = threshold(
         0.01,

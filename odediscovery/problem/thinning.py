@@ -34,16 +34,14 @@ class ThinningThresholds(Thresholds):
     most_noisy: int = threshold(
         300, "samples that follow a noisy series well enough", origin="cost; sensitivity in docs/thresholds"
     )
-    for_extremum: int = threshold(
-        20, "samples that follow one extremum", origin="chosen; sensitivity in docs/thresholds"
-    )
+    for_extremum: int = threshold(20, "samples that follow one extremum")
     worth: int = threshold(
         2, "a series with fewer than so many times the samples it needs is not thinned", origin="cost"
     )
     in_runs: int = threshold(
         1000, "samples in runs where all extrema need too many", origin="cost; sensitivity in docs/thresholds"
     )
-    runs: int = threshold(8, "number of these runs", origin="chosen; sensitivity in docs/thresholds")
+    runs: int = threshold(8, "number of these runs")
     prominence: float = threshold(
         8.0,
         "least prominence of an extremum in noise",

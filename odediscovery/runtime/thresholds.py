@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-# Origin of a value that nobody derived; the study of thresholds says what depends on it.
-CHOSEN = "chosen; sensitivity in docs/thresholds"
+# Origin of a value that nobody derived; `bench thresholds` measures what depends on it.
+CHOSEN = "chosen: no derivation is known"
 
 
 @dataclass(frozen=True)

@@ -28,14 +28,10 @@ class NoiselessThresholds(Thresholds):
         1e-3,
         "what regression may leave of clean data for the fit to be worth its time",
         unit="mean squared increment of an interval",
-        origin="chosen; sensitivity in docs/thresholds",
     )
     steps: int = threshold(20, "most Levenberg-Marquardt steps of a fit", origin="cost")
     growable_noise: float = threshold(
-        0.003,
-        "above it laws of real powers are not grown",
-        unit="standard deviation of a state",
-        origin="chosen; sensitivity in docs/thresholds",
+        0.003, "above it laws of real powers are not grown", unit="standard deviation of a state"
     )
 
 

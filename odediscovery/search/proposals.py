@@ -14,7 +14,7 @@ from odediscovery.judge.doubt import doubtful, interval_squares
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.thresholds import CHOSEN, Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.candidates import simplest
 from odediscovery.search.noiseless import fit_library
 from odediscovery.search.refine_terms import follow_closely
@@ -33,19 +33,19 @@ class ProposalThresholds(Thresholds):
     """How many laws are proposed, and from where on it is worth it."""
 
     grown: int = threshold(8, "grown laws that are pruned, the best", origin="cost: members of one batch")
-    grown_clean: int = threshold(3, "laws found as if there were no noise that are pruned in noise", origin=CHOSEN)
+    grown_clean: int = threshold(3, "laws found as if there were no noise that are pruned in noise")
     prunable: float = threshold(
-        1e-3, "below it a grown law is worth pruning", unit="mean squared increment of an interval", origin=CHOSEN
+        1e-3, "below it a grown law is worth pruning", unit="mean squared increment of an interval"
     )
     growable_noise: float = threshold(
-        0.003, "above it growing on the integral form leads astray", unit="standard deviation of a state", origin=CHOSEN
+        0.003, "above it growing on the integral form leads astray", unit="standard deviation of a state"
     )
     many_states: int = threshold(
         10, "above it no richer families are looked through", origin="cost: their terms grow with the square of it"
     )
-    rounds_along_a_law: int = threshold(10, "times that terms are sought along a law", origin=CHOSEN)
+    rounds_along_a_law: int = threshold(10, "times that terms are sought along a law")
     better_score: float = threshold(
-        1.0, "gain from which on terms are sought again along the new law", unit="of the criterion", origin=CHOSEN
+        1.0, "gain from which on terms are sought again along the new law", unit="of the criterion"
     )
 
 

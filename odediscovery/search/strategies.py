@@ -19,7 +19,7 @@ from odediscovery.judge.doubt import doubtful, is_convincing, is_short, is_withi
 from odediscovery.judge.residual_tests import has_no_memory
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.thresholds import CHOSEN, Thresholds, threshold
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search import proposals
 from odediscovery.search.candidates import is_settled, simplest
 from odediscovery.search.refine_terms import follow_closely
@@ -35,23 +35,21 @@ class SearchThresholds(Thresholds):
     """When rungs apply and how hard their laws are pruned."""
 
     coarse_sampling: float = threshold(
-        0.1, "above it smoothing is not believed", unit="clear extrema of a sample interval", origin=CHOSEN
+        0.1, "above it smoothing is not believed", unit="clear extrema of a sample interval"
     )
-    brief_extrema: float = threshold(2.0, "extrema of a window on which coarse samples are pruned", origin=CHOSEN)
+    brief_extrema: float = threshold(2.0, "extrema of a window on which coarse samples are pruned")
     hopeless: float = threshold(
-        100.0, "trained members worse than this are not pruned", unit="mean square of the best one", origin=CHOSEN
+        100.0, "trained members worse than this are not pruned", unit="mean square of the best one"
     )
     hopeless_grown: float = threshold(
-        10.0, "the same of laws of richer families grown in noise", unit="mean square of the best one", origin=CHOSEN
+        10.0, "the same of laws of richer families grown in noise", unit="mean square of the best one"
     )
     hopeless_swapped: float = threshold(
-        1.3, "the same of laws with a swapped monomial", unit="mean square of the best one", origin=CHOSEN
+        1.3, "the same of laws with a swapped monomial", unit="mean square of the best one"
     )
     first_steps: int = threshold(12, "Levenberg-Marquardt steps before these two are compared", origin="cost")
     first_steps_along: int = threshold(20, "the same for laws with terms sought along another", origin="cost")
-    improvable: float = threshold(
-        1.05, "above it the best law may be improved", unit="what smoothing leaves", origin=CHOSEN
-    )
+    improvable: float = threshold(1.05, "above it the best law may be improved", unit="what smoothing leaves")
     equal_score: float = threshold(
         1e-3, "difference below which neither of two laws is better", unit="of the criterion", origin="rounding of fits"
     )

@@ -25,9 +25,7 @@ from odediscovery.stages.values import Candidate
 class SwapThresholds(Thresholds):
     """How much is swapped."""
 
-    candidates: int = threshold(
-        4, "candidates whose monomials are swapped", origin="chosen; sensitivity in docs/thresholds"
-    )
+    candidates: int = threshold(4, "candidates whose monomials are swapped")
     max_laws: int = threshold(80, "most laws that come of it", origin="cost: members of one batch")
 
 

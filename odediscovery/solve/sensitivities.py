@@ -46,15 +46,10 @@ class SensitivityThresholds(Thresholds):
         1e-6,
         "error of an interval's end up to which its sensitivities are good enough to step by",
         unit="largest value of the state",
-        origin="chosen; sensitivity in docs/thresholds",
     )
-    accuracy_over_rtol: float = threshold(
-        100.0, "the same as a multiple of a loose tolerance", origin="chosen; sensitivity in docs/thresholds"
-    )
+    accuracy_over_rtol: float = threshold(100.0, "the same as a multiple of a loose tolerance")
     confirmed_above: float = threshold(
-        10.0,
-        "sensitivity of an interval's end to its start that finer steps have to confirm",
-        origin="chosen; sensitivity in docs/thresholds",
+        10.0, "sensitivity of an interval's end to its start that finer steps have to confirm"
     )
     rtol_over_growth: float = threshold(
         10.0,
@@ -64,11 +59,7 @@ class SensitivityThresholds(Thresholds):
     finest_rtol: float = threshold(
         1e-13, "finest tolerance that is asked of the solver", origin="float64: 500 times its epsilon"
     )
-    residual_share: float = threshold(
-        0.01,
-        "share of the residuals that the solver may add on the way to the minimum",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
+    residual_share: float = threshold(0.01, "share of the residuals that the solver may add on the way to the minimum")
     waking_start: float = threshold(
         0.1,
         "least start that a fit begins from",

@@ -25,23 +25,10 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 class SolutionThresholds(Thresholds):
     """How accurate the solutions are from which constants are printed."""
 
-    finest_rtol: float = threshold(
-        1e-9, "relative tolerance for data without noise", origin="chosen; sensitivity in docs/thresholds"
-    )
-    loosest_rtol: float = threshold(
-        1e-6, "relative tolerance at most, however large the noise", origin="chosen; sensitivity in docs/thresholds"
-    )
-    noise_share: float = threshold(
-        1e-5,
-        "share of the noise that the solver may add",
-        unit="standard deviations",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
-    rtol_over_atol: float = threshold(
-        100.0,
-        "relative over absolute tolerance, states having an rms of 1",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
+    finest_rtol: float = threshold(1e-9, "relative tolerance for data without noise")
+    loosest_rtol: float = threshold(1e-6, "relative tolerance at most, however large the noise")
+    noise_share: float = threshold(1e-5, "share of the noise that the solver may add", unit="standard deviations")
+    rtol_over_atol: float = threshold(100.0, "relative over absolute tolerance, states having an rms of 1")
     largest_state: float = threshold(
         1e10,
         "a state this large is nowhere near the data any more",

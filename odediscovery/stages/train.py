@@ -34,39 +34,18 @@ class TrainThresholds(Thresholds):
         12, "trained members that are pruned, the best ones", origin="cost: pruning is the longest part"
     )
     ramp: float = threshold(
-        0.5,
-        "part of the gradient steps over which the L1 weight rises from 0 to its full value",
-        unit="share",
-        origin="chosen; sensitivity in docs/thresholds",
+        0.5, "part of the gradient steps over which the L1 weight rises from 0 to its full value", unit="share"
     )
-    opening_begin: float = threshold(
-        0.4,
-        "part of the gradient steps after which gates are drawn to 1",
-        unit="share",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
-    opening_end: float = threshold(
-        0.7,
-        "part of the gradient steps after which gates are at 1",
-        unit="share",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
+    opening_begin: float = threshold(0.4, "part of the gradient steps after which gates are drawn to 1", unit="share")
+    opening_end: float = threshold(0.7, "part of the gradient steps after which gates are at 1", unit="share")
     accuracy: float = threshold(
         0.01,
         "integration error that an LBFGS step may see",
         unit="standard deviations of a residual",
         origin="a hundredth of the noise is not seen in it",
     )
-    closed_gate: float = threshold(
-        0.02,
-        "a gate nearer to 0 hides its input: the exponents behind it go with it",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
-    small: float = threshold(
-        0.02,
-        "trained parameters below this are removed before the first refit",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
+    closed_gate: float = threshold(0.02, "a gate nearer to 0 hides its input: the exponents behind it go with it")
+    small: float = threshold(0.02, "trained parameters below this are removed before the first refit")
 
 
 TRAINING = TrainThresholds()

@@ -18,10 +18,7 @@ class StageThresholds(Thresholds):
     """What several stages need."""
 
     settled: float = threshold(
-        1e-8,
-        "a law that leaves less of clean data explains them as well as any law can",
-        unit="relative mean square",
-        origin="chosen; sensitivity in docs/thresholds",
+        1e-8, "a law that leaves less of clean data explains them as well as any law can", unit="relative mean square"
     )
 
 

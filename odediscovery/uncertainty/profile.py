@@ -49,20 +49,12 @@ class ProfileThresholds(Thresholds):
         unit="share of Student's t",
         origin="a hundredth of an interval is not seen in print",
     )
-    stride: float = threshold(
-        4.0, "longest step between two fits", unit="ratio", origin="chosen; sensitivity in docs/thresholds"
-    )
+    stride: float = threshold(4.0, "longest step between two fits", unit="ratio")
     far: float = threshold(
-        1e3,
-        "distance from the best value beyond which an end is infinite",
-        unit="size of the value",
-        origin="chosen; sensitivity in docs/thresholds",
+        1e3, "distance from the best value beyond which an end is infinite", unit="size of the value"
     )
     pieces: float = threshold(
-        2.0,
-        "a result whose squares grow more in whole trajectories was fitted in pieces",
-        unit="ratio of mean squares",
-        origin="chosen; sensitivity in docs/thresholds",
+        2.0, "a result whose squares grow more in whole trajectories was fitted in pieces", unit="ratio of mean squares"
     )
     steps: int = threshold(60, "most evaluations of the Jacobian in a fit", origin="cost: bounds the time")
 

@@ -60,26 +60,15 @@ class ContestThresholds(Thresholds):
         1.5,
         "a rough fit whose mean square is so many times the best one's may be as good",
         unit="ratio of mean squares",
-        origin="chosen; sensitivity in docs/thresholds",
     )
-    apart: float = threshold(
-        0.1,
-        "two constants that differ by more are others",
-        unit="share of their sum",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
+    apart: float = threshold(0.1, "two constants that differ by more are others", unit="share of their sum")
     nought: float = threshold(
         0.01,
         "a start below this is as good as 0",
         unit="standard deviations of the noise",
         origin="a hundredth of the noise is not seen",
     )
-    matters: float = threshold(
-        1.1,
-        "growth of the sum of squares by which it matters that it is not",
-        unit="ratio",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
+    matters: float = threshold(1.1, "growth of the sum of squares by which it matters that it is not", unit="ratio")
     steps: int = threshold(30, "most evaluations of a polish", origin="cost: bounds the time")
     last_steps: int = threshold(200, "most evaluations of the polish of the chosen law", origin="cost: bounds the time")
 

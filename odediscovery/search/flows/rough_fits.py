@@ -61,18 +61,8 @@ class RoughThresholds(Thresholds):
         "shift of derivatives, in logarithms of constants and roots of starts",
         origin="root of the precision of float64, with a factor for the solver",
     )
-    decades: float = threshold(
-        0.7,
-        "spread of unmeasured starts around the measured ones",
-        unit="decades",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
-    empty: float = threshold(
-        0.25,
-        "part of the members whose unmeasured states start near 0",
-        unit="share",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
+    decades: float = threshold(0.7, "spread of unmeasured starts around the measured ones", unit="decades")
+    empty: float = threshold(0.25, "part of the members whose unmeasured states start near 0", unit="share")
     concentration: float = threshold(
         0.3,
         "of the Dirichlet draw that shares a sum among unmeasured states",
@@ -84,12 +74,7 @@ class RoughThresholds(Thresholds):
         unit="inverse sample intervals",
         origin="faster ones are over between two samples",
     )
-    typical: float = threshold(
-        1e-3,
-        "least typical size of a state that a rate is scaled by",
-        unit="rms of the state",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
+    typical: float = threshold(1e-3, "least typical size of a state that a rate is scaled by", unit="rms of the state")
     damping: float = threshold(
         1e-2, "damping to begin from", unit="largest curvature", origin="customary for Levenberg-Marquardt"
     )

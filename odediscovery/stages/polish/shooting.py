@@ -28,10 +28,7 @@ class ShootingThresholds(Thresholds):
     """How far pieces are joined."""
 
     worse: float = threshold(
-        1.2,
-        "joining has failed where the mean squared residual grows by this factor",
-        unit="ratio of mean squares",
-        origin="chosen; sensitivity in docs/thresholds",
+        1.2, "joining has failed where the mean squared residual grows by this factor", unit="ratio of mean squares"
     )
     joins: int = threshold(8, "joins at most", origin="each doubles the pieces: 256 samples become one")
 

@@ -43,10 +43,7 @@ class SnapThresholds(Thresholds):
         16.0, "how far from the free fit it may be", unit="squared standard errors", origin="four standard errors"
     )
     longest_step: float = threshold(
-        1.0,
-        "a longer linear step of the other constants is worse than none",
-        unit="dimensionless constants",
-        origin="chosen; sensitivity in docs/thresholds",
+        1.0, "a longer linear step of the other constants is worse than none", unit="dimensionless constants"
     )
 
 

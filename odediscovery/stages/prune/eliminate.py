@@ -52,12 +52,8 @@ class EliminationThresholds(Thresholds):
         "removals after which BIC says that nothing can win back what was lost",
         origin="the simple rows of the front",
     )
-    bulk_above: int = threshold(
-        16, "larger networks may lose many parameters in one step", origin="chosen; sensitivity in docs/thresholds"
-    )
-    bulk_share: int = threshold(
-        6, "parts of a large network of which one may go in one step", origin="chosen; sensitivity in docs/thresholds"
-    )
+    bulk_above: int = threshold(16, "larger networks may lose many parameters in one step")
+    bulk_share: int = threshold(6, "parts of a large network of which one may go in one step")
     tolerance: float = threshold(
         1e-4, "gain below which a refit has converged", unit="relative", origin="far below a step of BIC"
     )

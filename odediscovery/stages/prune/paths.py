@@ -34,9 +34,7 @@ from odediscovery.stages.values import STAGES, Candidate
 class WindowThresholds(Thresholds):
     """On which windows laws are pruned, and how accurately these are integrated."""
 
-    shortest: int = threshold(
-        10, "fewest intervals of a window whose start is fitted", origin="chosen; sensitivity in docs/thresholds"
-    )
+    shortest: int = threshold(10, "fewest intervals of a window whose start is fitted")
     longest: int = threshold(50, "most intervals of such a window", origin="cost: memory grows with it")
     extrema: float = threshold(
         5.0, "clear extrema that such a window holds", origin="over more, a law that is nearly right is out of phase"
@@ -47,12 +45,7 @@ class WindowThresholds(Thresholds):
         unit="standard deviations of a residual",
         origin="a fiftieth of the noise is not seen in it",
     )
-    accuracy_clean: float = threshold(
-        1e-5,
-        "the same on clean data",
-        unit="standard deviations of a residual",
-        origin="chosen; sensitivity in docs/thresholds",
-    )
+    accuracy_clean: float = threshold(1e-5, "the same on clean data", unit="standard deviations of a residual")
     coarse_steps: int = threshold(
         8,
         "Levenberg-Marquardt steps on short windows before the elimination, in noise",
@@ -60,10 +53,7 @@ class WindowThresholds(Thresholds):
     )
     coarse_steps_clean: int = threshold(32, "the same on clean data", origin="there the steps converge")
     floor: float = threshold(
-        0.1,
-        "sum of squares that integration alone explains on clean data, a sample",
-        unit="`STAGES.settled`",
-        origin="chosen; sensitivity in docs/thresholds",
+        0.1, "sum of squares that integration alone explains on clean data, a sample", unit="`STAGES.settled`"
     )
 
 
