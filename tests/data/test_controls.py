@@ -118,6 +118,7 @@ def test_polish_recovers_the_constants_and_fits_no_starts_of_controls() -> None:
     assert found.squares[2:].tolist() == [0.0, 0.0]
 
 
+@pytest.mark.slow
 def test_controls_have_no_noise_and_no_equation() -> None:
     rng = np.random.default_rng(1)
     series = with_controls(

@@ -118,6 +118,7 @@ def test_names_labels_and_times_stay() -> None:
         np.testing.assert_array_equal(now.time, before.time)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [200, 700])
 def test_a_slow_curve_is_smoothed_as_much_as_it_bears(count: int) -> None:
     t = np.linspace(0.0, 10.0, count)

@@ -46,6 +46,7 @@ def test_clean_systems_are_found_exactly(system: str) -> None:
     assert same_terms(found.equations.power_sum, law_of(system), 0.005)
 
 
+@pytest.mark.slow
 def test_the_front_is_ordered_and_marks_one_row() -> None:
     front = discover(simulate_system("logistic"), QUICK).front
     sizes = [row.complexity for row in front]
@@ -78,6 +79,7 @@ def test_real_yeast_grows_logistically() -> None:
     assert same_terms(found.equations.power_sum, truth, 0.01)
 
 
+@pytest.mark.slow
 def test_a_state_that_never_changes_gets_a_zero_right_hand_side() -> None:
     series = simulate_system("logistic")
     (run,) = series.trajectories

@@ -66,6 +66,7 @@ def test_a_fit_goes_on_with_its_own_data_only(
     assert "expected a table, DATA.csv" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_cannot_go_on_is_said(tmp_path: Path) -> None:
     series = simulate_system("logistic")
     held = discover(series, settings_for(members=0, holdout=0.2))

@@ -49,6 +49,7 @@ def test_a_missing_device_and_controls_of_a_published_recipe_are_refused() -> No
         pose_task(from_controls, settings_for("paper"), Monitor())
 
 
+@pytest.mark.slow
 def test_the_verdict_of_a_thinned_series_moves_to_all_samples() -> None:
     task = task_of(3000, 0.01)
     few = verdict_on(task.p)

@@ -167,6 +167,7 @@ def test_columns_are_taken_by_name(model: ODEDiscovery) -> None:
         model.predict(frame(1.0)[["dose"]])
 
 
+@pytest.mark.slow
 def test_score_is_r2_of_the_simulation(model: ODEDiscovery) -> None:
     wrong = grown(1.0) + np.where(TIME > 4, 0.5, 0.0)[:, None]
     left = (grown(1.0) - wrong) ** 2

@@ -142,6 +142,7 @@ def test_discover_says_that_an_exponent_is_hardly_known(noise: float, told: bool
         assert low < 1 < high and high - low > 1
 
 
+@pytest.mark.slow
 def test_errors_are_wider_where_residuals_have_memory() -> None:
     random, t = np.random.default_rng(0), np.linspace(0.0, 10.0, 200)
     drift = np.convolve(random.standard_normal(239), np.full(40, 0.05))[39:239]

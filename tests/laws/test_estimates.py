@@ -65,6 +65,7 @@ def test_starts_and_constants_have_the_covariance_of_curve_fit(positive: bool) -
     )
 
 
+@pytest.mark.slow
 def test_constants_that_only_their_sum_is_seen_of_are_unknown() -> None:
     free = coefficients_only(TWINS)
     found = fitted(TWINS, growth(T, 0.02), np.array([[0.1]]), free)

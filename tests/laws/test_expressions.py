@@ -93,6 +93,7 @@ finite = st.floats(min_value=1e-250, max_value=1e250).flatmap(lambda x: st.sampl
 powers = st.floats(min_value=-9, max_value=9).filter(lambda x: x == 0 or abs(x) > 1e-250)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(finite, powers, powers), min_size=1, max_size=5))
 @settings(max_examples=60, deadline=None)
 def test_constants_come_back_as_the_same_floats(terms: list[tuple[float, float, float]]) -> None:
@@ -103,6 +104,7 @@ def test_constants_come_back_as_the_same_floats(terms: list[tuple[float, float, 
     assert text(again) == text(expression)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("written", "message"),
     [

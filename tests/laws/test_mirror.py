@@ -233,6 +233,7 @@ def test_several_trajectories_share_a_mirror() -> None:
     assert found.initial_values.ravel() == pytest.approx([-0.2, -12.0], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_one_trajectory_that_rises_above_zero_leaves_whole_powers() -> None:
     t = np.linspace(0.0, 3.0, 40)
     law = Equations.parse(["v"], {"v": "-9.81 - 0.5*v"})

@@ -64,6 +64,7 @@ def test_what_no_sum_tells_keeps_no_samples() -> None:
         with_latent_states(measured(["S", "I"]), ["S"])
 
 
+@pytest.mark.slow
 def test_the_folder_of_a_result_holds_all_states(tmp_path) -> None:
     settings = settings_for(hidden_states=["I"], conserve=["S + I = 10"], members=0)
     t = np.linspace(0.0, 10.0, 30)

@@ -106,6 +106,7 @@ def test_a_forecast_goes_on_from_the_data_unless_it_starts_elsewhere() -> None:
     assert [name for name, _ in forecast_panels(found, other)] == ["x"]
 
 
+@pytest.mark.slow
 def test_tables_give_values_to_the_place_of_their_error() -> None:
     found = pages.fitted()
     first, second, power = constant_rows(found)["biomass"]

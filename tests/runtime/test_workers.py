@@ -20,6 +20,7 @@ from odediscovery.runtime.workers import Processes
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_tasks_that_hang_or_die_are_failures_and_the_others_go_on() -> None:
     ended = dict(Processes(2).results(time.sleep, [0.1, 60.0, -1.0, 0.2], 1.0))
     assert ended[0] is None and ended[3] is None

@@ -192,6 +192,7 @@ def test_a_law_of_flows_changes_units_exactly() -> None:
     assert law.n_states == 2 and law.complexity == 5
 
 
+@pytest.mark.slow
 def test_standard_errors_count_the_measured_states_only() -> None:
     t = np.linspace(0.0, 4.0, 30)
     noise = 0.01 * np.random.default_rng(0).normal(size=30)

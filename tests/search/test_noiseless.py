@@ -28,6 +28,7 @@ def test_coarse_samples_of_an_exact_law_have_no_noise() -> None:
     assert found.exact is not None and not found.noise.any() and found.clean
 
 
+@pytest.mark.slow
 def test_noise_stays_noise() -> None:
     p = prepare(simulate_system("lotka-volterra", noise=0.03))
     found = detect_noiseless(p, Monitor())

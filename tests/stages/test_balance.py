@@ -45,6 +45,7 @@ def test_what_is_no_more_than_error_is_left_out_of_the_tied_equation() -> None:
     np.testing.assert_allclose(after.coefficients.sum(axis=0), 0.0, atol=1e-16)
 
 
+@pytest.mark.slow
 def test_constants_are_those_of_a_fit_under_the_constraint() -> None:
     """One constant for both: the same law with S' = -r and I' = r - b I tied the other way."""
     found = balance(fitted(0.02))

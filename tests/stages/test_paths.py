@@ -34,6 +34,7 @@ def test_exponents_of_states_that_change_sign_stay_whole() -> None:
     assert whole_features(law, p, True).tolist() == [True, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.0, 0.01])
 def test_a_needless_term_goes_and_the_law_is_on_the_path(sigma: float) -> None:
     p = prepare(growth(np.linspace(0.0, 20.0, 80), sigma))

@@ -71,6 +71,7 @@ def test_standard_errors_are_the_scatter_of_repeated_measurements() -> None:
     assert inside.mean() > 0.75  # the four rise and fall together, so it is thirty draws, not 120
 
 
+@pytest.mark.slow
 def test_errors_scale_with_the_noise_and_not_with_the_weight_given() -> None:
     series = growth(T, 0.02)
     one, other = polished(series, 0.02, COEFFICIENTS), polished(series, 2.0, COEFFICIENTS)

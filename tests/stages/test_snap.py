@@ -46,6 +46,7 @@ def test_a_value_the_data_tell_apart_is_kept() -> None:
     assert kept not in SIMPLE
 
 
+@pytest.mark.slow
 def test_a_value_the_data_cannot_tell_is_simple_and_not_free() -> None:
     row, refit = row_of(measured(1.0), 1.0)
     assert row.polished.errors.exponents[0, 0] > 0.1

@@ -35,6 +35,7 @@ def test_laws_have_one_form_up_to_fitted_exponents_and_the_order_of_terms() -> N
     assert candidate(law, [True]).form != candidate(turned, [True]).form
 
 
+@pytest.mark.slow
 def test_degrees_of_freedom_and_wider_errors() -> None:
     p = prepare(growth(np.linspace(0.0, 20.0, 60), 0.01))
     law = LOGISTIC.rescaled(p.scale.state, p.scale.time)

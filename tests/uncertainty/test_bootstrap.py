@@ -77,6 +77,7 @@ def test_trajectories_can_be_drawn_where_there_are_enough() -> None:
     assert stable.kind == "trajectories" and stable.draws == 12
 
 
+@pytest.mark.slow
 def test_members_with_data_of_their_own_are_fits_to_these_data() -> None:
     p = prepare(series_of(PREY, STARTS[:1], TIMES, noise=0.05))
     law = PREY.rescaled(p.scale.state, p.scale.time)
@@ -116,6 +117,7 @@ def test_members_with_data_of_their_own_are_fits_to_these_data() -> None:
         assert batch.unknowns[member, -1] == which
 
 
+@pytest.mark.slow
 def test_the_richer_law_has_all_monomials_everywhere_and_rivals_of_the_front() -> None:
     found = found_with(PREY)
     p = prepare(found.series)

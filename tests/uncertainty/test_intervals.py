@@ -104,6 +104,7 @@ def test_intervals_hold_the_true_constants_as_often_as_they_say(name: str) -> No
     assert all(0.88 <= rate <= 0.99 for rate in rates.values()), rates
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAWS)
 def test_errors_in_the_users_units_are_those_of_a_fit_in_these_units(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -155,6 +156,7 @@ def test_extended_laws_are_printed_with_their_errors() -> None:
     assert "sin(x y)^1.000(10)*(1 + 0.250(10)*x y^1.980(10))^-1.000(10)" in text
 
 
+@pytest.mark.slow
 def test_an_exponent_that_an_earlier_fit_left_is_not_called_exact() -> None:
     law = PowerSum(RELEASE.coefficients, RELEASE.exponents * [[1.0], [1.0 - 1e-9], [1.0]], RELEASE.features)
     times, free = np.linspace(0.0, 12.0, SAMPLES), LAWS["exponential"][1]

@@ -41,6 +41,7 @@ def test_ends_are_where_the_sum_of_squares_has_grown_by_t_squared() -> None:
     assert abs((told.high - told.value) / (told.value - told.low) - 1.0) > 0.02
 
 
+@pytest.mark.slow
 def test_the_wald_interval_of_a_well_known_constant_is_that_of_its_profile() -> None:
     found = fitted(PREY, measured(PREY, np.array([1.5, 0.8]), TIMES, 0.02, 1), 0.02)
     assert found.estimates is not None and found.equations.power_sum is not None
