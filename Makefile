@@ -16,7 +16,7 @@ demo: .venv/ready
 	  $(BIN)/odediscovery fit $$data --out demo/$$(basename $$data .csv) || exit 1; \
 	done
 
-# Under a minute of processor time; what takes a second or more is marked as slow.
+# A minute or so of processor time: what takes long is marked as slow.
 fast: export OMP_NUM_THREADS = 1
 fast: .venv/ready
 	$(BIN)/python -m pytest -q -m "not slow"
