@@ -2,7 +2,7 @@
 
 Shapes and types of arrays are checked while tests run: annotations such as
 `Float[Tensor, "members windows states"]` say what every axis is, and one name has one size within a
-call. An acceptance check is a slow test as well.
+call. `-m "not slow"` leaves that out. An acceptance check is a slow test as well.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from jaxtyping import install_import_hook
 
 CHECKED = ("odediscovery.ivp", "odediscovery.solve", "odediscovery.fitting", "odediscovery.stages")
 
-# Before the first import of what it checks.
-install_import_hook(CHECKED, "beartype.beartype")
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Check shapes, before the first import of what is checked; the fast tests do without."""
+    if "not slow" not in str(config.getoption("markexpr", "")):
+        install_import_hook(CHECKED, "beartype.beartype")
 
 
 @pytest.hookimpl(tryfirst=True)

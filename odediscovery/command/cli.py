@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from odediscovery.data.signals import Signal
     from odediscovery.report import Forecast
     from odediscovery.result.discovery import Discovery
 
@@ -106,10 +107,7 @@ def predict(
     start = np.array([*(fitted | given).values()]) if given else None
     values = found.simulate(start, when, None if inputs is None else acting)
     others = set(found.series.controls) - {found.series.time_name}
-    if acting is not None and others and acting.times[-1] < when[-1]:
-        _note(f"inputs are known up to {acting.times[-1]:g}; later their last values are held")
-    if not np.isfinite(values).all():
-        _note("the solution grows without bound; later rows are empty")
+    _note_limits(values, when, acting if others else None)
     if report is not None:
         from odediscovery.report import forecast_of
 
@@ -121,6 +119,16 @@ def predict(
 
         names, values = with_intervals(found, values, when, start, acting)
     _write_table((found.series.time_name, *names), when, values, out)
+
+
+def _note_limits(values: NDArray[np.float64], when: NDArray[np.float64], acting: Signal | None) -> None:
+    """Say where a prediction rests on held controls, or has ended."""
+    import numpy as np
+
+    if acting is not None and acting.times[-1] < when[-1]:
+        _note(f"inputs are known up to {acting.times[-1]:g}; later their last values are held")
+    if not np.isfinite(values).all():
+        _note("the solution grows without bound; later rows are empty")
 
 
 @app.command()

@@ -21,16 +21,15 @@ PRESETS = ("paper", "as-run")
 WHERE = Where()
 
 
+# Written out, so that help needs no experiment.
+EXPERIMENTS = (
+    "experiment: fsir, gradient-surface, simple-arithmetic, large-arithmetic, static-arithmetic, division, "
+    "extrapolation, operands, comparisons or digits"
+)
+
+
 def reproduce(
-    name: Annotated[
-        str,
-        argument(
-            "NAME",
-            "experiment: fsir, gradient-surface, simple-arithmetic, "
-            "large-arithmetic, static-arithmetic, division, extrapolation, operands, comparisons or "
-            "digits",
-        ),
-    ],
+    name: Annotated[str, argument("NAME", EXPERIMENTS)],
     preset: Annotated[str, flag("as the paper prints it or as its code ran: paper or as-run", "as-run")] = "as-run",
     full: Annotated[
         bool,

@@ -120,15 +120,7 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
             continue
         sizes = [local_size(y) for y in columns]
         mean = float(np.mean(np.concatenate(sizes) ** 2))
-        logs, at = [], []
-        for k, y, size in zip(changing, columns, sizes, strict=True):
-            t, seen = series.trajectories[k], np.isfinite(y)
-            if seen.sum() >= SMOOTHING.least_samples:
-                e = _pseudo_residuals(t.time[seen], y[seen], NOISE.shape_degree)
-                first = NOISE.shape_degree // 2 + 1
-                middle = size[seen][first : first + len(e)]
-                logs.append(np.log(np.maximum(e**2, TINY_SQUARE)))
-                at.append(middle**2)
+        logs, at = _log_squares([series.trajectories[k].time for k in changing], columns, sizes)
         if not logs or mean == 0.0 or sum(map(len, logs)) < NOISE.least_residuals:
             continue
         log_e, square = np.concatenate(logs), np.concatenate(at) / mean
@@ -149,6 +141,21 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
         for relative, size in zip(own_runs, sizes, strict=True):
             relative[:, i] = np.sqrt((1.0 - best) + best * size**2 / mean)
     return tuple(whole)
+
+
+def _log_squares(
+    times: Sequence[Array], columns: Sequence[Array], sizes: Sequence[Array]
+) -> tuple[list[Array], list[Array]]:
+    """ln e^2 of the pseudo-residuals e of every trajectory with enough samples, and x^2 where they are."""
+    logs, at = [], []
+    for time, y, size in zip(times, columns, sizes, strict=True):
+        seen = np.isfinite(y)
+        if seen.sum() >= SMOOTHING.least_samples:
+            e = _pseudo_residuals(time[seen], y[seen], NOISE.shape_degree)
+            first = NOISE.shape_degree // 2 + 1
+            logs.append(np.log(np.maximum(e**2, TINY_SQUARE)))
+            at.append(size[seen][first : first + len(e)] ** 2)
+    return logs, at
 
 
 def _shrunk(values: Array, variances: Array) -> Array:
