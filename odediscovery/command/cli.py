@@ -99,9 +99,7 @@ def predict(
     found = Discovery.load(folder)
     given = _given_start(found, initial)
     fitted = dict(zip(found.equations.states, found.initial_values[0].tolist(), strict=True))
-    acting = found.series.trajectories[0].controls
-    if inputs is not None:
-        acting = read_controls(inputs, found.series)
+    acting = found.series.trajectories[0].controls if inputs is None else read_controls(inputs, found.series)
     alone = inputs is not None and until is None and times is None
     when = acting.times if alone and acting is not None else asked_times(found.series, until, times)
     start = np.array([*(fitted | given).values()]) if given else None

@@ -144,6 +144,8 @@ class Rung:
         proposes: laws.
         pruning: what is done with them.
         until: the climb ends here.
+        late: it is climbed although the time is up: such rungs are quick then, and what comes of
+            the first ones alone may blow up on whole trajectories.
     """
 
     name: str
@@ -151,6 +153,7 @@ class Rung:
     proposes: Proposer
     pruning: Pruning
     until: Condition = NEVER
+    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -171,11 +174,9 @@ class Strategy:
 
 
 def climb(strategy: Strategy, at: Climb) -> bool:
-    """The rungs in their order; whether one of them, or the time, ended the search."""
+    """The rungs in their order; whether one of them ended the search."""
     for rung in strategy.rungs:
-        if at.out_of_time:
-            return True
-        if not rung.when.holds(at):
+        if (at.out_of_time and not rung.late) or not rung.when.holds(at):
             continue
         at.before, at.new = tuple(at.candidates), []
         for proposal in rung.proposes.laws(at):

@@ -148,12 +148,14 @@ STRATEGIES = (
                 Proposer("that law", proposals.exact_law),
                 FITTED,
                 until=Condition("it leaves nothing, and no equation is doubtful", _is_exact_and_plain),
+                late=True,
             ),
             Rung(
                 "few powers",
                 GROWS & HARDLY_NOISY,
                 Proposer("small sums of real powers, grown", proposals.few_powers),
                 FULLY,
+                late=True,
             ),
             Rung(
                 "whole powers beside them",
@@ -161,6 +163,7 @@ STRATEGIES = (
                 Proposer("laws of whole powers by regression", proposals.whole_powers),
                 FULLY,
                 until=ALWAYS,
+                late=True,
             ),
             Rung(
                 "richer families",
@@ -168,6 +171,7 @@ STRATEGIES = (
                 Proposer("each family in turn, for the equations in doubt", proposals.richer_families),
                 AS_GROWN,
                 until=SETTLED_BY_A_LAW,
+                late=True,
             ),
             Rung("more powers", CLEAN, Proposer("sums of real powers, grown", proposals.more_powers), FULLY),
             Rung(
@@ -188,6 +192,7 @@ STRATEGIES = (
                 ALWAYS,
                 Proposer("all products up to degree two, fitted", proposals.coarse_library),
                 BRIEFLY,
+                late=True,
             ),
             _freed(BRIEFLY),
         ),
@@ -203,14 +208,22 @@ STRATEGIES = (
                 Proposer("the best of them", proposals.found_as_if_clean),
                 FULLY,
                 until=CONVINCING,
+                late=True,
             ),
-            Rung("whole powers", GROWS, Proposer("laws of whole powers by regression", proposals.whole_powers), FULLY),
+            Rung(
+                "whole powers",
+                GROWS,
+                Proposer("laws of whole powers by regression", proposals.whole_powers),
+                FULLY,
+                late=True,
+            ),
             _freed(FULLY),
             Rung(
                 "random members",
                 ALWAYS,
                 Proposer("networks trained under L1, and grown sums of powers", proposals.trained_and_grown),
                 IF_HOPEFUL,
+                late=True,
             ),
             Rung(
                 "swapped monomials",

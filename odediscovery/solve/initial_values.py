@@ -54,8 +54,8 @@ class Starts:
     sums: Sums = ()
 
     def roots(
-        self, initial: Float[Array, "trajectories states"], awake: Float[Array, " states"]
-    ) -> Float[Array, "trajectories states"]:
+        self, initial: Float[Array, "*rest states"], awake: Float[Array, " states"]
+    ) -> Float[Array, "*rest states"]:
         """q of start values [trajectories, states], as if they were at least `awake` [states]."""
         least = np.maximum(initial, np.maximum(awake, INITIAL_VALUES.least_start))
         return np.where(self.nonnegative, np.sqrt(least), initial)

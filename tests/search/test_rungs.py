@@ -68,11 +68,11 @@ def test_a_climb_ends_where_a_rung_says_so(at: Climb) -> None:
     assert heard == []
 
 
-def test_out_of_time_a_climb_ends_as_soon_as_there_is_something(at: Climb) -> None:
+def test_out_of_time_only_late_rungs_are_climbed_once_there_is_something(at: Climb) -> None:
     at.monitor = Monitor(max_seconds=1e-9)
-    rungs = [Rung(name, ALWAYS, proposing(1, []), AS_GROWN) for name in "ab"]
-    assert climb(strategy(*rungs), at)
-    assert len(at.candidates) == 1
+    rungs = [Rung("a", ALWAYS, proposing(1, []), AS_GROWN, late=late) for late in (False, False, True)]
+    assert not climb(strategy(*rungs), at)
+    assert len(at.candidates) == 2
 
 
 def test_conditions_are_joined_in_words_and_in_code(at: Climb) -> None:
