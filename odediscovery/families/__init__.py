@@ -4,10 +4,11 @@ A new family is one file that makes a `Family`, and one line here that imports i
 the registry then finds it, and so do growing, printing, prices and the documentation.
 """
 
+# Importing is registering.
 from odediscovery.families.base import Family, Function, Seen, StateFunction, Terms
 from odediscovery.families.functions import FUNCTIONS  # noqa: F401
 from odediscovery.families.powers import POWERS
-from odediscovery.families.sums import EXPONENTIAL_SUMS, SUMS  # noqa: F401 (importing is registering)
+from odediscovery.families.sums import EXPONENTIAL_SUMS, SUMS  # noqa: F401
 
 # What is imported above, from simple to rich.
 FAMILIES: tuple[Family, ...] = tuple(

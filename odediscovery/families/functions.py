@@ -23,7 +23,7 @@ EXP = StateFunction(
 LOG = StateFunction("log", "the logarithm of", lambda lib, z: 1.0 / z, positive=True, bounds=(1e-30, float("inf")))
 FUNCTIONS = Family(
     name="functions",
-    says="the same with sin, cos, exp and log of a state among the factors, whole exponents",
+    says="sums of products with sin, cos, exp and log of a state among the factors",
     chain="Functions -> NPU -> NAU",
     richness=2,
     candidates=products,

@@ -74,7 +74,7 @@ def _factors(seen: Seen) -> tuple[list[Array], list[Array]]:
 
 SUMS = Family(
     name="sums",
-    says="with 1 / (1 + b m), m a product of whole powers: rational laws, Hill functions",
+    says="products over sums, 1 / (1 + b m) with m a product of whole powers: rational laws, Hill functions",
     chain="NPU -> NAU -> NPU -> NAU",
     richness=3,
     candidates=_candidates,
@@ -82,7 +82,7 @@ SUMS = Family(
 )
 EXPONENTIAL_SUMS = Family(
     name="sums of exponentials",
-    says="the same with 1 / (1 + b exp(r x)): logistic functions of a state",
+    says="products over sums of exponentials, 1 / (1 + b exp(r x)): logistic functions of a state",
     chain="Functions -> NPU -> NAU -> NPU -> NAU",
     richness=4,
     candidates=_candidates,
