@@ -22,14 +22,14 @@ WHERE = Where()
 
 
 # Written out, so that help needs no experiment.
-EXPERIMENTS = (
+EXPERIMENT_HELP = (
     "experiment: fsir, gradient-surface, simple-arithmetic, large-arithmetic, static-arithmetic, division, "
     "extrapolation, operands, comparisons or digits"
 )
 
 
 def reproduce(
-    name: Annotated[str, argument("NAME", EXPERIMENTS)],
+    name: Annotated[str, argument("NAME", EXPERIMENT_HELP)],
     preset: Annotated[str, flag("as the paper prints it or as its code ran: paper or as-run", "as-run")] = "as-run",
     full: Annotated[
         bool,
