@@ -14,6 +14,7 @@ from types import ModuleType
 MOVED = {
     "bootstrap": "uncertainty.bootstrap",
     "equations": "laws.equations",
+    "experiments.fsir": "experiments.studies.fsir",
     "field": "networks.vector_field",
     "inputs": "data.controls",
     "monitor": "runtime.monitor",
@@ -35,12 +36,11 @@ class _Moved(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        package, _, name = fullname.rpartition(".")
-        known = package == _PACKAGE and name in MOVED
-        return ModuleSpec(fullname, self) if known else None
+        package, _, name = fullname.partition(".")
+        return ModuleSpec(fullname, self) if package == _PACKAGE and name in MOVED else None
 
     def exec_module(self, module: ModuleType) -> None:
-        new = f"{_PACKAGE}.{MOVED[module.__name__.rpartition('.')[2]]}"
+        new = f"{_PACKAGE}.{MOVED[module.__name__.partition('.')[2]]}"
         warnings.warn(f"{module.__name__} is now {new}", DeprecationWarning, stacklevel=2)
         own = {name for name in vars(module) if name.startswith("__")}
         found = vars(importlib.import_module(new))
