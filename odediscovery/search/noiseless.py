@@ -26,16 +26,21 @@ class NoiselessThresholds(Thresholds):
 
     near: float = threshold(
         1e-3,
-        "what regression may leave of clean data for the fit to be worth its time",
+        "what a law may leave of clean data for a fit, or its pruning, to be worth its time",
         unit="mean squared increment of an interval",
     )
     steps: int = threshold(20, "most Levenberg-Marquardt steps of a fit", origin="cost")
     growable_noise: float = threshold(
-        0.003, "above it laws of real powers are not grown", unit="standard deviation of a state"
+        0.003, "above it growing on the integral form leads astray", unit="standard deviation of a state"
     )
 
 
 NOISELESS = NoiselessThresholds()
+
+
+def is_growable(p: Problem) -> bool:
+    """Whether there is so little noise that growing on the integral form is to be trusted."""
+    return bool(p.noisiness <= NOISELESS.growable_noise)
 
 
 def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
@@ -54,7 +59,7 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
             break
         if law is not None and _leaves_nothing(law, taken):
             return p.without_noise(law)
-    if p.data.controls and not p.clean and p.noisiness <= NOISELESS.growable_noise:
+    if p.data.controls and not p.clean and is_growable(p):
         for law in grow(taken, max_monomials=GROWING.quick_monomials, monitor=monitor)[:1]:
             if _leaves_nothing(law, taken):
                 return p.without_noise(law)

@@ -16,7 +16,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.candidates import simplest
-from odediscovery.search.noiseless import fit_library
+from odediscovery.search.noiseless import NOISELESS, fit_library, is_growable
 from odediscovery.search.refine_terms import follow_closely
 from odediscovery.search.refinement import sigma_of
 from odediscovery.search.rungs import Climb, Proposal
@@ -34,12 +34,6 @@ class ProposalThresholds(Thresholds):
 
     grown: int = threshold(8, "grown laws that are pruned, the best", origin="cost: members of one batch")
     grown_clean: int = threshold(3, "laws found as if there were no noise that are pruned in noise")
-    prunable: float = threshold(
-        1e-3, "below it a grown law is worth pruning", unit="mean squared increment of an interval"
-    )
-    growable_noise: float = threshold(
-        0.003, "above it growing on the integral form leads astray", unit="standard deviation of a state"
-    )
     many_states: int = threshold(
         10, "above it no richer families are looked through", origin="cost: their terms grow with the square of it"
     )
@@ -50,11 +44,6 @@ class ProposalThresholds(Thresholds):
 
 
 PROPOSALS = ProposalThresholds()
-
-
-def is_growable(p: Problem) -> bool:
-    """Whether there is so little noise that growing on the integral form is to be trusted."""
-    return bool(p.noisiness <= PROPOSALS.growable_noise)
 
 
 def grow_powers(at: Climb, most: int) -> list[PowerSum]:
@@ -86,7 +75,7 @@ def few_powers(at: Climb) -> Iterator[Proposal]:
     p = at.problem
     powers = grow_powers(at, min(GROWING.quick_monomials, at.settings.hidden))
     at.reference = powers[0] if powers else None
-    if powers and interval_squares(powers[0], p).max() < PROPOSALS.prunable:
+    if powers and interval_squares(powers[0], p).max() < NOISELESS.near:
         yield Proposal(powers)
         # Pruning may have shown what a grown law only nearly is.
         at.reference = simplest(at.new, p).law if at.new else powers[0]

@@ -22,6 +22,7 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search import proposals
 from odediscovery.search.candidates import is_settled, simplest
+from odediscovery.search.noiseless import is_growable
 from odediscovery.search.refine_terms import follow_closely
 from odediscovery.search.rungs import ALWAYS, Climb, Condition, Proposer, Pruning, Rung, Strategy, climb
 from odediscovery.settings import Settings
@@ -92,8 +93,7 @@ CLEAN = Condition("there is no noise", lambda at: at.problem.clean)
 NOISY = Condition("there is noise", lambda at: not at.problem.clean)
 GROWS = Condition("laws may be grown", lambda at: at.settings.grow)
 HARDLY_NOISY = Condition(
-    "no value is missing and there is hardly any noise",
-    lambda at: at.problem.complete and proposals.is_growable(at.problem),
+    "no value is missing and there is hardly any noise", lambda at: at.problem.complete and is_growable(at.problem)
 )
 SETTLED_BY_A_LAW = Condition("some law leaves nothing", lambda at: is_settled(at.candidates))
 UNSETTLED = Condition("every law leaves something", lambda at: not is_settled(at.candidates))

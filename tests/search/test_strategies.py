@@ -12,7 +12,7 @@ from odediscovery.laws.systems import simulate_system
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.candidates import is_settled
-from odediscovery.search.proposals import is_growable
+from odediscovery.search.noiseless import is_growable
 from odediscovery.search.rungs import Climb, climb
 from odediscovery.search.strategies import STRATEGIES, search
 from odediscovery.search.table import families_table, strategies_table
