@@ -44,6 +44,7 @@ ROOMS = (
     "report",
     "bench",
     "bench.suites",
+    "bench.random_laws",
     "bench.peers",
     "bench.draws",
     "bench.speed",

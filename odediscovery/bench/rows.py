@@ -27,7 +27,8 @@ Row: TypeAlias = dict[str, Any]
 
 # The columns of a suite: `failed` is the reason why there are no scores, `outcome` how the search
 # ended, `recon` and `gen` are None where the equations cannot be integrated, `complexity` counts
-# nodes of the expression trees, `seconds` are those of the method.
+# nodes of the expression trees, `seconds` are the
+# processor's in the method.
 COLUMNS = (
     "id",
     "method",

@@ -37,7 +37,7 @@ def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: int) -> str
         rows: in the order of the suite.
         systems: how many the whole suite has.
     """
-    options = " ".join(f"--{name.replace('_', '-')} {value:g}" for name, value in study.items() if name != "suite")
+    options = options_of(study)
     methods = list(dict.fromkeys(row["method"] for row in rows))
     parts = [f"# {study['suite']}\n\n`odediscovery bench {study['suite']} {options}`"]
     parts.append(_totals([(m, [r for r in rows if r["method"] == m]) for m in methods], "method", systems))
@@ -53,6 +53,16 @@ def markdown(study: Mapping[str, Any], rows: Sequence[Row], systems: int) -> str
     parts.append("\n".join(f"- {name}: {text}." for name, text in _ABOUT.items()))
     parts.append(_systems(rows))
     return "\n\n".join(parts) + "\n"
+
+
+def options_of(study: Mapping[str, Any]) -> str:
+    """What all rows of a study share, as options of the command.
+
+    >>> options_of({"suite": "odebench", "sigma": 0.05, "digits": None, "max_seconds": 60.0})
+    '--sigma 0.05 --max-seconds 60'
+    """
+    told = {name.replace("_", "-"): value for name, value in study.items() if name != "suite" and value is not None}
+    return " ".join(f"--{name} {v if isinstance(v, str) else format(v, 'g')}" for name, v in told.items())
 
 
 def _totals(groups: Sequence[tuple[str, Sequence[Row]]], title: str, of: int | None = None) -> str:

@@ -26,13 +26,14 @@ import typer
 from typer.core import TyperGroup
 
 from odediscovery.command import bench_draws as draw_commands
+from odediscovery.command import bench_laws as law_commands
 from odediscovery.command import bench_speed as speed_commands
+from odediscovery.command.bench_laws import methods_named
 from odediscovery.command.console import measure, print_table, progress
 from odediscovery.command.flags import RunOptions, Where, flag, names_in, with_groups
-from odediscovery.errors import InputError, unknown_name
+from odediscovery.errors import InputError
 
 if TYPE_CHECKING:
-    from odediscovery.bench.suites.run import Method
     from odediscovery.bench.suites.success import MemberOutcome
 
 # The suites of `suites.SUITES`, with what their help says.
@@ -41,7 +42,6 @@ SUITES = {
     "odebench": "34 systems of ODEBench, its development half.",
     "classics": "The known systems of `simulate`.",
 }
-METHODS = ("ours", "pysindy", "pyoperon")
 
 Ids = Annotated[str | None, flag("systems, with commas between (default: all)")]
 RUN, WHERE = RunOptions(), Where()
@@ -88,6 +88,7 @@ def _suite(
     ] = 0.0,
     drop: Annotated[float, flag("share of the samples left out at random (default: 0)")] = 0.0,
     trajectories: Annotated[int, flag("how many starts to train on", 1)] = 1,
+    digits: Annotated[int | None, flag("round the values to so many significant digits (default: all)")] = None,
     method: Annotated[str, flag("ours, pysindy, pyoperon or all", "ours")] = "ours",
     ids: Ids = None,
     where: Where = WHERE,
@@ -95,17 +96,16 @@ def _suite(
 ) -> None:
     """Run a suite: one row for each system in rows.jsonl, tables in summary.md."""
     suite = str(context.info_name)
-    if method not in (*METHODS, "all"):
-        raise unknown_name("method", method, (*METHODS, "all"))
     chosen = names_in(ids, "--ids")
     from odediscovery.bench.suites.problems import load_suite
     from odediscovery.bench.suites.protocol import Protocol
     from odediscovery.bench.suites.run import Study, run_suite
     from odediscovery.bench.summary import markdown
 
-    study = Study(suite, Protocol(sigma, drop, trajectories, run.seed), run.max_seconds).checked()
-    methods = _methods(METHODS if method == "all" else (method,))
-    name = f"bench-{suite}-sigma{sigma:g}-drop{drop:g}-trajectories{trajectories}-seed{run.seed}"
+    study = Study(suite, Protocol(sigma, drop, trajectories, run.seed, digits), run.max_seconds).checked()
+    methods = methods_named(method)
+    rough = "" if digits is None else f"-digits{digits}"
+    name = f"bench-{suite}-sigma{sigma:g}-drop{drop:g}{rough}-trajectories{trajectories}-seed{run.seed}"
     folder = run.out or Path(name)
     work = partial(run_suite, study, methods, folder, ids=chosen)
     measure(work, lambda rows: markdown(study.as_dict(), rows, len(load_suite(suite))), folder, run.quiet, where)
@@ -173,24 +173,8 @@ def page(folders: Annotated[list[Path], typer.Argument(help="folders that a suit
 
 for _name, _help in SUITES.items():
     bench.command(_name, help=_help)(with_groups(_suite))
-for _name, _command in (speed_commands.COMMANDS | draw_commands.COMMANDS).items():
+for _name, _command in (law_commands.COMMANDS | speed_commands.COMMANDS | draw_commands.COMMANDS).items():
     bench.command(_name)(with_groups(_command))
-
-
-def _methods(names: Sequence[str]) -> dict[str, Method]:
-    """The functions of these methods; those of peers need their packages."""
-    from odediscovery.bench.suites.run import ours
-
-    methods: dict[str, Method] = {}
-    for name in names:
-        if name == "ours":
-            methods[name] = ours
-            continue
-        from odediscovery.bench.peers import fits as peers
-
-        peers.check_installed(name)
-        methods[name] = peers.sindy if name == "pysindy" else peers.operon
-    return methods
 
 
 def _print_success(members: Sequence[MemberOutcome]) -> None:

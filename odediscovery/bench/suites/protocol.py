@@ -4,7 +4,9 @@
     multiplicative   y = x * (1 + sigma * e)           e ~ N(0, 1), independent
 
 Truth is integrated to a relative tolerance of 1e-10; a method sees the noisy samples of the
-first starts, of which a share may be dropped. Random numbers depend on the seed, the suite, the
+first starts, rounded to some significant digits if asked for, of which a share may be dropped.
+Instead of the truth the samples may have the error of a rougher solver: "rk45" is scipy's at a
+tolerance, "euler" the error of Euler steps, scaled to the tolerance. Random numbers depend on the seed, the suite, the
 system and sigma alone, never on which other systems run or in which order.
 
 Source of the multiplicative noise and of the dropping: d'Ascoli et al., ODEFormer, ICLR 2024.
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,10 +25,17 @@ from scipy.integrate import solve_ivp
 
 from odediscovery.bench.suites.problems import MULTIPLICATIVE, SuiteSystem
 from odediscovery.data.series import SERIES, TimeSeries
-from odediscovery.errors import FitError, InputError
+from odediscovery.errors import FitError, InputError, unknown_name
+from odediscovery.laws.equations import compiled
 from odediscovery.runtime.arrays import Array
 
 RTOL = 1e-10
+# Digits that a float has.
+MAX_DIGITS = 17
+# Euler steps between two samples at first, and the largest error, as a share of a state's spread, whose
+# shape is that of smaller steps too.
+_EULER_STEPS, _EULER_ERROR = 8, 0.01
+_MOST_EULER_STEPS = 4096
 _MOST_EVALUATIONS = 2_000_000
 # Where LSODA gives up: an explicit method of high order, then one for stiff systems.
 _FALLBACKS = ("DOP853", "Radau")
@@ -40,12 +50,23 @@ class Protocol:
         drop: share of the samples left out at random, at least 0 and below 1.
         trajectories: how many of the starts are trained on.
         seed: of noise, dropping and the methods.
+        digits: significant ones of the values; all if not given.
+        solver: that made the values, one of `SOLVERS`; an exact one if not given.
+        tolerance: of that solver.
     """
 
     sigma: float = 0.0
     drop: float = 0.0
     trajectories: int = 1
     seed: int = 0
+    digits: int | None = None
+    solver: str | None = None
+    tolerance: float | None = None
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the values are the true ones."""
+        return self.sigma == 0.0 and self.digits is None and self.solver is None
 
     def checked(self) -> Protocol:
         """This protocol, or an `InputError` that names the option that is out of range."""
@@ -56,6 +77,12 @@ class Protocol:
             raise InputError(f"--trajectories must be at least 1, got {self.trajectories}")
         if self.seed < 0:
             raise InputError(f"--seed must be at least 0, got {self.seed}")
+        if self.digits is not None and not 1 <= self.digits <= MAX_DIGITS:
+            raise InputError(f"--digits must be at least 1 and at most {MAX_DIGITS}, got {self.digits}")
+        if self.solver is not None and self.solver not in SOLVERS:
+            raise unknown_name("solver", self.solver, SOLVERS)
+        if (self.solver is None) != (self.tolerance is None) or not 0.0 < (self.tolerance or 0.5) < 1.0:
+            raise InputError(f"a solver has a tolerance above 0 and below 1, got {self.solver} and {self.tolerance}")
         return self
 
 
@@ -107,7 +134,7 @@ def true_trajectory(system: SuiteSystem, start: int) -> Array:
 
 
 def training_data(system: SuiteSystem, protocol: Protocol) -> TimeSeries:
-    """The series that a method gets: noisy, thinned samples of the first starts."""
+    """The series that a method gets: noisy, rounded, thinned samples of the first starts."""
     check_trajectories(system, protocol)
     key = f"{protocol.seed}|{system.suite}|{system.id}|{protocol.sigma!r}"
     stream = zlib.crc32(key.encode())
@@ -116,14 +143,71 @@ def training_data(system: SuiteSystem, protocol: Protocol) -> TimeSeries:
     times, values = [], []
     for start in range(protocol.trajectories):
         clean = true_trajectory(system, start)
+        if protocol.solver is not None and protocol.tolerance is not None:
+            clean = SOLVERS[protocol.solver](system, clean, protocol.tolerance)
         size = np.abs(clean) if system.noise == MULTIPLICATIVE else clean.std(axis=0)
         seen = clean + protocol.sigma * size * noise.standard_normal(clean.shape)
+        if protocol.digits is not None:
+            seen = rounded(seen, protocol.digits)
         kept = _kept(len(seen), protocol.drop, thinning)
         times.append(system.times[kept])
         values.append(seen[kept])
     if protocol.trajectories == 1:
         return TimeSeries.from_arrays(times[0], values[0], system.states)
     return TimeSeries.from_arrays(list(times), list(values), system.states)
+
+
+def rounded(values: Array, digits: int) -> Array:
+    """Values to so many significant digits.
+
+    >>> rounded(np.array([0.123456, -98765.4]), 3).tolist()
+    [0.123, -98800.0]
+    """
+    each = [float(f"{value:.{digits - 1}e}") for value in values.ravel().tolist()]
+    return np.array(each).reshape(values.shape)
+
+
+def _by_rk45(system: SuiteSystem, clean: Array, tolerance: float) -> Array:
+    """What scipy's RK45 gives from the same start, between its steps as it interpolates."""
+    absolute = 1e-3 * tolerance * np.abs(clean).max(axis=0)
+    solved = solve_ivp(
+        lambda _, x: system.equations.rhs(x),
+        system.t_span,
+        clean[0],
+        "RK45",
+        system.times,
+        rtol=tolerance,
+        atol=absolute,
+    )
+    if not solved.success:
+        raise FitError(f"RK45 does not follow {system.suite} {system.id} with a tolerance of {tolerance:g}")
+    values: Array = solved.y.T
+    return values
+
+
+def _by_euler(system: SuiteSystem, clean: Array, tolerance: float) -> Array:
+    """The truth and the error of Euler steps, to first order in the step, scaled to the tolerance.
+
+    The largest error of a state is the tolerance times the state's spread.
+    """
+    rhs, spread, steps = compiled(system.equations), clean.std(axis=0), _EULER_STEPS
+    while steps <= _MOST_EULER_STEPS:
+        x, values = clean[0], [clean[0]]
+        with np.errstate(all="ignore"):
+            for length in np.diff(system.times) / steps:
+                for _ in range(steps):
+                    x = x + length * rhs(x)
+                values.append(x)
+        error = np.stack(values) - clean
+        largest = float(np.abs(error / np.where(spread > 0, spread, 1.0)).max())
+        if largest <= _EULER_ERROR:
+            return clean + error * (tolerance / max(largest, tolerance * 1e-6))
+        steps *= 4
+    raise FitError(f"Euler steps do not follow {system.suite} {system.id}")
+
+
+# What a solver makes of a system, whose true states it is told.
+SOLVERS: Mapping[str, Callable[[SuiteSystem, Array, float], Array]] = {"rk45": _by_rk45, "euler": _by_euler}
 
 
 def _kept(samples: int, drop: float, random: np.random.Generator) -> Array:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from odediscovery.bench.rows import COLUMNS, Row, Rows, reason_of
-from odediscovery.bench.suites.problems import choose, load_suite
+from odediscovery.bench.suites.problems import SuiteSystem, choose, load_suite
 from odediscovery.bench.suites.protocol import Protocol, check_trajectories, training_data
 from odediscovery.bench.suites.scores import score
 from odediscovery.bench.summary import in_a_line
@@ -52,12 +52,16 @@ class Study:
     protocol: Protocol
     max_seconds: float = 180.0
 
-    def checked(self) -> Study:
-        """This study, or an `InputError` that names the option that is out of range."""
+    def checked(self, systems: Sequence[SuiteSystem] | None = None) -> Study:
+        """This study, or an `InputError` that names the option that is out of range.
+
+        Args:
+            systems: those of the suite, if it has no list of them.
+        """
         self.protocol.checked()
         if not 0.0 < self.max_seconds < math.inf:
             raise InputError(f"--max-seconds must be positive and finite, got {self.max_seconds}")
-        for system in load_suite(self.suite).values():
+        for system in load_suite(self.suite).values() if systems is None else systems:
             check_trajectories(system, self.protocol)
         return self
 
@@ -68,12 +72,22 @@ class Study:
 
 @dataclass(frozen=True)
 class SystemFit:
-    """One system for one method."""
+    """One system for one method.
+
+    Args:
+        given: the system, of a suite that has no list of them.
+    """
 
     study: Study
     id: str
     name: str
     method: Method
+    given: SuiteSystem | None = None
+
+    @property
+    def system(self) -> SuiteSystem:
+        """The system itself."""
+        return self.given or load_suite(self.study.suite)[self.id]
 
 
 def ours(series: TimeSeries, max_seconds: float, seed: int) -> tuple[Equations, str]:
@@ -83,18 +97,18 @@ def ours(series: TimeSeries, max_seconds: float, seed: int) -> tuple[Equations, 
 
 
 def solve(task: SystemFit) -> Row:
-    """The row of one system: scores, or the reason why there are none."""
-    study, began = task.study, time.monotonic()
+    """The row of one system: scores, or the reason why there are none. Its seconds are the processor's."""
+    study, began = task.study, time.process_time()
     row = _blank(task)
     try:
-        system = load_suite(study.suite)[task.id]
+        system = task.system
         series = training_data(system, study.protocol)
-        began = time.monotonic()
+        began = time.process_time()
         equations, outcome = task.method(series, study.max_seconds, study.protocol.seed)
-        row |= {"seconds": round(time.monotonic() - began, 3), "outcome": outcome, "equations": equations.texts()}
+        row |= {"seconds": round(time.process_time() - began, 3), "outcome": outcome, "equations": equations.texts()}
         scores = score(equations, system, study.protocol)
     except Exception as error:
-        seconds = row["seconds"] or round(time.monotonic() - began, 3)
+        seconds = row["seconds"] or round(time.process_time() - began, 3)
         return row | {"failed": reason_of(error), "seconds": seconds}
     return row | {
         "recon": _finite(scores.recon),
@@ -111,6 +125,7 @@ def run_suite(
     folder: Path,
     *,
     ids: Sequence[str] | None = None,
+    systems: Sequence[SuiteSystem] | None = None,
     backend: Backend = IN_TURN,
     monitor: Monitor | None = None,
     say: Callable[[str], None] = print,
@@ -121,6 +136,7 @@ def run_suite(
         methods: by the name that rows carry; importable functions.
         folder: to begin, or to go on with.
         ids: of the systems, all if not given.
+        systems: instead of those of the suite, where it has no list of them.
         backend: where the systems are run.
         monitor: hears the progress and can stop the work; finished rows stay.
         say: hears one line for each finished system.
@@ -129,10 +145,11 @@ def run_suite(
         InputError: an option is out of range, or the folder holds something else.
         FitError: nobody can run the systems.
     """
-    problems = choose(study.checked().suite, ids)
+    study.checked(systems)
+    problems = choose(study.suite, ids) if systems is None else systems
     rows = Rows.claim(folder, study.as_dict())
     tasks = [
-        SystemFit(study, system.id, name, method)
+        SystemFit(study, system.id, name, method, None if systems is None else system)
         for name, method in methods.items()
         for system in problems
         if not rows.has(system.id, name)
@@ -150,14 +167,15 @@ def run_suite(
         monitor=monitor,
         say=say,
     )
-    order = {id: place for place, id in enumerate(load_suite(study.suite))}
+    every = load_suite(study.suite) if systems is None else [system.id for system in systems]
+    order = {id: place for place, id in enumerate(every)}
     known = [row for row in rows.all if row["id"] in order]
     return sorted(known, key=lambda row: (order[row["id"]], row["method"]))
 
 
 def _blank(task: SystemFit) -> Row:
     """The row of a system with no equations."""
-    system = load_suite(task.study.suite)[task.id]
+    system = task.system
     return dict.fromkeys(COLUMNS) | {
         "id": task.id,
         "method": task.name,

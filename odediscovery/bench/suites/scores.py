@@ -67,7 +67,7 @@ def score(found: Equations, system: SuiteSystem, protocol: Protocol) -> Scores:
     every = np.concatenate(clean)
     box = np.stack([every.min(axis=0), every.max(axis=0)], axis=1)
     same = same_law(found, system.equations, box)
-    tolerance = CLEAN_TOLERANCE if protocol.sigma == 0 else NOISY_TOLERANCE
+    tolerance = CLEAN_TOLERANCE if protocol.is_clean else NOISY_TOLERANCE
     exact = same is not None and same.inner <= tolerance + 1e-9
     coef = same is not None and exact and same.outer <= COEFFICIENT_TOLERANCE + 1e-9
     return Scores(min(recon), gen, exact, coef, nodes(found))

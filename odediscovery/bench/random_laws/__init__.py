@@ -1,0 +1,1 @@
+"""Random laws that their samples identify: systems that nobody tuned the search to."""

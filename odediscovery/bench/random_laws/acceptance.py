@@ -1,0 +1,137 @@
+"""Which drafts are worth asking for: those whose samples identify the law.
+
+A draft is accepted if all its solutions stay within bounds, every state moves and its samples follow
+it, no term can be left out unseen, and the Fisher information of the samples,
+
+    F = J' J / noise^2,    J = d samples / d (constants, starts),
+
+gives every constant a standard error well below its size. Noise is 1 % of the spread of each state.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from odediscovery.bench.random_laws.draft import Draft
+from odediscovery.runtime.arrays import Array
+
+NOISE = 0.01
+# Trajectories that have to identify the law: all starts but the unseen one.
+TRAINED = 2
+# Largest state, in units of the largest start.
+MOST = 30.0
+# Smallest state that is positive, as a share of its largest value.
+LEAST = 1e-3
+# Least spread of a state, as a share of its root mean square.
+SPREAD = 0.08
+# Longest step between two samples, as a share of a state's range.
+LONGEST_STEP = 0.4
+# Share of the samples before which 95 % of the way must not have been made.
+ACTIVE = 0.35
+# Change of the samples without a term, in units of the noise.
+SEEN = 10.0
+# Largest standard error of a constant, as a share of it.
+ERROR = 0.05
+# Relative steps of differences.
+STEP = 1e-4
+
+
+def is_identifiable(draft: Draft) -> bool:
+    """Whether the samples of a draft tell its law."""
+    if not is_whole(draft):
+        return False
+    constants = draft.constants
+    most = MOST * float(np.abs(draft.starts).max())
+    base = draft.simulate(draft.starts, np.tile(constants, (len(draft.starts), 1)), most)
+    return is_bounded(draft, base) and is_moving(draft, base[:, :TRAINED]) and is_known(draft, base[:, :TRAINED])
+
+
+def is_whole(draft: Draft) -> bool:
+    """Whether a draft has several terms, states in every equation, and no part that the rest knows nothing of."""
+    links = np.eye(draft.states)
+    for i in range(draft.states):
+        shapes = " ".join(term.shape for term in draft.terms if term.state == i)
+        uses = [k for k in range(draft.states) if f"x{k}" in shapes]
+        if not uses:
+            return False
+        links[i, uses] = links[uses, i] = 1.0
+    return len(draft.terms) > 1 and bool(np.linalg.matrix_power(links, draft.states).all())
+
+
+def is_bounded(draft: Draft, paths: Array) -> bool:
+    """Whether solutions [samples, starts, states] went to the end, and stay above 0 where they have to."""
+    if not np.isfinite(paths).all():
+        return False
+    return not draft.positive or bool((paths.min(axis=0) >= LEAST * paths.max(axis=0)).all())
+
+
+def is_moving(draft: Draft, paths: Array) -> bool:
+    """Whether all states move, long enough, and by steps that samples follow."""
+    steps = np.abs(np.diff(paths, axis=0))
+    size, spread = np.sqrt(np.mean(paths**2, axis=0)), paths.std(axis=0)
+    if not (spread >= SPREAD * size).all() or (steps.max(axis=0) > LONGEST_STEP * np.ptp(paths, axis=0)).any():
+        return False
+    way = np.cumsum((steps / spread).sum(axis=2), axis=0)
+    if ((way < 0.95 * way[-1]).mean(axis=0) < ACTIVE).any():
+        return False
+    if not draft.positive and not ((paths.min(axis=(0, 1)) < 0) & (paths.max(axis=(0, 1)) > 0)).all():
+        return False
+    return all(np.ptp(paths[:, :, k], axis=0).max() >= least for k, least in draft.wide.items())
+
+
+def is_known(draft: Draft, paths: Array) -> bool:
+    """Whether every term is seen, and every constant known with a small standard error."""
+    constants, starts = draft.constants, draft.starts[:TRAINED]
+    noise = NOISE * paths.std(axis=0)
+    terms = len(draft.terms)
+    without = np.tile(constants, (terms, 1))
+    without[:, :terms][np.eye(terms, dtype=bool)] = 0.0
+    change = _solved(draft, starts, without) - paths[:, None]
+    seen = np.sqrt(np.mean(np.nan_to_num(change / noise, nan=np.inf) ** 2, axis=0)).max(axis=(1, 2))
+    if (seen < SEEN).any():
+        return False
+    errors = standard_errors(draft, starts, noise)
+    return bool((errors <= ERROR * np.abs(constants)).all())
+
+
+def standard_errors(draft: Draft, starts: Array, noise: Array) -> Array:
+    """Standard errors of all constants where the starts are unknown too [constants]; inf where nothing tells.
+
+    Args:
+        starts: [trajectories, states].
+        noise: standard deviation of the samples [trajectories, states].
+    """
+    constants, many = draft.constants, len(starts)
+    steps = STEP * np.abs(constants)
+    changed = np.concatenate([constants + sign * np.diag(steps) for sign in (1.0, -1.0)])
+    up, down = np.split(_solved(draft, starts, changed), 2, axis=1)
+    slopes = (up - down) / 2.0 / noise  # of a relative change of STEP: [samples, constants, trajectories, states]
+    moved = []
+    for k in range(draft.states):
+        size = STEP * noise[:, k].max() / NOISE
+        ends = [starts + sign * size * np.eye(draft.states)[k] for sign in (1.0, -1.0)]
+        pair = draft.simulate(np.concatenate(ends), np.tile(constants, (2 * many, 1)))
+        moved.append((pair[:, :many] - pair[:, many:]) / 2.0 / noise)
+    columns = [slopes[:, j].ravel() for j in range(len(constants))]
+    for slope in moved:
+        for m in range(many):  # a start moves its own trajectory alone
+            own = np.zeros_like(slope)
+            own[:, m] = slope[:, m]
+            columns.append(own.ravel())
+    jacobian = np.stack(columns, axis=1)
+    length = np.sqrt((jacobian**2).sum(axis=0))
+    if not (np.isfinite(length).all() and length.all()):
+        return np.full(len(constants), np.inf)
+    values, vectors = np.linalg.eigh((jacobian / length).T @ (jacobian / length))
+    if values[0] < 1e-12:
+        return np.full(len(constants), np.inf)
+    variance = (vectors**2 / values).sum(axis=1) / length**2
+    errors: Array = np.sqrt(variance[: len(constants)]) * steps
+    return errors
+
+
+def _solved(draft: Draft, starts: Array, constants: Array) -> Array:
+    """Solutions [samples, sets of constants, trajectories, states]."""
+    each, many = len(constants), len(starts)
+    paths = draft.simulate(np.tile(starts, (each, 1)), np.repeat(constants, many, axis=0))
+    return paths.reshape(len(paths), each, many, draft.states)
