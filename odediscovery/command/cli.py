@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from odediscovery.command.bench import bench
-from odediscovery.command.console import print_discovery
+from odediscovery.command.console import note, print_discovery
 from odediscovery.command.fit import fit
 from odediscovery.command.flags import argument, assignments, flag, with_groups
 from odediscovery.command.reproduce import reproduce
@@ -124,9 +124,9 @@ def _note_limits(values: NDArray[np.float64], when: NDArray[np.float64], acting:
     import numpy as np
 
     if acting is not None and acting.times[-1] < when[-1]:
-        _note(f"inputs are known up to {acting.times[-1]:g}; later their last values are held")
+        note(f"inputs are known up to {acting.times[-1]:g}; later their last values are held")
     if not np.isfinite(values).all():
-        _note("the solution grows without bound; later rows are empty")
+        note("the solution grows without bound; later rows are empty")
 
 
 @app.command()
@@ -146,10 +146,6 @@ def _given_start(found: Discovery, text: str | None) -> dict[str, float]:
         if name not in found.equations.states:
             raise unknown_name("state", name, found.equations.states)
     return given
-
-
-def _note(text: str) -> None:
-    print(f"note: {text}", file=sys.stderr)
 
 
 def _write_page(found: Discovery, folder: Path, path: Path, forecast: Forecast | None) -> None:

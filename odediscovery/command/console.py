@@ -170,6 +170,11 @@ def sayer(quiet: bool) -> Callable[[str], None]:
     return (lambda _: None) if quiet else progress
 
 
+def note(text: str) -> None:
+    """A remark on standard error."""
+    print(f"note: {text}", file=sys.stderr)
+
+
 def progress(line: str) -> None:
     """A line on standard error, at once."""
     print(line, file=sys.stderr, flush=True)

@@ -8,13 +8,16 @@ The flags take their help from `Settings`, so that help is instant.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from odediscovery.command.console import print_discovery
+from odediscovery.command.console import note, print_discovery
 from odediscovery.command.flags import GivenSettings, argument, assignments, flag, names_in, option, setting
 from odediscovery.errors import InputError, OdeDiscoveryError
 from odediscovery.settings import Settings, settings_for
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from odediscovery.command.progress import TerminalMonitor
     from odediscovery.data.series import TimeSeries
     from odediscovery.result.discovery import Discovery
+    from odediscovery.runtime.folders import Claim
 
 
 @dataclass(frozen=True)
@@ -70,36 +74,52 @@ def fit(
                 "--resume goes on with the data of its folder: expected no table, nothing "
                 "about columns, no --holdout and no --recipe beside it"
             )
-        _resume(resume, _new_folder(out or resume), given, draws, quiet=quiet)
+        with _destination(out or resume) as place:
+            _resume(resume, place, given, draws, quiet=quiet)
         return
     if data is None:
         raise InputError("expected a table, DATA.csv, or a folder to go on with, --resume DIR")
     settings = settings_for(recipe, hidden_states=latent, holdout=holdout, **given)
     series = _measured(data, columns)
-    folder = _new_folder(out or Path(f"{data.stem}.odediscovery"))
-    _begin(series, folder, settings, draws, quiet=quiet)
+    source = {"table": data.name, "path": hashlib.sha256(os.fsencode(data.resolve())).hexdigest()}
+    with _destination(out or Path(f"{data.stem}.odediscovery")) as place:
+        if out is None:
+            _check_same_table(place.folder, source, series)
+        _begin(series, place, settings, draws, source, quiet=quiet)
 
 
-def _begin(series: TimeSeries, folder: Path, settings: Settings, draws: Draws, *, quiet: bool) -> None:
+@dataclass(frozen=True)
+class _Place:
+    """Where a result goes: the folder as it was named, and the right to write it."""
+
+    folder: Path
+    claim: Claim
+
+
+def _begin(
+    series: TimeSeries, place: _Place, settings: Settings, draws: Draws, source: Mapping[str, str], *, quiet: bool
+) -> None:
     """A fit from the start."""
     monitor, finish = _watched(settings.max_seconds, draws, quiet=quiet)
     from odediscovery.discovery.discover import discover
 
     with monitor.shown():
         found = finish(discover(series, settings, monitor))
-    _keep(found, folder)
+    _keep(found, place, source)
 
 
-def _resume(before: Path, folder: Path, options: GivenSettings, draws: Draws, *, quiet: bool) -> None:
+def _resume(before: Path, place: _Place, options: GivenSettings, draws: Draws, *, quiet: bool) -> None:
     """A fit that goes on from the folder of another."""
     from odediscovery.discovery.resume import resume
     from odediscovery.result.discovery import Discovery
+    from odediscovery.result.folder import read_document
 
     monitor, finish = _watched(options["max_seconds"], draws, quiet=quiet)
     found = Discovery.load(before)
+    source = read_document(before / "result.json").get("source")
     with monitor.shown():
         found = finish(resume(found, monitor, **options))
-    _keep(found, folder)
+    _keep(found, place, source)
 
 
 def _watched(
@@ -125,33 +145,46 @@ def _watched(
     return monitor, lambda found: with_survival(found, count, monitor, jobs)
 
 
-def _keep(found: Discovery, folder: Path) -> None:
+def _keep(found: Discovery, place: _Place, source: object) -> None:
     """Write the folder and say what was found."""
-    from odediscovery.plots.figures import save_figures
+    from odediscovery.result.folder import write_folder
 
-    found.save(folder)
-    save_figures(found, folder)
-    _write_report(found, folder / "report.html")
+    document = found.as_dict() | ({} if source is None else {"source": source})
+    add = partial(_add_pictures, found)
+    try:
+        write_folder(place.folder, found.series, found.files(), document, claim=place.claim, add=add)
+    except InputError:
+        # What hours have found is not lost with a full disk.
+        print_discovery(found)
+        raise
     print_discovery(found)
     what = "the best so far is written" if found.outcome == "stopped" else "written"
-    print(f"{what} to {folder} ({found.seconds:.1f} s)")
+    print(f"{what} to {place.folder} ({found.seconds:.1f} s)")
 
 
-def _write_report(found: Discovery, path: Path) -> None:
-    """The page; a result that it cannot show is a result all the same."""
+def _add_pictures(found: Discovery, folder: Path) -> None:
+    """Pictures and the page; a result that they cannot show is a result all the same."""
+    for write in (_write_figures, _write_report):
+        try:
+            write(found, folder)
+        except (OdeDiscoveryError, OSError, MemoryError):
+            raise
+        except Exception as error:
+            what = "the pictures" if write is _write_figures else "report.html"
+            reason = " ".join(str(error).split())[:200]
+            note(f"{what} could not be made ({type(error).__name__}: {reason}); all the rest is written")
+
+
+def _write_figures(found: Discovery, folder: Path) -> None:
+    from odediscovery.plots.figures import save_figures
+
+    save_figures(found, folder)
+
+
+def _write_report(found: Discovery, folder: Path) -> None:
     from odediscovery.report import write_report
 
-    try:
-        write_report(found, path)
-    except OdeDiscoveryError:
-        raise
-    except Exception as error:
-        print(
-            f"note: {path} could not be made ({type(error).__name__}: {error}); all the rest is "
-            f"written, and `odediscovery report {path.parent}` shows where it "
-            "failed",
-            file=sys.stderr,
-        )
+    write_report(found, folder / "report.html")
 
 
 def _measured(data: Path, columns: Columns) -> TimeSeries:
@@ -171,17 +204,53 @@ def _measured(data: Path, columns: Columns) -> TimeSeries:
     )
 
 
-def _new_folder(folder: Path) -> Path:
-    """`folder` if a result can be written there; made only when there is something to write."""
+@contextmanager
+def _destination(folder: Path) -> Iterator[_Place]:
+    """The folder of a result, which nobody else writes meanwhile; made only when there is something to write.
+
+    Raises:
+        InputError: it holds something else, cannot be written, or another fit is writing it.
+    """
     from odediscovery.result.folder import read_document
     from odediscovery.runtime.files import check_writable
+    from odediscovery.runtime.folders import claimed
 
-    if folder.is_dir() and any(folder.iterdir()):
-        try:
-            read_document(folder / "result.json")
-        except InputError:
-            raise InputError(f"--out {folder}: a folder that holds something else; choose a new one") from None
-    elif folder.exists() and not folder.is_dir():
+    if folder.exists() and not folder.is_dir():
         raise InputError(f"--out {folder}: a file of that name exists; choose a folder")
     check_writable(folder, "--out")
-    return folder
+    with ExitStack() as held:
+        try:
+            claim = held.enter_context(claimed(folder))
+        except OSError as error:
+            raise InputError(f"--out {folder}: cannot be written ({error.strerror})") from error
+        if folder.is_dir() and any(path.name[:1] != "." for path in folder.iterdir()):
+            try:
+                read_document(folder / "result.json")
+            except InputError:
+                raise InputError(f"--out {folder}: a folder that holds something else; choose a new one") from None
+        yield _Place(folder, claim)
+
+
+def _check_same_table(folder: Path, source: Mapping[str, str], series: TimeSeries) -> None:
+    """Whether the result that lies under the default name, if any, is one of the same table.
+
+    Raises:
+        InputError: it is of another one.
+    """
+    from odediscovery.data.series import series_text
+    from odediscovery.result.discovery import Discovery
+    from odediscovery.result.folder import read_document
+
+    if not (folder / "result.json").exists():
+        return
+    before = read_document(folder / "result.json").get("source")
+    if isinstance(before, dict) and before.get("path") == source["path"]:
+        return
+    try:
+        if series_text(Discovery.load(folder).series) == series_text(series):
+            return
+    except InputError:
+        pass
+    raise InputError(
+        f"{folder} holds the result of another table; name a folder with --out (--out {folder} replaces that result)"
+    )

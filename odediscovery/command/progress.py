@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -75,12 +76,15 @@ class TerminalMonitor(Monitor):
                 # Not print: the signal may have come in the middle of one.
                 os.write(2, b"\nCtrl-C: ending with the best so far (once more: end at once)\n")
 
-        before = signal.signal(signal.SIGINT, wish)
+        # Signals are the main thread's; elsewhere the caller has its own way to interrupt.
+        asked = threading.current_thread() is threading.main_thread()
+        before = signal.signal(signal.SIGINT, wish) if asked else None
         try:
             with self._progress:
                 yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            if asked:
+                signal.signal(signal.SIGINT, before)
 
     def _left(self, done: int) -> float:
         """Seconds left in this stage at its pace so far, and never more than the time limit."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -45,6 +46,18 @@ class Scale:
         rms = largest * np.sqrt(np.nanmean((values / largest) ** 2, axis=0))
         steps = np.concatenate([np.diff(t.time) for t in series.trajectories])
         return cls(np.where(rms > 0, rms, 1.0), float(np.median(steps)))
+
+    @classmethod
+    def from_arrays(cls, state: Any, time: Any) -> Scale:
+        """The units that were kept in a file.
+
+        Raises:
+            ValueError, TypeError: zero, not finite, or of another shape.
+        """
+        states, step = np.asarray(state, dtype=np.float64), float(time)
+        if states.ndim != 1 or not np.isfinite(states).all() or not states.all() or not 0.0 < step < np.inf:
+            raise ValueError("units that are zero or not finite")
+        return cls(states, step)
 
     def apply(self, series: TimeSeries) -> TimeSeries:
         """The dimensionless series."""

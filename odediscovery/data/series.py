@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +19,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from odediscovery.data.deviations import array_deviations, with_levels
-from odediscovery.data.sheets import frame_table, read_table
+from odediscovery.data.deviations import array_deviations
+from odediscovery.data.sheets import exact_table, exact_text, frame_table, read_table
 from odediscovery.data.signals import Trajectory as Trajectory
 from odediscovery.data.table import Table, assigned, check_names
+from odediscovery.data.trajectories import check_enough, checked_trajectory, deviations_of, float_arrays, with_sigma
 from odediscovery.errors import InputError
 from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.renamed import with_old_names
-from odediscovery.runtime.thresholds import Thresholds, threshold
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class SeriesThresholds(Thresholds):
-    """What a series needs to be fitted."""
-
-    least_values: int = threshold(
-        4, "values of a state", origin="fewer determine no law, not even a straight line with a check"
-    )
-
-
-SERIES = SeriesThresholds()
 
 
 @with_old_names(inputs="controls", driven="is_control")
@@ -128,7 +116,7 @@ class TimeSeries:
             labels = [str(k + 1) for k in range(len(times))] if several else [""]
         if len(labels) != len(times) or len(set(labels)) != len(labels):
             raise InputError(f"give {len(times)} distinct labels, one a trajectory")
-        pairs = [_float_arrays(t, v) for t, v in zip(times, blocks, strict=True)]
+        pairs = [float_arrays(t, v) for t, v in zip(times, blocks, strict=True)]
         width = pairs[0][1].shape[1]
         if any(v.shape[1] != width for _, v in pairs):
             raise InputError("every trajectory needs the same number of states")
@@ -139,11 +127,11 @@ class TimeSeries:
             rows = [f"sample {k}" for k in range(len(t))]
             for k, i in np.argwhere(np.isinf(v)):
                 raise InputError(f"{rows[k]}, state {names[i]!r}: infinite value; use nan if missing")
-            trajectories.append(_trajectory(t, v, label, rows, time_name))
-        _check_enough(trajectories, names)
+            trajectories.append(checked_trajectory(t, v, label, rows, time_name))
+        check_enough(trajectories, names)
         given: Any = sigma if several and sigma is not None else [sigma] * len(times)
         deviations = array_deviations(given, [v for _, v in pairs], labels, names)
-        known = _with_sigma(trajectories, names, deviations, noise)
+        known = with_sigma(trajectories, names, deviations, noise)
         return cls(tuple(names), known, time_name, dict(units or {}))
 
     @classmethod
@@ -194,7 +182,7 @@ class TimeSeries:
                 if trajectory.controls is not None and name != self.time_name:
                     block[name] = trajectory.controls.values[:, k]
             for state, name in deviations.items():
-                block[name] = _sigma(trajectory)[:, self.states.index(state)]
+                block[name] = deviations_of(trajectory)[:, self.states.index(state)]
             block.insert(0, self.time_name, trajectory.time)
             if group is not None:
                 block.insert(0, group, label)
@@ -250,7 +238,29 @@ def write_csv(series: TimeSeries, path: str | os.PathLike[str]) -> None:
     ...     print(load_csv(f"{folder}/copy.csv").n_samples)
     19
     """
-    write_whole(Path(path), series.to_frame().to_csv(index=False, lineterminator="\n").encode())
+    write_whole(Path(path), series_text(series).encode())
+
+
+def series_text(series: TimeSeries) -> str:
+    """The series as the text of a table, its columns parted by commas."""
+    return exact_text(series.to_frame())
+
+
+def read_series(
+    content: bytes,
+    source: object,
+    time: str,
+    states: Sequence[str],
+    group: str | None,
+    *,
+    sigma: Mapping[str, str] | None = None,
+) -> TimeSeries:
+    """The series in a text that `series_text` wrote, whatever its names and labels are.
+
+    Raises:
+        InputError: another table; `source` names it.
+    """
+    return _series_of(exact_table(content, source), source, time, states, group, sigma, None)
 
 
 def group_column(series: TimeSeries) -> str | None:
@@ -275,7 +285,7 @@ def sigma_columns(series: TimeSeries) -> dict[str, str]:
     >>> sigma_columns(TimeSeries.from_arrays([0, 1, 2, 3], [1, 2, 3, 4], ["S"], noise={"S": 0.1}))
     {'S': 'S_sd'}
     """
-    known = np.any([np.isfinite(_sigma(t)).any(axis=0) for t in series.trajectories], axis=0)
+    known = np.any([np.isfinite(deviations_of(t)).any(axis=0) for t in series.trajectories], axis=0)
     taken = {*series.states, *series.controls, series.time_name, group_column(series)}
     columns: dict[str, str] = {}
     for i in map(int, np.flatnonzero(known)):
@@ -324,73 +334,12 @@ def _series_of(
     trajectories, sigma_of_runs, file_lines = [], [], table.lines
     for label, rows in table.groups(groups).items():
         lines = [f"line {file_lines[k]}" for k in rows]
-        trajectories.append(_trajectory(times[rows], values[rows], label, lines, time_name, hint))
+        trajectories.append(checked_trajectory(times[rows], values[rows], label, lines, time_name, hint))
         sigma_of_runs.append(errors[rows])
-    _check_enough(trajectories, chosen)
+    check_enough(trajectories, chosen)
     for name, column in zip(chosen, values.T, strict=True):
         if missing := int(np.isnan(column).sum()):
             messages.append(f"Column {name!r} lacks {missing} of {len(column)} values.")
     units = {time_name: "days"} if since else {}
-    known = _with_sigma(trajectories, chosen, sigma_of_runs, noise)
+    known = with_sigma(trajectories, chosen, sigma_of_runs, noise)
     return TimeSeries(tuple(chosen), known, time_name, units, tuple(messages))
-
-
-def _float_arrays(time: ArrayLike, values: ArrayLike) -> tuple[Array, Array]:
-    """Times [n] and values [n, states] as arrays.
-
-    Raises:
-        InputError: no numbers, or shapes that do not fit.
-    """
-    try:
-        t, v = np.array(time, dtype=np.float64), np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"times and values should be arrays of numbers: {error}") from None
-    if v.ndim == 1:
-        v = v[:, None]
-    if t.ndim != 1 or v.ndim != 2 or len(t) != len(v) or v.shape[1] == 0:
-        raise InputError(f"expected times [n] and values [n, states], got shapes {t.shape} and {v.shape}")
-    return t, v
-
-
-def _sigma(trajectory: Trajectory) -> Array:
-    """Standard deviations [n, states], nan where unknown."""
-    known = trajectory.sigma
-    return np.full(trajectory.values.shape, np.nan) if known is None else known
-
-
-def _with_sigma(
-    trajectories: Sequence[Trajectory], names: Sequence[str], sigma: Sequence[Array], noise: Mapping[str, float] | None
-) -> tuple[Trajectory, ...]:
-    """Trajectories with their standard deviations, None where nothing is known of them."""
-    known = with_levels(sigma, [run.values for run in trajectories], names, noise)
-    return tuple(
-        replace(run, sigma=None if np.isnan(block).all() else block)
-        for run, block in zip(trajectories, known, strict=True)
-    )
-
-
-def _trajectory(
-    time: Array, values: Array, label: str, rows: Sequence[str], time_name: str, hint: str = ""
-) -> Trajectory:
-    """A trajectory whose times are finite and increase; `rows` names every sample."""
-    for k in map(int, np.flatnonzero(~np.isfinite(time))):
-        raise InputError(f"{rows[k]}: the time {time_name!r} is missing or infinite")
-    for k in map(int, np.flatnonzero(np.diff(time) <= 0)):
-        how = "repeats" if time[k + 1] == time[k] else "goes back:"
-        after = f"{time[k + 1]:.10g} after {time[k]:.10g} in {rows[k]}"
-        where = f" of trajectory {label!r}" if label else ""
-        raise InputError(f"{rows[k + 1]}{where}: the time {time_name!r} {how} {after}{hint}")
-    samples = int(np.isfinite(values).any(axis=1).sum())
-    if samples < 2:
-        name = f"trajectory {label!r}" if label else "the series"
-        raise InputError(f"{name} has {samples} sample{'s'[: samples != 1]} with a value; at least 2 are needed")
-    return Trajectory(time, values, label)
-
-
-def _check_enough(trajectories: Sequence[Trajectory], states: Sequence[str]) -> None:
-    for i, name in enumerate(states):
-        count = sum(int(np.isfinite(t.values[:, i]).sum()) for t in trajectories)
-        if count < SERIES.least_values:
-            raise InputError(
-                f"state {name!r} has {count} values in all; at least {SERIES.least_values} are needed to fit it"
-            )

@@ -6,6 +6,7 @@ exactly, so that one set of rules (in `table`) checks every source with the same
 
 from __future__ import annotations
 
+import csv
 import io
 import re
 import warnings
@@ -59,6 +60,36 @@ def frame_table(frame: pd.DataFrame, source: object) -> Table:
         if not isinstance(name, str):
             raise InputError(f"{source} has a column named {name!r}; name every column by text")
     return _table_of(list(frame.columns), _texts(frame, 2), 1, source)
+
+
+def exact_text(frame: pd.DataFrame) -> str:
+    """A frame as text that `exact_table` reads back, and `read_table` but for blanks in names.
+
+    Names that hold another separator are in quotes, so that nobody takes it for the one of this table.
+    """
+    header = []
+    for name in frame.columns:
+        doubled = name.replace('"', '""')
+        header.append(f'"{doubled}"' if re.search(r"[^\w.]", name) else name)
+    rows: str = frame.to_csv(index=False, header=False, lineterminator="\n")
+    return f"{','.join(header)}\n{rows}"
+
+
+def exact_table(content: bytes, source: object) -> Table:
+    """The table in a text that `exact_text` wrote: parted by commas, every cell as it is.
+
+    Raises:
+        InputError: no such table; `source` names it.
+    """
+    try:
+        rows = list(csv.reader(io.StringIO(content.decode(), newline=""), strict=True))
+    except (ValueError, csv.Error) as error:
+        raise InputError(f"{source} is damaged ({error}); fit the data again") from None
+    header = rows[0] if rows else []
+    if len(set(header)) < max(len(header), 2) or any(len(row) != len(header) for row in rows):
+        raise InputError(f"{source} is damaged (rows of different lengths, or no header); fit the data again")
+    cells = pd.DataFrame(rows[1:], range(2, len(rows) + 1), header, dtype=object)
+    return Table(cells, ".", [])
 
 
 def _read_content(path: Path) -> bytes:

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.data.series import SERIES, TimeSeries
+from odediscovery.data.series import TimeSeries
+from odediscovery.data.trajectories import SERIES
 from odediscovery.errors import InputError
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array

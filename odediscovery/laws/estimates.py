@@ -204,49 +204,57 @@ class Estimates:
         return pack("head", head, arrays)
 
     @classmethod
-    def from_file(cls, path: Path) -> Estimates | None:
-        """What `to_bytes` kept; None for no such file, which earlier versions did not write.
+    def from_bytes(cls, content: bytes, path: Path) -> Estimates | None:
+        """What `to_bytes` kept.
+
+        Args:
+            content: of the file.
+            path: of the file, for messages.
 
         Raises:
             InputError: cut short, or anything but the expected arrays.
         """
-        return unpack(path, "head", _assembled) if path.is_file() else None
+        return unpack(content, path, "head", _assembled)
 
 
 def _assembled(head: Any, arrays: Mapping[str, NDArray[np.float64]]) -> Estimates | None:
     if head is None:
         return None
     a, w, b, v = (np.asarray(arrays[name], dtype=np.float64) for name in _NAMES)
-    law = PowerSum(a, w, _features(head, len(a), b, v), arrays.get("mix"))
+    mix = arrays.get("mix")
+    if mix is not None and (mix.ndim != 2 or mix.shape[1] != len(a) or not np.isfinite(mix).all()):
+        raise ValueError("flows that do not fit")
+    law = PowerSum(a, w, _features(head, len(a if mix is None else mix), b, v), mix)
     masks = [np.asarray(arrays[f"free_{name}"], dtype=bool) for name in _NAMES]
     free: Free = (masks[0], masks[1], masks[2], masks[3])
-    initial, state = np.asarray(arrays["initial"], float), np.asarray(arrays["scale_state"], float)
-    known, unknown = arrays["covariance"], arrays["unknown"]
+    initial, scale = (
+        np.asarray(arrays["initial"], float),
+        Scale.from_arrays(arrays["scale_state"], arrays["scale_time"]),
+    )
+    known, unknown = np.asarray(arrays["covariance"], float), np.asarray(arrays["unknown"], float)
+    nonnegative = np.asarray(arrays["nonnegative"], dtype=bool)
     size = count(free) + initial.size
     shapes = [mask.shape == c.shape for mask, c in zip(free, law.constants, strict=True)]
     fits = (
-        initial.shape[1] <= law.n_states
-        and state.shape == (law.n_states,)
+        initial.ndim == 2
+        and initial.shape[1] <= law.n_states
+        and scale.state.shape == (law.n_states,)
+        and nonnegative.shape in ((law.n_states,), initial.shape[1:])
         and known.shape == (size, size)
         and unknown.shape[1:] == (size,)
         and all(shapes)
     )
-    if not fits:
+    # Where nothing is known of the numbers, their covariance is nan throughout.
+    numbers = (*law.constants, initial, unknown, *([] if np.isnan(known).all() else [known]))
+    if not (fits and all(np.isfinite(values).all() for values in numbers)):
         raise ValueError("its arrays do not fit each other")
-    return Estimates(
-        law,
-        free,
-        initial,
-        Covariance(np.asarray(known, float), np.asarray(unknown, float)),
-        np.asarray(arrays["nonnegative"], dtype=bool),
-        Scale(state, float(arrays["scale_time"])),
-    )
+    return Estimates(law, free, initial, Covariance(known, unknown), nonnegative, scale)
 
 
 def _features(head: Mapping[str, Any], states: int, b: Array, v: Array) -> Features | None:
     if not head["inputs"]:
         return None
     functions = [Function(str(f), int(state), float(rate)) for f, state, rate in head["functions"]]
-    if not {f.name for f in functions} <= set(STATE_FUNCTIONS):
+    if not all(f.name in STATE_FUNCTIONS and 0 <= f.state < states for f in functions):
         raise ValueError("unknown functions")
     return Features(states, tuple(functions), Sums(b, v))

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.data.scale import Scale
-from odediscovery.errors import InputError
 from odediscovery.runtime.archives import pack, unpack
 
 
@@ -72,15 +71,17 @@ class Network:
         return pack("layers", chain, arrays)
 
     @classmethod
-    def from_file(cls, path: Path) -> Network | None:
+    def from_bytes(cls, content: bytes, path: Path) -> Network | None:
         """The network in an npz file that `to_bytes` made, None if it holds no layers.
 
+        Args:
+            content: of the file.
+            path: of the file, for messages.
+
         Raises:
-            InputError: no such file, cut short, or anything but the expected arrays.
+            InputError: cut short, or anything but the expected arrays.
         """
-        if not path.is_file():
-            raise InputError(f"{path} is missing; fit the data again")
-        return unpack(path, "layers", _assembled)
+        return unpack(content, path, "layers", _assembled)
 
 
 def _assembled(chain: Any, arrays: Mapping[str, NDArray[np.float64]]) -> Network | None:
@@ -95,4 +96,20 @@ def _assembled(chain: Any, arrays: Mapping[str, NDArray[np.float64]]) -> Network
         layers.append(Layer(str(entry["unit"]), int(entry["outputs"]), int(entry["inputs"]), own, functions))
     if not layers:
         return None
-    return Network(tuple(layers), Scale(np.asarray(arrays["scale.state"], float), float(arrays["scale.time"])))
+    _check_widths(layers)
+    return Network(tuple(layers), Scale.from_arrays(arrays["scale.state"], arrays["scale.time"]))
+
+
+def _check_widths(layers: Sequence[Layer]) -> None:
+    """Whether a chain of layers fits together.
+
+    Raises:
+        ValueError: it does not, or it holds numbers that are not finite.
+    """
+    for layer, before in zip(layers, (None, *layers), strict=False):
+        n_out, n_in = layer.n_out, layer.n_in
+        shapes = {(n_out, n_in), (n_in,), (n_out,), (len(layer.functions),)}
+        fits = min(n_out, n_in) > 0 and (before is None or before.n_out == n_in)
+        fits = fits and {array.shape for array in layer.arrays.values()} <= shapes
+        if not (fits and all(np.isfinite(array).all() for array in layer.arrays.values())):
+            raise ValueError("its layers do not fit each other")

@@ -200,21 +200,25 @@ class Discovery:
             "versions": versions(),
         }
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write result.json, equations.tex, model.npz, covariance.npz, data.csv and log.jsonl.
-
-        `result.json` is written last: a folder that has one is complete.
-
-        Raises:
-            InputError: the folder cannot be made or written.
-        """
-        files = {
+    def files(self) -> dict[str, bytes]:
+        """The content of the files beside `result.json` and `data.csv`, by name."""
+        return {
             "model.npz": Network.to_bytes(self.network),
             "covariance.npz": Estimates.to_bytes(self.estimates),
             "equations.tex": self.latex().encode(),
             "log.jsonl": log_lines(self.log),
         }
-        write_folder(Path(folder), self.series, files, self.as_dict())
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write result.json, equations.tex, model.npz, covariance.npz, data.csv and log.jsonl.
+
+        They appear together or not at all, in the place of an earlier result. Other files of the
+        folder stay.
+
+        Raises:
+            InputError: the folder cannot be made or written, or another fit is writing it.
+        """
+        write_folder(Path(folder), self.series, self.files(), self.as_dict())
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Discovery:

@@ -1,15 +1,18 @@
 """The folder of a result: writing it, and reading it back without trusting anything in it.
 
-Each file is written whole or not at all, `result.json` last. On the way back equations come through
-the whitelist of `expressions` and arrays without pickle, and whatever is damaged ends in an
-`InputError` that names the file. Folders that earlier versions wrote lack some of the keys.
+A folder takes its place whole, and `result.json` holds the hash of every file beside it, so that a law
+is never read with the data of another fit. On the way back equations come through the whitelist of
+`expressions` and arrays without pickle, and whatever is damaged ends in an `InputError` that names the
+file. Folders that earlier versions wrote lack the hashes and some other keys.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,35 +20,68 @@ import numpy as np
 
 from odediscovery.data.controls import with_interpolations
 from odediscovery.data.samples import with_columns
-from odediscovery.data.series import TimeSeries, load_csv, write_csv
+from odediscovery.data.series import TimeSeries, read_series, series_text
 from odediscovery.errors import InputError
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.records import number, plain, with_errors, with_law
 from odediscovery.networks.layers import Network
 from odediscovery.result.front import FrontRow, parsed_equations, starts_from_record
 from odediscovery.result.survival import Survival
-from odediscovery.runtime.files import write_whole
+from odediscovery.runtime.documents import DAMAGED, read_bytes, read_json
+from odediscovery.runtime.folders import Claim, claimed
 from odediscovery.settings import Settings
 
 FORMAT, VERSION = "odediscovery-result", 1
 OUTCOMES = ("converged", "stopped", "poor-fit")
+# All files of a folder, `result.json` last. What else lies there is somebody's and stays.
+OWN = (
+    "data.csv",
+    "model.npz",
+    "covariance.npz",
+    "equations.tex",
+    "log.jsonl",
+    "fit.png",
+    "pareto.png",
+    "weights.png",
+    "report.html",
+    "result.json",
+)
+# How often a folder is read again that somebody replaces meanwhile.
+_READINGS = 5
 
-_DAMAGED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
 
+def write_folder(
+    folder: Path,
+    series: TimeSeries,
+    files: Mapping[str, bytes],
+    document: Mapping[str, Any],
+    *,
+    claim: Claim | None = None,
+    add: Callable[[Path], None] | None = None,
+) -> None:
+    """Let a new folder with the data, other files by name and `result.json` take its place at once.
 
-def write_folder(folder: Path, series: TimeSeries, files: Mapping[str, bytes], document: Mapping[str, Any]) -> None:
-    """Write the data, other files by name, and at last `result.json`.
+    Args:
+        claim: the right to write the folder, if it is held already.
+        add: writes more files into the folder that it is given, which is not yet at its place.
 
     Raises:
-        InputError: the folder cannot be made or written.
+        InputError: the folder cannot be made or written, or another fit is writing it; what was there
+            before is there still.
     """
-    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def fill(new: Path) -> None:
+        for name, content in {"data.csv": series_text(series).encode(), **files}.items():
+            (new / name).write_bytes(content)
+        if add is not None:
+            add(new)
+        hashes = {path.name: _hash(path.read_bytes()) for path in sorted(new.iterdir()) if path.name in OWN}
+        whole = json.dumps({**document, "files": hashes}, indent=1, ensure_ascii=False, allow_nan=False)
+        (new / "result.json").write_bytes(f"{whole}\n".encode())
+
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_csv(series, folder / "data.csv")
-        for name, content in files.items():
-            write_whole(folder / name, content)
-        write_whole(folder / "result.json", text.encode())
+        with ExitStack() as held:
+            (claim or held.enter_context(claimed(folder))).replace(fill, OWN)
     except OSError as error:
         raise InputError(f"cannot write to {folder}: {error.strerror or error}") from error
 
@@ -59,17 +95,18 @@ def read_folder(folder: Path) -> dict[str, Any]:
     """The arguments of the `Discovery` that was kept in a folder.
 
     Raises:
-        InputError: no such folder, or a file that is missing, damaged or of another format.
+        InputError: no such folder, or a file that is missing, damaged, of another fit or format.
     """
     path = folder / "result.json"
-    document = read_document(path)
-    try:
-        return _arguments(document, folder)
-    except InputError as error:
-        named = str(folder) in str(error)
-        raise error if named else InputError(f"{path}: {error}") from error
-    except _DAMAGED as error:
-        raise InputError(f"{path} is damaged ({type(error).__name__}: {error}); fit the data again") from error
+    for attempt in range(_READINGS):
+        content = _content(path)
+        try:
+            return _read(content, folder)
+        except InputError:
+            # Replaced between two files, it is another result now, and whole.
+            if attempt == _READINGS - 1 or _content(path) == content:
+                raise
+    raise AssertionError("the last attempt returns or raises")
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -78,26 +115,64 @@ def read_document(path: Path) -> dict[str, Any]:
     Raises:
         InputError: missing, unreadable, no JSON, or another format or version.
     """
+    return _document(_content(path), path)
+
+
+def _content(path: Path) -> bytes:
     if not path.parent.is_dir():
         raise InputError(f"{path.parent}: no such folder; give the folder that `fit` wrote")
+    if not path.exists():
+        raise InputError(f"{path.parent} holds no result.json: not written by `fit`")
+    return read_bytes(path)
+
+
+def _document(content: bytes, path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path.parent} holds no result.json: not written by `fit`") from None
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
+        document = read_json(content)
+    except ValueError as error:
         raise InputError(f"{path} is no JSON file ({error}); fit the data again") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise InputError(f"{path} is no result of odediscovery: its format is not {FORMAT!r}")
-    if document.get("version") != VERSION:
-        raise InputError(
-            f"{path} has version {document.get('version')!r}, this program reads {VERSION}; fit the data again"
-        )
+    version = document.get("version")
+    if version != VERSION or isinstance(version, bool):
+        raise InputError(f"{path} has version {version!r}, this program reads {VERSION}; fit the data again")
     return document
 
 
-def _series(document: Mapping[str, Any], path: Path) -> TimeSeries:
+def _read(content: bytes, folder: Path) -> dict[str, Any]:
+    path = folder / "result.json"
+    document = _document(content, path)
+    try:
+        return _arguments(document, folder)
+    except InputError as error:
+        named = str(folder) in str(error)
+        raise error if named else InputError(f"{path}: {error}") from error
+    except DAMAGED as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{path} is damaged ({type(error).__name__}: {reason}); fit the data again") from error
+
+
+def _companion(document: Mapping[str, Any], folder: Path, name: str, optional: bool = False) -> bytes | None:
+    """The content of a file beside `result.json`; None for one that earlier versions did not write.
+
+    Raises:
+        InputError: missing, or not the file that was written with this `result.json`.
+    """
+    # Results of earlier versions have no hashes.
+    hashes = document.get("files")
+    if optional and hashes is None and not (folder / name).exists():
+        return None
+    content = read_bytes(folder / name)
+    if hashes is not None and hashes.get(name) != _hash(content):
+        raise InputError(f"{folder / name} is damaged (not the file that was written with result.json); fit again")
+    return content
+
+
+def _hash(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def _series(document: Mapping[str, Any], folder: Path) -> TimeSeries:
     """What was fitted, controls included."""
     states, time_name = _names(document["states"]), str(document["time"])
     # Results of earlier versions have no controls, and samples of all states.
@@ -106,14 +181,15 @@ def _series(document: Mapping[str, Any], path: Path) -> TimeSeries:
     columns = [name for name in states if name not in blank]
     columns += [name for name in ways if name != time_name]
     sigma = document.get("sigma_columns")
-    series = load_csv(path, time_name, columns, document["group"], sigma=sigma)
+    content = _companion(document, folder, "data.csv") or b""
+    series = read_series(content, folder / "data.csv", time_name, columns, document["group"], sigma=sigma)
     units = {str(name): str(unit) for name, unit in document["units"].items()}
     series = with_columns(with_interpolations(series, ways), states)
     return dataclasses.replace(series, units=units)
 
 
 def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    series = _series(document, folder / "data.csv")
+    series = _series(document, folder)
     parsed = dataclasses.replace(parsed_equations(document["equations"], series), units=series.units)
     scores, heldout = document["scores"], document["scores"]["r2_heldout"]
     if document["outcome"] not in OUTCOMES:
@@ -121,6 +197,8 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     # Results of earlier versions have no intervals and no errors of start values.
     freedom = document.get("intervals", {}).get("degrees_of_freedom")
     start_errors = document.get("initial_value_errors")
+    model = _companion(document, folder, "model.npz") or b""
+    covariance = _companion(document, folder, "covariance.npz", optional=True)
     return {
         "series": series,
         "equations": with_law(with_errors(parsed, document["terms"], document["exponents"]), document.get("law")),
@@ -134,11 +212,11 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "messages": tuple(str(text) for text in document["messages"]),
         "settings": Settings(**document["settings"]).checked(),
         "seconds": number(document["seconds"]),
-        "network": Network.from_file(folder / "model.npz"),
-        "log": _read_log(folder / "log.jsonl"),
+        "network": Network.from_bytes(model, folder / "model.npz"),
+        "log": _read_log(_companion(document, folder, "log.jsonl", optional=True), folder / "log.jsonl"),
         "degrees_of_freedom": None if freedom is None else int(freedom),
         "initial_value_errors": None if start_errors is None else starts_from_record(start_errors, series),
-        "estimates": Estimates.from_file(folder / "covariance.npz"),
+        "estimates": None if covariance is None else Estimates.from_bytes(covariance, folder / "covariance.npz"),
         "survival": Survival.from_record(document.get("bootstrap")),
     }
 
@@ -149,10 +227,22 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _read_log(path: Path) -> tuple[Mapping[str, Any], ...]:
-    if not path.is_file():
-        return ()
-    return tuple(json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
+def _read_log(content: bytes | None, path: Path) -> tuple[Mapping[str, Any], ...]:
+    """The lines of a log.
+
+    Raises:
+        InputError: a line that is no JSON object.
+    """
+    lines = []
+    for k, line in enumerate((content or b"").split(b"\n"), start=1):
+        try:
+            value = read_json(line) if line.strip() else {}
+        except ValueError as error:
+            raise InputError(f"{path} is damaged (line {k}: {error}); fit the data again") from error
+        if not isinstance(value, dict):
+            raise InputError(f"{path} is damaged (line {k} is no object); fit the data again")
+        lines += [value] * bool(line.strip())
+    return tuple(lines)
 
 
 def _jsonable(value: Any) -> Any:

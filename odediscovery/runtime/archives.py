@@ -1,11 +1,14 @@
-"""Arrays with a few words in front, in one npz file that is read back without trusting it."""
+"""Arrays with a few words in front, in one npz file that is read back without trusting it.
+
+The same content gives the same bytes, so that a hash of the file says what is in it. What is read is
+checked before memory is taken for it: an entry is as long in the file as its arrays will be.
+"""
 
 from __future__ import annotations
 
 import io
-import json
+import math
 import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,24 +16,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from odediscovery.errors import InputError
+from odediscovery.runtime.documents import DAMAGED, read_json, write_json
 
 Built = TypeVar("Built")
-# What numpy, zipfile and our own building raise for files that were cut short or altered.
-_DAMAGED = (
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    EOFError,
-    MemoryError,
-    OverflowError,
-    IndexError,
-    zipfile.BadZipFile,
-    zlib.error,
-    NotImplementedError,
-    RuntimeError,
-    OSError,
-)
+# The date of every entry: the oldest that the format knows.
+_DATE = (1980, 1, 1, 0, 0, 0)
+# Kinds of arrays that we write: masks, whole numbers, floats, text.
+_KINDS = "biufU"
 
 
 def pack(head: str, words: object, arrays: Mapping[str, Any]) -> bytes:
@@ -42,15 +34,20 @@ def pack(head: str, words: object, arrays: Mapping[str, Any]) -> bytes:
         arrays: the other entries, by name.
     """
     stream = io.BytesIO()
-    np.savez(stream, allow_pickle=False, **{head: np.array(json.dumps(words)), **arrays})
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in {head: np.array(write_json(words)), **arrays}.items():
+            entry = io.BytesIO()
+            np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _DATE), entry.getvalue())
     return stream.getvalue()
 
 
-def unpack(path: Path, head: str, build: Callable[[Any, dict[str, Any]], Built]) -> Built:
+def unpack(content: bytes, path: Path, head: str, build: Callable[[Any, dict[str, Any]], Built]) -> Built:
     """What `build` makes of the words and the arrays that `pack` put into a file.
 
     Args:
-        path: of an existing file.
+        content: of the file.
+        path: of the file, for messages.
         head: name of the entry that holds the words.
         build: may raise whatever arrays of wrong names, kinds or shapes lead to.
 
@@ -58,9 +55,36 @@ def unpack(path: Path, head: str, build: Callable[[Any, dict[str, Any]], Built])
         InputError: cut short, or anything but the expected entries.
     """
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        return build(json.loads(str(arrays[head])), arrays)
-    except _DAMAGED as error:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            arrays = {
+                entry.filename.removesuffix(".npy"): _array(_stored(archive, entry)) for entry in archive.infolist()
+            }
+        return build(read_json(str(arrays[head])), arrays)
+    except (*DAMAGED, zipfile.BadZipFile, NotImplementedError, EOFError, OSError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{path} is damaged ({reason}); fit the data again") from error
+        raise InputError(f"{path} is damaged ({reason[:200]}); fit the data again") from error
+
+
+def _stored(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """The bytes of an entry, which we never compress."""
+    if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
+        raise ValueError(f"its entry {entry.filename!r} is compressed")
+    return archive.read(entry)
+
+
+def _array(content: bytes) -> np.ndarray[Any, Any]:
+    """The array in an npy file, whose header has to fit its length.
+
+    Raises:
+        ValueError: another version, a kind of array that we do not write, or another length.
+    """
+    stream = io.BytesIO(content)
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise ValueError("arrays of an unknown version")
+    shape, fortran, kind = np.lib.format.read_array_header_1_0(stream)
+    if kind.hasobject or kind.kind not in _KINDS or kind.names is not None:
+        raise ValueError(f"arrays of {kind}")
+    if any(n < 0 for n in shape) or math.prod(shape) * kind.itemsize != len(content) - stream.tell():
+        raise ValueError(f"an array of shape {shape} that has another length")
+    flat = np.frombuffer(content, kind, offset=stream.tell())
+    return np.array(flat.reshape(shape, order="F" if fortran else "C"))

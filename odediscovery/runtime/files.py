@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from pathlib import Path
 
 from odediscovery.errors import InputError
@@ -25,7 +26,7 @@ def write_whole(path: Path, content: bytes) -> None:
         path.write_bytes(content)
         return
     path = path.resolve()
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    beside = path.with_name(f".{path.name[:40]}.{os.getpid()}.{threading.get_ident()}.part")
     try:
         beside.write_bytes(content)
         os.replace(beside, path)

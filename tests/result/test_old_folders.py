@@ -40,6 +40,7 @@ def test_saved_again_it_says_the_same(tmp_path: Path) -> None:
     Discovery.load(OLD).save(tmp_path)
     before, after = (json.loads((folder / "result.json").read_text()) for folder in (OLD, tmp_path))
     assert before.pop("versions") and after.pop("versions")
+    assert set(after.pop("files")) == {"covariance.npz", "data.csv", "equations.tex", "log.jsonl", "model.npz"}
     assert after == before
     for name in ("data.csv", "equations.tex", "log.jsonl"):
         assert (tmp_path / name).read_bytes() == (OLD / name).read_bytes(), name

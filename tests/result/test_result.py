@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from faces import AWKWARD, awkward, discovery
 from problems import FSIR
 
 from odediscovery.errors import InputError
+from odediscovery.result import folder as folder_room
 from odediscovery.result.discovery import Discovery
 
 FILES = {"result.json", "equations.tex", "model.npz", "covariance.npz", "data.csv", "log.jsonl"}
@@ -186,6 +188,67 @@ def test_a_missing_file_is_named(copy: Path, name: str) -> None:
     (copy / name).unlink()
     with pytest.raises(InputError, match=name.replace(".", r"\.")):
         Discovery.load(copy)
+
+
+@pytest.mark.parametrize("name", ["data.csv", "model.npz", "covariance.npz", "log.jsonl"])
+def test_a_file_of_another_fit_is_refused(copy: Path, name: str, tmp_path: Path) -> None:
+    discovery(noise=0.02).save(tmp_path / "other")
+    content = (tmp_path / "other" / name).read_bytes()
+    (copy / name).write_bytes(content + b"\n" if content == (copy / name).read_bytes() else content)
+    with pytest.raises(InputError, match=rf"{name} is damaged \(not the file that was written with result\.json\)"):
+        Discovery.load(copy)
+
+
+def test_a_result_without_hashes_opens_as_one_of_an_earlier_version(copy: Path) -> None:
+    edit(copy, lambda d: d.pop("files"))
+    (copy / "covariance.npz").unlink()
+    (copy / "log.jsonl").unlink()
+    found = Discovery.load(copy)
+    assert found.estimates is None and found.log == ()
+
+
+def test_a_folder_that_is_replaced_while_it_is_read_is_read_again(
+    kept: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, asked = folder_room.read_bytes, list[str]()
+
+    def replaced_once(path: Path) -> bytes:
+        asked.append(path.name)
+        if asked.count("data.csv") == 1 and path.name == "data.csv":
+            discovery(noise=0.03).save(copy)
+        return real(path)
+
+    monkeypatch.setattr(folder_room, "read_bytes", replaced_once)
+    np.testing.assert_array_equal(Discovery.load(copy).noise, discovery(noise=0.03).noise)
+    assert asked.count("result.json") == 3
+
+
+@pytest.mark.slow
+def test_readers_beside_writers_see_one_fit_or_the_other(tmp_path: Path) -> None:
+    versions = [discovery(noise=0.01 * (k + 1)) for k in range(2)]
+    versions[0].save(tmp_path / "found")
+    stop, wrong, refused = threading.Event(), list[str](), 0
+
+    def read() -> None:
+        while not stop.is_set():
+            found = Discovery.load(tmp_path / "found")
+            first = float(found.series.trajectories[0].values[0, 0])
+            if (first, float(found.noise[0])) not in known:
+                wrong.append("mixture")
+
+    known = {(float(v.series.trajectories[0].values[0, 0]), float(v.noise[0])) for v in versions}
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for k in range(20):
+        try:
+            versions[k % 2].save(tmp_path / "found")
+        except InputError:
+            refused += 1
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert not wrong and not refused
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

@@ -172,7 +172,8 @@ def test_only_equations_that_look_wrong_are_doubtful() -> None:
 
 
 def test_the_network_of_a_law_with_functions_and_sums_computes_it(stored: Callable[[Network], Path]) -> None:
-    network = Network.from_file(stored(network_of(RICH, Scale(np.ones(2), 1.0))))
+    path = stored(network_of(RICH, Scale(np.ones(2), 1.0)))
+    network = Network.from_bytes(path.read_bytes(), path)
     assert network is not None
     assert [layer.unit for layer in network.layers] == ["Functions", *["RealNPU", "NAU"] * 2]
     x = torch.as_tensor(X)[None]

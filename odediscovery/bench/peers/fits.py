@@ -34,7 +34,8 @@ from scipy.interpolate import make_smoothing_spline
 
 from odediscovery.bench.peers.libraries import Library, libraries
 from odediscovery.data.scale import Scale
-from odediscovery.data.series import SERIES, TimeSeries, Trajectory
+from odediscovery.data.series import TimeSeries, Trajectory
+from odediscovery.data.trajectories import SERIES
 from odediscovery.errors import FitError, InputError
 from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.equations import Equations

@@ -24,7 +24,8 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from odediscovery.bench.suites.problems import MULTIPLICATIVE, SuiteSystem
-from odediscovery.data.series import SERIES, TimeSeries
+from odediscovery.data.series import TimeSeries
+from odediscovery.data.trajectories import SERIES
 from odediscovery.errors import FitError, InputError, unknown_name
 from odediscovery.laws.equations import compiled
 from odediscovery.runtime.arrays import Array

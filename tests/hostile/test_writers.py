@@ -1,0 +1,75 @@
+"""A writer that is killed at any moment, or that finds the disk full, leaves a whole folder."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from writers import OWN, version_in, write_version
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE, ALL = 6, 200
+
+
+def killed_writer(place: Path, first: int, seconds: float) -> None:
+    """Let another program write versions from `first` on, and kill it after so many seconds."""
+    command = [sys.executable, str(Path(__file__).with_name("writers.py")), str(place), str(first), "100000"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as writer:
+        assert writer.stdout is not None and writer.stdout.readline() == b"ready\n"
+        time.sleep(seconds)
+        writer.send_signal(signal.SIGKILL)
+
+
+def check_kills(count: int, place: Path) -> set[int]:
+    pick, seen = random.Random(0), set[int]()
+    write_version(place, 0)
+    (place / "notes.txt").write_text("mine")
+    for round in range(1, count + 1):
+        killed_writer(place, 1_000_000 * round, pick.uniform(0.0, 0.05))
+        seen.add(version_in(place))
+        assert (place / "notes.txt").read_text() == "mine"
+        # The next command works, and clears away what is left.
+        write_version(place, round)
+        assert version_in(place) == round
+        assert [p.name for p in place.parent.iterdir()] == [place.name]
+        assert {p.name for p in place.iterdir()} == {*OWN, "notes.txt"}
+    return seen
+
+
+def test_a_killed_writer_leaves_a_whole_folder(tmp_path: Path) -> None:
+    check_kills(SAMPLE, tmp_path / "found")
+
+
+@pytest.mark.accept
+def test_two_hundred_killed_writers_leave_whole_folders(tmp_path: Path) -> None:
+    assert len(check_kills(ALL, tmp_path / "found")) > ALL // 4
+
+
+def write_with_room(place: Path, version: int, room: int) -> int:
+    """The exit code of a writer none of whose files may be longer than `room` bytes."""
+    command = [sys.executable, str(Path(__file__).with_name("writers.py")), str(place), str(version), "1"]
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(command, capture_output=True, env=environment, preexec_fn=limit).returncode
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 0.9, 1.0])
+def test_a_disk_that_fills_leaves_the_old_folder(share: float, tmp_path: Path) -> None:
+    write_version(tmp_path / "found", 1)
+    whole = max(path.stat().st_size for path in (tmp_path / "found").iterdir())
+    code = write_with_room(tmp_path / "found", 2, int(share * whole))
+    assert version_in(tmp_path / "found") == (2 if share == 1.0 else 1)
+    assert (code == 0) == (share == 1.0)
+    assert [p.name for p in tmp_path.iterdir()] == ["found"]

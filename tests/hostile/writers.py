@@ -1,0 +1,47 @@
+"""Programs that write a folder again and again, to be killed or to find no room: run as a script.
+
+python writers.py PLACE FIRST COUNT
+
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from odediscovery.runtime.folders import claimed
+
+OWN = tuple(f"file {k}" for k in range(8))
+
+
+def write_version(place: Path, version: int) -> None:
+    """A folder of eight files that all hold the version, of growing lengths."""
+
+    def fill(new: Path) -> None:
+        for k, name in enumerate(OWN):
+            (new / name).write_bytes(f"{version}\n".encode() * 1000 * (k + 1))
+
+    with claimed(place) as claim:
+        claim.replace(fill, OWN)
+
+
+def version_in(place: Path) -> int:
+    """The version that all files of a folder have in common.
+
+    Raises:
+        AssertionError: there are several, or a file is not whole.
+    """
+    found = set()
+    for k, name in enumerate(OWN):
+        lines = (place / name).read_bytes().split(b"\n")
+        assert len(lines) == 1000 * (k + 1) + 1 and len(set(lines[:-1])) == 1, name
+        found.add(int(lines[0]))
+    assert len(found) == 1, found
+    return found.pop()
+
+
+if __name__ == "__main__":
+    place, first, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    print("ready", flush=True)
+    for version in range(first, first + count):
+        write_version(place, version)
