@@ -21,13 +21,18 @@ fast: export OMP_NUM_THREADS = 1
 fast: .venv/ready
 	$(BIN)/python -m pytest -q -m "not slow"
 
-# Two processes with a thread each: what tests compute is small.
+# Shapes are checked where they are annotated, and in a few whole fits.
+SHAPES := tests/ivp tests/solve tests/fitting tests/stages tests/discovery
+
+# Two processes with a thread each: what tests compute is small. Shapes have a run of their own, since
+# checking them makes a fit ten times as long.
 test: export OMP_NUM_THREADS = 1
 test: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -q -m "not accept" --durations=10 -n 2 --dist loadfile \
+	$(BIN)/python -m pytest -q -m "not accept" --durations=10 -n 2 --dist worksteal \
 	  $(if $(COVERAGE),--cov --cov-report=term)
+	$(BIN)/python -m pytest -q --shapes -m "shapes or not slow" -n 2 $(SHAPES)
 	$(BIN)/python -m pytest -q -o addopts= --nbmake --nbmake-timeout=300 notebooks
 
 # The same while lines are counted: at least 92 % have to be run.

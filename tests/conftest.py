@@ -1,8 +1,9 @@
 """What holds for every test.
 
-Shapes and types of arrays are checked while tests run: annotations such as
+With `--shapes` the shapes and types of arrays are checked while tests run: annotations such as
 `Float[Tensor, "members windows states"]` say what every axis is, and one name has one size within a
-call. `-m "not slow"` leaves that out. An acceptance check is a slow test as well.
+call. That makes a fit ten times as long, so `make test` does it in a run of its own, over the tests
+of the rooms that are checked and whole fits. An acceptance check is a slow test as well.
 """
 
 from __future__ import annotations
@@ -13,9 +14,14 @@ from jaxtyping import install_import_hook
 CHECKED = ("odediscovery.ivp", "odediscovery.solve", "odediscovery.fitting", "odediscovery.stages")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option `--shapes`."""
+    parser.addoption("--shapes", action="store_true", help="check shapes and types of arrays at every call")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Check shapes, before the first import of what is checked; the fast tests do without."""
-    if "not slow" not in str(config.getoption("markexpr", "")):
+    """Check shapes, where asked, before the first import of what is checked."""
+    if config.getoption("--shapes"):
         install_import_hook(CHECKED, "beartype.beartype")
 
 

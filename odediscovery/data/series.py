@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from odediscovery.data.dates import counted_times
 from odediscovery.data.deviations import array_deviations
+from odediscovery.data.frames import is_dataset, plain_frame
 from odediscovery.data.sheets import exact_table, exact_text, frame_table, read_table
 from odediscovery.data.signals import Trajectory as Trajectory
 from odediscovery.data.table import Table, assigned, check_names
@@ -86,7 +88,7 @@ class TimeSeries:
         """A checked series from arrays.
 
         Args:
-            time: [n], or a list of such arrays, one a trajectory.
+            time: [n], numbers, dates or durations, or a list of such arrays, one a trajectory.
             values: [n, states] or [n] (one state), nan where missing, or a list of such arrays.
             states: names; by default x0, x1, ...
             labels: one a trajectory; by default 1, 2, ... when there are several.
@@ -116,6 +118,7 @@ class TimeSeries:
             labels = [str(k + 1) for k in range(len(times))] if several else [""]
         if len(labels) != len(times) or len(set(labels)) != len(labels):
             raise InputError(f"give {len(times)} distinct labels, one a trajectory")
+        times, clock = counted_times(times)
         pairs = [float_arrays(t, v) for t, v in zip(times, blocks, strict=True)]
         width = pairs[0][1].shape[1]
         if any(v.shape[1] != width for _, v in pairs):
@@ -132,41 +135,53 @@ class TimeSeries:
         given: Any = sigma if several and sigma is not None else [sigma] * len(times)
         deviations = array_deviations(given, [v for _, v in pairs], labels, names)
         known = with_sigma(trajectories, names, deviations, noise)
-        return cls(tuple(names), known, time_name, dict(units or {}))
+        told = {time_name: clock.unit} if clock else {}
+        messages = (clock.sentence(f"The time {time_name!r}"),) if clock else ()
+        return cls(tuple(names), known, time_name, {**told, **(units or {})}, messages)
 
     @classmethod
     def from_frame(
         cls,
-        frame: pd.DataFrame,
+        frame: Any,
         time: str | None = None,
         states: Sequence[str] | None = None,
         group: str | Sequence[str] | None = None,
         *,
         sigma: Mapping[str, str] | str | None = None,
         noise: Mapping[str, float] | None = None,
+        units: Mapping[str, str] | None = None,
     ) -> TimeSeries:
-        """A checked series from a pandas DataFrame, by the rules of `load_csv`.
+        """A checked series from a frame, by the rules of `load_csv`.
 
         Args:
-            frame: a column of times (numbers or dates) and columns of states; a named index
-                counts as a column in front. None, NaN, NA and NaT are missing values.
-            time: column of the times; by default the one called t or time, else the first.
+            frame: times (numbers, dates or durations) and states, as a DataFrame of pandas or
+                polars, or an xarray Dataset, whose other dimensions are groups by default and whose
+                attributes may name units. A named index counts as a column in front. None, NaN, NA
+                and NaT are missing values.
+            time: column of the times; by default the one called t or time, else an index that is
+                called so or holds dates or durations, else the only column of these.
             states: columns of the states; by default all other columns of numbers.
             group: column, or several, whose values tell the trajectories apart.
             sigma: column of standard deviations by state, {"S": "S_sd"} or "S=S_sd,I=I_sd", in the
                 unit of the state; these columns are no states by default.
             noise: standard deviation of all values of a state, by its name.
+            units: unit of a state or of the time, by name.
 
         Raises:
-            InputError: the frame or a name is wrong; the message names the line (the header is
-                line 1, the first row line 2) and the column.
+            InputError: the frame or a name is wrong, or nothing says where the times are; the message
+                names the line (the header is line 1, the first row line 2) and the column.
 
         >>> frame = pd.DataFrame({"t": [0, 1, 2, 3], "mass": [1.0, 0.5, 0.25, 0.125]})
         >>> TimeSeries.from_frame(frame).states
         ('mass',)
         """
-        table = frame_table(frame, "the frame")
-        return _series_of(table, "the frame", time, states, group, sigma, noise)
+        plain, told = plain_frame(frame)
+        table = frame_table(plain, "the frame", time)
+        if group is None and is_dataset(frame):
+            group = [name for name in plain.index.names if name not in (time, table.time)]
+        series = _series_of(table, "the frame", time, states, group, sigma, noise)
+        named = {name: unit for name, unit in told.items() if name in (*series.states, series.time_name)}
+        return replace(series, units={**named, **series.units, **(units or {})})
 
     def to_frame(self) -> pd.DataFrame:
         """The series as one table: (group column,) time, states (, controls, standard deviations);
@@ -206,7 +221,8 @@ def load_csv(
             numbers may have a decimal comma), or by its ending the first sheet of a .xlsx or
             .xls file, or a .parquet file. Empty cells, NA, NaN, null and none are missing values.
         time: column of the times, numbers or ISO dates (2020-03-01, 2020-03-01 12:00), which
-            become days since the first; by default the one called t or time, else the first.
+            become days (hours, ... by their spacing) since the first, or durations; by default the
+            one called t or time, else the first.
         states: columns of the states; by default all other columns of numbers.
         group: column, or several, whose values tell the trajectories apart.
         sigma: column of standard deviations by state, {"S": "S_sd"} or "S=S_sd,I=I_sd", in the
@@ -323,12 +339,12 @@ def _series_of(
     chosen, messages = table.state_columns(states, taken)
     if not chosen:
         raise InputError(f"{source}: no column of numbers besides the time {time_name!r}; expected at least one state")
-    times, since = table.times(time_name)
-    if since:
-        messages.append(f"Column {time_name!r} holds dates: time is counted in days since {since}.")
+    times, clock = table.times(time_name)
+    if clock:
+        messages.append(clock.sentence(f"Column {time_name!r}"))
     values = np.stack([table.numbers(name, "state") for name in chosen], axis=1)
     errors = table.deviations(deviations, chosen, values)
-    hint = f", in days since {since}" if since else ""
+    hint = f", in {clock.unit} since {clock.since}" if clock and clock.since else ""
     if not groups:
         hint += "; if the file holds several trajectories, name the column that tells them apart as group"
     trajectories, sigma_of_runs, file_lines = [], [], table.lines
@@ -340,6 +356,6 @@ def _series_of(
     for name, column in zip(chosen, values.T, strict=True):
         if missing := int(np.isnan(column).sum()):
             messages.append(f"Column {name!r} lacks {missing} of {len(column)} values.")
-    units = {time_name: "days"} if since else {}
+    units = {time_name: clock.unit} if clock else {}
     known = with_sigma(trajectories, chosen, sigma_of_runs, noise)
     return TimeSeries(tuple(chosen), known, time_name, units, tuple(messages))

@@ -11,6 +11,7 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from odediscovery.data.frames import with_index_as_columns
 from odediscovery.data.table import DECIMAL_COMMA, NUMBER, Table, clean_name, shortened
 from odediscovery.errors import InputError
 
@@ -40,26 +42,24 @@ def read_table(path: Path) -> Table:
     return _read_sheet(path) if ending in (".xlsx", ".xls") else _read_csv(path)
 
 
-def frame_table(frame: pd.DataFrame, source: object) -> Table:
-    """The table in a DataFrame, its header line 1; a named index gives columns in front.
+def frame_table(frame: pd.DataFrame, source: object, time: str | None = None, of_file: bool = False) -> Table:
+    """The table in a DataFrame, its header line 1; an index with a name or dates gives columns in front.
+
+    Args:
+        frame: what was handed over, or read from a file.
+        source: where it comes from, for messages.
+        time: the column of times, if it was named.
+        of_file: whether it was read from a file, whose first column may hold the times.
 
     Raises:
-        InputError: no DataFrame, or repeated, missing or numeric column names.
+        InputError: repeated, missing or numeric column names, or an index that may hold the times.
     """
-    if not isinstance(frame, pd.DataFrame):
-        raise InputError(f"expected a pandas DataFrame, got {type(frame).__name__}")
-    index = frame.index
-    if isinstance(index, pd.DatetimeIndex) and index.name is None:
-        # Left out like a count of rows, it would leave a state in the place of the time.
-        raise InputError(
-            f"the index of {source} holds dates but has no name; name it, frame.index.name = 'time', or reset it"
-        )
-    if levels := [i for i, name in enumerate(index.names) if name is not None]:
-        frame = frame.reset_index(level=levels, allow_duplicates=True)
+    frame, of_index, left_out = with_index_as_columns(frame, source, time)
     for name in frame.columns:
         if not isinstance(name, str):
             raise InputError(f"{source} has a column named {name!r}; name every column by text")
-    return _table_of(list(frame.columns), _texts(frame, 2), 1, source)
+    table = _table_of(list(frame.columns), _texts(frame, 2), 1, source)
+    return replace(table, messages=[*left_out, *table.messages], time=of_index, of_frame=not of_file)
 
 
 def exact_text(frame: pd.DataFrame) -> str:
@@ -180,7 +180,7 @@ def _read_parquet(path: Path) -> Table:
     content = _read_content(path)
     if not content.startswith(_PARQUET):
         raise InputError(f"{path} is no Parquet file; write it again, or as CSV in UTF-8")
-    return frame_table(_asked(lambda: pd.read_parquet(io.BytesIO(content), engine="pyarrow"), path), path)
+    return frame_table(_asked(lambda: pd.read_parquet(io.BytesIO(content), engine="pyarrow"), path), path, of_file=True)
 
 
 def _read_sheet(path: Path) -> Table:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import numpy as np
 import pandas as pd
 
+from odediscovery.data.dates import UNITS, Clock, duration_seconds, in_unit, unit_of_steps
 from odediscovery.data.deviations import check_deviations
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.arrays import Array
@@ -40,11 +41,16 @@ class Table:
         cells: the named columns without outer blanks; the index holds the line in the file of every row.
         decimal: "." or ",", how this file writes decimals.
         messages: what was left out in reading, one sentence each.
+        time: the column that the index of a frame is, if it is called t or time or holds dates.
+        of_frame: whether this is a frame. In files the first column holds the times where nothing
+            says otherwise; the first column of a frame is as likely a state.
     """
 
     cells: pd.DataFrame
     decimal: str
     messages: list[str]
+    time: str | None = None
+    of_frame: bool = False
 
     @property
     def columns(self) -> list[str]:
@@ -86,10 +92,10 @@ class Table:
             raise InputError(f"column {name!r} has no values; fill it, or leave it out by naming the states to use")
         return np.asarray(values.reindex(self.cells.index), float)
 
-    def times(self, name: str) -> tuple[Array, str]:
-        """A column as times [rows], nan where missing, and the date they count from in days.
+    def times(self, name: str) -> tuple[Array, Clock | None]:
+        """A column as times [rows], nan where missing, and how dates or durations are counted.
 
-        Numbers stay as they are and count from "". Dates are days since the earliest of them.
+        Numbers stay as they are, without a clock. Dates count from the earliest of them.
 
         Raises:
             InputError: a cell that is no number or, among dates, no date of the same kind.
@@ -99,14 +105,20 @@ class Table:
         if _DATE.fullmatch(start):
             dates = self._dates(name, cells)
             first = min(dates, key=lambda line: dates[line])
-            days = {line: (date - dates[first]) / timedelta(days=1) for line, date in dates.items()}
-            return np.array([days.get(line, np.nan) for line in self.lines]), str(cells[first])
+            spans = {line: date - dates[first] for line, date in dates.items()}
+            unit = unit_of_steps([span.total_seconds() for span in spans.values()])
+            counted = {line: in_unit(span, unit) for line, span in spans.items()}
+            return np.array([counted.get(line, np.nan) for line in self.lines]), Clock(unit, str(cells[first]))
+        if duration_seconds(start) is not None:
+            seconds = self._durations(name, cells)
+            unit = unit_of_steps(list(seconds.values()))
+            return np.array([seconds.get(line, np.nan) for line in self.lines]) / UNITS[unit], Clock(unit, "")
         if _OTHER_DATE.fullmatch(start):
             raise InputError(
                 f"line {cells.index[0]}, column {name!r}: expected numbers or ISO dates for the time, got "
                 f"{shortened(start)}; write dates as 2020-03-01 or 2020-03-01 12:00"
             )
-        return self.numbers(name, "time"), ""
+        return self.numbers(name, "time"), None
 
     def groups(self, names: Sequence[str]) -> dict[str, list[int]]:
         """Rows by the values of some columns, in order of appearance; all under "" for none.
@@ -140,10 +152,11 @@ class Table:
         return picked
 
     def time_column(self, wanted: str | None, groups: Sequence[str]) -> str:
-        """The column of times: the wanted one, else the one called t or time, else the first.
+        """The column of times: the wanted one, else the one called t or time, else the index or the
+        only column of dates of a frame, and the first column of a file.
 
         Raises:
-            InputError: an unknown name, or no column besides the groups.
+            InputError: an unknown name, no column besides the groups, or a frame that does not say.
         """
         if wanted is not None:
             return self.chosen([wanted], "time column")[0]
@@ -151,7 +164,16 @@ class Table:
         if not names:
             raise InputError("no column is left for the time besides the group columns")
         usual = [name for name in names if name.lower() in ("t", "time")]
-        return next((name for name in ("t", "time") if name in usual), [*usual, *names][0])
+        usual += [name for name in names if name == self.time]
+        if not self.of_frame:
+            return next((name for name in ("t", "time") if name in usual), [*usual, *names][0])
+        dated = [name for name in names if self._holds_moments(name)]
+        if not usual and len(dated) != 1:
+            raise InputError(
+                "nothing says where the times of the frame are: expected a column called t or time, or an index of "
+                f"dates or called t, got columns {', '.join(names)}; name the column, time={names[0]!r}"
+            )
+        return next((name for name in ("t", "time") if name in usual), [*usual, *dated][0])
 
     def state_columns(
         self, wanted: str | Sequence[str] | None, taken: Mapping[str, str]
@@ -207,6 +229,24 @@ class Table:
         if self.decimal == ",":
             cell = "" if "." in cell else cell.replace(",", ".")
         return float(cell) if NUMBER.fullmatch(cell) or _INFINITE.fullmatch(cell) else np.nan
+
+    def _holds_moments(self, name: str) -> bool:
+        """Whether a column begins with a date or a duration."""
+        start = next(iter(self._present(name)), "")
+        return bool(_DATE.fullmatch(start)) or duration_seconds(start) is not None
+
+    def _durations(self, name: str, cells: pd.Series) -> dict[int, float]:
+        """The seconds of the durations in a column by their lines."""
+        found = {}
+        for line, cell in cells.items():
+            seconds = duration_seconds(cell)
+            if seconds is None:
+                raise InputError(
+                    f"line {line}, column {name!r}: expected a duration such as 0 days 06:00:00, got "
+                    f"{shortened(cell)}; write all times alike"
+                )
+            found[line] = seconds
+        return found
 
     def _dates(self, name: str, cells: pd.Series) -> dict[int, datetime]:
         """The dates in a column by their lines, all of the kind of the first of them."""

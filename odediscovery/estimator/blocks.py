@@ -1,6 +1,7 @@
 """What is handed to an estimator as X and t: arrays, DataFrames, or lists of them.
 
-DataFrames are known by their columns: this needs no pandas.
+Frames are known by their columns, whatever library they are of; where their times are is said in
+`data.frames`.
 """
 
 from __future__ import annotations
@@ -11,36 +12,85 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
+from odediscovery.data.dates import Clock, as_moments, counted_times
+from odediscovery.data.frames import index_times, is_dataset, plain_frame
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.arrays import Array
 
 
 class Run(NamedTuple):
-    """A trajectory: times [n], values [n, states], and the column that the times are from."""
+    """A trajectory: times [n], values [n, states], and the column or index that the times are from."""
 
     time: Array
     values: Array
     column: str | None
 
 
-def read_run(block: Any, t: Any, states: list[str] | None, interval: float | None) -> Run:
-    """A trajectory from an array or a DataFrame; `interval` counts where neither has times."""
-    column = None
-    if is_frame(block):
-        names, column = columns_of(block, states)
-        block, frame = np.empty((len(block), len(names))), block
-        for k, name in enumerate(names):
-            block[:, k] = numbers(frame[name], f"column {name!r}")
-        if column is not None and t is not None:
+def read_runs(
+    x: Any, t: Any, states: list[str] | None, interval: float | None, unit: str | None = None
+) -> tuple[list[Run], list[str] | None, Clock | None]:
+    """The trajectories of X, the names of their states if X has names, and how dates are counted.
+
+    Args:
+        x: an array or a frame, or a list of them.
+        t: times, or the interval between samples, or a list of these; None: those of the frames.
+        states: columns of a frame to use; None: all but the times.
+        interval: between samples where nothing has times.
+        unit: of times that are dates or durations; None: chosen by their steps.
+
+    Raises:
+        InputError: times twice or not at all, or anything that is no such array.
+    """
+    blocks, given = paired(x, t)
+    if is_frame(blocks[0]):
+        states, _ = columns_of(blocks[0], states)
+    found = [_times_of(block, at, states) for block, at in zip(blocks, given, strict=True)]
+    times, clock = counted_times([at for at, _ in found], unit)
+    runs = []
+    for block, at, (_, column) in zip(blocks, times, found, strict=True):
+        values = read_values(block, states)
+        runs.append(Run(_times(at, len(values), interval), values, column))
+    return runs, states, clock
+
+
+def read_values(block: Any, states: list[str] | None) -> Array:
+    """The states [samples, states] of an array or of the columns of a frame."""
+    if not is_frame(block):
+        return _matrix(block)
+    names, frame = columns_of(block, states)[0], block
+    values = np.empty((len(frame), len(names)))
+    for k, name in enumerate(names):
+        values[:, k] = numbers(frame[name], f"column {name!r}")
+    return _matrix(values)
+
+
+def _times_of(block: Any, t: Any, states: list[str] | None) -> tuple[Any, str | None]:
+    """Times of a trajectory as they were given, and the column or index that they are from."""
+    if not is_frame(block):
+        return t, None
+    _, column = columns_of(block, states)
+    if column is not None:
+        if t is not None:
             raise InputError(f"expected times once, got t and column {column!r}; drop one of them")
-        t = t if column is None else numbers(frame[column], f"column {column!r}")
-    values = _matrix(block)
-    return Run(_times(t, len(values), interval), values, column)
+        held = block[column]
+        return held if as_moments(held) is not None else numbers(held, f"column {column!r}"), column
+    if t is not None and np.ndim(t) > 0:
+        return t, None
+    told = index_times(block)
+    if told is None:
+        return t, None
+    if t is not None:
+        raise InputError(
+            f"expected times once, got the interval t={t!r} and the index {told[0]!r}; leave t out, or drop the "
+            "index, X.reset_index(drop=True)"
+        )
+    name, index = told
+    return index if as_moments(index) is not None else numbers(index, f"index {name!r}"), name
 
 
 def is_list(x: Any) -> bool:
     """Whether this is a list of trajectories, and not one array written as a list of rows."""
-    return isinstance(x, list | tuple) and (not x or is_frame(x[0]) or np.ndim(x[0]) == 2)
+    return isinstance(x, list | tuple) and (not x or is_frame(x[0]) or is_dataset(x[0]) or np.ndim(x[0]) == 2)
 
 
 def is_frame(x: Any) -> bool:
@@ -51,8 +101,8 @@ def is_frame(x: Any) -> bool:
 def paired(x: Any, t: Any) -> tuple[list[Any], list[Any]]:
     """The trajectories, and for each its times, its sample interval, or None."""
     if not is_list(x):
-        return [x], [t]
-    blocks = list(x)
+        return [_plain(x)], [t]
+    blocks = [_plain(block) for block in x]
     if not blocks:
         raise InputError("X: expected at least one trajectory, got an empty list")
     if not isinstance(t, list | tuple) and np.ndim(t) == 0:
@@ -64,6 +114,11 @@ def paired(x: Any, t: Any) -> tuple[list[Any], list[Any]]:
             f"{len(blocks)} trajectories, got {got}; give that"
         )
     return blocks, list(t)
+
+
+def _plain(block: Any) -> Any:
+    """A Dataset as the frame of its variables, anything else as it is."""
+    return plain_frame(block)[0] if is_dataset(block) else block
 
 
 def _times(t: Any, count: int, interval: float | None) -> Array:

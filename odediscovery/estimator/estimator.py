@@ -22,10 +22,12 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
+from odediscovery.data.dates import counted_times
+from odediscovery.data.frames import is_dataset
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
-from odediscovery.estimator.blocks import columns_of, is_frame, is_list, numbers, paired, read_run
+from odediscovery.estimator.blocks import is_list, numbers, paired, read_runs, read_values
 from odediscovery.result.discovery import Discovery
 from odediscovery.settings import RECIPES, Settings
 
@@ -74,6 +76,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         feature_names_in_: names of the states [states].
         n_features_in_: number of states.
         interval_: sample interval, which `score` takes too; None if `fit` was given times.
+        time_unit_: unit in which dates or durations were counted; None if `fit` was given numbers.
 
     Source: scikit-learn's estimator API.
 
@@ -121,17 +124,19 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         """The equations dx/dt = f(x) behind X; sets the attributes that end in "_", returns self.
 
         Args:
-            X: values of the states, nan where missing: [samples, states], a DataFrame (a column
-                called t or time holds the times), or a list of such trajectories.
+            X: values of the states, nan where missing: [samples, states], a DataFrame, an xarray
+                Dataset, or a list of such trajectories. The times of a frame are its column called t
+                or time, else an index that is called so or holds dates or durations.
             y: ignored; scikit-learn passes it.
-            t: times of the samples [samples], increasing, or the interval between samples;
-                for a list of trajectories one interval for all or a list with one entry each.
-                None: the DataFrame's column of times, otherwise samples one apart.
+            t: times of the samples [samples], increasing, numbers or dates, or the interval between
+                samples; for a list of trajectories one interval for all or a list with one entry each.
+                None: those of the frame, otherwise samples one apart.
             sigma: standard deviations of the values, shaped like X (a list for a list; columns in
                 the order of the states), nan for a state without; None: they are estimated.
 
         Raises:
-            InputError: a parameter is out of range, or X or t is not as said above.
+            InputError: a parameter is out of range, X or t is not as said above, or a frame has an
+                index that may hold its times and does not say so.
             FitError: no law could be integrated through the data.
 
         >>> X = 3 * np.exp(-0.05 * np.arange(30))[:, None]
@@ -143,17 +148,19 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
             if isinstance(names, str) or not np.iterable(names):
                 raise InputError(f"states: expected a list of names, got {names!r}; give a list")
             names = list(names)
-        blocks, given = paired(X, t)
-        if is_frame(blocks[0]):
-            names, _ = columns_of(blocks[0], names)
-        runs = [read_run(b, at, names, 1.0) for b, at in zip(blocks, given, strict=True)]
+        runs, names, clock = read_runs(X, t, names, 1.0)
         times: list[Any] = [run.time for run in runs]
         values: list[Any] = [run.values for run in runs]
         if not is_list(X):
             times, values = times[0], values[0]
         column = next((run.column for run in runs if run.column), None)
-        series = TimeSeries.from_arrays(times, values, names, time_name=column or "t", sigma=sigma)
+        name = column or "t"
+        units = {name: clock.unit} if clock else None
+        series = TimeSeries.from_arrays(times, values, names, time_name=name, sigma=sigma, units=units)
+        if clock:
+            series = dataclasses.replace(series, messages=(clock.sentence(f"The time {name!r}"),))
         self._keep(discover(series, settings))
+        self.time_unit_ = clock.unit if clock else None
         self.interval_ = None
         if not isinstance(t, list | tuple) and np.ndim(t) == 0 and column is None:
             self.interval_ = 1.0 if t is None else float(t)
@@ -174,15 +181,15 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         [[-0.1], [-0.2]]
         """
         check_is_fitted(self)
-        run = read_run(X, None, list(self.feature_names_in_), 1.0)
-        return self.equations_.rhs(self._checked(run.values))
+        block = paired(X, None)[0][0] if is_dataset(X) else X
+        return self.equations_.rhs(self._checked(read_values(block, list(self.feature_names_in_))))
 
     def simulate(self, u0: ArrayLike, t: ArrayLike) -> Array:
         """x(t) with x(t_0) = u0 and dx/dt = f(x), [times, states]; nan from a blow-up on.
 
         Args:
             u0: the states at the first time [states], in the data's units.
-            t: increasing times [times], in the data's unit.
+            t: increasing times [times], in the data's unit, or dates if the data had dates.
 
         Raises:
             InputError: u0 or t is not as said above.
@@ -197,7 +204,10 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 f"u0: expected {self.n_features_in_} finite numbers, one a state, got {start.tolist()}; give these"
             )
-        return self.discovery_.simulate(start, numbers(t, "t"))
+        (times,), clock = counted_times([t], self.time_unit_)
+        if clock and self.time_unit_ is None:
+            raise InputError("t: expected numbers, as the fit had, got dates or durations; give numbers")
+        return self.discovery_.simulate(start, numbers(times, "t"))
 
     def score(self, X: Any, y: object = None, t: Any = None) -> float:
         """R2 = 1 - sum |x - x_sim|^2 / sum |x - mean x|^2 of X simulated from its first sample.
@@ -210,8 +220,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         Args:
             X: one trajectory or a list of them, as in `fit`.
             y: ignored; scikit-learn passes it.
-            t: as in `fit`. None: the DataFrame's column of times, otherwise the interval that
-                `fit` used.
+            t: as in `fit`. None: the times of the frame, otherwise the interval that `fit` used.
 
         Raises:
             InputError: X or t is not as said above, or arrays come without times after a fit with
@@ -224,8 +233,10 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         observed, simulated = [], []
-        for block, at in zip(*paired(X, t), strict=True):
-            run = read_run(block, at, list(self.feature_names_in_), self.interval_)
+        runs, _, clock = read_runs(X, t, list(self.feature_names_in_), self.interval_, self.time_unit_)
+        if clock and self.time_unit_ is None:
+            raise InputError("X: expected times that are numbers, as the fit had, got dates or durations; convert them")
+        for run in runs:
             complete = np.flatnonzero(np.isfinite(self._checked(run.values)).all(axis=1))
             if not complete.size:
                 raise InputError(

@@ -49,27 +49,31 @@ def same(series: TimeSeries, other: TimeSeries) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dates", "days"),
+    ("dates", "unit", "times"),
     [
-        (["2020-02-28", "2020-02-29", "2020-03-01", "2021-02-28"], [0, 1, 2, 366]),
-        (["2020-03-01 12:00", "2020-03-01 18:00", "2020-03-02 00:00", "2020-03-04 12:00"], [0, 0.25, 0.5, 3]),
+        (["2020-02-28", "2020-02-29", "2020-03-01", "2021-02-28"], "days", [0, 1, 2, 366]),
+        (["2020-03-01 12:00", "2020-03-01 18:00", "2020-03-02 00:00", "2020-03-04 12:00"], "hours", [0, 6, 12, 72]),
         (
             ["2020-03-01T12:00:30", "2020-03-01T12:01", "2020-03-01T12:01:30.5", "2020-03-02T12:00:30"],
-            [0, 30 / 86400, 60.5 / 86400, 1],
+            "seconds",
+            [0, 30, 60.5, 86400],
         ),
         # The clock goes back by an hour: three hours pass from 1:00 to 3:00.
         (
             ["2020-10-25T01:00+02:00", "2020-10-25T03:00+01:00", "2020-10-25T23:00Z", "2020-10-26T23:00Z"],
-            [0, 0.125, 1, 2],
+            "hours",
+            [0, 3, 24, 48],
         ),
     ],
 )
-def test_dates_become_days(tmp_path: Path, dates: list[str], days: list[float]) -> None:
+def test_dates_count_in_a_unit_that_fits_their_steps(
+    tmp_path: Path, dates: list[str], unit: str, times: list[float]
+) -> None:
     series = load_csv(dated(tmp_path, *dates))
-    assert series.trajectories[0].time.tolist() == days
-    assert series.messages == (f"Column 'date' holds dates: time is counted in days since {dates[0]}.",)
+    assert series.trajectories[0].time.tolist() == times
+    assert series.messages == (f"Column 'date' holds dates: time is counted in {unit} since {dates[0]}.",)
     assert series.time_name == "date"
-    assert _with_unit("date", series.units) == "date [days]"
+    assert _with_unit("date", series.units) == f"date [{unit}]"
 
 
 def test_numbers_are_no_dates(tmp_path: Path) -> None:
@@ -184,7 +188,7 @@ def test_a_frame_is_read_like_the_file(tmp_path: Path) -> None:
         "Column 'n' lacks 1 of 5 values.",
     )
     assert TimeSeries.from_frame(frame, "when", ["n"], "run").states == ("n",)
-    again = TimeSeries.from_frame(series.to_frame(), group="trajectory")
+    again = TimeSeries.from_frame(series.to_frame(), "when", group="trajectory")
     np.testing.assert_array_equal(again.trajectories[0].values, series.trajectories[0].values)
 
 
@@ -204,32 +208,20 @@ def test_dates_of_a_frame(times: Any) -> None:
     assert series.messages == ("Column 'day' holds dates: time is counted in days since 2020-03-01.",)
 
 
-def test_dates_and_hours_of_a_frame_and_a_gap() -> None:
-    times = pd.date_range("2020-03-01", periods=4, freq="6h")
-    series = TimeSeries.from_frame(pd.DataFrame({"day": times, "x": range(4)}))
-    assert series.trajectories[0].time.tolist() == [0, 0.25, 0.5, 0.75]
-    assert series.messages[0].endswith("since 2020-03-01 00:00:00.")
-    for known in (times[:3], times.normalize()[:1]):
-        frame = pd.DataFrame({"day": [*known, pd.NaT], "x": range(len(known) + 1)})
-        line = len(known) + 2
-        assert refusal(frame) == f"line {line}: the time 'day' is missing or infinite"
-
-
 def test_a_named_index_is_a_column() -> None:
     frame = FRAME.drop(columns="who")
     same(TimeSeries.from_frame(frame.set_index("t")), TimeSeries.from_frame(frame))
     shuffled = frame.set_index(pd.Index([7, 3, 9, 1]))  # rows of a larger table: no column
     same(TimeSeries.from_frame(shuffled), TimeSeries.from_frame(frame))
-    frame.index = pd.date_range("2020-03-01", periods=4)
-    assert refusal(frame) == (
-        "the index of the frame holds dates but has no name; name it, frame.index.name = 'time', or reset it"
-    )
 
 
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        ([[1, 2]], "expected a pandas DataFrame, got list"),
+        (
+            [[1, 2]],
+            "expected a DataFrame (pandas, polars) or an xarray Dataset, got list; TimeSeries.from_arrays takes arrays",
+        ),
         (pd.DataFrame(), "the frame has no named column; expected a time and at least one state"),
         (FRAME[["t"]], "the frame has one column, 't'; expected a time and at least one state"),
         (FRAME[:0], "the frame holds a header but no data; add one line a sample"),

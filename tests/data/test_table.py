@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from odediscovery.data.dates import Clock
 from odediscovery.data.sheets import frame_table, read_table
 from odediscovery.data.table import Table, assigned, check_names, clean_name, shortened
 from odediscovery.errors import InputError
@@ -40,10 +41,13 @@ def test_what_looks_like_a_number_and_is_none(cell: str) -> None:
 
 
 def test_times_are_numbers_or_days() -> None:
-    days, since = table(d=["2020-03-02", "", "2020-03-01"]).times("d")
+    days, clock = table(d=["2020-03-02", "", "2020-03-01"]).times("d")
     np.testing.assert_array_equal(days, [1.0, np.nan, 0.0])
-    assert since == "2020-03-01"
-    assert table(d=["0.5", "2"]).times("d")[0].tolist() == [0.5, 2.0]
+    assert clock == Clock("days", "2020-03-01")
+    hours, clock = table(d=["0 days 06:00:00", "", "0 days 12:00:00"]).times("d")
+    np.testing.assert_array_equal(hours, [6.0, np.nan, 12.0])
+    assert clock == Clock("hours", "")
+    assert table(d=["0.5", "2"]).times("d")[1] is None
     assert table(d=["", "NA"]).is_text("d") is False
 
 

@@ -61,7 +61,7 @@ def test_trained_members_find_a_law_with_controls_in_noise() -> None:
     noise = 0.02 * run.values.std() * np.random.default_rng(2).standard_normal(run.values.shape)
     columns = np.hstack([run.values + noise, run.controls.values])  # type: ignore[union-attr]
     noisy = with_controls(TimeSeries.from_arrays(TIMES, columns, ["x", "u"]), ["u"])
-    found = discover(noisy, Settings(grow=False, members=4))
+    found = discover(noisy, Settings(grow=False, members=2, hidden=4, adam_steps=400))
     law = found.equations.power_sum
     assert law is not None
     rates = law.rhs(np.array([[1.0, 1.0], [1.0, 2.0], [2.0, 1.0]]))[:, 0]

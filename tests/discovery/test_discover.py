@@ -55,6 +55,7 @@ def test_the_front_is_ordered_and_marks_one_row() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.shapes
 def test_random_members_alone_find_the_logistic_law_in_noise() -> None:
     series = simulate_system("logistic", noise=0.01, seed=3)
     found = discover(series, Settings(members=4, hidden=4, grow=False))
@@ -91,6 +92,7 @@ def test_a_state_that_never_changes_gets_a_zero_right_hand_side() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.shapes
 def test_two_runs_of_unequal_length_with_gaps_are_fitted_jointly() -> None:
     long = simulate_system("logistic", {"N": 2.0}).trajectories[0]
     short = simulate_system("logistic", {"N": 140.0}, samples=25, until=10).trajectories[0]

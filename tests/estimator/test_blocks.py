@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from odediscovery.errors import InputError
-from odediscovery.estimator.blocks import columns_of, numbers, paired, read_run
+from odediscovery.estimator.blocks import Run, columns_of, numbers, paired, read_runs
 
 
 class Frame(dict[str, list[float]]):
@@ -24,6 +24,11 @@ class Frame(dict[str, list[float]]):
 
 
 FRAME = Frame(time=[0.0, 2.0], S=[1.0, 3.0], I=[5.0, 7.0])
+
+
+def read_run(x: Any, t: Any, states: list[str] | None, interval: float | None) -> Run:
+    (run,), _, _ = read_runs(x, t, states, interval)
+    return run
 
 
 def test_a_frame_brings_its_times_and_columns() -> None:

@@ -319,7 +319,7 @@ X = grown(0.5)
         ({}, X, [0, 1, 2], r"t: expected 33 times, one a sample, got shape \(3,\)"),
         ({}, X, -0.1, "t: expected a positive sample interval, got -0.1"),
         ({}, X, -TIME, "goes back"),
-        ({}, X, pd.date_range("2020-01-01", periods=33), "t: expected an array of real numbers"),
+        ({}, X, pd.date_range("2020-01-01", periods=33).astype(str), "t: expected an array of real numbers"),
         ({}, [X, X], [TIME], "one entry for each of 2 trajectories, got 1"),
         ({}, [X, X], TIME, "one entry for each of 2 trajectories, got ndarray"),
         ({}, frame(0.5), TIME, "expected times once, got t and column 't'"),

@@ -51,7 +51,7 @@ def test_a_law_that_leaves_more_than_noise_says_so() -> None:
     noise = 0.05 * np.random.default_rng(2).standard_normal(120)
     # Driven from outside: no law of x alone can follow.
     driven = 2.0 + np.exp(-0.1 * t) + 0.5 * np.sin(1.7 * t) + 0.3 * np.sin(4.1 * t) + noise
-    found = discover(TimeSeries.from_arrays(t, driven[:, None], ["x"]), settings_for(members=2, max_seconds=20))
+    found = discover(TimeSeries.from_arrays(t, driven[:, None], ["x"]), settings_for(members=0, max_seconds=20))
     assert any(m.startswith("what the equations leave of x is no noise") for m in found.messages)
     assert found.outcome in ("poor-fit", "stopped")
 
@@ -72,13 +72,11 @@ def test_noise_has_no_memory_and_a_random_walk_has() -> None:
 
 @pytest.mark.slow
 def test_a_random_walk_is_no_law() -> None:
-    claimed = 0
-    for seed in range(4):
-        walk = np.cumsum(np.random.default_rng(seed).standard_normal((60, 1)), axis=0)
-        series = TimeSeries.from_arrays(np.arange(60.0), walk, ["x"])
-        found = discover(series, settings_for(members=0))
-        claimed += found.outcome == "converged"
-    assert claimed <= 1
+    # `odediscovery bench lawless` asks the same of twenty.
+    for seed in (1, 2):
+        walk = np.cumsum(np.random.default_rng(seed).standard_normal((40, 1)), axis=0)
+        series = TimeSeries.from_arrays(np.arange(40.0), walk, ["x"])
+        assert discover(series, settings_for(members=0)).outcome == "poor-fit"
 
 
 def test_a_walk_explains_walks_and_no_law() -> None:

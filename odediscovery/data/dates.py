@@ -1,0 +1,164 @@
+"""Dates and durations as times: numbers in a unit that fits their spacing.
+
+    t = (date - first date) / unit,  unit the longest of days, hours, ... that is no longer than the
+    median step
+
+so that an hourly series counts hours and a daily one days. The unit is told wherever it was chosen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from odediscovery.errors import InputError
+from odediscovery.runtime.arrays import Array
+
+# Units of time by name, in seconds, from long to short. Months and years differ in length.
+UNITS = {"days": 86400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0, "milliseconds": 1e-3, "microseconds": 1e-6}
+
+# A step that rounding made a little shorter than its unit.
+_STEP_TOLERANCE = 1e-9
+
+# What pandas writes for a duration: "1 days 06:00:00.5".
+_DURATION = re.compile(r"(-?\d+) days?(?: ([+-]?)(\d{1,2}):(\d{2}):(\d{2}(?:\.\d+)?))?", re.ASCII)
+
+
+class Clock(NamedTuple):
+    """How dates or durations are counted: the unit, and the first date, "" for durations."""
+
+    unit: str
+    since: str
+
+    def sentence(self, what: str) -> str:
+        """What the reader of the data should know; `what` names the column or the index.
+
+        >>> Clock("hours", "2020-03-01").sentence("Column 'when'")
+        "Column 'when' holds dates: time is counted in hours since 2020-03-01."
+        """
+        if not self.since:
+            return f"{what} holds durations: time is counted in {self.unit}."
+        return f"{what} holds dates: time is counted in {self.unit} since {self.since}."
+
+
+def unit_of_steps(seconds: Any) -> str:
+    """The unit of time for samples at these seconds [n], nan where unknown.
+
+    >>> unit_of_steps([0, 600, 1200, 1800]), unit_of_steps([0, 86400, 259200])
+    ('minutes', 'days')
+    """
+    steps = np.abs(np.diff(np.asarray(seconds, float)))
+    steps = steps[steps > 0]
+    if not steps.size:
+        return "days"
+    step = float(np.median(steps)) * (1.0 + _STEP_TOLERANCE)
+    return next((name for name, length in UNITS.items() if length <= step), "microseconds")
+
+
+def in_unit(span: timedelta, unit: str) -> float:
+    """A span of time as a number of units.
+
+    >>> in_unit(timedelta(hours=36), "days")
+    1.5
+    """
+    return span / timedelta(**{unit: 1})
+
+
+def duration_seconds(cell: str) -> float | None:
+    """The seconds of a duration as pandas writes it, None for other text.
+
+    >>> duration_seconds("1 days 06:00:00.5"), duration_seconds("1 d")
+    (108000.5, None)
+    """
+    found = _DURATION.fullmatch(cell)
+    if not found:
+        return None
+    days, sign, hours, minutes, seconds = found.groups()
+    clock = int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds or 0)
+    return int(days) * 86400 + (-clock if sign == "-" else clock)
+
+
+def as_moments(times: Any) -> pd.DatetimeIndex | pd.TimedeltaIndex | None:
+    """Times that are dates or durations as pandas has them, None for anything else.
+
+    >>> as_moments(np.array(["2020-03-01", "2020-03-02"], dtype="datetime64[D]")) is None
+    False
+    >>> as_moments([0.0, 0.5]) is None
+    True
+    """
+    if isinstance(times, pd.PeriodIndex):
+        return times.to_timestamp()
+    if isinstance(times, (pd.DatetimeIndex, pd.TimedeltaIndex)):
+        return times
+    kind = getattr(getattr(times, "dtype", None), "kind", "")
+    if kind and kind not in "mMO":
+        return None
+    cells = list(times) if np.ndim(times) == 1 else []
+    if not any(isinstance(cell, (date, timedelta, np.datetime64, np.timedelta64, pd.Period)) for cell in cells):
+        return None
+    try:
+        index = pd.Index(times)
+        if index.inferred_type == "date":
+            index = pd.to_datetime(index)
+    except (TypeError, ValueError):
+        return None
+    return as_moments(index) if isinstance(index, (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)) else None
+
+
+def count_moments(blocks: Sequence[Any], unit: str | None = None) -> tuple[list[Array], Clock]:
+    """Dates or durations of several trajectories as times [n] each, counted alike.
+
+    Args:
+        blocks: what `as_moments` gives, one a trajectory, all of one kind.
+        unit: of the times; None: chosen by the steps.
+
+    Raises:
+        InputError: dates beside durations, or dates with a time zone beside dates without.
+
+    >>> days = pd.to_datetime(["2020-03-01", "2020-03-03"])
+    >>> times, clock = count_moments([days])
+    >>> times[0].tolist(), clock
+    ([0.0, 2.0], Clock(unit='days', since='2020-03-01'))
+    """
+    if len({(type(block), getattr(block, "tz", None) is None) for block in blocks}) != 1:
+        raise InputError("times: expected dates, or durations, alike in all trajectories; convert them")
+    dated = isinstance(blocks[0], pd.DatetimeIndex)
+    zero = min(block.min() for block in blocks) if dated else pd.Timedelta(0)
+    second = pd.Timedelta(seconds=1)
+    spans = [block - zero for block in blocks]
+    if unit is None:
+        gap = [np.nan]
+        unit = unit_of_steps(np.concatenate([[*np.asarray(span / second, float), *gap] for span in spans]))
+    length = pd.Timedelta(**{unit: 1})
+    values = [np.asarray(span / length, float) for span in spans]
+    return values, Clock(unit, _written(zero, blocks) if dated else "")
+
+
+def counted_times(times: Sequence[Any], unit: str | None = None) -> tuple[list[Any], Clock | None]:
+    """Times of several trajectories as they are, or dates and durations as numbers with their clock.
+
+    Args:
+        times: numbers, dates or durations, one block a trajectory.
+        unit: of dates and durations; None: chosen by the steps.
+
+    Raises:
+        InputError: dates in some trajectories only, or beside durations.
+    """
+    moments = [as_moments(time) for time in times]
+    found = [block for block in moments if block is not None]
+    if not found:
+        return list(times), None
+    if len(found) < len(moments):
+        raise InputError("times: expected dates in all trajectories or in none; convert them")
+    return count_moments(found, unit)
+
+
+def _written(first: Any, blocks: Sequence[Any]) -> str:
+    """A date, with its hours unless all are midnights."""
+    midnights = first.tz is None and all((block.dropna() == block.dropna().normalize()).all() for block in blocks)
+    return str(first.date().isoformat() if midnights else first.isoformat(" "))

@@ -1,0 +1,170 @@
+"""Frames of any library, and where their times are.
+
+One rule for every table: the column that is named, else the one called t or time, else an index that
+is called so or that holds dates or durations. An index that may be the times but does not say so is
+refused: dropped in silence, it would leave rates that are wrong by the spacing of the samples.
+Tables of polars and the like are known by their named columns, xarray's Datasets by their variables:
+neither library is needed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from odediscovery.data.dates import as_moments
+from odediscovery.errors import InputError
+
+TIME_NAMES = ("t", "time")
+# The name of an index of dates that has none.
+_UNNAMED = "time"
+
+
+def is_dataset(data: Any) -> bool:
+    """Whether this is an xarray Dataset or DataArray."""
+    return hasattr(data, "dims") and hasattr(data, "coords") and hasattr(data, "to_dataframe")
+
+
+def plain_frame(data: Any) -> tuple[pd.DataFrame, dict[str, str]]:
+    """A table with named columns as a pandas DataFrame, and the units that it names.
+
+    Args:
+        data: a DataFrame of pandas, or of polars or another library whose columns `data[name]` can
+            be listed; or an xarray Dataset, whose dimensions become columns.
+
+    Raises:
+        InputError: no such table.
+
+    >>> plain_frame(pd.DataFrame({"t": [0, 1], "x": [1.0, 2.0]}))[0].columns.tolist()
+    ['t', 'x']
+    """
+    if isinstance(data, pd.DataFrame):
+        return data, {}
+    if is_dataset(data):
+        return _of_dataset(data)
+    names = getattr(data, "columns", None)
+    if names is None or not hasattr(data, "__getitem__"):
+        raise InputError(
+            f"expected a DataFrame (pandas, polars) or an xarray Dataset, got {type(data).__name__}; "
+            "TimeSeries.from_arrays takes arrays"
+        )
+    try:
+        return pd.DataFrame({name: list(data[name]) for name in names}), {}
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{type(data).__name__}: its columns cannot be listed ({error}); give a DataFrame") from None
+
+
+def _of_dataset(data: Any) -> tuple[pd.DataFrame, dict[str, str]]:
+    if not hasattr(data, "data_vars"):
+        if data.name is None or len(data.dims) > 1:
+            raise InputError(
+                f"expected an xarray Dataset, got a DataArray of dimensions {tuple(data.dims)}; "
+                "make one of it, array.to_dataset(dim='state')"
+            )
+        data = data.to_dataset()
+    bare = [name for name in data.dims if name not in data.coords]
+    if bare:
+        raise InputError(
+            f"the dimension {bare[0]!r} of the Dataset has no coordinate; give it one, "
+            f"dataset.assign_coords({bare[0]}=...)"
+        )
+    units = {str(n): str(v.attrs["units"]) for n, v in data.variables.items() if "units" in v.attrs}
+    # Coordinates that are no dimension describe the samples; they are no states.
+    data = data.reset_coords(drop=True)
+    frame = data.to_dataframe(dim_order=[*data.dims])
+    return frame, {name: unit for name, unit in units.items() if name in (*frame.columns, *frame.index.names)}
+
+
+def counts_rows(index: pd.Index) -> bool:
+    """Whether an index says no more than the number of the row: integers one apart.
+
+    >>> counts_rows(pd.RangeIndex(3, 9)), counts_rows(pd.Index([0.0, 0.1, 0.2]))
+    (True, False)
+    """
+    if index.nlevels > 1 or index.dtype.kind not in "iu":
+        return False
+    return bool((np.diff(index.to_numpy()) == 1).all())
+
+
+def shown_index(index: pd.Index) -> str:
+    """An index as messages show it: (0.0, 0.1, ...)."""
+    first: Sequence[Any] = [getattr(cell, "item", lambda cell=cell: cell)() for cell in index[:2]]
+    return f"({', '.join(map(str, first))}{', ...' if len(index) > 2 else ''})"
+
+
+def with_index_as_columns(
+    frame: pd.DataFrame, source: object, time: str | None
+) -> tuple[pd.DataFrame, str | None, list[str]]:
+    """The frame with the levels of its index that have names, or hold dates, as columns in front.
+
+    Args:
+        frame: any DataFrame.
+        source: where it comes from, for messages.
+        time: the column of times, if it was named.
+
+    Returns:
+        The frame, the column that its index gives for the times or None, and what was left out.
+
+    Raises:
+        InputError: nothing else says where the times are, and the index may hold them.
+    """
+    index, messages, of_index = frame.index, list[str](), None
+    usual = [name for name in frame.columns if _is_time_name(name)]
+    told = time or next(iter(usual), None)
+    names = list(index.names)
+    for i in range(index.nlevels):
+        level = index.get_level_values(i)
+        moments = as_moments(level) is not None
+        if level.name is None and moments and told is not None:
+            messages.append(f"The index of {source} was left out: column {told!r} holds the times.")
+        elif level.name is None and moments:
+            names[i] = _UNNAMED
+        elif level.name is None and told is None and index.nlevels == 1 and not counts_rows(level):
+            raise InputError(unnamed_index(level, source))
+        if of_index is None and (moments or _is_time_name(names[i])):
+            of_index = names[i]
+    frame = frame.rename_axis(index=names)
+    if levels := [i for i, name in enumerate(names) if name is not None]:
+        frame = frame.reset_index(level=levels, allow_duplicates=True)
+    return frame, of_index, messages
+
+
+def index_times(frame: Any) -> tuple[str, pd.Index] | None:
+    """The times that the index of a frame holds, and what they are called; None for a count of rows.
+
+    Frames of libraries without an index have none.
+
+    Raises:
+        InputError: the index does not say whether it holds times.
+
+    >>> index_times(pd.DataFrame({"x": [1.0, 2.0]}, pd.Index([0.0, 0.1], name="t")))[0]
+    't'
+    """
+    index = getattr(frame, "index", None)
+    if not isinstance(index, pd.Index):
+        return None
+    if index.nlevels > 1:
+        raise InputError(
+            f"X has an index of {index.nlevels} levels: give a list of frames, one a trajectory, as "
+            "[run.droplevel(0) for _, run in X.groupby(level=0)]"
+        )
+    if _is_time_name(index.name) or as_moments(index) is not None:
+        return str(index.name or _UNNAMED), index
+    if not counts_rows(index):
+        raise InputError(unnamed_index(index, "X"))
+    return None
+
+
+def unnamed_index(index: pd.Index, source: object) -> str:
+    """The complaint about an index that may hold the times."""
+    return (
+        f"the index of {source}, {shown_index(index)}, does not count rows and is not called t or time: if it "
+        "holds the times, name it, frame.rename_axis('t'); if not, drop it, frame.reset_index(drop=True)"
+    )
+
+
+def _is_time_name(name: Hashable) -> bool:
+    return isinstance(name, str) and name.lower() in TIME_NAMES
