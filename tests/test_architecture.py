@@ -74,7 +74,7 @@ DOORS = {
     "pandas": "data",
     "sklearn": "estimator experiments.studies.digits",
     "jinja2": "report",
-    "matplotlib": "plots report experiments bench.speed.growth",
+    "matplotlib": "plots report experiments bench.speed.growth bench.suites.staircase_figure",
     "pysindy": "bench.peers",
     "pyoperon": "bench.peers",
     "distributed": "runtime.cluster",

@@ -242,8 +242,13 @@ def in_short(texts: Mapping[str, str], digits: int = 4) -> str:
 
 
 def median_seconds(rows: Sequence[Row]) -> str:
+    """The median time of a row, as text."""
+    return f"{median_of(rows):.1f}"
+
+
+def median_of(rows: Sequence[Row]) -> float:
     """The median time of a row."""
-    return f"{float(np.median([row['seconds'] for row in rows])):.1f}"
+    return float(np.median([row["seconds"] for row in rows]))
 
 
 def figure(r2: float | None) -> str:
