@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from odediscovery.knowledge.library import term_library
     from odediscovery.laws.equations import Equations
     from odediscovery.laws.systems import SYSTEMS, get_system, simulate_system
+    from odediscovery.plots.show import plot_fit
+    from odediscovery.report.notebook import notebook_html
     from odediscovery.result.discovery import Discovery
     from odediscovery.runtime.monitor import Monitor
     from odediscovery.settings import Settings, settings_for
@@ -51,6 +53,8 @@ __all__ = [
     "get_system",
     "load_csv",
     "load_with_controls",
+    "notebook_html",
+    "plot_fit",
     "settings_for",
     "simulate_system",
     "term_library",
@@ -69,6 +73,8 @@ _HOME = {
     "estimator.estimator": ("ODEDiscovery",),
     "laws.equations": ("Equations",),
     "laws.systems": ("SYSTEMS", "get_system", "simulate_system"),
+    "plots.show": ("plot_fit",),
+    "report.notebook": ("notebook_html",),
     "result.discovery": ("Discovery",),
     "runtime.monitor": ("Monitor",),
     "settings": ("Settings", "settings_for"),

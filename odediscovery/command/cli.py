@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import os
 import sys
@@ -54,6 +55,7 @@ app.command()(with_groups(reproduce))
 
 
 Folder = Annotated[Path, argument("DIR", "folder that `fit` wrote")]
+Row = Annotated[int | None, flag("another row of the front, by its complexity", "the chosen one")]
 CsvOut = Annotated[Path | None, flag("CSV file to write", "standard output")]
 
 
@@ -85,6 +87,7 @@ def predict(
     intervals: Annotated[bool, flag("95 % intervals of new measurements: S_low, S_high")] = False,
     inputs: Annotated[Path | None, flag("table of time and inputs", "the data's")] = None,
     report: Annotated[Path | None, flag("HTML file to write with the curves and their bands")] = None,
+    row: Row = None,
     out: CsvOut = None,
 ) -> None:
     """Integrate the equations of a result: a CSV of states over time."""
@@ -94,9 +97,8 @@ def predict(
 
     from odediscovery.command.times import asked_times
     from odediscovery.data.controls import read_controls
-    from odediscovery.result.discovery import Discovery
 
-    found = Discovery.load(folder)
+    found = _loaded(folder, row)
     given = _given_start(found, initial)
     fitted = dict(zip(found.equations.states, found.initial_values[0].tolist(), strict=True))
     acting = found.series.trajectories[0].controls if inputs is None else read_controls(inputs, found.series)
@@ -130,13 +132,43 @@ def _note_limits(values: NDArray[np.float64], when: NDArray[np.float64], acting:
 
 
 @app.command()
-def report(folder: Folder, out: Annotated[Path | None, flag("HTML file to write", "DIR/report.html")] = None) -> None:
+def report(
+    folder: Folder,
+    row: Row = None,
+    out: Annotated[Path | None, flag("HTML file to write", "DIR/report.html, or with --row DIR-ROW.html")] = None,
+) -> None:
     """Write the page of a result: equations, curves and what to know, in one HTML file."""
+    path = out or (folder / "report.html" if row is None else _beside(folder, row, ".html"))
+    _write_page(_loaded(folder, row), folder, path, None)
+    print(f"written to {path}")
+
+
+@app.command()
+def plot(
+    folder: Folder,
+    row: Row = None,
+    out: Annotated[Path | None, flag("picture to write: .png, .svg or .pdf", "DIR.png, with --row DIR-ROW.png")] = None,
+) -> None:
+    """Draw the fit of a result: data, curves with bands, residuals."""
+    from odediscovery.plots.figures import fit_figure, save_figure
+
+    path = out or _beside(folder, row, ".png")
+    save_figure(fit_figure(_loaded(folder, row)), path)
+    print(f"written to {path}")
+
+
+def _loaded(folder: Path, row: int | None) -> Discovery:
+    """The result in a folder, or another row of its front."""
     from odediscovery.result.discovery import Discovery
 
-    path = out or folder / "report.html"
-    _write_page(Discovery.load(folder), folder, path, None)
-    print(f"written to {path}")
+    found = Discovery.load(folder)
+    return found if row is None else found.select(row)
+
+
+def _beside(folder: Path, row: int | None, ending: str) -> Path:
+    """A file beside the folder: what lies in it belongs to the chosen row."""
+    whole = folder.resolve()
+    return whole.with_name(f"{whole.stem}{'' if row is None else f'-{row}'}{ending}")
 
 
 def _given_start(found: Discovery, text: str | None) -> dict[str, float]:
@@ -158,13 +190,13 @@ def _write_page(found: Discovery, folder: Path, path: Path, forecast: Forecast |
 
 
 @app.command()
-def show(folder: Folder, format: Annotated[str, flag("text, latex, python, julia or json", "text")] = "text") -> None:
+def show(
+    folder: Folder, format: Annotated[str, flag("text, latex, python, julia or json", "text")] = "text", row: Row = None
+) -> None:
     """Print the equations of a result, as text or in another language."""
     if format not in FORMATS:
         raise unknown_name("format", format, FORMATS)
-    from odediscovery.result.discovery import Discovery
-
-    found = Discovery.load(folder)
+    found = _loaded(folder, row)
     if format == "text":
         print_discovery(found)
     elif format == "latex":
@@ -173,8 +205,10 @@ def show(folder: Folder, format: Annotated[str, flag("text, latex, python, julia
         print(found.equations.python(), end="")
     elif format == "julia":
         print(found.equations.julia(), end="")
-    else:
+    elif row is None:
         print((folder / "result.json").read_text(encoding="utf-8"), end="")
+    else:
+        print(json.dumps(found.as_dict(), indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,7 +9,7 @@ neither library is needed here.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ import pandas as pd
 
 from odediscovery.data.dates import as_moments
 from odediscovery.errors import InputError
+
+# What tables of results are.
+Frame = pd.DataFrame
 
 TIME_NAMES = ("t", "time")
 # The name of an index of dates that has none.
@@ -164,6 +167,15 @@ def unnamed_index(index: pd.Index, source: object) -> str:
         f"the index of {source}, {shown_index(index)}, does not count rows and is not called t or time: if it "
         "holds the times, name it, frame.rename_axis('t'); if not, drop it, frame.reset_index(drop=True)"
     )
+
+
+def records_frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
+    """Records as a table of these columns, numbers as numbers, nan where a record says None or nothing.
+
+    >>> records_frame([{"state": "x", "value": None}], ["state", "value"])["value"].isna().tolist()
+    [True]
+    """
+    return pd.DataFrame([[row.get(name) for name in columns] for row in rows], columns=list(columns))
 
 
 def _is_time_name(name: Hashable) -> bool:

@@ -164,7 +164,7 @@ class Seen:
         return self.n_states + len(self.functions)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Family:
     """A family of laws.
 
@@ -191,6 +191,9 @@ class Family:
     real_exponents: bool = False
     in_noise: bool = False
     placed: tuple[Function, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Family({self.name!r})"
 
     def features(self, nonnegative: Mask, changing: Mask, size: Array) -> tuple[Function, ...]:
         """Its functions of all states that change.

@@ -57,6 +57,7 @@ STYLE: dict[Any, Any] = {
 FIGURE_POINTS = 400
 # How far beyond data and curves a band is shown, as a share of their range.
 CURVE_MARGIN = 0.4
+PICTURES = ("png", "svg", "pdf")
 MAX_LEGEND_ENTRIES = 7
 MAX_LEGEND_COLUMNS = 3
 
@@ -70,22 +71,22 @@ def fit_figure(discovery: Discovery) -> Figure:
     with rc_context(STYLE):
         figure = empty_figure(max(6.0, 4.2 * columns), 4.3 * rows + 0.7)
         grid = figure.add_gridspec(rows, columns)
-        curves = [_curve(discovery, j, run) for j, run in enumerate(series.trajectories)]
+        curves = [curve_through(discovery, j, run) for j, run in enumerate(series.trajectories)]
         for k, state in enumerate(series.states):
             cell = grid[k // columns, k % columns].subgridspec(2, 1, height_ratios=(3, 1))
             top = figure.add_subplot(cell[0])
             below = figure.add_subplot(cell[1], sharex=top)
-            _draw_state(top, below, discovery, curves, k)
+            draw_state(top, below, discovery, curves, k)
             seen = any(np.isfinite(run.values[:, k]).any() for run in series.trajectories)
-            top.set_title(_with_unit(state, series.units) + " (not measured)" * (not seen))
-            below.set_xlabel(_with_unit(series.time_name, series.units))
+            top.set_title(with_unit(state, series.units) + " (not measured)" * (not seen))
+            below.set_xlabel(with_unit(series.time_name, series.units))
         figure.suptitle(_headline(discovery), x=0.01, ha="left", fontsize=10.5, color=MUTED)
         handles, labels = figure.axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower left", ncols=min(len(labels), 2 * columns))
     return figure
 
 
-def _curve(discovery: Discovery, j: int, run: Trajectory) -> tuple[NDArray[np.float64], Band]:
+def curve_through(discovery: Discovery, j: int, run: Trajectory) -> tuple[NDArray[np.float64], Band]:
     """Times of a smooth curve through a trajectory's start, the samples' among them, and it."""
     dense = np.union1d(np.linspace(run.time[0], run.time[-1], FIGURE_POINTS), run.time)
     if discovery.estimates is not None:
@@ -95,9 +96,10 @@ def _curve(discovery: Discovery, j: int, run: Trajectory) -> tuple[NDArray[np.fl
     return dense, Band(curve, unknown, unknown)
 
 
-def _draw_state(
-    top: Axes, below: Axes, discovery: Discovery, curves: list[tuple[NDArray[np.float64], Band]], k: int
+def draw_state(
+    top: Axes, below: Axes | None, discovery: Discovery, curves: list[tuple[NDArray[np.float64], Band]], k: int
 ) -> None:
+    """Data and curves of state k with their bands, and the residuals below where there are axes for them."""
     runs = discovery.series.trajectories
     named = 1 < len(runs) <= MAX_LEGEND_ENTRIES
     for j, (run, (dense, found)) in enumerate(zip(runs, curves, strict=True)):
@@ -115,10 +117,13 @@ def _draw_state(
         first = j == 0
         top.plot(run.time, run.values[:, k], **dots, label="data" if first else None)
         top.plot(dense, curve, color=colour, lw=1.8, label=name if named or first else None)
-        below.plot(run.time, run.values[:, k] - at_samples, **dots)
+        if below is not None:
+            below.plot(run.time, run.values[:, k] - at_samples, **dots)
     top.margins(x=0.03, y=0.08)
     known = discovery.estimates
     _draw_bands(top, curves, k, (-np.inf, np.inf) if known is None else known.within(k))
+    if below is None:
+        return
     below.axhline(0.0, color=COLOURS[0] if len(runs) == 1 else MUTED, lw=1.2, zorder=1)
     top.tick_params(labelbottom=False)
     residuals = np.concatenate([line.get_ydata() for line in below.lines])
@@ -227,16 +232,19 @@ def save_figures(discovery: Discovery, folder: str | os.PathLike[str]) -> None:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG, whole or not at all.
+    """Write a figure as PNG, SVG or PDF, by the ending of `path`, whole or not at all.
 
     Raises:
-        InputError: the file cannot be written.
+        InputError: another ending, or the file cannot be written.
     """
+    kind = path.suffix.lower().removeprefix(".")
+    if kind not in PICTURES:
+        raise InputError(f"{path}: expected a picture that ends in .{', .'.join(PICTURES)}; name it so")
     stream = io.BytesIO()
     # A letter that the font lacks is no reason to fail.
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(stream, format="png")
+        figure.savefig(stream, format=kind)
     try:
         write_whole(path, stream.getvalue())
     except OSError as error:
@@ -262,7 +270,8 @@ def _literal(name: str) -> str:
     return name.replace("$", r"\$")
 
 
-def _with_unit(name: str, units: Mapping[str, str]) -> str:
+def with_unit(name: str, units: Mapping[str, str]) -> str:
+    """A name with its unit in brackets, where one is known, as it is: no mathematics."""
     return _literal(f"{name} [{units[name]}]" if units.get(name) else name)
 
 

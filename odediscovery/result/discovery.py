@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,20 +24,11 @@ from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.expressions import identifiers
-from odediscovery.laws.records import (
-    LEVEL,
-    constants,
-    exponents,
-    extended,
-    monomial_names,
-    plain,
-    start_intervals,
-    starts_text,
-    terms,
-)
+from odediscovery.laws.records import LEVEL, constants, exponents, extended, plain, start_intervals, terms
 from odediscovery.networks.layers import Network
 from odediscovery.result.folder import FORMAT, VERSION, log_lines, read_folder, write_folder
 from odediscovery.result.front import FrontRow, by_state, starts_record
+from odediscovery.result.shown import Shown
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.renamed import with_old_names
@@ -45,9 +36,9 @@ from odediscovery.runtime.versions import versions
 from odediscovery.settings import Settings
 
 
-@dataclass(frozen=True, eq=False)
-class Discovery:
-    """Everything that a fit found.
+@dataclass(frozen=True, eq=False, repr=False)
+class Discovery(Shown):
+    """Everything that a fit found; `print(found)` shows the equations, a notebook the mathematics.
 
     Args:
         series: the data that were fitted.
@@ -98,24 +89,48 @@ class Discovery:
     estimates: Estimates | None = None
     survival: Survival | None = None
 
-    def equations_text(self, digits: int = 4) -> str:
-        """The equations as lines of text with error bars, other constants to `digits` digits."""
-        return self.equations.pretty(digits)
+    def select(self, complexity: int) -> Discovery:
+        """The result with another row of the front as its answer.
 
-    def starts_text(self) -> str:
-        """The fitted start values with their error bars, a line for each of a few trajectories."""
-        return starts_text(self.series, self.initial_values, self.initial_value_errors)
+        The equations and start values are those of the row. Bands, intervals and the network belong to the
+        row that the search chose and are left out; `fit_constants(found.series, found.equations)` gives
+        them for another one.
 
-    def stability_text(self) -> str:
-        """How often each term came back in bootstrap fits; nothing where none were done."""
-        if self.survival is None:
-            return ""
-        return self.survival.text(self.equations.states, monomial_names(self.equations))
+        Args:
+            complexity: of the row.
 
-    def latex(self) -> str:
-        """The equations as a LaTeX `align` environment."""
-        rows = [text.replace("=", "&=", 1) for text in self.equations.latex().values()]
-        return "\\begin{align}\n  " + " \\\\\n  ".join(rows) + "\n\\end{align}\n"
+        Raises:
+            InputError: no row of this complexity, or one whose start values were not kept.
+
+        >>> from odediscovery import discover, settings_for, simulate_system
+        >>> found = discover(simulate_system("logistic"), settings_for(members=0))
+        >>> found.select(found.front[0].complexity).front[0].selected
+        True
+        """
+        row = next((row for row in self.front if row.complexity == complexity), None)
+        if row is None:
+            known = ", ".join(str(row.complexity) for row in self.front)
+            raise InputError(f"no row of complexity {complexity} on the front; there are {known}")
+        if row.selected:
+            return self
+        if row.initial_values is None:
+            raise InputError(f"the row of complexity {complexity} was kept without start values; fit the data again")
+        said = f"the row of complexity {complexity} was chosen by hand: it has no bands and no intervals"
+        return replace(
+            self,
+            equations=replace(row.equations, units=self.series.units),
+            initial_values=row.initial_values,
+            front=tuple(replace(one, selected=one is row) for one in self.front),
+            mse=row.mse,
+            r2=row.r2,
+            r2_heldout=None,
+            messages=(*self.series.messages, said),
+            network=None,
+            degrees_of_freedom=None,
+            initial_value_errors=None,
+            estimates=None,
+            survival=None,
+        )
 
     @with_old_names(inputs="controls")
     def simulate(

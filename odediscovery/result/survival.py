@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from odediscovery.data.frames import Frame, records_frame
 from odediscovery.runtime.arrays import Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Survival:
     """What bootstrap fits have in common with the printed equations.
 
@@ -28,6 +29,8 @@ class Survival:
         same: share of them that lead to just the printed terms.
         others: terms that the printed equations lack, as (state, text, share), most frequent
             first.
+        states: names of the rows of `shares`, where known.
+        monomials: names of its columns, where known.
 
     >>> seen = Survival("residuals", 100, np.array([[1.0, 0.93]]), 0.93)
     >>> print(seen.text(["N"], ["N", "N^2"]))
@@ -40,6 +43,32 @@ class Survival:
     shares: Array
     same: float
     others: tuple[tuple[str, str, float], ...] = ()
+    states: tuple[str, ...] = ()
+    monomials: tuple[str, ...] = ()
+
+    @property
+    def terms(self) -> Frame:
+        """One row a term: state, term, share of the fits that have it, and whether it is printed.
+
+        >>> seen = Survival("residuals", 9, np.array([[1.0]]), 1.0, (("N", "1", 0.1),), ("N",), ("N^2",))
+        >>> seen.terms["term"].tolist(), seen.terms["printed"].tolist()
+        (['N^2', '1'], [True, False])
+        """
+        states = self.states or tuple(f"state {i}" for i in range(self.shares.shape[0]))
+        names = self.monomials or tuple(f"monomial {j}" for j in range(self.shares.shape[1]))
+        rows: list[dict[str, Any]] = [
+            {"state": state, "term": name, "share": float(share), "printed": True}
+            for state, row in zip(states, self.shares, strict=True)
+            for name, share in zip(names, row, strict=True)
+            if not np.isnan(share)
+        ]
+        rows += [{"state": s, "term": t, "share": share, "printed": False} for s, t, share in self.others]
+        return records_frame(rows, ["state", "term", "share", "printed"])
+
+    def __repr__(self) -> str:
+        if not self.states:
+            return f"{self.draws} bootstrap fits ({self.kind} drawn): {self.same:.0%} have just the printed terms"
+        return self.text(self.states, self.monomials)
 
     def record(self) -> dict[str, Any]:
         """Plain values for `result.json`."""
@@ -48,6 +77,8 @@ class Survival:
             "draws": self.draws,
             "same_terms": self.same,
             "shares": [[None if np.isnan(x) else x for x in row] for row in self.shares.tolist()],
+            "states": list(self.states),
+            "monomials": list(self.monomials),
             "other_terms": [{"state": state, "term": term, "share": share} for state, term, share in self.others],
         }
 
@@ -64,6 +95,8 @@ class Survival:
             np.array(shares, dtype=np.float64),
             float(record["same_terms"]),
             others,
+            # Results of earlier versions have no names here.
+            *(tuple(str(name) for name in record.get(key, ())) for key in ("states", "monomials")),
         )
 
     def text(self, states: Sequence[str], monomials: Sequence[str]) -> str:

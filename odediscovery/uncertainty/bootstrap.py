@@ -365,4 +365,6 @@ def _survival(found: Discovery, estimates: Estimates, rich: PowerSum, kept: list
         np.where(terms, hits / len(kept), np.nan),
         same / len(kept),
         tuple(sorted(others, key=lambda o: -o[2])),
+        tuple(states),
+        tuple(monomial_names(found.equations)),
     )

@@ -14,7 +14,7 @@ import pytest
 
 from odediscovery.data.series import TimeSeries, load_csv
 from odediscovery.errors import InputError
-from odediscovery.plots.figures import _with_unit
+from odediscovery.plots.figures import with_unit
 
 FRAME = pd.DataFrame({"t": [0.0, 0.1, 2.0, 3.0], "S": [4, 5, 6, 7], "who": list("abcd")})
 XLSX, XLS, PARQUET = b"PK\x03\x04 cut", b"\xd0\xcf\x11\xe0 cut", b"PAR1 cut"
@@ -73,7 +73,7 @@ def test_dates_count_in_a_unit_that_fits_their_steps(
     assert series.trajectories[0].time.tolist() == times
     assert series.messages == (f"Column 'date' holds dates: time is counted in {unit} since {dates[0]}.",)
     assert series.time_name == "date"
-    assert _with_unit("date", series.units) == f"date [{unit}]"
+    assert with_unit("date", series.units) == f"date [{unit}]"
 
 
 def test_numbers_are_no_dates(tmp_path: Path) -> None:

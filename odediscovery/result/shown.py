@@ -1,0 +1,148 @@
+"""A result that shows itself: as text, as mathematics, in notebooks, as tables and as a picture.
+
+Pictures and pages are made by rooms below this one. They come through the package's public names,
+which are loaded when they are used, so that a result costs no more than its numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import odediscovery
+from odediscovery.data.frames import Frame, records_frame
+from odediscovery.data.series import TimeSeries
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.records import constants, monomial_names, starts_text, terms
+from odediscovery.result.front import FrontRow
+from odediscovery.result.survival import Survival
+from odediscovery.runtime.arrays import Array
+
+# A longer equation is cut where a result prints itself; `equations_text` has it whole.
+MAX_LINE = 160
+
+
+class Shown:
+    """What a `Discovery` says of itself; its fields are documented there."""
+
+    if TYPE_CHECKING:
+        series: TimeSeries
+        equations: Equations
+        initial_values: Array
+        front: tuple[FrontRow, ...]
+        r2: float
+        outcome: str
+        messages: tuple[str, ...]
+        degrees_of_freedom: int | None
+        initial_value_errors: Array | None
+        survival: Survival | None
+
+    def equations_text(self, digits: int = 4) -> str:
+        """The equations as lines of text with error bars, other constants to `digits` digits."""
+        return self.equations.pretty(digits)
+
+    def starts_text(self) -> str:
+        """The fitted start values with their error bars, a line for each of a few trajectories."""
+        return starts_text(self.series, self.initial_values, self.initial_value_errors)
+
+    def stability_text(self) -> str:
+        """How often each term came back in bootstrap fits; nothing where none were done."""
+        if self.survival is None:
+            return ""
+        return self.survival.text(self.equations.states, monomial_names(self.equations))
+
+    def latex(self) -> str:
+        """The equations as a LaTeX `align` environment."""
+        rows = [text.replace("=", "&=", 1) for text in self.equations.latex().values()]
+        return "\\begin{align}\n  " + " \\\\\n  ".join(rows) + "\n\\end{align}\n"
+
+    def summary(self) -> str:
+        """Equations, start values, what to know, and the Pareto front, as text.
+
+        >>> from odediscovery import discover, settings_for, simulate_system
+        >>> print(discover(simulate_system("logistic"), settings_for(members=0)).summary())
+        ... # doctest: +ELLIPSIS
+        N' = ...
+        """
+        told = [self.equations_text(), self.starts_text(), self.stability_text(), _verdict(self)]
+        told += [f"note: {message}" for message in self.messages]
+        rows = ["Pareto front (* chosen):", *(_front_line(row) for row in self.front)]
+        return "\n".join(text for text in [*told, *rows] if text)
+
+    @property
+    def terms(self) -> Frame:
+        """One row a term: state, term, coefficient, standard_error, and stability if it was asked for."""
+        names = monomial_names(self.equations)
+        found = terms(self.equations, None if self.survival is None else self.survival.shares)
+        columns = ["state", "term", "coefficient", "standard_error"] + ["stability"] * (self.survival is not None)
+        return records_frame([{**row, "term": names[row["monomial"]]} for row in found], columns)
+
+    @property
+    def constants(self) -> Frame:
+        """One row a constant: state, kind, term, of, value, standard_error, low and high (95 %), snapped."""
+        names = monomial_names(self.equations)
+        rows = []
+        for state, found in constants(self.equations, self.degrees_of_freedom).items():
+            for row in found:
+                low, high = row["interval"] or (None, None)
+                inner = row["kind"].startswith("inner")
+                term = None if inner else names[row["monomial"]]
+                rows.append({**row, "state": state, "term": term, "low": low, "high": high})
+        columns = ["state", "kind", "term", "of", "value", "standard_error", "low", "high", "snapped"]
+        return records_frame(rows, columns)
+
+    @property
+    def residuals(self) -> Frame:
+        """Data - curve at every sample, with the time (and the trajectory), nan where nothing was measured."""
+        runs = [
+            replace(run, values=run.values - self._curve(k), sigma=None, controls=None)
+            for k, run in enumerate(self.series.trajectories)
+        ]
+        return replace(self.series, trajectories=tuple(runs), controls=()).to_frame()
+
+    def plot(self, axes: Any = None) -> Any:
+        """Data, curves and 95 % bands, one picture a state.
+
+        Args:
+            axes: matplotlib axes to draw in, one a state; None: a new figure.
+
+        Returns:
+            The axes [states]; `axes[0].figure` is the figure.
+        """
+        return odediscovery.plot_fit(self, axes)  # type: ignore[arg-type]
+
+    def _curve(self, k: int) -> Array:
+        """The equations through trajectory k from its fitted start [n, states]."""
+        run = self.series.trajectories[k]
+        return self.equations.simulate(self.initial_values[k], run.time, controls=run.controls)
+
+    def __repr__(self) -> str:
+        lines = self.equations_text().splitlines()
+        short = [line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 3]}..." for line in lines]
+        return "\n".join([*short, _verdict(self)])
+
+    def _repr_html_(self) -> str:
+        return odediscovery.notebook_html(self)  # type: ignore[arg-type]
+
+    def _repr_latex_(self) -> str:
+        return f"$\\displaystyle {_aligned(self.latex())}$"
+
+
+def _verdict(found: Shown) -> str:
+    """(converged, R2 = 0.9579, 4 rows on the front)."""
+    r2 = f"R2 = {found.r2:.6f}" if np.isfinite(found.r2) else "R2 unknown"
+    return f"({found.outcome}, {r2}, {len(found.front)} row{'s'[: len(found.front) != 1]} on the front)"
+
+
+def _front_line(row: FrontRow) -> str:
+    """One row of the front on one line, without error bars."""
+    plain = replace(row.equations, standard_errors=None).pretty(3).replace("\n", "; ")
+    cut = plain if len(plain) <= MAX_LINE else f"{plain[: MAX_LINE - 3]}..."
+    return f"{'*' if row.selected else ' '} complexity {row.complexity:3d}  MSE {row.mse:.3g}  R2 {row.r2:.6f}  {cut}"
+
+
+def _aligned(latex: str) -> str:
+    """An `align` environment as one that stands within a formula."""
+    return latex.replace("{align}", "{aligned}").strip()
