@@ -46,6 +46,7 @@ ROOMS = (
     "bench.suites",
     "bench.random_laws",
     "bench.peers",
+    "bench.chaos",
     "bench.draws",
     "bench.speed",
     "bench.series",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from odediscovery.command.console import measure
-from odediscovery.command.flags import RunOptions, Where, argument, flag, names_in
+from odediscovery.command.flags import RunOptions, Where, argument, flag, names_in, numbers_in
 from odediscovery.errors import unknown_name
 
 if TYPE_CHECKING:
@@ -99,6 +99,34 @@ def staircase(
     measure(partial(of.run_staircase, stairs, methods, folder), summary, folder, run.quiet, where)
 
 
+def chaos(
+    noise: Annotated[
+        str | None, flag("levels as shares of the root mean square, with commas between (default: 0,0.001,0.01)")
+    ] = None,
+    method: Annotated[
+        str | None, flag("ours, weak-stlsq, stlsq, miosr, with commas between (default: all that are installed)")
+    ] = None,
+    ids: Annotated[str | None, flag("systems, with commas between (default: all 46)")] = None,
+    where: Where = WHERE,
+    run: RunOptions = RUN,
+) -> None:
+    """Find chaotic systems from five trajectories each, beside sparse regression by pysindy."""
+    chosen, levels, asked = names_in(ids, "--ids"), names_in(noise, "--noise"), names_in(method, "--method")
+    from odediscovery.bench.chaos import study as of
+    from odediscovery.bench.peers import sparse_regression as peers
+
+    for name in asked or ():
+        if name not in (of.OURS, *peers.METHODS):
+            raise unknown_name("method", name, (of.OURS, *peers.METHODS))
+    peers.check_sparse_methods([name for name in asked or () if name != of.OURS])
+    methods = asked or [of.OURS, *peers.sparse_methods()]
+    sigmas = of.NOISE if levels is None else tuple(numbers_in(levels, "--noise"))
+    folder = run.out or Path(f"bench-chaos-seed{run.seed}")
+    work = partial(of.run_chaos, methods, folder, noise=sigmas, ids=chosen, seed=run.seed, max_seconds=run.max_seconds)
+    command = " ".join(["odediscovery", *sys.argv[1:]])
+    measure(work, lambda rows: of.markdown(rows, command), folder, run.quiet, where)
+
+
 def methods_named(name: str) -> dict[str, Method]:
     """The functions of a method, or of "all"; those of peers need their packages.
 
@@ -121,4 +149,4 @@ def methods_named(name: str) -> dict[str, Method]:
     return methods
 
 
-COMMANDS: dict[str, Callable[..., None]] = {command.__name__: command for command in (random, staircase)}
+COMMANDS: dict[str, Callable[..., None]] = {command.__name__: command for command in (random, staircase, chaos)}

@@ -134,6 +134,18 @@ def names_in(text: str | None, option: str) -> list[str] | None:
     return chosen
 
 
+def numbers_in(texts: Sequence[str], option: str) -> list[float]:
+    """["0", "0.1", ...] as numbers.
+
+    >>> numbers_in(["0", "1e-3"], "--noise")
+    [0.0, 0.001]
+    """
+    try:
+        return [float(text) for text in texts]
+    except ValueError:
+        raise InputError(f"{option} expects numbers with commas between, got {', '.join(texts)!r}") from None
+
+
 def assignments(texts: Sequence[str], option: str) -> dict[str, float]:
     """["S=100", ...] as numbers by name.
 

@@ -1,0 +1,185 @@
+"""pysindy on polynomials of degree 4: STLSQ, STLSQ in weak form, and MIOSR where gurobipy is installed.
+
+    weak-stlsq   rows are integrals over 200 subdomains of each trajectory, without derivatives
+    stlsq        rates by finite differences
+    miosr        the same rates, the best subset of each size by mixed-integer optimisation
+
+Thresholds grow from 1e-6 by a constant factor, sizes from 1; of all models the one with the least AIC of the
+rates of trajectories without noise is taken, as in the benchmark of Kaptanoglu et al. (2023), here with
+one model of all data instead of ten of halves.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.errors import FitError, InputError
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.runtime.arrays import Array
+
+try:
+    import pysindy
+except ImportError:
+    pysindy = None
+
+# (training data, exact trajectories to choose by, seconds it may take, seed) -> equations.
+SparseMethod: TypeAlias = Callable[[TimeSeries, Sequence[Array], float, int], Equations]
+
+DEGREE = 4
+FIRST_THRESHOLD, FACTOR, THRESHOLDS = 1e-6, 1.3, 100
+RIDGE, STLSQ_STEPS = 1e-5, 100
+SUBDOMAINS = 200
+# Sizes of the models of MIOSR, all equations together, and seconds for one of them.
+MOST_TERMS, MIOSR_SECONDS = 40, 10
+
+
+def sparse_methods() -> dict[str, SparseMethod]:
+    """The methods that are installed, by name."""
+    if pysindy is None:
+        return {}
+    found: dict[str, SparseMethod] = {"weak-stlsq": weak_stlsq}
+    return found | ({"miosr": miosr} if hasattr(pysindy, "MIOSR") else {"stlsq": stlsq})
+
+
+def check_sparse_methods(names: Sequence[str]) -> None:
+    """Whether these methods are installed.
+
+    Raises:
+        InputError: one is not, with what to install.
+    """
+    known = sparse_methods() | ({"stlsq": stlsq} if pysindy is not None else {})
+    for name in names:
+        if name not in known:
+            package = "gurobipy" if name == "miosr" and pysindy is not None else "pysindy"
+            raise InputError(f"--method {name} needs the package {package}: pip install {package}")
+
+
+def weak_stlsq(train: TimeSeries, test: Sequence[Array], max_seconds: float, seed: int) -> Equations:
+    """STLSQ of the weak form.
+
+    Args:
+        train: noisy trajectories, equally spaced, all at the same times.
+        test: trajectories [samples, states] without noise, by which is chosen.
+        max_seconds: thresholds that are not begun by then are left out.
+        seed: of the subdomains.
+    """
+    times = train.trajectories[0].time
+    state = np.random.get_state()
+    np.random.seed(seed)
+    try:
+        library = pysindy.WeakPDELibrary(
+            function_library=pysindy.PolynomialLibrary(degree=DEGREE, include_bias=False),
+            spatiotemporal_grid=times,
+            include_bias=True,
+            K=SUBDOMAINS,
+        )
+    finally:
+        np.random.set_state(state)
+    axes = {"ax_time": 0, "ax_coord": 1}
+    seen = [pysindy.AxesArray(t.values, axes=axes) for t in train.trajectories]
+    with warnings.catch_warnings():
+        # It warns of the axes of its own arrays.
+        warnings.simplefilter("ignore")
+        library.fit(seen)
+        columns = np.concatenate([np.asarray(one) for one in library.transform(seen)])
+        rates = np.concatenate([np.asarray(library.convert_u_dot_integral(one)) for one in seen])
+    return _chosen(train, test, _by_thresholds(columns, rates, max_seconds))
+
+
+def stlsq(train: TimeSeries, test: Sequence[Array], max_seconds: float, seed: int) -> Equations:
+    """STLSQ of rates by finite differences; arguments as of `weak_stlsq`."""
+    return _chosen(train, test, _by_thresholds(*_strong(train), max_seconds))
+
+
+def miosr(train: TimeSeries, test: Sequence[Array], max_seconds: float, seed: int) -> Equations:
+    """Best subsets by mixed-integer optimisation; arguments as of `weak_stlsq`."""
+    return _chosen(train, test, _by_sizes(*_strong(train), max_seconds))
+
+
+METHODS: Mapping[str, SparseMethod] = {"weak-stlsq": weak_stlsq, "stlsq": stlsq, "miosr": miosr}
+
+
+def exponents_of(states: int) -> Array:
+    """Exponents [functions, states] of the polynomials, in pysindy's order; the constant comes first."""
+    library = pysindy.PolynomialLibrary(degree=DEGREE).fit(np.zeros((2, states)))
+    powers: Array = np.asarray(library.powers_, dtype=np.float64)
+    return powers
+
+
+def _products(x: Array, exponents: Array) -> Array:
+    """Values [samples, functions] of products of whole powers."""
+    values: Array = np.prod(x[:, None, :] ** exponents, axis=2)
+    return values
+
+
+def _differences(x: Array, times: Array) -> Array:
+    rates: Array = np.asarray(pysindy.FiniteDifference()._differentiate(x, times))
+    return rates
+
+
+def _strong(train: TimeSeries) -> tuple[Array, Array]:
+    """Functions and rates of all samples."""
+    exponents = exponents_of(train.n_states)
+    columns = np.concatenate([_products(t.values, exponents) for t in train.trajectories])
+    return columns, np.concatenate([_differences(t.values, t.time) for t in train.trajectories])
+
+
+def _by_thresholds(columns: Array, rates: Array, max_seconds: float) -> Iterator[Array]:
+    """Coefficients [states, functions] of every threshold, until no term is left."""
+    ending = time.monotonic() + max_seconds
+    for threshold in FIRST_THRESHOLD * FACTOR ** np.arange(THRESHOLDS):
+        optimiser = pysindy.STLSQ(threshold=float(threshold), alpha=RIDGE, max_iter=STLSQ_STEPS)
+        c = _fitted(optimiser, columns, rates)
+        if c is None or time.monotonic() > ending:
+            return
+        yield c
+
+
+def _by_sizes(columns: Array, rates: Array, max_seconds: float) -> Iterator[Array]:
+    """Coefficients [states, functions] of every number of terms."""
+    ending = time.monotonic() + max_seconds
+    for terms in range(1, MOST_TERMS + 1):
+        optimiser = pysindy.MIOSR(target_sparsity=terms, alpha=RIDGE, regression_timeout=MIOSR_SECONDS)
+        c = _fitted(optimiser, columns, rates)
+        if c is None or time.monotonic() > ending:
+            return
+        yield c
+
+
+def _fitted(optimiser: Any, columns: Array, rates: Array) -> Array | None:
+    """Coefficients [states, functions], None where no term is left."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        # Warned of where a threshold removes all terms of a state, or the columns are nearly alike.
+        warnings.simplefilter("ignore")
+        try:
+            c: Array = np.array(optimiser.fit(columns, rates).coef_, dtype=np.float64)
+        except (ValueError, np.linalg.LinAlgError):
+            return None
+    c = c.reshape(rates.shape[1], -1)
+    return c if c.any() and np.isfinite(c).all() else None
+
+
+def _chosen(train: TimeSeries, test: Sequence[Array], candidates: Iterator[Array]) -> Equations:
+    """The candidate with the least corrected AIC of the rates of the test trajectories."""
+    exponents, times = exponents_of(train.n_states), train.trajectories[0].time
+    columns = [_products(x, exponents) for x in test]
+    rates = [_differences(x, times) for x in test]
+    best: tuple[float, Array] | None = None
+    for c in candidates:
+        terms, samples = np.count_nonzero(c), len(times)
+        misfits = [np.linalg.norm(r - phi @ c.T, ord=2) ** 2 for phi, r in zip(columns, rates, strict=True)]
+        aic = float(np.mean(samples * np.log(np.maximum(misfits, 1e-300))))
+        aic += 2 * terms + 2 * terms * (terms + 1) / (samples - terms - 1)
+        if best is None or aic < best[0]:
+            best = aic, c
+    if best is None:
+        raise FitError("no threshold leaves a term")
+    used = (best[1] != 0).any(axis=0)
+    return Equations.from_power_sum(train.states, PowerSum(best[1][:, used], exponents[used]))

@@ -1,0 +1,141 @@
+"""Chaotic systems: what they are, what is measured of them, and how found equations are scored."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from odediscovery.bench.chaos import attractors as of
+from odediscovery.bench.chaos import study
+from odediscovery.bench.chaos.attractors import attractors, choose, measured
+from odediscovery.bench.chaos.study import (
+    ChaosFit,
+    coefficient_error,
+    fitted,
+    markdown,
+    median_error,
+    run_chaos,
+    scored,
+)
+from odediscovery.bench.peers import sparse_regression as peers
+from odediscovery.cli import main
+from odediscovery.data.series import TimeSeries
+from odediscovery.errors import InputError
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.runtime.arrays import Array
+
+FUNCTIONS = {"JerkCircuit", "SaltonSea", "ThomasLabyrinth", "WindmiReduced"}
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trajectories of 60 points."""
+    monkeypatch.setattr(of, "SAMPLES", 60)
+    monkeypatch.setattr(of, "PERIODS", 12)
+    of.trajectories.cache_clear()
+
+
+def test_all_systems_are_read_and_told_apart_by_what_writes_them() -> None:
+    known = attractors()
+    assert len(known) == 46 and {id for id, a in known.items() if a.kind != of.POLYNOMIAL} == FUNCTIONS
+    for attractor in known.values():
+        rates = attractor.equations.rhs(attractor.start)
+        assert attractor.start.shape == rates.shape and np.isfinite(rates).all() and attractor.period > 0
+    lorenz = known["Lorenz"].equations
+    np.testing.assert_allclose(lorenz.rhs([1.0, 2.0, 3.0]), [10.0, 28.0 - 3.0 - 2.0, 2.0 - 3 * 2.667])
+    with pytest.raises(InputError, match=r"unknown chaotic system 'Lorentz'.*Lorenz"):
+        choose(["Lorentz"])
+
+
+def test_noise_is_a_share_of_the_root_mean_square_of_all_states(short: None) -> None:
+    lorenz = attractors()["Lorenz"]
+    clean, test = measured(lorenz, 0.0, 0)
+    noisy, again = measured(lorenz, 0.01, 0)
+    assert len(clean.trajectories) == len(test) == 5 and clean.trajectories[0].values.shape == (60, 3)
+    np.testing.assert_array_equal(test[0], again[0])
+    assert clean.trajectories[0].time[1] == pytest.approx(lorenz.period / 100)
+    starts = {tuple(path[0]) for path in (*(t.values for t in clean.trajectories), *test)}
+    assert len(starts) == 10
+    off, rms = [], []
+    for a, b in zip(noisy.trajectories, clean.trajectories, strict=True):
+        off.append((a.values - b.values) / np.sqrt(np.mean(b.values**2)))
+        rms.append(np.abs(a.values - b.values).max())
+    assert np.std(off) == pytest.approx(0.01, rel=0.1) and min(rms) > 0
+    assert (measured(lorenz, 0.01, 1)[0].trajectories[0].values[0] != noisy.trajectories[0].values[0]).all()
+
+
+def test_errors_of_coefficients_are_spectral_norms_over_all_monomials() -> None:
+    truth = PowerSum(np.array([[1.0, 0.0], [0.0, 2.0]]), np.eye(2))
+    assert coefficient_error(truth, truth) == 0.0
+    # A wrong number, a term too many, and one too few: each in units of the largest singular value, 2.
+    assert coefficient_error(PowerSum(np.array([[1.5, 0.0], [0.0, 2.0]]), np.eye(2)), truth) == pytest.approx(0.25)
+    more = PowerSum(np.array([[1.0, 0.0, 0.5], [0.0, 2.0, 0.0]]), np.array([[1.0, 0], [0, 1], [1, 1]]))
+    assert coefficient_error(more, truth) == pytest.approx(0.25)
+    assert coefficient_error(PowerSum(np.array([[1.0], [0.0]]), np.eye(2)[:1]), truth) == pytest.approx(1.0)
+    # An exponent that is a little off is still that monomial.
+    near = PowerSum(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([[1.02, 0.0], [0.0, 0.98]]))
+    assert coefficient_error(near, truth) == 0.0
+
+
+def test_scores_ask_for_the_true_terms(short: None) -> None:
+    lorenz = attractors()["Lorenz"]
+    train, _ = measured(lorenz, 0.0, 0)
+    assert scored(lorenz.equations, lorenz.equations, train, 0.0) == {"exact": True, "coef": True, "error": 0.0}
+    texts = lorenz.equations.texts()
+    bent = Equations.parse(lorenz.equations.states, texts | {"z": texts["z"] + " + 1e-6*x**2"})
+    found = scored(bent, lorenz.equations, train, 0.0)
+    assert not found["exact"] and 0 < found["error"] < 1e-6
+    other = Equations.parse(lorenz.equations.states, texts | {"z": texts["z"] + " + sin(x)"})
+    assert scored(other, lorenz.equations, train, 0.0)["error"] is None
+
+
+def test_a_median_counts_what_is_no_polynomial_as_infinite() -> None:
+    def rows(*errors: float | None) -> list[dict[str, object]]:
+        return [{"kind": of.POLYNOMIAL, "error": error} for error in errors]
+
+    assert median_error(rows(0.1, 0.2, None)) == 0.2 and median_error(rows(0.1, None, None)) == math.inf
+    assert math.isnan(median_error([{"kind": of.OTHER, "error": None}]))
+
+
+def broken(series: TimeSeries, _test: list[Array], _seconds: float, _seed: int) -> Equations:
+    raise ZeroDivisionError("nothing")
+
+
+@pytest.mark.slow
+def test_rows_are_kept_by_level_of_noise_and_failures_too(
+    short: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(study.METHODS, "stlsq", broken)  # type: ignore[arg-type]
+    row = fitted(ChaosFit("Lorenz", "stlsq", 0.0, 0, 5.0))
+    assert row["failed"] == "ZeroDivisionError: nothing" and not row["exact"] and tuple(row) == study.COLUMNS
+    rows = {0.0: [row]}
+    assert "| 0 % | stlsq | 0 of 1 | 0% | 0 | inf | 1 |" in markdown(rows, "odediscovery bench chaos")
+    with pytest.raises(InputError, match="--sigma must be at least 0"):
+        run_chaos(["ours"], tmp_path, noise=[-1.0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["weak-stlsq", "stlsq"])
+def test_peers_find_what_a_polynomial_library_holds(method: str, tmp_path: Path) -> None:
+    pytest.importorskip("pysindy")
+    rows = run_chaos([method], tmp_path, noise=[0.0], ids=["SprottE"], max_seconds=30.0)
+    again = run_chaos([method], tmp_path, noise=[0.0], ids=["SprottE"], max_seconds=30.0)
+    assert again == rows and (tmp_path / "noise-0" / "rows.jsonl").is_file()
+    (row,) = rows[0.0]
+    assert row["failed"] is None and row["error"] < 0.1 and row["seconds"] < 30.0
+    assert row["exact"] or method == "stlsq"
+
+
+def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "chaos", "--method", "sindy"]) == 2
+    assert "unknown method 'sindy'" in capsys.readouterr().err
+    assert main(["bench", "chaos", "--noise", "one"]) == 2
+    assert "--noise expects numbers with commas between" in capsys.readouterr().err
+    monkeypatch.setattr(peers, "pysindy", None)
+    assert peers.sparse_methods() == {}
+    assert main(["bench", "chaos", "--method", "weak-stlsq"]) == 2
+    assert "needs the package pysindy" in capsys.readouterr().err
