@@ -30,7 +30,7 @@ test: export OMP_NUM_THREADS = 1
 test: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -q -m "not accept" --durations=10 -n 2 --dist worksteal \
+	$(BIN)/python -m pytest -q -m "not accept" --durations=10 -n 2 --dist loadfile --no-loadscope-reorder \
 	  $(if $(COVERAGE),--cov --cov-report=term)
 	$(BIN)/python -m pytest -q --shapes -m "shapes or not slow" -n 2 $(SHAPES)
 	$(BIN)/python -m pytest -q -o addopts= --nbmake --nbmake-timeout=300 notebooks

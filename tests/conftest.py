@@ -25,9 +25,31 @@ def pytest_configure(config: pytest.Config) -> None:
         install_import_hook(CHECKED, "beartype.beartype")
 
 
+# Files that take longest, longest first: two processes that share the files end together.
+LONGEST = (
+    "test_examples",
+    "test_reproduce",
+    "test_bench_speed",
+    "test_report",
+    "test_discover",
+    "test_bench_peers",
+    "test_cli",
+    "test_strategies",
+    "test_residual_tests",
+    "test_device",
+    "test_bench_studies",
+    "test_cluster",
+    "test_estimator",
+    "test_families",
+    "test_flows",
+)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let `-m "not slow"` leave the acceptance checks out."""
+    """Let `-m "not slow"` leave the acceptance checks out, and long files begin early."""
     for item in items:
         if item.get_closest_marker("accept"):
             item.add_marker(pytest.mark.slow)
+    place = {name: k for k, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))

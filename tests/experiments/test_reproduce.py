@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import platform
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,7 @@ from odediscovery.command.reproduce import EXPERIMENT_HELP
 from odediscovery.errors import FitError, InputError
 from odediscovery.experiments.base import Plan, Ran, find, median_deviation, number, wilson
 from odediscovery.experiments.refit import ChainResiduals, embed, refit, thinned
+from odediscovery.experiments.studies import fsir_study
 from odediscovery.experiments.studies.digits import result, truth
 from odediscovery.experiments.studies.registry import EXPERIMENTS, get_experiment
 from odediscovery.experiments.study import reproduce
@@ -44,13 +46,16 @@ class Impatient(Monitor):
 
 @pytest.fixture(scope="module")
 def studies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, list[Ran]]]:
-    """Every experiment, run once and quickly."""
+    """Every experiment, run once and quickly, the longest of them shorter still."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     done = {}
-    for name, experiment in EXPERIMENTS.items():
-        folder = tmp_path_factory.mktemp(name) / "study"
-        done[name] = folder, reproduce(experiment, Plan(), folder, Monitor())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fsir_study, "QUICK_ADAM", 30)
+        patch.setattr(fsir_study, "SHORT", dataclasses.replace(fsir_study.SHORT, gradient_steps=6, lbfgs_steps=2))
+        for name, experiment in EXPERIMENTS.items():
+            folder = tmp_path_factory.mktemp(name) / "study"
+            done[name] = folder, reproduce(experiment, Plan(), folder, Monitor())
     torch.set_num_threads(before)
     return done
 
