@@ -15,6 +15,7 @@ demo: .venv/ready
 	  echo; echo "== odediscovery fit $$data"; \
 	  $(BIN)/odediscovery fit $$data --out demo/$$(basename $$data .csv) || exit 1; \
 	done
+	@$(BIN)/python .ci/picture.py demo/lynx_hare_1900_1920 docs/assets/lynx_hare.png
 
 # A minute or so of processor time: what takes long is marked as slow.
 fast: export OMP_NUM_THREADS = 1

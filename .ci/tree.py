@@ -1,4 +1,4 @@
-"""Prints the rooms of the package with their lines and purposes, as README shows them."""
+"""Prints the rooms of the package with their lines and purposes, as docs/house.md shows them."""
 
 from __future__ import annotations
 

@@ -34,8 +34,9 @@ def plot_fit(found: Discovery, axes: Any = None) -> Any:
     """
     series = found.series
     with rc_context(STYLE):
-        if axes is None:
-            size = (4.2 * min(series.n_states, 4), 3.2)
+        own = axes is None
+        if own:
+            size = (4.2 * min(series.n_states, 4), 3.5)
             _, axes = plt.subplots(1, series.n_states, figsize=size, layout="constrained", squeeze=False)
         given = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
         if len(given) != series.n_states:
@@ -45,5 +46,7 @@ def plot_fit(found: Discovery, axes: Any = None) -> Any:
             draw_state(ax, None, found, curves, k)
             ax.set_title(with_unit(state, series.units))
             ax.set_xlabel(with_unit(series.time_name, series.units))
-        given[0].legend(fontsize=8)
+        if own:
+            handles, labels = given[0].get_legend_handles_labels()
+            given[0].figure.legend(handles, labels, loc="outside lower left", ncols=4, fontsize=9)
     return given

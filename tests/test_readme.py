@@ -1,0 +1,42 @@
+"""README is one screen or two: short, with a picture, and every link leads somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINK = re.compile(r"(?<!`)!?\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+MADE = {"search.md", "thresholds.md"}  # by `make docs`
+
+
+def test_readme_is_short() -> None:
+    assert len(README.split()) <= 900
+
+
+def test_the_picture_is_small_and_made_by_make_demo() -> None:
+    (picture,) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README)
+    path = ROOT / picture
+    assert path.stat().st_size < 100_000
+    height, width = imread(path).shape[:2]
+    assert 300 < height < width < 1200
+    assert f"docs/assets/{path.name}" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in LINK.findall(text):
+        if "://" not in target and Path(target).name not in MADE:
+            assert (page.parent / target).exists(), target
+
+
+def test_every_page_stands_in_the_menu() -> None:
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in PAGES[1:]:
+        assert f"- {page.relative_to(ROOT / 'docs')}\n" in menu, page
