@@ -10,6 +10,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+# A message is one line: of many or long names it shows some.
+MAX_NAMES, MAX_LETTERS = 30, 60
+
 
 class OdeDiscoveryError(Exception):
     """Base of all errors this package raises on purpose.
@@ -53,6 +56,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
     names = list(known)
     # Upper and lower case are the likeliest slip, and the only one of a name with one letter.
     near = [known for known in names if known.casefold() == name.casefold()]
-    near = near or difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    near = near or difflib.get_close_matches(name[:MAX_LETTERS], [n for n in names if len(n) <= MAX_LETTERS], 1, 0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    return InputError(f"unknown {kind} {name!r}: {hint}Known: {', '.join(names) or 'none'}")
+    shown = [known if len(known) <= MAX_LETTERS else f"{known[:MAX_LETTERS]}..." for known in names[:MAX_NAMES]]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return InputError(f"unknown {kind} {name[:MAX_LETTERS]!r}: {hint}Known: {', '.join(shown) or 'none'}{more}")

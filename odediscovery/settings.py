@@ -87,6 +87,7 @@ class Settings:
         Raises:
             InputError: an option is out of range, or does not go with another one.
         """
+        self._check_kinds()
         for name, (least, most) in LIMITS.items():
             value, option = getattr(self, name), name.replace("_", "-")
             if isinstance(least, int) and not isinstance(value, int):
@@ -120,6 +121,18 @@ class Settings:
             raise InputError(f"--max-seconds must be positive and finite, got {self.max_seconds}")
         return self
 
+    def _check_kinds(self) -> None:
+        """Whether every option is a number, a text or a switch as it should be."""
+        for one in dataclasses.fields(self):
+            value, kind = getattr(self, one.name), str(one.type)
+            if value is None and kind.endswith("| None"):
+                continue
+            kinds, what = _KINDS[kind.removesuffix(" | None")]
+            texts = isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+            fits = texts if kinds is tuple else isinstance(value, kinds)
+            if not fits or (isinstance(value, bool) and kinds is not bool):
+                raise InputError(f"--{one.name.replace('_', '-')} must be {what}, got {repr(value)[:40]}")
+
     @property
     def published(self) -> bool:
         """Whether the recipe is one of the paper's, which trains members and grows no laws.
@@ -134,6 +147,13 @@ class Settings:
         return dataclasses.asdict(self)
 
 
+_KINDS: Mapping[str, tuple[Any, str]] = {
+    "int": (int, "a whole number"),
+    "float": ((int, float), "a number"),
+    "bool": (bool, "a switch, true or false"),
+    "str": (str, "text"),
+    "tuple[str, ...]": (tuple, "a list of texts"),
+}
 KNOWLEDGE = ("known", "conserve", "hidden_states", "forbid", "bounds", "integer_exponents")
 UNITS = ("RealNPU", "NPU", "Dense")
 DEVICES = ("cpu", "cuda")

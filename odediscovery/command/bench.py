@@ -31,6 +31,7 @@ from odediscovery.command import bench_speed as speed_commands
 from odediscovery.command.bench_laws import methods_named
 from odediscovery.command.console import measure, print_table, progress
 from odediscovery.command.flags import RunOptions, Where, flag, names_in, with_groups
+from odediscovery.command.streams import say
 from odediscovery.errors import InputError
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def page(folders: Annotated[list[Path], typer.Argument(help="folders that a suit
     from odediscovery.bench.suites.problems import load_suite
     from odediscovery.bench.summary import side_by_side
 
-    print(side_by_side(folders, {name: len(load_suite(name)) for name in SUITES}))
+    say(side_by_side(folders, {name: len(load_suite(name)) for name in SUITES}))
 
 
 for _name, _help in SUITES.items():
@@ -215,4 +216,4 @@ def _write(out: Path | None, suite: str, seed: int, rows: Sequence[dict[str, Any
     }
     out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, (json.dumps(document, indent=1) + "\n").encode())
-    print(f"written to {out}")
+    say(f"written to {out}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from odediscovery.command.console import keep_summary, measure, print_folder, print_table, run_shown
 from odediscovery.command.flags import RunOptions, flag, names_in
+from odediscovery.command.streams import say
 
 if TYPE_CHECKING:
     from odediscovery.bench.rows import Row
@@ -43,10 +44,10 @@ def speed(
     if many := of.throughput(rows):
         print_table(of.MEMBERS_HEADER, many)
         if all(line[-1] == "-" for line in many):
-            print(of.NO_GPU)
+            say(of.NO_GPU)
     for row in rows:
         if row["failed"]:
-            print(f"{row['id']}, {row['method']}: {row['failed']}")
+            say(f"{row['id']}, {row['method']}: {row['failed']}")
     print_folder(folder, stopped)
 
 

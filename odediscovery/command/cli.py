@@ -15,7 +15,6 @@ import csv
 import io
 import json
 import math
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,10 +23,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from odediscovery.command.bench import bench
-from odediscovery.command.console import note, print_discovery
+from odediscovery.command.console import print_discovery
 from odediscovery.command.fit import fit
 from odediscovery.command.flags import argument, assignments, flag, with_groups
 from odediscovery.command.reproduce import reproduce
+from odediscovery.command.streams import mute, mute_if_broken, note, prepare, remark, say
 from odediscovery.errors import FitError, InputError, OdeDiscoveryError, unknown_name
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def report(
     """Write the page of a result: equations, curves and what to know, in one HTML file."""
     path = out or (folder / "report.html" if row is None else _beside(folder, row, ".html"))
     _write_page(_loaded(folder, row), folder, path, None)
-    print(f"written to {path}")
+    say(f"written to {path}")
 
 
 @app.command()
@@ -154,7 +154,7 @@ def plot(
 
     path = out or _beside(folder, row, ".png")
     save_figure(fit_figure(_loaded(folder, row)), path)
-    print(f"written to {path}")
+    say(f"written to {path}")
 
 
 def _loaded(folder: Path, row: int | None) -> Discovery:
@@ -200,20 +200,22 @@ def show(
     if format == "text":
         print_discovery(found)
     elif format == "latex":
-        print(found.latex(), end="")
+        say(found.latex(), end="")
     elif format == "python":
-        print(found.equations.python(), end="")
+        say(found.equations.python(), end="")
     elif format == "julia":
-        print(found.equations.julia(), end="")
+        say(found.equations.julia(), end="")
     elif row is None:
-        print((folder / "result.json").read_text(encoding="utf-8"), end="")
+        say((folder / "result.json").read_text(encoding="utf-8"), end="")
     else:
-        print(json.dumps(found.as_dict(), indent=1, ensure_ascii=False, allow_nan=False))
+        say(json.dumps(found.as_dict(), indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit code is 0 (done), 2 (call or data wrong) or 1 (no fit)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        prepare()
     try:
         code = app(args=given or ["--help"], prog_name="odediscovery", standalone_mode=False)
         sys.stdout.flush()
@@ -221,13 +223,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BrokenPipeError, SystemExit):
         # The reader (`| head`) has seen enough, which typer turns into SystemExit if it sees it
         # first; Python's own flush at exit must not complain either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        mute(sys.stdout)
         return 0
     except FitError as error:
         return _complain(error, 1)
     except (OdeDiscoveryError, typer.TyperException) as error:
         return _complain(error, 2)
     except OSError as error:
+        mute_if_broken(sys.stdout)
         return _complain(f"{error.filename or 'output'}: {error.strerror or error}", 2)
     except (MemoryError, RuntimeError) as error:
         if not _is_out_of_memory(error):
@@ -247,7 +250,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 def _complain(error: Exception | str, code: int) -> int:
     message = error.format_message() if isinstance(error, typer.TyperException) else str(error)
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    remark(f"error: {' '.join(message.split())}")
     return code
 
 
@@ -261,7 +264,7 @@ def _write_table(
     for time, row in zip(times.tolist(), values.tolist(), strict=True):
         table.writerow([repr(time), *("" if math.isnan(x) else repr(x) for x in row)])
     if out is None:
-        print(stream.getvalue(), end="")
+        say(stream.getvalue(), end="")
         return
     from odediscovery.runtime.files import write_whole
 

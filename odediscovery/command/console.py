@@ -19,7 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 from odediscovery.command.flags import Where
+from odediscovery.command.streams import remark, say
 from odediscovery.errors import InputError, unknown_name
+from odediscovery.runtime.texts import printable
 
 if TYPE_CHECKING:
     from odediscovery.result.discovery import Discovery
@@ -74,12 +76,12 @@ def opened(where: Where, say: Callable[[str], None]) -> Iterator[Backend]:
 
 def print_discovery(found: Discovery) -> None:
     """Equations with error bars, notes, then the Pareto front with the chosen row marked."""
-    print(found.equations_text())
+    say(found.equations_text())
     for text in (found.starts_text(), found.stability_text()):
-        print(text, end="\n" if text else "")
+        say(text, end="\n" if text else "")
     for message in found.messages:
-        print(f"note: {message}")
-    print()
+        say(f"note: {' '.join(message.split())}")
+    say()
     rows = []
     for row in found.front:
         plain = dataclasses.replace(row.equations, standard_errors=None)
@@ -103,11 +105,11 @@ def print_table(
     for k, title in enumerate(header):
         table.add_column(title, justify="right" if k in numbers else "left", overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     console = Console(width=None if sys.stdout.isatty() else width, highlight=False)
     with console.capture() as captured:
         console.print(table)
-    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    print("\n".join(line.rstrip() for line in captured.get().split("\n")).rstrip("\n"))
 
 
 def _shortened(equations: str) -> str:
@@ -132,7 +134,7 @@ def run_shown(run: Callable[..., Rows], quiet: bool, where: Where | None = None)
         stack.enter_context(monitor.shown())
         rows = run(**place, monitor=monitor, say=say)
     if not rows:
-        print("stopped before the first system was done; nothing is kept")
+        say("stopped before the first system was done; nothing is kept")
     return rows, bool(monitor.stopping())
 
 
@@ -148,7 +150,7 @@ def measure(
     """
     rows, stopped = run_shown(run, quiet, where)
     if rows:
-        print(keep_summary(summary(rows), folder), end="")
+        say(keep_summary(summary(rows), folder), end="")
         print_folder(folder, stopped)
 
 
@@ -162,7 +164,7 @@ def keep_summary(text: str, folder: Path) -> str:
 
 def print_folder(folder: Path, stopped: bool) -> None:
     """Say where a measurement is kept, and how it goes on if it was stopped."""
-    print(f"\nwritten to {folder}{'; stopped early, the same command goes on' if stopped else ''}")
+    say(f"\nwritten to {folder}{'; stopped early, the same command goes on' if stopped else ''}")
 
 
 def sayer(quiet: bool) -> Callable[[str], None]:
@@ -170,11 +172,6 @@ def sayer(quiet: bool) -> Callable[[str], None]:
     return (lambda _: None) if quiet else progress
 
 
-def note(text: str) -> None:
-    """A remark on standard error."""
-    print(f"note: {text}", file=sys.stderr)
-
-
 def progress(line: str) -> None:
     """A line on standard error, at once."""
-    print(line, file=sys.stderr, flush=True)
+    remark(line)

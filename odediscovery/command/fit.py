@@ -17,8 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from odediscovery.command.console import note, print_discovery
+from odediscovery.command.console import print_discovery
 from odediscovery.command.flags import GivenSettings, argument, assignments, flag, names_in, option, setting
+from odediscovery.command.streams import note, say
 from odediscovery.errors import InputError, OdeDiscoveryError
 from odediscovery.settings import Settings, settings_for
 
@@ -159,7 +160,7 @@ def _keep(found: Discovery, place: _Place, source: object) -> None:
         raise
     print_discovery(found)
     what = "the best so far is written" if found.outcome == "stopped" else "written"
-    print(f"{what} to {place.folder} ({found.seconds:.1f} s)")
+    say(f"{what} to {place.folder} ({found.seconds:.1f} s)")
 
 
 def _add_pictures(found: Discovery, folder: Path) -> None:

@@ -15,11 +15,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 
+from odediscovery.command.streams import Forgiving, remark
 from odediscovery.runtime.monitor import Monitor
 
 
@@ -41,7 +42,7 @@ class TerminalMonitor(Monitor):
             TaskProgressColumn(),
             TextColumn("{task.fields[loss]}", markup=False),
             TextColumn("{task.fields[left]}", markup=False),
-            console=Console(stderr=True),
+            console=Console(file=cast(TextIO, Forgiving())),
             transient=True,
             disable=quiet or self._lines,
         )
@@ -51,7 +52,7 @@ class TerminalMonitor(Monitor):
     def stage(self, name: str, steps: int) -> None:
         self._steps, self._begun = max(steps, 1), self.seconds()
         if self._lines:
-            print(f"{self._begun:7.1f} s  {name}", file=sys.stderr, flush=True)
+            remark(f"{self._begun:7.1f} s  {name}")
             return
         if self._task is not None:
             self._progress.remove_task(self._task)

@@ -12,6 +12,7 @@ import typer
 
 from odediscovery.command.console import opened, sayer
 from odediscovery.command.flags import Where, argument, flag
+from odediscovery.command.streams import say
 from odediscovery.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -58,12 +59,12 @@ def reproduce(
         ran = run(experiment, plan, folder, monitor, None if here else place)
     table = folder / "table.md"
     if not ran:
-        print("stopped before the first batch was done; nothing is kept")
+        say("stopped before the first batch was done; nothing is kept")
         return
-    print(table.read_text(encoding="utf-8"), end="")
+    say(table.read_text(encoding="utf-8"), end="")
     total = len(experiment.batches(plan))
     more = "" if len(ran) == total else f"; {len(ran)} of {total} batches, the same command goes on"
-    print(f"\nwritten to {folder}{more}")
+    say(f"\nwritten to {folder}{more}")
 
 
 def _plan(name: str, preset: str, full: bool, seed: int, device: str) -> Plan:

@@ -24,7 +24,7 @@ from odediscovery.data.deviations import array_deviations
 from odediscovery.data.frames import is_dataset, plain_frame
 from odediscovery.data.sheets import exact_table, exact_text, frame_table, read_table
 from odediscovery.data.signals import Trajectory as Trajectory
-from odediscovery.data.table import Table, assigned, check_names
+from odediscovery.data.table import Table, assigned, check_letters, check_names
 from odediscovery.data.trajectories import check_enough, checked_trajectory, deviations_of, float_arrays, with_sigma
 from odediscovery.errors import InputError
 from odediscovery.runtime.files import write_whole
@@ -118,6 +118,8 @@ class TimeSeries:
             labels = [str(k + 1) for k in range(len(times))] if several else [""]
         if len(labels) != len(times) or len(set(labels)) != len(labels):
             raise InputError(f"give {len(times)} distinct labels, one a trajectory")
+        for label in (*labels, *(units or {}).values()):
+            check_letters(label)
         times, clock = counted_times(times)
         pairs = [float_arrays(t, v) for t, v in zip(times, blocks, strict=True)]
         width = pairs[0][1].shape[1]

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from odediscovery.data.frames import with_index_as_columns
-from odediscovery.data.table import DECIMAL_COMMA, NUMBER, Table, clean_name, shortened
+from odediscovery.data.table import DECIMAL_COMMA, NUMBER, Table, check_letters, clean_name, shortened
 from odediscovery.errors import InputError
 
 # How the files begin. A file of another kind under the same ending is refused before a library reads it.
@@ -138,7 +138,8 @@ def _read_text(path: Path) -> tuple[str, int]:
 
 def _separator(text: str) -> str:
     """The character that parts the columns of the first line: the most frequent outside quotes."""
-    header = re.sub(r'"[^"]*"', "", text.splitlines()[0])
+    found = re.match(r'(?:"[^"]*"|[^"\r\n])*', text)
+    header = re.sub(r'"[^"]*"', "", found[0] if found else "")
     return max(",;\t", key=header.count)
 
 
@@ -263,6 +264,8 @@ def _table_of(names: Sequence[str], cells: pd.DataFrame, line: int, source: obje
         InputError: repeated, missing or numeric column names.
     """
     header = [clean_name(name) for name in names]
+    for name in header:
+        check_letters(name)
     _check_header(header, line, source, sep)
     cells = cells.map(str.strip)
     cells = cells[(cells != "").any(axis=1)]

@@ -20,6 +20,7 @@ from odediscovery.data.dates import UNITS, Clock, duration_seconds, in_unit, uni
 from odediscovery.data.deviations import check_deviations
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.texts import MAX_NAME_LETTERS, has_unseen
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII)
@@ -130,7 +131,10 @@ class Table:
         for k, (line, *cells) in enumerate(self.cells[list(names)].itertuples()):
             if "" in cells:
                 raise InputError(f"line {line}, column {names[cells.index('')]!r}: the group is missing")
-            found.setdefault(", ".join(cells), []).append(k)
+            label = clean_name(", ".join(cells))
+            if label not in found:
+                check_letters(label)
+            found.setdefault(label, []).append(k)
         return found
 
     def chosen(self, names: str | Sequence[str] | None, kind: str) -> list[str]:
@@ -302,28 +306,50 @@ def _kind_of_date(cell: str) -> str:
 
 def clean_name(cell: str) -> str:
     """A column name on one line, without outer blanks."""
-    return re.sub(r"\s*[\r\n]+\s*", " ", cell.strip())
+    return re.sub(r"\s*[\t\r\n\x0b\x0c\x85]+\s*", " ", cell.strip())
 
 
-def check_names(names: Sequence[str], expected: int) -> None:
+def check_names(names: Sequence[str], expected: int | None) -> None:
     """Whether there are as many names, of the time and of states, as expected, all different.
+
+    Args:
+        expected: their number, None for any.
 
     Raises:
         InputError: too many or few, repeated, or no text on one line.
     """
-    if len(names) != expected:
+    if expected is not None and len(names) != expected:
         raise InputError(f"expected {expected - 1} names of states, got {len(names) - 1}")
     for name in names:
         if not isinstance(name, str) or not name or name != clean_name(name):
-            raise InputError(f"a name should be text on one line without outer blanks, got {name!r}")
-        if names.count(name) > 1:
-            raise InputError(f"the name {name!r} is given twice; every column needs its own")
+            raise InputError(f"a name should be text on one line without outer blanks, got {shortened(name)}")
+        check_letters(name)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"the name {shortened(twice)} is given twice; every column needs its own")
 
 
-def shortened(cell: str) -> str:
+def check_letters(name: str) -> None:
+    """Whether a name can be shown: neither overlong nor with characters that nobody sees.
+
+    Raises:
+        InputError: it cannot.
+    """
+    if len(name) > MAX_NAME_LETTERS:
+        raise InputError(
+            f"the name {shortened(name)} has {len(name)} letters, at most {MAX_NAME_LETTERS} are possible; shorten it"
+        )
+    if has_unseen(name):
+        raise InputError(
+            f"the name {shortened(name)} has control characters or marks of direction, which nobody sees; take them out"
+        )
+
+
+def shortened(cell: object) -> str:
     """A cell in quotes, cut if it is long.
 
     >>> shortened("a")
     "'a'"
     """
+    cell = cell if isinstance(cell, str) else repr(cell)
     return repr(cell if len(cell) <= _QUOTED else f"{cell[: _QUOTED - 3]}...")

@@ -280,7 +280,7 @@ def latex_name(name: str) -> str:
     ('x_{1}', '\\beta', '\\mathrm{heart\\ rate}')
     """
     stem, index = re.fullmatch(r"(.*?)_?(\d*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
-    if index and stem:
+    if index and stem and not re.search(r"\d$", stem):
         return f"{latex_name(stem)}_{{{index}}}"
     if len(name) == 1 and name.isascii() and name.isalpha():
         return name

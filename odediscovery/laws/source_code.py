@@ -6,7 +6,8 @@ variable then gets underscores until the name is free.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Callable, Sequence
 
 from odediscovery.laws.expressions import identifiers, render
 from odediscovery.laws.printing import Printable
@@ -14,9 +15,11 @@ from odediscovery.laws.printing import Printable
 # Words of the language, and names that the printed function itself uses.
 _JULIA_WORDS = (
     "abstract baremodule begin catch const do else elseif end export false function let local macro module "
-    "mutable primitive quote struct true try type using where Base du u p t"
+    "mutable primitive quote struct true try type using where outer in isa ccall Base du u p t"
 )
 _PYTHON_WORDS = "np rates"
+# Categories of letters, marks and digits that both languages take in names.
+_JULIA_LETTERS = ("Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Mn", "Mc", "Nd")
 
 
 def python_source(equations: Printable) -> str:
@@ -42,9 +45,22 @@ def python_source(equations: Printable) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _julia_name(name: str) -> str:
+    """An identifier of Python as one of Julia: some letters are operators or other letters there, and
+    what consists of underscores cannot be read.
+
+    >>> _julia_name("heart_rate"), _julia_name("__"), _julia_name("a\u00b7b")
+    ('heart_rate', 'x__', 'a_b')
+    """
+    kept = "".join(
+        c if c == "_" or (unicodedata.category(c) in _JULIA_LETTERS and c != "\u025b") else "_" for c in name
+    )
+    return kept if kept.strip("_") and not kept[0].isdigit() else f"x{kept}"
+
+
 def julia_source(equations: Printable) -> str:
     """See `Equations.julia`."""
-    names, given, _ = _local_names(equations, _JULIA_WORDS, ())
+    names, given, _ = _local_names(equations, _JULIA_WORDS, (), _julia_name)
     sides = [
         render(side, name=names.__getitem__, function=lambda f: f"Base.{f.lower()}", power="^")
         for side in equations.right_hand_sides
@@ -76,14 +92,16 @@ def _split(equations: Printable, names: dict[str, str]) -> tuple[list[str], list
     return local[:count], [name for column, name in acting if column != equations.time_name]
 
 
-def _local_names(equations: Printable, words: str, arguments: tuple[str, ...]) -> tuple[dict[str, str], str, list[str]]:
+def _local_names(
+    equations: Printable, words: str, arguments: tuple[str, ...], spelled: Callable[[str], str] = str
+) -> tuple[dict[str, str], str, list[str]]:
     """Variable names by symbol that avoid reserved words, that of time if it is an input ("" if
-    not), and argument names that avoid all of them."""
+    not), and argument names that avoid all of them; `spelled` is how the language writes a name."""
     reserved = set(words.split())
     taken = set(identifiers(equations.variables).values()) | reserved
     names = {}
     for symbol in equations.symbols:
-        name = symbol.name
+        name = spelled(symbol.name)
         while (name != symbol.name and name in taken) or name in reserved:
             name += "_"
         taken.add(name)

@@ -21,13 +21,14 @@ import numpy as np
 from odediscovery.data.controls import with_interpolations
 from odediscovery.data.samples import with_columns
 from odediscovery.data.series import TimeSeries, read_series, series_text
+from odediscovery.data.table import check_letters, check_names
 from odediscovery.errors import InputError
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.records import number, plain, with_errors, with_law
 from odediscovery.networks.layers import Network
 from odediscovery.result.front import FrontRow, parsed_equations, starts_from_record
 from odediscovery.result.survival import Survival
-from odediscovery.runtime.documents import DAMAGED, read_bytes, read_json
+from odediscovery.runtime.archives import DAMAGED, read_bytes, read_json
 from odediscovery.runtime.folders import Claim, claimed
 from odediscovery.settings import Settings
 
@@ -174,18 +175,22 @@ def _hash(content: bytes) -> str:
 
 def _series(document: Mapping[str, Any], folder: Path) -> TimeSeries:
     """What was fitted, controls included."""
-    states, time_name = _names(document["states"]), str(document["time"])
+    states, time_name = _texts(document["states"], "states"), document["time"]
     # Results of earlier versions have no controls, and samples of all states.
-    ways = {str(name): str(way) for name, way in document.get("inputs", {}).items()}
-    blank = {str(name) for name in document.get("unmeasured", ())}
+    ways, blank = document.get("inputs", {}), _texts(document.get("unmeasured", []), "unmeasured")
     columns = [name for name in states if name not in blank]
     columns += [name for name in ways if name != time_name]
-    sigma = document.get("sigma_columns")
+    sigma, group, units = document.get("sigma_columns", {}), document["group"], document["units"]
+    check_names([time_name, *states, *(name for name in ways if name != time_name)], None)
+    texts = [*sigma, *sigma.values(), *units, *units.values(), *([] if group is None else [group])]
+    for name in _texts(texts, "units"):
+        check_letters(name)
+    if not set(blank) < set(states):
+        raise InputError("'unmeasured' should be some of the states")
     content = _companion(document, folder, "data.csv") or b""
-    series = read_series(content, folder / "data.csv", time_name, columns, document["group"], sigma=sigma)
-    units = {str(name): str(unit) for name, unit in document["units"].items()}
+    series = read_series(content, folder / "data.csv", time_name, columns, group, sigma=sigma)
     series = with_columns(with_interpolations(series, ways), states)
-    return dataclasses.replace(series, units=units)
+    return dataclasses.replace(series, units=dict(units))
 
 
 def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -209,7 +214,7 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "r2_heldout": None if heldout is None else float(heldout),
         "noise": np.array([number(document["noise"][state]) for state in series.states]),
         "outcome": document["outcome"],
-        "messages": tuple(str(text) for text in document["messages"]),
+        "messages": _texts(document["messages"], "messages"),
         "settings": Settings(**document["settings"]).checked(),
         "seconds": number(document["seconds"]),
         "network": Network.from_bytes(model, folder / "model.npz"),
@@ -221,9 +226,14 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     }
 
 
-def _names(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not value or not all(isinstance(s, str) for s in value):
-        raise InputError("'states' should be a list of column names")
+def _texts(value: Any, key: str) -> tuple[str, ...]:
+    """A list of texts.
+
+    Raises:
+        InputError: anything else; `key` says where it stands.
+    """
+    if not isinstance(value, list) or not all(isinstance(s, str) for s in value):
+        raise InputError(f"{key!r} should be a list of texts")
     return tuple(value)
 
 

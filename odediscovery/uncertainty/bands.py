@@ -134,7 +134,7 @@ def band(
         )
     student = float(stdtrit(found.degrees_of_freedom or np.inf, 0.5 + LEVEL / 2.0))
     noise = residual_deviation(found)
-    return Band(curve, student * deviations, student * np.sqrt(deviations**2 + noise**2))
+    return Band(curve, student * deviations, student * np.hypot(deviations, noise))
 
 
 def with_intervals(

@@ -303,7 +303,7 @@ X = grown(0.5)
         ({"members": -1}, X, None, r"^members must be at least 0, got -1"),
         ({"learning_rate": 0.0}, X, None, "^learning_rate must be positive"),
         ({"members": 0, "recipe": "paper", "grow": False}, X, None, "needs grow and recipe"),
-        ({"learning_rate": "fast"}, X, None, "parameters of the types"),
+        ({"learning_rate": "fast"}, X, None, "^learning_rate must be a number"),
         ({"recipe": "papr"}, X, None, "did you mean 'paper'"),
         ({"states": "ab"}, X, None, "states: expected a list of names, got 'ab'"),
         ({"states": 2}, X, None, "states: expected a list of names, got 2"),

@@ -1,0 +1,44 @@
+"""Text of strangers: what may stand in a name, and what a terminal is shown of the rest.
+
+Control characters move a terminal's cursor and hide what follows, end lines of source code and are no
+characters of XML; marks of direction make text read as what it is not.
+"""
+
+from __future__ import annotations
+
+import re
+
+# C0, DEL and C1; embeddings, overrides and isolates of direction; half of a pair.
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Longer names are a slip, such as a whole row in one cell.
+MAX_NAME_LETTERS = 1000
+
+
+def has_unseen(text: str) -> bool:
+    """Whether a text has characters that no name may have: controls, marks of direction, half pairs.
+
+    >>> has_unseen("heart rate"), has_unseen("a\\x1b[2J")
+    (False, True)
+    """
+    return _UNSEEN.search(text) is not None
+
+
+def printable(text: str) -> str:
+    """The text with such characters escaped, but for line ends and tabs.
+
+    >>> print(printable("a\\x1b[2J"))
+    a\\u001b[2J
+    """
+    return _UNSEEN.sub(lambda found: found[0] if found[0] in "\n\t" else f"\\u{ord(found[0]):04x}", text)
+
+
+def cut(text: str, most: int) -> str:
+    """The text, without its middle if it is longer than `most` letters.
+
+    >>> cut("abcdefghij", 7)
+    'ab...ij'
+    """
+    if len(text) <= most:
+        return text
+    half = (most - 3) // 2
+    return f"{text[:half]}...{text[len(text) - half :]}"

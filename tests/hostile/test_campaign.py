@@ -1,0 +1,44 @@
+"""The campaign: generated cases in classes, each seeded, each of which has to keep the promise.
+
+A sample runs in `make test`, all of them in `make accept`; the matrix of classes is printed at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import folders
+import names
+import pytest
+import tables
+
+# Class of cases: what runs one seed, how many seeds in all, how many of them in `make test`.
+CLASSES: dict[str, tuple[Callable[[int], None], int, int]] = {
+    "tampered result.json": (folders.tampered_document, 400, 25),
+    "damaged bytes in a folder": (folders.damaged_file, 200, 15),
+    "tampered archives": (folders.tampered_archive, 200, 15),
+    "tampered data and log": (folders.tampered_lines, 150, 10),
+    "hostile names": (names.hostile_names, 167, 8),
+    "damaged tables": (tables.fitted_damage, 150, 8),
+}
+
+
+def _cases() -> Iterator[object]:
+    for name, (_, count, sample) in CLASSES.items():
+        for seed in range(count):
+            marks = () if seed < sample else (pytest.mark.accept,)
+            yield pytest.param(name, seed, id=f"{name.replace(' ', '-')}-{seed}", marks=marks)
+
+
+@pytest.mark.parametrize(("name", "seed"), list(_cases()))
+def test_the_promise_is_kept(
+    name: str,
+    seed: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
+) -> None:
+    record_property("hostile class", name)
+    monkeypatch.chdir(tmp_path)
+    CLASSES[name][0](seed)
