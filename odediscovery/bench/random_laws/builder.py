@@ -57,9 +57,12 @@ class Builder:
         self._inner[name] = value
         return name
 
-    def constant_of(self, state: int, name: str, value: float) -> str:
-        """A constant in the unit of a state, such as a half-saturation, by name."""
-        return self.inner(name, rounded(value * float(self.units[state])))
+    def constant_of(self, state: int, name: str, value: float, power: float = 1.0) -> str:
+        """A power of a constant in the unit of a state, such as a half-saturation, by name.
+
+        It is this power, as a law is printed and scored, that samples have to tell.
+        """
+        return self.inner(name, rounded((value * float(self.units[state])) ** power))
 
     def add(
         self, state: int, coefficient: float, powers: Mapping[int, float | str] | None = None, factor: str = ""

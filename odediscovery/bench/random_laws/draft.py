@@ -79,15 +79,14 @@ class Draft:
 
     @cached_property
     def _over_constants(self) -> Callable[[Array], Array]:
-        """The law with its constants as further states that rest."""
+        """[..., states and constants] -> dx/dt [..., states]."""
         states = [f"x{k}" for k in range(self.states)]
         coefficients = [f"c{j}" for j in range(len(self.terms))]
         texts = {
             name: " + ".join(f"c{j}*{term.shape}" for j, term in enumerate(self.terms) if term.state == k) or "0"
             for k, name in enumerate(states)
         }
-        resting = [*coefficients, *self.inner]
-        law = Equations.parse([*states, *resting], texts | dict.fromkeys(resting, "0"))
+        law = Equations.parse(states, texts, controls=[*coefficients, *self.inner])
         # As expressions: as a sum of powers of so many variables it would be slower by far.
         return compiled(replace(law, power_sum=None))
 
@@ -99,18 +98,23 @@ class Draft:
             constants: [members, constants].
             most: largest state; once one of all members is beyond it, all end.
         """
-        rhs, n = self._over_constants, self.states
-        x = np.hstack([starts, constants])
+        over_constants, n = self._over_constants, self.states
+        x, seen = starts, np.hstack([starts, constants])
+
+        def rhs(_: float, at: Array) -> Array:
+            seen[:, :n] = at
+            return over_constants(seen)
+
         step = self.span / (self.samples - 1) / STEPS
         path = np.full((self.samples, len(x), n), np.nan)
         path[0] = starts
         with np.errstate(all="ignore"):
             for k in range(1, self.samples):
                 for _ in range(STEPS):
-                    x = rk4_step(lambda _, y: rhs(y), x, step)
-                largest = np.abs(x[:, :n]).max(axis=1)
+                    x = rk4_step(rhs, x, step)
+                largest = np.abs(x).max(axis=1)
                 if most < LARGEST and not (largest <= most).all():
                     break
-                x[~(largest < LARGEST), :n] = np.nan
-                path[k] = x[:, :n]
+                x[~(largest < LARGEST)] = np.nan
+                path[k] = x
         return path

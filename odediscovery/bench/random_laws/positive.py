@@ -100,18 +100,18 @@ def saturating(r: np.random.Generator) -> Draft:
 
 
 def _saturation(b: Builder, state: int, name: str, power: float | None = None) -> str:
-    """x^n/(K^n + x^n) as text; n = 1 unless given."""
-    k, x = b.constant_of(state, f"K{name}", b.size(0.3, 2.0)), f"x{state}"
+    """x^n/(h + x^n) as text, h = K^n, where n = 1 unless given."""
+    size, x = b.size(0.3, 2.0), f"x{state}"
     if power is None:
-        return f"{x}/({k} + {x})"
+        return f"{x}/({b.constant_of(state, f'h{name}', size)} + {x})"
     n = b.inner(f"n{name}", power)
-    return f"{x}**{n}/({k}**{n} + {x}**{n})"
+    return f"{x}**{n}/({b.constant_of(state, f'h{name}', size, power)} + {x}**{n})"
 
 
 def _repression(b: Builder, state: int, name: str, power: float) -> str:
-    """1/(1 + (x/K)^n) as text."""
-    k, n = b.constant_of(state, f"K{name}", b.size(0.3, 2.0)), b.inner(f"n{name}", power)
-    return f"1/(1 + (x{state}/{k})**{n})"
+    """h/(h + x^n) as text, h = K^n."""
+    h = b.constant_of(state, f"h{name}", b.size(0.3, 2.0), power)
+    return f"{h}/({h} + x{state}**{b.inner(f'n{name}', power)})"
 
 
 def _hill(b: Builder) -> float:
