@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from odediscovery.knowledge.library import term_library
     from odediscovery.laws.equations import Equations
     from odediscovery.laws.systems import SYSTEMS, get_system, simulate_system
-    from odediscovery.plots.show import plot_fit
+    from odediscovery.plots.show import plot_fit, plot_laws
     from odediscovery.report.notebook import notebook_html
+    from odediscovery.result.compare import Comparison, compare
     from odediscovery.result.discovery import Discovery
     from odediscovery.runtime.monitor import Monitor
     from odediscovery.settings import Settings, settings_for
@@ -37,6 +38,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "SYSTEMS",
+    "Comparison",
     "Discovery",
     "Equations",
     "FitError",
@@ -48,6 +50,7 @@ __all__ = [
     "Signal",
     "TimeSeries",
     "Trajectory",
+    "compare",
     "discover",
     "fit_constants",
     "get_system",
@@ -55,6 +58,7 @@ __all__ = [
     "load_with_controls",
     "notebook_html",
     "plot_fit",
+    "plot_laws",
     "settings_for",
     "simulate_system",
     "term_library",
@@ -73,8 +77,9 @@ _HOME = {
     "estimator.estimator": ("ODEDiscovery",),
     "laws.equations": ("Equations",),
     "laws.systems": ("SYSTEMS", "get_system", "simulate_system"),
-    "plots.show": ("plot_fit",),
+    "plots.show": ("plot_fit", "plot_laws"),
     "report.notebook": ("notebook_html",),
+    "result.compare": ("Comparison", "compare"),
     "result.discovery": ("Discovery",),
     "runtime.monitor": ("Monitor",),
     "settings": ("Settings", "settings_for"),

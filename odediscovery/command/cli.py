@@ -24,6 +24,7 @@ import typer
 
 from odediscovery.command.bench import bench
 from odediscovery.command.console import print_discovery
+from odediscovery.command.constants import fit_constants
 from odediscovery.command.fit import fit
 from odediscovery.command.flags import argument, assignments, flag, with_groups
 from odediscovery.command.reproduce import reproduce
@@ -51,6 +52,7 @@ app = typer.Typer(
 )
 app.add_typer(bench)
 app.command()(with_groups(fit))
+app.command()(with_groups(fit_constants))
 app.command()(with_groups(reproduce))
 
 

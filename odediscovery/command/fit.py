@@ -81,7 +81,7 @@ def fit(
     if data is None:
         raise InputError("expected a table, DATA.csv, or a folder to go on with, --resume DIR")
     settings = settings_for(recipe, hidden_states=latent, holdout=holdout, **given)
-    series = _measured(data, columns)
+    series = measured_series(data, columns)
     source = {"table": data.name, "path": hashlib.sha256(os.fsencode(data.resolve())).hexdigest()}
     with _destination(out or Path(f"{data.stem}.odediscovery")) as place:
         if out is None:
@@ -188,7 +188,7 @@ def _write_report(found: Discovery, folder: Path) -> None:
     write_report(found, folder / "report.html")
 
 
-def _measured(data: Path, columns: Columns) -> TimeSeries:
+def measured_series(data: Path, columns: Columns) -> TimeSeries:
     """The series in the table, with its controls and the standard deviations that are known."""
     from odediscovery.data.controls import load_with_controls
 

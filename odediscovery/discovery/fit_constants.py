@@ -5,16 +5,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.conclude import add_messages, conclude
+from odediscovery.discovery.fit_form import fit_form
 from odediscovery.errors import FitError, InputError
 from odediscovery.judge.criterion import judge
 from odediscovery.judge.identifiability import split_known, undetermined_exponents
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, all_free
 from odediscovery.laws.equations import Equations
+from odediscovery.laws.forms import Written, read_form
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.impose import apply_knowledge_to_fit
 from odediscovery.problem.pose import pose
@@ -43,7 +46,12 @@ CONSTANTS = ConstantThresholds()
 
 
 def fit_constants(
-    series: TimeSeries, form: Equations, settings: Settings | None = None, *, exponents: bool = True
+    series: TimeSeries,
+    form: Equations | Written,
+    settings: Settings | None = None,
+    *,
+    exponents: bool = True,
+    start: Mapping[str, float] | None = None,
 ) -> Discovery:
     """The most likely constants of equations whose form is given, with standard errors.
 
@@ -54,14 +62,18 @@ def fit_constants(
     Args:
         series: what was measured.
         form: sums of products of powers of the same states; the fit starts from their constants.
-            What is not in them stays out.
+            What is not in them stays out. Or text such as "N' = r*N*(1 - N/K)", a line a state, of any
+            law that can be written: names that are no states are its constants, other numbers stay. In
+            text without names the numbers with a decimal point or an error bar are the constants.
         settings: of these only what is known counts (`known`, `conserve`, `bounds`, ...), which
-            is not fitted.
+            is not fitted; of a form in text, the seed alone.
         exponents: whether exponents are fitted too; those of states that change sign are whole
-            numbers and stay.
+            numbers and stay. Those of a form in text are fitted where they have names.
+        start: of a form in text, where the fit of a constant begins, by its name; others are sought.
 
     Raises:
-        InputError: the form has other states, or is no sum of products of powers.
+        InputError: the form has other states, cannot be read, or comes with something known that has
+            to be written into it.
         FitError: it cannot be integrated through the data from these constants.
 
     >>> import numpy as np
@@ -69,8 +81,15 @@ def fit_constants(
     >>> series = TimeSeries.from_arrays(t, 4.0 * np.exp(-0.5 * t), ["x"])
     >>> bool(fit_constants(series, Equations.parse(["x"], {"x": "-x**1.2"})).mse < 1e-12)
     True
+    >>> found = fit_constants(series, "x' = -rate*x")
+    >>> found.equations_text().splitlines()[0], float(found.constants["value"][0].round(6))
+    ("x' = -rate*x", 0.5)
     """
     settings = (settings or Settings()).checked()
+    if not isinstance(form, Equations) or form.power_sum is None:
+        return _fit_written(series, form, settings, start)
+    if start is not None:
+        raise InputError("start: expected only beside a form in text; these equations have their own constants")
     law = _checked_law(form, series)
     series, p, known = pose(series, settings)
     monitor = Monitor()
@@ -106,6 +125,25 @@ def fit_constants(
     result = conclude(Verdict.of(p, [row]), series, settings, monitor)
     wide = undetermined_exponents(p, found, refit) if exponents else []
     return add_messages(result, *wide, *known.sentences())
+
+
+def _fit_written(
+    series: TimeSeries, form: Equations | Written, settings: Settings, start: Mapping[str, float] | None
+) -> Discovery:
+    """Any form: its constants have names, or are those of its numbers that are no whole ones."""
+    known = [name for name in ("known", "conserve", "forbid", "bounds", "hidden_states") if getattr(settings, name)]
+    if known:
+        raise InputError(f"{known[0]}: write what is known into the form; expected no such setting beside it")
+    if isinstance(form, Equations) and tuple(form.states) != tuple(series.states):
+        raise InputError(f"expected equations of {', '.join(series.states)}, got those of {', '.join(form.states)}")
+    written = form.texts() if isinstance(form, Equations) else form
+    try:
+        read = read_form(written, series.states, controls=series.controls, time_name=series.time_name, start=start)
+    except InputError as error:
+        if not isinstance(form, Equations):
+            raise
+        raise InputError(f"expected sums of products of powers, or constants in other equations: {error}") from None
+    return fit_form(series, read, settings, Monitor())
 
 
 def _checked_law(form: Equations, series: TimeSeries) -> PowerSum:

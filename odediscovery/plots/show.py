@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -9,7 +10,7 @@ import numpy as np
 from matplotlib import rc_context
 
 from odediscovery.errors import InputError
-from odediscovery.plots.figures import STYLE, curve_through, draw_state, with_unit
+from odediscovery.plots.figures import COLOURS, INK, STYLE, curve_through, draw_state, with_unit
 from odediscovery.result.discovery import Discovery
 
 
@@ -34,19 +35,67 @@ def plot_fit(found: Discovery, axes: Any = None) -> Any:
     """
     series = found.series
     with rc_context(STYLE):
-        own = axes is None
-        if own:
-            size = (4.2 * min(series.n_states, 4), 3.5)
-            _, axes = plt.subplots(1, series.n_states, figsize=size, layout="constrained", squeeze=False)
-        given = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
-        if len(given) != series.n_states:
-            raise InputError(f"axes: expected {series.n_states}, one a state, got {len(given)}")
+        given, own = _given(axes, series.n_states)
         curves = [curve_through(found, j, run) for j, run in enumerate(series.trajectories)]
         for k, (ax, state) in enumerate(zip(given, series.states, strict=True)):
             draw_state(ax, None, found, curves, k)
             ax.set_title(with_unit(state, series.units))
             ax.set_xlabel(with_unit(series.time_name, series.units))
-        if own:
-            handles, labels = given[0].get_legend_handles_labels()
-            given[0].figure.legend(handles, labels, loc="outside lower left", ncols=4, fontsize=9)
+        _legend(given, own)
     return given
+
+
+def plot_laws(results: Sequence[Discovery], names: Sequence[str], axes: Any = None) -> Any:
+    """The data and the curves of several results for them, one picture a state.
+
+    Args:
+        results: of the same data.
+        names: of the laws, for the legend.
+        axes: matplotlib axes to draw in, one a state; None: a new figure of pyplot.
+
+    Returns:
+        The axes [states].
+
+    Raises:
+        InputError: another number of axes.
+
+    >>> from odediscovery import fit_constants, simulate_system
+    >>> series = simulate_system("logistic")
+    >>> laws = ["r*N", "r*N - b*N^2"]
+    >>> axes = plot_laws([fit_constants(series, f"N' = {law}") for law in laws], laws)
+    >>> len(axes[0].lines)
+    3
+    >>> plt.close(axes[0].figure)
+    """
+    series = results[0].series
+    with rc_context(STYLE):
+        given, own = _given(axes, series.n_states)
+        for k, (ax, state) in enumerate(zip(given, series.states, strict=True)):
+            for j, run in enumerate(series.trajectories):
+                ax.plot(run.time, run.values[:, k], "o", mfc="white", ms=4.5, color=INK, label=None if j else "data")
+                for i, (found, name) in enumerate(zip(results, names, strict=True)):
+                    dense, drawn = curve_through(found, j, run)
+                    colour = COLOURS[i % len(COLOURS)]
+                    ax.plot(dense, drawn.curve[:, k], color=colour, lw=1.6, label=None if j else name)
+            ax.set_title(with_unit(state, series.units))
+            ax.set_xlabel(with_unit(series.time_name, series.units))
+        _legend(given, own)
+    return given
+
+
+def _given(axes: Any, count: int) -> tuple[Any, bool]:
+    """Axes to draw in, one a state, and whether they are of a figure of our own."""
+    own = axes is None
+    if own:
+        _, axes = plt.subplots(1, count, figsize=(4.2 * min(count, 4), 3.5), layout="constrained", squeeze=False)
+    given = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+    if len(given) != count:
+        raise InputError(f"axes: expected {count}, one a state, got {len(given)}")
+    return given, own
+
+
+def _legend(axes: Any, own: bool) -> None:
+    """One legend below a figure of our own; those of others are theirs."""
+    if own:
+        handles, labels = axes[0].get_legend_handles_labels()
+        axes[0].figure.legend(handles, labels, loc="outside lower left", ncols=4, fontsize=9)

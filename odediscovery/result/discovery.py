@@ -28,6 +28,7 @@ from odediscovery.laws.records import LEVEL, constants, exponents, extended, pla
 from odediscovery.networks.layers import Network
 from odediscovery.result.folder import FORMAT, VERSION, log_lines, read_folder, write_folder
 from odediscovery.result.front import FrontRow, by_state, starts_record
+from odediscovery.result.named import NamedConstants
 from odediscovery.result.shown import Shown
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.arrays import Array
@@ -63,6 +64,7 @@ class Discovery(Shown):
         estimates: fitted constants and start values with their covariance, dimensionless, for
             bands and prediction intervals; None where it is not known.
         survival: how often each term came back in bootstrap fits, if they were asked for.
+        named: the constants of a form that was written down, if one was fitted.
 
     >>> from odediscovery import discover, settings_for, simulate_system
     >>> found = discover(simulate_system("logistic"), settings_for(members=0))
@@ -88,6 +90,7 @@ class Discovery(Shown):
     initial_value_errors: Array | None = None
     estimates: Estimates | None = None
     survival: Survival | None = None
+    named: NamedConstants | None = None
 
     def select(self, complexity: int) -> Discovery:
         """The result with another row of the front as its answer.
@@ -130,6 +133,7 @@ class Discovery(Shown):
             initial_value_errors=None,
             estimates=None,
             survival=None,
+            named=None,
         )
 
     @with_old_names(inputs="controls")
@@ -200,6 +204,7 @@ class Discovery(Shown):
             "bootstrap": None if self.survival is None else self.survival.record(),
             "exponents": exponents(equations),
             "constants": constants(equations, self.degrees_of_freedom),
+            **({} if self.named is None else {"named_constants": self.named.record()}),
             "intervals": {"level": LEVEL, "distribution": "Student t", "degrees_of_freedom": self.degrees_of_freedom},
             "law": extended(equations),
             "initial_values": starts_record(equations.states, self.initial_values),

@@ -27,6 +27,7 @@ from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.records import number, plain, with_errors, with_law
 from odediscovery.networks.layers import Network
 from odediscovery.result.front import FrontRow, parsed_equations, starts_from_record
+from odediscovery.result.named import NamedConstants
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.archives import DAMAGED, read_bytes, read_json
 from odediscovery.runtime.folders import Claim, claimed
@@ -223,6 +224,7 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "initial_value_errors": None if start_errors is None else starts_from_record(start_errors, series),
         "estimates": None if covariance is None else Estimates.from_bytes(covariance, folder / "covariance.npz"),
         "survival": Survival.from_record(document.get("bootstrap")),
+        "named": NamedConstants.from_record(document.get("named_constants")),
     }
 
 

@@ -17,6 +17,7 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.records import constants, monomial_names, starts_text, terms
 from odediscovery.result.front import FrontRow
+from odediscovery.result.named import NamedConstants
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.arrays import Array
 
@@ -38,10 +39,11 @@ class Shown:
         degrees_of_freedom: int | None
         initial_value_errors: Array | None
         survival: Survival | None
+        named: NamedConstants | None
 
     def equations_text(self, digits: int = 4) -> str:
         """The equations as lines of text with error bars, other constants to `digits` digits."""
-        return self.equations.pretty(digits)
+        return self.equations.pretty(digits) if self.named is None else self.named.text(digits)
 
     def starts_text(self) -> str:
         """The fitted start values with their error bars, a line for each of a few trajectories."""
@@ -81,7 +83,13 @@ class Shown:
 
     @property
     def constants(self) -> Frame:
-        """One row a constant: state, kind, term, of, value, standard_error, low and high (95 %), snapped."""
+        """One row a constant: state, kind, term, of, value, standard_error, low and high (95 %), snapped.
+
+        Of a form that was written down: name, value, standard_error, low and high.
+        """
+        if self.named is not None:
+            columns = ["name", "value", "standard_error", "low", "high"]
+            return records_frame(self.named.rows(self.degrees_of_freedom), columns)
         names = monomial_names(self.equations)
         rows = []
         for state, found in constants(self.equations, self.degrees_of_freedom).items():

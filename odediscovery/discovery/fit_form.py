@@ -1,0 +1,300 @@
+r"""The constants of any form of equations: named ones, fitted to whole trajectories.
+
+    min over constants c and starts x_0   \sum_i \sum_j (x_i(t_j; c, x_0) - data_ij)^2 / sigma_i^2
+
+The fit begins where the integral form is met best,
+
+    x(t_{j+1}) - x(t_j)  =  (f(x(t_j); c) + f(x(t_{j+1}); c)) (t_{j+1} - t_j) / 2,
+
+from many draws of the constants, which needs no solution of the equations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import OptimizeResult, least_squares
+
+from odediscovery.data.samples import pooled
+from odediscovery.data.series import TimeSeries
+from odediscovery.data.signals import Signal, Trajectory
+from odediscovery.discovery.conclude import CLAIM, build_result
+from odediscovery.errors import FitError
+from odediscovery.judge.residual_tests import examine_residuals
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.forms import Form
+from odediscovery.result.compare import criterion
+from odediscovery.result.discovery import Discovery
+from odediscovery.result.front import FrontRow
+from odediscovery.result.named import NamedConstants
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.settings import Settings
+
+
+@dataclass(frozen=True)
+class FormThresholds(Thresholds):
+    """How the constants of a form are sought and fitted."""
+
+    draws: int = threshold(60, "draws of the constants from which the integral form is fitted", origin="cost: seconds")
+    decades: float = threshold(2.0, "powers of ten on each side of 1 for constants without a start", origin="a guess")
+    begun: int = threshold(3, "of them that are fitted to whole trajectories", origin="cost: seconds each")
+    worse: float = threshold(
+        2.0,
+        "others are fitted that miss the integral form at most so much more",
+        unit="squares",
+        origin="twice the best",
+    )
+    settled: float = threshold(1.2, "change of one state's noise against another's that ends them", origin="20 %")
+    rounds: int = threshold(3, "fits, each with the noise that the last one leaves", origin="the weights settle in two")
+    steps: int = threshold(60, "most Jacobians of a fit", origin="cost: bounds the time")
+    lost: float = threshold(1e3, "residual where a solution ended early", unit="spreads", origin="worse than any")
+    evaluations: int = threshold(50_000, "most evaluations of the right-hand sides in a solution", origin="cost")
+    floor: float = threshold(1e-8, "least residual that is told from none", unit="spreads", origin="the solver's error")
+    singular: float = threshold(
+        1e-5, "least singular value that tells a direction", unit="the largest one", origin="errors of the derivatives"
+    )
+
+
+FORM = FormThresholds()
+# Fits end where a step changes less than this share of constants or squares, rough ones earlier.
+TOLERANCE, ROUGH = 1e-10, 1e-3
+# Step of a derivative, as a share of the constant: the solver's error, 1e-9, is far below.
+STEP = 1e-5
+# By how much the curve is moved for the derivatives behind standard errors, as a share of the spread.
+WIDE_STEP = 1e-3
+
+
+def fit_form(series: TimeSeries, form: Form, settings: Settings, monitor: Monitor) -> Discovery:
+    """The most likely constants of a form, with standard errors.
+
+    Args:
+        series: what was measured, of the states of the form.
+        form: equations with named constants.
+        settings: are kept with the result; the seed draws where the fit begins.
+        monitor: knows the time.
+
+    Raises:
+        FitError: no constants were found with which the equations can be integrated through the data.
+    """
+    task = _Task(series, form)
+    begun = _beginnings(task, np.random.default_rng(settings.seed))
+    fits = [found for begin in begun if (found := task.fitted(begin, task.spread, ROUGH)) is not None]
+    if not fits:
+        raise FitError(
+            "equations of this form could not be integrated through the data; name constants to start from, start={...}"
+        )
+    best = min(fits, key=lambda found: float(found.cost))
+    sigma = task.spread
+    for _ in range(FORM.rounds):
+        before, sigma = sigma, task.deviations(best.x)
+        best = task.fitted(best.x, sigma, TOLERANCE) or best
+        change = task.deviations(best.x) / sigma
+        if before is not task.spread and change.max() < FORM.settled * change.min():
+            break
+    return _concluded(task, best, settings, monitor)
+
+
+class _Task:
+    """The least squares problem of one form: constants, then the starts of all trajectories."""
+
+    def __init__(self, series: TimeSeries, form: Form) -> None:
+        self.series, self.form = series, form
+        self.law, self.runs = form.open(), series.trajectories
+        self.n, self.k = series.n_states, len(form.names)
+        values = pooled(series)
+        self.spread = np.nanstd(values, axis=0)
+        self.spread = np.where(self.spread > 0, self.spread, np.nanmax(np.abs(values), axis=0).clip(1e-300))
+        self.filled = [_filled(run) for run in self.runs]
+        self.starts = np.concatenate([x[0] for x in self.filled])
+
+    def controls(self, run: Trajectory, constants: Array) -> Signal:
+        """What acts on a run, with the constants as further controls, which stay."""
+        ends = run.time[[0, -1]]
+        if run.controls is None:
+            return Signal(ends, np.tile(constants, (2, 1)), np.ones(self.k, dtype=bool))
+        own = run.controls
+        values = np.column_stack([own.values, np.tile(constants, (len(own.times), 1))])
+        return Signal(own.times, values, np.append(own.held, np.ones(self.k, dtype=bool)))
+
+    def curve(self, j: int, theta: Array) -> Array:
+        """The solution of trajectory j at its samples [n, states], nan from where it ends."""
+        start, run = theta[self.k :].reshape(-1, self.n)[j], self.runs[j]
+        controls = self.controls(run, theta[: self.k])
+        return self.law.simulate(start, run.time, controls=controls, most_evaluations=FORM.evaluations)
+
+    def left(self, theta: Array) -> list[Array]:
+        """Data - curve, [samples, states] a trajectory, nan where nothing was measured."""
+        found = []
+        for j, run in enumerate(self.runs):
+            left = run.values - self.curve(j, theta)
+            lost = np.isfinite(run.values) & ~np.isfinite(left)
+            found.append(np.where(lost, FORM.lost * self.spread, left))
+        return found
+
+    def residuals(self, theta: Array, sigma: Array) -> Array:
+        """All residuals in units of their standard deviations [values]."""
+        blocks = []
+        for run, left in zip(self.runs, self.left(theta), strict=True):
+            known = np.full(left.shape, np.nan) if run.sigma is None else run.sigma
+            blocks.append((left / np.where(np.isfinite(known), known, sigma)).ravel())
+        joined: Array = np.concatenate(blocks)
+        finite: Array = joined[np.isfinite(joined)]
+        return finite
+
+    def deviations(self, theta: Array) -> Array:
+        """Root mean square of what is left of every state [states]."""
+        left = np.concatenate(self.left(theta))
+        found: Array = np.maximum(np.sqrt(np.nanmean(left**2, axis=0)), FORM.floor * self.spread)
+        return found
+
+    def size(self, theta: Array) -> Array:
+        """The order of magnitude of constants and starts, also of those that are nearly 0."""
+        typical = np.append(np.full(self.k, np.median(np.abs(theta[: self.k]))), np.tile(self.spread, len(self.runs)))
+        return np.maximum(np.abs(theta), 1e-2 * typical)
+
+    def slopes(self, theta: Array, sigma: Array) -> Array:
+        """Derivatives of the residuals by central differences [values, constants and starts].
+
+        Steps move the curve by a thousandth of the spread, so that what tells two constants apart is seen.
+        """
+        here = self.residuals(theta, self.spread)
+        moved = [self.residuals(theta + h, self.spread) - here for h in np.diag(STEP * self.size(theta))]
+        moves = np.sqrt(np.mean(np.square(moved), axis=1)) / (STEP * self.size(theta))
+        steps = np.diag(np.minimum(WIDE_STEP / np.maximum(moves, 1e-300), 1e2 * self.size(theta)))
+        columns = [self.residuals(theta + h, sigma) - self.residuals(theta - h, sigma) for h in steps]
+        slopes: Array = np.stack(columns, axis=1) / (2.0 * steps.sum(axis=0))
+        return slopes
+
+    def fitted(self, theta: Array, sigma: Array, tolerance: float) -> OptimizeResult | None:
+        """The least squares fit from some constants and starts; None where nothing can be integrated."""
+        if not np.isfinite(self.residuals(theta, sigma)).all() or self._is_lost(theta):
+            return None
+        size = self.size(theta)
+
+        def jacobian(at: Array) -> Array:
+            here, steps = self.residuals(at, sigma), np.diag(STEP * size)
+            columns = [(self.residuals(at + step, sigma) - here) / step.sum() for step in steps]
+            return np.stack(columns, axis=1)
+
+        found = least_squares(
+            lambda at: self.residuals(at, sigma),
+            theta,
+            jacobian,
+            x_scale="jac",
+            max_nfev=FORM.steps,
+            ftol=tolerance,
+            xtol=tolerance,
+        )
+        return None if self._is_lost(found.x) else found
+
+    def _is_lost(self, theta: Array) -> bool:
+        return all(np.isnan(self.curve(j, theta)[1:]).all() for j in range(len(self.runs)))
+
+
+def _beginnings(task: _Task, random: np.random.Generator) -> list[Array]:
+    """Where fits of whole trajectories begin: the best of the integral form, [constants and starts]."""
+    given = task.form.starts
+    known = np.array([np.nan if value is None else value for value in given])
+    begun = [np.where(np.isnan(known), 1.0, known)]
+    if np.isnan(known).any():
+        size = 10.0 ** random.uniform(-FORM.decades, FORM.decades, (FORM.draws, task.k))
+        begun += list(np.where(np.isnan(known), size, known))
+    found = [(float(np.sum(_integral(task, begin) ** 2)), begin) for begin in begun]
+    if np.isnan(known).any():
+        found += [_matched(task, begin) for _, begin in sorted(found, key=lambda pair: pair[0])[: FORM.draws // 3]]
+    found.sort(key=lambda pair: pair[0])
+    kept: list[Array] = []
+    most = FORM.worse * found[0][0]
+    for _, constants in (pair for pair in found if pair[0] <= most):
+        if len(kept) < FORM.begun and not any(np.allclose(constants, other, rtol=0.05) for other in kept):
+            kept.append(constants)
+    return [np.concatenate([constants, task.starts]) for constants in kept]
+
+
+def _matched(task: _Task, begin: Array) -> tuple[float, Array]:
+    """The constants that meet the integral form best, from some others, and by how much they miss it."""
+    found = least_squares(lambda c: _integral(task, c), begin, x_scale=np.abs(begin) + 1e-6, max_nfev=FORM.steps)
+    return 2.0 * float(found.cost), found.x
+
+
+def _integral(task: _Task, constants: Array) -> Array:
+    """By how much the data miss the integral form of the law, in units of the spread [values]."""
+    blocks = []
+    for run, x in zip(task.runs, task.filled, strict=True):
+        known = task.controls(run, constants).at(run.time)
+        rates = task.law.rhs(np.column_stack([x, known]))
+        steps = 0.5 * (rates[1:] + rates[:-1]) * np.diff(run.time)[:, None]
+        blocks.append(((np.diff(x, axis=0) - steps) / task.spread).ravel())
+    missed: Array = np.nan_to_num(np.concatenate(blocks), nan=FORM.lost, posinf=FORM.lost, neginf=-FORM.lost)
+    return missed.clip(-FORM.lost, FORM.lost)
+
+
+def _filled(run: Trajectory) -> Array:
+    """The samples with straight lines over gaps [n, states]."""
+    columns = []
+    for column in run.values.T:
+        seen = np.isfinite(column)
+        columns.append(np.interp(run.time, run.time[seen], column[seen]) if seen.any() else np.ones(len(run.time)))
+    return np.stack(columns, axis=1)
+
+
+def _errors(slopes: Array, squares: float, freedom: int) -> Array:
+    """Standard errors of constants and starts, nan for those of which only a combination is known."""
+    scale = np.linalg.norm(slopes, axis=0)
+    unknown = ~(scale > 0)
+    _, singular, axes = np.linalg.svd(slopes / np.where(unknown, 1.0, scale), full_matrices=False)
+    told = singular > FORM.singular * singular.max(initial=0.0)
+    variance = np.sum((axes[told] / singular[told, None]) ** 2, axis=0) * (squares / max(freedom, 1))
+    blurred = np.sum(axes[~told] ** 2, axis=0) > 1e-6
+    return np.where(unknown | blurred, np.nan, np.sqrt(variance) / np.where(unknown, 1.0, scale))
+
+
+def _concluded(task: _Task, found: OptimizeResult, settings: Settings, monitor: Monitor) -> Discovery:
+    """The fit as a result, in the words of other results."""
+    series, form = task.series, task.form
+    left = task.left(found.x)
+    tests = examine_residuals(left)
+    freedom = len(found.fun) - len(found.x)
+    sigma = task.deviations(found.x)
+    squares_left = float(np.sum(task.residuals(found.x, sigma) ** 2))
+    errors = _errors(task.slopes(found.x, sigma), squares_left, freedom) * tests.inflation
+    values, starts = found.x[: task.k], found.x[task.k :].reshape(-1, task.n)
+    equations = form.with_constants(values)
+    squares, samples = np.concatenate(left) ** 2, pooled(series)
+    mse, spread = float(np.nanmean(squares)), float(np.nansum((samples - np.nanmean(samples, axis=0)) ** 2))
+    r2 = 1.0 - float(np.nansum(squares)) / spread if spread > 0 else 1.0
+    row = FrontRow(_plain(equations), equations.complexity, mse, r2, 0.0, True, starts)
+    result = build_result(
+        series,
+        settings,
+        monitor,
+        (row,),
+        starts,
+        np.sqrt(np.nanmean(squares, axis=0)),
+        None,
+        [*_unknown(form, errors), *tests.sentences(series.states)],
+        least=CLAIM.explained if tests.is_noise else CLAIM.explained_structured,
+        freedom=freedom if freedom > 0 else None,
+    )
+    result = dataclasses.replace(
+        result,
+        named=NamedConstants(tuple(form.lines()), form.names, tuple(values.tolist()), tuple(errors[: task.k].tolist())),
+        initial_value_errors=errors[task.k :].reshape(starts.shape),
+    )
+    return dataclasses.replace(result, front=(dataclasses.replace(row, criterion=criterion(result)[0]),))
+
+
+def _plain(equations: Equations) -> Equations:
+    """The equations without error bars, which belong to the named constants."""
+    return dataclasses.replace(equations, standard_errors=None, snapped=None)
+
+
+def _unknown(form: Form, errors: Array) -> Sequence[str]:
+    """Which constants the data do not tell, in a sentence."""
+    names = [name for name, error in zip(form.names, errors, strict=False) if np.isnan(error)]
+    return [f"the data do not tell {', '.join(names)}: at most a combination of them is known"] if names else []

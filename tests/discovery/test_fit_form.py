@@ -1,0 +1,158 @@
+"""Named constants of any form come out with their errors; a comparison sets laws side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from odediscovery import (
+    Discovery,
+    Equations,
+    FitError,
+    InputError,
+    Settings,
+    TimeSeries,
+    compare,
+    fit_constants,
+    with_controls,
+)
+from odediscovery.command.cli import main
+from odediscovery.data.series import write_csv
+
+T = np.linspace(0.0, 12.0, 40)
+R, K = 0.8, 50.0
+
+
+def grown(start: float, noise: float = 0.0, seed: int = 0) -> np.ndarray:
+    exact = K / (1 + (K / start - 1) * np.exp(-R * T))
+    return exact + noise * np.random.default_rng(seed).standard_normal(len(T))
+
+
+@pytest.fixture(scope="module")
+def noisy() -> TimeSeries:
+    return TimeSeries.from_arrays(T, grown(2.0, 1.0), ["N"])
+
+
+@pytest.fixture(scope="module")
+def logistic(noisy: TimeSeries) -> Discovery:
+    return fit_constants(noisy, "N' = r*N*(1 - N/K)")
+
+
+def test_constants_lie_within_their_errors(logistic: Discovery) -> None:
+    table = logistic.constants.set_index("name")
+    assert list(table.index) == ["r", "K"]
+    for name, true in (("r", R), ("K", K)):
+        row = table.loc[name]
+        assert abs(row["value"] - true) < 3 * row["standard_error"]
+        assert row["low"] < row["value"] < row["high"]
+    assert 0.1 < table.loc["K", "standard_error"] < 1.0
+    assert logistic.outcome == "converged" and logistic.noise[0] == pytest.approx(1.0, rel=0.3)
+    assert logistic.equations_text().splitlines()[0] == "N' = r*N*(1 - N/K)"
+    assert logistic.equations_text().splitlines()[1].startswith("r = 0.")
+
+
+def test_clean_data_give_exact_constants_from_several_runs() -> None:
+    series = TimeSeries.from_arrays([T, T], [grown(2.0), grown(80.0)], ["N"])
+    found = fit_constants(series, {"N": "r*N - r*N**2/K"})
+    np.testing.assert_allclose(found.constants["value"], [R, K], rtol=1e-6)
+    np.testing.assert_allclose(found.initial_values, [[2.0], [80.0]], rtol=1e-6)
+
+
+def test_a_control_acts_and_a_given_start_is_used() -> None:
+    u = np.where(T < 6, 1.0, 0.2)
+    law = Equations.parse(["x"], {"x": "0.7*u - 0.3*x/(1 + 0.1*x)"}, controls=["u"])
+    columns = np.column_stack([np.zeros_like(T), u])
+    series = with_controls(TimeSeries.from_arrays(T, columns + 1.0, ["x", "u"]), held=["u"])
+    run = series.trajectories[0]
+    assert run.controls is not None
+    x = law.simulate([1.0], T, controls=dataclasses.replace(run.controls, values=u[:, None]))
+    series = with_controls(TimeSeries.from_arrays(T, np.column_stack([x, u]), ["x", "u"]), held=["u"])
+    found = fit_constants(series, "x' = a*u - b*x/(1 + c*x)", start={"a": 1.0, "b": 1.0, "c": 0.5})
+    np.testing.assert_allclose(found.constants["value"], [0.7, 0.3, 0.1], rtol=1e-5)
+
+
+def test_a_constant_that_is_not_told_has_no_error() -> None:
+    series = TimeSeries.from_arrays(T, grown(2.0, 0.1), ["N"])
+    found = fit_constants(series, "N' = a*b*N - a*b*N^2/K")
+    table = found.constants.set_index("name")
+    assert table["standard_error"].isna().tolist() == [True, True, False]
+    assert table.loc["K", "value"] == pytest.approx(K, rel=0.01)
+    assert "the data do not tell a, b: at most a combination of them is known" in found.messages
+
+
+def test_what_is_printed_is_read_again(logistic: Discovery, noisy: TimeSeries) -> None:
+    again = fit_constants(noisy, "N' = 0.79(2)*N - 0.0159(4)*N^2\nat t = 0: N = 2.0(1)\nnote: as printed")
+    assert again.named is not None and again.named.names == ("c1", "c2")
+    assert again.mse == pytest.approx(logistic.mse, rel=1e-6)
+    sums = Equations.parse(["N"], {"N": "0.7*N/(1 + 0.01*N) - 0.001*N**2"})
+    assert fit_constants(noisy, sums).r2 > 0.99
+
+
+def test_a_fit_of_named_constants_is_kept(logistic: Discovery, tmp_path: Path) -> None:
+    logistic.save(tmp_path / "out")
+    back = Discovery.load(tmp_path / "out")
+    assert back.named == logistic.named and back.equations_text() == logistic.equations_text()
+    np.testing.assert_allclose(back.simulate(), logistic.simulate(), rtol=1e-9)
+
+
+def test_mistakes_are_one_line(noisy: TimeSeries) -> None:
+    with pytest.raises(InputError, match="write what is known into the form"):
+        fit_constants(noisy, "N' = r*N", Settings(conserve=("N",)))
+    with pytest.raises(InputError, match="expected only beside a form in text"):
+        fit_constants(noisy, Equations.parse(["N"], {"N": "N"}), start={"r": 1.0})
+    with pytest.raises(FitError, match="could not be integrated through the data"):
+        fit_constants(noisy, "N' = k*N^2", start={"k": 1e9})
+
+
+def test_a_comparison_ranks_laws_of_the_same_data(logistic: Discovery, noisy: TimeSeries) -> None:
+    straight = fit_constants(noisy, "N' = a")
+    found = compare(straight, logistic, names=["straight", "logistic"])
+    best, other = found.table.to_dict("records")
+    assert (best["law"], best["constants"], best["difference"]) == ("logistic", 3, 0.0)
+    assert other["constants"] == 2 and other["difference"] > 50
+    assert best["weight"] == pytest.approx(1.0) and found.table["weight"].sum() == pytest.approx(1.0)
+    # By hand: n ln(RSS / n) + k ln n.
+    n, gap = len(T), np.log(straight.mse / logistic.mse)
+    assert other["difference"] == pytest.approx(n * gap - np.log(n), rel=1e-6)
+    assert repr(found).splitlines()[0].startswith("logistic: 3 constants, criterion +0.0")
+    assert "<table" in found._repr_html_()
+    axes = found.plot()
+    assert len(axes[0].lines) == 3
+    plt.close(axes[0].figure)
+
+
+def test_only_results_of_the_same_data_are_compared(logistic: Discovery) -> None:
+    other = fit_constants(TimeSeries.from_arrays(T, grown(2.0, 1.0, seed=1), ["N"]), "N' = a")
+    with pytest.raises(InputError, match="'law 2' is a result of other data than 'law 1'"):
+        compare(logistic, other)
+    with pytest.raises(InputError, match="at least two results"):
+        compare(logistic)
+    with pytest.raises(InputError, match="expected 2 names, one a result, got 1"):
+        compare(logistic, logistic, names=["a"])
+
+
+def test_the_command_fits_a_law_in_a_file(
+    noisy: TimeSeries, logistic: Discovery, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_csv(noisy, tmp_path / "n.csv")
+    (tmp_path / "law.txt").write_text("N' = r*N*(1 - N/K)\n", encoding="utf-8")
+    compare_with = tmp_path / "found"
+    fit_constants(noisy, "N' = a").save(compare_with)
+    call = ["fit-constants", str(tmp_path / "n.csv"), "--law", str(tmp_path / "law.txt")]
+    assert main([*call, "--start", "K=40", "--beside", str(compare_with), "--out", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[:2] == logistic.equations_text().splitlines()
+    assert "law: 3 constants, criterion +0.0" in printed
+    assert Discovery.load(tmp_path / "out").named is not None
+    for arguments, message in (
+        (call[:2], "expected a law, --law FILE"),
+        ([*call[:3], str(tmp_path / "none")], "cannot be read"),
+        ([*call, "--start", "q=1"], "unknown constant 'q'"),
+    ):
+        assert main(arguments) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("error: ") and error.count("\n") == 1 and message in error
