@@ -13,6 +13,7 @@ from odediscovery.bench.suites import load_suite
 package = Path(odediscovery.__file__).parent
 assert package.is_relative_to(sys.prefix), f"{package} is not the installed one"
 assert (package / "py.typed").is_file()
+assert (package / "result" / "schema.json").is_file()
 assert len(load_suite("fractional")) == 25
 
 command = Path(sys.executable).with_name("odediscovery")
@@ -30,4 +31,6 @@ with tempfile.TemporaryDirectory() as folder:
     assert run("show", "tank.odediscovery").splitlines()[0] == found.splitlines()[0]
     assert (Path(folder) / "tank.odediscovery" / "fit.png").stat().st_size > 10_000
     assert run("reproduce", "--help") and run("--help")
+    assert run("--version") == f"odediscovery {odediscovery.__version__}\n"
+    assert run("doctor").endswith("all is well\n")
 print(f"odediscovery {odediscovery.__version__} works: {found.splitlines()[0]}")

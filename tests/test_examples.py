@@ -32,7 +32,7 @@ from markdown_it import MarkdownIt
 from odediscovery.command.cli import main
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-LANGUAGES = ("console", "python", "text")
+LANGUAGES = ("console", "python", "text", "json")
 NUMBER = re.compile(r"(?<![\w.])(-?\d+(?:\.\d+)?)(?:\((\d+)\))?(e[-+]?\d+)?")
 CLOSE, ERRORS_ALIKE = 0.01, 3.0
 

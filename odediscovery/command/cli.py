@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from odediscovery import __version__
 from odediscovery.command.bench import bench
 from odediscovery.command.console import print_discovery
-from odediscovery.command.constants import fit_constants
-from odediscovery.command.fit import fit
+from odediscovery.command.doctor import doctor
+from odediscovery.command.fit import fit, fit_constants
 from odediscovery.command.flags import argument, assignments, flag, with_groups
 from odediscovery.command.reproduce import reproduce
 from odediscovery.command.streams import mute, mute_if_broken, note, prepare, remark, say
@@ -51,6 +52,25 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.add_typer(bench)
+
+
+def _print_version(asked: bool) -> None:
+    """The version of this package, and no more."""
+    if asked:
+        say(f"odediscovery {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", help="print the version", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Find the differential equations behind measured time series."""
+
+
+app.command()(doctor)
 app.command()(with_groups(fit))
 app.command()(with_groups(fit_constants))
 app.command()(with_groups(reproduce))

@@ -1,4 +1,5 @@
-"""`odediscovery fit`: a table goes in, a folder with equations and pictures comes out.
+"""`odediscovery fit`: a table goes in, a folder with equations and pictures comes out. `fit-constants`
+asks for the constants of a law that somebody wrote down.
 
 The flags take their help from `Settings`, so that help is instant.
 """
@@ -255,3 +256,41 @@ def _check_same_table(folder: Path, source: Mapping[str, str], series: TimeSerie
     raise InputError(
         f"{folder} holds the result of another table; name a folder with --out (--out {folder} replaces that result)"
     )
+
+
+def fit_constants(
+    data: Annotated[Path, argument("DATA.csv", "table, one row a sample")],
+    law: Annotated[Path | None, flag("text file of the law, a line a state: N' = r*N*(1 - N/K)")] = None,
+    start: Annotated[list[str] | None, flag("where the fit of a constant begins: r=0.5", "sought")] = None,
+    columns: Columns = COLUMNS,
+    beside: Annotated[Path | None, flag("folder of a fit of the same table, to compare with")] = None,
+    out: Annotated[Path | None, flag("folder to write", "none")] = None,
+) -> None:
+    """Fit the named constants of a law of your own, with error bars."""
+    if law is None:
+        raise InputError("expected a law, --law FILE: a text file with a line such as N' = r*N*(1 - N/K)")
+    text = _law_text(law)
+    given = assignments(start or [], "--start")
+    series = measured_series(data, columns)
+    from odediscovery.discovery.fit_constants import fit_constants as fitted
+
+    found = fitted(series, text, start=given or None)
+    print_discovery(found)
+    if beside is not None:
+        from odediscovery.result.compare import compare
+        from odediscovery.result.discovery import Discovery
+
+        say()
+        say(repr(compare(found, Discovery.load(beside), names=[law.stem, str(beside)])))
+    if out is not None:
+        found.save(out)
+        note(f"written to {out}; `odediscovery report {out}` makes its page")
+
+
+def _law_text(path: Path) -> str:
+    """The text of a law."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "no text in UTF-8"
+        raise InputError(f"--law {path}: cannot be read ({reason})") from None
