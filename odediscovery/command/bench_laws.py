@@ -106,6 +106,9 @@ def chaos(
     method: Annotated[
         str | None, flag("ours, weak-stlsq, stlsq, miosr, with commas between (default: all that are installed)")
     ] = None,
+    tolerance: Annotated[
+        float | None, flag("of the solver that makes the data, 1e-3 in the published benchmark (default: exact data)")
+    ] = None,
     ids: Annotated[str | None, flag("systems, with commas between (default: all 46)")] = None,
     where: Where = WHERE,
     run: RunOptions = RUN,
@@ -121,8 +124,18 @@ def chaos(
     peers.check_sparse_methods([name for name in asked or () if name != of.OURS])
     methods = asked or [of.OURS, *peers.sparse_methods()]
     sigmas = of.NOISE if levels is None else tuple(numbers_in(levels, "--noise"))
-    folder = run.out or Path(f"bench-chaos-seed{run.seed}")
-    work = partial(of.run_chaos, methods, folder, noise=sigmas, ids=chosen, seed=run.seed, max_seconds=run.max_seconds)
+    rough = "" if tolerance is None else f"-tolerance{tolerance:g}"
+    folder = run.out or Path(f"bench-chaos{rough}-seed{run.seed}")
+    work = partial(
+        of.run_chaos,
+        methods,
+        folder,
+        noise=sigmas,
+        ids=chosen,
+        seed=run.seed,
+        max_seconds=run.max_seconds,
+        tolerance=tolerance,
+    )
     command = " ".join(["odediscovery", *sys.argv[1:]])
     measure(work, lambda rows: of.markdown(rows, command), folder, run.quiet, where)
 

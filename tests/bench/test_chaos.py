@@ -68,6 +68,14 @@ def test_noise_is_a_share_of_the_root_mean_square_of_all_states(short: None) -> 
     assert (measured(lorenz, 0.01, 1)[0].trajectories[0].values[0] != noisy.trajectories[0].values[0]).all()
 
 
+def test_a_solver_leaves_its_error_in_the_values(short: None) -> None:
+    exact, rough = (measured(attractors()["Lorenz"], 0.0, 0, tolerance)[0] for tolerance in (None, 1e-3))
+    for a, b in zip(exact.trajectories, rough.trajectories, strict=True):
+        assert (a.values[0] == b.values[0]).all() and 1e-6 < np.abs(a.values - b.values).max() < 1.0
+    with pytest.raises(InputError, match="--tolerance must be above 0"):
+        run_chaos(["ours"], Path("nowhere"), tolerance=2.0)
+
+
 def test_errors_of_coefficients_are_spectral_norms_over_all_monomials() -> None:
     truth = PowerSum(np.array([[1.0, 0.0], [0.0, 2.0]]), np.eye(2))
     assert coefficient_error(truth, truth) == 0.0

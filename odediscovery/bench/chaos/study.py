@@ -52,6 +52,7 @@ class ChaosFit:
     sigma: float
     seed: int
     max_seconds: float
+    tolerance: float | None = None
 
 
 def run_chaos(
@@ -62,6 +63,7 @@ def run_chaos(
     ids: Sequence[str] | None = None,
     seed: int = 0,
     max_seconds: float = 60.0,
+    tolerance: float | None = None,
     backend: Backend = IN_TURN,
     monitor: Monitor | None = None,
     say: Callable[[str], None] = print,
@@ -75,6 +77,7 @@ def run_chaos(
         ids: of the systems, all if not given.
         seed: of starts, noise and methods.
         max_seconds: wall-clock limit of a fit.
+        tolerance: of the solver that makes the trajectories; exact ones if not given.
         backend: where the fits are made.
         monitor: hears the progress and can stop the work; finished rows stay.
         say: hears one line for each fit.
@@ -84,15 +87,17 @@ def run_chaos(
         FitError: nobody can run the fits.
     """
     settings_for(seed=seed, max_seconds=max_seconds)
+    if tolerance is not None and not 0.0 < tolerance < 1.0:
+        raise InputError(f"--tolerance must be above 0 and below 1, got {tolerance}")
     monitor = monitor or Monitor()
     chosen, found = choose(ids), dict[float, list[Row]]()
     for sigma in noise:
         check_sigma(sigma)
-        study = {"suite": SUITE, "sigma": sigma, "seed": seed, "max_seconds": max_seconds}
+        study = {"suite": SUITE, "sigma": sigma, "seed": seed, "max_seconds": max_seconds, "tolerance": tolerance}
         rows = Rows.claim(folder / f"noise-{sigma:g}", study, COLUMNS)
         say(f"noise {sigma:g}")
         tasks = [
-            ChaosFit(one.id, method, sigma, seed, max_seconds)
+            ChaosFit(one.id, method, sigma, seed, max_seconds, tolerance)
             for method in methods
             for one in chosen
             if not rows.has(one.id, method)
@@ -120,7 +125,7 @@ def fitted(task: ChaosFit) -> Row:
     began = time.process_time()
     try:
         attractor = attractors()[task.id]
-        train, test = measured(attractor, task.sigma, task.seed)
+        train, test = measured(attractor, task.sigma, task.seed, task.tolerance)
         began = time.process_time()
         if task.method == OURS:
             found = discover(train, settings_for(seed=task.seed, max_seconds=task.max_seconds)).equations

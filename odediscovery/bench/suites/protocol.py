@@ -5,9 +5,9 @@
 
 Truth is integrated to a relative tolerance of 1e-10; a method sees the noisy samples of the
 first starts, rounded to some significant digits if asked for, of which a share may be dropped.
-Instead of the truth the samples may have the error of a rougher solver: "rk45" is scipy's at a
-tolerance, "euler" the error of Euler steps, scaled to the tolerance. Random numbers depend on the seed, the suite, the
-system and sigma alone, never on which other systems run or in which order.
+Instead of the truth the samples may have the error of a rougher solver: "rk45" and "radau" are scipy's
+at a tolerance, "euler" the error of Euler steps, scaled to the tolerance. Random numbers depend on the
+seed, the suite, the system and sigma alone, never on which other systems run or in which order.
 
 Source of the multiplicative noise and of the dropping: d'Ascoli et al., ODEFormer, ICLR 2024.
 There the first sample may be dropped too; here it stays, because R2 is counted from its time.
@@ -19,6 +19,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.integrate import solve_ivp
@@ -168,20 +169,20 @@ def rounded(values: Array, digits: int) -> Array:
     return np.array(each).reshape(values.shape)
 
 
-def _by_rk45(system: SuiteSystem, clean: Array, tolerance: float) -> Array:
-    """What scipy's RK45 gives from the same start, between its steps as it interpolates."""
+def _by_scipy(method: str, system: SuiteSystem, clean: Array, tolerance: float) -> Array:
+    """What a method of scipy gives from the same start, between its steps as it interpolates."""
     absolute = 1e-3 * tolerance * np.abs(clean).max(axis=0)
     solved = solve_ivp(
         lambda _, x: system.equations.rhs(x),
         system.t_span,
         clean[0],
-        "RK45",
+        method,
         system.times,
         rtol=tolerance,
         atol=absolute,
     )
     if not solved.success:
-        raise FitError(f"RK45 does not follow {system.suite} {system.id} with a tolerance of {tolerance:g}")
+        raise FitError(f"{method} does not follow {system.suite} {system.id} with a tolerance of {tolerance:g}")
     values: Array = solved.y.T
     return values
 
@@ -208,7 +209,11 @@ def _by_euler(system: SuiteSystem, clean: Array, tolerance: float) -> Array:
 
 
 # What a solver makes of a system, whose true states it is told.
-SOLVERS: Mapping[str, Callable[[SuiteSystem, Array, float], Array]] = {"rk45": _by_rk45, "euler": _by_euler}
+SOLVERS: Mapping[str, Callable[[SuiteSystem, Array, float], Array]] = {
+    "rk45": partial(_by_scipy, "RK45"),
+    "radau": partial(_by_scipy, "Radau"),
+    "euler": _by_euler,
+}
 
 
 def _kept(samples: int, drop: float, random: np.random.Generator) -> Array:
