@@ -34,7 +34,7 @@ test: .venv/ready
 	$(BIN)/python -m pytest -q -m "not accept" --durations=10 -n 2 --dist loadfile --no-loadscope-reorder \
 	  $(if $(COVERAGE),--cov --cov-report=term)
 	$(BIN)/python -m pytest -q --shapes -m "shapes or not slow" -n 2 $(SHAPES)
-	$(BIN)/python -m pytest -q -o addopts= --nbmake --nbmake-timeout=300 notebooks
+	$(BIN)/python -m pytest -q -o addopts= -n 2 --nbmake --nbmake-timeout=300 notebooks
 
 # The same while lines are counted: at least 92 % have to be run.
 coverage:
