@@ -23,7 +23,7 @@ from odediscovery.judge.identifiability import unidentifiable_combinations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.search.candidates import is_settled
+from odediscovery.search.candidates import at_rest, is_settled
 from odediscovery.search.flows.contest import compete
 from odediscovery.search.flows.notes import flow_notes
 from odediscovery.search.noiseless import detect_noiseless
@@ -77,7 +77,9 @@ def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Fami
     settings, monitor = task.settings, task.monitor
     whole = detect_noiseless(task.p, monitor) if settings.grow else task.p
     candidates = warm_start(whole, before, monitor)
-    if not (whole.clean and is_settled(candidates)):
+    if whole.constant.all():
+        candidates = [at_rest(whole)]
+    elif not (whole.clean and is_settled(candidates)):
         candidates += search(whole, settings, monitor, families)
     p, polished = cut_until_followed(whole, candidates, monitor)
     verdict = judge_shortlist(p, candidates, polished, monitor)

@@ -24,6 +24,8 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 # (t, states [states]) -> dx/dt [states].
 Rhs: TypeAlias = Callable[[float, Array], Sequence[float] | Array]
 
+# Spans of time below this, or above its inverse, are no ordinary units.
+SHORTEST = 1e-100
 # What odeint says of a solve that went well.
 _SUCCESS = "Integration successful."
 
@@ -134,6 +136,12 @@ def solve_until_failure(
     if not len(times) or not np.isfinite(start).all() or not np.isfinite(times).all():
         return states
     states[times == times[0]] = start
+    span = float(times[-1] - times[0])
+    if 0.0 < span < math.inf and not SHORTEST < span < 1.0 / SHORTEST:
+        # Steps whose square is no number: time in units of the whole span.
+        first = float(times[0])
+        inner: Rhs = lambda s, x: span * np.asarray(rhs(first + span * s, x))  # noqa: E731
+        return solve_until_failure(inner, start, (times - first) / span, rtol, atol, max_evaluations)
 
     def finite(t: float, x: Array) -> Sequence[float] | Array:
         dx_dt = rhs(t, x)

@@ -99,7 +99,7 @@ def score(c: Candidate, samples: int, floor: float = 1e-300) -> float:
         floor: mean square that integration error alone explains.
     """
     charged = penalty(c.law, c.free, samples, c.initial.size)
-    return float(samples * np.log(c.mean_square + floor) + charged)
+    return float(samples * np.log(max(c.mean_square + floor, 1e-300)) + charged)
 
 
 def rank(candidates: Sequence[Candidate], samples: int) -> list[Candidate]:

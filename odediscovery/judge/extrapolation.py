@@ -42,7 +42,11 @@ def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array
     ['continued for as long again the equations blow up, at t = 5.02']
     """
     values = pooled(series)
-    seen = np.isfinite(values).any(axis=0)
+    # A state that never changed has no range that it could leave.
+    known = np.where(np.isfinite(values), values, -np.inf).max(axis=0)
+    seen = known > np.where(np.isfinite(values), values, np.inf).min(axis=0)
+    if not seen.any():
+        return []
     low, high = (f(values[:, seen], axis=0) for f in (np.nanmin, np.nanmax))
     for run, start in list(zip(series.trajectories, initial, strict=True))[: EXTRAPOLATION.trajectories]:
         first, last = run.time[0], run.time[-1]

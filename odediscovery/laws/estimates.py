@@ -104,7 +104,8 @@ class Covariance:
 
     def transformed(self, jacobian: Array) -> Covariance:
         """Of functions of the numbers, by the delta method, [functions, numbers]."""
-        return Covariance(jacobian @ self.known @ jacobian.T, self.unknown @ jacobian.T)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return Covariance(jacobian @ self.known @ jacobian.T, self.unknown @ jacobian.T)
 
     def widened(self, factor: float) -> Covariance:
         """Of the same numbers with standard deviations that are larger by a factor."""
@@ -130,10 +131,10 @@ class Covariance:
 
     def deviations(self) -> Array:
         """Standard deviations [numbers], nan for what the data do not determine."""
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             known, lost = np.diag(self.known), np.sum(self.unknown**2, axis=0)
-        told = (known > 0.0) & (lost <= KNOWN.unknown_share * known)
-        found: Array = np.sqrt(np.where(told, known + lost, np.nan))
+            told = (known > 0.0) & (lost <= KNOWN.unknown_share * known)
+            found: Array = np.sqrt(np.where(told, known + lost, np.nan))
         return found
 
 

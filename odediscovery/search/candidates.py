@@ -15,6 +15,13 @@ from odediscovery.stages.prune.paths import whole_features
 from odediscovery.stages.values import STAGES, Candidate
 
 
+def at_rest(p: Problem) -> Candidate:
+    """The law of states that never change: x' = 0, but for what is known."""
+    n = p.data.n_states
+    law = apply_knowledge(p, PowerSum(np.zeros((n, 1)), np.zeros((1, n))))
+    return Candidate(law, p.initial, 0.0, 0, whole_features(law, p, True), fixed_mask(p, law))
+
+
 def as_grown(p: Problem, law: PowerSum) -> Candidate:
     """A law of a rich family as it was grown; only rates of exponentials are no whole numbers."""
     law = apply_knowledge(p, law)

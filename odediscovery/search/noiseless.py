@@ -77,7 +77,7 @@ def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf)
     """
     taken = p.without_noise(None)
     law = library_law(taken, degree)
-    if law is None or interval_squares(law, taken)[~p.constant].max() > near:
+    if law is None or p.constant.all() or interval_squares(law, taken)[~p.constant].max() > near:
         return None
     field = members_of([law], taken.nonnegative, whole=True)
     for accuracy in (PRUNING_WINDOWS.accuracy, PRUNING_WINDOWS.accuracy_clean):
@@ -89,4 +89,4 @@ def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf)
 
 
 def _leaves_nothing(law: PowerSum, p: Problem) -> bool:
-    return bool(interval_squares(law, p)[~p.constant].max() < STAGES.settled)
+    return bool(interval_squares(law, p)[~p.constant].max(initial=0.0) < STAGES.settled)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 from promise import check
@@ -72,3 +73,50 @@ def fitted_damage(seed: int) -> None:
     """A damaged table ends in a line or in equations."""
     Path("damaged.csv").write_text(damaged_table(seed), encoding="utf-8")
     check(["fit", "damaged.csv", "--max-seconds", "0.3", "--members", "2", "--quiet"])
+
+
+def odd_table(pick: random.Random) -> list[list[str]]:
+    """A small table that is whole: states of zeros and constants, four samples, groups of two, far times."""
+    shapes: dict[str, Callable[[int], float]] = {
+        "zero": lambda k: 0.0,
+        "constant": lambda k: 3.7,
+        "decay": lambda k: 5.0 * 0.8**k,
+        "growth": lambda k: 2.0**k,
+        "late": lambda k: float(k > 3),
+        "once": lambda k: float(k == 2),
+        "alternating": lambda k: (-1.0) ** k,
+        "tiny": lambda k: 1e-300 * 0.9**k,
+        "huge": lambda k: 1e300 * 0.9**k,
+        "wide": lambda k: 10.0 ** (60 * k - 150) if k < 6 else 1.0,
+        "negative": lambda k: -1.0 - k,
+        "line": lambda k: 1.0 + 2.0 * k,
+        "whole": lambda k: float(round(10 * 0.7**k)),
+        "noise": lambda k: pick.gauss(0.0, 1.0),
+        "copy": lambda k: 5.0 * 0.8**k,
+        "negative zero": lambda k: -0.0,
+    }
+    names = pick.sample(sorted(shapes), pick.choice((1, 1, 2, 2, 3)))
+    groups, samples = pick.choice(((1, 4), (1, 4), (1, 5), (1, 12), (2, 2), (8, 2), (30, 2), (3, 4), (2, 7)))
+    start, step = pick.choice(((0.0, 1.0), (0.0, 1.0), (1e15, 1.0), (-5.0, 1e-9), (0.0, 1e300), (1e-300, 1e-300)))
+    dates = pick.random() < 0.08
+    rows = [["group", "t", *names]]
+    for group in range(groups):
+        for k in range(samples):
+            time = f"{pick.choice((1, 1970, 9999))}-01-{k + 1:02d}T00:00+14:00" if dates else repr(start + step * k)
+            rows.append([f"g{group}", time, *(repr(shapes[name](k + group)) for name in names)])
+    for row in rows[1:]:
+        for k in range(2, len(row)):
+            if pick.random() < 0.02:
+                row[k] = ""
+    return rows
+
+
+def fitted_oddity(seed: int) -> None:
+    """A small odd table ends in equations or in a line, by the command and by the estimator."""
+    pick = random.Random(seed)
+    rows = odd_table(pick)
+    Path("odd.csv").write_text("\n".join(",".join(row) for row in rows) + "\n", encoding="utf-8")
+    options = pick.choice(([], ["--members", "0"], ["--members", "1"], ["--holdout", "0.2"], ["--states", rows[0][2]]))
+    code, _ = check(["fit", "odd.csv", "--group", "group", "--max-seconds", "1", "--members", "2", "--quiet", *options])
+    if code == 0:
+        check(["predict", "odd.odediscovery"])

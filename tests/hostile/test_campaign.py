@@ -21,6 +21,7 @@ CLASSES: dict[str, tuple[Callable[[int], None], int, int]] = {
     "tampered data and log": (folders.tampered_lines, 150, 10),
     "hostile names": (names.hostile_names, 167, 8),
     "damaged tables": (tables.fitted_damage, 150, 8),
+    "odd small tables": (tables.fitted_oddity, 200, 12),
 }
 
 

@@ -311,6 +311,8 @@ def grow(
     features = features_for(family, integer, changing, p.scale.state)
     problem = Integral.of(p.data, p.noise, family.whole(integer), features)
     equations = np.flatnonzero(changing & ~p.data.is_control)
+    if not len(equations):
+        return ()
     floor = np.full(len(equations), GROWING.residual_floor**2)
     fit = Fit(problem, equations, problem.counts[equations], floor)
     grids = [grid_for(problem, family, integer, changing)] * len(equations)

@@ -103,7 +103,8 @@ class Path:
 
     def monomials(self, exponents: Array) -> Array:
         """prod_k x_k ** W[j, k], [intervals, nodes, monomials]."""
-        values = np.exp(np.minimum(self.log @ exponents.T, INTEGRAL.most_log))
+        with np.errstate(invalid="ignore", over="ignore"):  # trial exponents may be anything
+            values = np.exp(np.minimum(self.log @ exponents.T, INTEGRAL.most_log))
         if self.negative.any():
             odd = np.round(exponents) % 2
             values = values * (1.0 - 2.0 * ((self.negative @ odd.T) % 2))

@@ -52,6 +52,8 @@ def polynomials(p: Problem) -> list[PowerSum]:
     """A law for each library and penalty, dimensionless; equal ones once."""
     n = p.data.n_states
     laws: dict[bytes, PowerSum] = {}
+    if not _has_paths(p):
+        return []
     for degree in POLYNOMIALS.degrees:
         if degree > 1 and n * math.comb(n + degree, degree) > POLYNOMIALS.library:
             continue
@@ -105,7 +107,7 @@ def _of_known(p: Problem) -> Array:
 def library_law(p: Problem, degree: int) -> PowerSum | None:
     """All products up to a degree in every equation, by least squares; None if there are many."""
     n = p.data.n_states
-    if n * math.comb(n + degree, degree) > POLYNOMIALS.whole_library:
+    if n * math.comb(n + degree, degree) > POLYNOMIALS.whole_library or not _has_paths(p):
         return None
     exponents = _products(n, degree)
     columns, increments = _integral_form(p, exponents)
@@ -113,9 +115,16 @@ def library_law(p: Problem, degree: int) -> PowerSum | None:
     gaps = np.concatenate([np.diff(t.time) for t in p.smooth.trajectories if len(t.time) >= 3])
     weights = (gaps.min() / gaps)[:, None] ** POLYNOMIALS.gap_power
     columns, increments = columns * weights, increments * weights
+    # A product that is 0 throughout, such as those of an absent species, has no size.
     scale = np.linalg.norm(columns, axis=0)
+    scale = np.where(scale > 0.0, scale, 1.0)
     solution = np.linalg.lstsq(columns / scale, increments, rcond=1e-10)[0].T / scale
     return PowerSum(np.where(p.constant[:, None], 0.0, solution), exponents)
+
+
+def _has_paths(p: Problem) -> bool:
+    """Whether any trajectory is long enough for a path between its samples."""
+    return any(len(t.time) >= 3 for t in p.smooth.trajectories)
 
 
 def _integral_form(p: Problem, exponents: Array) -> tuple[Array, Array]:

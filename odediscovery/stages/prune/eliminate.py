@@ -149,7 +149,9 @@ def eliminate(
     free[:, unknowns.shape[1] - how.labels :] = False
     member = torch.arange(field.members)
     fit = levenberg_marquardt(problem, unknowns, free, how.first_steps, monitor=monitor)
-    near = fit.sum_of_squares <= how.hopeless * fit.sum_of_squares.min() + how.floor
+    misfits = fit.sum_of_squares.nan_to_num(nan=torch.inf)
+    # The best stays, also where its misfit is 0, of which no multiple says anything.
+    near = (misfits <= how.hopeless * misfits.min() + how.floor) | (misfits <= misfits.min())
     member, free, fit = member[near], free[near], _members(fit, near)
     path: list[Pruned] = []
     monitor.stage("prune", int(free[:, :p].sum(dim=1).max()))

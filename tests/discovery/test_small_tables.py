@@ -1,0 +1,44 @@
+"""Ordinary small tables: absent species, constants, a handful of samples, groups of two."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from odediscovery import TimeSeries, discover, settings_for
+from odediscovery.ivp.lsoda import solve_until_failure
+
+QUICK = settings_for(members=0, max_seconds=3.0)
+
+
+@pytest.mark.parametrize("value", [0.0, 3.7, -2.0])
+def test_states_that_never_change_have_no_right_hand_side(value: float) -> None:
+    found = discover(TimeSeries.from_arrays(range(4), np.full((4, 2), value), ["x", "y"]), QUICK)
+    assert found.equations_text() == "x' = 0\ny' = 0"
+    np.testing.assert_allclose(found.initial_values, value, atol=0.1)
+    assert not any("far from the data" in message for message in found.messages)
+
+
+def test_an_absent_species_beside_a_decay_leaves_its_law_alone() -> None:
+    t = np.arange(12.0)
+    values = np.column_stack([5.0 * np.exp(-0.3 * t), np.zeros(12)])
+    found = discover(TimeSeries.from_arrays(t, values, ["A", "B"]), QUICK)
+    assert found.equations.pretty(3).splitlines()[1] == "B' = 0"
+    law = found.equations.power_sum
+    assert law is not None and np.count_nonzero(law.coefficients) == 1
+    assert law.coefficients[0].sum() == pytest.approx(-0.3, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_groups_of_two_samples_end_in_a_law() -> None:
+    starts = np.linspace(1.0, 8.0, 20)
+    times, values = [np.array([0.0, 1.0])] * 20, [np.array([[x], [x * np.exp(-0.3)]]) for x in starts]
+    found = discover(TimeSeries.from_arrays(times, values, ["x"]), settings_for(members=2, max_seconds=5.0))
+    assert found.outcome in ("converged", "stopped", "poor-fit")
+
+
+def test_a_solution_over_times_whose_squares_are_no_numbers() -> None:
+    for unit in (1e-250, 1e250):
+        times = np.linspace(0.0, 2.0, 5) * unit
+        states = solve_until_failure(lambda t, x: -x / unit, np.array([1.0]), times, 1e-9, 1e-12)  # noqa: B023
+        np.testing.assert_allclose(states[:, 0], np.exp(-np.linspace(0.0, 2.0, 5)), rtol=1e-6)
