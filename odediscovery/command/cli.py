@@ -15,7 +15,9 @@ import csv
 import io
 import json
 import math
+import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,7 +31,7 @@ from odediscovery.command.doctor import doctor
 from odediscovery.command.fit import fit, fit_constants
 from odediscovery.command.flags import argument, assignments, flag, with_groups
 from odediscovery.command.reproduce import reproduce
-from odediscovery.command.streams import mute, mute_if_broken, note, prepare, remark, say
+from odediscovery.command.streams import load_pictures, mute, mute_if_broken, note, prepare, remark, say
 from odediscovery.errors import FitError, InputError, OdeDiscoveryError, unknown_name
 
 if TYPE_CHECKING:
@@ -40,10 +42,9 @@ if TYPE_CHECKING:
     from odediscovery.report import Forecast
     from odediscovery.result.discovery import Discovery
 
-FORMATS = ("text", "latex", "python", "julia", "json")
 # What a shell expects of a program that Ctrl-C ended; typer turns the exception into it.
 INTERRUPTED = 130
-
+FORMATS = ("text", "latex", "python", "julia", "json")
 app = typer.Typer(
     name="odediscovery",
     help="Find the differential equations behind measured time series.",
@@ -131,6 +132,7 @@ def predict(
     others = set(found.series.controls) - {found.series.time_name}
     _note_limits(values, when, acting if others else None)
     if report is not None:
+        load_pictures()
         from odediscovery.report import forecast_of
 
         forecast = forecast_of(found, when, given, None if inputs is None else acting)
@@ -172,6 +174,7 @@ def plot(
     out: Annotated[Path | None, flag("picture to write: .png, .svg or .pdf", "DIR.png, with --row DIR-ROW.png")] = None,
 ) -> None:
     """Draw the fit of a result: data, curves with bands, residuals."""
+    load_pictures()
     from odediscovery.plots.figures import fit_figure, save_figure
 
     path = out or _beside(folder, row, ".png")
@@ -204,6 +207,7 @@ def _given_start(found: Discovery, text: str | None) -> dict[str, float]:
 
 def _write_page(found: Discovery, folder: Path, path: Path, forecast: Forecast | None) -> None:
     """A page that names the versions with which the result was found."""
+    load_pictures()
     from odediscovery.report import write_report
     from odediscovery.result.folder import read_document
 
@@ -236,8 +240,10 @@ def show(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit code is 0 (done), 2 (call or data wrong) or 1 (no fit)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if arguments is None:
+    alone = arguments is None
+    if alone:
         prepare()
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
     try:
         code = app(args=given or ["--help"], prog_name="odediscovery", standalone_mode=False)
         sys.stdout.flush()
@@ -254,14 +260,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         mute_if_broken(sys.stdout)
         return _complain(f"{error.filename or 'output'}: {error.strerror or error}", 2)
-    except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
-            raise
-        return _complain(
-            "out of memory; ask for fewer samples or members, and where a GPU is too small leave --device out", 2
-        )
     except KeyboardInterrupt:
         return _complain("interrupted", INTERRUPTED)
+    except Exception as error:
+        if _is_out_of_memory(error):
+            return _complain(
+                "out of memory; ask for fewer samples or members, and where a GPU is too small leave --device out", 2
+            )
+        if not alone:
+            raise
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        return _complain(
+            f"a fault of odediscovery, please report it with the table: {type(error).__name__}: {error} "
+            f"({Path(place.filename).name}, line {place.lineno})",
+            1,
+        )
 
 
 def _is_out_of_memory(error: Exception) -> bool:

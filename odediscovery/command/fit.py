@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from odediscovery.command.console import print_discovery
 from odediscovery.command.flags import GivenSettings, argument, assignments, flag, names_in, option, setting
-from odediscovery.command.streams import note, say
+from odediscovery.command.streams import load_pictures, note, say
 from odediscovery.errors import InputError, OdeDiscoveryError
 from odediscovery.settings import Settings, settings_for
 
@@ -68,6 +69,7 @@ def fit(
     quiet: Annotated[bool, flag("no progress on standard error")] = False,
 ) -> None:
     """Find equations for the series in a table (CSV, Excel, Parquet) and write a folder."""
+    began = time.monotonic()
     latent = names_in(hidden_states, "--hidden-states")
     if resume is not None:
         own_data = (data, latent, holdout, None if recipe == "default" else recipe)
@@ -77,7 +79,7 @@ def fit(
                 "about columns, no --holdout and no --recipe beside it"
             )
         with _destination(out or resume) as place:
-            _resume(resume, place, given, draws, quiet=quiet)
+            _resume(resume, place, given, _Watch(began, draws, quiet))
         return
     if data is None:
         raise InputError("expected a table, DATA.csv, or a folder to go on with, --resume DIR")
@@ -87,7 +89,7 @@ def fit(
     with _destination(out or Path(f"{data.stem}.odediscovery")) as place:
         if out is None:
             _check_same_table(place.folder, source, series)
-        _begin(series, place, settings, draws, source, quiet=quiet)
+        _begin(series, place, settings, source, _Watch(began, draws, quiet))
 
 
 @dataclass(frozen=True)
@@ -98,11 +100,18 @@ class _Place:
     claim: Claim
 
 
-def _begin(
-    series: TimeSeries, place: _Place, settings: Settings, draws: Draws, source: Mapping[str, str], *, quiet: bool
-) -> None:
+@dataclass(frozen=True)
+class _Watch:
+    """When the command began, how many data sets are drawn, and whether nothing is said."""
+
+    began: float
+    draws: Draws
+    quiet: bool
+
+
+def _begin(series: TimeSeries, place: _Place, settings: Settings, source: Mapping[str, str], watch: _Watch) -> None:
     """A fit from the start."""
-    monitor, finish = _watched(settings.max_seconds, draws, quiet=quiet)
+    monitor, finish = _watched(settings.max_seconds, watch)
     from odediscovery.discovery.discover import discover
 
     with monitor.shown():
@@ -110,13 +119,13 @@ def _begin(
     _keep(found, place, source)
 
 
-def _resume(before: Path, place: _Place, options: GivenSettings, draws: Draws, *, quiet: bool) -> None:
+def _resume(before: Path, place: _Place, options: GivenSettings, watch: _Watch) -> None:
     """A fit that goes on from the folder of another."""
     from odediscovery.discovery.resume import resume
     from odediscovery.result.discovery import Discovery
     from odediscovery.result.folder import read_document
 
-    monitor, finish = _watched(options["max_seconds"], draws, quiet=quiet)
+    monitor, finish = _watched(options["max_seconds"], watch)
     found = Discovery.load(before)
     source = read_document(before / "result.json").get("source")
     with monitor.shown():
@@ -124,11 +133,9 @@ def _resume(before: Path, place: _Place, options: GivenSettings, draws: Draws, *
     _keep(found, place, source)
 
 
-def _watched(
-    limit: float | None, draws: Draws, *, quiet: bool
-) -> tuple[TerminalMonitor, Callable[[Discovery], Discovery]]:
+def _watched(limit: float | None, watch: _Watch) -> tuple[TerminalMonitor, Callable[[Discovery], Discovery]]:
     """Who hears the progress, and what is done with a result: a bootstrap, if it was asked for."""
-    count, jobs = draws.bootstrap, draws.jobs
+    count, jobs = watch.draws.bootstrap, watch.draws.jobs
     if count is not None and count < 1:
         raise InputError(f"--bootstrap must be at least 1, got {count}")
     if jobs < 1:
@@ -141,7 +148,7 @@ def _watched(
     from odediscovery.command.progress import TerminalMonitor
     from odediscovery.uncertainty.bootstrap import with_survival
 
-    monitor = TerminalMonitor(limit, quiet=quiet)
+    monitor = TerminalMonitor(limit, quiet=watch.quiet, started=watch.began)
     if count is None:
         return monitor, lambda found: found
     return monitor, lambda found: with_survival(found, count, monitor, jobs)
@@ -166,6 +173,7 @@ def _keep(found: Discovery, place: _Place, source: object) -> None:
 
 def _add_pictures(found: Discovery, folder: Path) -> None:
     """Pictures and the page; a result that they cannot show is a result all the same."""
+    load_pictures()
     for write in (_write_figures, _write_report):
         try:
             write(found, folder)

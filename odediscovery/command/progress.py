@@ -8,10 +8,12 @@ asks the fit to end with the best it has, the second one really ends it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -23,6 +25,9 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 from odediscovery.command.streams import Forgiving, remark
 from odediscovery.runtime.monitor import Monitor
 
+# Ctrl-C, and how a system or a queue of jobs asks a program to end.
+_WISHES = (signal.SIGINT, signal.SIGTERM)
+
 
 class TerminalMonitor(Monitor):
     """A `Monitor` that draws a bar, or prints a line a stage where there is no terminal.
@@ -30,10 +35,11 @@ class TerminalMonitor(Monitor):
     Args:
         max_seconds: wall-clock limit in seconds, or None for none.
         quiet: say nothing at all.
+        started: when the command began, by `time.monotonic` (default: now).
     """
 
-    def __init__(self, max_seconds: float | None = None, *, quiet: bool = False) -> None:
-        super().__init__(max_seconds)
+    def __init__(self, max_seconds: float | None = None, *, quiet: bool = False, started: float | None = None) -> None:
+        super().__init__(max_seconds, time.monotonic() if started is None else started)
         self._quiet = quiet
         self._lines = not quiet and not sys.stderr.isatty()
         self._progress = Progress(
@@ -72,20 +78,22 @@ class TerminalMonitor(Monitor):
 
         def wish(_signal: int, _frame: FrameType | None) -> None:
             self.interrupt()
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            for one in _WISHES:
+                signal.signal(one, signal.default_int_handler)
             if not self._quiet:
                 # Not print: the signal may have come in the middle of one.
-                os.write(2, b"\nCtrl-C: ending with the best so far (once more: end at once)\n")
+                with contextlib.suppress(OSError):
+                    os.write(2, b"\nCtrl-C: ending with the best so far (once more: end at once)\n")
 
         # Signals are the main thread's; elsewhere the caller has its own way to interrupt.
         asked = threading.current_thread() is threading.main_thread()
-        before = signal.signal(signal.SIGINT, wish) if asked else None
+        before = [(one, signal.signal(one, wish)) for one in _WISHES * asked]
         try:
             with self._progress:
                 yield
         finally:
-            if asked:
-                signal.signal(signal.SIGINT, before)
+            for one, handler in before:
+                signal.signal(one, handler)
 
     def _left(self, done: int) -> float:
         """Seconds left in this stage at its pace so far, and never more than the time limit."""

@@ -10,7 +10,9 @@ import contextlib
 import logging
 import os
 import sys
+import threading
 import warnings
+from pathlib import Path
 from typing import TextIO
 
 from odediscovery.runtime.texts import cut, printable
@@ -103,6 +105,13 @@ def prepare() -> None:
             stream.reconfigure(errors="backslashreplace")
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
-    # A broken file of settings in the folder where somebody works is no reason to draw nothing.
     os.environ["MATPLOTLIBRC"], os.environ["MPLBACKEND"] = os.devnull, "agg"
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
+
+
+def load_pictures() -> None:
+    """Load matplotlib without the file of settings that may lie where somebody works, broken perhaps."""
+    if "matplotlib" in sys.modules or threading.current_thread() is not threading.main_thread():
+        return
+    with contextlib.suppress(OSError), contextlib.chdir(Path(__file__).parent):
+        import odediscovery.plots  # noqa: F401, PLC0415 (loaded when it is needed, so that help is instant)

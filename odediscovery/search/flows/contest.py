@@ -120,6 +120,8 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
         before = contest.least
         monitor.stage(f"polish {size} flows", CONTEST.polished)
         for k, fit in enumerate(fits[: CONTEST.polished]):
+            if monitor.stopping() and np.isfinite(contest.least):
+                break
             contest.enter(fit)
             monitor.step(k + 1)
         if monitor.stopping() or (size >= CONTEST.always and contest.least >= before):
@@ -139,7 +141,7 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
     twins = [contest.rows[chosen], *contest.twins(contest.rows[chosen], others)]
     # Of laws that the data cannot distinguish, take the one with the smallest unmeasured starts.
     twins.sort(key=lambda row: float(row.polished.initial[:, problem.latent].sum()))
-    contest.rows[chosen] = contest.ended(twins[0])
+    contest.rows[chosen] = twins[0] if monitor.stopping() else contest.ended(twins[0])
     verdict = Verdict(p, tuple(contest.rows), chosen)
     return Competed(verdict, contest.structures, problem, starts, twins[1:])
 

@@ -242,7 +242,7 @@ def rough_fits(
     own = np.tile(np.arange(len(flows)), ROUGH.beginnings)
     cost = _cost(batch.residuals(exponents, of_flow[own], u, q))
     index = _best(own, cost, max(ROUGH.fitted, each))
-    u, q, own, damping = u[index], q[index], own[index], np.full(len(index), ROUGH.damping)
+    u, q, own, cost, damping = u[index], q[index], own[index], cost[index], np.full(len(index), ROUGH.damping)
     rounds = zip(ROUGH.round_steps, ROUGH.round_kept, ROUGH.round_share, strict=True)
     for steps, most, share in rounds:
         monitor.stage("fit flows", steps)

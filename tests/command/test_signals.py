@@ -1,0 +1,92 @@
+"""SIGTERM and Ctrl-C, streams that are gone, and time that counts from the start of the command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from odediscovery.command.cli import main
+from odediscovery.command.progress import TerminalMonitor
+from odediscovery.data.series import write_csv
+from odediscovery.laws.systems import simulate_system
+from odediscovery.result.discovery import Discovery
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = [sys.executable, "-m", "odediscovery"]
+
+
+@pytest.fixture(autouse=True)
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    write_csv(simulate_system("logistic", noise=0.01), "data.csv")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_asks_for_the_best_so_far(number: signal.Signals) -> None:
+    monitor = TerminalMonitor(quiet=True)
+    before = signal.getsignal(number)
+    with monitor.shown():
+        assert monitor.stopping() is None
+        os.kill(os.getpid(), number)
+        time.sleep(0.01)
+        assert monitor.stopping() == "interrupted"
+    assert signal.getsignal(number) is before
+
+
+def test_time_counts_from_the_start_of_the_command() -> None:
+    assert TerminalMonitor(5.0, quiet=True, started=time.monotonic() - 6.0).stopping() == "time limit"
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_libraries_are_loaded_is_one_line() -> None:
+    for seconds in (0.15, 0.4, 0.8):
+        with subprocess.Popen([*COMMAND, "fit", "data.csv"], stderr=subprocess.PIPE, text=True) as process:
+            time.sleep(seconds)
+            process.send_signal(signal.SIGINT)
+            said = process.communicate()[1]
+        # Before Python itself has begun, the line is Python's.
+        if "odediscovery" in said or "error" in said:
+            assert "Traceback" not in said and said.splitlines()[-1].startswith(("error: interrupted", "Ctrl-C"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "shell",
+    [
+        "{} fit data.csv --members 0 2>&1 | head -1",
+        "{} fit data.csv --members 0 2>/dev/full",
+        "{} fit data.csv --members 0 2>&-",
+        "{} fit data.csv --members 0 >&-",
+        "LC_ALL=C PYTHONIOENCODING=ascii {} fit data.csv --members 0",
+        "printf 'axes.grid: \\377\\nfont.size: big\\n' > matplotlibrc; {} fit data.csv --members 0",
+    ],
+)
+def test_a_fit_goes_on_without_its_streams(shell: str) -> None:
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", shell.format(" ".join(COMMAND))], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stdout + done.stderr and "matplotlib" not in done.stderr
+    assert Discovery.load("data.odediscovery").outcome == "converged"
+    assert Path("data.odediscovery/fit.png").exists() and Path("data.odediscovery/report.html").exists()
+
+
+@pytest.mark.slow
+def test_a_full_standard_output_is_one_line_after_the_folder_is_written() -> None:
+    command = f"{' '.join(COMMAND)} fit data.csv --members 0 --quiet >/dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr == "error: output: No space left on device\n"
+    assert Discovery.load("data.odediscovery").outcome == "converged"
+
+
+def test_a_short_limit_keeps_a_fit_with_unmeasured_states() -> None:
+    call = ["fit", "data.csv", "--hidden-states", "h", "--max-seconds", "0.001", "--quiet"]
+    assert main(call) == 0
+    assert Discovery.load("data.odediscovery").outcome == "stopped"
