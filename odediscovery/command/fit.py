@@ -41,6 +41,7 @@ class Columns:
     group: str | None = option(None, "columns that tell trajectories apart: a,b")
     sigma_columns: str | None = option(None, "columns of error bars: S=S_sd,I=I_sd")
     noise_level: str | None = option(None, "known noise, in the states' units: S=2")
+    units: str | None = option(None, "units of states and time: S=g/L,t=h")
     inputs: str | None = option(None, "columns that act on the states: T,force; or t")
     held_inputs: str | None = option(None, "inputs that jump at samples: feed")
 
@@ -211,6 +212,7 @@ def measured_series(data: Path, columns: Columns) -> TimeSeries:
         group=columns.group,
         sigma=columns.sigma_columns,
         noise=assignments(noise.split(",") if noise else [], "--noise-level"),
+        units=columns.units,
     )
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from odediscovery.data.series import TimeSeries, Trajectory, load_csv
+from odediscovery.data.series import TimeSeries, Trajectory, load_csv, with_units
 from odediscovery.data.sheets import read_table
 from odediscovery.data.signals import Signal, fill_gaps
 from odediscovery.data.table import check_names
@@ -84,6 +84,7 @@ def load_with_controls(
     group: str | None = None,
     sigma: Mapping[str, str] | str | None = None,
     noise: Mapping[str, float] | None = None,
+    units: Mapping[str, str] | str | None = None,
 ) -> TimeSeries:
     """`load_csv` of a table with controls, which need not be named among the states.
 
@@ -96,6 +97,7 @@ def load_with_controls(
         group: column whose values distinguish the trajectories.
         sigma: column of standard deviations by state, in the unit of the state.
         noise: standard deviation of all values of a state, by its name, in its unit.
+        units: of states, controls or the time, as in `load_csv`.
 
     Raises:
         InputError: as in `load_csv` and `with_controls`, or a control that is also something else.
@@ -106,7 +108,7 @@ def load_with_controls(
     """
     names = [*linear, *held]
     if not names:
-        return load_csv(path, time, states, group, sigma=sigma, noise=noise)
+        return load_csv(path, time, states, group, sigma=sigma, noise=noise, units=units)
     table = read_table(Path(path))
     for name in names:
         if name not in table.columns:
@@ -123,7 +125,7 @@ def load_with_controls(
     more = [name for name in names if name not in (*series.states, series.time_name)]
     if more:
         series = load_csv(path, time, [*series.states, *more], group, sigma=sigma, noise=noise)
-    return with_controls(series, linear, held)
+    return with_units(with_controls(series, linear, held), units)
 
 
 with_inputs = old_name("with_inputs", with_controls)

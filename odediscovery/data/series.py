@@ -26,7 +26,7 @@ from odediscovery.data.sheets import exact_table, exact_text, frame_table, read_
 from odediscovery.data.signals import Trajectory as Trajectory
 from odediscovery.data.table import Table, assigned, check_letters, check_names
 from odediscovery.data.trajectories import check_enough, checked_trajectory, deviations_of, float_arrays, with_sigma
-from odediscovery.errors import InputError
+from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.renamed import with_old_names
 
@@ -183,7 +183,7 @@ class TimeSeries:
             group = [name for name in plain.index.names if name not in (time, table.time)]
         series = _series_of(table, "the frame", time, states, group, sigma, noise)
         named = {name: unit for name, unit in told.items() if name in (*series.states, series.time_name)}
-        return replace(series, units={**named, **series.units, **(units or {})})
+        return with_units(replace(series, units={**named, **series.units}), units)
 
     def to_frame(self) -> pd.DataFrame:
         """The series as one table: (group column,) time, states (, controls, standard deviations);
@@ -215,6 +215,7 @@ def load_csv(
     *,
     sigma: Mapping[str, str] | str | None = None,
     noise: Mapping[str, float] | None = None,
+    units: Mapping[str, str] | str | None = None,
 ) -> TimeSeries:
     """Read a table of measurements: a header with column names, then one line a sample.
 
@@ -230,6 +231,8 @@ def load_csv(
         sigma: column of standard deviations by state, {"S": "S_sd"} or "S=S_sd,I=I_sd", in the
             unit of the state; these columns are no states by default.
         noise: standard deviation of all values of a state, by its name.
+        units: unit of a state or of the time, {"S": "g/L"} or "S=g/L,t=h"; also those in the header,
+            "S [g/L]", which names the state S.
 
     Raises:
         InputError: the file or a name is wrong, or a library that reads it is missing; the
@@ -238,7 +241,32 @@ def load_csv(
     >>> load_csv("data/yeast_carlson_1913.csv").states
     ('biomass',)
     """
-    return _series_of(read_table(Path(path)), path, time, states, group, sigma, noise)
+    return with_units(_series_of(read_table(Path(path)), path, time, states, group, sigma, noise), units)
+
+
+def with_units(series: TimeSeries, units: Mapping[str, str] | str | None) -> TimeSeries:
+    """The series with units of states, controls or the time, by name or as "S=g/L,t=h".
+
+    Raises:
+        InputError: text that is no such list, another name, or other dates than those that were counted.
+
+    >>> with_units(TimeSeries.from_arrays([0, 1, 2, 3], [1, 2, 3, 4], ["S"]), "S=g/L,t=h").units
+    {'S': 'g/L', 't': 'h'}
+    """
+    given = assigned(units, "units", "STATE=UNIT", "S=g/L,t=h")
+    names = (*series.states, *series.controls, series.time_name)
+    for name, unit in given.items():
+        if name not in names:
+            raise unknown_name("state or time with a unit", name, names)
+        check_letters(unit)
+        if name == series.time_name and series.units.get(name, unit) != unit and counts_dates(series):
+            raise InputError(f"the time {name!r} holds dates, which count in {series.units[name]}; leave its unit out")
+    return replace(series, units={**series.units, **given})
+
+
+def counts_dates(series: TimeSeries) -> bool:
+    """Whether the time was counted from dates or durations, as a message says."""
+    return any("time is counted in" in message for message in series.messages)
 
 
 def write_csv(series: TimeSeries, path: str | os.PathLike[str]) -> None:
@@ -358,6 +386,7 @@ def _series_of(
     for name, column in zip(chosen, values.T, strict=True):
         if missing := int(np.isnan(column).sum()):
             messages.append(f"Column {name!r} lacks {missing} of {len(column)} values.")
-    units = {time_name: clock.unit} if clock else {}
+    units = {name: unit for name, unit in table.units.items() if name in (*chosen, time_name)}
+    units |= {time_name: clock.unit} if clock else {}
     known = with_sigma(trajectories, chosen, sigma_of_runs, noise)
     return TimeSeries(tuple(chosen), known, time_name, units, tuple(messages))

@@ -20,7 +20,16 @@ import numpy as np
 import pandas as pd
 
 from odediscovery.data.frames import with_index_as_columns
-from odediscovery.data.table import DECIMAL_COMMA, NUMBER, Table, check_letters, clean_name, shortened
+from odediscovery.data.table import (
+    DECIMAL_COMMA,
+    NUMBER,
+    Table,
+    check_letters,
+    clean_name,
+    shortened,
+    split_unit,
+    units_in,
+)
 from odediscovery.errors import InputError
 
 # How the files begin. A file of another kind under the same ending is refused before a library reads it.
@@ -59,7 +68,9 @@ def frame_table(frame: pd.DataFrame, source: object, time: str | None = None, of
         if not isinstance(name, str):
             raise InputError(f"{source} has a column named {name!r}; name every column by text")
     table = _table_of(list(frame.columns), _texts(frame, 2), 1, source)
-    return replace(table, messages=[*left_out, *table.messages], time=of_index, of_frame=not of_file)
+    bare = None if of_index is None else split_unit(of_index)[0]
+    held = bare if bare in table.units else of_index
+    return replace(table, messages=[*left_out, *table.messages], time=held, of_frame=not of_file)
 
 
 def exact_text(frame: pd.DataFrame) -> str:
@@ -275,7 +286,9 @@ def _table_of(names: Sequence[str], cells: pd.DataFrame, line: int, source: obje
     ]
     comma = sep in (";", "\t") and bool(cells.map(DECIMAL_COMMA.fullmatch).notna().any(axis=None))
     columns = cells.loc[:, [bool(name) for name in header]].set_axis([name for name in header if name], axis=1)
-    return Table(columns, "," if comma else ".", messages)
+    known = units_in(list(columns.columns))
+    columns = columns.rename(columns={name: bare for name, (bare, _) in known.items()})
+    return Table(columns, "," if comma else ".", messages, units=dict(known.values()))
 
 
 def _check_header(header: Sequence[str], line: int, source: object, sep: str) -> None:

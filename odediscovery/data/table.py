@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
@@ -30,6 +30,8 @@ _DATE = re.compile(
     r"\d{4}-\d{2}-\d{2}(?P<time>[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?", re.ASCII
 )
 _OTHER_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?", re.ASCII)
+# A unit begins with a letter or 1/, so that x[0] is a name.
+_WITH_UNIT = re.compile(r"(?P<name>.*\S)\s*\[(?P<unit>(?:1/)?\(?[^\W\d_%][\w^*/·µ°%. ()-]*|%|°\w+)\]")
 # Characters of a cell that a message quotes.
 _QUOTED = 40
 
@@ -45,6 +47,7 @@ class Table:
         time: the column that the index of a frame is, if it is called t or time or holds dates.
         of_frame: whether this is a frame. In files the first column holds the times where nothing
             says otherwise; the first column of a frame is as likely a state.
+        units: those in the header, by column: "mass [g]" is the column mass, with the unit g.
     """
 
     cells: pd.DataFrame
@@ -52,6 +55,7 @@ class Table:
     messages: list[str]
     time: str | None = None
     of_frame: bool = False
+    units: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def columns(self) -> list[str]:
@@ -147,13 +151,18 @@ class Table:
             return []
         if isinstance(names, str):
             names = [names] if names in self.columns else names.split(",")
-        picked = [name.strip() for name in names]
+        picked = [self._bare(name.strip()) for name in names]
         for name in picked:
             if name not in self.columns:
                 raise unknown_name(kind, name, self.columns)
             if picked.count(name) > 1:
                 raise InputError(f"{kind} {name!r} is named twice; name every column once")
         return picked
+
+    def _bare(self, name: str) -> str:
+        """A column that was named with its unit, as in the header."""
+        bare, unit = split_unit(name)
+        return bare if name not in self.columns and unit is not None and self.units.get(bare) == unit else name
 
     def time_column(self, wanted: str | None, groups: Sequence[str]) -> str:
         """The column of times: the wanted one, else the one called t or time, else the index or the
@@ -274,7 +283,9 @@ class Table:
         return found
 
 
-def assigned(texts: Mapping[str, str] | str | None, kind: str) -> dict[str, str]:
+def assigned(
+    texts: Mapping[str, str] | str | None, kind: str, form: str = "STATE=COLUMN", example: str = "S=S_sd,I=I_sd"
+) -> dict[str, str]:
     """Names given by the user (or one text such as "S=S_sd,I=I_sd") as pairs.
 
     Raises:
@@ -289,9 +300,7 @@ def assigned(texts: Mapping[str, str] | str | None, kind: str) -> dict[str, str]
     for part in texts.split(","):
         state, sign, column = (piece.strip() for piece in part.partition("="))
         if not sign or not state or not column:
-            raise InputError(
-                f"{kind}: expected STATE=COLUMN, parted by commas, got {part.strip()!r}; write S=S_sd,I=I_sd"
-            )
+            raise InputError(f"{kind}: expected {form}, parted by commas, got {part.strip()!r}; write {example}")
         if state in pairs:
             raise InputError(f"{kind}: state {state!r} is named twice; name every state once")
         pairs[state] = column
@@ -302,6 +311,23 @@ def _kind_of_date(cell: str) -> str:
     found = _DATE.fullmatch(cell)
     hours, zone = (found["time"], found["zone"]) if found else (None, None)
     return "a date" + " and time" * bool(hours) + " with a time zone" * bool(zone)
+
+
+def split_unit(name: str) -> tuple[str, str | None]:
+    """A name in a header and the unit in brackets behind it, None for none.
+
+    >>> split_unit("cells [g/L]"), split_unit("x[0]")
+    (('cells', 'g/L'), ('x[0]', None))
+    """
+    found = _WITH_UNIT.fullmatch(name)
+    return (found["name"], found["unit"].strip()) if found else (name, None)
+
+
+def units_in(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """The bare name and the unit of every name that has one and needs it not to differ from another."""
+    split = {name: split_unit(name) for name in names}
+    bare = [short for short, _ in split.values()]
+    return {name: (short, unit) for name, (short, unit) in split.items() if unit and bare.count(short) == 1}
 
 
 def clean_name(cell: str) -> str:
