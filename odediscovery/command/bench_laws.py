@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from odediscovery.command.console import measure
+from odediscovery.command.console import measure, sayer
 from odediscovery.command.flags import RunOptions, Where, argument, flag, names_in, numbers_in
 from odediscovery.errors import unknown_name
 
@@ -50,6 +50,7 @@ def random(
 
     protocol = Protocol(sigma, 0.0, trajectories, run.seed, digits).checked()
     methods = methods_named(method)
+    sayer(run.quiet)("drawing the laws")
     systems = random_systems(run.seed, names_in(",".join(family or []) or None, "--family"), each, chosen)
     study = Study(SUITE, protocol, run.max_seconds).checked(systems)
     rough = "" if digits is None else f"-digits{digits}"
@@ -82,6 +83,7 @@ def staircase(
     from odediscovery.plots.figures import save_figure
 
     if suite == SUITE:
+        sayer(run.quiet)("drawing the laws")
         systems = tuple(random_systems(run.seed, None, each, chosen))
     else:
         systems = tuple(choose(suite, chosen)) if chosen else of.systems_named(suite, draws)
