@@ -168,7 +168,7 @@ def _check_same(folder: Path, study: dict[str, Any]) -> None:
     try:
         before = json.loads((folder / "study.json").read_text(encoding="utf-8"))
         other = {key: before.get(key) for key, value in study.items() if before.get(key) != value}
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         raise InputError(
             f"--out {folder}: its study.json is no study of bench or reproduce; choose a new folder"
         ) from None
@@ -190,8 +190,9 @@ def _read(file: Path, columns: Sequence[str]) -> tuple[list[Row], bool]:
     for line in lines:
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-        if line.endswith("\n") and isinstance(row, dict) and set(columns) == set(row):
+        named = isinstance(row, dict) and all(isinstance(row.get(key), str | int) for key in ("id", "method"))
+        if line.endswith("\n") and named and set(columns) == set(row):
             rows.append(row)
     return rows, len(rows) == len(lines)

@@ -121,6 +121,7 @@ def predict(
     from odediscovery.command.times import asked_times
     from odediscovery.data.controls import read_controls
 
+    _check_places({"--report": report, "--out": out})
     found = _loaded(folder, row)
     given = _given_start(found, initial)
     fitted = dict(zip(found.equations.states, found.initial_values[0].tolist(), strict=True))
@@ -143,6 +144,19 @@ def predict(
 
         names, values = with_intervals(found, values, when, start, acting)
     _write_table((found.series.time_name, *names), when, values, out)
+
+
+def _check_places(files: dict[str, Path | None]) -> None:
+    """Whether all files can be written, before any is: one that cannot leaves no other behind."""
+    from odediscovery.runtime.files import check_writable
+
+    for option, path in files.items():
+        if path is None or (path.exists() and not path.is_file() and not path.is_dir()):
+            continue
+        above = path.absolute().parent
+        if path.is_dir() or not above.is_dir():
+            raise InputError(f"{option} {path}: cannot be written; name a file in a folder that exists")
+        check_writable(path if path.is_file() else above, option)
 
 
 def _note_limits(values: NDArray[np.float64], when: NDArray[np.float64], acting: Signal | None) -> None:

@@ -14,11 +14,12 @@ import json
 import math
 import re
 import time
+import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from odediscovery.bench.rows import claim_folder, provenance
 from odediscovery.errors import FitError
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, Stopped
 from odediscovery.plots.figures import save_figure
+from odediscovery.runtime.archives import DAMAGED
 from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.memory import keep_freed_memory
 from odediscovery.runtime.monitor import Monitor
@@ -171,7 +173,7 @@ def _keep(folder: Path, ran: Ran) -> None:
         stream = io.BytesIO()
         np.savez_compressed(stream, allow_pickle=False, **ran.arrays)
         write_whole(place.with_name(place.name + ".npz"), stream.getvalue())
-    document = {"batch": ran.batch, "rows": ran.rows, "seconds": ran.seconds}
+    document = {"batch": ran.batch, "rows": ran.rows, "seconds": ran.seconds, "arrays": sorted(ran.arrays)}
     write_whole(place.with_name(place.name + ".json"), (json.dumps(document) + "\n").encode())
 
 
@@ -181,11 +183,18 @@ def _read(folder: Path, batch: dict[str, str]) -> Ran | None:
     try:
         text = place.with_name(place.name + ".json").read_text(encoding="utf-8")
         document = json.loads(text)
-        arrays: Arrays = {}
+        rows, arrays = document["rows"], dict[str, Any]()
+        if document["batch"] != batch or not (
+            isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows)
+        ):
+            return None
         packed = place.with_name(place.name + ".npz")
         if packed.is_file():
-            with np.load(packed, allow_pickle=False) as file:
+            with np.load(io.BytesIO(packed.read_bytes()), allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
-        return Ran(batch, document["rows"], arrays, float(document["seconds"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        # Batches of earlier versions do not say which arrays they have.
+        if set(document.get("arrays", arrays)) != set(arrays):
+            return None
+        return Ran(batch, rows, arrays, float(document["seconds"]))
+    except (*DAMAGED, OSError, EOFError, zipfile.BadZipFile, NotImplementedError):
         return None

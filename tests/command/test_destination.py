@@ -108,3 +108,11 @@ def test_what_was_found_is_printed_where_it_cannot_be_written(
     shown = capsys.readouterr()
     assert shown.err == "error: cannot write to found: No space left on device\n" and "S' = " in shown.out
     assert Path("found/result.json").read_bytes() == before
+
+
+def test_a_prediction_that_cannot_be_written_leaves_no_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "one/data.csv", "--quiet", "--out", "found"]) == 0
+    for bad in ("nowhere/x.csv", "one"):
+        assert main(["predict", "found", "--report", "page.html", "--out", bad]) == 2
+        assert f"--out {bad}: cannot be written" in capsys.readouterr().err
+        assert not Path("page.html").exists()

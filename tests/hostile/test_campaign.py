@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import batches
 import folders
 import names
 import pytest
@@ -21,6 +22,8 @@ CLASSES: dict[str, tuple[Callable[[int], None], int, int]] = {
     "tampered data and log": (folders.tampered_lines, 150, 10),
     "hostile names": (names.hostile_names, 167, 8),
     "damaged tables": (tables.fitted_damage, 150, 8),
+    "damaged batches of reproduce": (batches.damaged_batch, 150, 10),
+    "damaged rows of bench": (batches.damaged_rows, 150, 10),
     "odd small tables": (tables.fitted_oddity, 200, 12),
 }
 

@@ -65,6 +65,16 @@ def write_with_room(place: Path, version: int, room: int) -> int:
     return subprocess.run(command, capture_output=True, env=environment, preexec_fn=limit).returncode
 
 
+@pytest.mark.accept
+def test_a_disk_that_fills_at_fifty_sizes_leaves_the_old_folder(tmp_path: Path) -> None:
+    for k in range(50):
+        write_version(tmp_path / "found", 1)
+        whole = max(path.stat().st_size for path in (tmp_path / "found").iterdir())
+        write_with_room(tmp_path / "found", 2, k * whole // 45)
+        assert version_in(tmp_path / "found") == (2 if k >= 45 else 1)
+        assert [p.name for p in tmp_path.iterdir()] == ["found"]
+
+
 @pytest.mark.parametrize("share", [0.0, 0.4, 0.9, 1.0])
 def test_a_disk_that_fills_leaves_the_old_folder(share: float, tmp_path: Path) -> None:
     write_version(tmp_path / "found", 1)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from odediscovery.errors import InputError
-from odediscovery.runtime.archives import pack, unpack
+from odediscovery.runtime.archives import pack, read_json, unpack
 
 WORDS = {"format": "test", "states": ["S", "I"], "rate": 0.1}
 ARRAYS = {"weights": np.array([[1.0, -0.1], [np.pi, np.nan]]), "kept": np.array([True, False])}
@@ -57,3 +57,19 @@ def test_pickled_objects_are_never_read(archive: Path) -> None:
         unpack(archive.read_bytes(), archive, "head", both)
     with pytest.raises(ValueError, match="allow_pickle"):
         pack("head", WORDS, {"weights": np.array([None])})
+
+
+def test_an_entry_takes_no_more_memory_than_it_has_bytes(archive: Path) -> None:
+    stream = io.BytesIO()
+    np.savez_compressed(stream, head=np.array("null"), weights=np.zeros(10**6))
+    with pytest.raises(InputError, match=r"damaged .*overlap"):
+        unpack(stream.getvalue(), archive, "head", both)
+    lying = archive.read_bytes().replace(b"(2, 2), }", b"(9**9,),}".replace(b"9**9", b"9999"))
+    with pytest.raises(InputError, match="damaged"):
+        unpack(lying, archive, "head", both)
+
+
+@pytest.mark.parametrize("text", ["[" * 300_000, "1" * 4000, "NaN", "1e999", "{", "\xff", ""])
+def test_documents_of_strangers_are_refused_in_words(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        read_json(text)
