@@ -357,3 +357,9 @@ def test_the_documentation_shows_the_rooms_with_their_purposes() -> None:
         assert purpose == (ast.get_docstring(tree_of(room)) or "").splitlines()[0].replace("`", "")
         assert abs(int(lines) - counted) <= 0.25 * counted, f"{room} has {counted} lines; see .ci/tree.py"
     assert len(built.splitlines()) <= 60
+
+
+def test_no_two_test_files_have_one_name() -> None:
+    """Without packages among the tests pytest tells files by their names."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert {name for name in names if names.count(name) > 1} == set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import json
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +147,10 @@ def test_results_without_covariance_say_so(
     folder = tmp_path / "found"
     decay.save(folder)
     (folder / "covariance.npz").unlink()
+    # As earlier versions wrote it, without the hashes of its files.
+    document = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    del document["files"]
+    (folder / "result.json").write_text(json.dumps(document), encoding="utf-8")
     assert main(["predict", str(folder), "--intervals"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: this result has no covariance") and error.count("\n") == 1
