@@ -90,3 +90,11 @@ def test_a_short_limit_keeps_a_fit_with_unmeasured_states() -> None:
     call = ["fit", "data.csv", "--hidden-states", "h", "--max-seconds", "0.001", "--quiet"]
     assert main(call) == 0
     assert Discovery.load("data.odediscovery").outcome == "stopped"
+
+
+@pytest.mark.slow
+def test_a_short_limit_keeps_a_fit_of_two_states_and_an_unmeasured_one() -> None:
+    lines = ["t,x,y"] + [f"{0.1 * k},{2.0 * 0.97**k},{1.5 * 0.95**k}" for k in range(60)]
+    Path("data.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert main(["fit", "data.csv", "--hidden-states", "h", "--max-seconds", "0.001", "--quiet"]) == 0
+    assert Discovery.load("data.odediscovery").outcome == "stopped"

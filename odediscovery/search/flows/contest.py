@@ -124,7 +124,9 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
                 break
             contest.enter(fit)
             monitor.step(k + 1)
-        if monitor.stopping() or (size >= CONTEST.always and contest.least >= before):
+        # Out of time, laws of more flows are still tried until one can be integrated.
+        out_of_time = monitor.stopping() is not None and np.isfinite(contest.least)
+        if out_of_time or (size >= CONTEST.always and contest.least >= before):
             break
     if not contest.rows:
         raise FitError(
