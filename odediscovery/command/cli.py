@@ -226,7 +226,13 @@ def _write_page(found: Discovery, folder: Path, path: Path, forecast: Forecast |
     from odediscovery.result.folder import read_document
 
     versions = read_document(folder / "result.json").get("versions")
-    write_report(found, path, forecast, versions if isinstance(versions, dict) else None)
+    try:
+        write_report(found, path, forecast, versions if isinstance(versions, dict) else None)
+    except OdeDiscoveryError:
+        raise
+    except (ArithmeticError, ValueError) as error:
+        # Values so far apart that no axis can hold them.
+        raise InputError(f"{path}: the values of this result cannot be drawn ({error})") from error
 
 
 @app.command()
