@@ -24,7 +24,10 @@ class SmoothingThresholds(Thresholds):
     """What decides how series are smoothed."""
 
     clean: float = threshold(
-        1e-5, "noise below this is none: the samples are used as they are", unit="standard deviation of the state"
+        1e-4,
+        "noise below this needs no smoothing: the samples are used as they are",
+        unit="standard deviation of the state",
+        origin="measured: splines flatten a steep start by more than such noise",
     )
     least_free: float = threshold(0.02, "least share of the samples that is left as degrees of freedom")
     factored: int = threshold(

@@ -19,8 +19,9 @@ from odediscovery.data.noise import NOISE, estimate_noise, relative_noise
 from odediscovery.data.samples import pooled
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries, Trajectory
-from odediscovery.data.smoothing import smooth
+from odediscovery.data.smoothing import SMOOTHING, smooth
 from odediscovery.errors import InputError
+from odediscovery.problem.digits import resolution, rounding_sigma
 from odediscovery.problem.problem import PROBLEMS, Problem
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -68,6 +69,12 @@ class PreparationThresholds(Thresholds):
     over_contradiction: float = threshold(
         1000.0, "larger ratios are not printed as numbers", unit="ratio", origin="chosen: wording only"
     )
+    rounded: float = threshold(
+        1.5,
+        "noise up to this is that of the digits",
+        unit="what rounding explains",
+        origin="the noise of 20 samples is estimated within a factor of 1.5",
+    )
     integration_error: float = threshold(
         1e-8,
         "residuals below this are no evidence",
@@ -85,15 +92,6 @@ class PreparationThresholds(Thresholds):
         "a state whose range is at most the first, or the second times its resolution, is constant",
         unit="rms of the state; resolution",
         origin="rounding of float64; chosen",
-    )
-    decimals: tuple[int, int] = threshold(
-        (-6, 16), "range of decimal places that are tried for the resolution", origin="digits of float64"
-    )
-    same_digit: float = threshold(
-        1e-14,
-        "a number equals its rounded value to this",
-        unit="largest value",
-        origin="rounding: 45 units in the last place of float64",
     )
 
 
@@ -130,10 +128,10 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
     _check_sizes(series)
     scale = Scale.of(series)
     data = scale.apply(series)
-    noise = _find_noise(data)
     rounding = np.array([resolution(column) for column in pooled(series).T]) / scale.size
-    # Rounding to a digit is uniform noise: its standard deviation is 1 / sqrt(12) of the digit.
-    floor = np.maximum(rounding / np.sqrt(12.0), _integration_floor(len(pooled(data))))
+    rounded = np.stack([rounding_sigma(column) for column in pooled(series).T], axis=1) / scale.size
+    noise = _find_noise(data, rounded)
+    floor = np.maximum(np.sqrt(np.mean(rounded**2, axis=0)), _integration_floor(len(pooled(data))))
     noise, nonnegative, negative = _find_signs(data, noise, floor)
     if negative.any():
         scale = Scale(np.where(negative, -scale.state, scale.state), scale.time)
@@ -151,17 +149,30 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
     )
 
 
-def _find_noise(data: TimeSeries) -> _Noise:
-    """The noise of a dimensionless series: given where it is known, else estimated."""
+def _find_noise(data: TimeSeries, rounded: Array) -> _Noise:
+    """The noise of a dimensionless series: given where it is known, that of its digits, or estimated.
+
+    Args:
+        rounded: standard deviation of what the digits of every sample left out, [samples, states].
+    """
     spread, relative, uniform = np.nanstd(pooled(data), axis=0), relative_noise(data), estimate_noise(data)
     # Without noise the residuals of polynomials are curvature. Noise that grows with a state that is
     # near 0 in most samples shows only on the scale of its own relative sigma.
-    measurable = uniform > PROBLEMS.clean * spread
+    measurable = uniform > SMOOTHING.clean * spread
     measurable |= estimate_noise(data, relative) > NOISE.noisy * spread
     given, own = given_noise(data)
     known = np.isfinite(given)
     relative = tuple(np.where(known, g, np.where(measurable, s, 1.0)) for g, s in zip(own, relative, strict=True))
     estimated = estimate_noise(data, relative)
+    # Where digits alone explain what samples are off, they tell how far each one is.
+    of_digits = np.sqrt(np.mean(rounded**2, axis=0))
+    ends = np.cumsum([len(t.time) for t in data.trajectories])[:-1]
+    shapes = np.split(rounded / np.where(of_digits > 0, of_digits, 1.0), ends)
+    shapes = [np.maximum(s, PREPARATION.least_relative) for s in shapes]
+    told = estimate_noise(data, shapes) <= PREPARATION.rounded * of_digits
+    told &= ~known & (of_digits > PROBLEMS.clean * spread)
+    relative = tuple(np.where(told, own, s) for own, s in zip(shapes, relative, strict=True))
+    estimated = np.where(told, of_digits, estimated)
     # Controls are taken as exact.
     sigma = np.where(data.is_control, 0.0, np.where(known, given, estimated))
     relative = tuple(np.maximum(np.where(data.is_control, 1.0, s), PREPARATION.least_relative) for s in relative)
@@ -201,20 +212,6 @@ def _find_signs(data: TimeSeries, noise: _Noise, floor: Array) -> tuple[_Noise, 
     # A state that noise explains as a whole has the sign of its mean.
     negative &= ~nonnegative | (np.nanmean(values, axis=0) < 0.0)
     return noise, nonnegative, negative
-
-
-def resolution(values: Array) -> float:
-    """The last decimal place written, as a number: 0.01 for 3.25 and 4.1.
-
-    >>> resolution(np.array([3.25, 4.1]))
-    0.01
-    """
-    seen = values[np.isfinite(values)]
-    largest = np.max(np.abs(seen), initial=0.0)
-    for digits in range(*PREPARATION.decimals):
-        if np.all(np.abs(np.round(seen, digits) - seen) <= PREPARATION.same_digit * largest):
-            return float(10.0**-digits)
-    return 0.0
 
 
 def given_noise(series: TimeSeries) -> tuple[Array, tuple[Array, ...]]:

@@ -23,7 +23,10 @@ class ProblemThresholds(Thresholds):
     """What counts as clean, and as an extremum."""
 
     clean: float = threshold(
-        1e-4, "noise below this is no concern of the search", unit="standard deviation of the state"
+        1e-7,
+        "noise below this cannot be told from the error of a solver",
+        unit="standard deviation of the state",
+        origin="ten times the accuracy of the solvers that judge",
     )
     prominence: float = threshold(
         0.2, "least prominence of an extremum that counts", unit="standard deviation of the state"
@@ -162,3 +165,10 @@ def _runs(samples: int, length: int) -> list[slice]:
     count = max(samples // length, 1)
     edges = np.linspace(0, samples, count + 1).astype(int)
     return [slice(int(a), int(b)) for a, b in itertools.pairwise(edges)]
+
+
+def increment_squares(p: Problem) -> Array:
+    """Mean squared increment of every state between samples, 1 where it has no equation [states]."""
+    increments = np.concatenate([np.diff(t.values, axis=0) for t in p.smooth.trajectories])
+    squares: Array = np.where(p.constant, 1.0, np.mean(increments**2, axis=0))
+    return squares

@@ -19,6 +19,7 @@ from scipy.signal import find_peaks
 
 from odediscovery.data.noise import estimate_noise
 from odediscovery.data.series import TimeSeries, Trajectory
+from odediscovery.data.smoothing import SMOOTHING
 from odediscovery.problem.problem import PROBLEMS
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -71,7 +72,7 @@ def thin_series(series: TimeSeries) -> TimeSeries:
     values = np.concatenate([t.values for t in series.trajectories])
     spread, noise = np.nanstd(values, axis=0), estimate_noise(series)
     seen = np.isfinite(values).any(axis=0)
-    clean = bool((noise <= PROBLEMS.clean * spread)[seen].all() and np.isfinite(values[:, seen]).all())
+    clean = bool((noise <= SMOOTHING.clean * spread)[seen].all() and np.isfinite(values[:, seen]).all())
     most = THINNING.most_clean if clean else THINNING.most_noisy
     if total < THINNING.worth * most:
         return series

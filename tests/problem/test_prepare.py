@@ -8,7 +8,7 @@ import pytest
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
-from odediscovery.problem.prepare import PREPARATION, prepare, resolution
+from odediscovery.problem.prepare import PREPARATION, prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.problem.redundancy import redundant_states
 from odediscovery.runtime.arrays import Array
@@ -107,23 +107,6 @@ def test_states_that_never_change_are_found(value: float) -> None:
 
 def test_small_changes_are_changes() -> None:
     assert not prepared(1.0 + 1e-9 * np.sin(T), np.exp(-T)).constant.any()
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([3.25, 4.1], 0.01),
-        ([1200.0, 500.0], 100.0),
-        ([1.0, 2.0, 10.0], 1.0),
-        ([0.001, 2.0], 0.001),
-        ([np.nan, 0.5], 0.1),
-        ([0.0, 0.0], 1e6),
-        ([np.pi, np.e], 0.0),
-    ],
-)
-def test_the_last_digit_written(values: list[float], expected: float) -> None:
-    found = resolution(np.array(values))
-    assert found == pytest.approx(expected, rel=1e-12) if expected else found < 1e-13
 
 
 def test_the_floor_is_rounding_or_integration() -> None:
