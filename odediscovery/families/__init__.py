@@ -6,7 +6,7 @@ the registry then finds it, and so do growing, printing, prices and the document
 
 # Importing is registering.
 from odediscovery.families.base import Family, Function, Seen, StateFunction, Terms
-from odediscovery.families.functions import FUNCTIONS  # noqa: F401
+from odediscovery.families.functions import FUNCTIONS, TRIGONOMETRIC  # noqa: F401
 from odediscovery.families.powers import POWERS
 from odediscovery.families.sums import EXPONENTIAL_SUMS, SUMS  # noqa: F401
 
@@ -28,6 +28,7 @@ __all__ = [
     "FAMILIES",
     "POWERS",
     "STATE_FUNCTIONS",
+    "TRIGONOMETRIC",
     "Family",
     "Function",
     "Seen",

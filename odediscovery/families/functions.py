@@ -21,11 +21,20 @@ EXP = StateFunction(
     bounds=(-float("inf"), 200.0),
 )
 LOG = StateFunction("log", "the logarithm of", lambda lib, z: 1.0 / z, positive=True, bounds=(1e-30, float("inf")))
+TRIGONOMETRIC = Family(
+    name="trigonometric",
+    says="sums of products with sin and cos of a state among the factors",
+    chain="Functions -> NPU -> NAU",
+    richness=2,
+    candidates=products,
+    functions=(SIN, COS),
+    in_noise=True,
+)
 FUNCTIONS = Family(
     name="functions",
     says="sums of products with sin, cos, exp and log of a state among the factors",
     chain="Functions -> NPU -> NAU",
-    richness=2,
+    richness=4,
     candidates=products,
     functions=(SIN, COS, EXP, LOG),
     in_noise=True,

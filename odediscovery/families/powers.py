@@ -14,6 +14,8 @@ from odediscovery.runtime.arrays import Array, Mask
 GRID = (-2.0, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0)
 COARSE_GRID = (-1.0, 0.5, 1.0)
 WHOLE_GRID = (1.0, 2.0, 3.0)
+# Of sign-changing states alone: what a polynomial of one state may need.
+ALONE_GRID = (1.0, 2.0, 3.0, 4.0, 5.0)
 # Products of three states are left out where there would be more; of two they come on the coarse grid then.
 MAX_TRIPLES, MAX_PAIRS = 2500, 2500
 
@@ -30,15 +32,16 @@ def powers_of(integer: Mask, changing: Mask) -> Array:
     for size in (1, 2) if too_many else (1, 2, 3):
         coarse = size == 3 or (size == 2 and many)
         for chosen in itertools.combinations(np.flatnonzero(changing), size):
-            choices = [
-                (WHOLE_GRID[:1] if coarse else WHOLE_GRID) if integer[k] else (COARSE_GRID if coarse else GRID)
-                for k in chosen
-            ]
+            choices = [_whole_grid(size, coarse) if integer[k] else (COARSE_GRID if coarse else GRID) for k in chosen]
             for values in itertools.product(*choices):
                 row = np.zeros(n)
                 row[list(chosen)] = values
                 rows.append(row)
     return np.stack(rows)
+
+
+def _whole_grid(size: int, coarse: bool) -> tuple[float, ...]:
+    return ALONE_GRID if size == 1 else WHOLE_GRID[:1] if coarse else WHOLE_GRID
 
 
 def _candidates(seen: Seen) -> Terms:

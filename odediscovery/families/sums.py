@@ -43,9 +43,17 @@ def _with_sums(seen: Seen) -> Terms:
         for b in (*CONSTANTS, *NEGATIVE_CONSTANTS):
             constant = b / size
             if 1.0 + min(constant * high, constant * low) > MIN_SUM:
-                found += [(row, constant, inner, -1.0) for row in outer]
+                found += [(row, constant, inner, -1.0) for row in (*outer, *_saturating(inner, outer, seen))]
     rows, constants, inners, exponents = zip(*found, strict=True)
     return Terms(np.stack(rows), np.array(constants), np.stack(inners), np.array(exponents), many=True)
+
+
+def _saturating(inner: Array, outer: list[Array], seen: Seen) -> list[Array]:
+    """m and m x_k beside the products before 1 / (1 + b m): what saturates with m, alone or times a state."""
+    if any(inner[seen.n_states :]):
+        return []
+    rows = [inner, *(inner + np.eye(seen.size)[k] for k in np.flatnonzero(seen.changing) if not inner[k])]
+    return [row for row in rows if not any(np.array_equal(row, o) for o in outer)]
 
 
 def _factors(seen: Seen) -> tuple[list[Array], list[Array]]:
@@ -84,7 +92,7 @@ EXPONENTIAL_SUMS = Family(
     name="sums of exponentials",
     says="products over sums of exponentials, 1 / (1 + b exp(r x)): logistic functions of a state",
     chain="Functions -> NPU -> NAU -> NPU -> NAU",
-    richness=4,
+    richness=5,
     candidates=_candidates,
     functions=(EXP,),
 )

@@ -235,3 +235,17 @@ def test_latex_of_a_rational_law_is_a_fraction() -> None:
     assert sympy.simplify(law.right_hand_sides[0] - law.symbols[0] / (1 + 2.0 * law.symbols[0])) == 0
     assert r"\frac{x}" in law.latex()["x"]
     assert law.pretty() == "x' = (1 + 2*x)^(-1)*x"
+
+
+@pytest.mark.slow
+def test_a_predator_that_saturates_is_found() -> None:
+    """Rosenzweig and MacArthur's law: a quotient that two equations share."""
+    prey = {"x": "x*(1 - x/3) - 1.2*x*y/(1 + 0.8*x)", "y": "0.9*x*y/(1 + 0.8*x) - 0.5*y"}
+    first, second = series_of(prey, [1.5, 0.6]), series_of(prey, [0.4, 1.8])
+    both = dataclasses.replace(first, trajectories=(*first.trajectories, *second.trajectories))
+    found = discover(both, settings_for(members=0))
+    assert found.r2 > 1 - 1e-12
+    x, y = found.equations.symbols
+    truth = 0.9 * x * y / (1 + 0.8 * x) - 0.5 * y
+    rate = sympy.lambdify((x, y), found.equations.right_hand_sides[1] - truth)
+    assert max(abs(rate(a, b)) for a in (0.5, 1.0, 2.0) for b in (0.3, 1.0)) < 1e-5

@@ -183,7 +183,7 @@ def rich_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Model
     """
     columns = columns_of(grid, fit.problem, path, fit.equations)
     start, found = empty(fit, path), list[Model]()
-    for level in best_subsets(columns[0], fit.target[0], grid.kinds, GROWING.subset_terms, GROWING.subsets):
+    for level in best_subsets(columns[0], fit.target[0], grid.kinds, GROWING.subset_terms, GROWING.subsets, pairs=True):
         if monitor.stopping() is not None:
             break
         quick = [extended(fit, start, grid, subset, GROWING.subset_steps) for subset in level]
@@ -254,11 +254,15 @@ def separately(fit: Fit, grids: Sequence[Terms], most: int, beam: int, monitor: 
     fit = on_path(fit, path, grid)
     found: list[Model] = []
     choices = list(grids)
-    for _ in range(GROWING.rounds):
+    for around in range(GROWING.rounds):
         singles = [single_laws(fit, i, path, own, most, beam, monitor) for i, own in enumerate(choices)]
         if not all(singles):
             break
         law = joined(fit, [laws[0] for laws in singles], path)
+        if not found and law.squares.min() > GROWING.promising:
+            # Right monomials leave much less on the first path already: no better path helps these, and
+            # no equation has terms that could help another.
+            return fit, [law]
         path = law.path
         fit = on_path(fit, path, grid)
         law = fit.settled(fit.model(law.exponents, law.used, law.powers, path, law.sums))
@@ -267,7 +271,8 @@ def separately(fit: Fit, grids: Sequence[Terms], most: int, beam: int, monitor: 
         found.append(law)
         found_terms = [terms_of(fit, laws[0]) for laws in singles]
         choices = [functools.reduce(Terms.and_also, found_terms, own) for own in grids]
-        if plain(fit, law):
+        # In noise the path of the first round is too rough to end with, and equations share terms.
+        if plain(fit, law) and (around or not fit.problem.noisy.any()):
             break
     return fit, found[::-1]
 

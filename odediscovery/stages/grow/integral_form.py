@@ -22,7 +22,7 @@ from scipy.interpolate import make_interp_spline
 from scipy.linalg import cholesky_banded, solve_banded
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.data.smoothing import smoothing_spline
+from odediscovery.data.smoothing import SMOOTHING, smoothing_spline
 from odediscovery.families import power_is_rate
 from odediscovery.laws.power_sum import Features, Sums
 from odediscovery.runtime.arrays import Array
@@ -37,9 +37,6 @@ NODES = 8
 class IntegralThresholds(Thresholds):
     """How paths are interpolated, and how near to zero powers of states are taken."""
 
-    clean: float = threshold(
-        1e-4, "noise above which a state is smoothed instead of interpolated", unit="its standard deviation"
-    )
     certain: float = threshold(1e-6, "relative error of an integral below which it is certain")
     least_state: float = threshold(
         1e-9,
@@ -131,6 +128,8 @@ class Integral:
         counts: residuals of every state, uncertain ones counted in part, [states].
         target: observed states as `reduced` gives integrals, [states, samples].
         given: controls, the last states, at the nodes of every interval [intervals, nodes, given].
+        noisy: states of whose residuals noise is the larger part; where the path is smoothed
+            its own error, which nobody knows, is as large. bool [states].
     """
 
     time: Array
@@ -147,6 +146,7 @@ class Integral:
     counts: Array
     target: Array
     given: Array
+    noisy: NDArray[np.bool_]
 
     @classmethod
     def of(cls, series: TimeSeries, noise: Array, integer: NDArray[np.bool_], features: Features) -> Integral:
@@ -185,13 +185,14 @@ class Integral:
             np.zeros(len(seen)),
             np.zeros(row.shape),
             _given(series),
+            np.zeros(len(seen), dtype=bool),
         )
         return plain._whitened(np.zeros(row.shape))
 
     @property
     def smoothed(self) -> NDArray[np.bool_]:
         """States whose path is smoothed, not interpolated."""
-        result: NDArray[np.bool_] = self.noise > INTEGRAL.clean * np.nanstd(self.values, axis=0)
+        result: NDArray[np.bool_] = self.noise > SMOOTHING.clean * np.nanstd(self.values, axis=0)
         return result
 
     def _whitened(self, error: Array) -> Integral:
@@ -203,7 +204,7 @@ class Integral:
         observed = np.where(np.isfinite(self.values), self.values, 0.0).T[:, :, None]
         states = np.arange(len(self.row))
         target = self.differences(observed, states)[:, :, 0]
-        factors, counts = [], np.zeros(len(states))
+        factors, counts, noisy = [], np.zeros(len(states)), np.zeros(len(states), dtype=bool)
         for i, rows in enumerate(self.row):
             e = error[i, rows]
             usual = max(float(np.median(e)) if len(e) else 0.0, INTEGRAL.certain)
@@ -215,8 +216,9 @@ class Integral:
             where = np.flatnonzero(rows)
             band[1, :-1] = np.where(self.before[i, where[1:]] == where[:-1], -noise, 0.0)
             factors.append(cholesky_banded(band, lower=True) if len(e) else band)
+            noisy[i] = bool(len(e)) and not self.smoothed[i] and noise > float(np.median(own))
             counts[i] = max(np.sum((usual**2 * size**2 + noise) / (own + noise)), 1.0)
-        changed = replace(self, factors=tuple(factors), counts=counts)
+        changed = replace(self, factors=tuple(factors), counts=counts, noisy=noisy)
         return replace(changed, target=changed.reduced(observed, states)[:, :, 0])
 
     def weighted(self, path: Path, exponents: Array) -> Integral:

@@ -28,10 +28,22 @@ class ProjectionThresholds(Thresholds):
     """Where exponents may go, and when a fit of them has converged."""
 
     least_exponent: float = threshold(-3.0, "least exponent")
-    most_exponent: float = threshold(4.0, "largest exponent")
+    most_exponent: float = threshold(6.0, "largest exponent")
     fastest_rate: float = threshold(30.0, "largest rate of an exponential", unit="1 / rms of its state")
     ridge: float = threshold(
         1e-11, "keeps columns of coinciding monomials solvable", unit="norm of a column", origin="float64"
+    )
+    likely: float = threshold(
+        3.0,
+        "distance of the mean square of mere noise above its expected value",
+        unit="standard deviations",
+        origin="99.9 % of a normal distribution",
+    )
+    unlikely: float = threshold(
+        2.0,
+        "correlation of neighbours up to which it counts as none",
+        unit="standard deviations",
+        origin="the usual 95 % of a normal distribution",
     )
     gain: float = threshold(1e-3, "gain below which a fit has converged", unit="of the score")
     round_gain: float = threshold(0.5, "gain below which a new path needs no next round", unit="of the score")
@@ -180,8 +192,22 @@ class Fit:
         return model.score + model.size * float(np.log(self.counts.sum()))
 
     def exact(self, model: Model) -> bool:
-        """Whether the residuals of every equation are below the floor."""
-        return bool(np.all(model.squares < self.floor))
+        """Whether what every equation leaves is below the floor, or explained by noise.
+
+        Noise is believed where it is most of what is expected of the residuals: they are no larger then,
+        and neighbours are not alike.
+        """
+        below, noisy = model.squares < self.floor, self.problem.noisy[self.equations]
+        open_ = ~below
+        if not open_.any():
+            return True
+        expected = 1.0 + PROJECTION.likely * np.sqrt(2.0 / self.counts)
+        if (~noisy | (model.squares > expected))[open_].any():
+            return False
+        e = self.linear(model).residual
+        rows = self.problem.row[self.equations]
+        r = (e[:, 1:] * e[:, :-1]).sum(axis=1) / np.maximum((e**2).sum(axis=1), TINY)
+        return bool((r < PROJECTION.unlikely / np.sqrt(rows.sum(axis=1)))[open_].all())
 
     def linear(self, model: Model) -> Linear:
         """The least squares problem of a model."""
