@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.data.signals import control_slopes
+from odediscovery.data.smoothing import SMOOTHING
 from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.judge.criterion import rank
-from odediscovery.judge.residual_tests import has_no_memory
+from odediscovery.judge.residual_tests import RESIDUALS, correlations, has_no_memory
 from odediscovery.judge.stability import runs_away
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.problem import Problem
+from odediscovery.problem.problem import Problem, increment_squares
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import residuals
@@ -32,8 +33,18 @@ class DoubtThresholds(Thresholds):
     )
     cancelling: float = threshold(30.0, "terms so many times larger than their sum cancel", unit="ratio of rms")
     terms: int = threshold(
-        3, "an equation of more terms does not look like a law", origin="the laws of the suites have at most so many"
+        3,
+        "an equation of more terms has to need each of them, all with whole powers",
+        origin="the laws of the suites have at most so many",
     )
+    needed: float = threshold(100.0, "squared t statistic from which on a term is needed", origin="ten standard errors")
+    cliff: float = threshold(
+        1000.0,
+        "what a needed term explains at least of the increments of clean data",
+        unit="`STAGES.settled`",
+        origin="chosen: approximations converge by less than this with a term",
+    )
+    singular: float = threshold(1e-12, "least eigenvalue that counts", unit="the largest", origin="float64")
     steps: int = threshold(
         24, "Runge-Kutta steps over one sample interval", origin="error of h^4 far below `STAGES.settled`"
     )
@@ -51,14 +62,15 @@ class DoubtThresholds(Thresholds):
 DOUBT = DoubtThresholds()
 
 
-def interval_squares(law: PowerSum, p: Problem) -> Array:
-    """Mean squared error of every state at the ends of intervals from measured starts [states].
+def interval_errors(law: PowerSum, p: Problem, shift: Array | float = 0.0) -> list[Array]:
+    """What a law leaves at the ends of intervals from measured starts, [intervals, states] a trajectory.
 
-    In units of the mean squared increment of each state; inf where the law blows up.
+    Args:
+        shift: added to every start [states].
     """
-    errors, increments = [], []
+    errors = []
     for t in p.smooth.trajectories:
-        x, h = t.values[:-1].copy(), np.diff(t.time)[:, None] / DOUBT.steps
+        x, h = t.values[:-1] + shift, np.diff(t.time)[:, None] / DOUBT.steps
         drift = control_slopes([t])
 
         def rhs(_: float, x: Array, drift: Array = drift) -> Array:
@@ -68,30 +80,110 @@ def interval_squares(law: PowerSum, p: Problem) -> Array:
             for _ in range(DOUBT.steps):
                 x = rk4_step(rhs, x, h)
         errors.append(np.where(p.data.is_control, 0.0, x - t.values[1:]))
-        increments.append(np.diff(t.values, axis=0))
-    spread = np.mean(np.concatenate(increments) ** 2, axis=0)
-    squares = np.mean(np.concatenate(errors) ** 2, axis=0) / np.where(p.constant, 1.0, spread)
+    return errors
+
+
+def interval_squares(law: PowerSum, p: Problem) -> Array:
+    """Mean squared error of every state at the ends of intervals from measured starts [states].
+
+    In units of the mean squared increment of each state; inf where the law blows up.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.mean(np.concatenate(interval_errors(law, p)) ** 2, axis=0) / increment_squares(p)
     result: Array = np.where(np.isfinite(squares), squares, np.inf)
     return result
+
+
+def is_explained(law: PowerSum, p: Problem) -> Mask:
+    """Whether what an equation leaves of the intervals is integration error or noise, bool [states].
+
+        expected^2 = sigma_i^2 + sum_j (x_i(t + h; x + sigma_j) - x_i(t + h; x))^2
+
+    Noise of both ends makes neighbouring errors differ; a wrong term makes them alike. Noise that
+    is only estimated may be curvature, so on data that were not smoothed errors must have no memory.
+    """
+    settled = interval_squares(law, p) <= STAGES.settled
+    if settled.all():
+        return settled
+    errors, sigma = interval_errors(law, p), np.maximum(p.noise, p.floor)
+    expected = [np.broadcast_to(sigma**2, e.shape) for e in errors]
+    for j in np.flatnonzero(~p.data.is_control):
+        moved = interval_errors(law, p, sigma * (np.arange(len(sigma)) == j))
+        expected = [v + (m - e) ** 2 for v, m, e in zip(expected, moved, errors, strict=True)]
+    with np.errstate(all="ignore"):
+        relative = [e / np.sqrt(v) for e, v in zip(errors, expected, strict=True)]
+    squares = np.mean(np.concatenate(relative) ** 2, axis=0)
+    result: Mask = squares <= DOUBT.underestimated
+    if p.noisiness <= SMOOTHING.clean and result.any():
+        r, pairs = correlations([np.nan_to_num(e) for e in relative])
+        result &= r < RESIDUALS.unlikely / np.sqrt(np.maximum(pairs, 1))
+    return settled | result
+
+
+def constant_errors(law: PowerSum, p: Problem) -> tuple[Array, Array]:
+    """Standard errors of coefficients and exponents if they are fitted to intervals.
+
+        covariance = (J' J)^-1,    J = d (errors / (sqrt(2) sigma)) / d (coefficients, exponents)
+
+    by differences, with the noise of the data as sigma.
+
+    Returns:
+        Of coefficients [states, monomials] and exponents [monomials, features]; 0 where one is 0.
+    """
+    sigma = np.sqrt(2.0) * np.maximum(p.noise, p.floor)
+    a, w, *inner = law.constants
+    step = np.sqrt(np.finfo(float).eps)
+
+    def weighted(a: Array, w: Array) -> Array:
+        errors = np.concatenate(interval_errors(law.with_constants(a, w, *inner), p))
+        result: Array = (errors / sigma)[:, ~p.constant].ravel()
+        return result
+
+    here, columns = weighted(a, w), []
+    for values, is_exponent in ((a, False), (w, True)):
+        for place in map(tuple, np.argwhere(values)):
+            moved, h = values.copy(), step * abs(values[place])
+            moved[place] += h
+            columns.append((weighted(*((a, moved) if is_exponent else (moved, w))) - here) / h)
+    jacobian = np.nan_to_num(np.stack(columns, axis=1), posinf=0.0, neginf=0.0)
+    size = np.maximum(np.linalg.norm(jacobian, axis=0), np.finfo(float).tiny)
+    unit = jacobian / size
+    errors = np.sqrt(np.diag(np.linalg.pinv(unit.T @ unit, rcond=DOUBT.singular, hermitian=True))) / size
+    of_a, of_w = np.zeros(a.shape), np.zeros(w.shape)
+    of_a[a != 0], of_w[w != 0] = np.split(errors, [np.count_nonzero(a)])
+    return of_a, of_w
 
 
 def doubtful(law: PowerSum, p: Problem) -> Mask:
     """Equations that leave residuals or do not look like a law, bool [states].
 
+    A law does without exponents that are nearly whole, without terms that cancel, and without many
+    terms, unless their powers are whole and the data could spare none of them: an approximation gains
+    a little with every term, a law nearly everything with the last.
+
     Args:
         law: dimensionless.
         p: the data it was found in.
     """
-    found = interval_squares(law, p) > STAGES.settled
+    found = ~is_explained(law, p)
     w = law.exponents
     off = np.abs(w - np.round(w))
-    nearly = ((off > DOUBT.whole) & (off < DOUBT.nearly_whole)).any(axis=1)
+    nearly = (off > DOUBT.whole) & (off < DOUBT.nearly_whole)
     values = np.concatenate([t.values for t in p.smooth.trajectories])
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         terms = law.monomials(values)[:, None, :] * law.coefficients
         ratio = np.sqrt((terms**2).sum(axis=2).mean(axis=0) / (terms.sum(axis=2) ** 2).mean(axis=0))
     used = law.coefficients != 0
-    found |= (used & nearly).any(axis=1) | (ratio > DOUBT.cancelling) | (used.sum(axis=1) > DOUBT.terms)
+    many = used.sum(axis=1) > DOUBT.terms
+    if not found.all() and (nearly.any() or many.any()):
+        of_a, of_w = constant_errors(law, p)
+        nearly &= off > DOUBT.likely * of_w
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gain = np.where(used, (law.coefficients / of_a) ** 2, np.inf).min(axis=1)
+        share = gain * 2.0 * np.maximum(p.noise, p.floor) ** 2 / increment_squares(p) / len(values)
+        whole = ~(used & (off > 0).any(axis=1)).any(axis=1)
+        many &= ~whole | (gain < DOUBT.needed) | (share < DOUBT.cliff * STAGES.settled)
+    found |= (used & nearly.any(axis=1)).any(axis=1) | (ratio > DOUBT.cancelling) | many
     return found & ~p.constant
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from odediscovery.data.smoothing import SMOOTHING
+from odediscovery.families import POWERS, TRIGONOMETRIC, Family
 from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
 from odediscovery.fitting.windows import ShortResiduals, short_windows
 from odediscovery.judge.doubt import interval_squares
@@ -29,7 +31,19 @@ class NoiselessThresholds(Thresholds):
         "what a law may leave of clean data for a fit, or its pruning, to be worth its time",
         unit="mean squared increment of an interval",
     )
+    degrees: tuple[int, ...] = threshold((1, 2, 3, 4, 5), "highest degrees of the libraries, in this order")
+    coarse_degree: int = threshold(
+        2,
+        "highest degree that is fitted although regression leaves much: samples may be few a turn",
+        origin="cost: each such fit takes seconds",
+    )
     steps: int = threshold(20, "most Levenberg-Marquardt steps of a fit", origin="cost")
+    turning_noise: float = threshold(
+        0.05,
+        "what looks like more noise is not only curvature",
+        unit="standard deviation of a state",
+        origin="cost: each try takes a second or two",
+    )
     growable_noise: float = threshold(
         0.003, "above it growing on the integral form leads astray", unit="standard deviation of a state"
     )
@@ -53,16 +67,18 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
     if not p.complete:
         return p
     taken = p.without_noise(None)
-    for degree in (1, 2):
-        law = fit_library(p, degree, monitor, near=NOISELESS.near if p.clean else np.inf)
+    for degree in NOISELESS.degrees:
+        sure = p.noisiness > SMOOTHING.clean and degree <= NOISELESS.coarse_degree
+        law = fit_library(p, degree, monitor, near=np.inf if sure else NOISELESS.near)
         if monitor.stopping():
             break
         if law is not None and _leaves_nothing(law, taken):
             return p.without_noise(law)
-    if p.data.controls and not p.clean and is_growable(p):
-        for law in grow(taken, max_monomials=GROWING.quick_monomials, monitor=monitor)[:1]:
-            if _leaves_nothing(law, taken):
-                return p.without_noise(law)
+    if not p.clean:
+        for family in _grown_as_if_clean(p):
+            for law in grow(taken, family=family, max_monomials=GROWING.quick_monomials, monitor=monitor)[:1]:
+                if _leaves_nothing(law, taken):
+                    return p.without_noise(law)
     return p
 
 
@@ -86,6 +102,15 @@ def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf)
         fit = levenberg_marquardt(residuals, field.theta, field.free, NOISELESS.steps, monitor=monitor)
         field = field.replace(fit.unknowns)
     return laws_of(field)[0]
+
+
+def _grown_as_if_clean(p: Problem) -> list[Family]:
+    """Families of which a law may show that there is no noise, where whole powers did not.
+
+    Real powers where controls bend or jump; sines where a state that changes its sign turns fast.
+    """
+    turns = bool((~p.nonnegative & ~p.constant).any()) and p.noisiness <= NOISELESS.turning_noise
+    return [POWERS] * (bool(p.data.controls) and is_growable(p)) + [TRIGONOMETRIC] * turns
 
 
 def _leaves_nothing(law: PowerSum, p: Problem) -> bool:

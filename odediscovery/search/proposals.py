@@ -10,7 +10,7 @@ import numpy as np
 
 from odediscovery.families import POWERS, Family
 from odediscovery.judge.criterion import rank, score
-from odediscovery.judge.doubt import doubtful, interval_squares
+from odediscovery.judge.doubt import doubtful, interval_squares, is_explained
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
@@ -75,10 +75,16 @@ def few_powers(at: Climb) -> Iterator[Proposal]:
     p = at.problem
     powers = grow_powers(at, min(GROWING.quick_monomials, at.settings.hidden))
     at.reference = powers[0] if powers else None
-    if powers and interval_squares(powers[0], p).max() < NOISELESS.near:
+    if powers and is_near(powers[0], p):
         yield Proposal(powers)
         # Pruning may have shown what a grown law only nearly is.
         at.reference = simplest(at.new, p).law if at.new else powers[0]
+
+
+def is_near(law: PowerSum, p: Problem) -> bool:
+    """Whether a grown law leaves so little that pruning it is worth its time."""
+    moving = ~p.constant
+    return bool((interval_squares(law, p)[moving] < NOISELESS.near).all() or is_explained(law, p)[moving].all())
 
 
 def richer_families(at: Climb) -> Iterator[Proposal]:

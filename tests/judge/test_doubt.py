@@ -5,8 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from problems import LOGISTIC, growth
+from scipy.integrate import solve_ivp
 
-from odediscovery.judge.doubt import DOUBT, doubtful, interval_squares, is_convincing, is_short, is_within_noise
+from odediscovery import TimeSeries
+from odediscovery.judge.doubt import (
+    DOUBT,
+    constant_errors,
+    doubtful,
+    interval_squares,
+    is_convincing,
+    is_explained,
+    is_short,
+    is_within_noise,
+)
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
@@ -59,3 +70,37 @@ def test_in_noise_a_short_law_that_leaves_only_noise_convinces() -> None:
     # Twice the noise may be noise that was underestimated, if it has no memory: a wrong law's has.
     assert is_within_noise(p, candidate(p, wrong, 2.0))
     assert not is_convincing(p, [candidate(p, wrong, 2.0)])
+
+
+@pytest.mark.parametrize("sigma", [1e-6, 1e-5, 1e-4])
+def test_what_noise_of_both_ends_explains_is_no_doubt(sigma: float) -> None:
+    p, law = posed(sigma)
+    assert interval_squares(law, p)[0] > 0.0 and is_explained(law, p).all() and not doubtful(law, p).any()
+    # Off by much more than the noise, always to the same side.
+    off = PowerSum(law.coefficients * (1.0 + 300.0 * sigma), law.exponents)
+    assert not is_explained(off, p).any()
+
+
+def test_errors_of_constants_are_as_large_as_noise_makes_them() -> None:
+    p, law = posed(1e-4)
+    of_a, of_w = constant_errors(law, p)
+    assert of_a.shape == law.coefficients.shape and (of_a > 0).all() and (of_w > 0).all()
+    # Ten times the noise, ten times the error.
+    more, _ = constant_errors(law, posed(1e-3)[0])
+    np.testing.assert_allclose(more / of_a, posed(1e-3)[0].noise[0] / p.noise[0], rtol=0.3)
+
+
+def test_many_terms_are_no_doubt_where_each_is_needed() -> None:
+    x = np.linspace(0.0, 6.0, 100)
+    law = PowerSum(np.array([[1.0, -1.0, 0.5, -0.3]]), np.array([[0.0], [1.0], [2.0], [3.0]]))
+    p = prepare(series_of_law(law, x))
+    true = law.rescaled(p.scale.state, p.scale.time)
+    assert is_explained(true, p).all() and not doubtful(true, p).any()
+    # A fifth term that the data could spare.
+    spare = PowerSum(np.append(true.coefficients, [[1e-7]], axis=1), np.append(true.exponents, [[5.0]], axis=0))
+    assert is_explained(spare, p).all() and doubtful(spare, p).all()
+
+
+def series_of_law(law: PowerSum, t: np.ndarray) -> TimeSeries:
+    runs = [solve_ivp(lambda _, y: law.rhs(y), (t[0], t[-1]), [y0], t_eval=t, rtol=1e-11, atol=1e-13) for y0 in (-1, 3)]
+    return TimeSeries.from_arrays([t, t], [run.y.T for run in runs])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
-from odediscovery import simulate_system
+from odediscovery import TimeSeries, simulate_system
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.noiseless import detect_noiseless, fit_library
@@ -34,3 +35,21 @@ def test_noise_stays_noise() -> None:
     found = detect_noiseless(p, Monitor())
     assert found.exact is None
     np.testing.assert_array_equal(found.noise, p.noise)
+
+
+def test_sines_that_are_sampled_coarsely_have_no_noise() -> None:
+    p = prepare(simulate_system("pendulum", samples=60))
+    assert not p.clean
+    found = detect_noiseless(p, Monitor())
+    assert found.clean and not found.noise.any()
+
+
+def test_a_polynomial_of_the_fifth_degree_is_recognised() -> None:
+    t = np.linspace(0.0, 4.0, 60)
+    runs = [
+        solve_ivp(lambda _, x: 0.5 - x + 0.3 * x**2 - 0.2 * x**5, (0.0, 4.0), [x0], t_eval=t, rtol=1e-11, atol=1e-13)
+        for x0 in (-1.2, 1.5)
+    ]
+    p = prepare(TimeSeries.from_arrays([t, t], [run.y.T for run in runs]))
+    found = detect_noiseless(p, Monitor())
+    assert found.exact is not None and found.exact.exponents.max() == 5.0
