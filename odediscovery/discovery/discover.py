@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.chaos import cut_until_followed
 from odediscovery.discovery.conclude import add_messages, build_result, conclude, constants
-from odediscovery.discovery.front import judge_shortlist, lower_noise, simplify_exponents
+from odediscovery.discovery.front import judge_shortlist, lower_noise, simplify_exponents, simplify_quotients
 from odediscovery.discovery.holdout import continue_over, split
 from odediscovery.discovery.refine import drop_excess, explain_open_exponents, join_longer_pieces, judge_all_samples
 from odediscovery.discovery.task import Task, pose_task
@@ -85,6 +85,7 @@ def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Fami
     verdict = judge_shortlist(p, candidates, polished, monitor)
     verdict = lower_noise(verdict)
     monitor.note(event="chosen", **constants(verdict.p, verdict.best))
+    verdict = simplify_quotients(verdict, monitor)
     verdict = simplify_exponents(verdict, monitor)
     verdict = join_longer_pieces(whole, verdict, monitor)
     verdict = drop_excess(verdict)

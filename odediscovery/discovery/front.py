@@ -21,6 +21,7 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.refinement import REFINEMENT, refined, residual_sigma, sigma_of
+from odediscovery.stages.polish.quotients import shorten_quotients
 from odediscovery.stages.polish.snap import merge_monomials, snap
 from odediscovery.stages.values import STAGES, Candidate, Judged, Polished
 
@@ -206,6 +207,18 @@ def drop_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free
     _, w, b, v = law.constants
     kept = law.with_constants(np.where(small, 0.0, law.coefficients), w, b, v)
     return merge_monomials(kept, free)
+
+
+def simplify_quotients(verdict: Verdict, monitor: Monitor) -> Verdict:
+    """The claimed law with fewer terms over its sums, where that is as good."""
+    p, row = verdict.p, verdict.best
+    shorter = (
+        None if p.knowledge is not None or monitor.stopping() else shorten_quotients(row.polished.law, pooled(p.smooth))
+    )
+    if shorter is None:
+        return verdict
+    after = _refit(p, *shorter, before=row)
+    return verdict.with_best(after) if after.criterion < row.criterion else verdict
 
 
 def simplify_exponents(verdict: Verdict, monitor: Monitor) -> Verdict:

@@ -79,7 +79,7 @@ def interval_errors(law: PowerSum, p: Problem, shift: Array | float = 0.0) -> li
         with np.errstate(all="ignore"):
             for _ in range(DOUBT.steps):
                 x = rk4_step(rhs, x, h)
-        errors.append(np.where(p.data.is_control, 0.0, x - t.values[1:]))
+            errors.append(np.where(p.data.is_control, 0.0, x - t.values[1:]))
     return errors
 
 
