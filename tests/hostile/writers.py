@@ -6,6 +6,8 @@ python writers.py PLACE FIRST COUNT
 
 from __future__ import annotations
 
+import resource
+import signal
 import sys
 from pathlib import Path
 
@@ -42,6 +44,10 @@ def version_in(place: Path) -> int:
 
 if __name__ == "__main__":
     place, first, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    if len(sys.argv) > 4:
+        room = int(sys.argv[4])
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
     print("ready", flush=True)
     for version in range(first, first + count):
         write_version(place, version)

@@ -50,9 +50,9 @@ def test_slow_curves_are_smoothed() -> None:
 
 @pytest.mark.slow
 def test_a_search_ends_where_a_law_leaves_nothing() -> None:
-    stages = Stages()
-    found = search(prepare(simulate_system("logistic")), settings_for(), stages)
-    assert is_settled(found) and "Adam" not in stages.names
+    stages, p = Stages(), prepare(simulate_system("logistic"))
+    found = search(p, settings_for(), stages)
+    assert is_settled(found, p) and "Adam" not in stages.names
 
 
 @pytest.mark.slow
