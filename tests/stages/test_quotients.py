@@ -50,3 +50,11 @@ def test_a_whole_part_that_two_quotients_share_goes() -> None:
     found = shorten_quotients(law, X)
     assert found is not None and np.count_nonzero(found[0].coefficients) == 2
     np.testing.assert_allclose(found[0].rhs(X), law.rhs(X), rtol=1e-9)
+
+
+def test_a_law_that_loses_its_last_sum_is_a_sum_of_powers() -> None:
+    # y/u + 2 x y/u = y
+    law = PowerSum(np.array([[1.0, 2.0], [0.0, 0.0]]), np.array([[0.0, 1.0, -1.0], [1.0, 1.0, -1.0]]), U)
+    found = shorten_quotients(law, X)
+    assert found is not None and found[0].features is None
+    np.testing.assert_allclose(found[0].rhs(X), law.rhs(X), rtol=1e-12)
