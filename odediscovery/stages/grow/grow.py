@@ -183,7 +183,9 @@ def rich_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Model
     """
     columns = columns_of(grid, fit.problem, path, fit.equations)
     start, found = empty(fit, path), list[Model]()
-    for level in best_subsets(columns[0], fit.target[0], grid.kinds, GROWING.subset_terms, GROWING.subsets, pairs=True):
+    for level in best_subsets(
+        columns[0], fit.target[0], grid.kinds, GROWING.subset_terms, GROWING.subsets, pairs=bool(grid.constant.any())
+    ):
         if monitor.stopping() is not None:
             break
         quick = [extended(fit, start, grid, subset, GROWING.subset_steps) for subset in level]
