@@ -79,7 +79,7 @@ def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Fami
     candidates = warm_start(whole, before, monitor)
     if whole.constant.all():
         candidates = [at_rest(whole)]
-    elif not (whole.clean and is_settled(candidates, whole)):
+    elif not (whole.clean and is_settled(candidates)):
         candidates += search(whole, settings, monitor, families)
     p, polished = cut_until_followed(whole, candidates, monitor)
     verdict = judge_shortlist(p, candidates, polished, monitor)

@@ -88,8 +88,12 @@ def interval_squares(law: PowerSum, p: Problem) -> Array:
 
     In units of the mean squared increment of each state; inf where the law blows up.
     """
+    return _relative_squares(interval_errors(law, p), p)
+
+
+def _relative_squares(errors: Sequence[Array], p: Problem) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
-        squares = np.mean(np.concatenate(interval_errors(law, p)) ** 2, axis=0) / increment_squares(p)
+        squares = np.mean(np.concatenate(errors) ** 2, axis=0) / increment_squares(p)
     result: Array = np.where(np.isfinite(squares), squares, np.inf)
     return result
 
@@ -102,10 +106,11 @@ def is_explained(law: PowerSum, p: Problem) -> Mask:
     Noise of both ends makes neighbouring errors differ; a wrong term makes them alike. Noise that
     is only estimated may be curvature, so on data that were not smoothed errors must have no memory.
     """
-    settled = interval_squares(law, p) <= STAGES.settled
+    errors = interval_errors(law, p)
+    settled: Mask = _relative_squares(errors, p) <= STAGES.settled
     if settled.all():
         return settled
-    errors, sigma = interval_errors(law, p), np.maximum(p.noise, p.floor)
+    sigma = np.maximum(p.noise, p.floor)
     expected = [np.broadcast_to(sigma**2, e.shape) for e in errors]
     for j in np.flatnonzero(~p.data.is_control):
         moved = interval_errors(law, p, sigma * (np.arange(len(sigma)) == j))

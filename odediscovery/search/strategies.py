@@ -61,7 +61,7 @@ SEARCH = SearchThresholds()
 
 def _is_exact_and_plain(at: Climb) -> bool:
     p = at.problem
-    return is_settled(at.candidates, at.problem) and not doubtful(simplest(at.candidates, p).law, p).any()
+    return is_settled(at.candidates) and not doubtful(simplest(at.candidates, p).law, p).any()
 
 
 def _leaves_noise(at: Climb) -> bool:
@@ -95,8 +95,8 @@ GROWS = Condition("laws may be grown", lambda at: at.settings.grow)
 HARDLY_NOISY = Condition(
     "no value is missing and there is hardly any noise", lambda at: at.problem.complete and is_growable(at.problem)
 )
-SETTLED_BY_A_LAW = Condition("some law leaves nothing", lambda at: is_settled(at.candidates, at.problem))
-UNSETTLED = Condition("every law leaves something", lambda at: not is_settled(at.candidates, at.problem))
+SETTLED_BY_A_LAW = Condition("some law leaves nothing", lambda at: is_settled(at.candidates))
+UNSETTLED = Condition("every law leaves something", lambda at: not is_settled(at.candidates))
 TRAINS = Condition(
     "there are members and real powers", lambda at: bool(at.settings.members) and not at.problem.integer_exponents
 )

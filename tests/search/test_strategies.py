@@ -52,7 +52,7 @@ def test_slow_curves_are_smoothed() -> None:
 def test_a_search_ends_where_a_law_leaves_nothing() -> None:
     stages, p = Stages(), prepare(simulate_system("logistic"))
     found = search(p, settings_for(), stages)
-    assert is_settled(found, p) and "Adam" not in stages.names
+    assert is_settled(found) and "Adam" not in stages.names
 
 
 @pytest.mark.slow

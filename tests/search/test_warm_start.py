@@ -16,14 +16,14 @@ def test_the_true_law_comes_back_settled() -> None:
     truth = get_system("logistic").equations().power_sum
     assert truth is not None
     found = warm_start(p, [truth], Monitor())
-    assert is_settled(found, p)
+    assert is_settled(found)
     best = simplest(found, p).law.unscaled(p.scale.state, p.scale.time)
     np.testing.assert_allclose(best.coefficients, truth.coefficients, rtol=1e-5)
 
 
 def test_nothing_comes_of_nothing() -> None:
     p = prepare(simulate_system("logistic"))
-    assert warm_start(p, [], Monitor()) == [] and not is_settled([], p)
+    assert warm_start(p, [], Monitor()) == [] and not is_settled([])
 
 
 def test_a_law_as_grown_keeps_its_exponents_and_says_what_it_leaves() -> None:

@@ -61,7 +61,7 @@ def best_subsets(
         listed: subsets returned of each size.
         alike: correlation from which on two extensions are one.
         children: columns that each subset is extended by.
-        pairs: all pairs are looked at, also of two columns that explain little alone.
+        pairs: beside these extensions all pairs are looked at, also of two columns that explain little alone.
 
     >>> t = np.linspace(0.0, 1.0, 9)
     >>> library = np.stack([t**0, t, t**2, t**3], axis=1)
@@ -81,7 +81,7 @@ def best_subsets(
     for size in range(2, most + 1):
         found: dict[tuple[int, ...], float] = {}
         if pairs and size == 2:
-            found, beam = _pairs(gram[: SUBSETS.paired, : SUBSETS.paired], b[: SUBSETS.paired], total), []
+            found = _pairs(gram[: SUBSETS.paired, : SUBSETS.paired], b[: SUBSETS.paired], total)
         for subset in beam:
             for c, left in _extensions(gram, b, total, list(subset), alike, children):
                 found[tuple(sorted((*subset, c)))] = left
