@@ -37,6 +37,11 @@ class DoubtThresholds(Thresholds):
         "an equation of more terms has to need each of them, all with whole powers",
         origin="the laws of the suites have at most so many",
     )
+    constants: int = threshold(
+        5,
+        "terms and sums of an equation together, above which it is doubted",
+        origin="two quotients and a term: with three any smooth curve is met",
+    )
     needed: float = threshold(100.0, "squared t statistic from which on a term is needed", origin="ten standard errors")
     cliff: float = threshold(
         1000.0,
@@ -179,7 +184,8 @@ def doubtful(law: PowerSum, p: Problem) -> Mask:
         terms = law.monomials(values)[:, None, :] * law.coefficients
         ratio = np.sqrt((terms**2).sum(axis=2).mean(axis=0) / (terms.sum(axis=2) ** 2).mean(axis=0))
     used = law.coefficients != 0
-    many = used.sum(axis=1) > DOUBT.terms
+    inside = 0 if law.features is None else (used @ (w[:, law.features.simple :] != 0)).sum(axis=1)
+    many = (used.sum(axis=1) > DOUBT.terms) | (used.sum(axis=1) + inside > DOUBT.constants)
     if not found.all() and (nearly.any() or many.any()):
         of_a, of_w = constant_errors(law, p)
         nearly &= off > DOUBT.likely * of_w
