@@ -2,8 +2,9 @@
 
 The command line builds its flags and help from here, so that `--help` needs no torch, and the
 estimator's arguments are these fields. A recipe is a set of defaults: `default` is ours,
-`paper` trains as the paper prints it, `as-run` as the original Julia code ran (RMSProp with
-decay 0.9, Euler with a step of one time unit, gates whose gradient stops outside [0, 1]).
+`neural` trains networks and grows nothing, `paper` trains as the paper prints it, `as-run` as the
+original Julia code ran (RMSProp with decay 0.9, Euler with a step of one time unit, gates whose
+gradient stops outside [0, 1]).
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ class Settings:
     """All options of `discover`; the help text of the command stands in each field's metadata.
 
     Args:
-        recipe: `default` (ours), `paper` (as the NPU paper prints its training) or `as-run` (as
-            its code ran).
+        recipe: `default` (ours), `neural` (networks alone: trained, pruned and polished, nothing
+            grown), `paper` (as the NPU paper prints its training) or `as-run` (as its code ran).
         seed: seed of all random numbers.
         members: networks trained side by side from random starts; 0 leaves only grown laws.
         hidden: hidden units of a network, an upper bound of its distinct monomials.
@@ -36,7 +37,10 @@ class Settings:
         holdout: share of each trajectory's time kept back at its end, 0 to 0.9.
         threads: processor threads; None for 1.
         device: where members are trained, cpu or cuda (a GPU).
-        unit: power unit of the first layer, RealNPU, NPU or Dense; of published recipes only.
+        unit: power unit of the first layer: RealNPU, NPU (complex exponents, whose imaginary part a
+            strong L1 norm drives out), or Dense in published recipes.
+        gradients: of training: closed-form (the adjoint of a sum of powers), odeint (backpropagation
+            through torchdiffeq) or odeint-adjoint (its continuous adjoint).
         grow: whether laws found on the integral form compete.
         l1: weight of the L1 norm of all parameters, dimensionless.
         adam_steps: gradient steps before LBFGS.
@@ -54,7 +58,7 @@ class Settings:
     4
     """
 
-    recipe: str = _option("default", "default, paper or as-run")
+    recipe: str = _option("default", "default, neural, paper or as-run")
     seed: int = _option(0, "random seed; the same seed gives the same equations on one machine")
     members: int = _option(16, "networks trained side by side from random starts; 0 for none")
     hidden: int = _option(8, "hidden units of a network: an upper bound of distinct monomials")
@@ -63,6 +67,7 @@ class Settings:
     threads: int | None = _option(None, "processor threads (default: 1, fastest for usual sizes)")
     device: str = _option("cpu", "where networks are trained: cpu, or cuda for a GPU")
     unit: str = _option("RealNPU", "power unit of the first layer: RealNPU, NPU or Dense")
+    gradients: str = _option("closed-form", "gradients of training: closed-form, odeint or odeint-adjoint")
     grow: bool = _option(True, "start some members from laws found on the integral form")
     l1: float = _option(0.01, "weight of the L1 norm of all parameters")
     adam_steps: int = _option(1200, "gradient steps before LBFGS")
@@ -105,13 +110,8 @@ class Settings:
                 f"--members {self.members} leaves nothing to start from but grown "
                 "laws: it needs --grow and --recipe default"
             )
-        if self.unit not in UNITS:
-            raise unknown_name("unit", self.unit, UNITS)
-        if self.recipe == "default" and self.unit != "RealNPU":
-            raise InputError(
-                f"--unit {self.unit} needs --recipe paper or as-run; recipe default reads its equations from RealNPUs"
-            )
-        if self.recipe != "default" and any(getattr(self, name) for name in KNOWLEDGE):
+        self._check_training()
+        if self.published and any(getattr(self, name) for name in KNOWLEDGE):
             names = ", ".join("--" + name.replace("_", "-") for name in KNOWLEDGE)
             raise InputError(f"{names} need --recipe default: the published recipes know nothing")
         checked_device(self.device)
@@ -120,6 +120,25 @@ class Settings:
         if self.max_seconds is not None and not 0.0 < self.max_seconds < math.inf:
             raise InputError(f"--max-seconds must be positive and finite, got {self.max_seconds}")
         return self
+
+    def _check_training(self) -> None:
+        """Whether the unit and the gradients are known, and go with the recipe."""
+        if self.unit not in UNITS:
+            raise unknown_name("unit", self.unit, UNITS)
+        if not self.published and self.unit == "Dense":
+            raise InputError(
+                f"--unit {self.unit} needs --recipe paper or as-run; recipe {self.recipe} reads its equations "
+                "from power units, RealNPU or NPU"
+            )
+        if self.gradients not in GRADIENTS:
+            raise unknown_name("way of gradients", self.gradients, GRADIENTS)
+        if self.published and self.gradients != "closed-form":
+            raise InputError(
+                f"--gradients {self.gradients} needs --recipe default or neural; recipe {self.recipe} has its own"
+            )
+        if self.recipe == "neural" and (self.grow or self.integer_exponents):
+            option = "--grow" if self.grow else "--integer-exponents"
+            raise InputError(f"{option} needs --recipe default; recipe neural grows no laws, and trains real exponents")
 
     def _check_kinds(self) -> None:
         """Whether every option is a number, a text or a switch as it should be."""
@@ -135,12 +154,12 @@ class Settings:
 
     @property
     def published(self) -> bool:
-        """Whether the recipe is one of the paper's, which trains members and grows no laws.
+        """Whether the recipe is one of the paper's, which reads members as they were trained.
 
         >>> settings_for("as-run").published
         True
         """
-        return self.recipe != "default"
+        return self.recipe in ("paper", "as-run")
 
     def as_dict(self) -> dict[str, Any]:
         """The options as plain values, for `result.json`."""
@@ -156,6 +175,7 @@ _KINDS: Mapping[str, tuple[Any, str]] = {
 }
 KNOWLEDGE = ("known", "conserve", "hidden_states", "forbid", "bounds", "integer_exponents")
 UNITS = ("RealNPU", "NPU", "Dense")
+GRADIENTS = ("closed-form", "odeint", "odeint-adjoint")
 DEVICES = ("cpu", "cuda")
 
 # Smallest and largest value of an option. A larger one is more likely a slip than a wish: the
@@ -173,6 +193,7 @@ MAX_THREADS = 1024
 
 RECIPES: Mapping[str, Mapping[str, Any]] = {
     "default": {},
+    "neural": {"grow": False},
     "paper": {
         "members": 5,
         "hidden": 9,
@@ -209,7 +230,7 @@ def settings_for(recipe: str = "default", **options: Any) -> Settings:
     """The settings of a recipe with some options replaced.
 
     Args:
-        recipe: default, paper or as-run.
+        recipe: default, neural, paper or as-run.
         options: fields of `Settings` by name; those that are None stay as the recipe has them.
 
     Raises:

@@ -81,6 +81,8 @@ def print_discovery(found: Discovery) -> None:
         say(text, end="\n" if text else "")
     for message in found.messages:
         say(f"note: {' '.join(message.split())}")
+    if found.source_text():
+        say(found.source_text())
     say()
     rows = []
     for row in found.front:

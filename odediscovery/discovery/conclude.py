@@ -34,7 +34,7 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.settings import Settings
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.user_units import unscaled_errors
-from odediscovery.stages.values import Judged, Polished, residual_freedom
+from odediscovery.stages.values import FoundBy, Judged, Polished, residual_freedom
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,7 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
         explained=_explained_in_pieces(p, found) if p.heads is not None else None,
         fitted=fitted,
         walk=not p.clean and is_walk_as_good(p, found),
+        found_by=verdict.best.origin.found_by,
     )
 
 
@@ -224,6 +225,7 @@ def build_result(
     explained: float | None = None,
     walk: bool = False,
     fitted: Estimates | None = None,
+    found_by: FoundBy = "",
 ) -> Discovery:
     """The result with what its reader should know.
 
@@ -238,6 +240,7 @@ def build_result(
         explained: the share that they do explain (default: R2 of the chosen row).
         walk: whether a random walk explains the data as well.
         fitted: constants and starts with their covariance, if it is known.
+        found_by: the stage that proposed the chosen equations.
     """
     top = next(row for row in front if row.selected)
     explained = top.r2 if explained is None else explained
@@ -259,6 +262,7 @@ def build_result(
         log=tuple(monitor.log),
         degrees_of_freedom=freedom,
         estimates=fitted,
+        found_by=found_by,
         initial_value_errors=None if fitted is None else fitted.start_errors(),
     )
 

@@ -21,16 +21,19 @@ from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.extrapolation import check_extrapolation
 from odediscovery.judge.identifiability import unidentifiable_combinations
 from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.candidates import at_rest, is_settled
 from odediscovery.search.flows.contest import compete
 from odediscovery.search.flows.notes import flow_notes
+from odediscovery.search.neural import train_networks
 from odediscovery.search.noiseless import detect_noiseless
 from odediscovery.search.published.recipes import run_published
 from odediscovery.search.strategies import search
 from odediscovery.search.warm_start import warm_start
 from odediscovery.settings import Settings
+from odediscovery.stages.values import Candidate
 
 
 def discover(
@@ -73,14 +76,22 @@ def discover(
 
 
 def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Family]) -> Discovery:
-    """The default: laws are proposed, judged on whole trajectories, simplified and refined."""
+    """The default: laws are proposed by every stage that the settings allow, and judged."""
     settings, monitor = task.settings, task.monitor
+    if settings.recipe == "neural":
+        return _judge_laws(task, *train_networks(task.p, before, settings, monitor))
     whole = detect_noiseless(task.p, monitor) if settings.grow else task.p
     candidates = warm_start(whole, before, monitor)
     if whole.constant.all():
         candidates = [at_rest(whole)]
     elif not (whole.clean and is_settled(candidates)):
         candidates += search(whole, settings, monitor, families)
+    return _judge_laws(task, whole, candidates)
+
+
+def _judge_laws(task: Task, whole: Problem, candidates: list[Candidate]) -> Discovery:
+    """Candidates judged on whole trajectories, the claimed law simplified and refined."""
+    settings, monitor = task.settings, task.monitor
     p, polished = cut_until_followed(whole, candidates, monitor)
     verdict = judge_shortlist(p, candidates, polished, monitor)
     verdict = lower_noise(verdict)
@@ -109,5 +120,13 @@ def _train_as_published(task: Task) -> Discovery:
     series, settings, monitor = task.series, task.settings, task.monitor
     ended = run_published(series, task.p, settings, monitor)
     return build_result(
-        series, settings, monitor, ended.front, ended.initial, ended.noise, ended.network, ended.messages
+        series,
+        settings,
+        monitor,
+        ended.front,
+        ended.initial,
+        ended.noise,
+        ended.network,
+        ended.messages,
+        found_by="training",
     )

@@ -27,7 +27,7 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.refinement import residual_sigma, sigma_of
 from odediscovery.settings import Settings
 from odediscovery.stages.polish.polish import polish
-from odediscovery.stages.values import Polished
+from odediscovery.stages.values import Origin, Polished
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def fit_constants(
             )
         law, initial = found.law, found.initial
         sigma = residual_sigma(p, found)
-    row = judge(found, sigma_of(p), 0)
+    row = judge(found, sigma_of(p), Origin(0))
     result = conclude(Verdict.of(p, [row]), series, settings, monitor)
     wide = undetermined_exponents(p, found, refit) if exponents else []
     return add_messages(result, *wide, *known.sentences())

@@ -23,7 +23,7 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.refinement import REFINEMENT, refined, residual_sigma, sigma_of
 from odediscovery.stages.polish.quotients import shorten_quotients
 from odediscovery.stages.polish.snap import merge_monomials, snap
-from odediscovery.stages.values import STAGES, Candidate, Judged, Polished
+from odediscovery.stages.values import STAGES, Candidate, Judged, Origin, Polished
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def polish_shortlist(
         polished = _polish(p, c, known, _steps(p, c, least, monitor))
         kept = polished.finite and _is_printable(p, polished.law)
         if kept:
-            rows.append(judge(polished, sigma_of(p), c.origin, fragile=_is_fragile(p, polished)))
+            rows.append(judge(polished, sigma_of(p), Origin(c.origin, c.found_by), fragile=_is_fragile(p, polished)))
         monitor.step(i + 1)
         monitor.note(
             event="candidate",

@@ -44,4 +44,5 @@ def resume(found: Discovery, monitor: Monitor | None = None, **changed: Any) -> 
     asked = dataclasses.replace(settings, hidden_states=())
     laws = [row.equations.law for row in found.front]
     found_anew = discover(found.series, asked, monitor, before=[law for law in laws if law is not None])
-    return dataclasses.replace(found_anew, settings=settings)
+    # What an earlier law won with again was found by what found it then.
+    return dataclasses.replace(found_anew, settings=settings, found_by=found_anew.found_by or found.found_by)

@@ -62,6 +62,8 @@ def pose_task(series: TimeSeries, settings: Settings, monitor: Monitor) -> Task:
             f"inputs ({', '.join(series.controls)}) need --recipe default: the published recipes know none"
         )
     every, known = with_known_states(series, settings)
+    if settings.recipe == "neural" and not measured(every).all():
+        raise InputError("unmeasured states need --recipe default: recipe neural trains on what was measured")
     few = thin_series(every) if not settings.published and measured(every).all() else every
     p = pose_known(few, known, settings)
     if every.controls and not (settings.published or p.measured.all()):

@@ -58,6 +58,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         threads: see `Settings`.
         device: see `Settings`.
         unit: see `Settings`.
+        gradients: see `Settings`.
         grow: see `Settings`.
         l1: see `Settings`.
         adam_steps: see `Settings`.
@@ -99,6 +100,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         threads: int | None = None,
         device: str = "cpu",
         unit: str = "RealNPU",
+        gradients: str = "closed-form",
         grow: bool = True,
         l1: float = 0.01,
         adam_steps: int = 1200,
@@ -113,7 +115,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.states, self.recipe, self.seed, self.members = states, recipe, seed, members
         self.hidden, self.max_seconds, self.threads = hidden, max_seconds, threads
-        self.device, self.unit = device, unit
+        self.device, self.unit, self.gradients = device, unit, gradients
         self.grow, self.l1, self.adam_steps = grow, l1, adam_steps
         self.learning_rate, self.lbfgs_steps = learning_rate, lbfgs_steps
         self.prune_long, self.known = prune_long, known

@@ -67,6 +67,7 @@ class Windows:
             count as residuals when starts are fitted.
         heads: index of each trajectory's first window, [trajectories].
         controls: in every interval [B, L, n], if there are any.
+        gradients: how the loss is differentiated, see `solve.adjoint.interval_ends`.
     """
 
     start: Float[Tensor, "windows states"]
@@ -78,6 +79,7 @@ class Windows:
     first_weight: Float[Tensor, "windows states"]
     heads: Int[Tensor, " trajectories"]
     controls: LinearControls | None = None
+    gradients: str = "closed-form"
 
     @property
     def size(self) -> tuple[int, int, int]:
@@ -90,7 +92,7 @@ class Windows:
         x, found = self.start.expand(theta.shape[0], *self.start.shape), []
         for j in range(self.size[1]):
             own = self.controls and self.controls.at((slice(None), j))
-            x = interval_ends(field, theta, x, self.duration[:, j], self.grid[:, j], own)
+            x = interval_ends(field, theta, x, self.duration[:, j], self.grid[:, j], own, self.gradients)
             found.append(x)
         return torch.stack(found, dim=2)
 

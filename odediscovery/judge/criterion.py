@@ -22,7 +22,7 @@ from odediscovery.laws.cost import Free, constant_penalty, cost, count
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.stages.values import Candidate, Judged, Polished
+from odediscovery.stages.values import Candidate, Judged, Origin, Polished
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def penalty(law: PowerSum, free: Free, samples: float, starts: int) -> float:
     return cost(law, free, samples) * correction(samples, count(free) + starts)
 
 
-def judge(polished: Polished, floor: Array, origin: int, *, fragile: bool = False) -> Judged:
+def judge(polished: Polished, floor: Array, origin: Origin, *, fragile: bool = False) -> Judged:
     """The polished law with its criterion.
 
     Args:

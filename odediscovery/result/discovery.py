@@ -35,6 +35,7 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.renamed import with_old_names
 from odediscovery.runtime.versions import versions
 from odediscovery.settings import Settings
+from odediscovery.stages.values import FoundBy
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,6 +66,8 @@ class Discovery(Shown):
             bands and prediction intervals; None where it is not known.
         survival: how often each term came back in bootstrap fits, if they were asked for.
         named: the constants of a form that was written down, if one was fitted.
+        found_by: the stage that proposed `equations`: growing, training or regression; "" if none did, or
+            nothing is known of it.
 
     >>> from odediscovery import discover, settings_for, simulate_system
     >>> found = discover(simulate_system("logistic"), settings_for(members=0))
@@ -91,6 +94,7 @@ class Discovery(Shown):
     estimates: Estimates | None = None
     survival: Survival | None = None
     named: NamedConstants | None = None
+    found_by: FoundBy = ""
 
     def select(self, complexity: int) -> Discovery:
         """The result with another row of the front as its answer.
@@ -134,6 +138,7 @@ class Discovery(Shown):
             estimates=None,
             survival=None,
             named=None,
+            found_by="",
         )
 
     @with_old_names(inputs="controls")
@@ -189,6 +194,7 @@ class Discovery(Shown):
             "format": FORMAT,
             "version": VERSION,
             "outcome": self.outcome,
+            "found_by": self.found_by or None,
             "messages": list(self.messages),
             "time": self.series.time_name,
             "group": group_column(self.series),

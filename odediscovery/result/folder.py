@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from odediscovery.result.survival import Survival
 from odediscovery.runtime.archives import DAMAGED, read_bytes, read_json
 from odediscovery.runtime.folders import Claim, claimed
 from odediscovery.settings import Settings
+from odediscovery.stages.values import FoundBy
 
 FORMAT, VERSION = "odediscovery-result", 1
 OUTCOMES = ("converged", "stopped", "poor-fit")
@@ -225,7 +226,20 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "estimates": None if covariance is None else Estimates.from_bytes(covariance, folder / "covariance.npz"),
         "survival": Survival.from_record(document.get("bootstrap")),
         "named": NamedConstants.from_record(document.get("named_constants")),
+        "found_by": _found_by(document),
     }
+
+
+def _found_by(document: Mapping[str, Any]) -> str:
+    """The stage that proposed the law; results of earlier versions do not say.
+
+    Raises:
+        InputError: no stage.
+    """
+    given = document.get("found_by")
+    if given is not None and given not in get_args(FoundBy):
+        raise InputError("'found_by' should be growing, training, regression or null")
+    return given or ""
 
 
 def _texts(value: Any, key: str) -> tuple[str, ...]:

@@ -20,9 +20,16 @@ from odediscovery.result.front import FrontRow
 from odediscovery.result.named import NamedConstants
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.arrays import Array
+from odediscovery.stages.values import FoundBy
 
 # A longer equation is cut where a result prints itself; `equations_text` has it whole.
 MAX_LINE = 160
+
+_STAGES = {
+    "growing": "term by term on the integral form",
+    "training": "networks trained from random starts, then pruned",
+    "regression": "least squares over a library of terms",
+}
 
 
 class Shown:
@@ -40,6 +47,7 @@ class Shown:
         initial_value_errors: Array | None
         survival: Survival | None
         named: NamedConstants | None
+        found_by: FoundBy
 
     def equations_text(self, digits: int = 4) -> str:
         """The equations as lines of text with error bars, other constants to `digits` digits."""
@@ -48,6 +56,10 @@ class Shown:
     def starts_text(self) -> str:
         """The fitted start values with their error bars, a line for each of a few trajectories."""
         return starts_text(self.series, self.initial_values, self.initial_value_errors)
+
+    def source_text(self) -> str:
+        """Which stage found the equations, in a sentence; nothing where none did, or none is known."""
+        return f"found by: {self.found_by} ({_STAGES[self.found_by]})" if self.found_by else ""
 
     def stability_text(self) -> str:
         """How often each term came back in bootstrap fits; nothing where none were done."""

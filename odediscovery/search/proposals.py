@@ -26,6 +26,7 @@ from odediscovery.stages.grow.polynomials import polynomials
 from odediscovery.stages.grow.score_test import propose_terms
 from odediscovery.stages.prune.paths import all_whole
 from odediscovery.stages.train import trained_laws
+from odediscovery.stages.values import FoundBy
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def exact_law(at: Climb) -> Iterator[Proposal]:
     if law is not None:
         whole = all_whole(law.exponents)
         # Over a sample interval solutions are nearly linear in coefficients.
-        yield Proposal([law], whole=whole, linear=whole)
+        yield Proposal([law], whole=whole, linear=whole, found_by="regression")
 
 
 def few_powers(at: Climb) -> Iterator[Proposal]:
@@ -114,23 +115,24 @@ def more_powers(at: Climb) -> Iterator[Proposal]:
 
 def trained_members(at: Climb) -> Iterator[Proposal]:
     """Random networks trained on one-interval windows."""
-    yield Proposal(trained_laws(at.problem, at.settings, at.monitor))
+    yield Proposal(trained_laws(at.problem, at.settings, at.monitor), found_by="training")
 
 
 def trained_and_grown(at: Climb) -> Iterator[Proposal]:
     """Random networks trained on one-interval windows, and grown laws beside them."""
-    grown = grow_powers(at, at.settings.hidden)
+    grown, trained = grow_powers(at, at.settings.hidden), list[PowerSum]()
     if at.settings.members and not at.problem.integer_exponents and not (grown and at.monitor.stopping()):
-        grown = trained_laws(at.problem, at.settings, at.monitor) + grown
-    yield Proposal(grown)
+        trained = trained_laws(at.problem, at.settings, at.monitor)
+    sources: list[FoundBy] = ["training" if k < len(trained) else "growing" for k in range(len(trained) + len(grown))]
+    yield Proposal([*trained, *grown], found_by=sources)
 
 
 def found_as_if_clean(at: Climb) -> Iterator[Proposal]:
     """The best laws that were found as if there were no noise."""
     ranked = rank(at.earlier["clean"], at.problem.samples)
     whole = bool(ranked[0].whole.all())
-    alike = [c.law for c in ranked if bool(c.whole.all()) is whole]
-    yield Proposal(alike[: PROPOSALS.grown_clean], whole=whole)
+    alike = [c for c in ranked if bool(c.whole.all()) is whole][: PROPOSALS.grown_clean]
+    yield Proposal([c.law for c in alike], whole=whole, found_by=[c.found_by for c in alike])
 
 
 def coarse_library(at: Climb) -> Iterator[Proposal]:
@@ -141,25 +143,26 @@ def coarse_library(at: Climb) -> Iterator[Proposal]:
     """
     law = fit_library(at.problem, 2, at.monitor)
     if law is not None:
-        yield Proposal([law], whole=True)
+        yield Proposal([law], whole=True, found_by="regression")
 
 
 def whole_powers(at: Climb) -> Iterator[Proposal]:
     """Laws of whole powers by regression, and the best of the coarse library."""
     best = rank(at.earlier.get("brief", ()), at.problem.samples)[:1]
-    yield Proposal([*polynomials(at.problem), *(c.law for c in best)], whole=True)
+    yield Proposal([*polynomials(at.problem), *(c.law for c in best)], whole=True, found_by="regression")
 
 
 def freed_powers(at: Climb) -> Iterator[Proposal]:
     """The best law with real powers of all states that never change sign, if it has any."""
     p, best = at.problem, rank(at.candidates, at.problem.samples)[0]
     if not p.integer_exponents and (best.law.exponents[:, p.nonnegative] != 0).any():
-        yield Proposal([best.law])
+        yield Proposal([best.law], found_by=[best.found_by])
 
 
 def swapped_monomials(at: Climb) -> Iterator[Proposal]:
     """The best laws with one monomial replaced by a simple one."""
-    yield Proposal(swap_monomials(at.problem, at.candidates))
+    swapped = swap_monomials(at.problem, at.candidates)
+    yield Proposal([law for law, _ in swapped], found_by=[source for _, source in swapped])
 
 
 def noisy_families(at: Climb) -> Iterator[Proposal]:
@@ -195,7 +198,7 @@ def terms_along_the_best(at: Climb) -> Iterator[Proposal]:
         q, law = near
         # Real powers that other equations have stay real.
         whole = not family.real_exponents and all_whole(law.law.exponents[:, : p.data.n_states])
-        yield Proposal(propose_terms(q, law.law, law.initial, sigma_of(q), family), whole=whole)
+        yield Proposal(propose_terms(q, law.law, law.initial, sigma_of(q), family), whole=whole, found_by="regression")
         least = min((score(c, p.samples) for c in at.new), default=np.inf)
         idle = 0 if least < score(best, p.samples) - PROPOSALS.better_score else idle + 1
         family = next(families) if idle else family

@@ -20,7 +20,7 @@ from odediscovery.search.candidates import as_grown
 from odediscovery.settings import Settings
 from odediscovery.stages.prune.eliminate import Elimination
 from odediscovery.stages.prune.paths import prune_laws
-from odediscovery.stages.values import Candidate
+from odediscovery.stages.values import Candidate, FoundBy
 
 
 @dataclass(eq=False)
@@ -84,11 +84,17 @@ class Proposal:
         laws: dimensionless.
         whole: whether their exponents are whole numbers and stay.
         linear: whether residuals are nearly linear in what is fitted.
+        found_by: the stage that they come from, or that of each.
     """
 
     laws: Sequence[PowerSum]
     whole: bool = False
     linear: bool = False
+    found_by: FoundBy | Sequence[FoundBy] = "growing"
+
+    def source(self, law: int) -> FoundBy:
+        """The stage that a law comes from."""
+        return self.found_by if isinstance(self.found_by, str) else self.found_by[law]
 
 
 @dataclass(frozen=True)
@@ -180,7 +186,8 @@ def climb(strategy: Strategy, at: Climb) -> bool:
             continue
         at.before, at.new = tuple(at.candidates), []
         for proposal in rung.proposes.laws(at):
-            at.new = rung.pruning.candidates(at, proposal)
+            pruned = rung.pruning.candidates(at, proposal)
+            at.new = [dataclasses.replace(c, found_by=proposal.source(c.origin)) for c in pruned]
             at.candidates += at.new
         if rung.until.holds(at):
             return True

@@ -18,7 +18,7 @@ from odediscovery.judge.criterion import rank
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.stages.values import Candidate
+from odediscovery.stages.values import Candidate, FoundBy
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,13 @@ class SwapThresholds(Thresholds):
 SWAPS = SwapThresholds()
 
 
-def swap_monomials(p: Problem, candidates: Sequence[Candidate]) -> list[PowerSum]:
-    """The best candidates with one monomial replaced by a product of at most two states, everywhere."""
+def swap_monomials(p: Problem, candidates: Sequence[Candidate]) -> list[tuple[PowerSum, FoundBy]]:
+    """The best candidates with one monomial replaced by a product of at most two states, everywhere.
+
+    Beside each stands the stage that the candidate came from.
+    """
     pool = [np.array(w) for w in itertools.product((0.0, 1.0), repeat=p.data.n_states) if sum(w) <= 2]
-    laws: list[PowerSum] = []
+    laws: list[tuple[PowerSum, FoundBy]] = []
     seen: set[bytes] = set()
     bases = 0
     for candidate in rank(candidates, p.samples):
@@ -49,7 +52,7 @@ def swap_monomials(p: Problem, candidates: Sequence[Candidate]) -> list[PowerSum
             new = dataclasses.replace(law, exponents=exponents)
             if _form(new) not in seen:
                 seen.add(_form(new))
-                laws.append(new)
+                laws.append((new, candidate.found_by))
         bases += 1
         if bases == SWAPS.candidates:
             break

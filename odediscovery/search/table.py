@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from odediscovery.families import FAMILIES
+from odediscovery.search.neural import NEURAL
 from odediscovery.search.strategies import STRATEGIES
 
 
@@ -24,7 +25,7 @@ def families_table() -> str:
 def strategies_table() -> str:
     """Every strategy with its rungs in their order, as Markdown."""
     parts = []
-    for strategy in STRATEGIES:
+    for strategy in (*STRATEGIES, *NEURAL):
         rows = [
             (str(i), r.name, r.when.says, r.proposes.says, r.pruning.says, r.until.says, "yes" if r.late else "no")
             for i, r in enumerate(strategy.rungs, start=1)

@@ -68,10 +68,11 @@ def interval_ends(
     duration: Durations,
     grid_index: GridIndex,
     controls: LinearControls | None = None,
+    gradients: str = "closed-form",
 ) -> States:
     """States at the ends of intervals on their own grids, differentiable by theta and start.
 
-    As above where that `applies`, else by torchdiffeq.
+    As above where that `applies` and nothing else is asked for, else by torchdiffeq.
 
     Args:
         theta: [members, P].
@@ -79,12 +80,15 @@ def interval_ends(
         duration: of each interval, [windows].
         grid_index: into `solve.GRIDS`, [windows].
         controls: of the windows.
+        gradients: "closed-form" as above, "odeint" by backpropagation through torchdiffeq's steps, or
+            "odeint-adjoint" by its continuous adjoint, which differs by the error of the steps.
 
     Returns:
         [members, windows, states]
     """
-    if not applies(field):
-        return advance_by_grid(field.rhs(theta), start, duration, grid_index, controls)
+    if not applies(field) or gradients != "closed-form":
+        of = theta if gradients == "odeint-adjoint" and torch.is_grad_enabled() else None
+        return advance_by_grid(field.rhs(theta), start, duration, grid_index, controls, of)
 
     def part(index: Tensor | slice, grid: Tensor) -> Tensor:
         x, own = start[:, index], controls and controls.at(index)

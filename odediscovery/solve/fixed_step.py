@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torchdiffeq import odeint
+from torchdiffeq import odeint, odeint_adjoint
 
 from odediscovery.networks.vector_field import Linearisation, VectorField
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -109,6 +109,7 @@ def advance(
     duration: Durations,
     grid: Grid,
     controls: LinearControls | None = None,
+    adjoint: Theta | None = None,
 ) -> Float[Tensor, "members windows *rest"]:
     """State at the end of one interval for every member and window.
 
@@ -118,14 +119,21 @@ def advance(
         duration: length of each window's interval, [windows], in the unit of time of `rhs`.
         grid: increasing points of tau from 0 to 1; one Runge-Kutta step between neighbours.
         controls: of the windows; states are then [members, windows, states].
+        adjoint: parameters of `rhs` [members, P], if the gradient is to be that of the continuous
+            adjoint, solved backwards by the same steps; else it is that of the steps.
     """
     factor = duration.reshape(1, -1, *[1] * (start.dim() - 2))
     grid = grid.to(start.device)
     ends = grid[:: len(grid) - 1]
-    options = {"grid_constructor": lambda func, y0, t: grid}
+    options = {"grid_constructor": lambda func, y0, t: grid if t[0] < t[-1] else grid.flip(0)}
     if controls is not None:
         start, rhs = controls.enter(start), controls.added(rhs)
-    solution: Tensor = odeint(lambda t, x: factor * rhs(x), start, ends, method="rk4", options=options)
+    if adjoint is not None:
+        solution: Tensor = odeint_adjoint(
+            lambda t, x: factor * rhs(x), start, ends, method="rk4", options=options, adjoint_params=(adjoint,)
+        )
+    else:
+        solution = odeint(lambda t, x: factor * rhs(x), start, ends, method="rk4", options=options)
     return solution[-1]
 
 
@@ -187,12 +195,17 @@ def three_eighths_step(rhs: Rhs, x: Tensor, h: Tensor) -> Tensor:
 
 
 def advance_by_grid(
-    rhs: Rhs, start: States, duration: Durations, grid_index: GridIndex, controls: LinearControls | None = None
+    rhs: Rhs,
+    start: States,
+    duration: Durations,
+    grid_index: GridIndex,
+    controls: LinearControls | None = None,
+    adjoint: Theta | None = None,
 ) -> States:
     """`advance` with every window on its own grid."""
 
     def part(index: Tensor | slice, grid: Tensor) -> Tensor:
-        return advance(rhs, start[:, index], duration[index], grid, controls and controls.at(index))
+        return advance(rhs, start[:, index], duration[index], grid, controls and controls.at(index), adjoint)
 
     return by_grid(part, grid_index)
 

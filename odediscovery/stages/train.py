@@ -53,7 +53,7 @@ TRAINING = TrainThresholds()
 
 def trained_laws(p: Problem, settings: Settings, monitor: Monitor) -> list[PowerSum]:
     """Laws of random members after training."""
-    field = random_members(p, [settings.hidden] * settings.members, settings.seed)
+    field = random_members(p, [settings.hidden] * settings.members, settings.seed, settings.unit)
     return laws_of(train_and_threshold(p, field, settings, monitor))
 
 
@@ -91,7 +91,7 @@ def train_and_threshold(
     device = device_of(settings.device)
     there = train(
         moved(field, device),
-        moved(short_windows(p), device),
+        moved(dataclasses.replace(short_windows(p), gradients=settings.gradients), device),
         steps=settings.adam_steps,
         rate=settings.learning_rate,
         lbfgs_steps=settings.lbfgs_steps,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -24,11 +25,28 @@ class StageThresholds(Thresholds):
 
 STAGES = StageThresholds()
 
+# The stage that proposes a law: terms added one by one on the integral form; networks trained from
+# random starts; least squares over a library of terms; "" where nothing was sought.
+FoundBy: TypeAlias = Literal["growing", "training", "regression", ""]
+
 
 def residual_freedom(polished: Polished) -> int:
     """Observed values - fitted constants - fitted start values, at least 1."""
     fitted = count(polished.free) + polished.initial.size
     return max(int(polished.counts.sum()) - fitted, 1)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a law came from.
+
+    Args:
+        law: index of the pruned law it came from, for the log.
+        found_by: the stage that proposed it.
+    """
+
+    law: int
+    found_by: FoundBy = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +60,7 @@ class Candidate:
         origin: index of the pruned law it came from, for the log.
         whole: inputs whose exponents are whole numbers, held and not fitted, bool [inputs].
         held: coefficients and exponents that are known and not fitted.
+        found_by: the stage that proposed it.
     """
 
     law: PowerSum
@@ -50,6 +69,7 @@ class Candidate:
     origin: int
     whole: Mask
     held: tuple[Mask, Mask] | None = None
+    found_by: FoundBy = ""
 
     @property
     def form(self) -> frozenset[tuple[bytes, bytes]]:
@@ -79,7 +99,7 @@ class Judged:
 
     polished: Polished
     criterion: float
-    origin: int
+    origin: Origin
     fragile: bool = False
 
 

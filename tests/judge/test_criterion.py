@@ -12,7 +12,7 @@ from odediscovery.judge.criterion import choose, judge, non_dominated, penalty, 
 from odediscovery.laws.cost import all_free, constant_penalty, cost
 from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.stages.values import Candidate, Judged, Polished
+from odediscovery.stages.values import Candidate, Judged, Origin, Polished
 
 FLOOR = np.array([1e-3])
 
@@ -42,11 +42,11 @@ def candidate(terms: int, mean_square: float, whole: bool = False) -> Candidate:
 
 
 def test_the_criterion_is_misfit_and_cost() -> None:
-    row = judge(polished(2, 0.04), FLOOR, origin=3)
+    row = judge(polished(2, 0.04), FLOOR, Origin(3, "training"))
     fitted = 4 + 1
     expected = 100 * math.log(0.04 + 1e-6) + 4 * constant_penalty(1, 100) * 100 / (100 - fitted - 2)
     assert row.criterion == pytest.approx(expected, rel=1e-12)
-    assert row.origin == 3
+    assert row.origin == Origin(3, "training")
 
 
 def test_fitting_closer_than_the_floor_is_no_merit() -> None:

@@ -12,6 +12,7 @@ from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import all_free
 from odediscovery.problem.prepare import prepare
 from odediscovery.stages.polish.polish import polish
+from odediscovery.stages.values import Origin
 
 
 def test_the_smallest_criterion_is_claimed_and_its_row_can_be_replaced() -> None:
@@ -20,10 +21,10 @@ def test_the_smallest_criterion_is_claimed_and_its_row_can_be_replaced() -> None
     found = polish(
         law, p.data, p.initial, p.floor, floor=p.floor, nonnegative=p.nonnegative, free=all_free(law), most=0
     )
-    row = judge(found, p.floor, 0)
-    rows = [dataclasses.replace(row, criterion=c, origin=i) for i, c in enumerate((3.0, -1.0, 2.0))]
+    row = judge(found, p.floor, Origin(0))
+    rows = [dataclasses.replace(row, criterion=c, origin=Origin(i)) for i, c in enumerate((3.0, -1.0, 2.0))]
     verdict = Verdict.of(p, rows)
-    assert (verdict.chosen, verdict.best.origin) == (1, 1)
-    changed = verdict.with_best(dataclasses.replace(row, criterion=7.0, origin=9))
-    assert [r.origin for r in changed.rows] == [0, 9, 2] and changed.chosen == 1
-    assert [r.origin for r in verdict.rows] == [0, 1, 2]
+    assert (verdict.chosen, verdict.best.origin) == (1, Origin(1))
+    changed = verdict.with_best(dataclasses.replace(row, criterion=7.0, origin=Origin(9)))
+    assert [r.origin.law for r in changed.rows] == [0, 9, 2] and changed.chosen == 1
+    assert [r.origin.law for r in verdict.rows] == [0, 1, 2]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from odediscovery import simulate_system
@@ -19,7 +21,10 @@ def problem() -> Problem:
 def test_each_monomial_gives_way_to_each_simple_one() -> None:
     p = problem()
     law = PowerSum(np.array([[1.0, 0.0], [0.0, -1.0]]), np.array([[0.5, 0.0], [0.0, 1.0]]))
-    found = {tuple(map(tuple, swapped.exponents)) for swapped in swap_monomials(p, [as_grown(p, law)])}
+    candidate = dataclasses.replace(as_grown(p, law), found_by="training")
+    swapped = swap_monomials(p, [candidate])
+    assert {source for _, source in swapped} == {"training"}
+    found = {tuple(map(tuple, law.exponents)) for law, _ in swapped}
     simple = {(0.0, 0.0), (0.0, 1.0), (1.0, 1.0)}
     # x in place of x^0.5, and y in place of itself, are the same form as before.
     assert {(w, (0.0, 1.0)) for w in simple} <= found

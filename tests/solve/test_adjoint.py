@@ -11,8 +11,8 @@ from torch import Tensor
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.solve import adjoint
 from odediscovery.solve.adjoint import applies, interval_ends, nodes
-from odediscovery.solve.fixed_step import LinearControls, advance_by_grid, advance_together
-from odediscovery.units import NAU, AbstractUnit, Dense, NaiveNPU, RealNPU
+from odediscovery.solve.fixed_step import GRIDS, LinearControls, advance_by_grid, advance_together
+from odediscovery.units import NAU, NPU, AbstractUnit, Dense, NaiveNPU, RealNPU
 
 MEMBERS, WINDOWS, STATES, WIDTH = 3, 4, 3, 5
 # Three grids, one of them graded.
@@ -132,3 +132,27 @@ def test_other_chains_are_left_to_torchdiffeq(units: tuple[AbstractUnit, ...]) -
     ends = interval_ends(field, field.theta, start, DURATION, GRID_INDEX)
     theirs = advance_by_grid(field.rhs(field.theta), start, DURATION, GRID_INDEX)
     assert torch.equal(ends, theirs)
+
+
+@pytest.mark.parametrize("gradients", ["odeint", "odeint-adjoint"])
+@pytest.mark.parametrize("name", ["nonnegative", "one sign", "NPU"])
+def test_gradients_of_torchdiffeq_are_those_of_the_closed_form(name: str, gradients: str) -> None:
+    if name == "NPU":
+        # Complex exponents have no closed form: there both ways of torchdiffeq are compared.
+        units = (NPU(STATES, WIDTH, nonnegative=True), NAU(WIDTH, STATES))
+        field = VectorField.random(units, MEMBERS, torch.Generator().manual_seed(0))
+        theta = field.theta + 0.1 * random(*field.theta.shape)
+        x = starts((True, True, True))
+    else:
+        field = FIELDS[name]
+        theta, x = field.theta.clone(), starts((True, name == "nonnegative", True))
+    theta.requires_grad_()
+    # The continuous adjoint is that of the steps where these are short.
+    fine, duration = torch.full_like(GRID_INDEX, len(GRIDS) - 1), 0.1 * DURATION
+    ours = interval_ends(field, theta, x, duration, fine)
+    theirs = interval_ends(field, theta, x, duration, fine, gradients=gradients)
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-13)
+    weights = random(*ours.shape, seed=2)
+    mine, other = (torch.autograd.grad((y * weights).sum(), theta)[0] for y in (ours, theirs))
+    assert other.abs().max() > 1e-3
+    assert ((mine - other).abs().max() / other.abs().max()).item() < 1e-8

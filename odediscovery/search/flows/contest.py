@@ -34,7 +34,7 @@ from odediscovery.solve.initial_values import INITIAL_VALUES, Starts, Sums
 from odediscovery.solve.trajectories import residual_squares, tolerance
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.polish.snap import snap
-from odediscovery.stages.values import Judged, Polished
+from odediscovery.stages.values import Judged, Origin, Polished
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class _Contest:
         after = self.judge(found.law, found.free, found.initial, row.origin, CONTEST.last_steps)
         return after if after.criterion <= row.criterion else row
 
-    def judge(self, law: PowerSum, free: Free, initial: Array, origin: int, most: int | None = None) -> Judged:
+    def judge(self, law: PowerSum, free: Free, initial: Array, origin: Origin, most: int | None = None) -> Judged:
         """A law with constants and starts at the maximum of the likelihood."""
         found = polish(
             law,
@@ -257,7 +257,7 @@ class _Contest:
         law, of_a = law_of(fit.structure, fit.constants, self.problem.given, self.p.scale.state)
         none = np.zeros((0, 0), dtype=bool)
         free = of_a, np.zeros(law.exponents.shape, dtype=bool), none, none
-        return self.judge(law, free, fit.initial, len(self.rows))
+        return self.judge(law, free, fit.initial, Origin(len(self.rows), "regression"))
 
     def twins(self, row: Judged, fits: Sequence[Rough]) -> list[Judged]:
         """Fits of the same flows that are about as good with clearly other constants."""
