@@ -34,6 +34,7 @@ ROOMS = (
     "stages.polish",
     "judge",
     "result",
+    "textbook",
     "search",
     "search.flows",
     "search.published",

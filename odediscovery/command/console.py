@@ -77,7 +77,7 @@ def opened(where: Where, say: Callable[[str], None]) -> Iterator[Backend]:
 def print_discovery(found: Discovery) -> None:
     """Equations with error bars, notes, then the Pareto front with the chosen row marked."""
     say(found.equations_text())
-    for text in (found.starts_text(), found.stability_text()):
+    for text in (found.name_text(), found.starts_text(), found.stability_text()):
         say(text, end="\n" if text else "")
     for message in found.messages:
         say(f"note: {' '.join(message.split())}")
@@ -88,7 +88,8 @@ def print_discovery(found: Discovery) -> None:
     for row in found.front:
         plain = dataclasses.replace(row.equations, standard_errors=None)
         mark, scores = "*" if row.selected else "", (f"{row.mse:.3g}", f"{row.r2:.6f}")
-        rows.append((mark, str(row.complexity), *scores, _shortened(plain.pretty(3))))
+        name = f"\n({row.name})" if row.name else ""
+        rows.append((mark, str(row.complexity), *scores, _shortened(plain.pretty(3)) + name))
     print_table(("", "complexity", "MSE", "R2", "equations"), rows, numbers=(1, 2, 3), width=1000)
 
 

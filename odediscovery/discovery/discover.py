@@ -16,6 +16,13 @@ from odediscovery.discovery.conclude import add_messages, build_result, conclude
 from odediscovery.discovery.front import judge_shortlist, lower_noise, simplify_exponents, simplify_quotients
 from odediscovery.discovery.holdout import continue_over, split
 from odediscovery.discovery.refine import drop_excess, explain_open_exponents, join_longer_pieces, judge_all_samples
+from odediscovery.discovery.simple_first import (
+    join_textbook,
+    named_winner,
+    prefer_textbook,
+    stand_beside,
+    textbook_laws,
+)
 from odediscovery.discovery.task import Task, pose_task
 from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.extrapolation import check_extrapolation
@@ -34,6 +41,7 @@ from odediscovery.search.strategies import search
 from odediscovery.search.warm_start import warm_start
 from odediscovery.settings import Settings
 from odediscovery.stages.values import Candidate
+from odediscovery.textbook.fit import FittedForm
 
 
 def discover(
@@ -81,29 +89,36 @@ def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Fami
     if settings.recipe == "neural":
         return _judge_laws(task, *train_networks(task.p, before, settings, monitor))
     whole = detect_noiseless(task.p, monitor) if settings.grow else task.p
+    # In noise first of all; where there is none, a law that leaves nothing needs no other beside it.
+    simple = [] if whole.clean else textbook_laws(task, whole)
     candidates = warm_start(whole, before, monitor)
     if whole.constant.all():
         candidates = [at_rest(whole)]
     elif not (whole.clean and is_settled(candidates)):
         candidates += search(whole, settings, monitor, families)
-    return _judge_laws(task, whole, candidates)
+    if whole.clean and not is_settled(candidates):
+        simple = textbook_laws(task, whole)
+    return _judge_laws(task, whole, candidates, simple)
 
 
-def _judge_laws(task: Task, whole: Problem, candidates: list[Candidate]) -> Discovery:
+def _judge_laws(
+    task: Task, whole: Problem, candidates: list[Candidate], simple: Sequence[FittedForm] = ()
+) -> Discovery:
     """Candidates judged on whole trajectories, the claimed law simplified and refined."""
     settings, monitor = task.settings, task.monitor
     p, polished = cut_until_followed(whole, candidates, monitor)
     verdict = judge_shortlist(p, candidates, polished, monitor)
-    verdict = lower_noise(verdict)
+    verdict = join_textbook(lower_noise(verdict), simple, monitor)
     monitor.note(event="chosen", **constants(verdict.p, verdict.best))
     verdict = simplify_quotients(verdict, monitor)
-    verdict = simplify_exponents(verdict, monitor)
+    verdict = prefer_textbook(simplify_exponents(verdict, monitor))
     verdict = join_longer_pieces(whole, verdict, monitor)
     verdict = drop_excess(verdict)
     wide = explain_open_exponents(verdict, monitor)
+    winner, judged = named_winner(verdict, simple), verdict
     verdict, series = judge_all_samples(task, verdict)
-    found = conclude(verdict, series, settings, monitor)
-    combinations = unidentifiable_combinations(verdict.p, verdict.best.polished)
+    found = stand_beside(conclude(verdict, series, settings, monitor), judged, simple, winner, task)
+    combinations = unidentifiable_combinations(verdict.p, verdict.best.polished) if winner is None else []
     ahead = [] if series.controls else check_extrapolation(found.equations, series, found.initial_values)
     return add_messages(found, *wide, *combinations, *ahead, *task.known.sentences())
 

@@ -34,6 +34,7 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.settings import Settings
+from odediscovery.textbook.judged import standard_errors
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,6 @@ class FormThresholds(Thresholds):
     lost: float = threshold(1e3, "residual where a solution ended early", unit="spreads", origin="worse than any")
     evaluations: int = threshold(50_000, "most evaluations of the right-hand sides in a solution", origin="cost")
     floor: float = threshold(1e-8, "least residual that is told from none", unit="spreads", origin="the solver's error")
-    singular: float = threshold(
-        1e-5, "least singular value that tells a direction", unit="the largest one", origin="errors of the derivatives"
-    )
 
 
 FORM = FormThresholds()
@@ -243,17 +241,6 @@ def _filled(run: Trajectory) -> Array:
     return np.stack(columns, axis=1)
 
 
-def _errors(slopes: Array, squares: float, freedom: int) -> Array:
-    """Standard errors of constants and starts, nan for those of which only a combination is known."""
-    scale = np.linalg.norm(slopes, axis=0)
-    unknown = ~(scale > 0)
-    _, singular, axes = np.linalg.svd(slopes / np.where(unknown, 1.0, scale), full_matrices=False)
-    told = singular > FORM.singular * singular.max(initial=0.0)
-    variance = np.sum((axes[told] / singular[told, None]) ** 2, axis=0) * (squares / max(freedom, 1))
-    blurred = np.sum(axes[~told] ** 2, axis=0) > 1e-6
-    return np.where(unknown | blurred, np.nan, np.sqrt(variance) / np.where(unknown, 1.0, scale))
-
-
 def _concluded(task: _Task, found: OptimizeResult, settings: Settings, monitor: Monitor) -> Discovery:
     """The fit as a result, in the words of other results."""
     series, form = task.series, task.form
@@ -262,7 +249,7 @@ def _concluded(task: _Task, found: OptimizeResult, settings: Settings, monitor: 
     freedom = len(found.fun) - len(found.x)
     sigma = task.deviations(found.x)
     squares_left = float(np.sum(task.residuals(found.x, sigma) ** 2))
-    errors = _errors(task.slopes(found.x, sigma), squares_left, freedom) * tests.inflation
+    errors = standard_errors(task.slopes(found.x, sigma), squares_left, freedom) * tests.inflation
     values, starts = found.x[: task.k], found.x[task.k :].reshape(-1, task.n)
     equations = form.with_constants(values)
     squares, samples = np.concatenate(left) ** 2, pooled(series)

@@ -283,11 +283,7 @@ class Equations:
         law, own = self.power_sum, len(self.states)
         if law is not None:
             return law.rhs if not self.controls else lambda x: law.rhs(x)[..., :own]
-        # Private names: a column called `sin` or `x y` never becomes code.
-        private = [sympy.Symbol(f"y{k}") for k in range(len(self.variables))]
-        renamed = dict(zip(self.symbols, private, strict=True))
-        sides = [side.xreplace(renamed) for side in self.right_hand_sides]
-        compiled = sympy.lambdify(private, sides, modules="numpy")
+        compiled = as_function(self.right_hand_sides, self.symbols)
 
         def rhs(x: Array) -> Array:
             values = compiled(*np.moveaxis(x, -1, 0))
@@ -303,6 +299,32 @@ def compiled(equations: Equations) -> Callable[[Array], Array]:
     [[-2.0], [-6.0]]
     """
     return equations._rhs_function()
+
+
+def as_function(sides: Sequence[sympy.Expr], symbols: Sequence[sympy.Symbol]) -> Callable[..., list[Array]]:
+    """Expressions as one function of the values of their symbols, arrays that broadcast.
+
+    A fractional power of what is negative is taken at 0, as in `PowerSum.monomials`.
+
+    >>> drained = Equations.parse(["h"], {"h": "-(h - 4)**0.5"})
+    >>> as_function(drained.right_hand_sides, drained.symbols)(np.array([3.0, 13.0]))[0].tolist()
+    [-0.0, -3.0]
+    """
+    # Private names: a column called `sin` or `x y` never becomes code.
+    private = [sympy.Symbol(f"y{k}") for k in range(len(symbols))]
+    renamed = dict(zip(symbols, private, strict=True))
+    clamped = sympy.Function("_clamped")
+    private_sides = [
+        side.xreplace(renamed).replace(
+            lambda part: part.is_Pow and not part.exp.is_Integer and not part.base.is_Number,
+            lambda part: sympy.Pow(clamped(part.base), part.exp, evaluate=False),
+        )
+        for side in sides
+    ]
+    function: Callable[..., list[Array]] = sympy.lambdify(
+        private, private_sides, modules=[{"_clamped": lambda z: np.maximum(z, 0.0)}, "numpy"]
+    )
+    return function
 
 
 def _symbols(states: Sequence[str]) -> tuple[sympy.Symbol, ...]:

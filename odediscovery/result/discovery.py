@@ -66,6 +66,7 @@ class Discovery(Shown):
             bands and prediction intervals; None where it is not known.
         survival: how often each term came back in bootstrap fits, if they were asked for.
         named: the constants of a form that was written down, if one was fitted.
+        textbook: where the chosen equations are a law with a name, its constants as textbooks write them.
         found_by: the stage that proposed `equations`: growing, training or regression; "" if none did, or
             nothing is known of it.
 
@@ -94,6 +95,7 @@ class Discovery(Shown):
     estimates: Estimates | None = None
     survival: Survival | None = None
     named: NamedConstants | None = None
+    textbook: NamedConstants | None = None
     found_by: FoundBy = ""
 
     def select(self, complexity: int) -> Discovery:
@@ -211,6 +213,8 @@ class Discovery(Shown):
             "exponents": exponents(equations),
             "constants": constants(equations, self.degrees_of_freedom),
             **({} if self.named is None else {"named_constants": self.named.record()}),
+            **({"name": self.name} if self.name else {}),
+            **({} if self.textbook is None else {"textbook": self.textbook.record()}),
             "intervals": {"level": LEVEL, "distribution": "Student t", "degrees_of_freedom": self.degrees_of_freedom},
             "law": extended(equations),
             "initial_values": starts_record(equations.states, self.initial_values),

@@ -226,6 +226,7 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "estimates": None if covariance is None else Estimates.from_bytes(covariance, folder / "covariance.npz"),
         "survival": Survival.from_record(document.get("bootstrap")),
         "named": NamedConstants.from_record(document.get("named_constants")),
+        "textbook": NamedConstants.from_record(document.get("textbook")),
         "found_by": _found_by(document),
     }
 
@@ -238,7 +239,7 @@ def _found_by(document: Mapping[str, Any]) -> str:
     """
     given = document.get("found_by")
     if given is not None and given not in get_args(FoundBy):
-        raise InputError("'found_by' should be growing, training, regression or null")
+        raise InputError("'found_by' should be growing, training, regression, textbook or null")
     return given or ""
 
 

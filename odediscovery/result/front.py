@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
+from odediscovery.data.table import check_letters
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.records import number, plain
@@ -28,6 +29,7 @@ class FrontRow:
         criterion: information criterion, smaller is better.
         selected: True for the one row that is the answer.
         initial_values: its own fitted starts [trajectories, states]; None where not kept.
+        name: what the law is called, where it has a name.
 
     >>> FrontRow(Equations.parse(["x"], {"x": "-x"}), 3, 0.1, 0.98, -70.0, True).complexity
     3
@@ -40,6 +42,7 @@ class FrontRow:
     criterion: float
     selected: bool
     initial_values: Array | None = None
+    name: str = ""
 
     def record(self) -> dict[str, Any]:
         """Plain values for `result.json`."""
@@ -51,6 +54,7 @@ class FrontRow:
             "selected": self.selected,
             "equations": self.equations.texts(),
             "initial_values": None if self.initial_values is None else starts_record(states, self.initial_values),
+            **({"name": self.name} if self.name else {}),
         }
 
     @classmethod
@@ -66,7 +70,15 @@ class FrontRow:
             criterion,
             bool(record["selected"]),
             None if starts is None else starts_from_record(starts, series),
+            _name(record),
         )
+
+
+def _name(record: Mapping[str, Any]) -> str:
+    """What the law of a row is called; results of earlier versions do not say."""
+    name = str(record.get("name", ""))
+    check_letters(name)
+    return name
 
 
 def parsed_equations(texts: Mapping[str, Any], series: TimeSeries) -> Equations:

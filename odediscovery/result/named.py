@@ -33,8 +33,19 @@ class NamedConstants:
 
     def text(self, digits: int = 4) -> str:
         """The equations, and the constants on a line below."""
+        return "\n".join([*self.lines, self._values(digits)])
+
+    def one_line(self, digits: int = 4) -> str:
+        """The same on one line.
+
+        >>> NamedConstants(("x' = -k*x",), ("k",), (0.5,), (0.01,)).one_line()
+        "x' = -k*x with k = 0.500(10)"
+        """
+        return f"{'; '.join(self.lines)} with {self._values(digits)}"
+
+    def _values(self, digits: int) -> str:
         told = (f"{n} = {constant(v, e, digits)}" for n, v, e in zip(self.names, self.values, self.errors, strict=True))
-        return "\n".join([*self.lines, ", ".join(told)])
+        return ", ".join(told)
 
     def rows(self, freedom: float | None) -> list[dict[str, Any]]:
         """One entry a constant: name, value, standard_error, low and high (95 %)."""

@@ -29,6 +29,7 @@ _STAGES = {
     "growing": "term by term on the integral form",
     "training": "networks trained from random starts, then pruned",
     "regression": "least squares over a library of terms",
+    "textbook": "a law with a name, fitted to whole trajectories",
 }
 
 
@@ -47,11 +48,23 @@ class Shown:
         initial_value_errors: Array | None
         survival: Survival | None
         named: NamedConstants | None
+        textbook: NamedConstants | None
         found_by: FoundBy
 
     def equations_text(self, digits: int = 4) -> str:
         """The equations as lines of text with error bars, other constants to `digits` digits."""
         return self.equations.pretty(digits) if self.named is None else self.named.text(digits)
+
+    @property
+    def name(self) -> str:
+        """What the chosen law is called: "logistic growth"; nothing where it has no name."""
+        return next((row.name for row in self.front if row.selected), "")
+
+    def name_text(self, digits: int = 4) -> str:
+        """The name of the chosen law, and its constants as textbooks write them; nothing where it has none."""
+        if not self.name or self.textbook is None:
+            return self.name
+        return f"{self.name}: {self.textbook.one_line(digits)}"
 
     def starts_text(self) -> str:
         """The fitted start values with their error bars, a line for each of a few trajectories."""
@@ -80,7 +93,7 @@ class Shown:
         ... # doctest: +ELLIPSIS
         N' = ...
         """
-        told = [self.equations_text(), self.starts_text(), self.stability_text(), _verdict(self)]
+        told = [self.equations_text(), self.name_text(), self.starts_text(), self.stability_text(), _verdict(self)]
         told += [f"note: {message}" for message in self.messages]
         rows = ["Pareto front (* chosen):", *(_front_line(row) for row in self.front)]
         return "\n".join(text for text in [*told, *rows] if text)
@@ -160,7 +173,9 @@ def _front_line(row: FrontRow) -> str:
     """One row of the front on one line, without error bars."""
     plain = replace(row.equations, standard_errors=None).pretty(3).replace("\n", "; ")
     cut = plain if len(plain) <= MAX_LINE else f"{plain[: MAX_LINE - 3]}..."
-    return f"{'*' if row.selected else ' '} complexity {row.complexity:3d}  MSE {row.mse:.3g}  R2 {row.r2:.6f}  {cut}"
+    name = f"  ({row.name})" if row.name else ""
+    start = f"{'*' if row.selected else ' '} complexity {row.complexity:3d}  MSE {row.mse:.3g}  R2 {row.r2:.6f}"
+    return f"{start}  {cut}{name}"
 
 
 def _aligned(latex: str) -> str:

@@ -26,8 +26,8 @@ class StageThresholds(Thresholds):
 STAGES = StageThresholds()
 
 # The stage that proposes a law: terms added one by one on the integral form; networks trained from
-# random starts; least squares over a library of terms; "" where nothing was sought.
-FoundBy: TypeAlias = Literal["growing", "training", "regression", ""]
+# random starts; least squares over a library of terms; a law with a name; "" where nothing was sought.
+FoundBy: TypeAlias = Literal["growing", "training", "regression", "textbook", ""]
 
 
 def residual_freedom(polished: Polished) -> int:

@@ -1,0 +1,200 @@
+"""Textbook laws beside what the search finds: fitted first, on every front, and hard to beat."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import sympy
+
+from odediscovery.data.samples import pooled
+from odediscovery.data.series import TimeSeries
+from odediscovery.discovery.conclude import add_messages
+from odediscovery.discovery.fit_form import fit_form
+from odediscovery.discovery.task import Task
+from odediscovery.errors import FitError
+from odediscovery.judge.criterion import CRITERION
+from odediscovery.judge.verdict import Verdict
+from odediscovery.laws.cost import count
+from odediscovery.laws.equations import Equations
+from odediscovery.problem.problem import Problem
+from odediscovery.result.discovery import Discovery
+from odediscovery.result.front import FrontRow
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.textbook.fit import FittedForm, Fitter, fit_textbook
+from odediscovery.textbook.judged import as_judged, as_numbers, criterion_of, named_constants, recognise
+
+
+@dataclass(frozen=True)
+class SimpleThresholds(Thresholds):
+    """When textbook laws are fitted."""
+
+    most_states: int = threshold(3, "states up to which there are textbook laws beside those of each state alone")
+    hopeful: float = threshold(
+        50.0, "a textbook law whose criterion is farther behind is not polished", unit="criterion", origin="cost"
+    )
+
+
+SIMPLE = SimpleThresholds()
+
+
+def textbook_laws(task: Task, p: Problem) -> list[FittedForm]:
+    """The textbook laws of a problem, fitted; none where controls act on the states, or nothing changes."""
+    if task.series.controls or p.constant.all() or not task.settings.grow:
+        return []
+    found = fit_textbook(p, task.monitor)
+    return [one for one in found if _is_allowed(p, one)]
+
+
+def _is_allowed(p: Problem, fitted: FittedForm) -> bool:
+    """Whether a law agrees with what the user knows."""
+    if p.given is None:
+        return True
+    numbers = as_numbers(fitted)
+    return numbers is not None and p.given.allows(numbers[0])
+
+
+def join_textbook(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monitor) -> Verdict:
+    """The verdict with textbook laws that could win among its rows; on pieces of trajectories none."""
+    p = verdict.p
+    if p.heads is not None or monitor.stopping():
+        return verdict
+    hopeful = [one for one in fitted if criterion_of(p, one) < verdict.best.criterion + SIMPLE.hopeful]
+    rows = [row for one in hopeful if (row := as_judged(p, one)) is not None]
+    return Verdict.of(p, [*verdict.rows, *rows])
+
+
+def prefer_textbook(verdict: Verdict) -> Verdict:
+    """The verdict for a textbook law with fewer constants that is about as good as the best law."""
+    best = verdict.best
+    rows = [
+        (row.criterion, i)
+        for i, row in enumerate(verdict.rows)
+        if row.origin.found_by == "textbook"
+        and row.criterion < best.criterion + CRITERION.no_evidence
+        and count(row.polished.free) < count(best.polished.free)
+    ]
+    return dataclasses.replace(verdict, chosen=min(rows)[1]) if rows else verdict
+
+
+def named_winner(verdict: Verdict, fitted: Sequence[FittedForm]) -> FittedForm | None:
+    """The textbook law that is no sum of powers and explains the data better, or as well with fewer constants."""
+    p, best = verdict.p, verdict.best
+    if p.heads is not None:
+        return None
+    own = [one for one in fitted if as_numbers(one) is None]
+    ranked = sorted(((criterion_of(p, one), i) for i, one in enumerate(own)), key=lambda pair: pair[0])
+    if not ranked:
+        return None
+    least, i = ranked[0]
+    shorter = len(own[i].constants) <= count(best.polished.free)
+    return own[i] if least < best.criterion + CRITERION.no_evidence * shorter else None
+
+
+def stand_beside(
+    found: Discovery, verdict: Verdict, fitted: Sequence[FittedForm], winner: FittedForm | None, task: Task
+) -> Discovery:
+    """The result with textbook laws on its front, and the name of the chosen one."""
+    series, p = found.series, verdict.p
+    if series.controls or p.heads is not None or p.constant.all() or found.equations.states != series.states:
+        return found
+    fitter = Fitter(p)
+    if winner is not None:
+        found = _chosen(found, winner, task)
+    rows = [_row(p, one, series) for one in fitted if one is not winner]
+    found = dataclasses.replace(found, front=merged(found.front, rows))
+    if winner is None:
+        same = next((one for one in fitted if _is_same(one.equations, found.equations)), None)
+        named = same or recognise(fitter, found.equations)
+        if named is None:
+            return found
+        front = tuple(dataclasses.replace(row, name=named.says) if row.selected else row for row in found.front)
+        return dataclasses.replace(found, front=front, textbook=named_constants(fitter, named))
+    return found
+
+
+def _chosen(found: Discovery, winner: FittedForm, task: Task) -> Discovery:
+    """The result with a textbook law as its answer, fitted to all samples."""
+    starts = tuple(winner.constants.tolist())
+    form = dataclasses.replace(winner.form, starts=starts)
+    try:
+        own = fit_form(found.series, form, task.settings, task.monitor)
+    except FitError:
+        return found
+    row = dataclasses.replace(own.front[0], name=winner.says, complexity=complexity_of(winner))
+    others = [dataclasses.replace(one, selected=False) for one in found.front]
+    own = dataclasses.replace(own, front=merged([row], others), log=found.log, found_by="textbook")
+    return add_messages(own, *(text for text in task.p.messages if text not in own.messages))
+
+
+def _row(p: Problem, fitted: FittedForm, series: TimeSeries) -> FrontRow:
+    """A textbook law as a row of the front."""
+    equations = dataclasses.replace(fitted.equations, standard_errors=None, snapped=None)
+    values = pooled(series)
+    left = np.concatenate(fitted.left)
+    if left.shape != values.shape:
+        left = _left(equations, fitted.starts, series)
+    spread = float(np.nansum((values - np.nanmean(values, axis=0)) ** 2))
+    r2 = 1.0 - float(np.nansum(left**2)) / spread if spread > 0 else 1.0
+    mse = float(np.nanmean(left**2))
+    return FrontRow(
+        equations, complexity_of(fitted), mse, r2, criterion_of(p, fitted), False, fitted.starts, fitted.says
+    )
+
+
+def _left(equations: Equations, starts: Array, series: TimeSeries) -> Array:
+    """Curve - data at all samples of a longer series."""
+    runs = zip(starts, series.trajectories, strict=True)
+    found: Array = np.concatenate([equations.simulate(x0, run.time) - run.values for x0, run in runs])
+    return np.where(np.isnan(found) & np.isfinite(pooled(series)), np.inf, found)
+
+
+def complexity_of(fitted: FittedForm) -> int:
+    """Constants, factors that are states, functions, and states used: that of a sum of monomials where it is one."""
+    equations = fitted.equations
+    if equations.power_sum is not None:
+        return equations.complexity
+    opened = fitted.form.open()
+    states = set(opened.symbols[: len(opened.states)])
+    sides = opened.right_hand_sides
+    factors = sum(int(side.count(symbol)) for side in sides for symbol in states)
+    functions = sum(len(side.atoms(sympy.Function)) for side in sides)
+    return len(fitted.constants) + len(states) + factors + functions
+
+
+def _is_same(one: Equations, other: Equations) -> bool:
+    """Whether two sums of powers have the same terms."""
+    a, b = one.power_sum, other.power_sum
+    if a is None or b is None or a.coefficients.shape != b.coefficients.shape:
+        return False
+    order = [int(np.abs(b.exponents - row).sum(axis=1).argmin()) for row in a.exponents]
+    if len(set(order)) < len(order) or not np.allclose(b.exponents[order], a.exponents, atol=1e-6):
+        return False
+    return bool(((a.coefficients != 0) == (b.coefficients[:, order] != 0)).all())
+
+
+def merged(front: Sequence[FrontRow], rows: Sequence[FrontRow]) -> tuple[FrontRow, ...]:
+    """A front with more rows, one a complexity: those better than every simpler one, with or without a name.
+
+    Textbook laws stand on it where they beat simpler textbook laws; a row that is one of them takes its name.
+    """
+    named: list[FrontRow] = []
+    front, least = list(front), np.inf
+    for row in sorted(rows, key=lambda row: (row.complexity, row.mse)):
+        same = next((i for i, one in enumerate(front) if _is_same(one.equations, row.equations)), None)
+        if same is not None:
+            front[same] = dataclasses.replace(front[same], name=front[same].name or row.name)
+            least = min(least, front[same].mse)
+        elif row.mse < least:
+            named.append(row)
+            least = row.mse
+    kept: dict[int, FrontRow] = {row.complexity: row for row in front if row.selected}
+    for row in sorted([*named, *front], key=lambda row: (row.complexity, row.mse)):
+        simpler = [one for one in [*named, *front] if one.complexity < row.complexity]
+        if row.complexity not in kept and (row.name or all(row.mse < one.mse for one in simpler)):
+            kept[row.complexity] = row
+    return tuple(kept[size] for size in sorted(kept))

@@ -1,0 +1,184 @@
+"""Textbook laws fitted to whole trajectories, the promising ones of each number of constants."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.forms import Form
+from odediscovery.problem.problem import Problem
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.textbook.registry import TEXTBOOK, TextbookLaw, orders
+from odediscovery.textbook.shooting import SHOOTING, Rates, Shooting, rates_of
+from odediscovery.textbook.starts import Path, Start, start_of
+
+
+@dataclass(frozen=True)
+class TextbookThresholds(Thresholds):
+    """Which textbook laws are fitted to whole trajectories."""
+
+    of_a_size: int = threshold(4, "laws of each number of constants that are fitted", origin="cost: 0.05 s each")
+    behind: float = threshold(
+        4.0, "laws that miss the integral form by so much more than the best of their size are not", unit="mean square"
+    )
+    gained: float = threshold(
+        0.9, "nor laws that miss it by more than this share of what simpler ones do", unit="mean square"
+    )
+    nothing: float = threshold(1.0, "laws that leave more of the integral form are not", unit="variance of the states")
+    rough: int = threshold(8, "evaluations of the derivatives in a first fit", origin="cost")
+    rounds: int = threshold(2, "fits, each with the noise that the last one leaves of every state")
+    floor: float = threshold(1e-8, "least residual that is told from none", unit="spread", origin="the solver's error")
+
+
+FITTING = TextbookThresholds()
+
+
+@dataclass(frozen=True, eq=False)
+class FittedForm:
+    """A form with constants at the maximum of the likelihood, in the user's units.
+
+    Args:
+        says: what it is called; nothing for one without a name.
+        form: with named constants.
+        constants: in the order of the form.
+        starts: fitted first states [trajectories, states].
+        left: curve - data, [samples, states] a trajectory, nan where nothing was measured.
+        given: whether the user wrote it down.
+    """
+
+    says: str
+    form: Form
+    constants: Array
+    starts: Array
+    left: tuple[Array, ...]
+    given: bool = False
+
+    @property
+    def equations(self) -> Equations:
+        """With numbers in the place of the constants."""
+        return self.form.with_constants(self.constants.tolist())
+
+    @property
+    def mse(self) -> float:
+        """Mean squared residual of all values."""
+        return float(np.nanmean(np.concatenate(self.left) ** 2))
+
+
+def user_path(p: Problem) -> tuple[TimeSeries, TimeSeries]:
+    """Data and smoothed path of a problem in the user's units."""
+    found = []
+    for series in (p.data, p.smooth):
+        runs = [
+            dataclasses.replace(run, time=run.time * p.scale.time, values=run.values * p.scale.state, sigma=None)
+            for run in series.trajectories
+        ]
+        found.append(dataclasses.replace(series, trajectories=tuple(runs)))
+    return found[0], found[1]
+
+
+class Fitter:
+    """Forms fitted to one problem."""
+
+    def __init__(self, p: Problem) -> None:
+        self.series, smooth = user_path(p)
+        self.path = Path.of(smooth)
+        begun = np.stack([run.values[0] for run in smooth.trajectories])
+        self.relative = [np.broadcast_to(r * p.scale.size, r.shape) for r in p.relative_sigma]
+        self.shooting = Shooting(self.series, begun, self.relative)
+
+    def fit(self, form: Form, start: Start, says: str, *, rough: bool = False) -> FittedForm | None:
+        """The form from these constants; None where it cannot be integrated."""
+        rates, shooting, k = rates_of(form), self.shooting, len(form.names)
+        sigma = np.nan_to_num(shooting.sigma, nan=1.0)
+        weight, theta, steps = np.ones((shooting.n, 1)), None, 1
+        for _ in range(1 if rough or shooting.n == 1 else FITTING.rounds):
+            constants = start.constants if theta is None else theta[:k]
+            starts = None if theta is None else theta[k:].reshape(shooting.begun.shape)
+            most = FITTING.rough if rough else SHOOTING.evaluations
+            found = shooting.fitted(rates, constants, sigma * weight, most, starts)
+            if found is None:
+                return None
+            theta, steps = found.x, found.steps
+            left = shooting.left(rates, k, theta, steps)
+            squares = np.where(shooting.seen, (left / sigma) ** 2, 0.0).sum(axis=(0, 2))
+            mean = squares / shooting.seen.sum(axis=(0, 2)).clip(1)
+            weight = np.sqrt(np.maximum(mean, FITTING.floor**2))[:, None]
+        assert theta is not None
+        return self._value(form, rates, theta, steps, says)
+
+    def slopes(self, fitted: FittedForm) -> tuple[Array, Array]:
+        """Derivatives of the weighted residuals by all unknowns [values, unknowns], and these residuals [values].
+
+        Each state is weighed by what the form leaves of it.
+        """
+        shooting, k, rates = self.shooting, len(fitted.constants), rates_of(fitted.form)
+        theta = np.concatenate([fitted.constants, fitted.starts.ravel()])
+        steps = shooting.enough_steps(rates, k, theta)
+        sigma = np.nan_to_num(shooting.sigma, nan=1.0)
+        left = shooting.left(rates, k, theta, steps)
+        mean = np.where(shooting.seen, (left / sigma) ** 2, 0.0).sum(axis=(0, 2)) / shooting.seen.sum(axis=(0, 2))
+        sigma = sigma * np.sqrt(np.maximum(mean, FITTING.floor**2))[:, None]
+        return shooting.slopes(rates, k, theta, sigma, steps, central=True), (left / sigma)[shooting.seen]
+
+    def _value(self, form: Form, rates: Rates, theta: Array, steps: int, says: str) -> FittedForm | None:
+        shooting, k = self.shooting, len(form.names)
+        left = np.where(np.isfinite(shooting.values), shooting.left(rates, k, theta, steps), np.nan)
+        blocks = tuple(left[: len(run.time), :, r] for r, run in enumerate(self.series.trajectories))
+        if not np.nanmax(np.abs(left) / shooting.spread[:, None]) < SHOOTING.lost:
+            return None
+        return FittedForm(says, form, theta[:k], theta[k:].reshape(shooting.begun.shape), blocks)
+
+
+def fit_textbook(p: Problem, monitor: Monitor, laws: Sequence[TextbookLaw] = TEXTBOOK) -> list[FittedForm]:
+    """The textbook laws of these data, those of few constants first.
+
+    Of each number of constants only those that meet the integral form about best are fitted, and none that
+    a law of fewer constants meets as well.
+    """
+    fitter = Fitter(p)
+    monitor.stage("textbook laws", 1)
+    begun = list(_begun(laws, p, fitter.path))
+    found: list[FittedForm] = []
+    simpler = np.inf
+    for size in sorted({row[0] for row in begun}):
+        alike = sorted((row for row in begun if row[0] == size), key=lambda row: row[1].misfit)
+        most = min(FITTING.behind * alike[0][1].misfit, FITTING.gained * simpler)
+        for _, start, law, form in [row for row in alike if row[1].misfit <= most][: FITTING.of_a_size]:
+            if found and monitor.stopping():
+                return found
+            fitted = fitter.fit(form, start, law.says)
+            says = "" if fitted is None else law.called(form.names, fitted.constants.tolist())
+            if fitted is not None and says:
+                found.append(dataclasses.replace(fitted, says=says))
+        simpler = min(simpler, alike[0][1].misfit)
+    return found
+
+
+def _begun(laws: Sequence[TextbookLaw], p: Problem, path: Path) -> Iterator[tuple[int, Start, TextbookLaw, Form]]:
+    """Laws that meet the integral form at all with constants of the right signs: size, start, law and form."""
+    states, time_name = p.data.states, p.data.time_name
+    for law in laws:
+        for order in orders(law, states):
+            form, sought = law.form(states, order, time_name)
+            starts = _each_alone(law, p, path) if law.n_states < len(states) else start_of(form, sought, path, most=1)
+            for start in starts[:1]:
+                if start.misfit < FITTING.nothing and law.called(form.names, start.constants.tolist()):
+                    yield len(form.names), start, law, form
+
+
+def _each_alone(law: TextbookLaw, p: Problem, path: Path) -> list[Start]:
+    """The constants of a law of one state for every state on its own."""
+    found = []
+    for k, state in enumerate(p.data.states):
+        form, sought = law.form([state], (), p.data.time_name)
+        found += start_of(form, sought, path.of_state(k), most=1)
+    if len(found) < len(p.data.states):
+        return []
+    return [Start(np.concatenate([one.constants for one in found]), float(np.mean([one.misfit for one in found])))]

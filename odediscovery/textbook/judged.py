@@ -1,0 +1,175 @@
+"""Fitted forms beside laws that were found: their criterion, their constants, and as numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from odediscovery.judge.criterion import correction, judge
+from odediscovery.judge.residual_tests import examine_residuals
+from odediscovery.laws.cost import Free, constant_penalty
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.forms import Form
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.problem import Problem
+from odediscovery.result.named import NamedConstants
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.stages.polish.polish import polish
+from odediscovery.stages.values import Judged, Origin
+from odediscovery.textbook.fit import FittedForm, Fitter
+from odediscovery.textbook.registry import TEXTBOOK, TextbookLaw, orders
+from odediscovery.textbook.shooting import rates_of
+from odediscovery.textbook.starts import Start, start_of
+
+
+@dataclass(frozen=True)
+class NamingThresholds(Thresholds):
+    """What a textbook law costs, and when a law that was found is one."""
+
+    choice: float = threshold(
+        2.0 * math.log(15.0),
+        "choosing one of the textbook laws",
+        unit="criterion",
+        origin="about 15 of each number of states: 2 ln 15",
+    )
+    same: float = threshold(
+        1e-5,
+        "a law with rates that differ by less is the same one",
+        unit="rms of the rates",
+        origin="the fit's accuracy",
+    )
+    near: float = threshold(
+        0.3, "a law that leaves more of the integral form is not looked at", unit="variance of the states"
+    )
+    singular: float = threshold(
+        1e-5, "least singular value that tells a direction", unit="the largest one", origin="errors of the derivatives"
+    )
+    blurred: float = threshold(1e-6, "share of an unknown direction from which on a constant is unknown")
+
+
+NAMING = NamingThresholds()
+
+
+def criterion_of(p: Problem, fitted: FittedForm) -> float:
+    """The criterion of a fitted form on the data of a problem, as `judge.criterion.judge` gives it to laws."""
+    blocks = zip(fitted.left, p.relative_sigma, strict=True)
+    left = np.concatenate([block / p.scale.size / relative for block, relative in blocks])
+    counts, squares = np.isfinite(left).sum(axis=0), np.nansum(left**2, axis=0)
+    floor = np.maximum(p.noise, p.floor)
+    seen, samples = counts > 0, float(counts.sum())
+    misfit = counts[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)
+    k = len(fitted.constants)
+    cost = k * constant_penalty(len(counts), samples) + (0.0 if fitted.given else NAMING.choice)
+    return float(misfit.sum() + cost * correction(samples, k + fitted.starts.size))
+
+
+def as_numbers(fitted: FittedForm) -> tuple[PowerSum, Free] | None:
+    """The form as a sum of powers and what of it is fitted; None where it is none, or ties its constants."""
+    law = fitted.equations.power_sum
+    moved = fitted.form.with_constants(
+        list(fitted.constants * np.linspace(1.01, 1.02, len(fitted.constants)))
+    ).power_sum
+    if law is None or moved is None or law.mirrored or moved.coefficients.shape != law.coefficients.shape:
+        return None
+    a, w, b, v = law.constants
+    order = [int(np.abs(moved.exponents - row).sum(axis=1).argmin()) for row in w]
+    free = (
+        (a != 0) & ~np.isclose(moved.coefficients[:, order], a, rtol=1e-9),
+        (w != 0) & ~np.isclose(moved.exponents[order], w, rtol=1e-9),
+        b != 0,
+        v != 0,
+    )
+    return (law, free) if sum(int(mask.sum()) for mask in free) == len(fitted.constants) else None
+
+
+def as_judged(p: Problem, fitted: FittedForm) -> Judged | None:
+    """The form as a law beside others, its constants refined; None where it cannot be one."""
+    numbers = as_numbers(fitted)
+    if numbers is None or (p.given is not None and not p.given.allows(numbers[0])):
+        return None
+    law, free = numbers
+    sigma = np.maximum(p.noise, p.floor)
+    found = polish(
+        law.rescaled(p.scale.state, p.scale.time),
+        p.data,
+        fitted.starts / p.scale.state,
+        sigma,
+        floor=p.floor,
+        nonnegative=p.nonnegative,
+        free=free,
+        relative_sigma=p.relative_sigma,
+    )
+    return judge(found, sigma, Origin(0, "textbook")) if found.finite else None
+
+
+def standard_errors(slopes: Array, squares: float, freedom: int) -> Array:
+    """Standard errors of unknowns, nan for those of which only a combination is known.
+
+    Args:
+        slopes: derivatives of the weighted residuals [values, unknowns].
+        squares: sum of the squared weighted residuals.
+        freedom: values - unknowns.
+    """
+    scale = np.linalg.norm(slopes, axis=0)
+    unknown = ~(scale > 0)
+    _, singular, axes = np.linalg.svd(slopes / np.where(unknown, 1.0, scale), full_matrices=False)
+    told = singular > NAMING.singular * singular.max(initial=0.0)
+    variance = np.sum((axes[told] / singular[told, None]) ** 2, axis=0) * (squares / max(freedom, 1))
+    blurred = np.sum(axes[~told] ** 2, axis=0) > NAMING.blurred
+    return np.where(unknown | blurred, np.nan, np.sqrt(variance) / np.where(unknown, 1.0, scale))
+
+
+def named_constants(fitter: Fitter, fitted: FittedForm) -> NamedConstants:
+    """The constants of a fitted form with their standard errors."""
+    slopes, left = fitter.slopes(fitted)
+    freedom = len(left) - slopes.shape[1]
+    errors = standard_errors(slopes, float(left @ left), freedom) * examine_residuals(fitted.left).inflation
+    k = len(fitted.constants)
+    values = tuple(fitted.constants.tolist())
+    return NamedConstants(tuple(fitted.form.lines()), fitted.form.names, values, tuple(errors[:k].tolist()))
+
+
+def recognise(fitter: Fitter, equations: Equations, laws: Sequence[TextbookLaw] = TEXTBOOK) -> FittedForm | None:
+    """The textbook law that equations are, fitted to the data; None where they are none.
+
+    Args:
+        fitter: of the data that they were found in.
+        equations: in the user's units.
+        laws: that are looked through, the shorter ones first.
+    """
+    x = np.concatenate(fitter.path.values)
+    rates = equations.rhs(x)
+    size = np.sqrt(np.mean(rates**2, axis=0))
+    size = np.where(size > 0, size, 1.0)
+    for law, form, start in sorted(_near(fitter, equations, laws), key=lambda found: len(found[2].constants)):
+        function = rates_of(form)
+
+        def missed(c: Array, function=function) -> Array:  # type: ignore[no-untyped-def]
+            found = np.stack([np.broadcast_to(f, len(x)) for f in function(x.T, c[:, None])], axis=1)
+            off: Array = np.nan_to_num((found - rates) / size, nan=1e3, posinf=1e3, neginf=-1e3).ravel()
+            return off
+
+        with np.errstate(all="ignore"):
+            solved = least_squares(missed, start.constants, x_scale="jac", max_nfev=30)
+        if np.sqrt(np.mean(solved.fun**2)) < NAMING.same and (says := law.called(form.names, solved.x)):
+            return fitter.fit(form, dataclasses.replace(start, constants=solved.x), says)
+    return None
+
+
+def _near(
+    fitter: Fitter, equations: Equations, laws: Sequence[TextbookLaw]
+) -> Iterator[tuple[TextbookLaw, Form, Start]]:
+    """Textbook laws that meet the integral form, with the constants with which they do."""
+    for law in laws:
+        for order in orders(law, equations.states):
+            form, sought = law.form(equations.states, order, equations.time_name)
+            if law.n_states == len(equations.states):
+                for start in start_of(form, sought, fitter.path, most=1):
+                    if start.misfit < NAMING.near:
+                        yield law, form, start

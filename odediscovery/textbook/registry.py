@@ -1,0 +1,238 @@
+"""Textbook laws by name, one entry a law: the only registry of them.
+
+    logistic growth:    x' = r*x*(1 - x/K)
+
+x, y and z stand for states, all other names for constants. A law is linear in most of its constants;
+of the others the registry says what they are, which tells where to look for them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from odediscovery.errors import InputError, unknown_name
+from odediscovery.laws.expressions import identifiers
+from odediscovery.laws.forms import Form
+
+PLACES = ("x", "y", "z")
+_NAME = re.compile(r"[^\W\d]\w*")
+
+# What a constant in which a law is not linear may be, of the state that stands behind it.
+SIZE, RESTING, BELOW, ABOVE, INVERSE, POWER = "size", "resting value", "below", "above", "1/size", "power"
+
+
+@dataclass(frozen=True)
+class TextbookLaw:
+    """A law with a name.
+
+    Args:
+        name: short, as options take it.
+        says: in words.
+        sides: right-hand sides over x, y, z and named constants; a single one that has x alone
+            serves any number of states that know nothing of each other.
+        sought: constants in which the law is not linear: what each is, "kind state".
+        swapped: whether another order of the states is another law.
+        backwards: what it is called where its constants are negative.
+        signed: constants that may have either sign; those of the others make it another law.
+
+    >>> law = TextbookLaw("decay", "exponential decay", ("-k*x",))
+    >>> law.form(["mass"])[0].lines()
+    ["mass' = -k*mass"]
+    """
+
+    name: str
+    says: str
+    sides: tuple[str, ...]
+    sought: Mapping[str, str] = field(default_factory=dict)
+    swapped: bool = False
+    backwards: str = ""
+    signed: tuple[str, ...] = ()
+
+    @property
+    def n_states(self) -> int:
+        """How many states it has."""
+        return len(self.sides)
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        """Names of the constants, in order of appearance."""
+        found = [name for side in self.sides for name in _NAME.findall(side)]
+        return tuple(dict.fromkeys(name for name in found if name not in (*PLACES, *_FUNCTIONS)))
+
+    def called(self, names: Sequence[str], values: Sequence[float]) -> str:
+        """What it is called with these constants; nothing where their signs make another law of it.
+
+        >>> find("exponential").called(["r"], [-0.1])
+        'exponential decay'
+        """
+        own = [max((c for c in self.constants if name.startswith(c)), key=len, default="") for name in names]
+        above = {value > 0.0 for name, value in zip(own, values, strict=True) if name not in self.signed}
+        if above <= {True}:
+            return self.says
+        return self.backwards if above == {False} else ""
+
+    def lines(self) -> list[str]:
+        """The equations as they are printed in a list of laws."""
+        return [f"{x}' = {side.replace('**', '^')}" for x, side in zip(PLACES, self.sides, strict=False)]
+
+    def form(
+        self, states: Sequence[str], order: Sequence[str] = (), time_name: str = "t"
+    ) -> tuple[Form, dict[str, str]]:
+        """The law of some states, whose names its constants give way to, and what is sought in it.
+
+        Args:
+            states: names as the user wrote them.
+            order: the states that x, y and z are (default: in their order).
+            time_name: name of the time.
+
+        Returns:
+            The form, and of every constant in which it is not linear "kind identifier".
+        """
+        safe, alone = identifiers(states), len(self.sides) < len(states)
+        taken = {*safe.values(), time_name, *_FUNCTIONS}
+        texts: dict[str, str] = {}
+        sought: dict[str, str] = {}
+        for k, state in enumerate(order or states):
+            place = dict(zip(PLACES, [safe[s] for s in ([state] if alone else order or states)], strict=False))
+            place |= {name: _free(f"{name}{k + 1}" if alone else name, taken) for name in self.constants}
+            side = self.sides[0 if alone else k]
+            texts[state] = _NAME.sub(lambda m, p=place: p.get(m[0], m[0]), side)  # type: ignore[misc]
+            for name, what in self.sought.items():
+                kind, _, of = what.rpartition(" ")
+                sought[place[name]] = f"{kind} {place[of]}"
+        found = [name for state in states for name in _NAME.findall(texts[state]) if name not in taken]
+        names = tuple(dict.fromkeys(found))
+        return Form(tuple(states), (), {s: texts[s] for s in states}, names, (None,) * len(names), time_name), sought
+
+
+_FUNCTIONS = ("exp", "log", "sin", "cos", "sqrt", "tanh")
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _law(
+    name: str, says: str, *sides: str, swapped: bool = False, backwards: str = "", signed: str = "", **sought: str
+) -> TextbookLaw:
+    return TextbookLaw(name, says, sides, sought, swapped, backwards, tuple(signed.split()))
+
+
+_PREDATION = "predator and prey (Lotka-Volterra)"
+
+TEXTBOOK: tuple[TextbookLaw, ...] = (
+    # One state, or several that know nothing of each other.
+    _law("constant", "a constant rate", "c", signed="c"),
+    _law("exponential", "exponential growth", "r*x", backwards="exponential decay"),
+    _law("linear", "approach to a resting value", "k*(L - x)",
+         L=f"{RESTING} x", signed="L", backwards="growth away from a resting value"),
+    _law("logistic", "logistic growth", "r*x*(1 - x/K)", K=f"{SIZE} x"),
+    # One state.
+    _law("power", "a power law", "k*x**b", b=f"{POWER} x", signed="k b"),
+    _law("gompertz", "Gompertz growth", "r*x*log(K/x)", K=f"{SIZE} x"),
+    _law("theta-logistic", "theta-logistic growth", "r*x*(1 - (x/K)**b)", K=f"{SIZE} x", b=f"{POWER} x"),
+    _law("bertalanffy", "von Bertalanffy growth", "a*x**(2/3) - b*x"),
+    _law("allee", "logistic growth with an Allee effect", "r*x*(1 - x/K)*(x/A - 1)", K=f"{SIZE} x", A=f"{SIZE} x"),
+    _law("torricelli", "outflow through an opening (Torricelli)", "-k*x**0.5"),
+    _law("outflow", "outflow through an opening above the zero (Torricelli)", "-k*(x - x0)**0.5",
+         x0=f"{BELOW} x", signed="x0"),
+    _law("power-offset", "a power law above an offset", "-k*(x - x0)**b",
+         x0=f"{BELOW} x", b=f"{POWER} x", signed="k x0 b"),
+    _law("power-rest", "a power law below a resting value", "k*(L - x)**b",
+         L=f"{ABOVE} x", b=f"{POWER} x", signed="L"),
+    _law("michaelis-menten", "saturating elimination (Michaelis-Menten, Monod)", "-V*x/(K + x)", K=f"{SIZE} x"),
+    _law("uptake", "saturating growth (Monod, Holling type II)", "V*x/(K + x)", K=f"{SIZE} x"),
+    _law("holling-3", "sigmoid uptake (Holling type III)", "-V*x**2/(K**2 + x**2)", K=f"{SIZE} x"),
+    # Two states.
+    _law("linear-2", "a linear system", "a*x + b*y", "c*x + d*y", signed="a b c d"),
+    _law("linear-2-rest", "a linear system about a resting point", "a*x + b*y + e", "c*x + d*y + f",
+         signed="a b c d e f"),
+    _law("chain", "first-order passage from one compartment to the next", "-a*x", "b*x - c*y", swapped=True),
+    _law("exchange", "exchange between two compartments", "-a*x + b*y", "a*x - b*y"),
+    _law("lotka-volterra", _PREDATION, "a*x - b*x*y", "c*x*y - d*y", backwards=_PREDATION),
+    _law("competition", "competition (Lotka-Volterra)", "x*(r - a*x - b*y)", "y*(s - c*x - d*y)"),
+    _law("rosenzweig-macarthur", "predator and prey with saturation (Rosenzweig-MacArthur)",
+         "r*x*(1 - x/K) - a*x*y/(1 + h*x)", "e*x*y/(1 + h*x) - m*y",
+         swapped=True, K=f"{SIZE} x", h=f"{INVERSE} x"),
+    _law("infection", "infection by contact (mass action)", "-b*x*y", "b*x*y - g*y", swapped=True),
+    _law("fall", "constant acceleration", "y", "g", swapped=True, signed="g"),
+    _law("fall-drag", "constant acceleration with drag", "y", "g - c*y", swapped=True, signed="g"),
+    _law("oscillator", "a harmonic oscillator", "y", "-k*x", swapped=True),
+    _law("damped-oscillator", "a damped oscillator", "y", "-k*x - c*y", swapped=True),
+    _law("oscillator-rest", "a harmonic oscillator about a resting value", "y", "-k*(x - x0)",
+         swapped=True, x0=f"{RESTING} x", signed="x0"),
+    _law("damped-oscillator-rest", "a damped oscillator about a resting value", "y", "-k*(x - x0) - c*y",
+         swapped=True, x0=f"{RESTING} x", signed="x0"),
+    _law("pendulum", "a pendulum", "y", "-k*sin(x)", swapped=True),
+    _law("damped-pendulum", "a damped pendulum", "y", "-k*sin(x) - c*y", swapped=True),
+    # Three states.
+    _law("linear-3", "a linear system", "a*x + b*y + c*z", "d*x + e*y + f*z", "g*x + h*y + i*z",
+         signed="a b c d e f g h i"),
+    _law("epidemic", "an epidemic (SIR)", "-b*x*y", "b*x*y - g*y", "g*y", swapped=True),
+    _law("chain-3", "first-order passage through three compartments", "-a*x", "b*x - c*y", "d*y - e*z", swapped=True),
+)  # fmt: skip
+
+
+def find(name: str) -> TextbookLaw:
+    """The law of a name.
+
+    Raises:
+        InputError: there is none.
+
+    >>> find("gompertz").says
+    'Gompertz growth'
+    """
+    for law in TEXTBOOK:
+        if law.name == name:
+            return law
+    raise unknown_name("template", name, [law.name for law in TEXTBOOK])
+
+
+def orders(law: TextbookLaw, states: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The states in every order that makes another law of it; none where their number does not fit.
+
+    >>> [order for order in orders(find("chain"), ["gut", "blood"])]
+    [('gut', 'blood'), ('blood', 'gut')]
+    """
+    if law.n_states == len(states):
+        yield from itertools.permutations(states) if law.swapped else [tuple(states)]
+    elif law.name in FOR_EACH:
+        yield tuple(states)
+
+
+def table() -> str:
+    """All textbook laws as a table in Markdown, as the documentation prints it.
+
+    >>> print(table().splitlines()[3])
+    | `exponential` | exponential growth, exponential decay | `x' = r*x` |
+    """
+    rows = ["| name | what it is called | equations |", "|---|---|---|"]
+    for law in TEXTBOOK:
+        called = ", ".join(dict.fromkeys(text for text in (law.says, law.backwards) if text))
+        rows.append(f"| `{law.name}` | {called} | {', '.join(f'`{line}`' for line in law.lines())} |")
+    return "\n".join(rows)
+
+
+# Laws of one state that serve several, each on its own.
+FOR_EACH = ("constant", "exponential", "linear", "logistic")
+
+
+def template(name: str, states: Sequence[str], time_name: str = "t") -> list[tuple[TextbookLaw, Form, dict[str, str]]]:
+    """The forms of a named law for these states.
+
+    Raises:
+        InputError: no such law, or it is of another number of states.
+    """
+    law = find(name)
+    found = [(law, *law.form(states, order, time_name)) for order in orders(law, states)]
+    if not found:
+        raise InputError(
+            f"the template {name!r} is of {law.n_states} states, got {len(states)}: {', '.join(states)}; "
+            "choose states with --states"
+        )
+    return found

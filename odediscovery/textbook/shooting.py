@@ -1,0 +1,201 @@
+r"""Forms with named constants, integrated for many sets of constants side by side.
+
+    residual = (x(t; c, x_0) - data) / sigma
+
+by the classical Runge-Kutta method on steps that are shared by all sets: one integration gives the
+residuals and, by differences, their derivatives with respect to every constant and start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy.optimize import OptimizeResult, least_squares
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.ivp.rk4 import rk4_step
+from odediscovery.laws.equations import as_function
+from odediscovery.laws.forms import Form
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
+
+
+@dataclass(frozen=True)
+class ShootingThresholds(Thresholds):
+    """How accurately forms are integrated, and when their fit ends."""
+
+    accuracy: float = threshold(1e-4, "difference that half the step may make", unit="spread of a state")
+    most_steps: int = threshold(16, "most steps between two samples", origin="cost: bounds the time")
+    evaluations: int = threshold(15, "most evaluations of the derivatives in a fit", origin="cost: bounds the time")
+    lost: float = threshold(1e3, "residual where a solution has ended", unit="spread of a state")
+    step: float = threshold(1e-6, "step of a derivative", unit="the constant", origin="root of the rounding error")
+    tolerance: float = threshold(1e-8, "change of squares and constants that ends a fit", unit="relative")
+
+
+SHOOTING = ShootingThresholds()
+
+# (states [states, ...], constants [constants, ...]) -> rates, a list of one array a state.
+Rates = Callable[[Array, Array], Sequence[Array]]
+
+
+def rates_of(form: Form) -> Rates:
+    """The right-hand sides of a form as numbers, for any shape of states and constants."""
+    opened = form.open()
+    sides = as_function(opened.right_hand_sides, opened.symbols)
+    return lambda x, c: sides(*x, *c)
+
+
+class Shooting:
+    """The least squares problem of forms on one series.
+
+    Args:
+        series: trajectories, nan where nothing was measured.
+        begun: first states [trajectories, states].
+        sigma: standard deviation of every sample, [samples, states] a trajectory.
+    """
+
+    def __init__(self, series: TimeSeries, begun: Array, sigma: Sequence[Array]) -> None:
+        runs = series.trajectories
+        self.begun, self.n = begun, series.n_states
+        longest = max(len(run.time) for run in runs)
+        # Shorter trajectories stay where they end: steps of length 0.
+        times = np.stack([np.pad(run.time, (0, longest - len(run.time)), mode="edge") for run in runs])
+        self.steps = np.diff(times, axis=1)
+        wide = partial(np.pad, constant_values=np.nan)
+        # [samples, states, trajectories]
+        self.values, self.sigma = (
+            np.stack([wide(v, ((0, longest - len(v)), (0, 0))) for v in blocks], axis=2)
+            for blocks in ([run.values for run in runs], sigma)
+        )
+        self.seen = np.isfinite(self.values) & np.isfinite(self.sigma)
+        spread = np.nanstd(np.concatenate([run.values for run in runs]), axis=0)
+        self.spread = np.where(spread > 0, spread, 1.0)
+
+    def curves(self, rates: Rates, constants: Array, starts: Array, steps: int) -> Array:
+        """Solutions [samples, states, trajectories, sets].
+
+        Args:
+            rates: of the form.
+            constants: [constants, sets].
+            starts: [states, trajectories, sets].
+            steps: between two samples.
+        """
+        c = constants[:, None, :]
+
+        def rhs(_: float, x: Array) -> Array:
+            found = rates(x, c)
+            return np.stack([np.broadcast_to(f, x.shape[1:]) for f in found])
+
+        x, path = starts, [starts]
+        with np.errstate(all="ignore"):
+            for h in (self.steps / steps).T:
+                for _ in range(steps):
+                    x = rk4_step(rhs, x, h[:, None])
+                path.append(x)
+        return np.stack(path)
+
+    def unpacked(self, theta: Array, k: int) -> tuple[Array, Array]:
+        """Constants [constants] and starts [states, trajectories] of unknowns [unknowns]."""
+        return theta[:k], theta[k:].reshape(len(self.begun), self.n).T
+
+    def left(self, rates: Rates, k: int, theta: Array, steps: int) -> Array:
+        """Curve - data [samples, states, trajectories]; far off where the solution ended."""
+        constants, starts = self.unpacked(theta, k)
+        curve = self.curves(rates, constants[:, None], starts[:, :, None], steps)[..., 0]
+        return self._left(curve)
+
+    def _left(self, curve: Array) -> Array:
+        far = SHOOTING.lost * self.spread[:, None]
+        left = np.clip(np.nan_to_num(curve - self.values, nan=SHOOTING.lost, posinf=np.inf, neginf=-np.inf), -far, far)
+        return np.where(np.isfinite(curve), left, far)
+
+    def enough_steps(self, rates: Rates, k: int, theta: Array) -> int:
+        """Steps between samples that halving hardly changes."""
+        steps, before = 1, self.left(rates, k, theta, 1)
+        while steps < SHOOTING.most_steps:
+            now = self.left(rates, k, theta, 2 * steps)
+            off = np.abs(now - before)[self.seen] / np.broadcast_to(self.spread[:, None], now.shape)[self.seen]
+            if off.max(initial=0.0) < SHOOTING.accuracy:
+                break
+            steps, before = 2 * steps, now
+        return steps
+
+    def size(self, theta: Array, k: int) -> Array:
+        """The order of magnitude of constants and starts, also of those that are nearly 0."""
+        typical = np.append(
+            np.full(k, np.median(np.abs(theta[:k])) if k else 1.0), np.tile(self.spread, len(self.begun))
+        )
+        size: Array = np.maximum(np.abs(theta), 1e-3 * typical + 1e-300)
+        return size
+
+    def slopes(self, rates: Rates, k: int, theta: Array, sigma: Array, steps: int, *, central: bool = False) -> Array:
+        """Derivatives of the weighted residuals [values, unknowns]."""
+        constants, starts = self.unpacked(theta, k)
+        n, runs = self.n, len(self.begun)
+        size = self.size(theta, k) * (1e2 if central else 1.0)
+        of_constants = SHOOTING.step * size[:k]
+        of_starts = SHOOTING.step * size[k:].reshape(runs, n).T
+        signs = (1.0, -1.0) if central else (1.0,)
+        # A start moves its own trajectory only: those of one state are moved side by side.
+        sets_c = [constants] + [constants + s * row for s in signs for row in np.diag(of_constants)]
+        sets_x = [starts] + [starts] * (k * len(signs))
+        for s in signs:
+            for i in range(n):
+                sets_c.append(constants)
+                sets_x.append(starts + s * of_starts * (np.arange(n) == i)[:, None])
+        curve = self.curves(rates, np.stack(sets_c, axis=1), np.stack(sets_x, axis=2), steps)
+        here, moved = curve[..., :1], curve[..., 1:]
+        split = k * len(signs)
+        by_c, by_x = moved[..., :split], moved[..., split:]
+        if central:
+            by_c, by_x = 0.5 * (by_c[..., :k] - by_c[..., k:]), 0.5 * (by_x[..., :n] - by_x[..., n:])
+        else:
+            by_c, by_x = by_c - here, by_x - here
+        weight = np.where(self.seen, 1.0 / sigma, 0.0)
+        columns = [(by_c[..., j] / of_constants[j] * weight)[self.seen] for j in range(k)]
+        for r in range(runs):
+            for i in range(n):
+                own = np.zeros_like(self.values)
+                own[:, :, r] = by_x[:, :, r, i] / of_starts[i, r] * weight[:, :, r]
+                columns.append(own[self.seen])
+        slopes: Array = np.nan_to_num(np.stack(columns, axis=1), posinf=0.0, neginf=0.0)
+        return slopes
+
+    def fitted(
+        self, rates: Rates, constants: Array, sigma: Array, most: int, starts: Array | None = None
+    ) -> OptimizeResult | None:
+        """The least squares fit from some constants; None where nothing can be integrated.
+
+        Args:
+            sigma: of every sample [samples, states, trajectories].
+            most: evaluations of the derivatives.
+            starts: [trajectories, states] to begin from.
+
+        Returns:
+            scipy's, with `steps` beside it.
+        """
+        k = len(constants)
+        theta = np.concatenate([constants, (self.begun if starts is None else starts).ravel()])
+        steps = self.enough_steps(rates, k, theta)
+
+        def residual(at: Array) -> Array:
+            found: Array = (self.left(rates, k, at, steps) / sigma)[self.seen]
+            return found
+
+        begun = residual(theta)
+        if not np.isfinite(begun).all():
+            return None
+        found = least_squares(
+            residual,
+            theta,
+            lambda at: self.slopes(rates, k, at, sigma, steps),
+            x_scale="jac",
+            max_nfev=most,
+            ftol=SHOOTING.tolerance,
+            xtol=SHOOTING.tolerance,
+        )
+        found.steps = steps
+        return found

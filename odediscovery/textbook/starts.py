@@ -1,0 +1,193 @@
+r"""Where the fit of a form begins: the constants that meet its integral form best.
+
+    x(t_j) = x_0 + \sum_l c_l \int_0^{t_j} g_l(x(s); d) ds
+
+A law is linear in most of its constants c: for any others, d, they are a linear regression on the
+smoothed path. The others are looked for on a grid.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import sympy
+from scipy.interpolate import CubicSpline, PchipInterpolator
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.laws.equations import as_function
+from odediscovery.laws.forms import Form
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.textbook.registry import ABOVE, BELOW, INVERSE, POWER, RESTING, SIZE
+
+
+@dataclass(frozen=True)
+class StartThresholds(Thresholds):
+    """The grids on which constants are looked for."""
+
+    between: int = threshold(4, "parts of a sample interval over which the integrals are taken")
+    most_points: int = threshold(400, "points of all paths, about", origin="cost")
+    sizes: int = threshold(22, "sizes of a state that are tried, a hundredth to 30 times the largest value")
+    distances: int = threshold(14, "distances beyond the data that are tried, a thousandth to 10 times their range")
+    inside: int = threshold(9, "values within the data that are tried")
+    combinations: int = threshold(600, "most combinations of sought constants", origin="cost")
+
+
+STARTS = StartThresholds()
+# An integral that is not defined.
+FAR = 1e30
+POWERS = (0.25, 0.5, 0.67, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """Smoothed trajectories on fine grids.
+
+    Args:
+        times: of each trajectory [points].
+        values: [points, states] of each.
+        ends: index of the grid points that are samples, of each.
+        spread: standard deviation of the states [states].
+    """
+
+    times: tuple[Array, ...]
+    values: tuple[Array, ...]
+    ends: tuple[Array, ...]
+    spread: Array
+
+    @classmethod
+    def of(cls, smooth: TimeSeries) -> Path:
+        """The path through smoothed samples, none missing."""
+        count = sum(len(run.time) for run in smooth.trajectories)
+        every = max(1, count * STARTS.between // STARTS.most_points) if count > STARTS.most_points else 1
+        between = 1 if count * STARTS.between > 4 * STARTS.most_points else STARTS.between
+        times, values, ends = [], [], []
+        for run in smooth.trajectories:
+            rows = np.unique(np.append(np.arange(0, len(run.time), every), len(run.time) - 1))
+            t, x = run.time[rows], run.values[rows]
+            fine = np.unique(np.concatenate([np.linspace(a, b, between + 1) for a, b in itertools.pairwise(t)]))
+            times.append(fine)
+            # A cubic spline of few points swings, a monotone one is flat at extrema.
+            curve = CubicSpline(t, x) if len(t) > 6 else PchipInterpolator(t, x)
+            values.append(curve(fine))
+            ends.append(np.searchsorted(fine, t))
+        spread = np.std(np.concatenate([run.values for run in smooth.trajectories]), axis=0)
+        return cls(tuple(times), tuple(values), tuple(ends), np.where(spread > 0, spread, 1.0))
+
+    def of_state(self, k: int) -> Path:
+        """The path of one state."""
+        return Path(self.times, tuple(v[:, k : k + 1] for v in self.values), self.ends, self.spread[k : k + 1])
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Constants from which a fit begins.
+
+    Args:
+        constants: in the order of the form.
+        misfit: mean square of what they leave of the integral form, in spreads of the states.
+    """
+
+    constants: Array
+    misfit: float
+
+
+def start_of(form: Form, sought: Mapping[str, str], path: Path, most: int = 2) -> list[Start]:
+    """The best few sets of constants of a form, the best first.
+
+    Args:
+        form: whose constants they are.
+        sought: constants in which it is not linear, "kind state".
+        path: smoothed trajectories.
+        most: sets, which differ in the sought constants.
+    """
+    linear = [name for name in form.names if name not in sought]
+    given = np.array(list(_combinations(form, sought, path)))
+    blocks = _blocks(form, linear, list(sought), path, given)
+    if blocks is None:
+        return []
+    features, target = blocks
+    size = np.sqrt(np.mean(features**2, axis=1, keepdims=True)) + 1e-300
+    unit = features / size
+    gram = np.einsum("gnl,gnm->glm", unit, unit) / len(target[0])
+    moment = np.einsum("gnl,gn->gl", unit, target) / len(target[0])
+    solved = np.einsum("glm,gm->gl", np.linalg.pinv(gram, rcond=1e-10, hermitian=True), moment)
+    misfit = np.mean((target - np.einsum("gnl,gl->gn", unit, solved)) ** 2, axis=1)
+    misfit = np.where(np.isfinite(misfit) & (size[:, 0] < FAR / 1e9).all(axis=1), misfit, np.inf)
+    found: list[Start] = []
+    taken: list[Array] = []
+    for g in np.argsort(misfit, kind="stable"):
+        if not np.isfinite(misfit[g]) or len(found) == most:
+            break
+        if any(np.isclose(given[g], other, rtol=0.5, atol=0.3).all() for other in taken):
+            continue
+        taken.append(given[g])
+        values = dict(zip(linear, solved[g] / size[g, 0], strict=True)) | dict(zip(sought, given[g], strict=True))
+        found.append(Start(np.array([values[name] for name in form.names]), float(misfit[g])))
+    return found
+
+
+def _blocks(
+    form: Form, linear: Sequence[str], sought: Sequence[str], path: Path, given: Array
+) -> tuple[Array, Array] | None:
+    """Integrals of what stands with each constant [sets, rows, constants], and what they explain [sets, rows]."""
+    opened = form.open()
+    n, symbols = len(form.states), {s.name: s for s in opened.symbols}
+    sides = list(opened.right_hand_sides)
+    parts = [[sympy.diff(side, symbols[name]) for side in sides] for name in linear]
+    nothing = {symbols[name]: sympy.Integer(0) for name in linear}
+    known = [side.xreplace(nothing) for side in sides]
+    if any(part.has(symbols[name]) for row in parts for part in row for name in linear):
+        return None
+    kept = tuple(e for row in (*parts, known) for e in row)
+    function = as_function(kept, [*opened.symbols[:n], *(symbols[name] for name in sought)])
+    features, targets = [], []
+    for times, values, ends in zip(path.times, path.values, path.ends, strict=True):
+        shape = (len(given), len(times))
+        with np.errstate(all="ignore"):
+            found = function(*values.T[:, None, :], *given.T[:, :, None])
+            stacked = np.stack([np.broadcast_to(f, shape) for f in found]).reshape(len(linear) + 1, n, *shape)
+            steps = 0.5 * (stacked[..., 1:] + stacked[..., :-1]) * np.diff(times)
+            whole = np.concatenate([np.zeros((*stacked.shape[:-1], 1)), np.cumsum(steps, axis=-1)], axis=-1)[..., ends]
+            whole = whole - whole.mean(axis=-1, keepdims=True)
+        x = values[ends] - values[ends].mean(axis=0)
+        scaled = np.nan_to_num(whole / path.spread[:, None, None], nan=FAR, posinf=FAR, neginf=-FAR).clip(-FAR, FAR)
+        features.append(np.moveaxis(scaled[:-1], 0, -1))
+        targets.append((x / path.spread).T[:, None, :] - scaled[-1])
+    # [states, sets, rows(, constants)] -> [sets, states * rows(, constants)]
+    joined, left = np.concatenate(features, axis=2), np.concatenate(targets, axis=2)
+    joined = np.moveaxis(joined, 0, 1).reshape(len(given), -1, len(linear))
+    return joined, np.moveaxis(left, 0, 1).reshape(len(given), -1)
+
+
+def _combinations(form: Form, sought: Mapping[str, str], path: Path) -> Sequence[tuple[float, ...]]:
+    """All combinations of values to try of the sought constants."""
+    grids = [_grid(what, form, path) for what in sought.values()]
+    while np.prod([len(g) for g in grids]) > STARTS.combinations:
+        longest = max(range(len(grids)), key=lambda k: len(grids[k]))
+        grids[longest] = grids[longest][::2]
+    return list(itertools.product(*grids))
+
+
+def _grid(what: str, form: Form, path: Path) -> list[float]:
+    """Values to try of a constant, "kind state"."""
+    kind, _, of = what.rpartition(" ")
+    k = [symbol.name for symbol in form.open().symbols].index(of)
+    x = np.concatenate([values[:, k] for values in path.values])
+    low, high = float(x.min()), float(x.max())
+    largest, wide = max(abs(low), abs(high)) or 1.0, (high - low) or 1.0
+    sizes = largest * np.logspace(-2.0, 1.5, STARTS.sizes)
+    beyond = wide * np.logspace(-3.0, 1.0, STARTS.distances)
+    grids: dict[str, Array] = {
+        SIZE: sizes,
+        INVERSE: 1.0 / sizes,
+        BELOW: low - beyond,
+        ABOVE: high + beyond,
+        RESTING: np.concatenate([low - beyond[::-1], np.linspace(low, high, STARTS.inside), high + beyond]),
+        POWER: np.array(POWERS),
+    }
+    values: list[float] = grids[kind].tolist()
+    return values

@@ -1,0 +1,64 @@
+"""Textbook laws fitted to made-up data: the right one, its constants, and within how much time."""
+
+import numpy as np
+import pytest
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.laws.equations import Equations
+from odediscovery.problem.prepare import prepare
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.textbook.fit import Fitter, fit_textbook
+from odediscovery.textbook.judged import criterion_of, named_constants, recognise
+
+
+def made(sides, start, until, samples=30, noise=0.01, seed=0):
+    states = list(sides)
+    t = np.linspace(0.0, until, samples)
+    x = Equations.parse(states, sides).simulate(start, t)
+    x = x + noise * np.std(x, axis=0) * np.random.default_rng(seed).standard_normal(x.shape)
+    return TimeSeries.from_arrays(t, x, states)
+
+
+CASES = {
+    "logistic growth": ({"N": "0.5*N*(1 - N/80)"}, [2.0], 20.0, {"r": 0.5, "K": 80.0}),
+    "Gompertz growth": ({"N": "0.4*N*log(80/N)"}, [2.0], 15.0, {"r": 0.4, "K": 80.0}),
+    "approach to a resting value": ({"T": "0.2*(20 - T)"}, [90.0], 15.0, {"k": 0.2, "L": 20.0}),
+    "outflow through an opening above the zero (Torricelli)": (
+        {"h": "-0.5*(h - 4)**0.5"}, [20.0], 12.0, {"k": 0.5, "x0": 4.0},
+    ),
+    "saturating elimination (Michaelis-Menten, Monod)": ({"c": "-2*c/(3 + c)"}, [12.0], 12.0, {"V": 2.0, "K": 3.0}),
+    "predator and prey (Lotka-Volterra)": (
+        {"x": "x - 0.1*x*y", "y": "0.05*x*y - 0.8*y"}, [20.0, 8.0], 15.0, {"a": 1.0, "b": 0.1, "c": 0.05, "d": 0.8},
+    ),
+    "a damped oscillator": ({"v": "-2*x - 0.3*v", "x": "v"}, [0.0, 1.0], 8.0, {"k": 2.0, "c": 0.3}),
+    "an epidemic (SIR)": (
+        {"R": "0.4*I", "S": "-0.002*S*I", "I": "0.002*S*I - 0.4*I"}, [0.0, 760.0, 3.0], 15.0, {"b": 0.002, "g": 0.4},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_law_behind_the_data_is_the_best(name):
+    sides, start, until, wanted = CASES[name]
+    p = prepare(made(sides, start, until))
+    found = fit_textbook(p, Monitor())
+    best = min(found, key=lambda one: criterion_of(p, one))
+    assert best.says == name
+    constants = named_constants(Fitter(p), best)
+    for constant, value in wanted.items():
+        k = constants.names.index(constant)
+        assert abs(constants.values[k] - value) < 4.0 * constants.errors[k] < 0.4 * value
+
+
+def test_a_law_is_recognised_however_it_is_written():
+    p = prepare(made(*CASES["logistic growth"][:3]))
+    found = recognise(Fitter(p), Equations.parse(["N"], {"N": "0.5*N - 0.00625*N**2"}))
+    assert found is not None and found.says == "logistic growth"
+    assert recognise(Fitter(p), Equations.parse(["N"], {"N": "0.5*N - 0.00625*N**2 + 0.1*N**0.3"})) is None
+
+
+def test_each_state_alone():
+    p = prepare(made({"a": "0.5*a*(1 - a/80)", "b": "0.3*b*(1 - b/9)"}, [2.0, 1.0], 20.0))
+    best = min(fit_textbook(p, Monitor()), key=lambda one: criterion_of(p, one))
+    assert best.says == "logistic growth"
+    np.testing.assert_allclose(best.constants, [0.5, 80.0, 0.3, 9.0], rtol=0.05)
