@@ -52,6 +52,7 @@ ROOMS = (
     "bench.speed",
     "bench.series",
     "experiments",
+    "experiments.seminar",
     "experiments.studies",
     "command",
 )

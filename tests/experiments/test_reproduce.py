@@ -154,6 +154,38 @@ def _digits(ran: Sequence[Ran]) -> bool:
     return bool((np.abs(long - 450.0) < 20.0).all() and (np.abs(short - 45.0) < 5.0).all())
 
 
+def _simple_functions(ran: Sequence[Ran]) -> bool:
+    # Nothing is learned in four steps of a recurrent net: it is as good as a random one.
+    lost = values(ran, "extrapolation", kind="recurrent", model="LSTM", task="a + b")
+    return bool(np.abs(lost - 100.0).max() < 10.0)
+
+
+def _autoencoder(ran: Sequence[Ran]) -> bool:
+    # Bounded layers cannot reach 20: their mean error from 5 to 20 is above 12.5 less their largest value.
+    bounded = np.concatenate([values(ran, "error outside", model=m) for m in ("Sigmoid", "Tanh")])
+    return bool(values(ran, "error outside", model="None").max() < 0.2 < 5.0 < bounded.min())
+
+
+def _stacked(ran: Sequence[Ran]) -> bool:
+    worst = [values(ran, "worst case", task="sum", model=m, layers="3")[0] for m in ("NALU", "NAU")]
+    return bool(np.isinf(worst[0]) and worst[1] == 10.0 * 4**3)
+
+
+def _registers(ran: Sequence[Ran]) -> bool:
+    sharp = values(ran, "lambda", inputs="whole", copies="8", task=">") >= 1.0
+    return bool((values(ran, "accuracy far", inputs="whole", copies="8", task=">")[sharp] == 1.0).all())
+
+
+def _expectations(ran: Sequence[Ran]) -> bool:
+    target, own = (
+        np.abs(values(ran, "mean", of="NAC, M", part=part) / values(ran, "standard error", of="NAC, M", part=part))
+        for part in ("target", "own output")
+    )
+    large = values(ran, "mean", of="MultiplicativeNAC", part="around 0")[1:]
+    small = values(ran, "mean", of="NMU", part="around 0")[-1]
+    return bool(target.max() < 4.5 and own.min() > 20.0 and large.min() > 1.0 and abs(small) < 1e-6)
+
+
 CHECKS: dict[str, Callable[[Sequence[Ran]], bool]] = {
     "gradient-surface": _gradient_surface,
     "simple-arithmetic": _simple,
@@ -165,6 +197,11 @@ CHECKS: dict[str, Callable[[Sequence[Ran]], bool]] = {
     "operands": _operands,
     "comparisons": _comparisons,
     "digits": _digits,
+    "simple-functions": _simple_functions,
+    "autoencoder": _autoencoder,
+    "stacked-units": _stacked,
+    "status-registers": _registers,
+    "expectations": _expectations,
 }
 
 

@@ -7,8 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from odediscovery.experiments.activations import PReLU
 from odediscovery.experiments.base import Plan, Ran
 from odediscovery.experiments.fronts import Cloud, Curve, fronts_figure
+from odediscovery.experiments.pairs import TASKS, pairs, truth
 from odediscovery.experiments.regression import (
     NONZERO,
     WEIGHT_ERROR,
@@ -24,9 +26,7 @@ from odediscovery.experiments.regression import (
     uniform,
 )
 from odediscovery.experiments.studies import (
-    comparisons,
     division,
-    extrapolation,
     fsir_study,
     gradient_surface,
     large_arithmetic,
@@ -138,18 +138,18 @@ def test_subsets_overlap_by_half_and_sparsity_is_the_farthest_weight() -> None:
     assert grown == [0.0, 0.0, 10.0, 10.0]
 
 
-@pytest.mark.parametrize("task", comparisons.TASKS)
+@pytest.mark.parametrize("task", TASKS)
 def test_pairs_are_equal_neighbours_or_apart_and_the_truth_is_python_s(task: str) -> None:
-    x = comparisons.pairs((3000,), -10, 9, 1 / 3, source())
+    x = pairs((3000,), -10, 9, 1 / 3, source())
     a, b = x.T.numpy()
     assert x.min() == -10 and x.max() == 9 and np.mean(a == b) == pytest.approx(1 / 3, abs=0.03)
     assert np.mean(np.abs(a - b) == 1) == pytest.approx(1 / 3 + 1 / 3 * 2 / 19, abs=0.03)
     holds = {">": a > b, "<": a < b, ">=": a >= b, "<=": a <= b, "=": a == b, "!=": a != b}[task]
-    assert np.array_equal(comparisons.truth(task, x)[:, 0].numpy() == 1.0, holds)
+    assert np.array_equal(truth(task, x)[:, 0].numpy() == 1.0, holds)
 
 
 def test_a_prelu_has_a_slope_of_each_member() -> None:
-    unit = extrapolation.PReLU(2)
+    unit = PReLU(2)
     unit.slope.data[1] = -1.0
     assert unit(tensor([[-2.0], [3.0]]).expand(2, 2, 1))[..., 0].tolist() == [[-0.5, 3.0], [2.0, 3.0]]
 

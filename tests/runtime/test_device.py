@@ -222,6 +222,10 @@ BATCHES = {
     "operands": {"unit": "NALU", "variant": "both", "task": "*", "operands": "2"},
     "comparisons": {"model": "NSR", "task": ">"},
     "digits": {"task": "sum", "model": "NAU"},
+    "simple-functions": {"kind": "recurrent", "model": "LSTM", "task": "a + b"},
+    "autoencoder": {"model": "PReLU"},
+    "stacked-units": {"task": "sum", "model": "NALU", "layers": "3"},
+    "status-registers": {"inputs": "whole", "copies": "1", "task": ">"},
 }
 
 

@@ -27,14 +27,13 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, find, markdown, number
+from odediscovery.experiments.pairs import HIGH, LOW, SIGNS, TASKS, pairs, truth
 from odediscovery.experiments.regression import Training, layers, parameters_of, rows_of, train
 from odediscovery.plots.figures import COLOURS, STYLE, empty_figure
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NSR, Dense
 
 MODELS = ("NSR", "MLP")
-TASKS = (">", "<", ">=", "<=", "=", "!=")
-SIGNS = {">=": "≥", "<=": "≤", "!=": "≠"}
 POWERS = tuple(range(2, 14))
 RANGES = ("train", *(f"1e{power}" for power in POWERS))
 # Accuracies on the training range and at 1e2 ... 1e13; all end in a plateau.
@@ -49,7 +48,6 @@ PUBLISHED: dict[tuple[str, str], tuple[float, ...]] = {
     ("NSR", "="): (0.99, *[0.93] * 12),
     ("NSR", "!="): (0.99, *[0.92] * 12),
 }
-LOW, HIGH = -10, 9
 
 
 @dataclass(frozen=True)
@@ -153,33 +151,6 @@ class Comparisons(Experiment):
             handles, labels = axes[0, 0].get_legend_handles_labels()
             figure.legend(handles, labels, loc="outside lower left", ncols=4)
         return figure
-
-
-def pairs(shape: tuple[int, ...], low: int, high: int, equal: float, source: torch.Generator) -> Tensor:
-    """Pairs of integers from low to high, [*shape, 2].
-
-    Of the pairs a part `equal` is equal; of the rest half are neighbours, the others drawn
-    independently until they differ (a shift by a random non-zero amount, wrapped around).
-    """
-    first = torch.randint(low, high + 1, shape, generator=source)
-    kind = torch.rand(shape, generator=source)
-    up = 2 * torch.randint(0, 2, shape, generator=source) - 1
-    # A neighbour outside the range lies on the other side.
-    up = torch.where((first + up < low) | (first + up > high), -up, up)
-    width = high - low + 1
-    shift = torch.randint(1, width, shape, generator=source)
-    elsewhere = (first - low + shift) % width + low
-    second = torch.where(kind < equal, first, elsewhere)
-    near = (kind >= equal) & (kind < equal + (1.0 - equal) / 2)
-    second = torch.where(near, first + up, second)
-    return torch.stack([first, second], dim=-1).to(torch.float64)
-
-
-def truth(task: str, x: Tensor) -> Tensor:
-    """1 where the comparison of the two columns holds, else 0, [..., 1]."""
-    a, b = x[..., :1], x[..., 1:]
-    holds = {">": a > b, "<": a < b, ">=": a >= b, "<=": a <= b, "=": a == b, "!=": a != b}
-    return holds[task].to(x.dtype)
 
 
 def _network(model: str, how: Setting, source: torch.Generator) -> nn.Sequential:

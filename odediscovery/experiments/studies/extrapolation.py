@@ -13,7 +13,7 @@ Source: nac_nalu_project.md, Sec. 2, after Fig. 1 of Trask et al. (2018).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from odediscovery.experiments.activations import ACTIVATIONS
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, markdown, median_deviation, number
 from odediscovery.experiments.regression import Training, rows_of, train, uniform
 from odediscovery.plots.figures import COLOURS, GRID, MUTED, STYLE, empty_figure
@@ -57,29 +58,6 @@ QUICK = replace(FULL, runs=3, steps=400)
 FAILS = 10.0
 
 
-class PReLU(nn.Module):
-    """max(x, 0) + a min(x, 0) with one trained slope a a member, 0.25 at first as in torch."""
-
-    def __init__(self, members: int) -> None:
-        super().__init__()
-        self.slope = nn.Parameter(torch.full((members, 1, 1), 0.25, dtype=torch.float64))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The activation, elementwise; x [members, batch, features]."""
-        return x.clamp(min=0.0) + self.slope * x.clamp(max=0.0)
-
-
-ACTIVATIONS: dict[str, Callable[[int], nn.Module]] = {
-    "ReLU": lambda _: nn.ReLU(),
-    "Sigmoid": lambda _: nn.Sigmoid(),
-    "Tanh": lambda _: nn.Tanh(),
-    "ReLU6": lambda _: nn.ReLU6(),
-    "LeakyReLU": lambda _: nn.LeakyReLU(),
-    "ELU": lambda _: nn.ELU(),
-    "SELU": lambda _: nn.SELU(),
-    "PReLU": PReLU,
-    "Swish": lambda _: nn.SiLU(),
-}
 MODELS = (*ACTIVATIONS, *UNITS)
 
 

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from odediscovery.errors import unknown_name
 from odediscovery.experiments.base import Experiment
+from odediscovery.experiments.seminar.autoencoder import Autoencoder
+from odediscovery.experiments.seminar.expectations import Expectations
+from odediscovery.experiments.seminar.simple_functions import SimpleFunctions
+from odediscovery.experiments.seminar.stacked_units import StackedUnits
+from odediscovery.experiments.seminar.status_registers import StatusRegisters
 from odediscovery.experiments.studies.comparisons import Comparisons
 from odediscovery.experiments.studies.digits import Digits
 from odediscovery.experiments.studies.division import Division
@@ -28,6 +33,11 @@ EXPERIMENTS: dict[str, Experiment] = {
         Operands(),
         Comparisons(),
         Digits(),
+        SimpleFunctions(),
+        Autoencoder(),
+        StackedUnits(),
+        StatusRegisters(),
+        Expectations(),
     )
 }
 
