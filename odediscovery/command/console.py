@@ -79,7 +79,10 @@ def print_discovery(found: Discovery) -> None:
     say(found.equations_text())
     for text in (found.name_text(), found.starts_text(), found.stability_text()):
         say(text, end="\n" if text else "")
-    for message in found.messages:
+    from odediscovery.result.shown import headline, shown_notes
+
+    say(headline(found))
+    for message in shown_notes(found.messages):
         say(f"note: {' '.join(message.split())}")
     if found.source_text():
         say(found.source_text())

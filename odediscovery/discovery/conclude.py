@@ -7,14 +7,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from odediscovery.data.controls import explain_two_values
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
+from odediscovery.discovery.claim import CLAIM, Claim, least_shares, share_in_pieces, shares_explained
 from odediscovery.judge.criterion import CRITERION, non_dominated
+from odediscovery.judge.notes import (
+    bound_states,
+    close_rivals,
+    in_order,
+    judged_in_pieces,
+    never_changes,
+    runs_from_its_starts,
+    two_complexities,
+)
 from odediscovery.judge.residual_tests import ResidualTests, examine_residuals, is_walk_as_good
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import count
@@ -30,26 +39,10 @@ from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.settings import Settings
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.user_units import unscaled_errors
 from odediscovery.stages.values import FoundBy, Judged, Polished, residual_freedom
-
-
-@dataclass(frozen=True)
-class ClaimThresholds(Thresholds):
-    """How much of the variance equations have to explain before they are claimed as a law."""
-
-    explained: float = threshold(
-        0.5,
-        "least share of the variance that a law explains",
-        origin="half: less is closer to the mean than to the data",
-    )
-    explained_structured: float = threshold(0.95, "the same where the residuals are clearly no noise")
-
-
-CLAIM = ClaimThresholds()
 
 
 def constants(p: Problem, row: Judged) -> dict[str, object]:
@@ -107,6 +100,7 @@ def _front_row(p: Problem, row: Judged, series: TimeSeries, selected: bool) -> F
         row.criterion,
         selected,
         row.polished.initial[list(heads)] * p.scale.state[own],
+        state_r2=shares_explained(series, squares[own]) if p.heads is None else share_in_pieces(p, row.polished)[1],
     )
 
 
@@ -142,6 +136,7 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
         verdict = verdict.with_best(dataclasses.replace(verdict.best, polished=found))
     front, fitted, own = _front(verdict, series), estimates(p, found), ~p.data.is_control
     noise = np.sqrt(found.plain_squares / found.counts.clip(1)) * p.scale.size
+    explained, each = share_in_pieces(p, found) if p.heads is not None else _explained(front)
     return build_result(
         series,
         settings,
@@ -151,33 +146,37 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
         np.where(p.measured, noise, np.nan)[own],
         network_of(found.law, p.scale, series.n_states),
         [*_notes(verdict, front), *tests.sentences(series.states)],
-        least=CLAIM.explained if tests.is_noise else CLAIM.explained_structured,
+        claim=Claim(
+            explained,
+            CLAIM.explained if tests.is_noise else CLAIM.explained_structured,
+            each,
+            least_shares(p, series, tests),
+            walk=not p.clean and is_walk_as_good(p, found),
+        ),
         freedom=residual_freedom(found),
-        explained=_explained_in_pieces(p, found) if p.heads is not None else None,
         fitted=fitted,
-        walk=not p.clean and is_walk_as_good(p, found),
         found_by=verdict.best.origin.found_by,
     )
+
+
+def _explained(front: tuple[FrontRow, ...]) -> tuple[float, Array | None]:
+    """Share of the variance that the chosen row explains, of all states and of each."""
+    chosen = next(row for row in front if row.selected)
+    return chosen.r2, chosen.state_r2
 
 
 def _notes(verdict: Verdict, front: tuple[FrontRow, ...]) -> list[str]:
     """What the reader should know of the data and of the laws, one sentence each."""
     p = verdict.p
     still = np.flatnonzero(p.constant & ~p.data.is_control)
-    notes = [f"{p.data.states[i]} never changes: its equation is zero" for i in still]
+    notes: list[str] = [never_changes(p.data.states[i]) for i in still]
     notes += [*p.messages, *explain_two_values(p.data), *_rivals(front), *_relation(p)]
     if any(row.equations.power_sum is None for row in front):
-        notes.append(
-            "complexity counts constants and states of sums of monomials, and nodes of "
-            "the expression trees of other equations"
-        )
+        notes.append(two_complexities())
     if verdict.best.fragile:
-        notes.append("the equations run away from starts that are as likely as the fitted one")
+        notes.append(runs_from_its_starts())
     if p.heads is not None:
-        notes.append(
-            "whole trajectories cannot be followed from one start: laws were judged, and "
-            f"mse and r2 are, on pieces of {len(p.data.trajectories[0].time)} samples"
-        )
+        notes.append(judged_in_pieces(len(p.data.trajectories[0].time)))
     return notes
 
 
@@ -185,8 +184,8 @@ def _rivals(front: tuple[FrontRow, ...]) -> list[str]:
     """Whether other rows of the front are about as good."""
     chosen = next(row for row in front if row.selected)
     most = chosen.criterion + CRITERION.no_evidence
-    close = [str(row.complexity) for row in front if not row.selected and row.criterion < most]
-    return [f"the data hardly prefer these equations to those of complexity {', '.join(close)}"] if close else []
+    close = [row.complexity for row in front if not row.selected and row.criterion < most]
+    return [close_rivals(close)] if close else []
 
 
 def _relation(p: Problem) -> list[str]:
@@ -198,17 +197,7 @@ def _relation(p: Problem) -> list[str]:
     terms = [f"{abs(c):.4g}*{state}".removeprefix("1*") for state, c in zip(p.data.states, weights, strict=True) if c]
     signs = ["-" if c < 0 else "+" for c in weights if c]
     text = " ".join(f"{sign} {term}" for sign, term in zip(signs, terms, strict=True)).removeprefix("+ ")
-    return [
-        f"{text} = {value:.4g} in all samples: equations that differ by this relation "
-        "cannot be told apart; a trajectory with another value of it can"
-    ]
-
-
-def _explained_in_pieces(p: Problem, found: Polished) -> float:
-    """Share of the variance within pieces: their starts, which are fitted, explain the rest."""
-    own = ~p.data.is_control
-    within = sum(np.nansum((t.values - np.nanmean(t.values, axis=0))[:, own] ** 2) for t in p.data.trajectories)
-    return float(1.0 - found.plain_squares.sum() / within) if within > 0 else 1.0
+    return [bound_states(f"{text} = {value:.4g}")]
 
 
 def build_result(
@@ -220,10 +209,8 @@ def build_result(
     noise: Array,
     network: Network | None,
     notes: Sequence[str],
-    least: float | None = None,
+    claim: Claim | None = None,
     freedom: int | None = None,
-    explained: float | None = None,
-    walk: bool = False,
     fitted: Estimates | None = None,
     found_by: FoundBy = "",
 ) -> Discovery:
@@ -235,16 +222,13 @@ def build_result(
         noise: standard deviation of the residuals [states], in the user's units.
         network: of the chosen equations, if they have one.
         notes: what the reader should know, one sentence each.
-        least: share of the variance that the equations have to explain (default: `CLAIM.explained`).
+        claim: what the equations explain and have to explain (default: R2 of the chosen row, and half).
         freedom: residual degrees of freedom, if standard errors are known.
-        explained: the share that they do explain (default: R2 of the chosen row).
-        walk: whether a random walk explains the data as well.
         fitted: constants and starts with their covariance, if it is known.
         found_by: the stage that proposed the chosen equations.
     """
     top = next(row for row in front if row.selected)
-    explained = top.r2 if explained is None else explained
-    outcome, messages = _outcome(monitor, explained, CLAIM.explained if least is None else least, walk)
+    outcome, messages = (claim or Claim(top.r2)).outcome(monitor, series.states)
     return Discovery(
         series=series,
         equations=top.equations,
@@ -255,7 +239,7 @@ def build_result(
         r2_heldout=None,
         noise=noise,
         outcome=outcome,
-        messages=(*series.messages, *messages, *notes),
+        messages=in_order((*series.messages, *messages, *notes)),
         settings=settings,
         seconds=round(monitor.seconds(), 3),
         network=network,
@@ -267,26 +251,6 @@ def build_result(
     )
 
 
-def _outcome(monitor: Monitor, explained: float, least: float, walk: bool) -> tuple[str, list[str]]:
-    """How the fit ended, and why, one sentence each."""
-    outcome, messages = "converged", []
-    if explained < least:
-        outcome = "poor-fit"
-        messages.append(
-            f"the best equations explain only {explained:.0%} of the variance: they are no law of these data"
-        )
-    elif walk:
-        outcome = "poor-fit"
-        messages.append("a random walk, which knows no law, explains the data as well as the best equations do")
-    if reason := monitor.stopping():
-        outcome = "stopped"
-        messages.append(
-            f"stopped ({reason}) after {monitor.seconds():.1f} s: this is the best so "
-            f"far, not all members were finished"
-        )
-    return outcome, messages
-
-
 def add_messages(found: Discovery, *messages: str) -> Discovery:
     """The result with more of what its reader should know."""
-    return dataclasses.replace(found, messages=(*found.messages, *messages))
+    return dataclasses.replace(found, messages=in_order((*found.messages, *messages)))

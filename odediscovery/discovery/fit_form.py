@@ -21,7 +21,8 @@ from scipy.optimize import OptimizeResult, least_squares
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.signals import Signal, Trajectory
-from odediscovery.discovery.conclude import CLAIM, build_result
+from odediscovery.discovery.claim import CLAIM, Claim, shares_explained
+from odediscovery.discovery.conclude import build_result
 from odediscovery.errors import FitError
 from odediscovery.judge.residual_tests import examine_residuals
 from odediscovery.laws.equations import Equations
@@ -255,7 +256,8 @@ def _concluded(task: _Task, found: OptimizeResult, settings: Settings, monitor: 
     squares, samples = np.concatenate(left) ** 2, pooled(series)
     mse, spread = float(np.nanmean(squares)), float(np.nansum((samples - np.nanmean(samples, axis=0)) ** 2))
     r2 = 1.0 - float(np.nansum(squares)) / spread if spread > 0 else 1.0
-    row = FrontRow(_plain(equations), equations.complexity, mse, r2, 0.0, True, starts)
+    each = shares_explained(series, np.nansum(squares, axis=0))
+    row = FrontRow(_plain(equations), equations.complexity, mse, r2, 0.0, True, starts, state_r2=each)
     result = build_result(
         series,
         settings,
@@ -265,7 +267,7 @@ def _concluded(task: _Task, found: OptimizeResult, settings: Settings, monitor: 
         np.sqrt(np.nanmean(squares, axis=0)),
         None,
         [*_unknown(form, errors), *tests.sentences(series.states)],
-        least=CLAIM.explained if tests.is_noise else CLAIM.explained_structured,
+        claim=Claim(r2, CLAIM.explained if tests.is_noise else CLAIM.explained_structured, each),
         freedom=freedom if freedom > 0 else None,
     )
     result = dataclasses.replace(

@@ -25,6 +25,7 @@ import numpy as np
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.trajectories import SERIES
 from odediscovery.errors import InputError
+from odediscovery.judge.notes import Note, cannot_be_continued, continued, in_order
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -188,27 +189,19 @@ def continue_over(found: Discovery, earlier: TimeSeries, later: TimeSeries) -> D
     ends = continue_solutions(found, later)
     whole, each = r2_of(later, ends)
     count = sum(len(run.time) for run in later.trajectories)
-    text = f"{count} samples were kept back: the equations "
     if not all(np.isfinite(x).all() for x in ends):
-        text += "cannot be continued over them"
-        return dataclasses.replace(found, outcome=_refused(found), messages=(*found.messages, text))
+        return _with_note(found, cannot_be_continued(count), refused=True)
     by_state = ", ".join(f"{state} {_number(r2)}" for state, r2 in zip(later.states, each, strict=True))
     off, still = relative_error(earlier, later, ends), relative_error(earlier, later, hold_last_values(earlier, later))
-    text += f"continued over them have R2 = {_number(whole)}"
-    text += f" ({by_state})" * (len(each) > 1)
-    text += f"; they are off by {off:.2g} of the spread of the fitted ones, the last values by "
-    text += f"{still:.2g} if they stayed"
-    outcome = found.outcome
-    if off > max(still, HOLDOUT.clearly_off):
-        outcome = _refused(found)
-        text += ": no law of later times"
-    return dataclasses.replace(
-        found, r2_heldout=whole if np.isfinite(whole) else None, outcome=outcome, messages=(*found.messages, text)
-    )
+    refused = off > max(still, HOLDOUT.clearly_off)
+    note = continued(count, _number(whole), f" ({by_state})" * (len(each) > 1), off, still, refused)
+    found = dataclasses.replace(found, r2_heldout=whole if np.isfinite(whole) else None)
+    return _with_note(found, note, refused=refused)
 
 
-def _refused(found: Discovery) -> str:
-    return "poor-fit" if found.outcome == "converged" else found.outcome
+def _with_note(found: Discovery, note: Note, *, refused: bool) -> Discovery:
+    outcome = "poor-fit" if refused else found.outcome
+    return dataclasses.replace(found, outcome=outcome, messages=in_order((*found.messages, note)))
 
 
 def _number(r2: float) -> str:

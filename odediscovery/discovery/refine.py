@@ -13,6 +13,7 @@ import numpy as np
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.task import Task
 from odediscovery.judge.identifiability import undetermined_exponents
+from odediscovery.judge.notes import Note, thinned
 from odediscovery.judge.verdict import Verdict
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
@@ -37,7 +38,7 @@ def drop_excess(verdict: Verdict) -> Verdict:
     return dataclasses.replace(verdict, rows=rows)
 
 
-def explain_open_exponents(verdict: Verdict, monitor: Monitor) -> list[str]:
+def explain_open_exponents(verdict: Verdict, monitor: Monitor) -> list[Note]:
     """Exponents of the claimed law that the data leave open, one sentence each."""
     p, found = verdict.p, verdict.best.polished
     if p.clean or monitor.stopping():
@@ -56,15 +57,19 @@ def judge_all_samples(task: Task, verdict: Verdict) -> tuple[Verdict, TimeSeries
     if task.few is task.every:
         return verdict, task.series
     few, every = (sum(len(t.time) for t in series.trajectories) for series in (task.few, task.every))
-    note = f"equations were looked for in {every} samples thinned to {few}"
     if p.heads is None and not monitor.stopping():
         whole = prepare(task.every, smoothing=False)
         knowledge = p.given and p.given.rescaled(whole.scale.state, whole.scale.time)
-        messages = (*p.messages, f"{note}; constants, errors and scores are those of all")
+        messages = (*p.messages, *_thinned(every, few, on_all=True))
         whole = dataclasses.replace(whole, knowledge=knowledge, given=p.given, messages=messages)
         same_signs = (np.sign(whole.scale.state) == np.sign(p.scale.state)).all()
         moved = on_all_samples(whole, verdict, monitor) if same_signs else None
         if moved is not None:
             return moved, task.every
-    p = dataclasses.replace(p, messages=(*p.messages, f"{note}: constants, errors and scores are of these only"))
+    p = dataclasses.replace(p, messages=(*p.messages, *_thinned(every, few, on_all=False)))
     return dataclasses.replace(verdict, p=p), task.few
+
+
+def _thinned(every: int, few: int, *, on_all: bool) -> list[Note]:
+    """That laws were sought in fewer samples, where they were."""
+    return [thinned(every, few, on_all)] if few < every else []

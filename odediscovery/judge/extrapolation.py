@@ -8,6 +8,7 @@ import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
+from odediscovery.judge.notes import Note, blows_up, leaves_the_data
 from odediscovery.laws.equations import Equations
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -27,7 +28,7 @@ class ExtrapolationThresholds(Thresholds):
 EXTRAPOLATION = ExtrapolationThresholds()
 
 
-def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array) -> list[str]:
+def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array) -> list[Note]:
     """A warning, one sentence at most, for a reader who continues the equations.
 
     The equations are integrated for as long again as each trajectory was measured.
@@ -39,7 +40,7 @@ def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array
     >>> series = TimeSeries.from_arrays([0, 1, 2, 3], [0.2, 0.25, 0.333, 0.5])
     >>> grown = Equations.parse(["x0"], {"x0": "x0**2"})
     >>> check_extrapolation(grown, series, np.array([[0.2]]))
-    ['continued for as long again the equations blow up, at t = 5.02']
+    ['continued for as long again the equations blow up, at t = 5.02: use them within the measured time only']
     """
     values = pooled(series)
     # A state that never changed has no range that it could leave.
@@ -52,19 +53,16 @@ def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array
         first, last = run.time[0], run.time[-1]
         times = np.linspace(last, 2.0 * last - first, EXTRAPOLATION.times)
         x = equations.simulate(start, np.append(first, times))[1:]
-        named = f" of {run.label}" if run.label and len(series.trajectories) > 1 else ""
+        named = f" from trajectory {run.label!r}" if run.label and len(series.trajectories) > 1 else ""
         lost = np.asarray(~np.isfinite(x).all(axis=1))
         if lost[0]:
             continue
         if lost.any():
             when = f"{series.time_name} = {times[np.argmax(lost)]:.3g}"
-            return [f"continued for as long again{named} the equations blow up, at {when}"]
+            return [blows_up(named, when)]
         off = np.maximum(x[:, seen] - high, low - x[:, seen]) / np.maximum(high - low, 1e-300)
         k, i = np.unravel_index(int(np.argmax(off)), off.shape)
         if off[k, i] > EXTRAPOLATION.far:
             name, value = np.array(series.states)[seen][i], x[:, seen][k, i]
-            return [
-                f"continued for as long again{named} {name} reaches {value:.3g}, far from the "
-                f"data, {low[i]:.3g} to {high[i]:.3g}"
-            ]
+            return [leaves_the_data(named, name, value, low[i], high[i])]
     return []

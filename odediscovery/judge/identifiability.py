@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from odediscovery.judge.notes import Note, not_determined, open_exponent
 from odediscovery.judge.residual_tests import autocorrelation_inflation
 from odediscovery.laws.cost import Free, count
 from odediscovery.laws.expressions import identifiers
@@ -72,7 +73,7 @@ def split_known(p: Problem, law: PowerSum, free: Free, *, fit: bool) -> tuple[Po
     return PowerSum(a, w, None, law.stoichiometry), (also, fitted, free[2], free[3])
 
 
-def undetermined_exponents(p: Problem, found: Polished, refit: Refit) -> list[str]:
+def undetermined_exponents(p: Problem, found: Polished, refit: Refit) -> list[Note]:
     """Exponents whose 95 % interval holds two whole numbers or more, one sentence each.
 
         w +- t f standard error,  t the 97.5 % point of Student's t,
@@ -105,7 +106,7 @@ def undetermined_exponents(p: Problem, found: Polished, refit: Refit) -> list[st
     return notes
 
 
-def unidentifiable_combinations(p: Problem, found: Polished) -> list[str]:
+def unidentifiable_combinations(p: Problem, found: Polished) -> list[Note]:
     """Constants of which the data know a combination only, a sentence for each combination.
 
     From the directions in which the likelihood does not change, C = (J^T J)^-1.
@@ -119,10 +120,8 @@ def unidentifiable_combinations(p: Problem, found: Polished) -> list[str]:
     for direction in found.joint.unknown[:, :k]:
         share = np.where(hidden, np.abs(direction / np.where(values == 0.0, 1.0, values)), 0.0)
         named = [names[i] for i in np.flatnonzero(share > IDENTIFIABILITY.named * share.max(initial=0.0))]
-        if len(named) == 1:
-            notes.append(f"the data tell nothing of {named[0]}")
-        elif named:
-            notes.append(f"the data do not tell {' and '.join(named)} apart: only a combination of them is known")
+        if named:
+            notes.append(not_determined(named))
     return notes
 
 
@@ -141,14 +140,11 @@ def _may_be_real(p: Problem, law: PowerSum) -> Mask:
     return real if known is None else real & ~known[1]
 
 
-def _sentence(p: Problem, law: PowerSum, j: int, k: int, ends: Sequence[float]) -> str:
+def _sentence(p: Problem, law: PowerSum, j: int, k: int, ends: Sequence[float]) -> Note:
     names = list(identifiers(p.data.states).values())
     of = " and ".join(f"{names[i]}'" for i in np.flatnonzero(law.coefficients[:, j]))
     low, high = ends
-    return (
-        f"the exponent of {names[k]} in the term {_term(p, law.exponents[j])} of {of} is "
-        f"known only to lie between {low:.2g} and {high:.2g}"
-    )
+    return open_exponent(names[k], _term(p, law.exponents[j]), of, low, high)
 
 
 def _term(p: Problem, exponents: Array) -> str:

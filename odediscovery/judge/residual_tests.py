@@ -9,6 +9,7 @@ import numpy as np
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.judge.criterion import correction, penalty
+from odediscovery.judge.notes import Note, structured_residuals, widened_errors
 from odediscovery.laws.cost import constant_penalty
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
@@ -70,24 +71,23 @@ class ResidualTests:
         """Whether nothing speaks against noise."""
         return not (self.few_runs or self.correlated)
 
-    def sentences(self, states: Sequence[str]) -> list[str]:
-        """What the reader should know, one sentence each."""
-        few = [
-            f"what the equations leave of {states[i]} is no noise: {found} runs of one "
-            f"sign where about {expected} are expected"
-            for i, found, expected in self.few_runs
-        ]
-        listed = {i for i, *_ in self.few_runs}
-        near = [
-            f"what the equations leave of {states[i]} is no noise: neighbouring residuals correlate by {r:.2f}"
-            for i, r in self.correlated
-            if i not in listed
-        ]
-        wide = (
-            f"neighbouring residuals are alike: standard errors are {self.inflation:.1f} times as "
-            "large as they would be in noise without memory"
-        )
-        return [*few, *near, *([wide] if self.inflation > 1.0 else [])]
+    def sentences(self, states: Sequence[str]) -> list[Note]:
+        """What the reader should know."""
+        seen = {
+            i: f"{found} runs of one sign where about {expected} are expected" for i, found, expected in self.few_runs
+        }
+        seen |= {i: f"neighbouring residuals correlate by {r:.2f}" for i, r in self.correlated if i not in seen}
+        named = [f"{states[i]}: {text}" if len(seen) > 1 else text for i, text in seen.items()]
+        notes = [structured_residuals([states[i] for i in seen], named)] if seen else []
+        if self.inflation > 1.0:
+            notes.append(widened_errors(self.inflation, self.inflation >= largest_inflation()))
+        return notes
+
+
+def largest_inflation() -> float:
+    """The largest factor by which standard errors are widened."""
+    r = RESIDUALS.largest_correlation
+    return float(np.sqrt((1.0 + r) / (1.0 - r)))
 
 
 def examine_residuals(residuals: Sequence[Array]) -> ResidualTests:

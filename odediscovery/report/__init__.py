@@ -37,6 +37,7 @@ from odediscovery.report.readings import readings
 from odediscovery.report.tables import constant_rows, stability_rows, start_rows, typeset
 from odediscovery.report.words import command, explained, listed, notes, outcome, settings_rows, summary
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.shown import state_scores
 from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.versions import versions
 
@@ -109,6 +110,7 @@ def write_report(
 def _values(found: Discovery, runs: list[Drawn]) -> dict[str, Any]:
     """What the page says."""
     series, equations = found.series, found.equations
+    scores = state_scores(found)
     visited = np.concatenate([d.visited for d in runs])
     told = readings(dataclasses.replace(equations, units=series.units), visited)
     lengths = [size(side) > MAX_SIDE_SIZE for side in sides(equations)]
@@ -126,6 +128,7 @@ def _values(found: Discovery, runs: list[Drawn]) -> dict[str, Any]:
         "outcome": outcome(found),
         "notes": notes(found),
         "explained": explained(found.r2),
+        "explained_each": [(state, explained(r2)) for state, r2 in scores.items() if len(scores) > 1],
         "heldout": None if found.r2_heldout is None else f"{found.r2_heldout:.3f}",
         "error_bars": equations.standard_errors is not None,
         "constants": constant_rows(found),

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 from odediscovery.report.mathml import equation_rows
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
+from odediscovery.result.shown import shown_notes
 
 # Rows of the front that a notebook shows.
 MAX_ROWS = 30
@@ -35,7 +36,7 @@ def notebook_html(found: Discovery) -> str:
     ]
     facts = [f"{found.outcome}, R\N{SUPERSCRIPT TWO} = {found.r2:.6f}", *found.starts_text().splitlines()]
     told = Markup("").join(Markup("<div>{}</div>").format(text) for text in facts)
-    notes = Markup("").join(Markup("<li>{}</li>").format(text) for text in found.messages)
+    notes = Markup("").join(Markup("<li>{}</li>").format(text) for text in shown_notes(found.messages))
     front = Markup("").join(_front_row(row) for row in found.front[:MAX_ROWS])
     page = Markup(
         '<div class="odediscovery">{}<div style="opacity:.75">{}</div>{}'

@@ -12,6 +12,7 @@ from odediscovery.data.controls import interpolation_by_control
 from odediscovery.data.samples import measured
 from odediscovery.data.series import group_column, sigma_columns
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.shown import shown_notes
 from odediscovery.settings import RECIPES, Settings
 
 # What the folder keeps the fitted data under.
@@ -95,7 +96,7 @@ def notes(found: Discovery) -> list[str]:
     """The messages as sentences that begin and end like sentences."""
     variables = (*found.equations.variables, found.series.time_name)
     sentences = []
-    for message in found.messages:
+    for message in shown_notes(found.messages):
         first = message.split(" ", 1)[0].rstrip("'")
         if first not in variables:
             message = message[:1].upper() + message[1:]

@@ -221,7 +221,7 @@ class Discovery(Shown):
             **start_intervals(
                 equations.states, self.initial_values, self.initial_value_errors, self.degrees_of_freedom
             ),
-            "scores": {"mse": plain(self.mse), "r2": plain(self.r2), "r2_heldout": heldout},
+            "scores": {"mse": plain(self.mse), "r2": plain(self.r2), "r2_heldout": heldout, **_by_state(self)},
             "noise": by_state(equations.states, self.noise),
             "pareto": [row.record() for row in self.front],
             "settings": self.settings.as_dict(),
@@ -258,3 +258,9 @@ class Discovery(Shown):
             InputError: no such folder, or a file that is missing, damaged or of another format.
         """
         return cls(**read_folder(Path(folder)))
+
+
+def _by_state(found: Discovery) -> dict[str, Any]:
+    """R2 of every state for `result.json`, where it is known."""
+    row = next(row for row in found.front if row.selected)
+    return {} if row.state_r2 is None else {"r2_by_state": by_state(found.series.states, row.state_r2)}

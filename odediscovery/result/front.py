@@ -30,6 +30,7 @@ class FrontRow:
         selected: True for the one row that is the answer.
         initial_values: its own fitted starts [trajectories, states]; None where not kept.
         name: what the law is called, where it has a name.
+        state_r2: r2 of every state [states], nan where nothing varies or is measured; None where not kept.
 
     >>> FrontRow(Equations.parse(["x"], {"x": "-x"}), 3, 0.1, 0.98, -70.0, True).complexity
     3
@@ -43,6 +44,7 @@ class FrontRow:
     selected: bool
     initial_values: Array | None = None
     name: str = ""
+    state_r2: Array | None = None
 
     def record(self) -> dict[str, Any]:
         """Plain values for `result.json`."""
@@ -51,6 +53,7 @@ class FrontRow:
         return {
             "complexity": self.complexity,
             **scores,
+            **({} if self.state_r2 is None else {"r2_by_state": by_state(states, self.state_r2)}),
             "selected": self.selected,
             "equations": self.equations.texts(),
             "initial_values": None if self.initial_values is None else starts_record(states, self.initial_values),
@@ -71,6 +74,7 @@ class FrontRow:
             bool(record["selected"]),
             None if starts is None else starts_from_record(starts, series),
             _name(record),
+            _state_scores(record.get("r2_by_state"), series),
         )
 
 
@@ -79,6 +83,11 @@ def _name(record: Mapping[str, Any]) -> str:
     name = str(record.get("name", ""))
     check_letters(name)
     return name
+
+
+def _state_scores(record: Any, series: TimeSeries) -> Array | None:
+    """R2 of every state [states]; None where an earlier version wrote the row."""
+    return None if record is None else np.array([number(record[state]) for state in series.states])
 
 
 def parsed_equations(texts: Mapping[str, Any], series: TimeSeries) -> Equations:

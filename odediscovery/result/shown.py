@@ -6,6 +6,7 @@ which are loaded when they are used, so that a result costs no more than its num
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -93,8 +94,8 @@ class Shown:
         ... # doctest: +ELLIPSIS
         N' = ...
         """
-        told = [self.equations_text(), self.name_text(), self.starts_text(), self.stability_text(), _verdict(self)]
-        told += [f"note: {message}" for message in self.messages]
+        told = [self.equations_text(), self.name_text(), self.starts_text(), self.stability_text(), headline(self)]
+        told += [f"note: {message}" for message in shown_notes(self.messages)]
         rows = ["Pareto front (* chosen):", *(_front_line(row) for row in self.front)]
         return "\n".join(text for text in [*told, *rows] if text)
 
@@ -161,6 +162,39 @@ class Shown:
 
     def _repr_latex_(self) -> str:
         return f"$\\displaystyle {_aligned(self.latex())}$"
+
+
+# Notes that are shown; result.json has all.
+MOST_NOTES = 5
+HEADS = {"converged": "law found", "stopped": "stopped early", "poor-fit": "no law found"}
+
+
+def state_scores(found: Shown) -> dict[str, float]:
+    """R2 of every state that varies, by its name; empty where it is not known."""
+    row = next(row for row in found.front if row.selected)
+    each = [] if row.state_r2 is None else row.state_r2.tolist()
+    return {state: r2 for state, r2 in zip(found.series.states, each, strict=False) if r2 == r2}
+
+
+def headline(found: Shown) -> str:
+    """How the fit ended, and R2 of all states and of each, on one line."""
+    whole = f"{found.r2:.6f}" if np.isfinite(found.r2) else "unknown"
+    scores = state_scores(found)
+    each = ", ".join(f"{state} {r2:.4f}" for state, r2 in scores.items())
+    return f"{HEADS[found.outcome]}: R2 = {whole}" + f" ({each})" * (len(scores) > 1)
+
+
+def shown_notes(messages: Sequence[str]) -> list[str]:
+    """The notes that matter most, and how many more there are.
+
+    >>> shown_notes(["a", "b"]), shown_notes(list("abcdefg"))[4:]
+    (['a', 'b'], ['e', '2 more notes stand in result.json under "messages"'])
+    """
+    more = len(messages) - MOST_NOTES
+    if more <= 0:
+        return list(messages)
+    rest = f'{more} more note{"s"[: more > 1]} stand{"s"[more > 1 :]} in result.json under "messages"'
+    return [*messages[:MOST_NOTES], rest]
 
 
 def _verdict(found: Shown) -> str:

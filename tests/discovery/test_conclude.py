@@ -9,7 +9,8 @@ import pytest
 from problems import LOGISTIC, growth
 
 from odediscovery import Monitor, Settings, TimeSeries
-from odediscovery.discovery.conclude import CLAIM, add_messages, conclude
+from odediscovery.discovery.claim import CLAIM
+from odediscovery.discovery.conclude import add_messages, conclude
 from odediscovery.judge.criterion import judge
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import all_free
@@ -17,6 +18,7 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.result.discovery import Discovery
 from odediscovery.search.refinement import refined, sigma_of
+from odediscovery.stages.values import Origin
 
 TIMES = np.linspace(0.0, 20.0, 80)
 
@@ -28,7 +30,7 @@ def concluded(series: TimeSeries, *laws: PowerSum, monitor: Monitor | None = Non
     for law in laws:
         law = law.rescaled(p.scale.state, p.scale.time)
         a, w, b, v = all_free(law)
-        rows.append(judge(refined(p, law, (a, w & False, b, v), p.initial, sigma_of(p)), sigma_of(p), 0))
+        rows.append(judge(refined(p, law, (a, w & False, b, v), p.initial, sigma_of(p)), sigma_of(p), Origin(0)))
     return conclude(Verdict.of(p, rows), series, Settings(), monitor or Monitor())
 
 
@@ -71,9 +73,9 @@ def test_rivals_relations_and_idle_states_are_told() -> None:
     assert found.equations.texts()["c"] == "0"
 
 
-def test_a_stop_is_told_and_messages_are_added_behind() -> None:
+def test_a_stop_is_told_first_and_remarks_are_added_behind() -> None:
     monitor = Monitor()
     monitor.interrupt()
     found = concluded(growth(TIMES, 0.01), LOGISTIC, monitor=monitor)
     assert found.outcome == "stopped" and found.messages[0].startswith("stopped (interrupted) after")
-    assert add_messages(found, "one", "two").messages == (*found.messages, "one", "two")
+    assert add_messages(found, "one", "two").messages[-2:] == ("one", "two")

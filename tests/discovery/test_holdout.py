@@ -100,7 +100,7 @@ def test_equations_that_blow_up_have_no_score() -> None:
     ("factor", "outcome", "said"),
     [
         (1.0, "converged", "R2 = 1.000"),
-        (1.05, "converged", "if they stayed"),
+        (1.05, "converged", "had the last fitted values simply stayed"),
         (8.0, "poor-fit", "no law of later times"),
     ],
 )
@@ -111,9 +111,10 @@ def test_equations_farther_off_than_the_last_values_are_refused(factor: float, o
     texts = found.equations.texts()
     wrong = Equations.parse(["S", "I", "R"], texts | {"I": f"{factor} * ({texts['I']})"})
     after = continue_over(dataclasses.replace(found, equations=wrong), found.series, later)
-    assert after.outcome == outcome and said in after.messages[-1]
+    assert after.outcome == outcome and said in "\n".join(after.messages)
     stopped = dataclasses.replace(found, equations=wrong, outcome="stopped")
-    assert continue_over(stopped, found.series, later).outcome == "stopped"
+    # A law that does not hold is none, also where the time was up.
+    assert continue_over(stopped, found.series, later).outcome == ("stopped" if outcome == "converged" else outcome)
 
 
 def test_the_last_measured_values_stay_and_errors_are_shares_of_the_spread() -> None:
@@ -137,7 +138,7 @@ def test_discover_fits_the_first_part_and_scores_the_last() -> None:
     expected = r2_score(np.concatenate([v[31:] for v in values]), np.concatenate(ends))
     assert found.r2_heldout == pytest.approx(expected, abs=1e-9)
     assert expected > 0.5
-    assert "20 samples were kept back" in found.messages[-1]
+    assert "20 samples were kept back" in "\n".join(found.messages)
 
 
 @pytest.mark.slow

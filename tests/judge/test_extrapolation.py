@@ -20,16 +20,17 @@ from odediscovery.stages.polish.polish import polish
     ("right", "told"),
     [
         ("-x", []),
-        ("x", ["x reaches 54.6, far from the data, 1 to 7.39"]),
+        ("x", ["x reaches 54.6, far from the data, 1 to 7.39: "]),
         ("1", []),
-        ("0.45*x**2", ["the equations blow up, at t = 2.24"]),
+        ("0.45*x**2", ["the equations blow up, at t = 2.24: use them within the measured time only"]),
     ],
 )
 def test_equations_that_leave_the_data_are_told(right: str, told: list[str]) -> None:
     law, t = Equations.parse(["x"], {"x": right}), np.linspace(0.0, 2.0, 9)
     series = TimeSeries.from_arrays(t, law.simulate([1.0], t), ["x"])
     found = check_extrapolation(law, series, np.array([[1.0]]))
-    assert found == [f"continued for as long again {text}" for text in told]
+    assert len(found) == len(told)
+    assert all(note.startswith(f"continued for as long again {text}") for note, text in zip(found, told, strict=True))
 
 
 @pytest.mark.slow

@@ -1,0 +1,129 @@
+"""Whether equations are claimed as a law: judged by the state that they explain least."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from odediscovery.data.samples import pooled
+from odediscovery.data.series import TimeSeries
+from odediscovery.judge.notes import Note, poor_fit, stopped, unexplained_states, walk_as_good
+from odediscovery.judge.residual_tests import ResidualTests
+from odediscovery.problem.problem import Problem
+from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.stages.values import Polished
+
+
+@dataclass(frozen=True)
+class ClaimThresholds(Thresholds):
+    """How much of the variance equations have to explain before they are claimed as a law."""
+
+    explained: float = threshold(
+        0.5,
+        "least share of the variance that a law explains, of all states and of each",
+        origin="half: less is closer to the mean than to the data",
+    )
+    explained_structured: float = threshold(0.95, "the same where the residuals are clearly no noise")
+    moving: float = threshold(
+        0.1,
+        "a state whose variance has a smaller share that is no noise has nothing that a law could explain",
+        unit="share of the variance",
+    )
+
+
+CLAIM = ClaimThresholds()
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """What equations explain, and what they have to explain to be claimed as a law.
+
+    Args:
+        explained: share of the variance of all states together.
+        least: that they have to explain.
+        each: share of the variance of every state [states]; nan where nothing varies or is measured.
+        least_each: that they have to explain of every state [states].
+        walk: whether a random walk explains the data as well.
+    """
+
+    explained: float
+    least: float = CLAIM.explained
+    each: Array | None = None
+    least_each: Array | None = None
+    walk: bool = False
+
+    def outcome(self, monitor: Monitor, states: Sequence[str]) -> tuple[str, list[Note]]:
+        """How the fit ended, and why. A law that explains too little is none, also where the time was up."""
+        found, notes = "converged", list[Note]()
+        reason = monitor.stopping()
+        if reason:
+            found = "stopped"
+            notes.append(stopped(reason, monitor.seconds()))
+        poor = self._unexplained()
+        if not self.explained >= self.least:
+            notes.append(poor_fit(self.explained, self.least))
+        elif len(poor):
+            notes.append(unexplained_states([states[i] for i in poor], [float(self.each[i]) for i in poor]))  # type: ignore[index]
+        elif self.walk:
+            notes.append(walk_as_good())
+        else:
+            return found, notes
+        return "poor-fit", notes
+
+    def _unexplained(self) -> list[int]:
+        """Indices of the states of which too little is explained."""
+        if self.each is None or self.least_each is None:
+            return []
+        return np.flatnonzero(self.each < self.least_each).tolist()
+
+
+def shares_explained(series: TimeSeries, squares: Array) -> Array:
+    """1 - SSR / sum (x - mean x)^2 of every state [states], in the user's units; nan where nothing varies.
+
+    Args:
+        squares: sum of squared residuals of every state [states].
+    """
+    values = pooled(series)
+    seen = np.isfinite(values).any(axis=0)
+    mean = np.where(seen, np.nan_to_num(values).sum(axis=0) / np.isfinite(values).sum(axis=0).clip(1), np.nan)
+    spread = np.nansum((values - mean) ** 2, axis=0)
+    # Rounding of a large number that never changes is no spread.
+    moves = seen & (spread > len(values) * (1e-12 * np.nan_to_num(np.abs(mean))) ** 2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares: Array = np.where(moves, 1.0 - squares / spread, np.nan)
+    return shares
+
+
+def least_shares(p: Problem, series: TimeSeries, tests: ResidualTests) -> Array:
+    """What equations have to explain of every state [states].
+
+    Of what is no noise: half; nearly all where the residuals of the state are clearly no noise.
+    """
+    own = ~p.data.is_control
+    values = pooled(p.data)[:, own]
+    variance = np.array([float(np.nanvar(column)) if np.isfinite(column).any() else 0.0 for column in values.T])
+    noise = np.maximum(p.noise, p.floor)[own] ** 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        possible = np.where(variance > 0.0, 1.0 - noise / variance, 0.0).clip(0.0)
+    structured: Mask = np.zeros(series.n_states, dtype=bool)
+    for i in (*(i for i, *_ in tests.few_runs), *(i for i, _ in tests.correlated)):
+        structured[i] = True
+    least = np.where(structured, CLAIM.explained_structured, CLAIM.explained) * possible
+    return np.where(possible < CLAIM.moving, -np.inf, least)
+
+
+def share_in_pieces(p: Problem, found: Polished) -> tuple[float, Array]:
+    """Share of the variance within pieces, of all states and of each: their starts, which are fitted, explain
+    the rest."""
+    own = ~p.data.is_control
+    parts = [(t.values - np.nanmean(t.values, axis=0))[:, own] ** 2 for t in p.data.trajectories]
+    within = np.sum([np.nansum(part, axis=0) for part in parts], axis=0)
+    squares = found.plain_squares[own]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = np.where(within > 0.0, 1.0 - squares / within, np.nan)
+    total = within.sum()
+    return (float(1.0 - squares.sum() / total) if total > 0 else 1.0), each

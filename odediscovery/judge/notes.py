@@ -1,0 +1,299 @@
+"""What a judge says of a law, in words: every message in one place, each a `Note` with its weight.
+
+A note says what was seen, what follows from it, and what to do, in one or two sentences. A result
+shows the weightiest first. What the reader of a table has to say of columns stays in `data`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+
+
+class Weight(IntEnum):
+    """How much a note matters: the smaller, the sooner its reader should know."""
+
+    REFUSAL = 0
+    DOUBT = 1
+    CONSTANTS = 2
+    CHOICE = 3
+    DATA = 4
+    BACKGROUND = 5
+
+
+class Note(str):
+    """A message of a result, with its weight.
+
+    >>> Note("read me", Weight.DOUBT), in_order(["columns", Note("refused", Weight.REFUSAL)])
+    ('read me', ('refused', 'columns'))
+    """
+
+    weight: Weight
+
+    def __new__(cls, text: str, weight: Weight) -> Note:
+        made = super().__new__(cls, text)
+        made.weight = weight
+        return made
+
+
+def in_order(messages: Iterable[str]) -> tuple[str, ...]:
+    """The messages, the most important first; those without a weight count as remarks on the data.
+
+    A message that stands there twice is said once.
+    """
+    unique = dict.fromkeys(messages)
+    return tuple(sorted(unique, key=lambda text: getattr(text, "weight", Weight.DATA)))
+
+
+def percent(share: float) -> str:
+    """A share of the variance, cut off and not rounded up: 0.9996 is 99.9 %.
+
+    >>> percent(0.9996), percent(0.5), percent(-3.3)
+    ('99.9 %', '50 %', 'nothing')
+    """
+    if share <= 0.0:
+        return "nothing"
+    return f"{int(1000.0 * share + 1e-9) / 10.0:g} %"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: a, b and c."""
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+
+
+def poor_fit(explained: float, least: float) -> Note:
+    """Too little of all variance is explained.
+
+    >>> poor_fit(-3.33, 0.5)
+    'the best equations are farther from the data than the mean of each state is: they are no law of these data'
+    """
+    if not explained > 0.0:
+        seen = "the best equations are farther from the data than the mean of each state is"
+    else:
+        seen = (
+            f"the best equations explain only {percent(explained)} of the variance, and at least {percent(least)} "
+            "was wanted"
+        )
+    return Note(f"{seen}: they are no law of these data", Weight.REFUSAL)
+
+
+def unexplained_states(states: Sequence[str], shares: Sequence[float]) -> Note:
+    """States of which the equations explain too little, whatever they explain of the others.
+
+    >>> print(unexplained_states(["deaths"], [0.0]))  # doctest: +NORMALIZE_WHITESPACE
+    deaths is not explained (R2 = 0.000), whatever the equations explain of the other states: they are no law of
+    these data; leave it out with --states, or name what drives it with --inputs
+    """
+    each = listed([f"{state} (R2 = {share:.3f})" for state, share in zip(states, shares, strict=True)])
+    if len(states) == 1:
+        said = f"{states[0]} is not explained (R2 = {shares[0]:.3f})"
+        it = "it"
+    else:
+        said, it = f"{each} are not explained", "them"
+    return Note(
+        f"{said}, whatever the equations explain of the other states: they are no law of these data; leave {it} out "
+        f"with --states, or name what drives {it} with --inputs",
+        Weight.REFUSAL,
+    )
+
+
+def walk_as_good() -> Note:
+    """A random walk explains the data as well."""
+    return Note(
+        "a random walk, which knows no law, explains the data as well as the best equations do: nothing here can be "
+        "told from drift; more samples of the same course would help",
+        Weight.REFUSAL,
+    )
+
+
+def stopped(reason: str, seconds: float) -> Note:
+    """The search ended before it was done."""
+    return Note(
+        f"stopped ({reason}) after {seconds:.1f} s, before every kind of law was tried: this is the best so far; "
+        "odediscovery fit --resume goes on from it",
+        Weight.DOUBT,
+    )
+
+
+def simpler_and_nearer(complexity: int, reason: str) -> Note:
+    """A row of the front that is simpler and nearer to the data than the chosen one, and why it was not taken."""
+    return Note(
+        f"the equations of complexity {complexity} are simpler and nearer to all the data taken together; they were "
+        f"passed over because {reason}",
+        Weight.CHOICE,
+    )
+
+
+def close_rivals(complexities: Sequence[int]) -> Note:
+    """Other rows of the front that the data hardly tell from the chosen one.
+
+    >>> print(close_rivals([4, 7]))  # doctest: +NORMALIZE_WHITESPACE
+    the data hardly prefer these equations to those of complexity 4 and 7: read all of them before you believe
+    one; samples of another start, or of later times, would decide
+    """
+    return Note(
+        f"the data hardly prefer these equations to those of complexity {listed([str(c) for c in complexities])}: read "
+        "all of them before you believe one; samples of another start, or of later times, would decide",
+        Weight.CHOICE,
+    )
+
+
+def structured_residuals(states: Sequence[str], seen: Sequence[str]) -> Note:
+    """States whose residuals are clearly no noise, and how that was seen.
+
+    >>> print(structured_residuals(["x"], ["3 runs of one sign where about 20 are expected"]))
+    ... # doctest: +NORMALIZE_WHITESPACE
+    what the equations leave of x is no noise (3 runs of one sign where about 20 are expected): they miss something
+    slow, so their form may be wrong; look at the residuals in report.html, and add what may act on the states
+    (--inputs, --hidden-states)
+    """
+    return Note(
+        f"what the equations leave of {listed(states)} is no noise ({'; '.join(seen)}): they miss something slow, so "
+        "their form may be wrong; look at the residuals in report.html, and add what may act on the states (--inputs, "
+        "--hidden-states)",
+        Weight.DOUBT,
+    )
+
+
+def widened_errors(factor: float, at_most: bool) -> Note:
+    """Standard errors that were widened for residuals with memory, and what they do not include.
+
+    Args:
+        factor: by which they were.
+        at_most: whether it is the largest that the test can tell.
+    """
+    if at_most:
+        return Note(
+            f"the residuals drift so slowly that standard errors were widened by {factor:.1f}, the most that "
+            "neighbours can show; even that may be too little: do not rely on the error bars",
+            Weight.DOUBT,
+        )
+    return Note(
+        f"neighbouring residuals are alike: standard errors are {factor:.1f} times as large as they would be in noise "
+        "without memory; they hold if the form of the law is right, and do not include that it may be another",
+        Weight.CONSTANTS,
+    )
+
+
+def runs_from_its_starts() -> Note:
+    """The law leaves the data from starts that are as likely as the fitted one."""
+    return Note(
+        "the equations run away from starts that are as likely as the fitted one: the system that was measured did "
+        "not, so their form is doubtful; do not predict with them",
+        Weight.DOUBT,
+    )
+
+
+def blows_up(of: str, when: str) -> Note:
+    """The equations have no solution for as long again as the data last.
+
+    >>> print(blows_up("", "t = 5"))
+    continued for as long again the equations blow up, at t = 5: use them within the measured time only
+    """
+    return Note(
+        f"continued for as long again{of} the equations blow up, at {when}: use them within the measured time only",
+        Weight.DOUBT,
+    )
+
+
+def leaves_the_data(of: str, state: str, value: float, low: float, high: float) -> Note:
+    """The equations leave the data far behind when they are continued for as long again."""
+    return Note(
+        f"continued for as long again{of} {state} reaches {value:.3g}, far from the data, {low:.3g} to {high:.3g}: "
+        "nothing measured says whether it would; use the equations within the measured range only",
+        Weight.CHOICE,
+    )
+
+
+def judged_in_pieces(samples: int) -> Note:
+    """Whole trajectories could not be followed."""
+    return Note(
+        f"no law follows whole trajectories from one start, as in chaos: laws were judged, and mse and r2 are, on "
+        f"pieces of {samples} samples; predict for about as long",
+        Weight.DATA,
+    )
+
+
+def not_determined(names: Sequence[str]) -> Note:
+    """Constants of which the data tell nothing, or a combination only."""
+    if len(names) == 1:
+        return Note(
+            f"the data tell nothing of {names[0]}: its value means nothing; hold it (--known, --bounds), or measure "
+            "where it acts",
+            Weight.CONSTANTS,
+        )
+    return Note(
+        f"the data do not tell {' and '.join(names)} apart: only a combination of them is known; hold one of them "
+        "(--known), or measure from another start",
+        Weight.CONSTANTS,
+    )
+
+
+def open_exponent(state: str, term: str, of: str, low: float, high: float) -> Note:
+    """An exponent whose interval holds several whole numbers."""
+    return Note(
+        f"the exponent of {state} in the term {term} of {of} is known only to lie between {low:.2g} and {high:.2g}: "
+        f"measure over a wider range of {state}, or hold it with --integer-exponents",
+        Weight.CONSTANTS,
+    )
+
+
+def continued(count: int, whole: str, each: str, off: float, still: float, refused: bool) -> Note:
+    """How well the equations hold at the times that were kept back.
+
+    Args:
+        count: samples that were kept back.
+        whole, each: R2 of all states, and of each, as text.
+        off: error over the spread of the fitted values.
+        still: the same, had nothing changed any more.
+        refused: whether that makes them no law.
+    """
+    said = (
+        f"{count} samples were kept back: there the equations have R2 = {whole}{each} and an error of {off:.0%} of the "
+        f"spread of the fitted samples; had the last fitted values simply stayed, it would be {still:.0%}"
+    )
+    if refused:
+        return Note(f"{said}: no law of later times, do not predict with it", Weight.REFUSAL)
+    return Note(said, Weight.CHOICE)
+
+
+def cannot_be_continued(count: int) -> Note:
+    """The equations have no solution at the times that were kept back."""
+    return Note(
+        f"{count} samples were kept back: the equations cannot be continued over them, they blow up on the way: no law "
+        "of later times",
+        Weight.REFUSAL,
+    )
+
+
+def thinned(every: int, few: int, on_all: bool) -> Note:
+    """Laws were sought in fewer samples than were measured."""
+    then = "constants, errors and scores are those of all" if on_all else "constants, errors and scores are of these"
+    return Note(f"laws were sought in {few} of the {every} samples, to save time; {then}", Weight.BACKGROUND)
+
+
+def two_complexities() -> Note:
+    """Complexity counts other things for other kinds of laws."""
+    return Note(
+        "complexity counts constants and states of sums of monomials, and nodes of the expression trees of other "
+        "equations: rows of the two kinds compare by R2 only",
+        Weight.BACKGROUND,
+    )
+
+
+def never_changes(state: str) -> Note:
+    """A state that is the same in all samples."""
+    return Note(
+        f"{state} never changes: its equation is zero; leave it out with --states, or name it with --inputs if it acts "
+        "on the others",
+        Weight.DATA,
+    )
+
+
+def bound_states(relation: str) -> Note:
+    """A linear relation of the states that holds in all samples."""
+    return Note(
+        f"{relation} in all samples: equations that differ by this relation cannot be told apart; a trajectory with "
+        "another value of it can, or say --conserve if it is a law",
+        Weight.DATA,
+    )

@@ -1,0 +1,78 @@
+"""Every message, rendered from its own made-up case; the documentation shows just these."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from odediscovery.judge import notes
+from odediscovery.judge.notes import Note, Weight, in_order, percent
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "messages.md"
+# A made-up case of each message.
+CASES: dict[str, Note] = {
+    "poor_fit": notes.poor_fit(0.12, 0.5),
+    "unexplained_states": notes.unexplained_states(["deaths"], [0.0]),
+    "walk_as_good": notes.walk_as_good(),
+    "cannot_be_continued": notes.cannot_be_continued(8),
+    "continued": notes.continued(8, "0.953", " (S 0.981, I 0.902)", 0.12, 0.43, refused=False),
+    "stopped": notes.stopped("time limit", 60.2),
+    "structured_residuals": notes.structured_residuals(["x"], ["3 runs of one sign where about 20 are expected"]),
+    "widened_errors": notes.widened_errors(1.8, at_most=False),
+    "runs_from_its_starts": notes.runs_from_its_starts(),
+    "blows_up": notes.blows_up("", "t = 5.02"),
+    "leaves_the_data": notes.leaves_the_data(" from trajectory 'b'", "x", 54.6, 1.0, 7.39),
+    "not_determined": notes.not_determined(["the coefficient of x in x'", "the coefficient of y in x'"]),
+    "open_exponent": notes.open_exponent("x", "x^1.4", "x'", -1.2, 3.4),
+    "simpler_and_nearer": notes.simpler_and_nearer(3, "they explain less of y (R2 = 0.210 instead of 0.870)"),
+    "close_rivals": notes.close_rivals([4, 7]),
+    "never_changes": notes.never_changes("c"),
+    "bound_states": notes.bound_states("S + I + R = 2.1"),
+    "judged_in_pieces": notes.judged_in_pieces(40),
+    "thinned": notes.thinned(10000, 1003, on_all=True),
+    "two_complexities": notes.two_complexities(),
+}
+# Words that only who wrote the program understands.
+JARGON = ("spread of the fitted ones", "criterion", "members", "autocorrelation", "polish", "candidate", "nan", "None")
+
+
+def test_there_is_a_case_of_every_message() -> None:
+    made = [
+        name
+        for name, value in inspect.getmembers(notes, inspect.isfunction)
+        if value.__module__ == notes.__name__ and inspect.signature(value).return_annotation == "Note"
+    ]
+    assert sorted(made) == sorted(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_message_is_short_plain_and_documented(name: str) -> None:
+    note = CASES[name]
+    assert isinstance(note.weight, Weight)
+    assert len(note.split()) <= 60 and not re.search(r"\d{7}|%%|  ", note)
+    assert [word for word in JARGON if word in note] == []
+    # What was seen, and what follows from it or what to do.
+    assert re.search(r"[:;] ", note)
+    assert f"> {note}" in PAGE.read_text(encoding="utf-8"), f"docs/how-to/messages.md lacks: > {note}"
+
+
+def test_the_most_important_message_comes_first_and_none_twice() -> None:
+    told = in_order(["Column 'x' lacks 3 of 10 values.", CASES["thinned"], CASES["blows_up"], CASES["poor_fit"]] * 2)
+    assert told == (CASES["poor_fit"], CASES["blows_up"], "Column 'x' lacks 3 of 10 values.", CASES["thinned"])
+
+
+def test_a_factor_that_was_cut_off_is_said_to_be_too_small() -> None:
+    text = notes.widened_errors(14.1, at_most=True)
+    assert "the most that neighbours can show" in text and "do not rely on the error bars" in text
+
+
+def test_a_negative_share_is_put_in_words() -> None:
+    assert "farther from the data than the mean" in notes.poor_fit(-3.33, 0.5)
+    assert percent(0.99999) == "99.9 %"
+
+
+def test_several_unexplained_states_are_named_with_their_shares() -> None:
+    assert "a (R2 = 0.100) and b (R2 = -0.200) are not explained" in notes.unexplained_states(["a", "b"], [0.1, -0.2])
