@@ -25,6 +25,7 @@ ROOMS = (
     "knowledge",
     "problem",
     "units",
+    "units.logic",
     "networks",
     "solve",
     "fitting",

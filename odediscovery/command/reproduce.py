@@ -24,9 +24,9 @@ WHERE = Where()
 
 # Written out, so that help needs no experiment.
 EXPERIMENT_HELP = (
-    "experiment: fsir, gradient-surface, simple-arithmetic, large-arithmetic, static-arithmetic, division, "
-    "extrapolation, operands, comparisons, digits, simple-functions, autoencoder, stacked-units, status-registers "
-    "or expectations"
+    "experiment: fsir, networks, gradient-surface, simple-arithmetic, large-arithmetic, static-arithmetic, "
+    "division, extrapolation, operands, comparisons, digits, simple-functions, autoencoder, stacked-units, "
+    "status-registers or expectations"
 )
 
 

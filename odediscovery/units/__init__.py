@@ -5,6 +5,7 @@ registry then finds it.
 """
 
 from odediscovery.units.base import AbstractUnit
+from odediscovery.units.connectives import And, Implies, Not, Or
 from odediscovery.units.dense import Dense, Linear
 from odediscovery.units.functions import Functions
 from odediscovery.units.nac import NAC, MultiplicativeNAC
@@ -28,6 +29,10 @@ UNITS: dict[str, type[AbstractUnit]] = {
         NaiveNPU,
         RealNaiveNPU,
         NSR,
+        And,
+        Or,
+        Not,
+        Implies,
         Linear,
         Dense,
         Functions,
@@ -43,11 +48,15 @@ __all__ = [
     "NSR",
     "UNITS",
     "AbstractUnit",
+    "And",
     "Dense",
     "Functions",
+    "Implies",
     "Linear",
     "MultiplicativeNAC",
     "NaiveNPU",
+    "Not",
+    "Or",
     "RealNPU",
     "RealNaiveNPU",
     "iNALU",

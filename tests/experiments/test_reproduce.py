@@ -186,7 +186,14 @@ def _expectations(ran: Sequence[Ran]) -> bool:
     return bool(target.max() < 4.5 and own.min() > 20.0 and large.min() > 1.0 and abs(small) < 1e-6)
 
 
+def _networks(ran: Sequence[Ran]) -> bool:
+    neural = [r for r in ran if r.batch["method"].startswith("neural")]
+    found = [row["found by"] for r in neural for row in r.rows]
+    return found == ["training", "training"] and all((r.column("exact") == 1).all() for r in ran)
+
+
 CHECKS: dict[str, Callable[[Sequence[Ran]], bool]] = {
+    "networks": _networks,
     "gradient-surface": _gradient_surface,
     "simple-arithmetic": _simple,
     "large-arithmetic": _large,

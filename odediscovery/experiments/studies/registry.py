@@ -16,6 +16,7 @@ from odediscovery.experiments.studies.extrapolation import Extrapolation
 from odediscovery.experiments.studies.fsir_study import FractionalSIR
 from odediscovery.experiments.studies.gradient_surface import GradientSurface
 from odediscovery.experiments.studies.large_arithmetic import LargeArithmetic
+from odediscovery.experiments.studies.networks import Networks
 from odediscovery.experiments.studies.operands import Operands
 from odediscovery.experiments.studies.simple_arithmetic import SimpleArithmetic
 from odediscovery.experiments.studies.static_arithmetic import StaticArithmetic
@@ -24,6 +25,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     e.name: e
     for e in (
         FractionalSIR(),
+        Networks(),
         GradientSurface(),
         SimpleArithmetic(),
         LargeArithmetic(),

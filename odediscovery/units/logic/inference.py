@@ -1,0 +1,207 @@
+"""Omnidirectional inference: bounds of truth go up to connectives and down to their parts.
+
+Every formula has a lower and an upper bound L <= truth <= U; where nothing is known they are 0 and 1
+(the open world). With s = c + sum_k a_k x_k and y = min(max(s, 0), 1) of each connective:
+
+    up      L_y >= y(x at its worst),    U_y <= y(x at its best)
+    down    L_y > 0:  a_k x_k >= L_y - c - sum_j!=k max(a_j x_j)
+            U_y < 1:  a_k x_k <= U_y - c - sum_j!=k min(a_j x_j)
+
+Modus ponens, modus tollens and the disjunctive syllogism are the second line for one connective. Bounds
+only ever tighten, so that sweeps up and down converge; a lower bound above an upper one is a
+contradiction. Every bound is right: it holds in all models. Where each atom stands once, no bound could
+be tighter; where atoms are shared, cases are not told apart, and there may be tighter ones.
+
+Source: Riegel et al., Logical Neural Networks (2020), Sec. 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from odediscovery.units.logic.formulas import CONNECTIVES, Formula
+
+# Bounds that change by less have converged, and a contradiction is larger.
+CONVERGED = 1e-9
+MOST_SWEEPS = 1000
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is known of a truth value.
+
+    Args:
+        lower: it is at least that.
+        upper: it is at most that.
+
+    >>> Bounds(1.0, 1.0).state(), Bounds().state(), Bounds(0.9, 0.2).state()
+    ('true', 'unknown', 'contradiction')
+    """
+
+    lower: float = 0.0
+    upper: float = 1.0
+
+    def state(self, alpha: float = 0.9) -> str:
+        """true, false, ambiguous (surely neither), unknown, or contradiction.
+
+        Args:
+            alpha: from here on a value counts as true, up to 1 - alpha as false.
+        """
+        if self.lower > self.upper + CONVERGED:
+            return "contradiction"
+        if self.lower >= alpha - CONVERGED:
+            return "true"
+        if self.upper <= 1.0 - alpha + CONVERGED:
+            return "false"
+        return "ambiguous" if self.lower > 1.0 - alpha and self.upper < alpha else "unknown"
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """Bounds of all formulas after inference.
+
+    Args:
+        bounds: of every formula and its parts.
+        sweeps: up and down until nothing changed.
+
+    >>> from odediscovery.units.logic.formulas import atom
+    >>> found = infer([atom("x")], {~atom("x"): 1.0})
+    >>> found[atom("x")].state(), found.contradictions()
+    ('false', [])
+    """
+
+    bounds: Mapping[Formula, Bounds]
+    sweeps: int
+
+    def __getitem__(self, formula: Formula) -> Bounds:
+        return self.bounds[formula]
+
+    def contradictions(self) -> list[Formula]:
+        """Formulas that cannot have any truth value."""
+        return [formula for formula, bound in self.bounds.items() if bound.state() == "contradiction"]
+
+
+class Network:
+    """Formulas as a network of connectives, with bounds [batch, formulas] of all of them.
+
+    Args:
+        formulas: with their parts they are the nodes.
+    """
+
+    def __init__(self, formulas: Sequence[Formula]) -> None:
+        self.nodes = list(dict.fromkeys(node for formula in formulas for node in formula.nodes()))
+        self.place = {node: i for i, node in enumerate(self.nodes)}
+        self.connectives = [node for node in self.nodes if node.parts]
+
+    def open_world(self, batch: int) -> tuple[Tensor, Tensor]:
+        """Bounds that know nothing, [batch, nodes]."""
+        lower = torch.zeros(batch, len(self.nodes), dtype=torch.float64)
+        return lower, torch.ones_like(lower)
+
+    def parameters(self) -> dict[Formula, tuple[Tensor, Tensor]]:
+        """Weights [parts] and bias of every connective."""
+        return {
+            node: (torch.tensor(node.weights, dtype=torch.float64), torch.tensor(node.bias, dtype=torch.float64))
+            for node in self.connectives
+        }
+
+    def sweep(
+        self, lower: Tensor, upper: Tensor, parameters: Mapping[Formula, tuple[Tensor, Tensor]]
+    ) -> tuple[Tensor, Tensor]:
+        """Bounds [batch, nodes] after one way up and one way down."""
+        columns = list(lower.unbind(dim=1)), list(upper.unbind(dim=1))
+        for node in self.connectives:
+            low, high = (s.clamp(0.0, 1.0) for s in self._sums(node, *columns, parameters[node]))
+            at = self.place[node]
+            columns[0][at] = torch.maximum(columns[0][at], low)
+            columns[1][at] = torch.minimum(columns[1][at], high)
+        for node in reversed(self.connectives):
+            self._down(node, *columns, parameters[node])
+        return torch.stack(columns[0], dim=1), torch.stack(columns[1], dim=1)
+
+    def sums(
+        self, lower: Tensor, upper: Tensor, parameters: Mapping[Formula, tuple[Tensor, Tensor]], leak: float
+    ) -> tuple[Tensor, Tensor]:
+        """Smallest and largest s of every connective, bounds of atoms as they are [batch, nodes].
+
+        Differentiable by parameters. Parts are cut off at 0 and 1, but for a leak: the share of what is
+        beyond that goes up with them, so that gradients do as well.
+        """
+        own, parts = (list(lower.unbind(dim=1)), list(upper.unbind(dim=1))), (list(lower.T), list(upper.T))
+        for node in self.connectives:
+            at = self.place[node]
+            for i, s in enumerate(self._sums(node, *parts, parameters[node])):
+                own[i][at], parts[i][at] = s, s.clamp(0.0, 1.0) + leak * (s - s.clamp(0.0, 1.0))
+        return torch.stack(own[0], dim=1), torch.stack(own[1], dim=1)
+
+    def _sums(
+        self, node: Formula, lower: list[Tensor], upper: list[Tensor], p: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """Smallest and largest s of a connective [batch]."""
+        constant, worst, best, _ = self._extremes(node, lower, upper, p)
+        return constant + worst.sum(dim=1), constant + best.sum(dim=1)
+
+    def _down(self, node: Formula, lower: list[Tensor], upper: list[Tensor], p: tuple[Tensor, Tensor]) -> None:
+        constant, worst, best, slopes = self._extremes(node, lower, upper, p)
+        at = self.place[node]
+        # A bound that is 0 or 1 but for rounding says nothing of what was cut off.
+        above, below = lower[at] > CONVERGED, upper[at] < 1.0 - CONVERGED
+        for k, part in enumerate(node.parts):
+            a, i = slopes[k], self.place[part]
+            if a == 0:
+                continue
+            # What a_k x_k is at least and at most, where the connective is not cut off at 0 or 1.
+            least = lower[at] - constant - (best.sum(dim=1) - best[:, k])
+            most = upper[at] - constant - (worst.sum(dim=1) - worst[:, k])
+            low, high = (least / a, most / a) if a > 0 else (most / a, least / a)
+            of_low, of_high = (above, below) if a > 0 else (below, above)
+            lower[i] = torch.where(of_low, torch.maximum(lower[i], low.clamp(0.0, 1.0)), lower[i])
+            upper[i] = torch.where(of_high, torch.minimum(upper[i], high.clamp(0.0, 1.0)), upper[i])
+
+    def _extremes(
+        self, node: Formula, lower: list[Tensor], upper: list[Tensor], p: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """c, smallest and largest a_k x_k [batch, parts], and a [parts] of a connective."""
+        weight, bias = p
+        constant, slopes = CONNECTIVES[node.word].affine(weight[None], bias[None])
+        places = [self.place[part] for part in node.parts]
+        low, high = (torch.stack([b[i] for i in places], dim=1) * slopes[0] for b in (lower, upper))
+        return constant[0], torch.minimum(low, high), torch.maximum(low, high), slopes[0]
+
+
+def infer(formulas: Sequence[Formula], known: Mapping[Formula, Bounds | float]) -> Inferred:
+    """Bounds of all formulas and their parts, from what is known of some.
+
+    Args:
+        formulas: what is asked about; those that are known join them.
+        known: bounds of formulas, or their truth.
+
+    Raises:
+        ValueError: bounds outside [0, 1], or a lower one above the upper.
+
+    >>> from odediscovery.units.logic.formulas import atom
+    >>> x, y = atom("x"), atom("y")
+    >>> infer([y], {x >> y: 1.0, x: 1.0})[y]
+    Bounds(lower=1.0, upper=1.0)
+    """
+    network = Network([*formulas, *known])
+    lower, upper = network.open_world(1)
+    for formula, given in known.items():
+        bound = given if isinstance(given, Bounds) else Bounds(float(given), float(given))
+        if not 0.0 <= bound.lower <= bound.upper <= 1.0:
+            raise ValueError(f"bounds lie between 0 and 1, the lower one first, got {bound} of {formula}")
+        lower[0, network.place[formula]], upper[0, network.place[formula]] = bound.lower, bound.upper
+    parameters, sweeps, change = network.parameters(), 0, 1.0
+    # Beyond a contradiction bounds say nothing any more.
+    while change >= CONVERGED and sweeps < MOST_SWEEPS and not bool((lower > upper + CONVERGED).any()):
+        sweeps += 1
+        before = lower, upper
+        lower, upper = network.sweep(lower, upper, parameters)
+        change = max(float((lower - before[0]).max()), float((before[1] - upper).max()))
+    found = zip(network.nodes, lower[0].tolist(), upper[0].tolist(), strict=True)
+    # Adding 0 makes a plain 0 of a negative one.
+    return Inferred({node: Bounds(low + 0.0, high + 0.0) for node, low, high in found}, sweeps)

@@ -1,0 +1,156 @@
+"""Weights of a formula learnt from examples, under the constraints that keep it a logic.
+
+    loss = mean over examples of max(0, L - U)  +  penalty * constraints  +  l1 * sum of weights
+
+where L > U is the contradiction between the bounds that the formula computes and those that were
+observed, and the constraints are the connectives' regularisers. What they ask of an input counts times
+its weight, so that an input which only contradicts leaves. Sums are compared before they are cut off at
+0 and 1: beyond, a connective that errs would have no gradient.
+
+Source: Riegel et al., Logical Neural Networks (2020), Sec. 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from odediscovery.units.logic.formulas import CONNECTIVES, Formula
+from odediscovery.units.logic.inference import Bounds, Network
+
+Example = Mapping[Formula, Bounds | float]
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How weights are learnt.
+
+    Args:
+        alpha: from here on a value counts as true, up to 1 - alpha as false.
+        steps: of Adam.
+        rate: its learning rate.
+        penalty: weight of the constraints, to which it rises in the first half of the steps.
+        l1: weight of the sum of all weights.
+        small: share of the largest weight of a connective below which a weight is taken for 0.
+        leak: share of what parts of a connective are beyond 0 and 1 that counts.
+
+    >>> Learning(steps=50).penalty
+    0.1
+    """
+
+    alpha: float = 0.95
+    steps: int = 200
+    rate: float = 0.06
+    penalty: float = 0.1
+    l1: float = 0.002
+    small: float = 0.25
+    leak: float = 0.1
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """A formula with learnt weights.
+
+    Args:
+        formula: the same parts, other weights; small ones are 0.
+        contradiction: mean contradiction with the examples that is left.
+        violation: of the constraints, before small weights were dropped.
+
+    >>> from odediscovery.units.logic.formulas import atom
+    >>> Learnt(atom("x") | ~atom("y"), 0.0, 0.0).words()
+    'x or not y'
+    """
+
+    formula: Formula
+    contradiction: float
+    violation: float
+
+    def words(self) -> str:
+        """The formula as it is read: the classical one of its weights."""
+        return str(self.formula.snapped()).replace("&", "and").replace("|", "or").replace("~", "not ")
+
+
+def learn(formula: Formula, examples: Sequence[Example], how: Learning | None = None) -> Learnt:
+    """The formula with weights under which it contradicts the examples least.
+
+    Weights of all its connectives but negations are learnt.
+
+    Args:
+        formula: from whose weights learning begins.
+        examples: what is known in each of its parts and of itself; what is missing is unknown.
+        how: steps, rates and penalties.
+
+    Raises:
+        ValueError: there are no examples.
+
+    >>> from odediscovery.units.logic.formulas import atom
+    >>> x, y = atom("x"), atom("y")
+    >>> rule = x & y
+    >>> learn(rule, [{x: a, y: b, rule: a} for a in (0, 1) for b in (0, 1)]).words()
+    'x'
+    """
+    if not examples:
+        raise ValueError("weights are learnt from examples, got none")
+    how, network = how or Learning(), Network([formula])
+    lower, upper = _observed(network, examples)
+    # Only what is observed of parts goes up; what is observed of connectives is compared with it.
+    own = torch.tensor([bool(node.parts) and node.word != "not" for node in network.nodes])
+    below, above = torch.where(own, 0.0, lower), torch.where(own, 1.0, upper)
+    parameters = network.parameters()
+    learnt = [node for node in network.connectives if node.word != "not"]
+    leaves = [p.requires_grad_() for node in learnt for p in parameters[node]]
+
+    def contradiction() -> Tensor:
+        low, high = network.sums(below, above, parameters, how.leak)
+        # A bound of 0 or 1 that says nothing is none.
+        over = torch.where(upper < 1.0, low - upper, 0.0).clamp_min(0.0)
+        under = torch.where(lower > 0.0, lower - high, 0.0).clamp_min(0.0)
+        apart = over + under
+        # No contradiction is larger than 1, whatever an example that is itself wrong would pull.
+        return (apart.clamp_max(1.0) + how.leak * (apart - 1.0).clamp_min(0.0))[:, own].sum(dim=1).mean()
+
+    def violation() -> Tensor:
+        return torch.stack([_violation(node, parameters[node], how.alpha) for node in learnt]).sum()
+
+    optimiser = torch.optim.Adam(leaves, lr=how.rate)
+    for step in range(how.steps):
+        optimiser.zero_grad()
+        size = torch.stack([parameters[node][0].sum() for node in learnt]).sum()
+        penalty = how.penalty * min(2.0 * step / how.steps, 1.0)
+        (contradiction() + penalty * violation() + how.l1 * size).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        with torch.no_grad():
+            for leaf in leaves:
+                leaf.clamp_(min=0.0)
+    with torch.no_grad():
+        left, broken = float(contradiction()), float(violation())
+    return Learnt(_with(formula, parameters, how.small), left, broken)
+
+
+def _observed(network: Network, examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
+    """Bounds that the examples know, [examples, nodes]."""
+    lower, upper = network.open_world(len(examples))
+    for row, example in enumerate(examples):
+        for node, given in example.items():
+            bound = given if isinstance(given, Bounds) else Bounds(float(given), float(given))
+            if node in network.place:
+                lower[row, network.place[node]], upper[row, network.place[node]] = bound.lower, bound.upper
+    return lower, upper
+
+
+def _violation(node: Formula, p: tuple[Tensor, Tensor], alpha: float) -> Tensor:
+    unit = CONNECTIVES[node.word](len(node.parts), 1, alpha=alpha)
+    return unit.regulariser({"weight": p[0][None, None], "bias": p[1][None, None]})[0]
+
+
+def _with(formula: Formula, parameters: Mapping[Formula, tuple[Tensor, Tensor]], small: float) -> Formula:
+    """The formula with these weights, small ones 0, its parts first."""
+    if not formula.parts:
+        return formula
+    weight, bias = (p.detach() for p in parameters[formula])
+    kept = torch.where(weight >= small * weight.max(), weight, 0.0)
+    parts = tuple(_with(part, parameters, small) for part in formula.parts)
+    return Formula(formula.word, parts, tuple(kept.tolist()), float(bias))
