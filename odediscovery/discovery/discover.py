@@ -16,6 +16,7 @@ from odediscovery.discovery.conclude import add_messages, build_result, conclude
 from odediscovery.discovery.front import judge_shortlist, lower_noise, simplify_exponents, simplify_quotients
 from odediscovery.discovery.holdout import continue_over, split
 from odediscovery.discovery.refine import drop_excess, explain_open_exponents, join_longer_pieces, judge_all_samples
+from odediscovery.discovery.rest import rest
 from odediscovery.discovery.simple_first import (
     join_textbook,
     named_winner,
@@ -120,6 +121,7 @@ def _judge_laws(
     found = stand_beside(conclude(verdict, series, settings, monitor), judged, simple, winner, task)
     combinations = unidentifiable_combinations(verdict.p, verdict.best.polished) if winner is None else []
     ahead = [] if series.controls else check_extrapolation(found.equations, series, found.initial_values)
+    ahead += rest(found)
     return add_messages(found, *wide, *combinations, *ahead, *task.known.sentences())
 
 

@@ -11,8 +11,10 @@ import sympy
 
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
+from odediscovery.discovery.claim import shares_explained
 from odediscovery.discovery.conclude import add_messages
 from odediscovery.discovery.fit_form import fit_form
+from odediscovery.discovery.rest import rest
 from odediscovery.discovery.task import Task
 from odediscovery.errors import FitError
 from odediscovery.judge.criterion import CRITERION
@@ -26,14 +28,18 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.textbook.fit import FittedForm, Fitter, fit_textbook
-from odediscovery.textbook.judged import as_judged, as_numbers, criterion_of, named_constants, recognise
+from odediscovery.textbook.judged import as_judged, as_numbers, covariance_of, criterion_of, named_constants, recognise
 
 
 @dataclass(frozen=True)
 class SimpleThresholds(Thresholds):
     """When textbook laws are fitted."""
 
-    most_states: int = threshold(3, "states up to which there are textbook laws beside those of each state alone")
+    name: float = threshold(
+        2.0,
+        "a law with a name stands for one of its complexity that is nearer by no more",
+        unit="ratio of mean squares",
+    )
     hopeful: float = threshold(
         50.0, "a textbook law whose criterion is farther behind is not polished", unit="criterion", origin="cost"
     )
@@ -104,7 +110,7 @@ def stand_beside(
         return found
     fitter = Fitter(p)
     if winner is not None:
-        found = _chosen(found, winner, task)
+        found = _chosen(found, winner, fitter, task)
     rows = [_row(p, one, series) for one in fitted if one is not winner]
     found = dataclasses.replace(found, front=merged(found.front, rows))
     if winner is None:
@@ -117,7 +123,7 @@ def stand_beside(
     return found
 
 
-def _chosen(found: Discovery, winner: FittedForm, task: Task) -> Discovery:
+def _chosen(found: Discovery, winner: FittedForm, fitter: Fitter, task: Task) -> Discovery:
     """The result with a textbook law as its answer, fitted to all samples."""
     starts = tuple(winner.constants.tolist())
     form = dataclasses.replace(winner.form, starts=starts)
@@ -128,7 +134,8 @@ def _chosen(found: Discovery, winner: FittedForm, task: Task) -> Discovery:
     row = dataclasses.replace(own.front[0], name=winner.says, complexity=complexity_of(winner))
     others = [dataclasses.replace(one, selected=False) for one in found.front]
     own = dataclasses.replace(own, front=merged([row], others), log=found.log, found_by="textbook")
-    return add_messages(own, *(text for text in task.p.messages if text not in own.messages))
+    told = [text for text in task.p.messages if text not in own.messages]
+    return add_messages(own, *told, *rest(own, winner.form, covariance_of(fitter, winner)))
 
 
 def _row(p: Problem, fitted: FittedForm, series: TimeSeries) -> FrontRow:
@@ -142,7 +149,15 @@ def _row(p: Problem, fitted: FittedForm, series: TimeSeries) -> FrontRow:
     r2 = 1.0 - float(np.nansum(left**2)) / spread if spread > 0 else 1.0
     mse = float(np.nanmean(left**2))
     return FrontRow(
-        equations, complexity_of(fitted), mse, r2, criterion_of(p, fitted), False, fitted.starts, fitted.says
+        equations,
+        complexity_of(fitted),
+        mse,
+        r2,
+        criterion_of(p, fitted),
+        False,
+        fitted.starts,
+        fitted.says,
+        state_r2=shares_explained(series, np.nansum(left**2, axis=0)),
     )
 
 
@@ -177,6 +192,11 @@ def _is_same(one: Equations, other: Equations) -> bool:
     return bool(((a.coefficients != 0) == (b.coefficients[:, order] != 0)).all())
 
 
+def _place(row: FrontRow) -> tuple[int, float]:
+    """Simple rows first; of one complexity a law with a name where another one is not far nearer to the data."""
+    return row.complexity, row.mse / (SIMPLE.name if row.name else 1.0)
+
+
 def merged(front: Sequence[FrontRow], rows: Sequence[FrontRow]) -> tuple[FrontRow, ...]:
     """A front with more rows, one a complexity: those better than every simpler one, with or without a name.
 
@@ -193,7 +213,7 @@ def merged(front: Sequence[FrontRow], rows: Sequence[FrontRow]) -> tuple[FrontRo
             named.append(row)
             least = row.mse
     kept: dict[int, FrontRow] = {row.complexity: row for row in front if row.selected}
-    for row in sorted([*named, *front], key=lambda row: (row.complexity, row.mse)):
+    for row in sorted([*named, *front], key=_place):
         simpler = [one for one in [*named, *front] if one.complexity < row.complexity]
         if row.complexity not in kept and (row.name or all(row.mse < one.mse for one in simpler)):
             kept[row.complexity] = row

@@ -205,6 +205,14 @@ def leaves_the_data(of: str, state: str, value: float, low: float, high: float) 
     )
 
 
+def comes_to_rest(point: str) -> Note:
+    """Where the solution ends."""
+    return Note(
+        f"comes to rest at {point}: continued for long, the equations stay there; the error is that of their constants",
+        Weight.CHOICE,
+    )
+
+
 def judged_in_pieces(samples: int) -> Note:
     """Whole trajectories could not be followed."""
     return Note(

@@ -207,7 +207,7 @@ def _front_line(row: FrontRow) -> str:
     """One row of the front on one line, without error bars."""
     plain = replace(row.equations, standard_errors=None).pretty(3).replace("\n", "; ")
     cut = plain if len(plain) <= MAX_LINE else f"{plain[: MAX_LINE - 3]}..."
-    name = f"  ({row.name})" if row.name else ""
+    name = f"  [{row.name}]" if row.name else ""
     start = f"{'*' if row.selected else ' '} complexity {row.complexity:3d}  MSE {row.mse:.3g}  R2 {row.r2:.6f}"
     return f"{start}  {cut}{name}"
 

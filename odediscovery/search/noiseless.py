@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,12 @@ class NoiselessThresholds(Thresholds):
         unit="mean squared increment of an interval",
     )
     degrees: tuple[int, ...] = threshold((1, 2, 3, 4, 5), "highest degrees of the libraries, in this order")
+    spare: float = threshold(
+        2.0,
+        "fewest values for each coefficient of a library that shows that there is no noise",
+        unit="values",
+        origin="as many coefficients as values leave nothing of anything",
+    )
     coarse_degree: int = threshold(
         2,
         "highest degree that is fitted although regression leaves much: samples may be few a turn",
@@ -68,6 +75,8 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
         return p
     taken = p.without_noise(None)
     for degree in NOISELESS.degrees:
+        if p.samples < NOISELESS.spare * len(p.constant) * math.comb(len(p.constant) + degree, degree):
+            break
         sure = p.noisiness > SMOOTHING.clean and degree <= NOISELESS.coarse_degree
         law = fit_library(p, degree, monitor, near=np.inf if sure else NOISELESS.near)
         if monitor.stopping():

@@ -164,7 +164,7 @@ def fit_textbook(p: Problem, monitor: Monitor, laws: Sequence[TextbookLaw] = TEX
 def _begun(laws: Sequence[TextbookLaw], p: Problem, path: Path) -> Iterator[tuple[int, Start, TextbookLaw, Form]]:
     """Laws that meet the integral form at all with constants of the right signs: size, start, law and form."""
     states, time_name = p.data.states, p.data.time_name
-    for law in laws:
+    for law in (law for law in laws if path.goes(law.way)):
         for order in orders(law, states):
             form, sought = law.form(states, order, time_name)
             starts = _each_alone(law, p, path) if law.n_states < len(states) else start_of(form, sought, path, most=1)

@@ -14,6 +14,7 @@ from odediscovery.judge.criterion import correction, judge
 from odediscovery.judge.residual_tests import examine_residuals
 from odediscovery.laws.cost import Free, constant_penalty
 from odediscovery.laws.equations import Equations
+from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.forms import Form
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
@@ -135,6 +136,14 @@ def named_constants(fitter: Fitter, fitted: FittedForm) -> NamedConstants:
     return NamedConstants(tuple(fitted.form.lines()), fitted.form.names, values, tuple(errors[:k].tolist()))
 
 
+def covariance_of(fitter: Fitter, fitted: FittedForm) -> Array:
+    """The covariance of the constants of a fitted form [constants, constants]."""
+    slopes, left = fitter.slopes(fitted)
+    deviation = np.sqrt(left @ left / max(len(left) - slopes.shape[1], 1)) * examine_residuals(fitted.left).inflation
+    k = len(fitted.constants)
+    return Covariance.of(slopes).widened(float(deviation)).matrix[:k, :k]
+
+
 def recognise(fitter: Fitter, equations: Equations, laws: Sequence[TextbookLaw] = TEXTBOOK) -> FittedForm | None:
     """The textbook law that equations are, fitted to the data; None where they are none.
 
@@ -166,7 +175,7 @@ def _near(
     fitter: Fitter, equations: Equations, laws: Sequence[TextbookLaw]
 ) -> Iterator[tuple[TextbookLaw, Form, Start]]:
     """Textbook laws that meet the integral form, with the constants with which they do."""
-    for law in laws:
+    for law in (law for law in laws if fitter.path.goes(law.way)):
         for order in orders(law, equations.states):
             form, sought = law.form(equations.states, order, equations.time_name)
             if law.n_states == len(equations.states):

@@ -37,6 +37,7 @@ class TextbookLaw:
         swapped: whether another order of the states is another law.
         backwards: what it is called where its constants are negative.
         signed: constants that may have either sign; those of the others make it another law.
+        way: 1 for laws of what grows, -1 for laws of what vanishes, 0 for others.
 
     >>> law = TextbookLaw("decay", "exponential decay", ("-k*x",))
     >>> law.form(["mass"])[0].lines()
@@ -50,6 +51,7 @@ class TextbookLaw:
     swapped: bool = False
     backwards: str = ""
     signed: tuple[str, ...] = ()
+    way: int = 0
 
     @property
     def n_states(self) -> int:
@@ -118,9 +120,16 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def _law(
-    name: str, says: str, *sides: str, swapped: bool = False, backwards: str = "", signed: str = "", **sought: str
+    name: str,
+    says: str,
+    *sides: str,
+    swapped: bool = False,
+    backwards: str = "",
+    signed: str = "",
+    way: int = 0,
+    **sought: str,
 ) -> TextbookLaw:
-    return TextbookLaw(name, says, sides, sought, swapped, backwards, tuple(signed.split()))
+    return TextbookLaw(name, says, sides, sought, swapped, backwards, tuple(signed.split()), way)
 
 
 _PREDATION = "predator and prey (Lotka-Volterra)"
@@ -131,23 +140,24 @@ TEXTBOOK: tuple[TextbookLaw, ...] = (
     _law("exponential", "exponential growth", "r*x", backwards="exponential decay"),
     _law("linear", "approach to a resting value", "k*(L - x)",
          L=f"{RESTING} x", signed="L", backwards="growth away from a resting value"),
-    _law("logistic", "logistic growth", "r*x*(1 - x/K)", K=f"{SIZE} x"),
+    _law("logistic", "logistic growth", "r*x*(1 - x/K)", K=f"{SIZE} x", way=1),
     # One state.
     _law("power", "a power law", "k*x**b", b=f"{POWER} x", signed="k b"),
-    _law("gompertz", "Gompertz growth", "r*x*log(K/x)", K=f"{SIZE} x"),
-    _law("theta-logistic", "theta-logistic growth", "r*x*(1 - (x/K)**b)", K=f"{SIZE} x", b=f"{POWER} x"),
-    _law("bertalanffy", "von Bertalanffy growth", "a*x**(2/3) - b*x"),
-    _law("allee", "logistic growth with an Allee effect", "r*x*(1 - x/K)*(x/A - 1)", K=f"{SIZE} x", A=f"{SIZE} x"),
-    _law("torricelli", "outflow through an opening (Torricelli)", "-k*x**0.5"),
+    _law("gompertz", "Gompertz growth", "r*x*log(K/x)", K=f"{SIZE} x", way=1),
+    _law("theta-logistic", "theta-logistic growth", "r*x*(1 - (x/K)**b)", K=f"{SIZE} x", b=f"{POWER} x", way=1),
+    _law("bertalanffy", "von Bertalanffy growth", "a*x**(2/3) - b*x", way=1),
+    _law("allee", "logistic growth with an Allee effect", "r*x*(1 - x/K)*(x/A - 1)",
+         K=f"{SIZE} x", A=f"{SIZE} x", way=1),
+    _law("torricelli", "outflow through an opening (Torricelli)", "-k*x**0.5", way=-1),
     _law("outflow", "outflow through an opening above the zero (Torricelli)", "-k*(x - x0)**0.5",
-         x0=f"{BELOW} x", signed="x0"),
+         x0=f"{BELOW} x", signed="x0", way=-1),
     _law("power-offset", "a power law above an offset", "-k*(x - x0)**b",
          x0=f"{BELOW} x", b=f"{POWER} x", signed="k x0 b"),
     _law("power-rest", "a power law below a resting value", "k*(L - x)**b",
-         L=f"{ABOVE} x", b=f"{POWER} x", signed="L"),
-    _law("michaelis-menten", "saturating elimination (Michaelis-Menten, Monod)", "-V*x/(K + x)", K=f"{SIZE} x"),
-    _law("uptake", "saturating growth (Monod, Holling type II)", "V*x/(K + x)", K=f"{SIZE} x"),
-    _law("holling-3", "sigmoid uptake (Holling type III)", "-V*x**2/(K**2 + x**2)", K=f"{SIZE} x"),
+         L=f"{ABOVE} x", b=f"{POWER} x", signed="L", way=1),
+    _law("michaelis-menten", "saturating elimination (Michaelis-Menten, Monod)", "-V*x/(K + x)", K=f"{SIZE} x", way=-1),
+    _law("uptake", "saturating growth (Monod, Holling type II)", "V*x/(K + x)", K=f"{SIZE} x", way=1),
+    _law("holling-3", "sigmoid uptake (Holling type III)", "-V*x**2/(K**2 + x**2)", K=f"{SIZE} x", way=-1),
     # Two states.
     _law("linear-2", "a linear system", "a*x + b*y", "c*x + d*y", signed="a b c d"),
     _law("linear-2-rest", "a linear system about a resting point", "a*x + b*y + e", "c*x + d*y + f",

@@ -33,6 +33,8 @@ class StartThresholds(Thresholds):
     sizes: int = threshold(22, "sizes of a state that are tried, a hundredth to 30 times the largest value")
     distances: int = threshold(14, "distances beyond the data that are tried, a thousandth to 10 times their range")
     inside: int = threshold(9, "values within the data that are tried")
+    finer: int = threshold(5, "values between the neighbours of the best one, for each sought constant")
+    refinements: int = threshold(2, "times that a grid is refined")
     combinations: int = threshold(600, "most combinations of sought constants", origin="cost")
 
 
@@ -77,6 +79,10 @@ class Path:
         spread = np.std(np.concatenate([run.values for run in smooth.trajectories]), axis=0)
         return cls(tuple(times), tuple(values), tuple(ends), np.where(spread > 0, spread, 1.0))
 
+    def goes(self, way: int) -> bool:
+        """Whether all states grow (1) or vanish (-1) on the whole; always for 0."""
+        return not (way * sum(values[-1] - values[0] for values in self.values) < 0).any()
+
     def of_state(self, k: int) -> Path:
         """The path of one state."""
         return Path(self.times, tuple(v[:, k : k + 1] for v in self.values), self.ends, self.spread[k : k + 1])
@@ -104,9 +110,51 @@ def start_of(form: Form, sought: Mapping[str, str], path: Path, most: int = 2) -
         path: smoothed trajectories.
         most: sets, which differ in the sought constants.
     """
+    grids = [_grid(what, form, path) for what in sought.values()]
+    while np.prod([len(g) for g in grids]) > STARTS.combinations:
+        longest = max(range(len(grids)), key=lambda k: len(grids[k]))
+        grids[longest] = grids[longest][::2]
+    found: list[Start] = []
+    taken: list[Array] = []
+    for point, _, _ in _solved(form, list(sought), path, np.array(list(itertools.product(*grids)))):
+        if len(found) == most:
+            break
+        if any(np.isclose(point, other, rtol=0.5, atol=0.3).all() for other in taken):
+            continue
+        taken.append(point)
+        start = _refined(form, list(sought), path, grids, point)
+        if start is not None:
+            found.append(start)
+    return sorted(found, key=lambda start: start.misfit)
+
+
+def _refined(
+    form: Form, sought: Sequence[str], path: Path, grids: Sequence[Sequence[float]], at: Array
+) -> Start | None:
+    """The best constants between the neighbours of a point of the grids."""
     linear = [name for name in form.names if name not in sought]
-    given = np.array(list(_combinations(form, sought, path)))
-    blocks = _blocks(form, linear, list(sought), path, given)
+    for _ in range(STARTS.refinements if sought else 1):
+        near = []
+        for grid, value in zip(grids, at, strict=True):
+            k = int(np.abs(np.asarray(grid) - value).argmin())
+            near.append(np.linspace(grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)], STARTS.finer).tolist())
+        grids = [sorted([*grid, float(value)]) for grid, value in zip(near, at, strict=True)]
+        ranked = _solved(form, sought, path, np.array(list(itertools.product(*grids))))
+        if not ranked:
+            return None
+        at, constants, misfit = ranked[0]
+    values = dict(zip(linear, constants, strict=True)) | dict(zip(sought, at, strict=True))
+    return Start(np.array([values[name] for name in form.names]), misfit)
+
+
+def _solved(form: Form, sought: Sequence[str], path: Path, given: Array) -> list[tuple[Array, Array, float]]:
+    """Sets of sought constants, the best first, each with the linear ones and what both leave.
+
+    Args:
+        given: sets of sought constants [sets, sought].
+    """
+    linear = [name for name in form.names if name not in sought]
+    blocks = _blocks(form, linear, sought, path, given)
     if blocks is None:
         return []
     features, target = blocks
@@ -116,18 +164,9 @@ def start_of(form: Form, sought: Mapping[str, str], path: Path, most: int = 2) -
     moment = np.einsum("gnl,gn->gl", unit, target) / len(target[0])
     solved = np.einsum("glm,gm->gl", np.linalg.pinv(gram, rcond=1e-10, hermitian=True), moment)
     misfit = np.mean((target - np.einsum("gnl,gl->gn", unit, solved)) ** 2, axis=1)
-    misfit = np.where(np.isfinite(misfit) & (size[:, 0] < FAR / 1e9).all(axis=1), misfit, np.inf)
-    found: list[Start] = []
-    taken: list[Array] = []
-    for g in np.argsort(misfit, kind="stable"):
-        if not np.isfinite(misfit[g]) or len(found) == most:
-            break
-        if any(np.isclose(given[g], other, rtol=0.5, atol=0.3).all() for other in taken):
-            continue
-        taken.append(given[g])
-        values = dict(zip(linear, solved[g] / size[g, 0], strict=True)) | dict(zip(sought, given[g], strict=True))
-        found.append(Start(np.array([values[name] for name in form.names]), float(misfit[g])))
-    return found
+    usable = np.isfinite(misfit) & (size[:, 0] < FAR / 1e9).all(axis=1)
+    order = [g for g in np.argsort(misfit, kind="stable") if usable[g]]
+    return [(given[g], solved[g] / size[g, 0], float(misfit[g])) for g in order]
 
 
 def _blocks(
@@ -161,15 +200,6 @@ def _blocks(
     joined, left = np.concatenate(features, axis=2), np.concatenate(targets, axis=2)
     joined = np.moveaxis(joined, 0, 1).reshape(len(given), -1, len(linear))
     return joined, np.moveaxis(left, 0, 1).reshape(len(given), -1)
-
-
-def _combinations(form: Form, sought: Mapping[str, str], path: Path) -> Sequence[tuple[float, ...]]:
-    """All combinations of values to try of the sought constants."""
-    grids = [_grid(what, form, path) for what in sought.values()]
-    while np.prod([len(g) for g in grids]) > STARTS.combinations:
-        longest = max(range(len(grids)), key=lambda k: len(grids[k]))
-        grids[longest] = grids[longest][::2]
-    return list(itertools.product(*grids))
 
 
 def _grid(what: str, form: Form, path: Path) -> list[float]:

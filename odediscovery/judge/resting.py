@@ -1,0 +1,92 @@
+"""Where the solutions of a law come to rest, with error bars: what the measured system ends at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from odediscovery.judge.notes import Note, comes_to_rest
+from odediscovery.laws.printing import constant
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
+
+
+@dataclass(frozen=True)
+class RestingThresholds(Thresholds):
+    """When a solution has come to rest."""
+
+    longer: float = threshold(30.0, "a solution is followed for so much longer than it was measured", unit="times")
+    still: float = threshold(
+        1e-5, "change over the last half of that time below which it rests", unit="range of the data"
+    )
+    beyond: float = threshold(3.0, "resting points farther beyond the data are not told", unit="range of the data")
+    step: float = threshold(0.1, "step of a derivative by a constant", unit="its standard error")
+    nothing: float = threshold(1e-3, "a state that rests below this rests at 0", unit="largest value in the data")
+
+
+RESTING = RestingThresholds()
+
+# Constants and times to the states at these times [times, states], nan from where the solution ends.
+Solve = Callable[[Array, Array], Array]
+
+
+def resting_point(
+    solve: Solve, constants: Array, covariance: Array, span: tuple[float, float], low: Array, high: Array
+) -> tuple[Array, Array] | None:
+    """The point at which the solution comes to rest, and its standard errors [states]; None where it does not.
+
+        cov(x) = (dx/dc) cov(c) (dx/dc)^T
+
+    Args:
+        solve: the law's solution from its fitted start.
+        constants: fitted [constants].
+        covariance: of them [constants, constants], nan where the data do not tell.
+        span: first and last measured time.
+        low: least measured value of each state [states].
+        high: greatest.
+
+    >>> solve = lambda c, t: c[0] + np.exp(-np.asarray(t))[:, None]
+    >>> low, high = np.array([4.0]), np.array([5.0])
+    >>> value, error = resting_point(solve, low, np.array([[0.01]]), (0, 3), low, high)
+    >>> value.round(6).tolist(), error.round(6).tolist()
+    ([4.0], [0.1])
+    """
+    wide = np.maximum(high - low, 1e-300)
+    times = span[0] + (span[1] - span[0]) * np.array([0.0, 0.5, 1.0]) * RESTING.longer
+
+    def end(c: Array) -> Array | None:
+        middle, last = solve(c, times)[1:]
+        rests = np.isfinite(last).all() and (np.abs(last - middle) < RESTING.still * wide).all()
+        return last if rests else None
+
+    here = end(constants)
+    if here is None or (np.maximum(here - high, low - here) > RESTING.beyond * wide).any():
+        return None
+    size = np.maximum(np.abs(low), np.abs(high))
+    here = np.where(np.abs(here) < RESTING.nothing * size, 0.0, here)
+    steps = RESTING.step * np.sqrt(np.diag(covariance))
+    if not here.any():
+        return None
+    if not (np.isfinite(steps) & (steps > 0.0)).all():
+        return here, np.full_like(here, np.nan)
+    slopes = []
+    for row, step in zip(np.diag(steps), steps, strict=True):
+        above, below = end(constants + row), end(constants - row)
+        if above is None or below is None:
+            return here, np.full_like(here, np.nan)
+        slopes.append((above - below) / (2.0 * step))
+    gradient = np.array(slopes).T
+    errors: Array = np.sqrt(np.maximum(np.diag(gradient @ covariance @ gradient.T), 0.0))
+    return here, np.where(here == 0.0, 0.0, errors)
+
+
+def resting_note(states: Sequence[str], values: Array, errors: Array) -> Note:
+    """The point in words.
+
+    >>> resting_note(["h"], np.array([4.18]), np.array([0.05])).split(":")[0]
+    'comes to rest at h = 4.180(50)'
+    """
+    told = [f"{x} = {constant(float(v), float(e), 3)}" for x, v, e in zip(states, values, errors, strict=True)]
+    return comes_to_rest(", ".join(told))
