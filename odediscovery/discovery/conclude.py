@@ -13,7 +13,7 @@ import numpy as np
 from odediscovery.data.controls import explain_two_values
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
-from odediscovery.discovery.claim import CLAIM, Claim, least_shares, share_in_pieces, shares_explained
+from odediscovery.judge.claim import CLAIM, Claim, least_shares, share_in_pieces, shares_explained
 from odediscovery.judge.criterion import CRITERION, non_dominated
 from odediscovery.judge.notes import (
     bound_states,
@@ -55,7 +55,7 @@ def constants(p: Problem, row: Judged) -> dict[str, object]:
     }
 
 
-def _equations(p: Problem, row: Judged, series: TimeSeries) -> Equations:
+def equations_of(p: Problem, row: Judged, series: TimeSeries) -> Equations:
     """A polished law as equations in the user's units, with standard errors."""
     polished = row.polished
     law = expanded(in_user_units(p, polished.law))
@@ -90,7 +90,7 @@ def _front_row(p: Problem, row: Judged, series: TimeSeries, selected: bool) -> F
     squares = row.polished.plain_squares * p.scale.state**2
     values = pooled(series)[:, p.measured[: series.n_states]]
     spread = np.nansum((values - np.nanmean(values, axis=0)) ** 2)
-    equations, own = _equations(p, row, series), ~p.data.is_control
+    equations, own = equations_of(p, row, series), ~p.data.is_control
     heads = range(len(row.polished.initial)) if p.heads is None else p.heads
     return FrontRow(
         equations,
@@ -170,7 +170,7 @@ def _notes(verdict: Verdict, front: tuple[FrontRow, ...]) -> list[str]:
     p = verdict.p
     still = np.flatnonzero(p.constant & ~p.data.is_control)
     notes: list[str] = [never_changes(p.data.states[i]) for i in still]
-    notes += [*p.messages, *explain_two_values(p.data), *_rivals(front), *_relation(p)]
+    notes += [*p.messages, *verdict.reasons, *explain_two_values(p.data), *_rivals(front), *_relation(p)]
     if any(row.equations.power_sum is None for row in front):
         notes.append(two_complexities())
     if verdict.best.fragile:

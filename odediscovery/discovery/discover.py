@@ -15,6 +15,12 @@ from odediscovery.discovery.chaos import cut_until_followed
 from odediscovery.discovery.conclude import add_messages, build_result, conclude, constants
 from odediscovery.discovery.front import judge_shortlist, lower_noise, simplify_exponents, simplify_quotients
 from odediscovery.discovery.holdout import continue_over, split
+from odediscovery.discovery.preference import (
+    explain_dominated,
+    prefer_undominated,
+    prefer_what_predicts,
+    prefer_what_stays,
+)
 from odediscovery.discovery.refine import drop_excess, explain_open_exponents, join_longer_pieces, judge_all_samples
 from odediscovery.discovery.rest import rest
 from odediscovery.discovery.simple_first import (
@@ -113,6 +119,8 @@ def _judge_laws(
     monitor.note(event="chosen", **constants(verdict.p, verdict.best))
     verdict = simplify_quotients(verdict, monitor)
     verdict = prefer_textbook(simplify_exponents(verdict, monitor))
+    verdict = prefer_what_predicts(verdict, monitor)
+    verdict = prefer_undominated(prefer_what_stays(verdict, task.series, monitor), task.series)
     verdict = join_longer_pieces(whole, verdict, monitor)
     verdict = drop_excess(verdict)
     wide = explain_open_exponents(verdict, monitor)
@@ -122,7 +130,8 @@ def _judge_laws(
     combinations = unidentifiable_combinations(verdict.p, verdict.best.polished) if winner is None else []
     ahead = [] if series.controls else check_extrapolation(found.equations, series, found.initial_values)
     ahead += rest(found)
-    return add_messages(found, *wide, *combinations, *ahead, *task.known.sentences())
+    beaten = explain_dominated(found)
+    return add_messages(found, *beaten, *wide, *combinations, *ahead, *task.known.sentences())
 
 
 def _search_flows(task: Task) -> Discovery:

@@ -21,9 +21,9 @@ from scipy.optimize import OptimizeResult, least_squares
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.signals import Signal, Trajectory
-from odediscovery.discovery.claim import CLAIM, Claim, shares_explained
 from odediscovery.discovery.conclude import build_result
 from odediscovery.errors import FitError
+from odediscovery.judge.claim import CLAIM, Claim, shares_explained
 from odediscovery.judge.residual_tests import examine_residuals
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.forms import Form

@@ -11,12 +11,12 @@ import sympy
 
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
-from odediscovery.discovery.claim import shares_explained
 from odediscovery.discovery.conclude import add_messages
 from odediscovery.discovery.fit_form import fit_form
 from odediscovery.discovery.rest import rest
 from odediscovery.discovery.task import Task
 from odediscovery.errors import FitError
+from odediscovery.judge.claim import shares_explained
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import count

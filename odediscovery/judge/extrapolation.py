@@ -22,16 +22,73 @@ class ExtrapolationThresholds(Thresholds):
         5, "trajectories that are continued, for as long again as they were measured", origin="cost: each is integrated"
     )
     times: int = threshold(50, "times at which they are looked at", origin="cost; a blow-up shows at every later time")
+    absurd: float = threshold(
+        10.0, "a state that goes so far beyond the data counts against its law", unit="range of the data"
+    )
     far: float = threshold(2.0, "a state that goes so far beyond the data is reported", unit="range of the data")
 
 
 EXTRAPOLATION = ExtrapolationThresholds()
 
 
-def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array) -> list[Note]:
-    """A warning, one sentence at most, for a reader who continues the equations.
+@dataclass(frozen=True)
+class Excursion:
+    """Where equations go that leave the data when they are continued.
 
-    The equations are integrated for as long again as each trajectory was measured.
+    Args:
+        of: the trajectory, in words; "" where there is only one.
+        off: how far from the data, in ranges of the data; inf where the equations blow up.
+        when: the time of a blow-up, in words.
+        state, value: which state is farthest, and where it is.
+        low, high: range of its data.
+    """
+
+    of: str
+    off: float
+    when: str = ""
+    state: str = ""
+    value: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+
+
+def excursion(equations: Equations, series: TimeSeries, initial: Array) -> Excursion | None:
+    """The first blow-up, or else the farthest that the equations go from the data.
+
+    They are integrated for as long again as each trajectory was measured. None where they never leave the data.
+
+    Args:
+        series: what was fitted, without controls.
+        initial: start values [trajectories, states].
+    """
+    values = pooled(series)
+    # A state that never changed has no range that it could leave.
+    known = np.where(np.isfinite(values), values, -np.inf).max(axis=0)
+    seen = known > np.where(np.isfinite(values), values, np.inf).min(axis=0)
+    if not seen.any():
+        return None
+    low, high = (f(values[:, seen], axis=0) for f in (np.nanmin, np.nanmax))
+    farthest: Excursion | None = None
+    for run, start in list(zip(series.trajectories, initial, strict=True))[: EXTRAPOLATION.trajectories]:
+        first, last = run.time[0], run.time[-1]
+        times = np.linspace(last, 2.0 * last - first, EXTRAPOLATION.times)
+        x = equations.simulate(start, np.append(first, times))[1:]
+        named = f" from trajectory {run.label!r}" if run.label and len(series.trajectories) > 1 else ""
+        lost = np.asarray(~np.isfinite(x).all(axis=1))
+        if lost[0]:
+            continue
+        if lost.any():
+            return Excursion(named, np.inf, f"{series.time_name} = {times[np.argmax(lost)]:.3g}")
+        off = np.maximum(x[:, seen] - high, low - x[:, seen]) / np.maximum(high - low, 1e-300)
+        k, i = np.unravel_index(int(np.argmax(off)), off.shape)
+        if off[k, i] > (0.0 if farthest is None else farthest.off):
+            name, value = str(np.array(series.states)[seen][i]), float(x[:, seen][k, i])
+            farthest = Excursion(named, float(off[k, i]), "", name, value, float(low[i]), float(high[i]))
+    return farthest
+
+
+def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array) -> list[Note]:
+    """A warning, one at most, for a reader who continues the equations for as long again.
 
     Args:
         series: what was fitted, without controls.
@@ -42,27 +99,9 @@ def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array
     >>> check_extrapolation(grown, series, np.array([[0.2]]))
     ['continued for as long again the equations blow up, at t = 5.02: use them within the measured time only']
     """
-    values = pooled(series)
-    # A state that never changed has no range that it could leave.
-    known = np.where(np.isfinite(values), values, -np.inf).max(axis=0)
-    seen = known > np.where(np.isfinite(values), values, np.inf).min(axis=0)
-    if not seen.any():
+    found = excursion(equations, series, initial)
+    if found is None or found.off <= EXTRAPOLATION.far:
         return []
-    low, high = (f(values[:, seen], axis=0) for f in (np.nanmin, np.nanmax))
-    for run, start in list(zip(series.trajectories, initial, strict=True))[: EXTRAPOLATION.trajectories]:
-        first, last = run.time[0], run.time[-1]
-        times = np.linspace(last, 2.0 * last - first, EXTRAPOLATION.times)
-        x = equations.simulate(start, np.append(first, times))[1:]
-        named = f" from trajectory {run.label!r}" if run.label and len(series.trajectories) > 1 else ""
-        lost = np.asarray(~np.isfinite(x).all(axis=1))
-        if lost[0]:
-            continue
-        if lost.any():
-            when = f"{series.time_name} = {times[np.argmax(lost)]:.3g}"
-            return [blows_up(named, when)]
-        off = np.maximum(x[:, seen] - high, low - x[:, seen]) / np.maximum(high - low, 1e-300)
-        k, i = np.unravel_index(int(np.argmax(off)), off.shape)
-        if off[k, i] > EXTRAPOLATION.far:
-            name, value = np.array(series.states)[seen][i], x[:, seen][k, i]
-            return [leaves_the_data(named, name, value, low[i], high[i])]
-    return []
+    if np.isinf(found.off):
+        return [blows_up(found.of, found.when)]
+    return [leaves_the_data(found.of, found.state, found.value, found.low, found.high)]

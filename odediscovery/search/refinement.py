@@ -146,7 +146,7 @@ def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | 
             found[i] = judge(after, sigma_of(p), rows[i].origin, fragile=rows[i].fragile)
         monitor.step(len(found))
     order = [i for i in kept if i in found]
-    return Verdict(p, tuple(found[i] for i in order), order.index(chosen))
+    return Verdict(p, tuple(found[i] for i in order), order.index(chosen), verdict.reasons)
 
 
 def follows(p: Problem, found: Polished) -> bool:

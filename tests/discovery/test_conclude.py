@@ -9,8 +9,8 @@ import pytest
 from problems import LOGISTIC, growth
 
 from odediscovery import Monitor, Settings, TimeSeries
-from odediscovery.discovery.claim import CLAIM
 from odediscovery.discovery.conclude import add_messages, conclude
+from odediscovery.judge.claim import CLAIM
 from odediscovery.judge.criterion import judge
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import all_free

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from odediscovery import Monitor, TimeSeries
-from odediscovery.discovery.claim import CLAIM, Claim, least_shares, share_in_pieces, shares_explained
+from odediscovery.judge.claim import CLAIM, Claim, least_shares, share_in_pieces, shares_explained
 from odediscovery.judge.residual_tests import ResidualTests
 from odediscovery.laws.cost import all_free
 from odediscovery.laws.power_sum import PowerSum

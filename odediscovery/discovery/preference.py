@@ -1,0 +1,207 @@
+"""Which of the laws that fit about as well is claimed: what they do with what they did not see decides.
+
+    keep what predicts blocks of time  ->  what stays near the data when continued  ->  what no simpler row beats
+
+The criterion asks how closely a law follows the samples it was fitted to. A law that follows them by
+constants that mean nothing shows itself on samples that it did not see: blocks of time that are left
+out, one after the other, and the time after the last sample. The claimed law is fitted to all samples.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.discovery.conclude import equations_of
+from odediscovery.judge.criterion import CRITERION
+from odediscovery.judge.extrapolation import EXTRAPOLATION, excursion
+from odediscovery.judge.notes import Note, simpler_and_nearer, weaker_ahead, weaker_between
+from odediscovery.judge.verdict import Verdict
+from odediscovery.laws.cost import count
+from odediscovery.problem.problem import Problem
+from odediscovery.result.discovery import Discovery
+from odediscovery.result.front import FrontRow
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.search.refinement import refined, residual_sigma, sigma_of
+from odediscovery.solve.trajectories import residuals
+from odediscovery.stages.values import Judged
+
+
+@dataclass(frozen=True)
+class PreferenceThresholds(Thresholds):
+    """Which laws are compared on samples that they did not see."""
+
+    blocks: int = threshold(5, "blocks of time, each left out once", origin="cost: each is a refit of each rival")
+    rivals: int = threshold(3, "simpler laws that are tried against the claimed one", origin="cost: as before")
+    hopeful: float = threshold(30.0, "a simpler law whose criterion is farther behind is no rival", unit="criterion")
+    evaluations: int = threshold(6, "most evaluations of a refit", origin="cost: it begins where all samples led")
+    samples: float = threshold(
+        4.0, "samples a fitted number from which on blocks are left out", origin="a fifth less leaves three"
+    )
+
+
+PREFERENCE = PreferenceThresholds()
+
+
+def prefer_what_predicts(verdict: Verdict, monitor: Monitor) -> Verdict:
+    """The verdict for a simpler law where that clearly predicts left-out blocks of time better."""
+    p, best = verdict.p, verdict.best
+    if p.clean or p.heads is not None or monitor.stopping() or not _allows_blocks(p, best):
+        return verdict
+    size = count(best.polished.free)
+    simpler = [
+        i
+        for i, row in enumerate(verdict.rows)
+        if count(row.polished.free) < size and row.criterion < best.criterion + PREFERENCE.hopeful
+    ]
+    simpler = sorted(simpler, key=lambda i: verdict.rows[i].criterion)[: PREFERENCE.rivals]
+    if not simpler:
+        return verdict
+    monitor.stage("blocks", 1 + len(simpler))
+    own, chosen = _block_misfits(p, best), verdict.chosen
+    least = float(own.sum()) - CRITERION.no_evidence
+    for k, i in enumerate(simpler):
+        if monitor.stopping():
+            return verdict
+        each = _block_misfits(p, verdict.rows[i])
+        monitor.step(k + 2)
+        if each.sum() < least and (each < own).sum() > len(own) / 2:
+            least, chosen = float(each.sum()), i
+    if chosen == verdict.chosen:
+        return verdict
+    monitor.note(event="blocks", complexity=verdict.rows[chosen].polished.law.complexity)
+    return verdict.passed_over(chosen, weaker_between)
+
+
+def _allows_blocks(p: Problem, row: Judged) -> bool:
+    """Whether there are enough samples to leave a block of them out."""
+    fitted = count(row.polished.free) + row.polished.initial.size
+    runs = [np.isfinite(t.values).any(axis=1).sum() for t in p.data.trajectories]
+    return p.samples >= PREFERENCE.samples * fitted and min(runs) >= 2 * PREFERENCE.blocks
+
+
+def _block_misfits(p: Problem, row: Judged) -> Array:
+    """Misfit of each left-out block, of a law that was fitted to all others [blocks]; inf where it is lost.
+
+    Residuals count in units of what noise, rounding and integration explain, at most with their logarithm.
+    """
+    found, sigma = row.polished, sigma_of(p)
+    misfits = np.full(PREFERENCE.blocks, np.inf)
+    for b in range(PREFERENCE.blocks):
+        without, blocks = _without_block(p.data, b)
+        q = dataclasses.replace(p, data=without)
+        fitted = refined(q, found.law, found.free, found.initial, residual_sigma(p, found), PREFERENCE.evaluations)
+        if not fitted.finite:
+            continue
+        left = residuals(fitted.law, p.data, fitted.initial)
+        squares = np.concatenate([r[block] ** 2 for r, block in zip(left, blocks, strict=True)])
+        n, seen = np.isfinite(squares).sum(axis=0), np.isfinite(squares).any(axis=0)
+        mean = np.nansum(squares, axis=0)[seen] / n[seen]
+        misfits[b] = float((n[seen] * np.log(mean + sigma[seen] ** 2)).sum())
+    return misfits
+
+
+def _without_block(series: TimeSeries, b: int) -> tuple[TimeSeries, list[slice]]:
+    """The series without block b of each trajectory, and where that is."""
+    runs, blocks = [], []
+    for k, run in enumerate(series.trajectories):
+        edges = np.linspace(0, len(run.time), PREFERENCE.blocks + 1).round().astype(int)
+        # Other trajectories lose other parts, so that no time is left out everywhere.
+        part = (b + k) % PREFERENCE.blocks
+        block = slice(int(edges[part]), int(edges[part + 1]))
+        values = run.values.copy()
+        values[block, ~series.is_control] = np.nan
+        runs.append(dataclasses.replace(run, values=values))
+        blocks.append(block)
+    return dataclasses.replace(series, trajectories=tuple(runs)), blocks
+
+
+def prefer_what_stays(verdict: Verdict, series: TimeSeries, monitor: Monitor) -> Verdict:
+    """The verdict for a law about as good where the claimed one leaves the data absurdly when continued.
+
+    Growth goes on growing: only a law that is no more complex may take the place of one that leaves the data
+    behind, any that is about as good that of one that blows up.
+    """
+    p, best = verdict.p, verdict.best
+    if p.clean or p.heads is not None or series.controls or monitor.stopping():
+        return verdict
+    own = _excursion(verdict, verdict.chosen, series)
+    if own <= EXTRAPOLATION.absurd:
+        return verdict
+    size = best.polished.law.complexity if np.isfinite(own) else np.inf
+    rivals = [
+        i
+        for i, row in enumerate(verdict.rows)
+        if i != verdict.chosen
+        and row.criterion < best.criterion + CRITERION.no_evidence
+        and row.polished.law.complexity <= size
+        and not row.fragile
+    ]
+    for i in sorted(rivals, key=lambda i: verdict.rows[i].criterion):
+        if _excursion(verdict, i, series) <= EXTRAPOLATION.far:
+            return verdict.passed_over(i, weaker_ahead)
+    return verdict
+
+
+def _excursion(verdict: Verdict, i: int, series: TimeSeries) -> float:
+    """How far a law leaves the data when it is continued, in ranges of the data; inf where it blows up."""
+    p, row = verdict.p, verdict.rows[i]
+    own = ~p.data.is_control
+    found = excursion(equations_of(p, row, series), series, row.polished.initial * p.scale.state[own])
+    return 0.0 if found is None else found.off
+
+
+def prefer_undominated(verdict: Verdict, series: TimeSeries) -> Verdict:
+    """The verdict for a simpler law that is nearer to every state, where there is one."""
+    p, best = verdict.p, verdict.best
+    if p.clean or best.polished.law.complexity <= 1:
+        return verdict
+    size, free = equations_of(p, best, series).complexity, count(best.polished.free)
+    floor, counts = sigma_of(p) ** 2, best.polished.counts.clip(1)
+    seen = best.polished.counts > 0
+
+    def misfit(row: Judged) -> Array:
+        each: Array = (counts * np.log(row.polished.squares / counts + floor))[seen]
+        return each
+
+    better = [
+        (row.criterion, i)
+        for i, row in enumerate(verdict.rows)
+        if count(row.polished.free) <= free
+        and not row.fragile
+        and np.isfinite(row.criterion)
+        and (misfit(row) < misfit(best)).all()
+        and equations_of(p, row, series).complexity < size
+    ]
+    return dataclasses.replace(verdict, chosen=min(better)[1]) if better else verdict
+
+
+def explain_dominated(found: Discovery) -> list[Note]:
+    """Why a row of the front that is simpler and nearer to the data than the chosen one was passed over."""
+    chosen = next(row for row in found.front if row.selected)
+    rows = [row for row in found.front if row.complexity < chosen.complexity and row.mse < chosen.mse]
+    if not rows:
+        return []
+    row = min(rows, key=lambda row: row.mse)
+    return [simpler_and_nearer(row.complexity, _reason(row, chosen, found.series.states))]
+
+
+def _reason(row: FrontRow, chosen: FrontRow, states: tuple[str, ...]) -> str:
+    """In words: a state that the row explains worse, or what else counts against it."""
+    if row.state_r2 is not None and chosen.state_r2 is not None:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            loss = np.nan_to_num(np.log((1.0 - row.state_r2) / (1.0 - chosen.state_r2)), nan=-np.inf)
+        i = int(np.argmax(loss))
+        if loss[i] > 0.0:
+            return (
+                f"they explain less of {states[i]} (R2 = {row.state_r2[i]:.4f} instead of {chosen.state_r2[i]:.4f}), "
+                "and every state counts alike"
+            )
+    return (
+        "more of their constants are fitted, or they hold for these samples only, which costs them more than they gain"
+    )
