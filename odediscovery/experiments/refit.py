@@ -22,11 +22,14 @@ class ChainResiduals:
 
     Levenberg-Marquardt drops members that have converged; the last unknown, which is not free,
     says whose data are meant. The others are the parameters that ask for gradients, unit by unit.
+
+    Args:
+        whole: weight of one more residual w (1 - w^2) for each unknown w, which draws it to -1, 0 or 1.
     """
 
-    def __init__(self, network: nn.Sequential, x: Tensor, y: Tensor, weight: Tensor) -> None:
+    def __init__(self, network: nn.Sequential, x: Tensor, y: Tensor, weight: Tensor, whole: float = 0.0) -> None:
         self.units = layers(network)
-        self.x, self.y, self.weight = x, y, weight
+        self.x, self.y, self.weight, self.whole = x, y, weight, whole
 
     def gathered(self) -> Tensor:
         """The unknowns as the network has them, [members, unknowns]."""
@@ -52,8 +55,10 @@ class ChainResiduals:
         return self._forward(unknowns)[0]
 
     def residuals(self, unknowns: Tensor, solved: Tensor | None = None) -> Tensor:
-        """[members, samples x outputs]."""
-        return self.solve(unknowns) if solved is None else solved
+        """[members, samples x outputs], then those of whole numbers if they count."""
+        own = self.solve(unknowns) if solved is None else solved
+        w = unknowns[:, :-1]
+        return torch.cat([own, self.whole * w * (1.0 - w * w)], dim=1) if self.whole else own
 
     def linearised(self, unknowns: Tensor, free: Tensor, solved: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Residuals and their Jacobian [members, residuals, unknowns]."""
@@ -66,7 +71,12 @@ class ChainResiduals:
             cotangents, gradients = unit.pull(p, x, cotangents)
             own = [gradients[name].flatten(3) for name, v in parameters_of(unit).items() if v.requires_grad]
             parts[:0] = [g.flatten(1, 2) for g in own]
-        return residuals, torch.cat(parts, dim=-1)
+        jacobian = torch.cat(parts, dim=-1)
+        if self.whole:
+            w = unknowns[:, :-1]
+            drawn = torch.diag_embed(self.whole * (1.0 - 3.0 * w * w))
+            jacobian = torch.cat([jacobian, torch.nn.functional.pad(drawn, (0, 1))], dim=1)
+        return self.residuals(unknowns, residuals), jacobian
 
     def _forward(self, unknowns: Tensor) -> tuple[Tensor, list[Tensor]]:
         which, inputs = unknowns[:, -1].long(), []
@@ -77,7 +87,9 @@ class ChainResiduals:
         return ((x - self.y[which]) * self.weight[which]).flatten(1), inputs
 
 
-def refit(network: nn.Sequential, x: Tensor, y: Tensor, weight: Tensor, steps: int, tolerance: float) -> Tensor:
+def refit(
+    network: nn.Sequential, x: Tensor, y: Tensor, weight: Tensor, steps: int, tolerance: float, whole: float = 0.0
+) -> Tensor:
     """argmin sum (weight (network(x) - y))^2 over what asks for gradients, in place.
 
     Args:
@@ -85,11 +97,12 @@ def refit(network: nn.Sequential, x: Tensor, y: Tensor, weight: Tensor, steps: i
         x: samples of every member [members, samples, inputs].
         y, weight: targets and their weights [members, samples, outputs].
         steps, tolerance: of `levenberg_marquardt`.
+        whole: how much whole weights count beside the samples, see `ChainResiduals`.
 
     Returns:
         The sum of squares of each member, [members].
     """
-    problem = ChainResiduals(network, x, y, weight)
+    problem = ChainResiduals(network, x, y, weight, whole)
     unknowns = problem.gathered()
     free = torch.ones_like(unknowns, dtype=torch.bool)
     free[:, -1] = False

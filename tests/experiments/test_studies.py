@@ -7,10 +7,12 @@ import pytest
 import torch
 from torch import nn
 
+from odediscovery.experiments import subset_sums
 from odediscovery.experiments.activations import PReLU
 from odediscovery.experiments.base import Plan, Ran
 from odediscovery.experiments.fronts import Cloud, Curve, fronts_figure
 from odediscovery.experiments.pairs import TASKS, pairs, truth
+from odediscovery.experiments.refit import refit
 from odediscovery.experiments.regression import (
     NONZERO,
     WEIGHT_ERROR,
@@ -32,7 +34,6 @@ from odediscovery.experiments.studies import (
     large_arithmetic,
     operands,
     simple_arithmetic,
-    static_arithmetic,
 )
 from odediscovery.laws.systems import simulate_system
 from odediscovery.runtime.monitor import Monitor
@@ -118,24 +119,49 @@ def test_thresholds_of_success_are_of_the_order_of_a_weight_error() -> None:
     assert torch.equal(y[..., 0], x[..., 2] / x[..., 5])
     off = division._threshold(x, data).sqrt().item()
     assert 0.1 * WEIGHT_ERROR < off < 10 * WEIGHT_ERROR
-    chosen = static_arithmetic._subsets(static_arithmetic.FOUR, 3, source())
-    four = static_arithmetic.Data(static_arithmetic.FOUR, chosen)
+    chosen = subset_sums.subsets(subset_sums.FOUR, 3, source())
+    four = subset_sums.Data(subset_sums.FOUR, chosen)
     assert four.targets(tensor([[1.0, 2.0, 3.0, 4.0]])).flatten().tolist() == [30.0] * 3
     x = uniform((1, 2000, 4), 1.0, 2.0, source())
-    off = static_arithmetic._threshold(static_arithmetic.FOUR, x, chosen).sqrt()
+    off = subset_sums.threshold(subset_sums.FOUR, x, chosen).sqrt()
     assert (off > WEIGHT_ERROR).all() and (off < 1e3 * WEIGHT_ERROR).all()
 
 
 def test_subsets_overlap_by_half_and_sparsity_is_the_farthest_weight() -> None:
-    chosen = static_arithmetic._subsets("+", 5, source())
+    chosen = subset_sums.subsets("+", 5, source())
     assert chosen.sum(dim=1).unique().tolist() == [25.0]
     assert set(chosen.prod(dim=2).sum(dim=1).tolist()) == {12.0}
     network = nn.Sequential(NAU(2, 1, members=2), NMU(1, 1, members=2))
     network[0].weight.data.copy_(tensor([[1.0, -1.0]], [[0.9, 0.0]]))
     network[1].weight.data.fill_(1.0)
-    assert static_arithmetic.sparsity(network).tolist() == pytest.approx([0.0, 0.1])
-    grown = [static_arithmetic.FULL.weight(step, 100, (0.5, 0.75)) for step in (0, 50, 75, 100)]
+    assert subset_sums.sparsity(network).tolist() == pytest.approx([0.0, 0.1])
+    grown = [subset_sums.Setting().weight(step, 100, (0.5, 0.75)) for step in (0, 50, 75, 100)]
     assert grown == [0.0, 0.0, 10.0, 10.0]
+
+
+def test_a_run_is_judged_where_its_error_inside_is_least() -> None:
+    x = uniform((1, 50, 1), 1.0, 2.0, source())
+    watched = subset_sums.Watched((x, x), (3.0 * x, 3.0 * x), tensor(1e-4, 1e-4))
+    network = nn.Sequential(NAU(1, 1, members=2))
+    for step, weights in enumerate(([1.001, 0.5], [0.99, 0.7], [1.5, 0.6])):
+        network[0].weight.data.copy_(tensor(weights).reshape(2, 1, 1))
+        watched.look(step, network)
+    assert watched.won.tolist() == [True, False] and watched.solved.tolist()[0] == 0.0
+    assert watched.solved[1].isnan() and watched.sparse.tolist() == pytest.approx([0.001, 0.3])
+    assert watched.error[1].item() == pytest.approx((0.3 * 3.0 * x).square().mean().item())
+
+
+def test_weights_that_a_sum_leaves_open_become_whole() -> None:
+    network = nn.Sequential(NAU(2, 2, members=1), NAU(2, 1, members=1))
+    network[0].weight.data.copy_(tensor([[0.6, 0.9], [0.4, 1.2]]))
+    network[1].weight.data.fill_(0.95)
+    x = uniform((1, 60, 2), 1.0, 2.0, source())
+    y = x @ tensor([1.0], [2.0])
+    for whole in subset_sums.Setting().wholes:
+        refit(network, x, y, torch.ones_like(y), 60, 1e-9, whole)
+    flat = torch.cat([p.detach().flatten() for p in network.parameters()])
+    assert (flat - flat.round()).abs().max() < 1e-6 and flat.round().abs().max() == 1.0
+    assert torch.allclose(network(x), y)
 
 
 @pytest.mark.parametrize("task", TASKS)
