@@ -26,7 +26,7 @@ WHERE = Where()
 EXPERIMENT_HELP = (
     "experiment: fsir, networks, gradient-surface, simple-arithmetic, large-arithmetic, static-arithmetic, "
     "division, extrapolation, operands, comparisons, digits, simple-functions, autoencoder, stacked-units, "
-    "status-registers or expectations"
+    "product-sweeps, status-registers or expectations"
 )
 
 

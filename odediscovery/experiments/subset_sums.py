@@ -106,13 +106,14 @@ class Data:
 
 
 def sparsity(network: nn.Sequential) -> Tensor:
-    """max over all weights of min(|W|, |1 - |W||), [members]; gates of the NALU left aside."""
+    """max over all weights of min(|W|, |1 - |W||), [members]; gates left aside."""
     parts = []
     for unit in layers(network):
         p = parameters_of(unit)
-        weight = accumulator(p["weight"], p["mask"]) if "mask" in p else p["weight"]
-        size = weight.detach().abs()
-        parts.append(torch.minimum(size, (1.0 - size).abs()).amax(dim=(-1, -2)))
+        weights = [accumulator(p["weight"], p["mask"])] if "mask" in p else [v for k, v in p.items() if k != "gate"]
+        for weight in weights:
+            size = weight.detach().abs()
+            parts.append(torch.minimum(size, (1.0 - size).abs()).amax(dim=(-1, -2)))
     return torch.stack(parts).amax(dim=0)
 
 

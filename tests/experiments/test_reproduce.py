@@ -171,6 +171,11 @@ def _stacked(ran: Sequence[Ran]) -> bool:
     return bool(np.isinf(worst[0]) and worst[1] == 10.0 * 4**3)
 
 
+def _sweeps(ran: Sequence[Ran]) -> bool:
+    ours = values(ran, "success", sweep="inputs", value="4", model="NMU, ours")
+    return bool(ours.all() and not values(ran, "success", sweep="inputs", value="4", model="NMU").any())
+
+
 def _registers(ran: Sequence[Ran]) -> bool:
     sharp = values(ran, "lambda", inputs="whole", copies="8", task=">") >= 1.0
     return bool((values(ran, "accuracy far", inputs="whole", copies="8", task=">")[sharp] == 1.0).all())
@@ -207,6 +212,7 @@ CHECKS: dict[str, Callable[[Sequence[Ran]], bool]] = {
     "simple-functions": _simple_functions,
     "autoencoder": _autoencoder,
     "stacked-units": _stacked,
+    "product-sweeps": _sweeps,
     "status-registers": _registers,
     "expectations": _expectations,
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sympy
 import torch
 
 from odediscovery.experiments.activations import ACTIVATIONS
@@ -15,6 +16,7 @@ from odediscovery.experiments.pairs import HIGH, LOW, SIGNS, TASKS, truth
 from odediscovery.experiments.seminar import (
     autoencoder,
     expectations,
+    product_sweeps,
     simple_functions,
     stacked_units,
     status_registers,
@@ -27,6 +29,7 @@ from odediscovery.units import NAC
 SEMINAR = (
     autoencoder.Autoencoder(),
     expectations.Expectations(),
+    product_sweeps.ProductSweeps(),
     simple_functions.SimpleFunctions(),
     stacked_units.StackedUnits(),
     status_registers.StatusRegisters(),
@@ -126,6 +129,34 @@ def test_sums_over_a_sequence_are_a_recurrent_nac_with_weights_of_1() -> None:
         torch.testing.assert_close(network(x), y)
     x, y = simple_functions.drawn("static", "a / b", 1, 5, source())
     assert y[0, 0, 0].item() == pytest.approx((x[0, 0, :5].sum() / x[0, 0, 3:8].sum()).item())
+
+
+def test_a_gate_chooses_between_a_sum_and_a_product_in_both_stories() -> None:
+    unit = product_sweeps.Gated(2, 1, generator=source())
+    x = torch.tensor([[[2.0, 3.0]]], dtype=torch.float64)
+    for name, value in (("sum", 1.0), ("product", 1.0)):
+        getattr(unit, name).data.fill_(value)
+    for gate, answer in ((40.0, 5.0), (-40.0, 6.0)):
+        unit.gate.data.fill_(gate)
+        assert unit(x).item() == pytest.approx(answer)
+    unit.gate.data.copy_(torch.tensor([[[0.3, -0.2]]]))
+    unit.project_()
+    p = {name: value[0].detach().numpy() for name, value in unit.named_parameters()}
+    assert float(unit.symbolic(p, [sympy.Integer(2), sympy.Integer(3)])[0]) == pytest.approx(unit(x).item(), rel=1e-12)
+    assert unit.regulariser({name: value for name, value in unit.named_parameters()}).tolist() == [0.0]
+
+
+def test_each_sweep_changes_what_it_says() -> None:
+    data, hidden = product_sweeps.posed({"sweep": "inputs", "value": "50", "model": "NMU"}, 3, source())
+    assert data.chosen.shape == (3, 50, 2) and hidden == 2 and data.inside == (1.0, 2.0)
+    data, hidden = product_sweeps.posed({"sweep": "range", "value": "-2 to 2", "model": "NMU"}, 3, source())
+    assert (data.inside, data.outside) == ((-2.0, 2.0), (2.0, 6.0))
+    shared = {}
+    for overlap in ("0", "1"):
+        data, _ = product_sweeps.posed({"sweep": "overlap", "value": overlap, "model": "NMU"}, 3, source())
+        shared[overlap] = data.chosen.prod(dim=2).sum(dim=1).tolist()
+    assert shared == {"0": [0.0] * 3, "1": [25.0] * 3}
+    assert product_sweeps.posed({"sweep": "hidden size", "value": "8", "model": "NMU"}, 3, source())[1] == 8
 
 
 def test_autoencoders_have_one_size() -> None:

@@ -224,6 +224,7 @@ BATCHES = {
     "digits": {"task": "sum", "model": "NAU"},
     "simple-functions": {"kind": "recurrent", "model": "LSTM", "task": "a + b"},
     "autoencoder": {"model": "PReLU"},
+    "product-sweeps": {"sweep": "gate", "value": "+", "model": "gated"},
     "stacked-units": {"task": "sum", "model": "NALU", "layers": "3"},
     "status-registers": {"inputs": "whole", "copies": "1", "task": ">"},
 }

@@ -6,6 +6,7 @@ from odediscovery.errors import unknown_name
 from odediscovery.experiments.base import Experiment
 from odediscovery.experiments.seminar.autoencoder import Autoencoder
 from odediscovery.experiments.seminar.expectations import Expectations
+from odediscovery.experiments.seminar.product_sweeps import ProductSweeps
 from odediscovery.experiments.seminar.simple_functions import SimpleFunctions
 from odediscovery.experiments.seminar.stacked_units import StackedUnits
 from odediscovery.experiments.seminar.status_registers import StatusRegisters
@@ -38,6 +39,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         SimpleFunctions(),
         Autoencoder(),
         StackedUnits(),
+        ProductSweeps(),
         StatusRegisters(),
         Expectations(),
     )
