@@ -106,11 +106,15 @@ def test_every_operation_computes_what_its_sign_says() -> None:
 def test_the_published_schedule_of_large_arithmetic() -> None:
     add, mult = large_arithmetic.TASKS["add"], large_arithmetic.TASKS["mult"]
     full = large_arithmetic.FULL
-    steps = [full.steps_of(model, task) for model in ("NMU", "NPU") for task in (add, mult)]
+    steps = [full.steps_of(model, task, "as-run") for model in ("NMU", "NPU") for task in (add, mult)]
     assert steps == [10_000, 20_000, 100_000, 100_000]
-    assert full.steps_of("NMU", large_arithmetic.TASKS["div"]) == 100_000
-    assert full.beta("NMU", mult, 0) == 1e-9 and full.beta("NPU", mult, 0) == 1e-5
-    assert full.beta("NPU", add, 99_999) == 1e-4
+    assert full.steps_of("NMU", large_arithmetic.TASKS["div"], "as-run") == 100_000
+    assert full.beta("NMU", mult, 0, "as-run") == 1e-9 and full.beta("NPU", mult, 0, "as-run") == 1e-5
+    assert full.beta("NPU", add, 99_999, "as-run") == 1e-4
+    # As Table A6 has it: one number of steps, and a product whose weight ends at 1e-7.
+    assert {full.steps_of(m, t, "paper") for m in ("NMU", "NPU") for t in (add, mult)} == {100_000}
+    assert {full.beta("NMU", mult, s, "paper") for s in (0, 50_000)} == {1e-7}
+    assert [full.beta("NPU", add, s, "paper") for s in (0, 99_999)] == [1e-5, 1e-4]
 
 
 def test_thresholds_of_success_are_of_the_order_of_a_weight_error() -> None:

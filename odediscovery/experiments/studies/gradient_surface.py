@@ -27,6 +27,9 @@ SIDE, QUICK_SIDE = 141, 41
 # Weights that are scanned in Fig. 3, the batch of the code, the size of the irrelevant input, and from
 # which w2 on the plateau begins.
 W1, W2, BATCH, SMALL, PLATEAU = (-1.0, 2.5), (-0.2, 1.0), 32, 0.05, 0.75
+# Ends of the colour scales: the paper's loss is a sum of absolute values, the code's a mean of squares.
+GRADIENT_SCALE = {"paper": (3.0, 3e2), "as-run": (1e-3, 1e1)}
+LOSS_SCALE = (1e-2, 1e3)
 # Weights that are scanned in the slides.
 WEIGHTS = (-1.5, 1.5)
 GATES = {"NaiveNPU": None, "NPU, gates 0.5": (0.5, 0.5), "NPU, gates (1, 0)": (1.0, 0.0)}
@@ -101,7 +104,7 @@ class GradientSurface(Experiment):
                 if r is None:
                     continue
                 gradient = panel in GATES
-                low, high = (1e-3, 1e1) if gradient else (1e-2, 1e3)
+                low, high = GRADIENT_SCALE[plan.preset] if gradient else LOSS_SCALE
                 box = (*W1, *W2) if gradient else (*WEIGHTS, *WEIGHTS)
                 image = axis.imshow(
                     r.arrays["surface"].T.clip(low, high),

@@ -66,7 +66,7 @@ CHUNK = 64
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation: ranges, learning rate and the L1 schedule of Table A6."""
+    """One operation: ranges, learning rate and the L1 schedule of the code; `printed_beta` is Table A6's."""
 
     sign: str
     operation: Callable[[Tensor, Tensor], Tensor]
@@ -76,6 +76,7 @@ class Operation:
     rate: float
     beta: tuple[float, float]
     published: tuple[tuple[float, float], ...]
+    printed_beta: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -108,12 +109,19 @@ class Setting:
     refit_tolerance: float = 1e-9
     exact: float = 1e-20
 
-    def steps_of(self, model: str, task: Operation) -> int:
-        """Gradient steps of the published training."""
+    def steps_of(self, model: str, task: Operation, preset: str) -> int:
+        """Gradient steps of the published training; the paper prints one number for all."""
+        if preset == "paper":
+            return self.steps
         return min(dict(self.nmu_steps).get(task.sign, self.steps), self.steps) if model == "NMU" else self.steps
 
-    def beta(self, model: str, task: Operation, step: int) -> float:
-        """L1 weight of the published training at a step."""
+    def beta(self, model: str, task: Operation, step: int, preset: str) -> float:
+        """L1 weight of the published training at a step.
+
+        Table A6 prints an end below the start for the product: the end holds from the first step.
+        """
+        if preset == "paper":
+            return grown_tenfold(step, *(task.printed_beta or task.beta))
         low, high = task.beta
         return grown_tenfold(step, self.nmu_mult_beta if model == "NMU" and task.sign == "×" else low, high)
 
@@ -142,6 +150,7 @@ TASKS = {
         5e-3,
         (1e-5, 1e-4),
         ((4.28, 0.9), (3.09, 0.74), (1.7, 1.4), (2.9e83, 2.9e83), (3750, 870)),
+        (1e-5, 1e-7),
     ),
     "div": Operation(
         "÷",
@@ -247,8 +256,8 @@ def _train_published(
 ) -> tuple[nn.Sequential, int]:
     """RMSProp at a constant rate under a penalty that grows; the networks and their steps."""
     how, as_run = plan.pick(FULL, QUICK), plan.preset == "as-run"
-    steps = how.steps_of(model, task)
-    network = _network(model, how.runs if as_run else how.printed_runs, plan, source)
+    steps = how.steps_of(model, task, plan.preset)
+    network = _network(model, how.runs if as_run else how.printed_runs, source)
     size = group_norm if as_run else l1
     training = Training(steps, task.rate, "rmsprop", project=plan.preset == "paper")
     train(
@@ -258,7 +267,7 @@ def _train_published(
         monitor,
         name=f"{model} {task.sign}",
         device=plan.device,
-        penalty=lambda step: how.beta(model, task, step) * size(network),
+        penalty=lambda step: how.beta(model, task, step, plan.preset) * size(network),
     )
     return network, steps
 
@@ -269,8 +278,8 @@ def _train_ours(
     """The best of several starts of every run: Adam at a falling rate, thinned, refitted."""
     how = plan.pick(FULL, QUICK)
     runs, steps, count = how.our_runs, how.our_steps, sum(how.starts)
-    network = _network(model, runs * count, plan, source)
-    own = _units(model, runs * count, source, plan)
+    network = _network(model, runs * count, source)
+    own = _units(model, runs * count, source)
     own_start = torch.arange(runs * count) % count >= how.starts[0]
     for value, fresh in zip(network.parameters(), own.parameters(), strict=True):
         value.data[own_start] = fresh.data[own_start].to(value)
@@ -289,7 +298,7 @@ def _train_ours(
         penalty=penalty,
     )
     monitor.stage("Levenberg-Marquardt", len(how.kept))
-    final = _units(model, runs, source, plan)
+    final = _units(model, runs, source)
     _finish(network.double(), final, task, how)
     return final, steps * count
 
@@ -319,13 +328,12 @@ def _finish(network: nn.Sequential, final: nn.Sequential, task: Operation, how: 
         embed(chain, runs * count + best[runs] % count, final, runs)
 
 
-def _units(model: str, runs: int, source: torch.Generator, plan: Plan) -> nn.Sequential:
+def _units(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
     """A network of a model as its units begin by themselves."""
-    gate = "zero" if plan.preset == "as-run" else "through"
     base: dict[str, Any] = {"members": runs, "generator": source}
     make: dict[str, Callable[[], tuple[AbstractUnit, AbstractUnit]]] = {
-        "NPU": lambda: (NAU(INPUTS, INPUTS, **base), NPU(INPUTS, 1, gate_gradient=gate, **base)),
-        "RealNPU": lambda: (NAU(INPUTS, INPUTS, **base), RealNPU(INPUTS, 1, gate_gradient=gate, **base)),
+        "NPU": lambda: (NAU(INPUTS, INPUTS, **base), NPU(INPUTS, 1, gate_gradient="zero", **base)),
+        "RealNPU": lambda: (NAU(INPUTS, INPUTS, **base), RealNPU(INPUTS, 1, gate_gradient="zero", **base)),
         "NMU": lambda: (NAU(INPUTS, INPUTS, **base), NMU(INPUTS, 1, **base)),
         "NALU": lambda: (NALU(INPUTS, INPUTS, **base), NALU(INPUTS, 1, **base)),
         "NaiveNPU": lambda: (NAU(INPUTS, INPUTS, **base), NaiveNPU(INPUTS, 1, **base)),
@@ -333,9 +341,9 @@ def _units(model: str, runs: int, source: torch.Generator, plan: Plan) -> nn.Seq
     return nn.Sequential(*make[model]())
 
 
-def _network(model: str, runs: int, plan: Plan, source: torch.Generator) -> nn.Sequential:
+def _network(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
     """The same with the paper's weights: uniform in (0, 0.1), gates 1, imaginary parts 0."""
-    network = _units(model, runs, source, plan)
+    network = _units(model, runs, source)
     for unit in layers(network):
         for name, value in unit.named_parameters():
             if name == "gate" and model in ("NPU", "RealNPU"):

@@ -174,7 +174,9 @@ def _network(model: str, how: Setting, preset: str, source: torch.Generator) -> 
     if model in ("NALU", "iNALU"):
         return nn.Sequential(unit(2, how.width, **base), unit(how.width, 4, **base))
     if preset == "paper":
-        return nn.Sequential(NAU(2, how.width, **base), unit(how.width, 4, **base))
+        # Eq. 15 clips gates: they have no gradient outside [0, 1].
+        gates = {"gate_gradient": "zero"} if model in ("NPU", "RealNPU") else {}
+        return nn.Sequential(NAU(2, how.width, **base), unit(how.width, 4, **gates, **base))
     return nn.Sequential(unit(2, how.width, **base), NAU(how.width, 4, **base))
 
 

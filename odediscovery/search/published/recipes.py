@@ -65,18 +65,17 @@ PUBLISHED = PublishedThresholds()
 
 @dataclass(frozen=True)
 class Recipe:
-    """How members are trained: first-order method, solver, gradient of a gate outside [0, 1].
+    """How members are trained: first-order method and solver. Gates have no gradient outside [0, 1].
 
     `adjoint`: gradients by the continuous adjoint, and Optim.jl's LBFGS, as in the Julia code.
     """
 
     method: str
     solver: str
-    gate_gradient: str
     adjoint: bool
 
 
-RECIPES = {"paper": Recipe("adam", "rk4", "through", False), "as-run": Recipe("rmsprop", "euler", "zero", True)}
+RECIPES = {"paper": Recipe("adam", "rk4", False), "as-run": Recipe("rmsprop", "euler", True)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,10 +146,7 @@ def build_chain(unit: str, states: int, width: int, recipe: Recipe) -> tuple[Abs
     if unit == "Dense":
         return (Dense(states, width, activation="tanh"), Dense(width, width, activation="tanh"), Dense(width, states))
     power = NPU if unit == "NPU" else RealNPU
-    return (
-        power(states, width, gain=PUBLISHED.gain, gate_gradient=recipe.gate_gradient),
-        NAU(width, states, gain=PUBLISHED.gain),
-    )
+    return (power(states, width, gain=PUBLISHED.gain, gate_gradient="zero"), NAU(width, states, gain=PUBLISHED.gain))
 
 
 def random_members(unit: str, states: int, widths: Sequence[int], seed: int, recipe: Recipe) -> VectorField:
