@@ -53,6 +53,10 @@ class Settings:
         forbid: states that an equation may not have ("S: R").
         bounds: range of the exponents that are not 0 ("0..2").
         integer_exponents: whether all exponents are whole numbers.
+        vary: which constants groups have of their own: "all", "none", "auto" or "k in conc'"; None for
+            one set of constants without a population.
+        covariate: columns, constant within a group, that constants may depend on by a power.
+        starts: starts that are known ("conc = 0", "gut = dose", "gut = measured"), beside `vary`.
 
     >>> Settings(members=4).members
     4
@@ -82,8 +86,12 @@ class Settings:
     bounds: str | None = _option(None, 'range of exponents: "exponents 0..2"')
     integer_exponents: bool = _option(False, "all exponents are whole numbers")
 
+    vary: str | None = _option(None, 'constants that groups have of their own: all, none, auto or "k in conc\'"')
+    covariate: tuple[str, ...] = _option((), "column of groups that constants depend on by a power: weight")
+    starts: tuple[str, ...] = _option((), 'known start, beside --vary: "conc = 0", "gut = dose"')
+
     def __post_init__(self) -> None:
-        for name in ("known", "conserve", "forbid", "hidden_states"):  # lists, as JSON and users write them
+        for name in _LISTS:  # as JSON and users write them
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def checked(self) -> Settings:
@@ -114,6 +122,10 @@ class Settings:
         if self.published and any(getattr(self, name) for name in KNOWLEDGE):
             names = ", ".join("--" + name.replace("_", "-") for name in KNOWLEDGE)
             raise InputError(f"{names} need --recipe default: the published recipes know nothing")
+        if self.vary is None and (self.covariate or self.starts):
+            raise InputError("--covariate and --starts belong to groups: they need --vary all, none or auto")
+        if self.vary is not None and self.published:
+            raise InputError("--vary needs --recipe default: the published recipes know no groups")
         checked_device(self.device)
         if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
             raise InputError(f"--threads must be at least 1 and at most {MAX_THREADS}, got {self.threads}")
@@ -173,6 +185,7 @@ _KINDS: Mapping[str, tuple[Any, str]] = {
     "str": (str, "text"),
     "tuple[str, ...]": (tuple, "a list of texts"),
 }
+_LISTS = ("known", "conserve", "forbid", "hidden_states", "covariate", "starts")
 KNOWLEDGE = ("known", "conserve", "hidden_states", "forbid", "bounds", "integer_exponents")
 UNITS = ("RealNPU", "NPU", "Dense")
 GRADIENTS = ("closed-form", "odeint", "odeint-adjoint")

@@ -39,6 +39,7 @@ ROOMS = (
     "search",
     "search.flows",
     "search.published",
+    "population",
     "discovery",
     "uncertainty",
     "estimator",

@@ -111,6 +111,7 @@ def predict(
     inputs: Annotated[Path | None, flag("table of time and inputs", "the data's")] = None,
     report: Annotated[Path | None, flag("HTML file to write with the curves and their bands")] = None,
     row: Row = None,
+    subject: Annotated[str | None, flag("group whose constants to use, of a fit with --vary")] = None,
     out: CsvOut = None,
 ) -> None:
     """Integrate the equations of a result: a CSV of states over time."""
@@ -123,6 +124,8 @@ def predict(
 
     _check_places({"--report": report, "--out": out})
     found = _loaded(folder, row)
+    if subject is not None:
+        found = found.of_group(subject)
     given = _given_start(found, initial)
     fitted = dict(zip(found.equations.states, found.initial_values[0].tolist(), strict=True))
     acting = found.series.trajectories[0].controls if inputs is None else read_controls(inputs, found.series)

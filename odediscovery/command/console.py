@@ -77,7 +77,12 @@ def opened(where: Where, say: Callable[[str], None]) -> Iterator[Backend]:
 def print_discovery(found: Discovery) -> None:
     """Equations with error bars, notes, then the Pareto front with the chosen row marked."""
     say(found.equations_text())
-    for text in (found.name_text(), found.starts_text(), found.stability_text()):
+    for text in (
+        found.name_text(),
+        "" if found.population is None else found.population.table_text(),
+        found.starts_text(),
+        found.stability_text(),
+    ):
         say(text, end="\n" if text else "")
     from odediscovery.result.shown import headline, shown_notes
 

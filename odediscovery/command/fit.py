@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -85,7 +85,7 @@ def fit(
     if data is None:
         raise InputError("expected a table, DATA.csv, or a folder to go on with, --resume DIR")
     settings = settings_for(recipe, hidden_states=latent, holdout=holdout, **given)
-    series = measured_series(data, columns)
+    series = measured_series(data, columns, _columns_of_groups(settings))
     source = {"table": data.name, "path": hashlib.sha256(os.fsencode(data.resolve())).hexdigest()}
     with _destination(out or Path(f"{data.stem}.odediscovery")) as place:
         if out is None:
@@ -198,15 +198,28 @@ def _write_report(found: Discovery, folder: Path) -> None:
     write_report(found, folder / "report.html")
 
 
-def measured_series(data: Path, columns: Columns) -> TimeSeries:
-    """The series in the table, with its controls and the standard deviations that are known."""
+def _columns_of_groups(settings: Settings) -> list[str]:
+    """Columns that starts and covariates of groups need."""
+    if settings.vary is None:
+        return []
+    from odediscovery.population.pose import columns_of_groups
+
+    return columns_of_groups(settings)
+
+
+def measured_series(data: Path, columns: Columns, of_groups: Sequence[str] = ()) -> TimeSeries:
+    """The series in the table, with its controls and the standard deviations that are known.
+
+    Args:
+        of_groups: more columns that are constant within a group.
+    """
     from odediscovery.data.controls import load_with_controls
 
     noise = columns.noise_level
     return load_with_controls(
         data,
         names_in(columns.inputs, "--inputs") or [],
-        names_in(columns.held_inputs, "--held-inputs") or [],
+        [*(names_in(columns.held_inputs, "--held-inputs") or []), *of_groups],
         time=columns.time,
         states=names_in(columns.states, "--states"),
         group=columns.group,

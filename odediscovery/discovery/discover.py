@@ -9,6 +9,7 @@ the order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.chaos import cut_until_followed
@@ -35,6 +36,7 @@ from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.extrapolation import check_extrapolation
 from odediscovery.judge.identifiability import unidentifiable_combinations
 from odediscovery.laws.power_sum import PowerSum
+from odediscovery.population.told import search_groups
 from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.monitor import Monitor
@@ -80,7 +82,11 @@ def discover(
     """
     settings = (settings or Settings()).checked()
     earlier, later = split(series, settings.holdout)
-    task = pose_task(earlier, settings, monitor or Monitor(settings.max_seconds))
+    monitor = monitor or Monitor(settings.max_seconds)
+    if settings.vary is not None:
+        found = _search_groups(earlier, settings, monitor)
+        return found if later is None else continue_over(found, earlier, later)
+    task = pose_task(earlier, settings, monitor)
     if settings.published:
         found = _train_as_published(task)
     elif not task.p.measured.all():
@@ -132,6 +138,13 @@ def _judge_laws(
     ahead += rest(found)
     beaten = explain_dominated(found)
     return add_messages(found, *beaten, *wide, *combinations, *ahead, *task.known.sentences())
+
+
+def _search_groups(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
+    """One law for many groups, with constants of each group's own."""
+    told = search_groups(series, settings, monitor)
+    found = build_result(told.series, settings, monitor, told.front, told.starts, told.noise, None, told.messages)
+    return replace(found, population=told.population)
 
 
 def _search_flows(task: Task) -> Discovery:

@@ -91,7 +91,7 @@ def curve_through(discovery: Discovery, j: int, run: Trajectory) -> tuple[NDArra
     dense = np.union1d(np.linspace(run.time[0], run.time[-1], FIGURE_POINTS), run.time)
     if discovery.estimates is not None:
         return dense, band(discovery, dense, trajectory=j)
-    curve = discovery.equations.simulate(discovery.initial_values[j], dense, controls=run.controls)
+    curve = discovery.equations_of(j).simulate(discovery.initial_values[j], dense, controls=run.controls)
     unknown = np.full_like(curve, np.nan)
     return dense, Band(curve, unknown, unknown)
 

@@ -93,7 +93,7 @@ def _band(found: Discovery, times: Array, j: int) -> Band:
         return band(found, times, trajectory=j)
     except InputError:  # no covariance, as of a published recipe
         run = found.series.trajectories[j]
-        curve = found.equations.simulate(found.initial_values[j], times, controls=run.controls)
+        curve = found.equations_of(j).simulate(found.initial_values[j], times, controls=run.controls)
         unknown = np.full_like(curve, np.nan)
         return Band(curve, unknown, unknown)
 

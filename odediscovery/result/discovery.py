@@ -29,6 +29,7 @@ from odediscovery.networks.layers import Network
 from odediscovery.result.folder import FORMAT, VERSION, log_lines, read_folder, write_folder
 from odediscovery.result.front import FrontRow, by_state, starts_record
 from odediscovery.result.named import NamedConstants
+from odediscovery.result.population import Population
 from odediscovery.result.shown import Shown
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.arrays import Array
@@ -69,6 +70,7 @@ class Discovery(Shown):
         textbook: where the chosen equations are a law with a name, its constants as textbooks write them.
         found_by: the stage that proposed `equations`: growing, training or regression; "" if none did, or
             nothing is known of it.
+        population: what groups share and how they differ, if their constants may.
 
     >>> from odediscovery import discover, settings_for, simulate_system
     >>> found = discover(simulate_system("logistic"), settings_for(members=0))
@@ -97,6 +99,7 @@ class Discovery(Shown):
     named: NamedConstants | None = None
     textbook: NamedConstants | None = None
     found_by: FoundBy = ""
+    population: Population | None = None
 
     def select(self, complexity: int) -> Discovery:
         """The result with another row of the front as its answer.
@@ -141,6 +144,43 @@ class Discovery(Shown):
             survival=None,
             named=None,
             found_by="",
+            population=None,
+        )
+
+    def of_group(self, label: str) -> Discovery:
+        """The result as it is for one group: its data, its constants, its start.
+
+        Args:
+            label: value of the group column.
+
+        Raises:
+            InputError: no group of this name, or no population was fitted.
+        """
+        if self.population is None or self.equations.power_sum is None:
+            raise InputError("these equations have the same constants for all groups: expected a fit with --vary")
+        g = self.population.place(label)
+        return replace(
+            self,
+            series=replace(self.series, trajectories=(self.series.trajectories[g],)),
+            equations=self.equations_of(g),
+            initial_values=self.initial_values[[g]],
+            initial_value_errors=None,
+            estimates=None,
+            population=None,
+        )
+
+    def equations_of(self, k: int) -> Equations:
+        """The equations of trajectory k, with the constants of its group where these differ."""
+        law = self.equations.power_sum
+        if self.population is None or law is None:
+            return self.equations
+        own, states = self.population.law_of(k, law), self.equations.states
+        return Equations.from_power_sum(
+            states,
+            own,
+            time_name=self.equations.time_name,
+            units=self.equations.units,
+            controls=self.equations.controls,
         )
 
     @with_old_names(inputs="controls")
@@ -215,6 +255,7 @@ class Discovery(Shown):
             **({} if self.named is None else {"named_constants": self.named.record()}),
             **({"name": self.name} if self.name else {}),
             **({} if self.textbook is None else {"textbook": self.textbook.record()}),
+            **({} if self.population is None else {"population": self.population.record(terms(equations))}),
             "intervals": {"level": LEVEL, "distribution": "Student t", "degrees_of_freedom": self.degrees_of_freedom},
             "law": extended(equations),
             "initial_values": starts_record(equations.states, self.initial_values),

@@ -28,6 +28,7 @@ from odediscovery.laws.records import number, plain, with_errors, with_law
 from odediscovery.networks.layers import Network
 from odediscovery.result.front import FrontRow, parsed_equations, starts_from_record
 from odediscovery.result.named import NamedConstants
+from odediscovery.result.population import Population
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.archives import DAMAGED, read_bytes, read_json
 from odediscovery.runtime.folders import Claim, claimed
@@ -228,6 +229,7 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "named": NamedConstants.from_record(document.get("named_constants")),
         "textbook": NamedConstants.from_record(document.get("textbook")),
         "found_by": _found_by(document),
+        "population": Population.from_record(document.get("population")),
     }
 
 

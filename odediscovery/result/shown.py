@@ -19,6 +19,7 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.records import constants, monomial_names, starts_text, terms
 from odediscovery.result.front import FrontRow
 from odediscovery.result.named import NamedConstants
+from odediscovery.result.population import Population
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.arrays import Array
 from odediscovery.stages.values import FoundBy
@@ -51,9 +52,14 @@ class Shown:
         named: NamedConstants | None
         textbook: NamedConstants | None
         found_by: FoundBy
+        population: Population | None
+
+        def equations_of(self, k: int) -> Equations: ...
 
     def equations_text(self, digits: int = 4) -> str:
         """The equations as lines of text with error bars, other constants to `digits` digits."""
+        if self.population is not None:
+            return self.population.equations_text(self.equations, digits)
         return self.equations.pretty(digits) if self.named is None else self.named.text(digits)
 
     @property
@@ -94,7 +100,14 @@ class Shown:
         ... # doctest: +ELLIPSIS
         N' = ...
         """
-        told = [self.equations_text(), self.name_text(), self.starts_text(), self.stability_text(), headline(self)]
+        told = [
+            self.equations_text(),
+            self.name_text(),
+            "" if self.population is None else self.population.table_text(),
+            self.starts_text(),
+            self.stability_text(),
+            headline(self),
+        ]
         told += [f"note: {message}" for message in shown_notes(self.messages)]
         rows = ["Pareto front (* chosen):", *(_front_line(row) for row in self.front)]
         return "\n".join(text for text in [*told, *rows] if text)
@@ -150,7 +163,7 @@ class Shown:
     def _curve(self, k: int) -> Array:
         """The equations through trajectory k from its fitted start [n, states]."""
         run = self.series.trajectories[k]
-        return self.equations.simulate(self.initial_values[k], run.time, controls=run.controls)
+        return self.equations_of(k).simulate(self.initial_values[k], run.time, controls=run.controls)
 
     def __repr__(self) -> str:
         lines = self.equations_text().splitlines()

@@ -43,6 +43,8 @@ def test_saved_again_it_says_the_same(tmp_path: Path) -> None:
     assert set(after.pop("files")) == {"covariance.npz", "data.csv", "equations.tex", "log.jsonl", "model.npz"}
     # Keys that it had not yet.
     assert after.pop("found_by") is None and after["settings"].pop("gradients") == "closed-form"
+    for name in ("vary", "covariate", "starts"):
+        assert not after["settings"].pop(name)
     assert after == before
     for name in ("data.csv", "equations.tex", "log.jsonl"):
         assert (tmp_path / name).read_bytes() == (OLD / name).read_bytes(), name

@@ -1,0 +1,1 @@
+"""One law for many groups, and how its constants differ from group to group."""

@@ -1,0 +1,367 @@
+r"""The structure that all groups share, chosen by the mixed model.
+
+Sets of terms that the integral form likes are fitted to whole curves of every group; the best of them
+as mixed models; the exponents of the best of those are set free, and set to simple numbers again where
+the data allow.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from odediscovery.errors import FitError
+from odediscovery.population.measured import ANY, Measured, Model
+from odediscovery.population.mixed import MixedFit, fit_mixed
+from odediscovery.population.screen import Candidate, fine_times, screen
+from odediscovery.population.separate import Fit, fit_each
+from odediscovery.population.structures import Entry, Structure, structure_of, tied, without
+from odediscovery.population.vary import choose_varying, criterion, may_vary
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
+
+
+@dataclass(frozen=True)
+class ChoiceThresholds(Thresholds):
+    """How many structures go how far."""
+
+    curves: int = threshold(16, "structures at each price that are fitted to the curves of every group", origin="cost")
+    prices: tuple[float, ...] = threshold(
+        (0.0, 15.0, 60.0, 250.0),
+        "what a term costs where structures are taken from the integral form",
+        unit="-2 log likelihood",
+        origin="interpolated curves are wrong by an unknown amount: laws of every length go on",
+    )
+    screens: int = threshold(
+        3, "times that terms are screened, each on the curves of the best law so far", origin="cost"
+    )
+    steps: int = threshold(12, "Levenberg-Marquardt steps of these", origin="cost")
+    rounds: int = threshold(8, "straightenings of the curves for a structure among others", origin="cost")
+    mixed: int = threshold(10, "structures that are fitted as mixed models", origin="cost")
+    freed: int = threshold(3, "structures whose exponents are fitted", origin="cost")
+    one_constant: float = threshold(
+        0.35, "what leaves and what enters are one constant within this", unit="logarithm, median"
+    )
+    width: float = threshold(1.0, "how far constants of a group are from the median of all, loosely", unit="logarithm")
+    near: float = threshold(2.5, "an exponent is set to a simple number within so many standard errors")
+    proportional: float = threshold(
+        6.0, "gain of -2 log likelihood from which noise is proportional", origin="BIC: strong"
+    )
+    kinds: int = threshold(3, "structures that are asked for the kind of noise", origin="cost")
+    varied: int = threshold(4, "structures for which it is asked which constants vary", origin="cost")
+    largest: float = threshold(6.0, "largest exponent", origin="as elsewhere in the program: more is a step")
+    apart: float = threshold(0.05, "exponents of one state no further apart than this make one term, not two")
+    honest: float = threshold(
+        4.0, "sigma squared may differ from the mean square of the residuals by this factor", unit="ratio"
+    )
+
+
+CHOICE = ChoiceThresholds()
+T = TypeVar("T")
+SIMPLE = tuple(sorted({n / d for d in (1, 2, 3, 4) for n in range(-2 * d, 4 * d + 1)}))
+
+
+@dataclass(frozen=True, eq=False)
+class Begun:
+    """A structure with constants of every group, fitted apart."""
+
+    structure: Structure
+    fit: Fit
+    score: float
+
+
+def choose(measured: Measured, monitor: Monitor, integer: bool = False) -> tuple[list[MixedFit], Measured]:
+    """Mixed models of the best structures, the best first, and the groups with the kind of noise that they show.
+
+    Raises:
+        FitError: no structure could be integrated through the groups.
+    """
+    whole = integer or any(start.kind == ANY for start in measured.starts)
+    monitor.stage("terms for all groups", 3)
+    begun = _fit_apart(measured, _combined(measured, screen(measured, whole)))
+    for _ in range(CHOICE.screens - 1):
+        if not begun:
+            break
+        again = screen(measured, whole, _curves(measured, begun[0]))
+        begun = _joined(begun, _fit_apart(measured, _combined(measured, again)))
+    if not begun:
+        raise FitError("no law could be integrated through the groups; fit them one by one")
+    kind = _with_noise(measured, begun[: CHOICE.kinds])
+    if kind is not measured:
+        measured = kind
+        begun = _fit_apart(measured, [(one.structure, one.fit.unknowns) for one in begun])
+    monitor.step(1)
+    rows = []
+    for one in _best_of_each_size(begun, [one.structure.n_constants for one in begun], CHOICE.mixed):
+        rows += _mixed(measured, one.structure, one.fit.unknowns)
+        if rows and monitor.stopping():
+            break
+    if not rows:
+        raise FitError("no law could be fitted to all groups; fit them one by one")
+    rows.sort(key=criterion)
+    monitor.step(2)
+    for row in _best_of_each_size(rows, [row.model.n_constants for row in rows], CHOICE.freed):
+        rows += [] if monitor.stopping() or whole else [simple_exponents(shorter(row))]
+    rows = _distinct(sorted(rows, key=criterion))
+    # A law whose constants all groups share is simpler than one of as many terms whose constants vary.
+    rows[: CHOICE.varied] = [row if monitor.stopping() else _varied(row) for row in rows[: CHOICE.varied]]
+    monitor.step(3)
+    return sorted(rows, key=criterion), measured
+
+
+def _varied(row: MixedFit) -> MixedFit:
+    """The model with the spreads that the criterion wants."""
+    try:
+        found = choose_varying(row)
+    except np.linalg.LinAlgError:
+        return row
+    return found if is_sound(found) else row
+
+
+def _distinct(rows: Sequence[MixedFit]) -> list[MixedFit]:
+    """Every set of terms once, in the same order."""
+    found: dict[object, MixedFit] = {}
+    for row in rows:
+        structure = row.model.structure
+        w = structure.exponents
+        key = frozenset((e.state, e.sign, tuple(w[e.monomial])) for e in structure.entries)
+        found.setdefault((key, structure.n_constants, structure.free), row)
+    return list(found.values())
+
+
+def _best_of_each_size(rows: Sequence[T], sizes: Sequence[int], most: int) -> list[T]:
+    """The first of each size, then the first of all: a law that is one constant short may lack an exponent only."""
+    first = [sizes.index(size) for size in dict.fromkeys(sizes)]
+    chosen = sorted(dict.fromkeys([*first, *range(len(rows))][: max(most, len(first))]))
+    return [rows[place] for place in chosen]
+
+
+def _joined(begun: list[Begun], more: list[Begun]) -> list[Begun]:
+    """All structures once, the best first."""
+    found: dict[object, Begun] = {}
+    for one in sorted([*begun, *more], key=lambda one: one.score):
+        w = one.structure.exponents
+        found.setdefault(frozenset((e.state, e.sign, tuple(w[e.monomial])) for e in one.structure.entries), one)
+    return list(found.values())
+
+
+def _curves(measured: Measured, one: Begun) -> Array:
+    """Curves of a law that follows the samples, between them too [points, states, groups]."""
+    times = fine_times(measured.data)
+    values = np.full((len(times), *measured.data.values.shape[1:]), np.nan)
+    fine = replace(measured, data=replace(measured.data, times=times, values=values))
+    found = Model(one.structure, fine, scale=measured.data.scale).fitted(one.fit.unknowns)
+    most = 3.0 * measured.data.scale[:, None]
+    return np.nan_to_num(np.clip(found, -most, most))
+
+
+def _combined(measured: Measured, lists: Sequence[Sequence[Candidate]]) -> list[tuple[Structure, Array]]:
+    """Whole systems from the best sets of terms of their equations, with constants to begin from."""
+    first = measured.first_starts()
+    combos, chosen = list(itertools.product(*lists)), dict[int, None]()
+    score = np.array([sum(one.score for one in combo) for combo in combos])
+    size = np.array([sum(len(one.terms) for one in combo) for combo in combos])
+    for price in CHOICE.prices:
+        best = np.argsort(score + price * size, kind="stable")[: CHOICE.curves]
+        chosen.update(dict.fromkeys(best.tolist()))
+    found = []
+    for combo in (combos[c] for c in chosen):
+        logs = np.log(np.vstack([one.coefficients for one in combo]))
+        found.append((structure_of([one.terms for one in combo]), np.vstack([logs, first])))
+    return found
+
+
+def _tied(structure: Structure, logs: Array) -> tuple[Structure, Array]:
+    """What leaves one state and enters another is one constant, where the numbers say so."""
+    for a, b in itertools.combinations(range(structure.n_constants), 2):
+        one, other = (next(e for e in structure.entries if e.constant == k) for k in (a, b))
+        same = one.monomial == other.monomial and one.sign == -other.sign and one.state != other.state
+        if same and abs(np.median(logs[a] - logs[b])) < CHOICE.one_constant:
+            rest = np.delete(logs, b, axis=0)
+            rest[a] = 0.5 * (logs[a] + logs[b])
+            return _tied(tied(structure, a, b), rest)
+    return structure, logs
+
+
+def _fit_apart(measured: Measured, begins: Sequence[tuple[Structure, Array]]) -> list[Begun]:
+    """Every structure fitted to every group, the best first; all of them are one batch.
+
+    Every equation has as many places for terms as the longest of them needs.
+    """
+    groups, many, n = measured.data.n_groups, len(begins), measured.data.n_states
+    longest = [max(sum(e.state == i for e in s.entries) for s, _ in begins) for i in range(n)]
+    pattern = tuple(Entry(i, q, q, 1) for q, i in enumerate(np.repeat(np.arange(n), longest).tolist()))
+    size, first = len(pattern), len(begins[0][1]) - begins[0][0].n_constants
+    signs, w = np.zeros((size, many * groups)), np.zeros((size, n, many * groups))
+    begin, places = np.zeros((size + first, many * groups)), []
+    for s, (structure, x) in enumerate(begins):
+        at, slot, own = slice(s * groups, (s + 1) * groups), np.cumsum([0, *longest]), []
+        for e in structure.entries:
+            q = int(slot[e.state])
+            slot[e.state] += 1
+            signs[q, at], begin[q, at] = e.sign, x[e.constant]
+            w[q, :, at] = structure.exponents[e.monomial][:, None]
+            own.append((e.constant, q))
+        begin[size:, at] = x[structure.n_constants :]
+        places.append([q for _, q in sorted(dict(own).items())])
+    whole = Structure(np.ones((size, n)), pattern)
+    starts = tuple(start._replace(value=np.tile(start.value, many)) for start in measured.starts)
+    wide = replace(measured, data=measured.data.taken(np.tile(np.arange(groups), many)), starts=starts)
+    centre = begin.copy()
+    for s in range(many):
+        at = slice(s * groups, (s + 1) * groups)
+        centre[:size, at] = np.median(begin[:size, at], axis=1, keepdims=True)
+    width = np.full(size + first, CHOICE.width)
+    width[size:] = [np.inf if measured.starts[i].kind == ANY else 3.0 for i in measured.open_starts]
+    fit = fit_each(Model(whole, wide, signs, w), begin, 0.05 * _spread(measured), centre, width, CHOICE.steps)
+    found = []
+    for s, (structure, _) in enumerate(begins):
+        at = slice(s * groups, (s + 1) * groups)
+        logs, starts_of = fit.unknowns[places[s], at], fit.unknowns[size:, at]
+        joined, kept = _tied(structure, logs)
+        found.append(_begun(measured, joined, Fit(np.vstack([kept, starts_of]), fit.squares[:, at], fit.objective[at])))
+    return sorted((one for one in found if np.isfinite(one.score)), key=lambda one: one.score)
+
+
+def _begun(measured: Measured, structure: Structure, fit: Fit) -> Begun:
+    counts, spread = measured.counts(), _spread(measured)
+    mean = np.maximum(fit.squares.sum(axis=1) / np.maximum(counts, 1), 1e-14 * spread**2)
+    score = float(np.sum(counts * np.log(mean))) + 2.0 * structure.n_constants * measured.data.n_groups
+    return Begun(structure, fit, score)
+
+
+def _spread(measured: Measured) -> Array:
+    """Spread of each state, in the scale of its noise [states]."""
+    values = np.where(measured.seen, measured.data.values, np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scaled = np.where(measured.logarithmic[None, :, None], np.log(np.maximum(values, 1e-300)), values)
+    found = np.array([np.nanstd(x) if np.isfinite(x).any() else 1.0 for x in scaled.transpose(1, 0, 2)])
+    return np.where(found > 0, found, 1.0)
+
+
+def _with_noise(measured: Measured, begun: Sequence[Begun]) -> Measured:
+    """The groups with proportional noise, where the best laws are more likely with it."""
+    positive = np.array(
+        [
+            start.kind != ANY and bool(np.all(measured.data.values[:, i][measured.seen[:, i]] > 0))
+            for i, start in enumerate(measured.starts)
+        ]
+    )
+    if not positive.any():
+        return measured
+    kinds = [measured, measured.with_noise(positive)]
+    rows = [[row for one in begun for row in _mixed(kind, one.structure, one.fit.unknowns)] for kind in kinds]
+    plain, logs = (min((criterion(row) for row in kind), default=np.inf) for kind in rows)
+    return kinds[1] if logs < plain - CHOICE.proportional else measured
+
+
+def _mixed(measured: Measured, structure: Structure, begin: Array) -> list[MixedFit]:
+    """The model in which all constants vary; none where the numbers do not allow it."""
+    model = Model(structure, measured)
+    try:
+        found = fit_mixed(model, begin, may_vary(model), rounds=CHOICE.rounds)
+    except np.linalg.LinAlgError:
+        return []
+    return [found] if is_sound(found) else []
+
+
+def is_sound(fit: MixedFit) -> bool:
+    """Whether the numbers are those of a law: finite, terms apart, sigma that of the residuals."""
+    if not np.isfinite(criterion(fit)):
+        return False
+    k, structure = fit.model.n_constants, fit.model.structure
+    values = fit.unknowns[k : k + fit.model.n_free].mean(axis=1)
+    w = structure.with_exponents(values).exponents
+    if np.any(w > CHOICE.largest) or np.any(w < -CHOICE.largest):
+        return False
+    for one, other in itertools.combinations(structure.entries, 2):
+        if one.state == other.state and np.abs(w[one.monomial] - w[other.monomial]).max() < CHOICE.apart:
+            return False
+    counts, sigma = fit.sums.counts, fit.estimate.sigma
+    seen = counts > 0
+    ratio = sigma[seen] ** 2 * counts[seen] / np.maximum(fit.squares[seen], 1e-300)
+    tiny = np.sqrt(fit.squares[seen] / counts[seen]) < 1e-6 * _spread(fit.model.measured)[seen]
+    return bool(np.all(tiny | ((ratio > 1 / CHOICE.honest) & (ratio < CHOICE.honest))))
+
+
+def shorter(fit: MixedFit) -> MixedFit:
+    """The model without terms that the criterion does not want."""
+    best = fit
+    for k in range(fit.model.n_constants):
+        structure = without(fit.model.structure, k)
+        if not structure.entries:
+            continue
+        for less in _mixed(fit.model.measured, structure, np.delete(fit.unknowns, k, axis=0)):
+            best = min(best, less, key=criterion)
+    return best if best is fit else shorter(best)
+
+
+def simple_exponents(fit: MixedFit) -> MixedFit:
+    """The model with exponents as the data want them: fitted, then set to simple numbers where these do."""
+    structure = fit.model.structure
+    places = tuple((int(j), int(k)) for j, k in np.argwhere(structure.exponents != 0))
+    if not places or fit.model.n_free:
+        return fit
+    freed = replace(structure, free=places)
+    values = np.repeat(freed.free_values()[:, None], fit.unknowns.shape[1], axis=1)
+    k = fit.model.n_constants
+    rows = [fit]
+    for found in _mixed(fit.model.measured, freed, np.vstack([fit.unknowns[:k], values, fit.unknowns[k:]])):
+        rows += [*_held(found, best_only=True), *_held(found, best_only=False)]
+    return min(rows, key=criterion)
+
+
+def _held(fit: MixedFit, best_only: bool) -> list[MixedFit]:
+    """Exponents that simple numbers meet held there; the others stay free.
+
+    Args:
+        best_only: all of them at the nearest simple number, however far.
+    """
+    k, structure = fit.model.n_constants, fit.model.structure
+    values = fit.unknowns[k : k + fit.model.n_free].mean(axis=1)
+    errors = np.sqrt(np.maximum(np.diag(fit.estimate.covariance)[k : k + fit.model.n_free], 0.0))
+    w, free, kept = structure.exponents.copy(), [], []
+    for f, place in enumerate(structure.free):
+        near = _nearest(values[f], errors[f])
+        w[place] = values[f] if near is None and not best_only else near if near is not None else _closest(values[f])
+        if near is None and not best_only:
+            free.append(place)
+            kept.append(k + f)
+    rest = [*range(k), *kept, *range(k + fit.model.n_free, len(fit.unknowns))]
+    return _mixed(fit.model.measured, replace(structure, exponents=w, free=tuple(free)), fit.unknowns[rest])
+
+
+def _nearest(value: float, error: float) -> float | None:
+    """The simplest number within the error: of the smallest denominator."""
+    reach = max(CHOICE.near * error, 1e-3)
+    for d in (1, 2, 3, 4):
+        number = round(value * d) / d
+        if abs(number - value) <= reach:
+            return number if number else None
+    return None
+
+
+def _closest(value: float) -> float:
+    number = min(SIMPLE, key=lambda one: abs(one - value))
+    return number if number else 0.25
+
+
+def refined(fit: MixedFit) -> MixedFit:
+    """The model solved with twice the steps until that changes nothing."""
+    for _ in range(3):
+        measured = fit.model.measured
+        finer = replace(measured, data=measured.data.refined())
+        model = Model(fit.model.structure, finer)
+        try:
+            again = fit_mixed(model, fit.unknowns, fit.random, fit.design, fit.estimate.deviations)
+        except np.linalg.LinAlgError:
+            return fit
+        if abs(again.minus_2_log_likelihood - fit.minus_2_log_likelihood) < 0.1:
+            return again
+        fit = again
+    return fit

@@ -1,0 +1,182 @@
+r"""The linear mixed model at the heart of the nonlinear one: the likelihood of what groups share.
+
+    w_g = J_g (X_g beta + b_g) + e_g,    b_g ~ N(0, diag(d^2)),    e_g ~ N(0, sigma_s^2) of each state s
+
+in maximum likelihood over beta, d and sigma; the b_g are integrated out. Of every group only J'J and
+J'w are needed, so that a million samples cost no more than a thousand.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from odediscovery.runtime.arrays import Array, Mask
+
+# A spread of a logarithm below one per cent is none.
+NEGLIGIBLE = 0.01
+# Bounds of the logarithm of a standard deviation, in the units of the unknowns.
+_LEAST, _MOST = np.log(1e-4), np.log(10.0)
+# How far the logarithm of sigma may go in one search.
+_REACH = 8.0
+
+
+class Sums(NamedTuple):
+    """What the likelihood needs of the groups.
+
+    Args:
+        normal: J'J by state [states, groups, unknowns, unknowns].
+        moment: J'w by state [states, groups, unknowns].
+        squares: w'w by state [states].
+        counts: number of values by state [states].
+    """
+
+    normal: Array
+    moment: Array
+    squares: Array
+    counts: Array
+
+
+class Estimate(NamedTuple):
+    """The most likely linear mixed model.
+
+    Args:
+        beta: of the columns of the design.
+        deviations: d [unknowns], 0 for those that all groups share.
+        sigma: [states].
+        unknowns: of the groups, shrunk towards the mean [groups, unknowns].
+        minus_2_log_likelihood: of the values.
+        covariance: of beta.
+        spread: posterior covariance of the groups' unknowns about X beta [groups, unknowns, unknowns].
+    """
+
+    beta: Array
+    deviations: Array
+    sigma: Array
+    unknowns: Array
+    minus_2_log_likelihood: float
+    covariance: Array
+    spread: Array
+
+
+class _Solved(NamedTuple):
+    beta: Array
+    value: float
+    gradient: Array
+    unknowns: Array
+    information: Array
+    spread: Array
+
+
+def estimate(sums: Sums, design: Array, random: Mask, deviations: Array, sigma: Array) -> Estimate:
+    """The maximum of the likelihood.
+
+    Args:
+        design: X, [groups, unknowns, columns].
+        random: unknowns that differ from group to group [unknowns].
+        deviations: where the search begins [unknowns].
+        sigma: where the search begins [states].
+    """
+    begin = _packed(sums, random, deviations, sigma)
+
+    def objective(theta: Array) -> tuple[float, Array]:
+        try:
+            found = _solve(sums, design, random, theta)
+        except np.linalg.LinAlgError:
+            return 1e30, np.zeros(len(theta))
+        return (found.value, found.gradient) if np.isfinite(found.value) else (1e30, np.zeros(len(theta)))
+
+    spreads = int(random.sum())
+    bounds = [(_LEAST, _MOST)] * spreads + [(at - _REACH, at + _REACH) for at in begin[spreads:]]
+    done = minimize(
+        objective, begin, jac=True, bounds=bounds, method="L-BFGS-B", options={"maxiter": 200, "ftol": 1e-11}
+    )
+    return at(sums, design, random, done.x)
+
+
+def at(sums: Sums, design: Array, random: Mask, theta: Array) -> Estimate:
+    """The model at given logarithms of the deviations and of sigma."""
+    d, s = _unpacked(sums, random, theta)
+    if np.any(d[random] < NEGLIGIBLE):
+        random = random & (d >= NEGLIGIBLE)
+        theta = _packed(sums, random, d, s)
+    found = _solve(sums, design, random, theta)
+    d = np.where(d < NEGLIGIBLE, 0.0, d)
+    covariance = np.asarray(np.linalg.pinv(found.information))
+    return Estimate(found.beta, d, s, found.unknowns, found.value, covariance, found.spread)
+
+
+def theta_errors(sums: Sums, design: Array, random: Mask, found: Estimate) -> Array:
+    """Standard errors of the logarithms of the deviations [random unknowns], nan for those that are 0."""
+    theta = _packed(sums, random, found.deviations, found.sigma)
+    step, size = 1e-4, len(theta)
+    hessian = np.zeros((size, size))
+    for k in range(size):
+        shift = np.zeros(size)
+        shift[k] = step
+        up, down = (_solve(sums, design, random, theta + sign * shift).gradient for sign in (1, -1))
+        hessian[k] = (up - down) / (2 * step)
+    at_zero = np.append(found.deviations[random] <= 0, np.zeros(size - int(random.sum()), bool))
+    errors = np.full(size, np.nan)
+    free = ~at_zero
+    inverse = np.linalg.pinv((hessian + hessian.T)[np.ix_(free, free)] / 4.0)
+    errors[free] = np.sqrt(np.maximum(np.diag(inverse), 0.0))
+    return errors[: int(random.sum())]
+
+
+def _packed(sums: Sums, random: Mask, deviations: Array, sigma: Array) -> Array:
+    d = np.clip(np.log(np.maximum(deviations[random], 1e-300)), _LEAST, _MOST)
+    return np.concatenate([d, np.log(np.maximum(sigma[sums.counts > 0], 1e-300))])
+
+
+def _unpacked(sums: Sums, random: Mask, theta: Array) -> tuple[Array, Array]:
+    d, s = np.zeros(len(random)), np.ones(len(sums.counts))
+    d[random] = np.exp(theta[: int(random.sum())])
+    s[sums.counts > 0] = np.exp(np.clip(theta[int(random.sum()) :], -80, 80))
+    return d, s
+
+
+def _inverse(k: Array) -> Array:
+    """Of 1 + D J'J D, which rounding alone can make singular."""
+    try:
+        return np.asarray(np.linalg.inv(k))
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.inv(k + 1e-9 * np.abs(k).max(axis=(1, 2), keepdims=True) * np.eye(k.shape[1])))
+
+
+def _solve(sums: Sums, design: Array, random: Mask, theta: Array) -> _Solved:
+    """-2 log likelihood with its gradient, beta eliminated."""
+    d, s = _unpacked(sums, random, theta)
+    seen = sums.counts > 0
+    weight = np.where(seen, 1.0 / s**2, 0.0)
+    a = np.einsum("sgpq,s->gpq", sums.normal, weight)
+    v = np.einsum("sgp,s->gp", sums.moment, weight)
+    eye = np.eye(len(d))
+    k = eye + d[:, None] * a * d
+    inner = d[:, None] * _inverse(k) * d
+    ad = a @ inner
+    m = a - ad @ a
+    information = np.einsum("gpa,gpq,gqb->ab", design, m, design, optimize=True)
+    right = np.einsum("gpa,gp->a", design, v - np.einsum("gpq,gq->gp", ad, v))
+    if not (np.isfinite(information).all() and np.isfinite(right).all()):
+        raise np.linalg.LinAlgError("curves have run away")
+    beta = np.linalg.lstsq(information, right, rcond=1e-12)[0]
+    mean = design @ beta
+    u = v - np.einsum("gpq,gq->gp", a, mean)
+    b = np.einsum("gpq,gq->gp", inner, u)
+    t = u - np.einsum("gpq,gq->gp", a, b)
+    whole = float(sums.squares @ weight) - 2 * float(np.sum(v * mean)) + float(np.einsum("gp,gpq,gq->", mean, a, mean))
+    quadratic = whole - float(np.sum(u * b))
+    sign_det = np.linalg.slogdet(k)[1].sum()
+    counts = sums.counts
+    value = float(sign_det + quadratic + np.sum(counts[seen] * np.log(2 * np.pi * s[seen] ** 2)))
+    g_d = 2 * d**2 * (np.einsum("gpp->p", m) - np.sum(t**2, axis=0))
+    phi = mean + b
+    g_s = []
+    for i in np.flatnonzero(seen):
+        left = sums.squares[i] - 2 * np.sum(phi * sums.moment[i]) + np.einsum("gp,gpq,gq->", phi, sums.normal[i], phi)
+        trace = np.einsum("gpq,gqp->", inner, sums.normal[i]) * weight[i]
+        g_s.append(2 * (counts[i] - trace - left * weight[i]))
+    return _Solved(beta, value, np.append(g_d[random], g_s), phi, information, inner)

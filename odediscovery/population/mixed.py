@@ -1,0 +1,155 @@
+r"""Nonlinear mixed effects by the algorithm of Lindstrom and Bates (1990).
+
+    c_g = X_g beta + b_g,    b_g ~ N(0, diag(d^2)),    y_g = x(t; c_g) + e_g
+
+The curves are straightened at the present constants of every group; the linear mixed model that
+results gives beta, d, sigma and new constants, and so on until nothing changes. Constants are logarithms,
+so their spread is that of a log-normal distribution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from odediscovery.population.linear_mixed import Estimate, Sums, estimate
+from odediscovery.population.measured import Model
+from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.thresholds import Thresholds, threshold
+
+
+@dataclass(frozen=True)
+class MixedThresholds(Thresholds):
+    """How the mixed model is fitted."""
+
+    rounds: int = threshold(30, "straightenings of the curves, at most", origin="cost: most fits need 5 to 10")
+    settled: float = threshold(1e-3, "change of -2 log likelihood that ends them")
+    halvings: int = threshold(4, "times that a step is halved before it is given up")
+    begin: float = threshold(0.3, "spread of a logarithm to begin from", origin="typical of constants of people")
+
+
+MIXED = MixedThresholds()
+
+
+@dataclass(frozen=True, eq=False)
+class MixedFit:
+    """A mixed model of one structure.
+
+    Args:
+        model: structure and groups.
+        design: X, [groups, unknowns, columns].
+        random: unknowns that differ from group to group.
+        estimate: the linear mixed model where the iteration ended.
+        unknowns: of the groups [unknowns, groups].
+        sums: what the likelihood needs.
+        squares: of the residuals at these unknowns [states].
+    """
+
+    model: Model
+    design: Array
+    random: Mask
+    estimate: Estimate
+    unknowns: Array
+    sums: Sums
+    squares: Array
+
+    @property
+    def minus_2_log_likelihood(self) -> float:
+        """Of the values as they were measured."""
+        return self.estimate.minus_2_log_likelihood + self.model.measured.jacobian_of_logs()
+
+    @property
+    def parameters(self) -> int:
+        """Fitted numbers of the population: means, effects of covariates, spreads, noise."""
+        seen = int((self.sums.counts > 0).sum())
+        return int(self.design.shape[2]) + int(self.random.sum()) + seen
+
+
+def plain_design(groups: int, unknowns: int) -> Array:
+    """One column for the mean of each unknown [groups, unknowns, unknowns]."""
+    return np.tile(np.eye(unknowns), (groups, 1, 1))
+
+
+def sums_of(model: Model, unknowns: Array) -> tuple[Sums, Array]:
+    """The straightened curves of all groups, and the squares of the residuals [states]."""
+    curves = model.curves(unknowns)
+    j, r = curves.slopes, curves.residual
+    assert j is not None
+    if not np.isfinite(unknowns).all():
+        raise np.linalg.LinAlgError("constants have run away")
+    w = r + np.einsum("tipg,pg->tig", j, unknowns)
+    w = np.where(model.seen, w, 0.0)
+    normal = np.einsum("tipg,tiqg->igpq", j, j, optimize=True)
+    moment = np.einsum("tipg,tig->igp", j, w)
+    counts = model.measured.counts()
+    return Sums(normal, moment, np.einsum("tig,tig->i", w, w), counts), np.einsum("tig,tig->i", r, r)
+
+
+def fit_mixed(
+    model: Model,
+    begin: Array,
+    random: Mask,
+    design: Array | None = None,
+    deviations: Array | None = None,
+    rounds: int | None = None,
+) -> MixedFit:
+    """The mixed model from these unknowns.
+
+    Args:
+        begin: [unknowns, groups].
+        random: which unknowns differ from group to group; all groups share the others.
+        design: columns of the means, by default one an unknown.
+        deviations: spreads to begin from.
+    """
+    design = plain_design(begin.shape[1], len(begin)) if design is None else design
+    d = np.full(len(begin), MIXED.begin) if deviations is None else deviations
+    x = begin
+    sums, squares = sums_of(model, x)
+    sigma = np.sqrt(np.maximum(squares / np.maximum(sums.counts, 1), 1e-14 * _size(model)))
+    found, last = None, np.inf
+    for _ in range(MIXED.rounds if rounds is None else rounds):
+        found = estimate(sums, design, random, d, sigma)
+        d, sigma = found.deviations, np.maximum(found.sigma, 1e-8 * np.sqrt(_size(model)))
+        target = found.unknowns.T
+        x_new, squares, settled = _stepped(model, x, target, found, design)
+        if settled or abs(last - found.minus_2_log_likelihood) < MIXED.settled:
+            if not settled:
+                x = x_new
+            sums, squares = sums_of(model, x)
+            break
+        last, x = found.minus_2_log_likelihood, x_new
+        d = np.where(random, np.maximum(d, 0.02), 0.0)
+        sums, squares = sums_of(model, x)
+    assert found is not None
+    found = estimate(sums, design, random, d, sigma)
+    return MixedFit(model, design, random, found, x, sums, squares)
+
+
+def _size(model: Model) -> Array:
+    """Mean square of the values of each state, in the scale of the noise [states]."""
+    measured = model.measured
+    found: Array = np.where(measured.logarithmic, 1.0, measured.data.scale**2)
+    return found
+
+
+def _stepped(model: Model, x: Array, target: Array, found: Estimate, design: Array) -> tuple[Array, Array, bool]:
+    """The way to the target as far as it is downhill; True where it is not at all."""
+    weight = 1.0 / found.sigma**2
+    d = np.maximum(found.deviations, 1e-4)
+
+    def value(at: Array) -> tuple[float, Array]:
+        squares = np.einsum("tig,tig->i", *([model.curves(at, slopes=False).residual] * 2))
+        off = (at - (design @ found.beta).T) / d[:, None]
+        return float(squares @ weight + np.sum(off**2)), squares
+
+    # Where constants are shared the present ones of the groups may differ: they first become one.
+    before = np.inf if np.any(np.ptp(x[found.deviations <= 0], axis=1) > 1e-9) else value(x)[0]
+    share = 1.0
+    for _ in range(MIXED.halvings + 1):
+        tried = x + share * (target - x)
+        reached, squares = value(tried)
+        if reached <= before + 1e-9 * abs(before):
+            return tried, squares, False
+        share *= 0.5
+    return x, squares, True

@@ -1,0 +1,160 @@
+"""A series of many trajectories and what is known of its groups, as `Measured`.
+
+Known starts are written as "conc = 0", "gut = dose" (a column that is constant within a group) or
+"gut = measured" (the first sample is exact). The start of a state that nobody measured is known but for
+a factor, which stands for its unknown scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from odediscovery.data.samples import measured as has_samples
+from odediscovery.data.samples import with_latent_states
+from odediscovery.data.series import TimeSeries
+from odediscovery.errors import InputError, unknown_name
+from odediscovery.population.measured import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Start
+from odediscovery.population.members import members_of
+from odediscovery.runtime.arrays import Array
+from odediscovery.settings import Settings
+
+# The word for a start whose sample is exact.
+OF_SAMPLE = "measured"
+
+
+def pose_groups(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Measured]:
+    """The series with its unmeasured states, and its groups ready to be fitted.
+
+    Raises:
+        InputError: fewer than two groups, or a start or covariate that does not fit the series.
+    """
+    if len(series.trajectories) < 2:
+        raise InputError("--vary compares groups: expected two or more, name their column with --group")
+    if settings.hidden_states:
+        series = with_latent_states(series, settings.hidden_states)
+    data = members_of([(run.time - run.time[0], run.values) for run in series.trajectories])
+    known = dict(_written(text) for text in settings.starts)
+    for state in known:
+        if state not in series.states:
+            raise unknown_name("state with a known start", state, series.states)
+    seen = has_samples(series)
+    starts = tuple(
+        _start(series, data.values[0, i], i, known.get(state), bool(seen[i])) for i, state in enumerate(series.states)
+    )
+    labels = tuple(run.label or str(g + 1) for g, run in enumerate(series.trajectories))
+    covariates = {name: _logarithm(series, name) for name in settings.covariate}
+    return series, Measured(data, starts, np.zeros(series.n_states, bool), labels, covariates)
+
+
+def columns_of_groups(settings: Settings) -> list[str]:
+    """Columns that starts and covariates need: they are constant within a group."""
+    found = list(settings.covariate)
+    for text in settings.starts:
+        value = _written(text)[1]
+        if value != OF_SAMPLE and not _is_number(value):
+            found.append(value)
+    return list(dict.fromkeys(found))
+
+
+def _written(text: str) -> tuple[str, str]:
+    state, sign, value = (part.strip() for part in text.partition("="))
+    if not sign or not state or not value:
+        raise InputError(f"--starts expects STATE = NUMBER, COLUMN or {OF_SAMPLE}, got {text!r}")
+    return state, value
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
+
+
+def _start(series: TimeSeries, first: Array, i: int, known: str | None, seen: bool) -> Start:
+    """What is known of the starts of one state."""
+    name = series.states[i]
+    if known is None:
+        if not seen:
+            raise InputError(
+                f"{name} was not measured: with --vary its start has to be known, such as "
+                f'--starts "{name} = dose" with a column of doses, or "{name} = 1"'
+            )
+        values = np.concatenate([run.values[:, i] for run in series.trajectories])
+        least, middle = (
+            float(np.nanmin(values)),
+            float(np.nanmedian(first[np.isfinite(first)])) if np.isfinite(first).any() else 1.0,
+        )
+        filled = np.where(np.isfinite(first), first, middle)
+        if least < 0:
+            return Start(ANY, filled)
+        positive = values[values > 0]
+        floor = 0.5 * float(positive.min()) if len(positive) else 1.0
+        return Start(POSITIVE, np.maximum(filled, floor))
+    if known == OF_SAMPLE:
+        if not np.isfinite(first).all():
+            raise InputError(f"--starts {name!r} = {OF_SAMPLE}: expected a first sample in every group; fill it in")
+        return Start(EXACT, first)
+    value = np.full(len(first), float(known)) if _is_number(known) else _of_groups(series, known)
+    if not seen and np.any(value <= 0):
+        raise InputError(f"--starts {name!r}: an unmeasured state has to start above 0; {known} is not")
+    return Start(KNOWN if seen else SCALED, value)
+
+
+def _of_groups(series: TimeSeries, name: str) -> Array:
+    """A column that is constant within each group [groups]."""
+    if name not in series.controls:
+        raise unknown_name("column of groups", name, (*series.controls, *series.states))
+    k, found = series.controls.index(name), []
+    for run in series.trajectories:
+        assert run.controls is not None
+        values = run.controls.values[:, k]
+        if np.ptp(values) > 1e-9 * np.abs(values).max():
+            raise InputError(
+                f"column {name!r} changes within group {run.label!r}: expected one value a group; name it with --inputs"
+            )
+        found.append(float(values[0]))
+    return np.array(found)
+
+
+def _logarithm(series: TimeSeries, name: str) -> Array:
+    values = _of_groups(series, name)
+    if np.any(values <= 0):
+        raise InputError(f"--covariate {name}: expected values above 0, a power law needs them")
+    logs = np.log(values)
+    if np.ptp(logs) < 1e-9:
+        raise InputError(f"--covariate {name}: it is the same in all groups, so no constant can depend on it")
+    centred: Array = logs - logs.mean()
+    return centred
+
+
+def asked_to_vary(vary: str, states: Sequence[str], terms: Sequence[tuple[int, str]]) -> Mapping[int, bool] | None:
+    """Which terms vary as the user says, by their place; None for "auto".
+
+    Args:
+        vary: "all", "none", "auto", or pieces such as "k in conc'" (all constants of its equation) and
+            "gut in conc'" (that of one term), parted by commas.
+        states: names.
+        terms: state and name of the monomial of every term.
+
+    >>> asked_to_vary("k in y'", ["x", "y"], [(0, "x"), (1, "x"), (1, "y")])
+    {0: False, 1: True, 2: True}
+    """
+    if vary == "auto":
+        return None
+    if vary in ("all", "none"):
+        return dict.fromkeys(range(len(terms)), vary == "all")
+    found = dict.fromkeys(range(len(terms)), False)
+    for piece in vary.split(","):
+        what, sign, where = (part.strip() for part in piece.rpartition(" in "))
+        state = where.removesuffix("'").strip()
+        if not sign or state not in states:
+            raise InputError(f'--vary expects all, none, auto or "k in {states[0]}\'", got {piece.strip()!r}')
+        own = [place for place, (i, _) in enumerate(terms) if states[i] == state]
+        chosen = [place for place in own if what in ("k", "all") or terms[place][1] == what]
+        if not chosen:
+            names = ", ".join(terms[place][1] for place in own)
+            raise InputError(f"--vary {piece.strip()!r}: the equation of {state} has the terms {names}")
+        found.update(dict.fromkeys(chosen, True))
+    return found

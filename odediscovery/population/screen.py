@@ -1,0 +1,190 @@
+r"""Which terms: every equation alone, on the integral form, with coefficients of each group's own.
+
+    x_i(t) - x_i(t_0) = \sum_j a_{gj} \int_{t_0}^{t} m_j(x) dt'
+
+The coefficients a of every group g and its start are eliminated group by group, so that the choice of
+terms uses the data of all groups though no two of them share a number.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator, make_smoothing_spline
+
+from odediscovery.population.measured import ANY, EXACT, KNOWN, Measured
+from odediscovery.population.members import Members
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
+
+
+@dataclass(frozen=True)
+class ScreenThresholds(Thresholds):
+    """How terms are screened on the integral form."""
+
+    terms: int = threshold(3, "terms of one equation, at most", origin="cost: all subsets are looked at")
+    kept: int = threshold(5, "subsets of one equation and one length that go on", origin="cost")
+    kept_alone: int = threshold(12, "the same of the only equation", origin="cost")
+    one_sign: float = threshold(0.8, "part of the groups in which a term has one sign", unit="share")
+    points: int = threshold(8, "points of a quadrature between two samples", origin="cost")
+    smooth: int = threshold(6, "samples from which a smoothing spline is used", origin="it needs five")
+
+
+SCREEN = ScreenThresholds()
+# Powers of one state, and pairs of powers of two states, that a term may have before they are fitted.
+POWERS = (0.5, 1.0, 1.5, 2.0, 3.0)
+PAIRS = ((1.0, 1.0), (0.5, 0.5), (1.0, 0.5), (0.5, 1.0), (1.0, 2.0), (2.0, 1.0))
+
+
+class Candidate(NamedTuple):
+    """Terms of one equation.
+
+    Args:
+        terms: (sign, exponents [states]) of each.
+        coefficients: absolute values [terms, groups], positive.
+        score: smaller is better, in units of -2 log likelihood.
+    """
+
+    terms: tuple[tuple[int, tuple[float, ...]], ...]
+    coefficients: Array
+    score: float
+
+
+def library(n: int, whole: bool) -> list[tuple[float, ...]]:
+    """Products of powers of n states that a term may be.
+
+    Args:
+        whole: whether exponents are whole numbers, as states of both signs need.
+
+    >>> library(1, True)
+    [(0.0,), (1.0,), (2.0,), (3.0,)]
+    """
+    found: list[tuple[float, ...]] = [(0.0,) * n]
+    powers = [p for p in POWERS if p == int(p) or not whole]
+    for k in range(n):
+        found += [tuple(p if i == k else 0.0 for i in range(n)) for p in powers if n == 1 or p <= 2]
+    for k, q in itertools.combinations(range(n), 2):
+        for p, r in PAIRS:
+            if not whole or (p == int(p) and r == int(r)):
+                found.append(tuple(p if i == k else r if i == q else 0.0 for i in range(n)))
+    return found
+
+
+def fine_times(data: Members) -> Array:
+    """Times between the samples at which integrals are summed up [points, groups]."""
+    share = np.arange(SCREEN.points)[:, None] / SCREEN.points
+    parts = [a + share * (b - a) for a, b in itertools.pairwise(data.times)]
+    return np.vstack([*parts, data.times[-1:]])
+
+
+def screen(measured: Measured, whole: bool, curves: Array | None = None) -> list[list[Candidate]]:
+    """For every equation its best sets of terms, the best first.
+
+    Args:
+        whole: whether exponents are whole numbers.
+        curves: of the states at `fine_times` [points, states, groups], of a law that follows the
+            samples; by default smooth curves through the samples.
+    """
+    data = measured.data
+    rows, fine = library(data.n_states, whole), fine_times(data)
+    runs = []
+    for g in range(data.n_groups):
+        x = _smoothed(measured, g, fine[:, g]) if curves is None else curves[:, :, g].T
+        runs.append(_integrals(fine[:, g], x, rows))
+    return [_equation(measured, i, rows, runs) for i in range(data.n_states)]
+
+
+def _integrals(fine: Array, x: Array, rows: Sequence[tuple[float, ...]]) -> Array:
+    """Integrals of all monomials from the start to the samples of one group [samples, monomials]."""
+    found = []
+    for row in rows:
+        m = np.ones(len(fine))
+        for k, p in enumerate(row):
+            if p:
+                m = m * (x[k] ** p if p == int(p) else np.maximum(x[k], 0.0) ** p)
+        steps = 0.5 * (m[1:] + m[:-1]) * np.diff(fine)
+        found.append(np.append(0.0, np.cumsum(steps))[:: SCREEN.points])
+    return np.stack(found, axis=1)
+
+
+def _smoothed(measured: Measured, g: int, fine: Array) -> Array:
+    """Smooth curves through the samples of one group [states, points]."""
+    data = measured.data
+    count = int(np.sum(np.append(True, np.diff(data.times[:, g]) > 0)))
+    t, y = data.times[:count, g], data.values[:count, :, g]
+    kinds = [start.kind for start in measured.starts]
+    return np.stack([_smooth(t, y[:, i], fine, data.scale[i], kinds[i]) for i in range(data.n_states)])
+
+
+def _smooth(t: Array, y: Array, fine: Array, scale: float, kind: str) -> Array:
+    """A curve through noisy samples."""
+    seen = np.isfinite(y)
+    t, y = t[seen], y[seen]
+    if len(t) < 2:
+        return np.full(len(fine), y[0] if len(y) else 0.0)
+    if len(t) < SCREEN.smooth:
+        found = PchipInterpolator(t, y, extrapolate=True)(np.clip(fine, t[0], t[-1]))
+    else:
+        found = make_smoothing_spline(t, y)(fine)
+    if kind != ANY:
+        positive = y[y > 0]
+        found = np.maximum(found, 0.5 * positive.min() if len(positive) and y.min() > 0 else 0.0)
+    return np.asarray(np.clip(found, -3 * scale, 3 * scale))
+
+
+def _equation(measured: Measured, i: int, rows: Sequence[tuple[float, ...]], runs: Sequence[Array]) -> list[Candidate]:
+    """The best sets of terms of one equation."""
+    data, groups = measured.data, measured.data.n_groups
+    fixed = measured.starts[i].kind in (KNOWN, EXACT)
+    size, n_rows = len(rows) + 1, data.times.shape[0]
+    gram, moment, square, count = np.zeros((groups, size, size)), np.zeros((groups, size)), np.zeros(groups), 0
+    for g in range(groups):
+        y = data.values[:, i, g] - (measured.starts[i].value[g] if fixed else 0.0)
+        design = np.column_stack([np.full(n_rows, 0.0 if fixed else 1.0), runs[g]])
+        seen = np.isfinite(y)
+        d = design[seen]
+        gram[g], moment[g], square[g] = d.T @ d, d.T @ y[seen], y[seen] @ y[seen]
+        count += int(seen.sum())
+    norm = np.sqrt(np.maximum(np.einsum("gpp->gp", gram), 1e-300))
+    scaled, right = gram / norm[:, :, None] / norm[:, None, :], moment / norm
+    found = []
+    for k in range(1, SCREEN.terms + 1):
+        subsets = itertools.combinations(range(len(rows)), k)
+        sized = [_fitted(chosen, scaled, right, norm, square, count, rows) for chosen in subsets]
+        best = sorted((one for one in sized if one is not None), key=lambda one: one.score)
+        found += best[: SCREEN.kept if data.n_states > 1 else SCREEN.kept_alone]
+    return sorted(found, key=lambda one: one.score)
+
+
+def _fitted(
+    chosen: Sequence[int],
+    gram: Array,
+    moment: Array,
+    norm: Array,
+    square: Array,
+    count: int,
+    rows: Sequence[tuple[float, ...]],
+) -> Candidate | None:
+    """One set of terms on all groups; None where terms change their sign from group to group."""
+    at = np.array([0, *(j + 1 for j in chosen)])
+    g = gram[:, at][:, :, at] + 1e-9 * np.eye(len(at))
+    c = np.linalg.solve(g, moment[:, at][:, :, None])[:, :, 0]
+    left = square - np.einsum("gp,gp->g", c, moment[:, at])
+    a = (c / norm[:, at])[:, 1:].T
+    share = np.mean(a > 0, axis=1)
+    if np.any((share < SCREEN.one_sign) & (share > 1 - SCREEN.one_sign)):
+        return None
+    signs = np.where(share > 0.5, 1, -1)
+    middle = np.median(np.abs(a), axis=1, keepdims=True)
+    right_sign = np.sign(a) == signs[:, None]
+    own = np.where(right_sign, np.clip(np.abs(a), middle / 5, middle * 5), middle)
+    squares = max(float(np.sum(np.maximum(left, 0.0))), 1e-12 * float(square.sum()))
+    groups = gram.shape[0]
+    effective = len(chosen) * groups
+    score = count * np.log(squares / max(count - effective - groups, 1)) + 2.0 * len(chosen) * np.log(max(count, 2))
+    terms = tuple((int(s), rows[j]) for s, j in zip(signs, chosen, strict=True))
+    return Candidate(terms, np.maximum(own, 1e-12), float(score))

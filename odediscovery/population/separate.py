@@ -1,0 +1,113 @@
+r"""Every group's own constants, all groups at once, held together loosely.
+
+    minimise  \sum_j ((y_j - x(t_j; c)) / sigma)^2 + \sum_k ((c_k - centre_k) / width_k)^2   for each group
+
+by Levenberg-Marquardt with a damping of each group's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from odediscovery.population.measured import Model
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
+
+
+@dataclass(frozen=True)
+class SeparateThresholds(Thresholds):
+    """How groups are fitted side by side."""
+
+    steps: int = threshold(25, "Levenberg-Marquardt steps, at most", origin="cost: bounds the time")
+    damping: float = threshold(1e-2, "damping to begin from", unit="diagonal of the normal matrix")
+    change: float = threshold(4.0, "change of the damping after a step", unit="ratio", origin="customary: 2 to 10")
+    longest: float = threshold(1.5, "longest step of a logarithm", origin="a factor of 4.5")
+    settled: float = threshold(1e-4, "change of the squares that ends a fit", unit="share")
+
+
+SEPARATE = SeparateThresholds()
+
+
+class Fit(NamedTuple):
+    """Unknowns of every group with what they leave.
+
+    Args:
+        unknowns: [unknowns, groups].
+        squares: of the residuals, [states, groups], unweighted.
+        objective: that was minimised [groups].
+    """
+
+    unknowns: Array
+    squares: Array
+    objective: Array
+
+
+def fit_each(
+    model: Model,
+    begin: Array,
+    sigma: Array,
+    centre: Array | None = None,
+    width: Array | None = None,
+    steps: int | None = None,
+) -> Fit:
+    """The most likely unknowns of every group.
+
+    Args:
+        begin: [unknowns, groups].
+        sigma: of the noise [states], or [states, groups].
+        centre: [unknowns] or [unknowns, groups], where the unknowns are expected.
+        width: [unknowns], how sure that is; inf for not at all.
+    """
+    weight = 1.0 / np.broadcast_to(sigma[:, None] if sigma.ndim == 1 else sigma, (len(sigma), begin.shape[1])) ** 2
+    precision = np.zeros(len(begin)) if width is None else 1.0 / width**2
+    middle = (
+        np.zeros(begin.shape)
+        if centre is None
+        else np.broadcast_to(centre if centre.ndim == 2 else centre[:, None], begin.shape)
+    )
+
+    def value(residual: Array, x: Array) -> Array:
+        with np.errstate(over="ignore"):
+            found: Array = np.einsum("tig,tig,ig->g", residual, residual, weight) + precision @ (x - middle) ** 2
+        return found
+
+    x = begin.copy()
+    curves = model.curves(x)
+    best = value(curves.residual, x)
+    damping = np.full(begin.shape[1], SEPARATE.damping)
+    for _ in range(SEPARATE.steps if steps is None else steps):
+        assert curves.slopes is not None
+        step = _step(curves.residual, curves.slopes, weight, precision, middle - x, damping)
+        tried = x + step
+        trial = model.curves(tried)
+        reached = value(trial.residual, tried)
+        better = reached < best
+        gain = np.where(better, (best - reached) / np.maximum(best, 1e-300), 0.0)
+        assert trial.slopes is not None
+        x = np.where(better, tried, x)
+        curves = type(curves)(
+            np.where(better, trial.residual, curves.residual), np.where(better, trial.slopes, curves.slopes)
+        )
+        best = np.where(better, reached, best)
+        damping = np.clip(np.where(better, damping / SEPARATE.change, damping * SEPARATE.change), 1e-9, 1e9)
+        if np.all((better & (gain < SEPARATE.settled)) | (~better & (damping > 1e2))):
+            break
+    return Fit(x, np.einsum("tig,tig->ig", curves.residual, curves.residual), best)
+
+
+def _step(residual: Array, slopes: Array, weight: Array, precision: Array, off: Array, damping: Array) -> Array:
+    """One damped step of all groups [unknowns, groups]."""
+    weighted = slopes * weight[None, :, None, :]
+    normal = np.einsum("tipg,tiqg->gpq", weighted, slopes, optimize=True)
+    gradient = np.einsum("tipg,tig->gp", weighted, residual) + (precision[:, None] * off).T
+    size = np.einsum("gpp->gp", normal) + precision
+    size = np.maximum(size, 1e-9 * size.max(axis=1, keepdims=True).clip(1e-300))
+    p = normal.shape[1]
+    normal = normal + np.eye(p) * (precision + damping[:, None] * size)[:, None, :]
+    step = np.linalg.solve(normal, gradient[:, :, None])[:, :, 0].T
+    longest = np.abs(step).max(axis=0)
+    cut: Array = step * np.minimum(1.0, SEPARATE.longest / np.maximum(longest, 1e-300))
+    return np.nan_to_num(cut)

@@ -1,0 +1,279 @@
+"""What is told of many groups: the law that all share, its population of constants, and who does not follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from odediscovery.data.samples import pooled
+from odediscovery.data.series import TimeSeries
+from odediscovery.errors import InputError
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.records import monomial_names
+from odediscovery.population.choose import choose, refined
+from odediscovery.population.hidden import choose_flows
+from odediscovery.population.linear_mixed import theta_errors
+from odediscovery.population.measured import ANY, EXACT, KNOWN, SCALED
+from odediscovery.population.mixed import MixedFit
+from odediscovery.population.pose import asked_to_vary, pose_groups
+from odediscovery.population.separate import fit_each
+from odediscovery.population.vary import always_own, choose_varying, criterion, refit, with_covariates
+from odediscovery.result.front import FrontRow
+from odediscovery.result.population import GroupConstant, Population
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.settings import Settings
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """A law of many groups in the user's units.
+
+    Args:
+        series: with unmeasured states as columns.
+        front: the chosen model first among those beside it, sorted by complexity.
+        starts: start values [groups, states].
+        noise: standard deviation of the residuals [states].
+        population: means, spreads, every group's constants.
+        messages: what the reader should know, one sentence each.
+    """
+
+    series: TimeSeries
+    front: tuple[FrontRow, ...]
+    starts: Array
+    noise: Array
+    population: Population
+    messages: tuple[str, ...]
+
+
+def search_groups(series: TimeSeries, settings: Settings, monitor: Monitor) -> Told:
+    """The law that all groups share, with a population of constants.
+
+    Raises:
+        InputError: the series has one group only, or what is known does not fit it.
+        FitError: no law could be fitted to all groups.
+    """
+    taken = [name for name in ("known", "conserve", "forbid", "bounds") if getattr(settings, name)]
+    if taken:
+        raise InputError(f"--{taken[0]} is not yet possible beside --vary; leave one of them out")
+    series, measured = pose_groups(series, settings)
+    if settings.hidden_states:
+        rows, measured = choose_flows(measured, monitor)
+    else:
+        rows, measured = choose(measured, monitor, settings.integer_exponents)
+    best = refined(_varied(rows[0], series, settings))
+    best, powers = with_covariates(best)
+    monitor.note(event="chosen", criterion=criterion(best), beta=best.estimate.beta.tolist())
+    front = _front(series, [best, *(row for row in rows[1:])])
+    noise = np.sqrt(_squares_in_units(best) / np.maximum(best.sums.counts, 1))
+    noise = np.where(best.sums.counts > 0, noise, np.nan)
+    population = _population(best, series, powers)
+    return Told(series, front, _starts(best), noise, population, tuple(_messages(best, series)))
+
+
+def _varied(fit: MixedFit, series: TimeSeries, settings: Settings) -> MixedFit:
+    """The model in which the constants vary that should."""
+    assert settings.vary is not None
+    structure = fit.model.structure
+    terms, order = _places(fit)
+    names = monomial_names(Equations.from_power_sum(series.states, _law(fit)))
+    asked = asked_to_vary(settings.vary, series.states, [(i, names[j]) for i, j in terms])
+    if asked is None:
+        return choose_varying(fit)
+    random = always_own(fit.model)
+    for place, varies in asked.items():
+        random[structure.entries[order[place]].constant] |= varies
+    return refit(fit, random)
+
+
+def _law(fit: MixedFit) -> PowerSum:
+    """The law of the typical group."""
+    k, model = fit.model.n_constants, fit.model
+    exponents = fit.estimate.beta[k : k + model.n_free]
+    return model.structure.with_exponents(exponents.tolist()).law(fit.estimate.beta[:k])
+
+
+def _places(fit: MixedFit) -> tuple[list[tuple[int, int]], list[int]]:
+    """State and monomial of every term in the order of the results, and the entry of each."""
+    law = _law(fit)
+    terms = [(int(i), int(j)) for i, j in zip(*np.nonzero(law.coefficients), strict=True)]
+    of = {(e.state, e.monomial): place for place, e in enumerate(fit.model.structure.entries)}
+    return terms, [of[term] for term in terms]
+
+
+def _equations(fit: MixedFit, series: TimeSeries) -> Equations:
+    """The law of the typical group, with standard errors."""
+    law, structure, k = _law(fit), fit.model.structure, fit.model.n_constants
+    errors = np.sqrt(np.maximum(np.diag(fit.estimate.covariance), 0.0))
+    a, w = np.zeros(law.coefficients.shape), np.zeros(law.exponents.shape)
+    for e in structure.entries:
+        a[e.state, e.monomial] = abs(law.coefficients[e.state, e.monomial]) * errors[e.constant]
+    for f, place in enumerate(structure.free):
+        w[place] = errors[k + f]
+    # Controls are what is known of the groups; no law of groups contains one.
+    more = len([name for name in series.controls])
+    law = PowerSum(np.pad(law.coefficients, ((0, more), (0, 0))), np.pad(law.exponents, ((0, 0), (0, more))))
+    held = PowerSum(np.pad(a, ((0, more), (0, 0))), np.pad(w, ((0, 0), (0, more))))
+    return Equations.from_power_sum(
+        series.states,
+        law,
+        time_name=series.time_name,
+        standard_errors=held,
+        snapped=((law.coefficients != 0) & (held.coefficients == 0), (law.exponents != 0) & (held.exponents == 0)),
+        units=series.units,
+        controls=series.controls,
+    )
+
+
+def _left(fit: MixedFit) -> Array:
+    """Data - curve of each group [samples, states, groups], nan where nothing was measured."""
+    found: Array = fit.model.measured.data.values - fit.model.fitted(fit.unknowns)
+    return found
+
+
+def _squares_in_units(fit: MixedFit) -> Array:
+    found: Array = np.nansum(_left(fit) ** 2, axis=(0, 2))
+    return found
+
+
+def _front(series: TimeSeries, rows: Sequence[MixedFit]) -> tuple[FrontRow, ...]:
+    """The chosen model and the simpler or better ones beside it."""
+    values = pooled(series)
+    spread = float(np.nansum((values - np.nanmean(values, axis=0)) ** 2)) if len(values) else 0.0
+    found = []
+    for place, fit in enumerate(rows):
+        squares = float(_squares_in_units(fit).sum())
+        equations = _equations(fit, series)
+        count = int(np.isfinite(fit.model.measured.data.values).sum())
+        r2 = 1.0 - squares / spread if spread > 0 else 1.0
+        starts = _starts(fit)
+        found.append(FrontRow(equations, equations.complexity, squares / count, r2, criterion(fit), place == 0, starts))
+    chosen = found[0]
+    listed = sorted(found, key=lambda row: (row.complexity, not row.selected, row.mse))
+    kept: list[FrontRow] = []
+    for row in listed:
+        other = row.complexity != chosen.complexity and all(row.mse < one.mse for one in kept)
+        if row.selected or (other and np.isfinite(row.mse)):
+            kept.append(row)
+    return tuple(kept)
+
+
+def _starts(fit: MixedFit) -> Array:
+    """Start values of every group [groups, states]."""
+    k = fit.model.n_constants + fit.model.n_free
+    values: Array = fit.model.measured.start_values(fit.unknowns[k:])[0].T
+    return values
+
+
+def _population(fit: MixedFit, series: TimeSeries, powers: dict[tuple[int, str], tuple[float, float]]) -> Population:
+    """What groups share and how they differ."""
+    structure, e = fit.model.structure, fit.estimate
+    errors = np.sqrt(np.maximum(np.diag(e.covariance), 0.0))
+    sd_errors = np.full(len(fit.random), np.nan)
+    sd_errors[fit.random] = theta_errors(fit.sums, fit.design, fit.random, e)
+    apart = _apart(fit)
+    _, order = _places(fit)
+    terms_of: dict[int, list[int]] = {}
+    for place, entry in enumerate(order):
+        terms_of.setdefault(structure.entries[entry].constant, []).append(place)
+    constants = []
+    spread = np.sqrt(np.maximum(np.einsum("gpp->gp", e.spread), 0.0))
+    for number, (k, places) in enumerate(sorted(terms_of.items(), key=lambda item: item[1]), start=1):
+        values, mean = np.exp(fit.unknowns[k]), float(np.exp(e.beta[k]))
+        two_stage = float(np.exp(apart[k].mean())), float(apart[k].std(ddof=1))
+        own = {name: power for (which, name), power in powers.items() if which == k}
+        constants.append(
+            GroupConstant(
+                f"k{number}",
+                tuple(places),
+                mean,
+                mean * float(errors[k]),
+                float(e.deviations[k]),
+                float(e.deviations[k] * sd_errors[k]) if e.deviations[k] > 0 else float("nan"),
+                values,
+                values * spread[:, k],
+                two_stage,
+                own,
+            )
+        )
+    m = fit.model.measured
+    left, values = _left(fit), m.data.values
+    centre = np.nanmean(values, axis=(0, 2), keepdims=True)
+    total = np.nansum((values - centre) ** 2, axis=(0, 1))
+    r2 = 1.0 - np.nansum(left**2, axis=(0, 1)) / np.where(total > 0, total, np.nan)
+    seen = [i for i in range(len(series.states)) if fit.sums.counts[i] > 0]
+    return Population(
+        m.labels,
+        tuple(constants),
+        _start_population(fit, series),
+        {series.states[i]: float(e.sigma[i]) for i in seen},
+        tuple(series.states[i] for i in seen if m.logarithmic[i]),
+        {"mixed": fit.minus_2_log_likelihood},
+        {"mixed": fit.parameters},
+        (),
+        r2,
+    )
+
+
+def _apart(fit: MixedFit) -> Array:
+    """Unknowns of separate fits of the same structure, the first of two stages [unknowns, groups]."""
+    width = np.full(len(fit.unknowns), 3.0)
+    k = fit.model.n_constants
+    width[k : k + fit.model.n_free] = 1e-6
+    return fit_each(fit.model, fit.unknowns, fit.estimate.sigma, fit.unknowns, width).unknowns
+
+
+def _start_population(fit: MixedFit, series: TimeSeries) -> dict[str, tuple[str, float, float]]:
+    """How the starts of every state are distributed."""
+    found, k = {}, fit.model.n_constants + fit.model.n_free
+    for i, start in enumerate(fit.model.measured.starts):
+        if start.kind in (KNOWN, EXACT):
+            found[series.states[i]] = ("known", float("nan"), 0.0)
+            continue
+        row = k + fit.model.measured.open_starts.index(i)
+        beta, sd = float(fit.estimate.beta[row]), float(fit.estimate.deviations[row])
+        kind = "normal" if start.kind == ANY else "scaled" if start.kind == SCALED else "log-normal"
+        found[series.states[i]] = (kind, beta if start.kind == ANY else float(np.exp(beta)), sd)
+    return found
+
+
+def _messages(fit: MixedFit, series: TimeSeries) -> list[str]:
+    """What the reader should know of the groups, one sentence each."""
+    told, m = [], fit.model.measured
+    for i, start in enumerate(m.starts):
+        if start.kind == SCALED:
+            row = fit.model.n_constants + fit.model.n_free + m.open_starts.index(i)
+            factor, sd = float(np.exp(fit.estimate.beta[row])), float(fit.estimate.deviations[row])
+            told.append(
+                f"{series.states[i]} was not measured: it is in units of the state that it flows into and starts at "
+                f"{factor:.4g} times what is known of it (sd_log {sd:.2g} over groups)"
+            )
+    if m.logarithmic.any():
+        names = ", ".join(series.states[i] for i in np.flatnonzero(m.logarithmic))
+        told.append(f"the noise of {names} grows with its size: logarithms were compared, residual_sd is theirs")
+    return [*told, *_odd_groups(fit)]
+
+
+def _odd_groups(fit: MixedFit) -> list[str]:
+    """Groups that the law follows much worse than the others."""
+    m = fit.model.measured
+    curves = fit.model.curves(fit.unknowns, slopes=False)
+    z = np.einsum("tig,i->g", curves.residual**2, 1.0 / fit.estimate.sigma**2)
+    count = m.seen.sum(axis=(0, 1))
+    ratio = np.sqrt(z / np.maximum(count, 1))
+    middle = max(float(np.median(ratio)), 1e-12)
+    odd = [m.labels[g] for g in np.flatnonzero((ratio > 3.0 * middle) & (count > 2))]
+    told = [
+        f"group {name} does not follow the law as the others do: its residuals are over three times as large"
+        for name in odd[:5]
+    ]
+    few = [m.labels[g] for g in np.flatnonzero(count <= fit.model.n_constants)]
+    if few:
+        told.append(
+            f"{len(few)} groups have no more samples than the law has constants ({', '.join(few[:5])}): "
+            "their own constants lean on those of the others"
+        )
+    return told

@@ -1,0 +1,267 @@
+"""What groups share and how they differ, as a value that is kept: means, spreads, every group's constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from odediscovery.data.table import check_letters
+from odediscovery.errors import InputError
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.printing import constant
+from odediscovery.laws.records import monomial_names, number, plain
+from odediscovery.runtime.arrays import Array
+
+# Groups whose constants are printed.
+MAX_PRINTED_GROUPS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class GroupConstant:
+    """One constant of the law in all groups.
+
+    Args:
+        name: that it is printed with.
+        terms: places of the terms that hold it, as in `terms` of `result.json`.
+        mean: of the typical group (the median: exp of the mean logarithm), without its sign.
+        mean_error: standard error of the mean.
+        sd_log: standard deviation of the logarithm, 0 for a constant that all groups share.
+        sd_log_error: its standard error, nan where unknown.
+        values: of the groups [groups].
+        errors: standard errors of these.
+        two_stage: mean and sd_log of the constants of separate fits, a check of the others.
+        covariates: power of each covariate, with its standard error, by name.
+    """
+
+    name: str
+    terms: tuple[int, ...]
+    mean: float
+    mean_error: float
+    sd_log: float
+    sd_log_error: float
+    values: Array
+    errors: Array
+    two_stage: tuple[float, float] = (float("nan"), float("nan"))
+    covariates: Mapping[str, tuple[float, float]] | None = None
+
+    @property
+    def varies(self) -> bool:
+        """Whether groups have constants of their own."""
+        return self.sd_log > 0
+
+    def interval(self, g: int) -> list[float | None]:
+        """95 % interval of one group's constant, log-normal."""
+        ratio = np.exp(1.96 * self.errors[g] / self.values[g]) if self.values[g] > 0 else np.nan
+        return [plain(self.values[g] / ratio), plain(self.values[g] * ratio)]
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """A law that groups share, with constants of their own.
+
+    Args:
+        labels: of the groups.
+        constants: of the law.
+        starts: mean and standard deviation of the (logarithms of the) starts of every state, by name:
+            ("log-normal" or "normal" or "known", mean, sd).
+        residual_sd: of every measured state, by name.
+        proportional: states whose residual_sd is one of logarithms.
+        minus_2_log_likelihood: by model: "mixed".
+        parameters: fitted numbers, by model.
+        group_by: columns that tell the groups apart.
+        r2: share of the variance that each group's own curve explains.
+
+    >>> k = GroupConstant("k1", (0,), 0.5, 0.1, 0.2, 0.05, np.array([0.4, 0.6]), np.array([0.01, 0.01]))
+    >>> found = Population(("a", "b"), (k,), {}, {"x": 0.1}, (), {"mixed": 3.0}, {"mixed": 3})
+    >>> found.record()["groups"]["a"]["k1"]
+    0.4
+    """
+
+    labels: tuple[str, ...]
+    constants: tuple[GroupConstant, ...]
+    starts: Mapping[str, tuple[str, float, float]]
+    residual_sd: Mapping[str, float]
+    proportional: tuple[str, ...]
+    minus_2_log_likelihood: Mapping[str, float]
+    parameters: Mapping[str, int]
+    group_by: tuple[str, ...] = ()
+    r2: Array | None = None
+
+    def place(self, label: str) -> int:
+        """The place of a group.
+
+        Raises:
+            InputError: no group of this name.
+        """
+        if label not in self.labels:
+            shown = ", ".join(self.labels[:10]) + (", ..." if len(self.labels) > 10 else "")
+            raise InputError(f"no group {label!r}; there are {shown}")
+        return self.labels.index(label)
+
+    def law_of(self, g: int, law: PowerSum) -> PowerSum:
+        """The law with the constants of one group."""
+        return self.with_values([float(k.values[g]) for k in self.constants], law)
+
+    def with_values(self, values: Sequence[float], law: PowerSum) -> PowerSum:
+        """The law with these constants, without their signs."""
+        a, places = law.coefficients.copy(), list(zip(*np.nonzero(law.coefficients), strict=True))
+        for one, value in zip(self.constants, values, strict=True):
+            for term in one.terms:
+                a[places[term]] = np.sign(a[places[term]]) * value
+        return replace(law, coefficients=a)
+
+    def equations_text(self, equations: Equations, digits: int = 4) -> str:
+        """The equations with the names of the constants that vary, then a line for each of these."""
+        law, errors = equations.law, equations.standard_errors
+        if law is None:
+            return equations.pretty(digits)
+        named = {term: one.name for one in self.constants if one.varies for term in one.terms}
+        monomials, lines = monomial_names(equations), {state: "" for state in equations.states}
+        for term, (i, j) in enumerate(zip(*np.nonzero(law.coefficients), strict=True)):
+            a, state = float(law.coefficients[i, j]), equations.states[i]
+            error = float("nan") if errors is None else float(errors.coefficients[i, j])
+            size = named.get(term) or constant(abs(a), error, digits)
+            sign = " - " if a < 0 else " + "
+            product = size if monomials[j] == "1" else f"{size}*{monomials[j]}"
+            lines[state] += sign + product
+        told = []
+        for state, text in lines.items():
+            first = text.removeprefix(" + ") if not text.startswith(" - ") else f"-{text[3:]}"
+            told.append(f"{state}' = {first or '0'}")
+        return "\n".join([*told, *(self._line(one, digits) for one in self.constants if one.varies)])
+
+    def _line(self, one: GroupConstant, digits: int) -> str:
+        spread = constant(one.sd_log, one.sd_log_error, digits)
+        told = f"{one.name} = {constant(one.mean, one.mean_error, digits)}, log-normal over groups with sd_log {spread}"
+        powers = [f"{name}^{constant(*power)}" for name, power in (one.covariates or {}).items()]
+        return told + (f", times {' * '.join(powers)}" if powers else "")
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Header and rows: a group, its constants that vary, R2 of its curve."""
+        vary = [one for one in self.constants if one.varies]
+        header = ["group", *(one.name for one in vary)]
+        rows = [
+            [label, *(constant(float(one.values[g]), float(one.errors[g])) for one in vary)]
+            for g, label in enumerate(self.labels[:MAX_PRINTED_GROUPS])
+        ]
+        if self.r2 is not None:
+            header.append("R2")
+            rows = [[*row, f"{value:.4f}"] for row, value in zip(rows, self.r2, strict=False)]
+        return header, rows
+
+    def table_text(self) -> str:
+        """The table as lines of text, columns flush left."""
+        header, rows = self.table()
+        if len(header) == 1 + (self.r2 is not None):
+            return ""
+        wide = [max(len(row[c]) for row in [header, *rows]) for c in range(len(header))]
+        lines = [
+            "  ".join(cell.ljust(w) for cell, w in zip(row, wide, strict=True)).rstrip() for row in [header, *rows]
+        ]
+        more = len(self.labels) - len(rows)
+        return "\n".join(lines + [f"({more} more groups in result.json)"] * (more > 0))
+
+    def record(self, terms: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+        """Plain values for `result.json`.
+
+        Args:
+            terms: of the equations, as they stand there.
+        """
+        groups: dict[str, Any] = {}
+        for g, label in enumerate(self.labels):
+            vary = [one for one in self.constants if one.varies]
+            groups[label] = {
+                **{one.name: plain(one.values[g]) for one in vary},
+                "interval": {one.name: one.interval(g) for one in vary},
+                "constants": {str(t): plain(one.values[g]) for one in vary for t in one.terms},
+                "standard_errors": {str(t): plain(one.errors[g]) for one in vary for t in one.terms},
+                "r2": None if self.r2 is None else plain(self.r2[g]),
+            }
+        mixed = self.minus_2_log_likelihood["mixed"]
+        return {
+            "group_by": list(self.group_by),
+            "distribution": "log-normal",
+            "varying": [_entry(one, terms) for one in self.constants if one.varies],
+            "constant": [_entry(one, terms) for one in self.constants if not one.varies],
+            "shared": [t for one in self.constants if not one.varies for t in one.terms],
+            "undecided": [],
+            "tied": [list(one.terms) for one in self.constants if len(one.terms) > 1],
+            "correlation": None,
+            "starts": {
+                s: {"distribution": d, "mean": plain(m), "sd": plain(sd)} for s, (d, m, sd) in self.starts.items()
+            },
+            "residual_sd": {state: plain(sd) for state, sd in self.residual_sd.items()},
+            "proportional": list(self.proportional),
+            "log_likelihood": plain(-0.5 * mixed),
+            "minus_2_log_likelihood": {name: plain(x) for name, x in self.minus_2_log_likelihood.items()},
+            "parameters": dict(self.parameters),
+            "groups": groups,
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any] | None) -> Population | None:
+        """Inverse of `record()`; None for none."""
+        if record is None:
+            return None
+        groups = record["groups"]
+        labels = tuple(str(label) for label in groups)
+        for name in (*labels, *record["residual_sd"], *record["starts"], *record["group_by"]):
+            check_letters(name)
+        found = []
+        for entry in [*record["varying"], *record["constant"]]:
+            terms = tuple(int(t) for t in entry["terms"])
+            own = float(entry["sd_log"] or 0) > 0
+            values = [number(groups[x]["constants"][str(terms[0])]) if own else number(entry["mean"]) for x in labels]
+            errors = [number(groups[x]["standard_errors"][str(terms[0])]) if own else np.nan for x in labels]
+            found.append(_constant(entry, terms, np.array(values), np.array(errors)))
+        r2 = np.array([number(groups[x].get("r2")) for x in labels])
+        return cls(
+            labels,
+            tuple(sorted(found, key=lambda one: one.terms)),
+            {s: (str(x["distribution"]), number(x["mean"]), number(x["sd"])) for s, x in record["starts"].items()},
+            {s: number(x) for s, x in record["residual_sd"].items()},
+            tuple(str(x) for x in record["proportional"]),
+            {str(k): number(x) for k, x in record["minus_2_log_likelihood"].items()},
+            {str(k): int(x) for k, x in record["parameters"].items()},
+            tuple(str(x) for x in record["group_by"]),
+            r2 if np.isfinite(r2).any() else None,
+        )
+
+
+def _entry(one: GroupConstant, terms: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    of = {key: terms[one.terms[0]][key] for key in ("state", "powers")} if terms else {}
+    return {
+        "term": one.terms[0],
+        "terms": list(one.terms),
+        **of,
+        "name": one.name,
+        "mean": plain(one.mean),
+        "standard_error": plain(one.mean_error),
+        "mean_standard_error": plain(one.mean_error),
+        "sd_log": plain(one.sd_log),
+        "sd_log_standard_error": plain(one.sd_log_error),
+        "two_stage": {"mean": plain(one.two_stage[0]), "sd_log": plain(one.two_stage[1])},
+        "covariates": {
+            k: {"power": plain(p), "standard_error": plain(e)} for k, (p, e) in (one.covariates or {}).items()
+        },
+    }
+
+
+def _constant(entry: Mapping[str, Any], terms: tuple[int, ...], values: Array, errors: Array) -> GroupConstant:
+    check_letters(entry["name"])
+    return GroupConstant(
+        str(entry["name"]),
+        terms,
+        number(entry["mean"]),
+        number(entry["standard_error"]),
+        number(entry["sd_log"]),
+        number(entry["sd_log_standard_error"]),
+        values,
+        errors,
+        (number(entry["two_stage"]["mean"]), number(entry["two_stage"]["sd_log"])),
+        {k: (number(x["power"]), number(x["standard_error"])) for k, x in entry["covariates"].items()},
+    )

@@ -1,0 +1,144 @@
+"""One law for many groups: the engine against known answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.discovery.discover import discover
+from odediscovery.errors import InputError
+from odediscovery.population.linear_mixed import Sums, estimate
+from odediscovery.population.measured import POSITIVE, Measured, Model, Start
+from odediscovery.population.members import Field, members_of, solve
+from odediscovery.population.mixed import fit_mixed
+from odediscovery.population.pose import asked_to_vary, pose_groups
+from odediscovery.population.screen import screen
+from odediscovery.population.structures import structure_of, tied, without
+from odediscovery.population.vary import choose_varying, may_vary
+from odediscovery.result.discovery import Discovery
+from odediscovery.settings import settings_for
+
+LOGISTIC = structure_of([[(1, [1.0]), (-1, [2.0])]])
+
+
+def wells(
+    groups: int = 10, noise: float = 0.01, spread: float = 0.4
+) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray]:
+    """Logistic growth n' = r n - q n^2: r varies, q = 1 does not."""
+    rng = np.random.default_rng(3)
+    z = rng.standard_normal(groups)
+    r = np.exp(spread * (z - z.mean()) / z.std())
+    t = np.linspace(0.0, 10.0, 13)
+    n0 = 0.05 * np.exp(0.2 * rng.standard_normal(groups))
+    runs = [k / (1 + (k / n - 1) * np.exp(-k * t)) for k, n in zip(r, n0, strict=True)]
+    return [t] * groups, [x + noise * rng.standard_normal(len(t)) for x in runs], r
+
+
+def measured_wells(**options: float) -> tuple[Measured, np.ndarray]:
+    times, values, r = wells(**options)  # type: ignore[arg-type]
+    data = members_of([(t, x[:, None]) for t, x in zip(times, values, strict=True)])
+    start = Start(POSITIVE, np.maximum(data.values[0, 0], 0.01))
+    labels = tuple(str(g) for g in range(len(r)))
+    return Measured(data, (start,), np.zeros(1, bool), labels, {}), r
+
+
+def test_curves_are_those_of_the_closed_form_with_their_derivatives() -> None:
+    measured, _ = measured_wells(groups=3)
+    logs = np.log(np.array([[0.5, 1.0, 2.0], [1.0, 1.0, 1.0]]))
+    start = np.full((1, 3), 0.1)
+    x = solve(measured.data, Field(LOGISTIC, logs, np.ones(1)), start)
+    for g, r in enumerate((0.5, 1.0, 2.0)):
+        exact = r / (1 + (r / 0.1 - 1) * np.exp(-r * measured.data.times[:, g]))
+        assert np.allclose(x[:, 0, g], exact, rtol=5e-4)
+    model, at = Model(LOGISTIC, measured), np.vstack([logs, np.log(start)])
+    slopes = model.curves(at).slopes
+    assert slopes is not None
+    for p in range(3):
+        shift = np.zeros(at.shape)
+        shift[p] = 1e-5
+        up, down = (model.curves(at + sign * shift, slopes=False).residual for sign in (1, -1))
+        assert np.allclose((down - up) / 2e-5, slopes[:, :, p], atol=1e-6)
+
+
+def test_the_linear_mixed_model_is_that_of_its_closed_form() -> None:
+    """One mean over balanced groups: the estimates of an analysis of variance."""
+    rng = np.random.default_rng(0)
+    groups, n = 30, 5
+    y = 2.0 + 0.7 * rng.standard_normal((groups, 1)) + 0.3 * rng.standard_normal((groups, n))
+    sums = Sums(
+        np.full((1, groups, 1, 1), float(n)),
+        y.sum(axis=1)[None, :, None],
+        np.array([np.sum(y**2)]),
+        np.array([y.size * 1.0]),
+    )
+    found = estimate(sums, np.ones((groups, 1, 1)), np.array([True]), np.array([0.3]), np.array([1.0]))
+    within = np.sum((y - y.mean(axis=1, keepdims=True)) ** 2) / (groups * (n - 1))
+    between = np.var(y.mean(axis=1)) - within / n
+    assert found.beta[0] == pytest.approx(y.mean(), abs=1e-6)
+    assert found.sigma[0] ** 2 == pytest.approx(within, rel=1e-3)
+    assert found.deviations[0] ** 2 == pytest.approx(between, rel=1e-3)
+
+
+def test_what_varies_is_told_from_what_is_shared() -> None:
+    measured, r = measured_wells()
+    model = Model(LOGISTIC, measured)
+    begin = np.vstack([np.zeros((2, len(r))), measured.first_starts()])
+    found = choose_varying(fit_mixed(model, begin, may_vary(model)))
+    assert found.estimate.deviations[0] == pytest.approx(0.4, rel=0.1)
+    assert found.estimate.deviations[1] == 0.0
+    assert np.exp(found.estimate.beta[:2]) == pytest.approx([1.0, 1.0], rel=0.02)
+    assert np.exp(found.unknowns[0]) == pytest.approx(r, rel=0.03)
+
+
+def test_terms_are_chosen_with_coefficients_of_each_groups_own() -> None:
+    measured, _ = measured_wells(noise=0.0)
+    best = next(one for one in screen(measured, whole=False)[0] if len(one.terms) == 2)
+    assert sorted(best.terms) == [(-1, (2.0,)), (1, (1.0,))]
+
+
+def test_structures_lose_and_tie_terms() -> None:
+    flow = structure_of([[(-1, [1.0, 0.0])], [(1, [1.0, 0.0]), (-1, [0.0, 1.0])]])
+    assert tied(flow, 0, 1).n_constants == 2
+    assert without(flow, 2).n_constants == 2
+    assert len(without(flow, 2).exponents) == 1
+
+
+def test_the_user_says_which_constants_vary() -> None:
+    terms = [(0, "n"), (0, "n^2")]
+    assert asked_to_vary("auto", ["n"], terms) is None
+    assert asked_to_vary("n^2 in n'", ["n"], terms) == {0: False, 1: True}
+    with pytest.raises(InputError, match="has the terms n, n"):
+        asked_to_vary("x in n'", ["n"], terms)
+
+
+def test_one_group_is_no_population() -> None:
+    series = TimeSeries.from_arrays(np.arange(5.0), np.arange(5.0), ["x"])
+    with pytest.raises(InputError, match="two or more"):
+        pose_groups(series, settings_for(vary="auto"))
+
+
+@pytest.mark.slow
+def test_a_population_is_found_kept_and_predicted(tmp_path: Path) -> None:
+    times, values, r = wells()
+    labels = [f"w{g}" for g in range(len(r))]
+    series = TimeSeries.from_arrays(times, values, ["n"], labels=labels)
+    found = discover(series, settings_for(vary="auto"))
+    assert found.equations.power_sum is not None
+    assert sorted(found.equations.power_sum.exponents.ravel()) == [1.0, 2.0]
+    assert found.population is not None
+    vary = {one.name: one for one in found.population.constants}
+    assert [one.varies for one in found.population.constants] == [True, False]
+    assert vary["k1"].sd_log == pytest.approx(0.4, rel=0.1)
+    assert "n' = k1*n - " in found.equations_text()
+    found.save(tmp_path / "kept")
+    again = Discovery.load(tmp_path / "kept")
+    assert again.population is not None
+    assert again.equations_text() == found.equations_text()
+    assert again.as_dict()["population"] == found.as_dict()["population"]
+    own = again.of_group("w3")
+    assert np.abs(own.simulate()[:, 0] - values[3]).max() < 0.05
+    with pytest.raises(InputError, match="no group 'w99'"):
+        again.of_group("w99")
