@@ -119,6 +119,12 @@ class Terms:
         numbers: NDArray[np.int64] = np.unique(form, axis=0, return_inverse=True)[1].ravel()
         return numbers
 
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Number of factors of each, those in its sum included [C]."""
+        found: NDArray[np.int64] = (self.rows != 0).sum(axis=1) + (self.inner != 0).sum(axis=1)
+        return found
+
     def __len__(self) -> int:
         return len(self.rows)
 

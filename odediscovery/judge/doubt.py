@@ -10,7 +10,6 @@ import numpy as np
 from odediscovery.data.signals import control_slopes
 from odediscovery.data.smoothing import SMOOTHING
 from odediscovery.ivp.rk4 import rk4_step
-from odediscovery.judge.criterion import rank
 from odediscovery.judge.residual_tests import RESIDUALS, correlations, has_no_memory
 from odediscovery.judge.stability import runs_away
 from odediscovery.laws.power_sum import PowerSum
@@ -18,7 +17,7 @@ from odediscovery.problem.problem import Problem, increment_squares
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import residuals
-from odediscovery.stages.values import STAGES, Candidate
+from odediscovery.stages.values import STAGES, Candidate, Polished
 
 
 @dataclass(frozen=True)
@@ -198,21 +197,26 @@ def doubtful(law: PowerSum, p: Problem) -> Mask:
     return found & ~p.constant
 
 
-def is_convincing(p: Problem, candidates: Sequence[Candidate]) -> bool:
-    """Whether the best law for noisy data is short, and its residuals are noise.
+def leaves_noise(p: Problem, best: Candidate) -> bool:
+    """Whether what a law leaves of noisy data is noise.
 
     In short, irregular trajectories noise is easily underestimated. Residuals may then be larger than
     the estimate, as long as they have no memory.
     """
-    if not candidates:
-        return False
-    best = rank(candidates, p.samples)[0]
-    if not is_short(best.law):
-        return False
     if best.mean_square <= (1.0 + DOUBT.likely * np.sqrt(2.0 / p.samples)) * max(p.unexplained, 1.0):
         return not runs_away(best.law, p.data, best.initial, p.start_errors, p.nonnegative)
     own = ~p.data.is_control
     return is_within_noise(p, best) and has_no_memory([r[:, own] for r in residuals(best.law, p.data, best.initial)])
+
+
+def needs_every_term(found: Polished) -> bool:
+    """Whether a law of whole powers has no term that the data could spare, and not too many.
+
+    An approximation gains a little with every term, a law nearly everything with the last.
+    """
+    a, w = found.law.coefficients, found.law.exponents
+    few = (a != 0).sum(axis=1).max() <= DOUBT.constants and np.array_equal(w, np.round(w))
+    return bool(few and (a**2 >= DOUBT.needed * found.errors.coefficients**2)[a != 0].all())
 
 
 def is_short(law: PowerSum) -> bool:

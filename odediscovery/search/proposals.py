@@ -10,7 +10,7 @@ import numpy as np
 
 from odediscovery.families import POWERS, Family
 from odediscovery.judge.criterion import rank, score
-from odediscovery.judge.doubt import doubtful, interval_squares, is_explained
+from odediscovery.judge.doubt import DOUBT, doubtful, interval_squares, is_explained
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
@@ -99,13 +99,21 @@ def richer_families(at: Climb) -> Iterator[Proposal]:
         if not doubt.any() or at.monitor.stopping():
             return
         at.monitor.stage(f"grow {family.name}", 1)
-        laws = grow(p, family=family, known=best, doubtful=doubt, monitor=at.monitor)
+        known = None if best is None else _with_whole_powers(best)
+        laws = grow(p, family=family, known=known, doubtful=doubt, monitor=at.monitor)
         yield Proposal(laws)
         better = [law for law in laws[:1] if best is None or doubtful(law, p).sum() < doubt.sum()]
         if better and better[0].features is None:
             at.reference = better[0]
         elif better and not doubtful(better[0], p).any():
             return
+
+
+def _with_whole_powers(law: PowerSum) -> PowerSum:
+    """The law with powers at whole numbers that are nearly there: equations in doubt disturb those of others."""
+    a, w, *inner = law.constants
+    whole = np.round(w)
+    return law.with_constants(a, np.where(np.abs(w - whole) < DOUBT.whole, whole, w), *inner)
 
 
 def more_powers(at: Climb) -> Iterator[Proposal]:

@@ -71,6 +71,12 @@ class Condition:
     def __and__(self, other: Condition) -> Condition:
         return Condition(f"{self.says}, and {other.says}", lambda climb: self.holds(climb) and other.holds(climb))
 
+    def __or__(self, other: Condition) -> Condition:
+        return Condition(f"{self.says}, or {other.says}", lambda climb: self.holds(climb) or other.holds(climb))
+
+    def __invert__(self) -> Condition:
+        return Condition(f"not that {self.says}", lambda climb: not self.holds(climb))
+
 
 ALWAYS = Condition("always", lambda climb: True)
 NEVER = Condition("never", lambda climb: False)
@@ -149,6 +155,7 @@ class Rung:
         when: it is climbed; else it is passed by.
         proposes: laws.
         pruning: what is done with them.
+        enough: no more laws are proposed.
         until: the climb ends here.
         late: it is climbed although the time is up: such rungs are quick then, and what comes of
             the first ones alone may blow up on whole trajectories.
@@ -158,6 +165,7 @@ class Rung:
     when: Condition
     proposes: Proposer
     pruning: Pruning
+    enough: Condition = NEVER
     until: Condition = NEVER
     late: bool = False
 
@@ -189,6 +197,8 @@ def climb(strategy: Strategy, at: Climb) -> bool:
             pruned = rung.pruning.candidates(at, proposal)
             at.new = [dataclasses.replace(c, found_by=proposal.source(c.origin)) for c in pruned]
             at.candidates += at.new
+            if rung.enough.holds(at):
+                break
         if rung.until.holds(at):
             return True
     return False

@@ -15,18 +15,16 @@ import numpy as np
 
 from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.criterion import rank, score
-from odediscovery.judge.doubt import doubtful, is_convincing, is_short, is_within_noise
-from odediscovery.judge.residual_tests import has_no_memory
+from odediscovery.judge.doubt import doubtful
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search import proposals
 from odediscovery.search.candidates import is_settled, simplest
+from odediscovery.search.convincing import has_odd_powers, is_convincing, leaves_noise_alone
 from odediscovery.search.noiseless import is_growable
-from odediscovery.search.refine_terms import follow_closely
 from odediscovery.search.rungs import ALWAYS, Climb, Condition, Proposer, Pruning, Rung, Strategy, climb
 from odediscovery.settings import Settings
-from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.prune.eliminate import Elimination
 from odediscovery.stages.values import Candidate
 
@@ -64,20 +62,6 @@ def _is_exact_and_plain(at: Climb) -> bool:
     return is_settled(at.candidates) and not doubtful(simplest(at.candidates, p).law, p).any()
 
 
-def _leaves_noise(at: Climb) -> bool:
-    """Whether the best law is short, and what it leaves of whole trajectories is noise."""
-    p = at.problem
-    if not at.candidates:
-        return False
-    best = rank(at.candidates, p.samples)[0]
-    near = follow_closely(p, best) if is_short(best.law) and is_within_noise(p, best) else None
-    if near is None:
-        return False
-    q, law = near
-    own = ~q.data.is_control
-    return has_no_memory([r[:, own] for r in residuals(law.law, q.data, law.initial)])
-
-
 def _gains_nothing(at: Climb) -> bool:
     """Whether no new candidate is better than the best one before it."""
     least = score(rank(at.before, at.problem.samples)[0], at.problem.samples) - SEARCH.equal_score
@@ -100,12 +84,9 @@ UNSETTLED = Condition("every law leaves something", lambda at: not is_settled(at
 TRAINS = Condition(
     "there are members and real powers", lambda at: bool(at.settings.members) and not at.problem.integer_exponents
 )
-CONVINCING = Condition(
-    "the best law is short and leaves noise only", lambda at: is_convincing(at.problem, at.candidates)
-)
-UNCONVINCING = Condition(
-    "the best law is long, or leaves more than noise", lambda at: not is_convincing(at.problem, at.candidates)
-)
+CONVINCING = Condition("the best law is short, or needs all its terms, and leaves noise only", is_convincing)
+UNCONVINCING = ~CONVINCING
+ODD = Condition("the best law has powers that laws seldom have", has_odd_powers)
 GAINS_NOTHING = Condition("real powers gain nothing", _gains_nothing)
 COARSE = Condition(
     "no value is missing and samples are few a turn",
@@ -159,7 +140,7 @@ STRATEGIES = (
             ),
             Rung(
                 "whole powers beside them",
-                GROWS & HARDLY_NOISY & NOISY & Condition("the best law leaves noise after all", _leaves_noise),
+                GROWS & HARDLY_NOISY & NOISY & Condition("the best law leaves noise after all", leaves_noise_alone),
                 Proposer("laws of whole powers by regression", proposals.whole_powers),
                 FULLY,
                 until=ALWAYS,
@@ -207,7 +188,7 @@ STRATEGIES = (
                 Condition("there are some", lambda at: bool(at.earlier.get("clean"))),
                 Proposer("the best of them", proposals.found_as_if_clean),
                 FULLY,
-                until=CONVINCING,
+                until=CONVINCING & ~ODD,
                 late=True,
             ),
             Rung(
@@ -233,9 +214,10 @@ STRATEGIES = (
             ),
             Rung(
                 "richer families",
-                GROWS & UNCONVINCING,
+                GROWS & (UNCONVINCING | ODD),
                 Proposer("each family that is looked through in noise", proposals.noisy_families),
                 GROWN_IF_HOPEFUL,
+                enough=CONVINCING & ~ODD,
             ),
             Rung(
                 "terms along the best law",

@@ -13,10 +13,10 @@ from odediscovery.judge.doubt import (
     constant_errors,
     doubtful,
     interval_squares,
-    is_convincing,
     is_explained,
     is_short,
     is_within_noise,
+    leaves_noise,
 )
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
@@ -61,15 +61,14 @@ def test_a_law_is_short_up_to_three_terms_an_equation() -> None:
     assert not is_short(PowerSum(np.ones((1, DOUBT.terms + 1)), np.arange(1.0, DOUBT.terms + 2)[:, None]))
 
 
-def test_in_noise_a_short_law_that_leaves_only_noise_convinces() -> None:
+def test_what_a_law_leaves_of_noisy_data_is_noise_or_not() -> None:
     p, law = posed(0.02)
-    assert not is_convincing(p, [])
-    assert is_convincing(p, [candidate(p, law)])
+    assert leaves_noise(p, candidate(p, law))
     wrong = PowerSum(np.array([[0.05]]), np.array([[1.0]]))
-    assert not is_convincing(p, [candidate(p, wrong, 50.0)])
+    assert not leaves_noise(p, candidate(p, wrong, 50.0))
     # Twice the noise may be noise that was underestimated, if it has no memory: a wrong law's has.
     assert is_within_noise(p, candidate(p, wrong, 2.0))
-    assert not is_convincing(p, [candidate(p, wrong, 2.0)])
+    assert not leaves_noise(p, candidate(p, wrong, 2.0))
 
 
 @pytest.mark.parametrize("sigma", [1e-6, 1e-5, 1e-4])

@@ -55,6 +55,8 @@ class GrowThresholds(Thresholds):
     subsets: int = threshold(24, "subsets of each size that are fitted a few steps", origin="cost")
     subset_steps: int = threshold(4, "these steps", origin="cost")
     subsets_fitted: int = threshold(5, "subsets of each size that are fitted to the end", origin="cost")
+    one_column: float = threshold(0.9999, "correlation from which on two of a few candidates are one")
+    many_children: int = threshold(30, "columns that a subset of a few candidates is extended by", origin="cost")
     pairs: int = threshold(2000, "pairs of candidates that are looked at", origin="cost")
     weighing: int = threshold(400, "candidates that tell how certain an integral is", origin="cost")
     equal_score: float = threshold(1e-2, "difference below which two laws explain the same")
@@ -176,15 +178,56 @@ def single_laws(fit: Fit, i: int, path: Path, grid: Terms, most: int, beam: int,
     return best_of_each(one, found)
 
 
+def shared_laws(fit: Fit, i: int, path: Path, grid: Terms, others: Terms, monitor: Monitor) -> list[Model]:
+    """Laws of one equation made of low powers and what the other equations were found to be made of.
+
+    A flux that leaves one state and enters another stands in both equations. Among thousands of candidates
+    it is missed where many others explain nearly as much alone; among a few it is found.
+
+    Returns:
+        None but those that leave nothing.
+    """
+    one = Fit(fit.problem, fit.equations[[i]], fit.counts[[i]], fit.floor[[i]])
+    low = np.all((grid.rows >= 0) & (grid.rows == np.round(grid.rows)), axis=1) & (grid.rows.sum(axis=1) <= 2)
+    functions = grid.rows[:, fit.problem.features.states :].any(axis=1)
+    short = (grid.lengths <= 1) | ((grid.constant == 0) & low & ~functions)
+    # m / (1 + b z) and m z / (1 + b z) differ by a multiple of m: the shorter law may need either.
+    with_inner = Terms(others.rows + others.inner, others.constant, others.inner, others.power)
+    few = grid.select(np.flatnonzero(short)).and_also(others).and_also(with_inner)
+    found = best_of_each(one, subset_laws(one, path, few, monitor, few=True))
+    return found if found and one.exact(found[0]) else []
+
+
 def rich_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Model]:
-    """Laws of one equation from a large library: the best subsets, fitted.
+    """Laws of one equation from a large library: the best subsets, fitted, of short terms before all.
 
     Only those that leave next to nothing are worth a way down.
     """
+    found = best_of_each(fit, subset_laws(fit, path, grid.select(np.flatnonzero(grid.lengths <= 1)), monitor, few=True))
+    if not (found and fit.exact(found[0])):
+        found = best_of_each(fit, found + subset_laws(fit, path, grid, monitor))
+    near = [m for m in found[:2] if m.squares.max() < GROWING.promising]
+    return best_of_each(fit, found + [m for s in near for m in descent(fit, s, monitor, settle=False)])
+
+
+def subset_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor, *, few: bool = False) -> list[Model]:
+    """The best subsets of 1, 2, ... terms as laws, until one is exact.
+
+    Args:
+        few: the candidates are so few that none has to stand for those that are like it.
+    """
     columns = columns_of(grid, fit.problem, path, fit.equations)
+    alike, children = (GROWING.one_column, GROWING.many_children) if few else (None, None)
     start, found = empty(fit, path), list[Model]()
     for level in best_subsets(
-        columns[0], fit.target[0], grid.kinds, GROWING.subset_terms, GROWING.subsets, pairs=bool(grid.constant.any())
+        columns[0],
+        fit.target[0],
+        grid.kinds,
+        GROWING.subset_terms,
+        GROWING.subsets,
+        pairs=bool(grid.constant.any()),
+        alike=alike,
+        children=children,
     ):
         if monitor.stopping() is not None:
             break
@@ -193,9 +236,7 @@ def rich_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Model
         found += [fit.optimised(model) for model in quick[: GROWING.subsets_fitted]]
         if any(fit.exact(model) for model in found):
             break
-    found = best_of_each(fit, found)
-    near = [m for m in found[:2] if m.squares.max() < GROWING.promising]
-    return best_of_each(fit, found + [m for s in near for m in descent(fit, s, monitor, settle=False)])
+    return found
 
 
 def joined(fit: Fit, parts: Sequence[Model], path: Path) -> Model:
@@ -255,9 +296,12 @@ def separately(fit: Fit, grids: Sequence[Terms], most: int, beam: int, monitor: 
     path = fit.problem.interpolated()
     fit = on_path(fit, path, grid)
     found: list[Model] = []
-    choices = list(grids)
+    others = Terms.products(np.zeros((0, fit.problem.features.size)))
     for around in range(GROWING.rounds):
-        singles = [single_laws(fit, i, path, own, most, beam, monitor) for i, own in enumerate(choices)]
+        singles: list[list[Model]] = []
+        for i, own in enumerate(grids):
+            near = shared_laws(fit, i, path, own, others, monitor) if around and own.many else []
+            singles.append(near or single_laws(fit, i, path, own.and_also(others), most, beam, monitor))
         if not all(singles):
             break
         law = joined(fit, [laws[0] for laws in singles], path)
@@ -271,8 +315,7 @@ def separately(fit: Fit, grids: Sequence[Terms], most: int, beam: int, monitor: 
         if found and fit.criterion(law) > fit.criterion(found[-1]) - 1.0:
             break
         found.append(law)
-        found_terms = [terms_of(fit, laws[0]) for laws in singles]
-        choices = [functools.reduce(Terms.and_also, found_terms, own) for own in grids]
+        others = functools.reduce(Terms.and_also, [terms_of(fit, laws[0]) for laws in singles])
         # In noise the path of the first round is too rough to end with, and equations share terms.
         if plain(fit, law) and (around or not fit.problem.noisy.any()):
             break
