@@ -1,0 +1,78 @@
+"""Whether the best law of a climb ends the search in noise: it leaves noise only, and looks like a law."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from odediscovery.judge.criterion import rank
+from odediscovery.judge.doubt import is_short, is_within_noise, leaves_noise, needs_every_term
+from odediscovery.judge.residual_tests import has_no_memory
+from odediscovery.laws.cost import SIMPLE
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.search.refine_terms import follow_closely
+from odediscovery.search.rungs import Climb
+from odediscovery.solve.trajectories import residuals
+
+
+@dataclass(frozen=True)
+class ConvincingThresholds(Thresholds):
+    """When a law is believed in noise."""
+
+    odd_power: float = threshold(0.03, "a power that differs by less from those that laws of nature like is usual")
+    likely: float = threshold(
+        3.0, "standard errors by which it has to differ", origin="99.9 % of a normal distribution"
+    )
+
+
+CONVINCING_LAW = ConvincingThresholds()
+
+
+def is_convincing(at: Climb) -> bool:
+    """Whether the best law leaves noise only and is short, or made of terms that are all needed."""
+    p = at.problem
+    if not at.candidates:
+        return False
+    best = rank(at.candidates, p.samples)[0]
+    if not leaves_noise(p, best):
+        return False
+    if is_short(best.law):
+        return True
+    near = follow_closely(p, best)
+    return near is not None and needs_every_term(near[1])
+
+
+def leaves_noise_alone(at: Climb) -> bool:
+    """Whether the best law is short, and what it leaves of whole trajectories is noise."""
+    p = at.problem
+    if not at.candidates:
+        return False
+    best = rank(at.candidates, p.samples)[0]
+    near = follow_closely(p, best) if is_short(best.law) and is_within_noise(p, best) else None
+    if near is None:
+        return False
+    q, law = near
+    own = ~q.data.is_control
+    return has_no_memory([r[:, own] for r in residuals(law.law, q.data, law.initial)])
+
+
+def has_odd_powers(at: Climb) -> bool:
+    """Whether the best law has a power that the data tell from all that laws of nature like.
+
+    Such a law may be short and leave noise only, and yet be an approximation: its powers are free numbers.
+    """
+    if not at.candidates:
+        return True
+    best = rank(at.candidates, at.problem.samples)[0]
+    n = at.problem.data.n_states
+    if not _is_odd(best.law.exponents[:, :n], 0.0):
+        return False
+    near = follow_closely(at.problem, best)
+    return near is None or _is_odd(near[1].law.exponents[:, :n], near[1].errors.exponents[:, :n])
+
+
+def _is_odd(exponents: Array, errors: Array | float) -> bool:
+    apart = np.abs(exponents[..., None] - np.array([0.0, *SIMPLE])).min(axis=-1)
+    return bool((apart > np.maximum(CONVINCING_LAW.odd_power, CONVINCING_LAW.likely * errors)).any())
