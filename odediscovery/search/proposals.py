@@ -128,8 +128,11 @@ def trained_members(at: Climb) -> Iterator[Proposal]:
 
 def trained_and_grown(at: Climb) -> Iterator[Proposal]:
     """Random networks trained on one-interval windows, and grown laws beside them."""
-    grown, trained = grow_powers(at, at.settings.hidden), list[PowerSum]()
-    if at.settings.members and not at.problem.integer_exponents and not (grown and at.monitor.stopping()):
+    p, trained = at.problem, list[PowerSum]()
+    grown = grow_powers(at, at.settings.hidden)
+    # Where every state changes its sign powers are whole: there is nothing that training could find.
+    real = p.nonnegative[~p.constant].any() and not p.integer_exponents
+    if at.settings.members and real and not (grown and at.monitor.stopping()):
         trained = trained_laws(at.problem, at.settings, at.monitor)
     sources: list[FoundBy] = ["training" if k < len(trained) else "growing" for k in range(len(trained) + len(grown))]
     yield Proposal([*trained, *grown], found_by=sources)

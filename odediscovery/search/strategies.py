@@ -148,7 +148,7 @@ STRATEGIES = (
             ),
             Rung(
                 "richer families",
-                GROWS & HARDLY_NOISY,
+                GROWS & CLEAN,
                 Proposer("each family in turn, for the equations in doubt", proposals.richer_families),
                 AS_GROWN,
                 until=SETTLED_BY_A_LAW,
