@@ -31,7 +31,7 @@ def grid_for(problem: Integral, family: Family, integer: Mask, changing: Mask) -
 
 def columns_of(terms: Terms, problem: Integral, path: Path, equations: NDArray[np.int64]) -> Array:
     """Integrals of candidates as columns of norm 1, [equations, samples, candidates]."""
-    columns = problem.reduced(problem.cumulative(values_of(terms, path)), equations)
+    columns = problem.integrals(values_of(terms, path), equations)
     norm = np.linalg.norm(columns, axis=1, keepdims=True)
     usable = (norm > 0) & np.isfinite(norm)
     unit: Array = np.where(usable, columns / np.where(usable, norm, 1.0), 0.0)

@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtrs
 
 from odediscovery.families import power_is_rate
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
@@ -142,18 +143,27 @@ def solve(columns: Array, target: Array, used: Mask) -> Linear:
     [[3.0, -1.0]]
     """
     n, samples, m = columns.shape
-    scale = np.sqrt(np.einsum("itm,itm->im", columns, columns))
-    scale = np.where(used & (scale > 0), scale, 1.0)
-    stacked = np.zeros((n, samples + m, m))
-    stacked[:, :samples] = np.where(used[:, None, :], columns / scale[:, None, :], 0.0)
-    diagonal = np.arange(m)
-    # Unused columns are unit vectors of their own rows: their coefficient becomes 0.
-    stacked[:, samples + diagonal, diagonal] = np.where(used, PROJECTION.ridge, 1.0)
-    q, r = np.linalg.qr(stacked)
-    q = q[:, :samples]
-    a = np.linalg.solve(r, np.einsum("itm,it->im", q, target)[:, :, None])[:, :, 0]
-    residual = target - np.einsum("itm,im->it", stacked[:, :samples], a)
-    return Linear(q, r, scale, np.where(used, a / scale, 0.0), residual)
+    unit = np.eye(m)
+    q, r, scale = np.zeros(columns.shape), np.empty((n, m, m)), np.ones((n, m))
+    r[:] = unit
+    coefficients, residual = np.zeros((n, m)), target.copy()
+    for e in range(n):
+        of = np.flatnonzero(used[e])
+        k = len(of)
+        if not k:
+            continue
+        own = columns[e] if k == m else columns[e][:, of]
+        size = np.sqrt(np.einsum("tk,tk->k", own, own))
+        size[~(size > 0)] = 1.0
+        # LAPACK itself: laws are so small that numpy's checks would take most of the time.
+        stacked = np.concatenate([own / size, PROJECTION.ridge * unit[:k, :k]])
+        reflected, tau, _, _ = dgeqrf(stacked)
+        thin = dorgqr(reflected, tau)[0][:samples]
+        a = dtrtrs(reflected[:k], thin.T @ target[e])[0]
+        residual[e] -= stacked[:samples] @ a
+        q[e, :, of], r[e, of[:, None], of] = thin.T, np.triu(reflected[:k])
+        scale[e, of], coefficients[e, of] = size, a / size
+    return Linear(q, r, scale, coefficients, residual)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,14 +259,12 @@ class Fit:
         (w_row, w_of), *inner = (p.T for p in places)
         monomials = model.seen.monomials(model.exponents)
         nodes = monomials[:, :, w_row] * model.seen.log[:, :, w_of]
-        columns = self.problem.reduced(self.problem.cumulative(nodes), self.equations)
+        columns = self.problem.integrals(nodes, self.equations)
         of_w: Array = -columns * linear.coefficients[:, None, w_row]
         if not sum(p.size for p in inner):
             return of_w
         nodes = self._of_sums(model, linear, monomials, *inner)
-        flat = self.problem.cumulative(nodes.reshape(*nodes.shape[:2], -1))
-        each = flat.reshape(len(flat), *nodes.shape[2:]).transpose(1, 0, 2)
-        return np.concatenate([of_w, -self.problem.reduced(each, self.equations)], axis=2)
+        return np.concatenate([of_w, -self.problem.integrals_of_each(nodes, self.equations)], axis=2)
 
     def _of_sums(self, model: Model, linear: Linear, monomials: Array, of_b: Places, of_v: Places) -> Array:
         """d rates / d (B, V) at the nodes, [intervals, nodes, equations, places]."""
@@ -280,12 +288,12 @@ class Fit:
         places = self._places(model)
         if not sum(map(len, places)):
             return model
-        damping = PROJECTION.first_damping
+        damping, bounds = PROJECTION.first_damping, self._bounds(places[0])
         equations: tuple[Array, Array] | None = None
         for _ in range(steps):
             if equations is None:
                 equations = self._normal(model, places)
-            after = self._stepped(model, places, equations, damping)
+            after = self._stepped(model, places, equations, damping, bounds)
             gain = model.score - after.score
             if gain > 0:
                 damping = max(damping / PROJECTION.damping_factor, PROJECTION.least_damping)
@@ -306,22 +314,37 @@ class Fit:
         flat = jac.reshape(-1, jac.shape[2])
         return flat.T @ flat, flat.T @ (linear.residual * weight[:, None]).ravel()
 
+    def _bounds(self, of_w: Places) -> tuple[Array, Array]:
+        """Least and largest values of free exponents."""
+        rates = np.isin(of_w[:, 1], self.exp_features)
+        most = np.where(rates, PROJECTION.fastest_rate, PROJECTION.most_exponent)
+        return np.where(rates, -most, PROJECTION.least_exponent), most
+
     def _stepped(
-        self, model: Model, places: tuple[Places, ...], equations: tuple[Array, Array], damping: float
+        self,
+        model: Model,
+        places: tuple[Places, ...],
+        equations: tuple[Array, Array],
+        damping: float,
+        bounds: tuple[Array, Array],
     ) -> Model:
         normal, gradient = equations
-        diagonal = np.diag(normal)
-        ridge = damping * diagonal + 1e-13 * diagonal.max() + TINY
-        shift = -np.linalg.solve(normal + np.diag(ridge), gradient)
-        w, b, v = model.exponents.copy(), model.sums.weights.copy(), model.sums.exponents.copy()
+        diagonal = normal.diagonal()
+        damped = normal.copy()
+        damped.flat[:: len(normal) + 1] += damping * diagonal + 1e-13 * diagonal.max() + TINY
+        shift = -np.linalg.solve(damped, gradient)
         at, at_b, at_v = (tuple(p.T) for p in places)
-        of_w, of_b, of_v = np.split(shift, np.cumsum([len(p) for p in places])[:-1])
-        rates = np.isin(places[0][:, 1], self.exp_features)
-        bound = np.where(rates, PROJECTION.fastest_rate, PROJECTION.most_exponent)
-        w[at] = np.clip(w[at] + np.clip(of_w, -0.5, 0.5), np.where(rates, -bound, PROJECTION.least_exponent), bound)
-        b[at_b] += np.clip(of_b, -0.5 * np.abs(b[at_b]), 0.5 * np.abs(b[at_b]))
-        v[at_v] = np.clip(v[at_v] + np.clip(of_v, -0.5, 0.5), -PROJECTION.fastest_rate, PROJECTION.fastest_rate)
-        return self.model(w, model.used, model.powers, model.path, Sums(b, v))
+        first, second = len(places[0]), len(places[0]) + len(places[1])
+        w = model.exponents.copy()
+        w[at] = (w[at] + shift[:first].clip(-0.5, 0.5)).clip(*bounds)
+        sums = model.sums
+        if first < len(shift):
+            b, v = sums.weights.copy(), sums.exponents.copy()
+            most = 0.5 * np.abs(b[at_b])
+            b[at_b] += shift[first:second].clip(-most, most)
+            v[at_v] = (v[at_v] + shift[second:].clip(-0.5, 0.5)).clip(-PROJECTION.fastest_rate, PROJECTION.fastest_rate)
+            sums = Sums(b, v)
+        return self.model(w, model.used, model.powers, model.path, sums)
 
     def settled(self, model: Model, rounds: int = 12) -> Model:
         """Exponents optimised and the path refined in turn, until neither helps."""
