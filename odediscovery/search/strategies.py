@@ -87,6 +87,7 @@ TRAINS = Condition(
 CONVINCING = Condition("the best law is short, or needs all its terms, and leaves noise only", is_convincing)
 UNCONVINCING = ~CONVINCING
 ODD = Condition("the best law has powers that laws seldom have", has_odd_powers)
+LEAVES_NOISE = Condition("the best law is short and leaves noise after all", leaves_noise_alone)
 GAINS_NOTHING = Condition("real powers gain nothing", _gains_nothing)
 COARSE = Condition(
     "no value is missing and samples are few a turn",
@@ -136,11 +137,12 @@ STRATEGIES = (
                 GROWS & HARDLY_NOISY,
                 Proposer("small sums of real powers, grown", proposals.few_powers),
                 FITTED,
+                until=NOISY & LEAVES_NOISE & ~ODD,
                 late=True,
             ),
             Rung(
                 "whole powers beside them",
-                GROWS & HARDLY_NOISY & NOISY & Condition("the best law leaves noise after all", leaves_noise_alone),
+                GROWS & HARDLY_NOISY & NOISY & LEAVES_NOISE,
                 Proposer("laws of whole powers by regression", proposals.whole_powers),
                 FULLY,
                 until=ALWAYS,
