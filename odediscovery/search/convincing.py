@@ -25,6 +25,9 @@ class ConvincingThresholds(Thresholds):
     likely: float = threshold(
         3.0, "standard errors by which it has to differ", origin="99.9 % of a normal distribution"
     )
+    undetermined: float = threshold(
+        0.3, "standard error from which on the data do not tell a power", origin="simple powers are about so far apart"
+    )
 
 
 CONVINCING_LAW = ConvincingThresholds()
@@ -59,7 +62,7 @@ def leaves_noise_alone(at: Climb) -> bool:
 
 
 def has_odd_powers(at: Climb) -> bool:
-    """Whether the best law has a power that the data tell from all that laws of nature like.
+    """Whether the best law has a power that the data tell from all that laws of nature like, or do not tell at all.
 
     Such a law may be short and leave noise only, and yet be an approximation: its powers are free numbers.
     """
@@ -75,4 +78,5 @@ def has_odd_powers(at: Climb) -> bool:
 
 def _is_odd(exponents: Array, errors: Array | float) -> bool:
     apart = np.abs(exponents[..., None] - np.array([0.0, *SIMPLE])).min(axis=-1)
-    return bool((apart > np.maximum(CONVINCING_LAW.odd_power, CONVINCING_LAW.likely * errors)).any())
+    far = apart > np.maximum(CONVINCING_LAW.odd_power, CONVINCING_LAW.likely * errors)
+    return bool((far | (errors > CONVINCING_LAW.undetermined)).any())

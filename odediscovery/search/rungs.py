@@ -75,7 +75,7 @@ class Condition:
         return Condition(f"{self.says}, or {other.says}", lambda climb: self.holds(climb) or other.holds(climb))
 
     def __invert__(self) -> Condition:
-        return Condition(f"not that {self.says}", lambda climb: not self.holds(climb))
+        return Condition(f"not: {self.says}", lambda climb: not self.holds(climb))
 
 
 ALWAYS = Condition("always", lambda climb: True)

@@ -145,7 +145,7 @@ STRATEGIES = (
                 GROWS & HARDLY_NOISY & NOISY & LEAVES_NOISE,
                 Proposer("laws of whole powers by regression", proposals.whole_powers),
                 FULLY,
-                until=ALWAYS,
+                until=~ODD,
                 late=True,
             ),
             Rung(

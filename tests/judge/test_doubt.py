@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from problems import LOGISTIC, growth
@@ -17,11 +19,13 @@ from odediscovery.judge.doubt import (
     is_short,
     is_within_noise,
     leaves_noise,
+    needs_every_term,
 )
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
-from odediscovery.stages.values import STAGES, Candidate
+from odediscovery.stages.polish.polish import polish
+from odediscovery.stages.values import STAGES, Candidate, Polished
 
 TIMES = np.linspace(0.0, 20.0, 80)
 
@@ -59,6 +63,20 @@ def test_a_law_is_short_up_to_three_terms_an_equation() -> None:
     law = PowerSum(np.ones((1, DOUBT.terms)), np.arange(1.0, DOUBT.terms + 1)[:, None])
     assert is_short(law)
     assert not is_short(PowerSum(np.ones((1, DOUBT.terms + 1)), np.arange(1.0, DOUBT.terms + 2)[:, None]))
+
+
+def test_a_long_law_needs_its_terms_where_each_is_ten_errors_from_zero() -> None:
+    p, _ = posed(0.02)
+    law = PowerSum(np.array([[0.5, -0.5, 0.1, 0.2]]), np.arange(1.0, 5.0)[:, None])
+
+    def found(law: PowerSum, errors: float) -> Polished:
+        polished = polish(law, p.data, p.initial, p.noise, floor=p.floor, nonnegative=p.nonnegative, most=0)
+        own = polished.errors.with_constants(np.full(law.coefficients.shape, errors), *polished.errors.constants[1:])
+        return dataclasses.replace(polished, law=law, errors=own)
+
+    assert needs_every_term(found(law, 0.009))
+    assert not needs_every_term(found(law, 0.011))
+    assert not needs_every_term(found(PowerSum(law.coefficients, law.exponents + 0.1), 1e-6))
 
 
 def test_what_a_law_leaves_of_noisy_data_is_noise_or_not() -> None:

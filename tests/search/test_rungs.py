@@ -68,6 +68,14 @@ def test_a_climb_ends_where_a_rung_says_so(at: Climb) -> None:
     assert heard == []
 
 
+def test_no_more_laws_are_proposed_where_one_is_enough(at: Climb) -> None:
+    heard: list[int] = []
+    rung = Rung("a", ALWAYS, proposing(3, heard), AS_GROWN, enough=Condition("two", lambda at: len(at.candidates) > 1))
+    # The climb itself goes on.
+    assert not climb(strategy(rung, Rung("b", ALWAYS, proposing(1, []), AS_GROWN)), at)
+    assert heard == [1] and len(at.candidates) == 3
+
+
 def test_out_of_time_only_late_rungs_are_climbed_once_there_is_something(at: Climb) -> None:
     at.monitor = Monitor(max_seconds=1e-9)
     rungs = [Rung("a", ALWAYS, proposing(1, []), AS_GROWN, late=late) for late in (False, False, True)]
@@ -78,6 +86,9 @@ def test_out_of_time_only_late_rungs_are_climbed_once_there_is_something(at: Cli
 def test_conditions_are_joined_in_words_and_in_code(at: Climb) -> None:
     both = ALWAYS & NEVER
     assert both.says == "always, and never" and not both.holds(at)
+    either, other = ALWAYS | NEVER, ~ALWAYS
+    assert either.says == "always, or never" and either.holds(at)
+    assert other.says == "not: always" and not other.holds(at)
 
 
 def test_a_law_is_pruned_to_its_true_terms(at: Climb) -> None:

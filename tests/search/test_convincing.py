@@ -1,0 +1,51 @@
+"""What convinces in noise: short laws with usual powers, and longer ones that need all their terms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from problems import LOGISTIC, growth
+
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.prepare import prepare
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.search.convincing import has_odd_powers, is_convincing, leaves_noise_alone
+from odediscovery.search.rungs import Climb
+from odediscovery.settings import settings_for
+from odediscovery.stages.values import Candidate
+
+TIMES = np.linspace(0.0, 20.0, 80)
+
+
+def climb_with(law: PowerSum, mean_square: float = 1.0) -> Climb:
+    """A climb whose best law is this one, on noisy logistic growth."""
+    p = prepare(growth(TIMES, 0.02))
+    own = law.rescaled(p.scale.state, p.scale.time)
+    at = Climb(p, settings_for(), Monitor())
+    at.candidates = [Candidate(own, p.initial, mean_square, 0, np.array([True]))]
+    return at
+
+
+def test_nothing_convinces_of_no_law() -> None:
+    at = climb_with(LOGISTIC)
+    at.candidates = []
+    assert not is_convincing(at) and not leaves_noise_alone(at) and has_odd_powers(at)
+
+
+def test_the_true_law_convinces() -> None:
+    at = climb_with(LOGISTIC)
+    assert is_convincing(at) and leaves_noise_alone(at) and not has_odd_powers(at)
+
+
+def test_a_law_that_leaves_more_than_noise_does_not() -> None:
+    assert not is_convincing(climb_with(LOGISTIC, 50.0))
+
+
+@pytest.mark.parametrize("power", [1.0, 1.5])
+def test_a_power_is_odd_where_the_data_tell_it_from_simple_ones(power: float) -> None:
+    assert not has_odd_powers(climb_with(PowerSum(np.array([[0.5, -0.5]]), np.array([[power], [2.0]]))))
+
+
+def test_powers_that_the_data_do_not_tell_are_odd() -> None:
+    # Two terms that cancel: their powers could be anything.
+    assert has_odd_powers(climb_with(PowerSum(np.array([[50.0, -50.0]]), np.array([[1.30], [1.31]]))))
