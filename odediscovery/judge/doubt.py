@@ -178,10 +178,6 @@ def doubtful(law: PowerSum, p: Problem) -> Mask:
     w = law.exponents
     off = np.abs(w - np.round(w))
     nearly = (off > DOUBT.whole) & (off < DOUBT.nearly_whole)
-    values = np.concatenate([t.values for t in p.smooth.trajectories])
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        terms = law.monomials(values)[:, None, :] * law.coefficients
-        ratio = np.sqrt((terms**2).sum(axis=2).mean(axis=0) / (terms.sum(axis=2) ** 2).mean(axis=0))
     used = law.coefficients != 0
     inside = 0 if law.features is None else (used @ (w[:, law.features.simple :] != 0)).sum(axis=1)
     many = (used.sum(axis=1) > DOUBT.terms) | (used.sum(axis=1) + inside > DOUBT.constants)
@@ -190,11 +186,22 @@ def doubtful(law: PowerSum, p: Problem) -> Mask:
         nearly &= off > DOUBT.likely * of_w
         with np.errstate(divide="ignore", invalid="ignore"):
             gain = np.where(used, (law.coefficients / of_a) ** 2, np.inf).min(axis=1)
-        share = gain * 2.0 * np.maximum(p.noise, p.floor) ** 2 / increment_squares(p) / len(values)
+        samples = sum(len(t.values) for t in p.smooth.trajectories)
+        share = gain * 2.0 * np.maximum(p.noise, p.floor) ** 2 / increment_squares(p) / samples
         whole = ~(used & (off > 0).any(axis=1)).any(axis=1)
         many &= ~whole | (gain < DOUBT.needed) | (share < DOUBT.cliff * STAGES.settled)
-    found |= (used & nearly.any(axis=1)).any(axis=1) | (ratio > DOUBT.cancelling) | many
+    found |= (used & nearly.any(axis=1)).any(axis=1) | has_cancelling_terms(law, p) | many
     return found & ~p.constant
+
+
+def has_cancelling_terms(law: PowerSum, p: Problem) -> Mask:
+    """Whether terms of an equation are many times larger than their sum, bool [states]."""
+    values = np.concatenate([t.values for t in p.smooth.trajectories])
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        terms = law.monomials(values)[:, None, :] * law.coefficients
+        ratio = np.sqrt((terms**2).sum(axis=2).mean(axis=0) / (terms.sum(axis=2) ** 2).mean(axis=0))
+    result: Mask = ratio > DOUBT.cancelling
+    return result
 
 
 def leaves_noise(p: Problem, best: Candidate) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.judge.criterion import rank
-from odediscovery.judge.doubt import is_short, is_within_noise, leaves_noise, needs_every_term
+from odediscovery.judge.doubt import has_cancelling_terms, is_short, is_within_noise, leaves_noise, needs_every_term
 from odediscovery.judge.residual_tests import has_no_memory
 from odediscovery.laws.cost import SIMPLE
 from odediscovery.runtime.arrays import Array
@@ -39,7 +39,7 @@ def is_convincing(at: Climb) -> bool:
     if not at.candidates:
         return False
     best = rank(at.candidates, p.samples)[0]
-    if not leaves_noise(p, best):
+    if not leaves_noise(p, best) or has_cancelling_terms(best.law, p)[~p.constant].any():
         return False
     if is_short(best.law):
         return True
@@ -53,7 +53,9 @@ def leaves_noise_alone(at: Climb) -> bool:
     if not at.candidates:
         return False
     best = rank(at.candidates, p.samples)[0]
-    near = follow_closely(p, best) if is_short(best.law) and is_within_noise(p, best) else None
+    if not is_short(best.law) or has_cancelling_terms(best.law, p)[~p.constant].any():
+        return False
+    near = follow_closely(p, best) if is_within_noise(p, best) else None
     if near is None:
         return False
     q, law = near

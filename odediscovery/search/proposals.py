@@ -93,6 +93,8 @@ def richer_families(at: Climb) -> Iterator[Proposal]:
     p = at.problem
     if (~p.constant).sum() > PROPOSALS.many_states:
         return
+    if at.reference is None and at.candidates:
+        at.reference = rank(at.candidates, p.samples)[0].law
     for family in (f for f in at.families if not f.real_exponents):
         best = at.reference
         doubt = ~p.constant if best is None else doubtful(best, p)
@@ -101,7 +103,7 @@ def richer_families(at: Climb) -> Iterator[Proposal]:
         at.monitor.stage(f"grow {family.name}", 1)
         known = None if best is None else _with_whole_powers(best)
         laws = grow(p, family=family, known=known, doubtful=doubt, monitor=at.monitor)
-        yield Proposal(laws)
+        yield Proposal(laws, whole=all(all_whole(law.exponents[:, : p.data.n_states]) for law in laws))
         better = [law for law in laws[:1] if best is None or doubtful(law, p).sum() < doubt.sum()]
         if better and better[0].features is None:
             at.reference = better[0]

@@ -194,6 +194,14 @@ STRATEGIES = (
                 late=True,
             ),
             Rung(
+                "richer families in little noise",
+                GROWS & HARDLY_NOISY & (UNCONVINCING | ODD),
+                Proposer("each family in turn, for the equations in doubt", proposals.richer_families),
+                GROWN_IF_HOPEFUL,
+                enough=CONVINCING & ~ODD,
+                until=CONVINCING & ~ODD,
+            ),
+            Rung(
                 "whole powers",
                 GROWS,
                 Proposer("laws of whole powers by regression", proposals.whole_powers),
