@@ -67,7 +67,8 @@ def resting_point(
     size = np.maximum(np.abs(low), np.abs(high))
     here = np.where(np.abs(here) < RESTING.nothing * size, 0.0, here)
     steps = RESTING.step * np.sqrt(np.diag(covariance))
-    if not here.any():
+    # Without constants nothing moves, and so nothing comes to rest.
+    if not (here.any() and len(steps)):
         return None
     if not (np.isfinite(steps) & (steps > 0.0)).all():
         return here, np.full_like(here, np.nan)
