@@ -104,7 +104,9 @@ class Autoencoder(Experiment):
                 look: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "ls": ("-", "--")[i >= len(COLOURS)]}
                 axis.plot(r.arrays["x"], r.arrays["mean error"].clip(1e-9, 1e4), lw=1.4, label=r.batch["model"], **look)
             axis.axhline(0.0, color=MUTED, lw=0.6)
-            axis.set(yscale="log", xlabel="x", ylabel="mean absolute error", title="grey: training range")
+            axis.set(
+                yscale="log", xlabel="x", ylabel="mean absolute error, at least 1e-9", title="grey: training range"
+            )
             axis.legend(ncols=1, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
         return figure
 

@@ -191,15 +191,18 @@ def _draw_gradients(axis: Axes, ran: Sequence[Ran]) -> None:
     axis.axhline(0.0, color=INK, lw=0.8)
     axis.set_xscale("log", base=2)
     axis.set(xlabel="inputs", ylabel="mean gradient / mean size", title="does the gradient know the task?")
-    axis.legend(fontsize=8)
+    axis.legend(fontsize=8, ncols=2, loc="center", bbox_to_anchor=(0.5, 0.72))
 
 
 def _draw_outputs(axis: Axes, ran: Sequence[Ran]) -> None:
     for i, r in enumerate(ran):
         inputs, named = r.column("inputs"), f"{r.batch['of']}, x {r.batch['part']}"
-        axis.plot(inputs, r.column("mean"), "o-", ms=4, color=COLOURS[i], label=named)
-        axis.plot(inputs, r.column("formula"), ":", color=COLOURS[i], label=f"{named}: formula")
+        mean = r.column("mean")
+        # A mean within its error is not drawn.
+        sure = np.where(np.abs(mean) > ZERO * r.column("standard error"), mean, np.nan)
+        axis.plot(inputs, sure, "o-", ms=4, color=COLOURS[i], label=named)
+        axis.plot(inputs, r.column("formula"), ":", color=COLOURS[i], label="its formula")
     axis.axhline(1.0, color=INK, lw=0.8)
     axis.set_xscale("log", base=2)
-    axis.set(yscale="log", ylim=(1e-6, 1e12), xlabel="inputs", ylabel="E[z]", title="outputs of fresh products")
-    axis.legend(fontsize=8)
+    axis.set(yscale="log", ylim=(1e-9, 1e12), xlabel="inputs", ylabel="E[z]", title="outputs of fresh products")
+    axis.legend(fontsize=7, ncols=2, loc="upper right", bbox_to_anchor=(1.0, 0.2))
