@@ -18,8 +18,8 @@ from typing import Any
 from odediscovery.errors import InputError, unknown_name
 
 
-def _option(default: Any, help_text: str) -> Any:
-    return field(default=default, metadata={"help": help_text})
+def _option(default: Any, help_text: str, flag: str | None = None) -> Any:
+    return field(default=default, metadata={"help": help_text, "flag": flag})
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,15 @@ class Settings:
             one set of constants without a population.
         covariate: columns, constant within a group, that constants may depend on by a power.
         starts: starts that are known ("conc = 0", "gut = dose", "gut = measured"), beside `vary`.
+        sources: whether equations may have constant terms, flows from nowhere.
+        nonnegative_flows: whether what flows out of a state has to vanish with it, so that it stays
+            above 0.
+        library: families of terms that are tried ("powers", "sums", ...), or are not ("no-functions");
+            `textbook` are the laws with a name.
+        template: names of textbook laws that are fitted and told, see `textbook.registry`.
+        tries: laws with named constants that are ranked beside what is found ("x' = a*x*(1 - x/K)^b").
+        thorough: whether the search takes all the time that it wants; else 10 s of the processor for small
+            tables and 30 s for others.
 
     >>> Settings(members=4).members
     4
@@ -85,6 +94,12 @@ class Settings:
     forbid: tuple[str, ...] = _option((), 'states that an equation may not have: "S: R"')
     bounds: str | None = _option(None, 'range of exponents: "exponents 0..2"')
     integer_exponents: bool = _option(False, "all exponents are whole numbers")
+    sources: bool = _option(True, "equations may have constant terms (--no-sources: nothing comes from nowhere)")
+    nonnegative_flows: bool = _option(False, "what flows out of a state vanishes with it")
+    library: tuple[str, ...] = _option((), "terms to try: powers,functions,sums,textbook; or not: no-functions")
+    template: tuple[str, ...] = _option((), "textbook law to fit beside what is found; list names them")
+    tries: tuple[str, ...] = _option((), 'law to rank beside what is found: "x\' = a*x*(1 - x/K)^b"', "--try")
+    thorough: bool = _option(False, "search for as long as it takes, not for 10 to 30 s of the processor")
 
     vary: str | None = _option(None, 'constants that groups have of their own: all, none, auto or "k in conc\'"')
     covariate: tuple[str, ...] = _option((), "column of groups that constants depend on by a power: weight")
@@ -126,6 +141,9 @@ class Settings:
             raise InputError("--covariate and --starts belong to groups: they need --vary all, none or auto")
         if self.vary is not None and self.published:
             raise InputError("--vary needs --recipe default: the published recipes know no groups")
+        if self.recipe != "default" and (not self.sources or any(getattr(self, name) for name in VOCABULARY)):
+            names = ", ".join("--" + OPTIONS.get(name, name).replace("_", "-") for name in ("no_sources", *VOCABULARY))
+            raise InputError(f"{names} need --recipe default")
         checked_device(self.device)
         if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
             raise InputError(f"--threads must be at least 1 and at most {MAX_THREADS}, got {self.threads}")
@@ -185,7 +203,10 @@ _KINDS: Mapping[str, tuple[Any, str]] = {
     "str": (str, "text"),
     "tuple[str, ...]": (tuple, "a list of texts"),
 }
-_LISTS = ("known", "conserve", "forbid", "hidden_states", "covariate", "starts")
+_LISTS = ("known", "conserve", "forbid", "hidden_states", "covariate", "starts", "library", "template", "tries")
+VOCABULARY = ("nonnegative_flows", "library", "template", "tries")
+# Options that have another name than their field.
+OPTIONS = {"tries": "try"}
 KNOWLEDGE = ("known", "conserve", "hidden_states", "forbid", "bounds", "integer_exponents")
 UNITS = ("RealNPU", "NPU", "Dense")
 GRADIENTS = ("closed-form", "odeint", "odeint-adjoint")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -71,6 +72,10 @@ def fit(
 ) -> None:
     """Find equations for the series in a table (CSV, Excel, Parquet) and write a folder."""
     began = time.monotonic()
+    if given["template"] == ["list"]:
+        from odediscovery.textbook.registry import table
+
+        return say(table())
     latent = names_in(hidden_states, "--hidden-states")
     if resume is not None:
         own_data = (data, latent, holdout, None if recipe == "default" else recipe)
@@ -160,14 +165,11 @@ def _keep(found: Discovery, place: _Place, source: object) -> None:
     from odediscovery.result.folder import write_folder
 
     document = found.as_dict() | ({} if source is None else {"source": source})
-    add = partial(_add_pictures, found)
-    try:
-        write_folder(place.folder, found.series, found.files(), document, claim=place.claim, add=add)
-    except InputError:
-        # What hours have found is not lost with a full disk.
-        print_discovery(found)
-        raise
+    # Pictures take seconds, and what hours have found is not lost with a full disk.
     print_discovery(found)
+    sys.stdout.flush()
+    add = partial(_add_pictures, found)
+    write_folder(place.folder, found.series, found.files(), document, claim=place.claim, add=add)
     what = "the best so far is written" if found.outcome == "stopped" else "written"
     say(f"{what} to {place.folder} ({found.seconds:.1f} s)")
 

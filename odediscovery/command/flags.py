@@ -24,10 +24,10 @@ from odediscovery.errors import InputError
 from odediscovery.settings import Settings
 
 
-def flag(text: str, default: object = None) -> Any:
-    """An option with this help, and what it is without it."""
+def flag(text: str, default: object = None, *names: str) -> Any:
+    """An option with this help, and what it is without it; named by its argument where no names are given."""
     shown = text if default is None or default is False or default == () else f"{text} (default: {default})"
-    return typer.Option(help=shown, show_default=False)
+    return typer.Option(*names, help=shown, show_default=False)
 
 
 def argument(name: str, text: str) -> Any:
@@ -110,7 +110,8 @@ def _settings() -> Iterator[inspect.Parameter]:
 
 def _option(one: dataclasses.Field[Any], kind: Any, default: Any) -> inspect.Parameter:
     shown = one.default if default is None else default
-    annotation = Annotated[kind, flag(one.metadata["help"], shown)]
+    named = one.metadata.get("flag")
+    annotation = Annotated[kind, flag(one.metadata["help"], shown, *([named] if named else []))]
     return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 

@@ -23,30 +23,36 @@ from odediscovery.discovery.preference import (
     prefer_what_stays,
 )
 from odediscovery.discovery.refine import drop_excess, explain_open_exponents, join_longer_pieces, judge_all_samples
-from odediscovery.discovery.rest import rest
 from odediscovery.discovery.simple_first import (
+    SIMPLE,
     join_textbook,
+    judge_textbook,
     named_winner,
+    noiseless,
     prefer_textbook,
+    seconds_for,
     stand_beside,
     textbook_laws,
 )
 from odediscovery.discovery.task import Task, pose_task
+from odediscovery.discovery.tried import check_asked, laws_asked_for, notes_on
 from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.extrapolation import check_extrapolation
 from odediscovery.judge.identifiability import unidentifiable_combinations
+from odediscovery.judge.notes import time_spent
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.population.told import search_groups
 from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
-from odediscovery.runtime.monitor import Monitor
+from odediscovery.result.rest import rest
+from odediscovery.runtime.monitor import TIME_SPENT, Monitor
 from odediscovery.search.candidates import at_rest, is_settled
 from odediscovery.search.flows.contest import compete
 from odediscovery.search.flows.notes import flow_notes
 from odediscovery.search.neural import train_networks
-from odediscovery.search.noiseless import detect_noiseless
 from odediscovery.search.published.recipes import run_published
 from odediscovery.search.strategies import search
+from odediscovery.search.vocabulary import vocabulary
 from odediscovery.search.warm_start import warm_start
 from odediscovery.settings import Settings
 from odediscovery.stages.values import Candidate
@@ -101,27 +107,44 @@ def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Fami
     settings, monitor = task.settings, task.monitor
     if settings.recipe == "neural":
         return _judge_laws(task, *train_networks(task.p, before, settings, monitor))
-    whole = detect_noiseless(task.p, monitor) if settings.grow else task.p
+    words, limit = vocabulary(settings.library, families), seconds_for(task)
+    check_asked(task)
+    monitor.spend(limit and SIMPLE.searching * limit)
+    whole = noiseless(task.p, words, monitor) if settings.grow else task.p
+    asked = laws_asked_for(task, whole)
     # In noise first of all; where there is none, a law that leaves nothing needs no other beside it.
-    simple = [] if whole.clean else textbook_laws(task, whole)
+    simple = [] if whole.clean and words.families else textbook_laws(task, whole, words)
     candidates = warm_start(whole, before, monitor)
     if whole.constant.all():
         candidates = [at_rest(whole)]
-    elif not (whole.clean and is_settled(candidates)):
-        candidates += search(whole, settings, monitor, families)
-    if whole.clean and not is_settled(candidates):
-        simple = textbook_laws(task, whole)
-    return _judge_laws(task, whole, candidates, simple)
+    elif words.families and not (whole.clean and is_settled(candidates)):
+        candidates += search(whole, settings, monitor, words.families)
+    if whole.clean and words.families and not is_settled(candidates):
+        simple = textbook_laws(task, whole, words)
+    spent = [time_spent()] if monitor.stopping() == TIME_SPENT else []
+    monitor.spend(limit and (1.0 - SIMPLE.searching) * limit)
+    return add_messages(_judge_laws(task, whole, candidates, simple, asked), *spent)
 
 
 def _judge_laws(
-    task: Task, whole: Problem, candidates: list[Candidate], simple: Sequence[FittedForm] = ()
+    task: Task,
+    whole: Problem,
+    candidates: list[Candidate],
+    simple: Sequence[FittedForm] = (),
+    asked: Sequence[FittedForm] = (),
 ) -> Discovery:
-    """Candidates judged on whole trajectories, the claimed law simplified and refined."""
-    settings, monitor = task.settings, task.monitor
-    p, polished = cut_until_followed(whole, candidates, monitor)
-    verdict = judge_shortlist(p, candidates, polished, monitor)
-    verdict = join_textbook(lower_noise(verdict), simple, monitor)
+    """Candidates judged on whole trajectories, the claimed law simplified and refined.
+
+    Args:
+        simple: textbook laws beside them.
+        asked: laws that the user asks for.
+    """
+    settings, monitor, named = task.settings, task.monitor, [*asked, *simple]
+    if candidates:
+        p, polished = cut_until_followed(whole, candidates, monitor)
+        verdict = join_textbook(lower_noise(judge_shortlist(p, candidates, polished, monitor)), named, monitor)
+    else:
+        verdict = judge_textbook(whole, named)
     monitor.note(event="chosen", **constants(verdict.p, verdict.best))
     verdict = simplify_quotients(verdict, monitor)
     verdict = prefer_textbook(simplify_exponents(verdict, monitor))
@@ -130,14 +153,13 @@ def _judge_laws(
     verdict = join_longer_pieces(whole, verdict, monitor)
     verdict = drop_excess(verdict)
     wide = explain_open_exponents(verdict, monitor)
-    winner, judged = named_winner(verdict, simple), verdict
+    winner, judged = named_winner(verdict, named), verdict
     verdict, series = judge_all_samples(task, verdict)
-    found = stand_beside(conclude(verdict, series, settings, monitor), judged, simple, winner, task)
+    found = stand_beside(conclude(verdict, series, settings, monitor), judged, named, winner, task)
     combinations = unidentifiable_combinations(verdict.p, verdict.best.polished) if winner is None else []
     ahead = [] if series.controls else check_extrapolation(found.equations, series, found.initial_values)
-    ahead += rest(found)
-    beaten = explain_dominated(found)
-    return add_messages(found, *beaten, *wide, *combinations, *ahead, *task.known.sentences())
+    told = [*explain_dominated(found), *wide, *combinations, *ahead, *rest(found), *notes_on(judged, asked, winner)]
+    return add_messages(found, *told, *task.known.sentences())
 
 
 def _search_groups(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:

@@ -13,7 +13,6 @@ from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.conclude import add_messages
 from odediscovery.discovery.fit_form import fit_form
-from odediscovery.discovery.rest import rest
 from odediscovery.discovery.task import Task
 from odediscovery.errors import FitError
 from odediscovery.judge.claim import shares_explained
@@ -24,9 +23,13 @@ from odediscovery.laws.equations import Equations
 from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
+from odediscovery.result.rest import rest
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.search.noiseless import detect_noiseless
+from odediscovery.search.vocabulary import Vocabulary
+from odediscovery.stages.values import Judged
 from odediscovery.textbook.fit import FittedForm, Fitter, fit_textbook
 from odediscovery.textbook.judged import as_judged, as_numbers, covariance_of, criterion_of, named_constants, recognise
 
@@ -40,6 +43,11 @@ class SimpleThresholds(Thresholds):
         "a law with a name stands for one of its complexity that is nearer by no more",
         unit="ratio of mean squares",
     )
+    small_rows: int = threshold(50, "rows below which a table is small", unit="rows")
+    small_states: int = threshold(3, "states up to which it is")
+    small_seconds: float = threshold(10.0, "time that a fit of a small table takes at most", unit="s of the processor")
+    seconds: float = threshold(30.0, "time that any other fit takes at most", unit="s of the processor")
+    searching: float = threshold(0.6, "share of that time for the search, the rest for judging what it found")
     hopeful: float = threshold(
         50.0, "a textbook law whose criterion is farther behind is not polished", unit="criterion", origin="cost"
     )
@@ -48,12 +56,12 @@ class SimpleThresholds(Thresholds):
 SIMPLE = SimpleThresholds()
 
 
-def textbook_laws(task: Task, p: Problem) -> list[FittedForm]:
+def textbook_laws(task: Task, p: Problem, words: Vocabulary) -> list[FittedForm]:
     """The textbook laws of a problem, fitted; none where controls act on the states, or nothing changes."""
-    if task.series.controls or p.constant.all() or not task.settings.grow:
+    if task.series.controls or p.constant.all() or not task.settings.grow or not words.textbook:
         return []
     found = fit_textbook(p, task.monitor)
-    return [one for one in found if _is_allowed(p, one)]
+    return [one for one in found if _is_allowed(p, one) and (not words.families or _is_in(words, one))]
 
 
 def _is_allowed(p: Problem, fitted: FittedForm) -> bool:
@@ -64,14 +72,59 @@ def _is_allowed(p: Problem, fitted: FittedForm) -> bool:
     return numbers is not None and p.given.allows(numbers[0])
 
 
+def _is_in(words: Vocabulary, fitted: FittedForm) -> bool:
+    """Whether a law is written with functions and sums that are tried."""
+    opened = fitted.form.open()
+    functions = {part.func.__name__ for side in opened.right_hand_sides for part in side.atoms(sympy.Function)}
+    return functions <= words.functions and (
+        words.has_sums or bool(functions) or fitted.equations.power_sum is not None
+    )
+
+
+def judge_textbook(p: Problem, fitted: Sequence[FittedForm]) -> Verdict:
+    """The verdict on textbook laws alone.
+
+    Raises:
+        FitError: none of them is a sum of powers that can be integrated through the data.
+    """
+    rows = _judged(p, fitted)
+    if not rows:
+        raise FitError("no textbook law could be integrated through the data; --library powers tries others")
+    return Verdict.of(p, rows)
+
+
+def noiseless(p: Problem, words: Vocabulary, monitor: Monitor) -> Problem:
+    """The series without noise if some law that may be tried leaves nothing between samples."""
+    if not words.families:
+        return p
+    found = detect_noiseless(p, monitor)
+    features = None if found.exact is None else found.exact.features
+    strange = features is not None and any(f.name not in words.functions for f in features.functions)
+    return p if strange else found
+
+
+def seconds_for(task: Task) -> float | None:
+    """Seconds of the processor that a fit takes at most; None where somebody says --thorough or sets a limit."""
+    if task.settings.thorough or task.settings.max_seconds is not None or task.monitor.max_seconds is not None:
+        return None
+    rows = sum(len(run.time) for run in task.every.trajectories)
+    small = rows < SIMPLE.small_rows and task.series.n_states <= SIMPLE.small_states
+    return SIMPLE.small_seconds if small else SIMPLE.seconds
+
+
 def join_textbook(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monitor) -> Verdict:
     """The verdict with textbook laws that could win among its rows; on pieces of trajectories none."""
     p = verdict.p
     if p.heads is not None or monitor.stopping():
         return verdict
     hopeful = [one for one in fitted if criterion_of(p, one) < verdict.best.criterion + SIMPLE.hopeful]
-    rows = [row for one in hopeful if (row := as_judged(p, one)) is not None]
-    return Verdict.of(p, [*verdict.rows, *rows])
+    return Verdict.of(p, [*verdict.rows, *_judged(p, hopeful)])
+
+
+def _judged(p: Problem, fitted: Sequence[FittedForm]) -> list[Judged]:
+    """Those that are sums of powers; what they cost is the choice among names, where that is less."""
+    pairs = [(row, criterion_of(p, one)) for one in fitted if (row := as_judged(p, one)) is not None]
+    return [dataclasses.replace(row, criterion=min(row.criterion, named)) for row, named in pairs]
 
 
 def prefer_textbook(verdict: Verdict) -> Verdict:
@@ -92,13 +145,14 @@ def named_winner(verdict: Verdict, fitted: Sequence[FittedForm]) -> FittedForm |
     p, best = verdict.p, verdict.best
     if p.heads is not None:
         return None
-    own = [one for one in fitted if as_numbers(one) is None]
-    ranked = sorted(((criterion_of(p, one), i) for i, one in enumerate(own)), key=lambda pair: pair[0])
-    if not ranked:
+    if not fitted:
         return None
-    least, i = ranked[0]
-    shorter = len(own[i].constants) <= count(best.polished.free)
-    return own[i] if least < best.criterion + CRITERION.no_evidence * shorter else None
+    own = min(fitted, key=lambda one: criterion_of(p, one))
+    # A sum of powers stands among the rows of the verdict.
+    if as_numbers(own) is not None:
+        return None
+    shorter = len(own.constants) <= count(best.polished.free)
+    return own if criterion_of(p, own) < best.criterion + CRITERION.no_evidence * shorter else None
 
 
 def stand_beside(
@@ -169,16 +223,15 @@ def _left(equations: Equations, starts: Array, series: TimeSeries) -> Array:
 
 
 def complexity_of(fitted: FittedForm) -> int:
-    """Constants, factors that are states, functions, and states used: that of a sum of monomials where it is one."""
-    equations = fitted.equations
-    if equations.power_sum is not None:
-        return equations.complexity
+    """Constants, factors that are states, functions, and states used; at least that of a sum of monomials."""
     opened = fitted.form.open()
     states = set(opened.symbols[: len(opened.states)])
     sides = opened.right_hand_sides
     factors = sum(int(side.count(symbol)) for side in sides for symbol in states)
     functions = sum(len(side.atoms(sympy.Function)) for side in sides)
-    return len(fitted.constants) + len(states) + factors + functions
+    counted = len(fitted.constants) + len(states) + factors + functions
+    equations = fitted.equations
+    return counted if equations.power_sum is None else max(counted, equations.complexity)
 
 
 def _is_same(one: Equations, other: Equations) -> bool:

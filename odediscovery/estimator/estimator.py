@@ -70,6 +70,12 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         forbid: see `Settings`.
         bounds: see `Settings`.
         integer_exponents: see `Settings`.
+        sources: see `Settings`.
+        nonnegative_flows: see `Settings`.
+        library: see `Settings`.
+        template: see `Settings`.
+        tries: see `Settings`.
+        thorough: see `Settings`.
 
     Attributes:
         discovery_: the `Discovery`, with the Pareto front, messages and outcome.
@@ -112,6 +118,12 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         forbid: Sequence[str] = (),
         bounds: str | None = None,
         integer_exponents: bool = False,
+        sources: bool = True,
+        nonnegative_flows: bool = False,
+        library: Sequence[str] = (),
+        template: Sequence[str] = (),
+        tries: Sequence[str] = (),
+        thorough: bool = False,
     ) -> None:
         self.states, self.recipe, self.seed, self.members = states, recipe, seed, members
         self.hidden, self.max_seconds, self.threads = hidden, max_seconds, threads
@@ -121,6 +133,8 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         self.prune_long, self.known = prune_long, known
         self.conserve, self.forbid = conserve, forbid
         self.bounds, self.integer_exponents = bounds, integer_exponents
+        self.sources, self.nonnegative_flows, self.library = sources, nonnegative_flows, library
+        self.template, self.tries, self.thorough = template, tries, thorough
 
     def fit(self, X: Any, y: object = None, t: Any = None, sigma: Any = None) -> ODEDiscovery:
         """The equations dx/dt = f(x) behind X; sets the attributes that end in "_", returns self.

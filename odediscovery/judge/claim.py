@@ -13,7 +13,7 @@ from odediscovery.judge.notes import Note, poor_fit, stopped, unexplained_states
 from odediscovery.judge.residual_tests import ResidualTests
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.monitor import TIME_SPENT, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.values import Polished
 
@@ -60,7 +60,8 @@ class Claim:
         """How the fit ended, and why. A law that explains too little is none, also where the time was up."""
         found, notes = "converged", list[Note]()
         reason = monitor.stopping()
-        if reason:
+        # Time that a fit takes by default is no limit that somebody set.
+        if reason and reason != TIME_SPENT:
             found = "stopped"
             notes.append(stopped(reason, monitor.seconds()))
         poor = self._unexplained()

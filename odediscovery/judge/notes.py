@@ -115,6 +115,27 @@ def stopped(reason: str, seconds: float) -> Note:
     )
 
 
+def time_spent() -> Note:
+    """The search took the time that a fit takes by default, and could have gone on."""
+    return Note(
+        "richer laws were not all tried: a fit takes at most 30 s of the processor, 10 s for fewer than 50 rows; "
+        "--thorough goes on for as long as there is something to try",
+        Weight.BACKGROUND,
+    )
+
+
+def tried(law: str, r2: float, behind: float) -> Note:
+    """A law that the user asked for, and how it does beside the chosen one.
+
+    >>> tried("x' = -k*x with k = 0.500(10)", 0.953, 12.0).split(": ")[1]
+    'R2 = 0.9530, clearly worse than the chosen equations'
+    """
+    words = "the chosen equations" if behind == 0.0 else "as good as the chosen equations"
+    if abs(behind) > 4.0:
+        words = f"{'clearly worse' if behind > 0 else 'nearer to the data'} than the chosen equations"
+    return Note(f"tried {law}: R2 = {r2:.4f}, {words}", Weight.CHOICE)
+
+
 def simpler_and_nearer(complexity: int, reason: str) -> Note:
     """A row of the front that is simpler and nearer to the data than the chosen one, and why it was not taken."""
     return Note(

@@ -66,6 +66,8 @@ class Knowledge:
             except for rows of tied states, -c_i/c_l over the others, and columns of 0 for tied
             states, so that C @ M = 0 for the conserved weights C. (Where known equations alone
             keep a sum, C @ M @ A = 0 for these.)
+        sources: whether there may be constant terms.
+        nonnegative_flows: whether terms with a minus have a positive power of their own state.
     """
 
     states: tuple[str, ...]
@@ -75,6 +77,8 @@ class Knowledge:
     bounds: tuple[float, float]
     integer: bool
     stoichiometry: Array
+    sources: bool = True
+    nonnegative_flows: bool = False
 
     @property
     def empty(self) -> bool:
@@ -138,6 +142,10 @@ class Knowledge:
         coefficients, exponents = law.coefficients.copy(), law.exponents
         coefficients[self.tied | self.fully_known] = 0.0
         coefficients[self.forbidden @ _uses(law).T] = 0.0
+        if not self.sources:
+            coefficients[:, ~_uses(law).any(axis=1)] = 0.0
+        if self.nonnegative_flows:
+            coefficients[(coefficients < 0.0) & (exponents[:, : len(coefficients)].T <= 0.0)] = 0.0
         first = self._padded(exponents.shape[1])
         near = (np.abs(first[:, None] - exponents) <= AGREEMENT.near).all(axis=2)
         coefficients[(given.coefficients != 0) @ near] = 0.0
@@ -197,7 +205,9 @@ class Knowledge:
         texts += [f"{names[k]} does not appear in {names[i]}'" for i, k in np.argwhere(self.forbidden)]
         if np.isfinite(self.bounds).any():
             texts.append("exponents other than 0 lie within {:g}..{:g}".format(*self.bounds))
-        return texts + ["exponents are whole numbers"] * self.integer
+        texts += ["exponents are whole numbers"] * self.integer
+        texts += ["no equation has a constant term"] * (not self.sources)
+        return texts + ["what flows out of a state vanishes with it"] * self.nonnegative_flows
 
     @cached_property
     def _given(self) -> PowerSum:
@@ -244,6 +254,8 @@ def knowledge(
     forbid: Sequence[str] = (),
     bounds: str | None = None,
     integer_exponents: bool = False,
+    sources: bool = True,
+    nonnegative_flows: bool = False,
 ) -> Knowledge:
     """What the texts state about equations of `states`.
 
@@ -254,6 +266,8 @@ def knowledge(
         forbid: "S: I, R", variables that do not appear in an equation.
         bounds: "exponents 0..2", or "0..2".
         integer_exponents: whether exponents are whole numbers.
+        sources: whether equations may have constant terms.
+        nonnegative_flows: whether what flows out of a state vanishes with it.
 
     Raises:
         InputError: a text that cannot be read, with the character, or texts that contradict
@@ -288,6 +302,8 @@ def knowledge(
         (limits or [(-math.inf, math.inf)])[0],
         bool(integer_exponents),
         np.eye(n),
+        sources,
+        nonnegative_flows,
     )
     _check_exponents(result)
     return dataclasses.replace(result, stoichiometry=_stoichiometry(result))

@@ -44,6 +44,8 @@ def with_known_states(series: TimeSeries, settings: Settings) -> tuple[TimeSerie
         forbid=settings.forbid,
         bounds=settings.bounds,
         integer_exponents=settings.integer_exponents,
+        sources=settings.sources,
+        nonnegative_flows=settings.nonnegative_flows,
     )
     check_known(known, whole)
     return infer_latent_states(whole, settings.hidden_states, known), known

@@ -10,6 +10,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+# Why work ends that took the time which it takes where nobody set a limit.
+TIME_SPENT = "time spent"
+
 
 @dataclass
 class Monitor:
@@ -19,6 +22,8 @@ class Monitor:
         max_seconds: wall-clock limit in seconds, or None for none.
         started: when the work began, by `time.monotonic`.
         log: what `note` was told, in order.
+        processor_seconds: of the process, after which the search should end with what it has; None for
+            no such end.
 
     >>> monitor = Monitor(max_seconds=60)
     >>> monitor.stopping() is None
@@ -31,6 +36,7 @@ class Monitor:
     max_seconds: float | None = None
     started: float = field(default_factory=time.monotonic)
     log: list[dict[str, object]] = field(default_factory=list)
+    processor_seconds: float | None = None
     _interrupted: bool = False
 
     def seconds(self) -> float:
@@ -42,12 +48,18 @@ class Monitor:
         self._interrupted = True
 
     def stopping(self) -> str | None:
-        """Why the work should end now ("interrupted" or "time limit"), or None to go on."""
+        """Why the work should end now ("interrupted", "time limit" or "time spent"), or None to go on."""
         if self._interrupted:
             return "interrupted"
         if self.max_seconds is not None and self.seconds() > self.max_seconds:
             return "time limit"
+        if self.processor_seconds is not None and time.process_time() > self.processor_seconds:
+            return TIME_SPENT
         return None
+
+    def spend(self, seconds: float | None) -> None:
+        """End the work after so many seconds of the processor from now; None: no such end any more."""
+        self.processor_seconds = None if seconds is None else time.process_time() + seconds
 
     def stage(self, name: str, steps: int) -> None:
         """The stage called `name` begins, which will take about `steps` steps."""

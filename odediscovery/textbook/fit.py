@@ -32,7 +32,6 @@ class TextbookThresholds(Thresholds):
         0.9, "nor laws that miss it by more than this share of what simpler ones do", unit="mean square"
     )
     nothing: float = threshold(1.0, "laws that leave more of the integral form are not", unit="variance of the states")
-    rough: int = threshold(8, "evaluations of the derivatives in a first fit", origin="cost")
     rounds: int = threshold(2, "fits, each with the noise that the last one leaves of every state")
     floor: float = threshold(1e-8, "least residual that is told from none", unit="spread", origin="the solver's error")
 
@@ -93,16 +92,19 @@ class Fitter:
         self.relative = [np.broadcast_to(r * p.scale.size, r.shape) for r in p.relative_sigma]
         self.shooting = Shooting(self.series, begun, self.relative)
 
-    def fit(self, form: Form, start: Start, says: str, *, rough: bool = False) -> FittedForm | None:
-        """The form from these constants; None where it cannot be integrated."""
+    def fit(self, form: Form, start: Start, says: str, *, most: int | None = None) -> FittedForm | None:
+        """The form from these constants; None where it cannot be integrated.
+
+        Args:
+            most: evaluations of the derivatives (default: `SHOOTING.evaluations`).
+        """
         rates, shooting, k = rates_of(form), self.shooting, len(form.names)
         sigma = np.nan_to_num(shooting.sigma, nan=1.0)
         weight, theta, steps = np.ones((shooting.n, 1)), None, 1
-        for _ in range(1 if rough or shooting.n == 1 else FITTING.rounds):
+        for _ in range(1 if shooting.n == 1 else FITTING.rounds):
             constants = start.constants if theta is None else theta[:k]
             starts = None if theta is None else theta[k:].reshape(shooting.begun.shape)
-            most = FITTING.rough if rough else SHOOTING.evaluations
-            found = shooting.fitted(rates, constants, sigma * weight, most, starts)
+            found = shooting.fitted(rates, constants, sigma * weight, most or SHOOTING.evaluations, starts)
             if found is None:
                 return None
             theta, steps = found.x, found.steps
@@ -112,6 +114,12 @@ class Fitter:
             weight = np.sqrt(np.maximum(mean, FITTING.floor**2))[:, None]
         assert theta is not None
         return self._value(form, rates, theta, steps, says)
+
+    def r2(self, fitted: FittedForm) -> float:
+        """Share of the variance of all states that a form explains."""
+        values = np.concatenate([run.values for run in self.series.trajectories])
+        spread = float(np.nansum((values - np.nanmean(values, axis=0)) ** 2))
+        return 1.0 - float(np.nansum(np.concatenate(fitted.left) ** 2)) / spread if spread > 0 else 1.0
 
     def slopes(self, fitted: FittedForm) -> tuple[Array, Array]:
         """Derivatives of the weighted residuals by all unknowns [values, unknowns], and these residuals [values].

@@ -22,6 +22,7 @@ _NAME = re.compile(r"[^\W\d]\w*")
 
 # What a constant in which a law is not linear may be, of the state that stands behind it.
 SIZE, RESTING, BELOW, ABOVE, INVERSE, POWER = "size", "resting value", "below", "above", "1/size", "power"
+ANYTHING = "anything"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from odediscovery.laws.equations import as_function
 from odediscovery.laws.forms import Form
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.textbook.registry import ABOVE, BELOW, INVERSE, POWER, RESTING, SIZE
+from odediscovery.textbook.registry import ABOVE, ANYTHING, BELOW, INVERSE, POWER, RESTING, SIZE
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class StartThresholds(Thresholds):
     distances: int = threshold(14, "distances beyond the data that are tried, a thousandth to 10 times their range")
     inside: int = threshold(9, "values within the data that are tried")
     finer: int = threshold(5, "values between the neighbours of the best one, for each sought constant")
+    refined: int = threshold(2, "points of the grids that are refined for each start that is wanted", origin="cost")
     refinements: int = threshold(2, "times that a grid is refined")
     combinations: int = threshold(600, "most combinations of sought constants", origin="cost")
 
@@ -117,7 +118,7 @@ def start_of(form: Form, sought: Mapping[str, str], path: Path, most: int = 2) -
     found: list[Start] = []
     taken: list[Array] = []
     for point, _, _ in _solved(form, list(sought), path, np.array(list(itertools.product(*grids)))):
-        if len(found) == most:
+        if len(found) == STARTS.refined * most:
             break
         if any(np.isclose(point, other, rtol=0.5, atol=0.3).all() for other in taken):
             continue
@@ -125,7 +126,7 @@ def start_of(form: Form, sought: Mapping[str, str], path: Path, most: int = 2) -
         start = _refined(form, list(sought), path, grids, point)
         if start is not None:
             found.append(start)
-    return sorted(found, key=lambda start: start.misfit)
+    return sorted(found, key=lambda start: start.misfit)[:most]
 
 
 def _refined(
@@ -218,6 +219,9 @@ def _grid(what: str, form: Form, path: Path) -> list[float]:
         ABOVE: high + beyond,
         RESTING: np.concatenate([low - beyond[::-1], np.linspace(low, high, STARTS.inside), high + beyond]),
         POWER: np.array(POWERS),
+        ANYTHING: np.unique(
+            np.concatenate([POWERS, low - beyond[::3], high + beyond[::3], sizes[::3], 1.0 / sizes[::3]])
+        ),
     }
     values: list[float] = grids[kind].tolist()
     return values

@@ -49,7 +49,8 @@ def test_settings_that_were_not_given_are_none() -> None:
 def test_a_fit_has_a_flag_for_every_setting() -> None:
     shown = run(with_groups(fit), "--help")
     for field in (*fields(Settings), *fields(Columns), *fields(Draws)):
-        assert f"--{field.name.replace('_', '-')[:12]}" in shown, field.name
+        name = field.metadata.get("flag") or f"--{field.name.replace('_', '-')[:12]}"
+        assert name in shown, field.name
 
 
 def test_names_and_assignments() -> None:

@@ -27,6 +27,8 @@ CASES: dict[str, Note] = {
     "leaves_the_data": notes.leaves_the_data(" from trajectory 'b'", "x", 54.6, 1.0, 7.39),
     "not_determined": notes.not_determined(["the coefficient of x in x'", "the coefficient of y in x'"]),
     "open_exponent": notes.open_exponent("x", "x^1.4", "x'", -1.2, 3.4),
+    "time_spent": notes.time_spent(),
+    "tried": notes.tried("x' = -k*x with k = 0.500(10)", 0.953, 12.0),
     "comes_to_rest": notes.comes_to_rest("h = 4.180(50)"),
     "simpler_and_nearer": notes.simpler_and_nearer(3, "they explain less of y (R2 = 0.210 instead of 0.870)"),
     "weaker_between": notes.weaker_between(16),

@@ -311,3 +311,13 @@ def test_states_to_do_without_appear_only_where_they_are_known() -> None:
     assert terms == {(1.0, 1.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)}
     # What is tied by a sum stays tied, and nobody said anything of its equation.
     np.testing.assert_array_equal(needed.stoichiometry, told.stoichiometry)
+
+
+def test_no_sources_and_flows_that_vanish_with_their_state():
+    law = PowerSum(np.array([[1.0, -2.0, -3.0], [0.0, 2.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
+    dry = knowledge(["x", "y"], sources=False)
+    assert dry.impose(law).coefficients.tolist() == [[-2.0, -3.0], [2.0, 0.0]]
+    safe = knowledge(["x", "y"], nonnegative_flows=True)
+    assert safe.impose(law).coefficients.tolist() == [[1.0, -2.0], [0.0, 2.0]]
+    assert safe.allows(safe.impose(law)) and not safe.allows(law)
+    assert dry.sentences() == ["no equation has a constant term"]
