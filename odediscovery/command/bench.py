@@ -127,7 +127,7 @@ def ablation(ids: Ids = None, where: Where = WHERE, run: RunOptions = RUN) -> No
 @bench.command()
 @with_groups
 def series(
-    ids: Annotated[str | None, flag("gause, covid-italy, covid-germany (default: all)")] = None,
+    ids: Annotated[str | None, flag("series with commas between, such as gause,yeast (default: all)")] = None,
     data: Annotated[Path, flag("folder of the measured tables", "data")] = Path("data"),
     where: Where = WHERE,
     run: RunOptions = SERIES_RUN,

@@ -35,6 +35,10 @@ class Note(str):
         made.weight = weight
         return made
 
+    def __getnewargs__(self) -> tuple[str, Weight]:  # type: ignore[override]
+        # A result goes from one process to another.
+        return str(self), self.weight
+
 
 def in_order(messages: Iterable[str]) -> tuple[str, ...]:
     """The messages, the most important first; those without a weight count as remarks on the data.

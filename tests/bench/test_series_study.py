@@ -12,8 +12,10 @@ import pytest
 
 from odediscovery.bench.series import measured
 from odediscovery.bench.series import study as series_study
+from odediscovery.bench.series.cases import ALL
 from odediscovery.bench.series.measured import CASES, HELD, Case, Model, least_squares_fit
-from odediscovery.bench.series.study import LAST, CaseFit, fitted, fitted_numbers
+from odediscovery.bench.series.study import LAST, CaseFit, fitted, fitted_numbers, methods
+from odediscovery.bench.series.verdict import Scored, has_same_terms, verdict
 from odediscovery.command.cli import main
 from odediscovery.data.series import TimeSeries, load_csv
 from odediscovery.laws.equations import Equations
@@ -70,7 +72,7 @@ def test_everybody_is_susceptible_infected_or_removed(country: str) -> None:
     assert settings_for(**CASES[f"covid-{country}"].options).holdout == 0.2
 
 
-@pytest.mark.parametrize("case", CASES.values())
+@pytest.mark.parametrize("case", ALL.values(), ids=list(ALL))
 def test_named_models_are_what_their_text_says(case: Case) -> None:
     random = np.random.default_rng(1)
     for model in case.models.values():
@@ -158,3 +160,67 @@ def test_mistakes_end_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["bench", "series", "--data", str(tmp_path), *out]) == 2
     assert "gause_paramecium_1934.csv" in capsys.readouterr().err
     assert not (tmp_path / "study").exists()
+
+
+EXPERT = Scored({"x": 0.99}, -100.0, 20, 2, "12 of 12 starts")
+
+
+@pytest.mark.parametrize(
+    ("ours", "same", "word"),
+    [
+        (Scored({"x": 0.99}, -100.0, 20, 2, "converged"), True, "right"),
+        (Scored({"x": 0.99}, -100.0, 20, 3, "converged"), False, "as good"),
+        (Scored({"x": 0.999}, -140.0, 20, 9, "converged"), False, "too complex"),
+        (Scored({"x": 0.90}, -60.0, 20, 2, "converged"), False, "wrong but confident"),
+        (Scored({"x": 0.90}, -60.0, 20, 2, "stopped"), False, "wrong, stopped"),
+        (Scored({"x": 0.90}, -60.0, 20, 2, "poor-fit"), False, "refused, the experts' law fits"),
+        (Scored({"x": None}, np.inf, 20, 2, "converged"), False, "wrong but confident"),
+        (Scored({}, np.inf, 0, None, "", "FitError"), False, "failed"),
+    ],
+)
+def test_the_rule_gives_each_of_its_verdicts(ours: Scored, same: bool, word: str) -> None:
+    assert verdict(ours, EXPERT, same) == word
+
+
+def test_a_refusal_is_honest_where_the_experts_law_is_poor_too() -> None:
+    poor = Scored({"x": 0.99, "y": 0.6}, -100.0, 20, 2)
+    assert verdict(Scored({"x": 0.9}, -60.0, 20, 2, "poor-fit"), poor, False) == "honest refusal"
+
+
+@pytest.mark.parametrize(
+    ("texts", "same"),
+    [
+        ({"P": "P - 0.2*P*Q", "Q": "0.1*P*Q - Q"}, True),
+        ({"P": "P - 0.2*P*Q", "Q": "0.1*P*Q + Q"}, False),
+        ({"P": "P - 0.2*P*Q", "Q": "0.1*P**1.2*Q - Q"}, False),
+        ({"P": "P - 0.2*P*Q - P**2", "Q": "0.1*P*Q - Q"}, False),
+        ({"P": "sin(P)", "Q": "Q"}, False),
+    ],
+)
+def test_terms_are_the_same_whatever_their_constants(texts: dict[str, str], same: bool) -> None:
+    written = {"P": "a*P - b*P*Q", "Q": "c*P*Q - d*Q"}
+    assert has_same_terms(Equations.parse(["P", "Q"], texts), written, ["a", "b", "c", "d"]) is same
+
+
+def test_there_are_25_series_each_with_the_law_of_experts() -> None:
+    assert len(ALL) >= 25
+    for id, case in ALL.items():
+        series = case.load(DATA)
+        hidden = next(iter(case.models.values())).hidden
+        sides = next(iter(case.models.values())).text.split(", ")
+        assert [side.split("'")[0] for side in sides] == [*series.states, *hidden], id
+        assert "ours" in methods(case)
+
+
+@pytest.mark.slow
+def test_hidden_states_and_signed_ones_have_fitted_starts() -> None:
+    falls = ALL["fall-golf-ball"].models["gravity and drag"]
+    start = np.array([40.0, -1.0])
+    series = TimeSeries.from_arrays(T / 5, falls.simulate(np.array([0.01, 9.8]), start, T / 5), ["height", "velocity"])
+    constants, found, _ = least_squares_fit(falls, series, seed=0)
+    np.testing.assert_allclose(constants, [0.01, 9.8], rtol=1e-3)
+    np.testing.assert_allclose(found[0], start, rtol=1e-3)
+    dose = ALL["theoph-1"].models["absorption and elimination"]
+    curve = dose.simulate(np.array([1.5, 0.1]), np.array([0.5, 10.0]), T)
+    constants, found, _ = least_squares_fit(dose, TimeSeries.from_arrays(T, curve[:, :1], ["conc"]), seed=0)
+    np.testing.assert_allclose([*constants, found[0, 1]], [1.5, 0.1, 10.0], rtol=1e-2)

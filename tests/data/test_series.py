@@ -305,6 +305,9 @@ def test_scale_makes_rms_and_interval_one() -> None:
         ("covid19_germany_2020", {}, 5, 1, 184),
         ("theoph", {"group": "subject", "states": ["conc"]}, 1, 12, 132),
         ("ball_drops", {"group": ["ball", "drop"]}, 2, 22, 1064),
+        ("orange_trees", {"group": "tree"}, 1, 5, 35),
+        ("soybean_growth", {"group": "plot", "states": ["leaf_weight"]}, 1, 48, 412),
+        ("plate_growth", {"group": "well", "states": ["od"]}, 1, 3, 156),
     ],
 )
 def test_measured_series_load(name: str, options: dict[str, str], states: int, trajectories: int, samples: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import re
 from pathlib import Path
 
@@ -72,6 +73,11 @@ def test_the_most_important_message_comes_first_and_none_twice() -> None:
 def test_a_factor_that_was_cut_off_is_said_to_be_too_small() -> None:
     text = notes.widened_errors(14.1, at_most=True)
     assert "the most that neighbours can show" in text and "do not rely on the error bars" in text
+
+
+def test_a_message_goes_from_one_process_to_another_with_its_weight() -> None:
+    note = pickle.loads(pickle.dumps(CASES["blows_up"]))
+    assert note == CASES["blows_up"] and note.weight is Weight.DOUBT
 
 
 def test_a_negative_share_is_put_in_words() -> None:

@@ -39,11 +39,13 @@ class Model:
         text: the law, for people.
         ranges: least and greatest start of each constant, by its name in the text.
         rates: its right-hand side.
+        hidden: states that nobody measured, behind the others, and least and greatest start of each.
     """
 
     text: str
     ranges: Mapping[str, tuple[float, float]]
     rates: Rates
+    hidden: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def simulate(self, constants: Array, start: Array, times: Array) -> Array:
         """States from `start` at the first of `times`, [times, states]; nan if it is lost."""
@@ -59,11 +61,13 @@ class Case:
         load: reads it from the folder of the tables.
         models: named models, by name.
         options: settings of `discover`.
+        informed: more of them, which somebody gives who knows the field; None for nothing.
     """
 
     load: Callable[[Path], TimeSeries]
     models: Mapping[str, Model]
     options: Mapping[str, Any] = field(default_factory=dict)
+    informed: Mapping[str, Any] | None = None
 
 
 def gause(folder: Path) -> TimeSeries:
@@ -114,7 +118,8 @@ def _wave(country: str, population: int) -> Case:
             "SIR, part K exposed": model("b*(K - I - R)*I/K", part, b=rate, g=rate, K=(1e5, 1e6)),
             "fractional SIR": model("b*S^0.5*I^0.5", lambda c, x: c[0] * np.sqrt(x[0] * x[1]), b=(1e-5, 1e-1), g=rate),
         },
-        {"conserve": ("S + I + R",), "holdout": HELD},
+        {"holdout": HELD},
+        {"conserve": ("S + I + R",)},
     )
 
 
@@ -128,7 +133,8 @@ CASES: Mapping[str, Case] = {
         gause,
         {
             "Lotka-Volterra competition": Model(
-                "P' = r*P*(1 - (P + a*Q)/K), Q' = s*Q*(1 - (Q + b*P)/M)",
+                "aurelia' = r*aurelia*(1 - (aurelia + a*caudatum)/K), "
+                "caudatum' = s*caudatum*(1 - (caudatum + b*aurelia)/M)",
                 {
                     "r": (0.3, 2.0),
                     "s": (0.3, 2.0),
@@ -140,6 +146,7 @@ CASES: Mapping[str, Case] = {
                 _competition,
             )
         },
+        informed={"integer_exponents": True},
     ),
     "covid-italy": _wave("italy", 60461828),
     "covid-germany": _wave("germany", 83155031),
@@ -150,27 +157,35 @@ def least_squares_fit(model: Model, series: TimeSeries, seed: int) -> tuple[Arra
     """Constants and start values of a named model at the least sum of squares.
 
     Over ln c and ln x0, from starts drawn evenly in ln c and from the first samples; an absent
-    state, which is 0 throughout a trajectory, stays so.
+    state, which is 0 throughout a trajectory, stays so. The start of a state that changes its sign is
+    fitted as it is, that of a hidden one from its range.
 
     Returns:
-        constants, start values [trajectories, states], and how many of `STARTS` ended there.
+        constants, start values [trajectories, states, hidden ones last], and how many of `STARTS` ended there.
     """
     runs = series.trajectories
     size = float(np.sqrt(np.nanmean(np.concatenate([t.values for t in runs]) ** 2)))
     first = np.array([[column[np.isfinite(column)][0] for column in t.values.T] for t in runs])
     present = np.stack([np.nanmax(np.abs(t.values), axis=0) > 0 for t in runs])
+    signed = np.min([np.nanmin(t.values, axis=0) for t in runs], axis=0) < 0
+    spread = np.nanmax([np.nanmax(np.abs(t.values), axis=0) for t in runs], axis=0)
+    seen, hidden = first.shape[1], np.log(np.array(list(model.hidden.values())).reshape(-1, 2))
+    first = np.hstack([first, np.tile(np.exp(hidden.mean(axis=1)), (len(runs), 1))])
+    present = np.hstack([present, np.ones((len(runs), len(hidden)), dtype=bool)])
+    linear = np.tile(np.append(np.where(signed, spread, 0.0), np.zeros(len(hidden))), (len(runs), 1))[present]
+    least = np.append(np.minimum(1.0, 0.01 * spread), np.zeros(len(hidden)))
     low, high = np.log(np.array(list(model.ranges.values()))).T
     count, random = len(low), np.random.default_rng(seed)
 
     def unpacked(u: Array) -> tuple[Array, Array]:
         starts = np.zeros_like(first)
-        starts[present] = np.exp(u[count:])
+        starts[present] = np.where(linear > 0.0, linear * u[count:], np.exp(np.where(linear > 0.0, 0.0, u[count:])))
         return np.exp(u[:count]), starts
 
     def residual(u: Array) -> Array:
         constants, starts = unpacked(u)
         left = [
-            (model.simulate(constants, x0, t.time) - t.values)[np.isfinite(t.values)] / size
+            (model.simulate(constants, x0, t.time)[:, :seen] - t.values)[np.isfinite(t.values)] / size
             for x0, t in zip(starts, runs, strict=True)
         ]
         return np.clip(np.nan_to_num(np.concatenate(left), nan=1e6), -1e6, 1e6)
@@ -178,7 +193,9 @@ def least_squares_fit(model: Model, series: TimeSeries, seed: int) -> tuple[Arra
     ends = []
     for _ in range(STARTS):
         # A count of 0 at first is less than one.
-        u = np.concatenate([random.uniform(low, high), np.log(np.maximum(first[present], 1.0))])
+        positive = np.log(np.maximum(first, least)[present])
+        begins = np.where(linear > 0.0, first[present] / np.where(linear > 0.0, linear, 1.0), positive)
+        u = np.concatenate([random.uniform(low, high), begins])
         ends.append(least_squares(residual, u, x_scale="jac", max_nfev=MOST, bounds=(u - FAR, u + FAR)))
     best = min(ends, key=lambda end: float(end.cost))
     return *unpacked(best.x), sum(bool(end.cost <= 1.001 * best.cost) for end in ends)

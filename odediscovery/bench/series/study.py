@@ -13,7 +13,7 @@ own. The series are written too, as tables that `odediscovery fit` reads.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -21,7 +21,9 @@ from typing import TypeAlias
 import numpy as np
 
 from odediscovery.bench.rows import Row, Rows, reason_of
-from odediscovery.bench.series.measured import CASES, STARTS, Case, Model, least_squares_fit
+from odediscovery.bench.series.cases import ALL as CASES
+from odediscovery.bench.series.measured import STARTS, Case, Model, least_squares_fit
+from odediscovery.bench.series.verdict import VERDICTS, Scored, has_same_terms, verdict
 from odediscovery.bench.summary import table
 from odediscovery.data.series import TimeSeries, Trajectory, write_csv
 from odediscovery.discovery.discover import discover
@@ -37,8 +39,12 @@ from odediscovery.settings import settings_for
 GRACE = 120.0
 # The method that knows nothing: the last fitted sample stays.
 LAST = "last value"
+# Ours with what somebody says who knows the field.
+INFORMED = "informed"
+OURS = ("ours", INFORMED)
 # The columns of a row: `constants` without start values, R2 of the samples that were fitted and of
-# those kept back (in `each` of each state), `notes` what the fit says to its reader.
+# those kept back (in `each` of each state), `fitted_each`, `misfit` and `samples` of the fitted ones (see
+# `verdict`), `processor` seconds of this process, `notes` what the fit says to its reader.
 COLUMNS = (
     "id",
     "method",
@@ -49,7 +55,11 @@ COLUMNS = (
     "r2_heldout",
     "off",
     "each",
+    "fitted_each",
+    "misfit",
+    "samples",
     "seconds",
+    "processor",
     "equations",
     "notes",
 )
@@ -129,16 +139,17 @@ def run_cases(
 
 def methods(case: Case) -> tuple[str, ...]:
     """Ours, the named models, and where samples are kept back that nothing changes any more."""
-    return ("ours", *case.models, *([LAST] if case.options.get("holdout") else []))
+    informed = () if case.informed is None else (INFORMED,)
+    return ("ours", *informed, *case.models, *([LAST] if case.options.get("holdout") else []))
 
 
 def fitted(task: CaseFit) -> Row:
     """The row of one case and method, or the reason why there are no equations."""
-    case, row, began = CASES[task.id], _blank(task), time.monotonic()
+    case, row, began, spent = CASES[task.id], _blank(task), time.monotonic(), time.process_time()
     try:
         series = task.series
         sides = split(series, case.options.get("holdout", 0.0))
-        if task.method == "ours":
+        if task.method in OURS:
             told = _ours(series, sides, case, task)
         elif task.method == LAST:
             told = {"outcome": "-", "constants": 0} | _scored(
@@ -148,13 +159,16 @@ def fitted(task: CaseFit) -> Row:
             told = _named(sides, case.models[task.method], task.seed)
     except Exception as error:
         told = {"failed": reason_of(error)}
-    return row | told | {"seconds": round(time.monotonic() - began, 3)}
+    used = {"seconds": round(time.monotonic() - began, 3), "processor": round(time.process_time() - spent, 3)}
+    return row | told | used
 
 
 def _ours(series: TimeSeries, sides: Sides, case: Case, task: CaseFit) -> Row:
-    found = discover(series, settings_for(seed=task.seed, max_seconds=task.max_seconds, **case.options))
+    told = {**case.options, **(case.informed or {} if task.method == INFORMED else {})}
+    found = discover(series, settings_for(seed=task.seed, max_seconds=task.max_seconds, **told))
+    own = [found.equations.states.index(state) for state in series.states]
     starts = {run.label: x0 for run, x0 in zip(found.series.trajectories, found.initial_values, strict=True)}
-    scores = _scored(sides, lambda run, times: found.equations.simulate(starts[run.label], times))
+    scores = _scored(sides, lambda run, times: found.equations.simulate(starts[run.label], times)[:, own])
     return scores | {
         "outcome": found.outcome,
         "constants": fitted_numbers(found.equations),
@@ -166,7 +180,8 @@ def _ours(series: TimeSeries, sides: Sides, case: Case, task: CaseFit) -> Row:
 def _named(sides: Sides, model: Model, seed: int) -> Row:
     constants, found, ended = least_squares_fit(model, sides[0], seed)
     starts = {run.label: x0 for run, x0 in zip(sides[0].trajectories, found, strict=True)}
-    scores = _scored(sides, lambda run, times: model.simulate(constants, starts[run.label], times))
+    seen = len(sides[0].states)
+    scores = _scored(sides, lambda run, times: model.simulate(constants, starts[run.label], times)[:, :seen])
     values = ", ".join(f"{name} = {c:.5g}" for name, c in zip(model.ranges, constants, strict=True))
     return scores | {
         "outcome": f"{ended} of {STARTS} starts",
@@ -187,13 +202,30 @@ def _scored(sides: Sides, solution: Callable[[Trajectory, Array], Array]) -> Row
         pairs = zip(earlier.trajectories, scored.trajectories, strict=True)
         return [solution(run, np.union1d(run.time[:1], at.time))[-len(at.time) :] for run, at in pairs]
 
-    whole, each = r2_of(earlier, paths(earlier))
-    told: Row = {"r2": _finite(whole)}
+    curves = paths(earlier)
+    whole, each = r2_of(earlier, curves)
+    told: Row = {"r2": _finite(whole), **_fitted_scores(earlier, curves, each)}
     if later is not None:
         ends = paths(later)
         whole, each = r2_of(later, ends)
         told |= {"r2_heldout": _finite(whole), "off": _finite(relative_error(earlier, later, ends))}
     return told | {"each": {s: _finite(r2) for s, r2 in zip(earlier.states, each, strict=True)}}
+
+
+def _fitted_scores(earlier: TimeSeries, curves: Sequence[Array], each: Array) -> Row:
+    """What the rule of `verdict` asks of a law on the fitted samples."""
+    left = np.concatenate([t.values for t in earlier.trajectories]) - np.concatenate(list(curves))
+    values = np.concatenate([t.values for t in earlier.trajectories])
+    n = np.isfinite(values).sum(axis=0)
+    squares = np.where(np.isfinite(left).sum(axis=0) == n, np.nansum(left**2, axis=0), np.inf)
+    # What is written with digits of its own is no nearer than those.
+    floor = (1e-9 * np.nanmax(np.abs(values), axis=0)) ** 2
+    misfit = float(np.sum(n * np.log(squares / n + floor)))
+    return {
+        "misfit": _finite(misfit),
+        "samples": int(n.sum()),
+        "fitted_each": {s: _finite(r2) for s, r2 in zip(earlier.states, each, strict=True)},
+    }
 
 
 def _finite(value: float) -> float | None:
@@ -210,7 +242,7 @@ def fitted_numbers(found: Equations) -> int | None:
     """
     law, errors = found.power_sum, found.standard_errors
     if law is None:
-        return None
+        return None if found.law is None or errors is None else int(sum((e > 0).sum() for e in errors.constants))
     a, w = law.coefficients, law.exponents
     sizes = np.abs(a).sum(axis=0)
     closed = len(a) > 1 and bool((np.abs(a.sum(axis=0)) <= 1e-9 * sizes).all())
@@ -219,16 +251,56 @@ def fitted_numbers(found: Equations) -> int | None:
     return int(free.sum() + exponents.sum())
 
 
+def verdicts(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
+    """Series, method (ours or informed) and verdict beside the experts' first model (see `verdict`)."""
+    found = []
+    for row in (row for row in rows if row["method"] in OURS):
+        model = next(iter(CASES[row["id"]].models))
+        expert = next((r for r in rows if (r["id"], r["method"]) == (row["id"], model)), None)
+        if expert is not None and expert["failed"] is None:
+            found.append((row["id"], row["method"], verdict(_as_scored(row), _as_scored(expert), _is_same(row))))
+    return found
+
+
+def _as_scored(row: Row) -> Scored:
+    misfit = np.inf if row["misfit"] is None else row["misfit"]
+    return Scored(
+        row["fitted_each"] or {}, misfit, row["samples"] or 0, row["constants"], row["outcome"] or "", row["failed"]
+    )
+
+
+def _is_same(row: Row) -> bool:
+    """Whether the equations of a row have the terms of the experts' first model."""
+    model = next(iter(CASES[row["id"]].models.values()))
+    if not row["equations"]:
+        return False
+    sides = dict(part.strip().split("' = ") for part in model.text.split(", "))
+    return has_same_terms(Equations.parse(list(row["equations"]), row["equations"]), sides, list(model.ranges))
+
+
 def markdown(rows: Sequence[Row], seed: int, max_seconds: float) -> str:
-    """A line for each series and method, then what was found and what its reader should know."""
+    """How often each verdict was reached, a line for each series and method, then what was found."""
     command = f"`odediscovery bench series --seed {seed} --max-seconds {max_seconds:g}`"
-    header = ("series", "method", "constants", "R2", "R2 held out", "off", "R2 of each state", "outcome", "s")
+    header = (
+        "series",
+        "method",
+        "constants",
+        "R2",
+        "R2 held out",
+        "off",
+        "R2 of each state",
+        "outcome",
+        "verdict",
+        "s",
+    )
+    given = {(id, method): word for id, method, word in verdicts(rows)}
     parts = [
         "# series",
         command,
-        table(header, [_line(row) for row in rows]),
+        _counted(rows, given),
+        table(header, [_line(row, given.get((row["id"], row["method"]), "-")) for row in rows]),
         "R2 of each state is that of the samples kept back, where there are any; `off` is "
-        "their error over the spread of those fitted.",
+        "their error over the spread of those fitted; `s` processor seconds.",
     ]
     for row in (row for row in rows if row["equations"] or row["notes"]):
         lines = [f"## {row['id']}, {row['method']}", ""]
@@ -239,10 +311,22 @@ def markdown(rows: Sequence[Row], seed: int, max_seconds: float) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _line(row: Row) -> tuple[str, ...]:
-    seconds = f"{row['seconds']:.0f}"
+def _counted(rows: Sequence[Row], given: Mapping[tuple[str, str], str]) -> str:
+    """How often each verdict was reached, and how long a fit took."""
+    lines = []
+    for method in OURS:
+        words = [word for (_, own), word in given.items() if own == method]
+        spent = [row["processor"] for row in rows if row["method"] == method and row["processor"] is not None]
+        if words:
+            shown = f"{np.median(spent):.1f}, {max(spent):.1f}" if spent else "-"
+            lines.append((method, str(len(words)), *(str(words.count(word)) for word in VERDICTS), shown))
+    return table(("method", "series", *VERDICTS, "processor seconds: median, most"), lines)
+
+
+def _line(row: Row, word: str) -> tuple[str, ...]:
+    seconds = f"{row['processor'] or row['seconds']:.0f}"
     if row["failed"]:
-        return (row["id"], row["method"], *["-"] * 5, row["failed"], seconds)
+        return (row["id"], row["method"], *["-"] * 5, row["failed"], word, seconds)
     each = ", ".join(f"{state} {_figure(r2)}" for state, r2 in row["each"].items())
     off = "-" if row["off"] is None else f"{row['off']:.1%}"
     constants = "-" if row["constants"] is None else str(row["constants"])
@@ -255,6 +339,7 @@ def _line(row: Row) -> tuple[str, ...]:
         off,
         each,
         row["outcome"],
+        word,
         seconds,
     )
 
@@ -269,4 +354,4 @@ def _figure(r2: float | None) -> str:
 
 
 def _blank(task: CaseFit) -> Row:
-    return dict.fromkeys(COLUMNS) | {"id": task.id, "method": task.method, "each": {}, "notes": []}
+    return dict.fromkeys(COLUMNS) | {"id": task.id, "method": task.method, "each": {}, "fitted_each": {}, "notes": []}
