@@ -16,7 +16,9 @@ from odediscovery.command.streams import say
 from odediscovery.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
-    from odediscovery.experiments.base import Plan
+    from odediscovery.experiments.base import Experiment, Plan
+    from odediscovery.runtime.monitor import Monitor
+    from odediscovery.runtime.workers import Backend
 
 PRESETS = ("paper", "as-run")
 WHERE = Where()
@@ -26,8 +28,9 @@ WHERE = Where()
 EXPERIMENT_HELP = (
     "experiment: fsir, networks, gradient-surface, simple-arithmetic, large-arithmetic, static-arithmetic, "
     "division, extrapolation, operands, comparisons, digits, simple-functions, autoencoder, stacked-units, "
-    "product-sweeps, status-registers or expectations"
+    "product-sweeps, status-registers or expectations; all: every one, each in a folder of its own"
 )
+EVERY = "all"
 
 
 def reproduce(
@@ -47,25 +50,53 @@ def reproduce(
 ) -> None:
     """Repeat an experiment of the papers beside its published figures."""
     plan = _plan(name, preset, full, seed, device)
-    from odediscovery.command.progress import TerminalMonitor
-    from odediscovery.experiments.studies.registry import get_experiment
-    from odediscovery.experiments.study import reproduce as run
+    from dataclasses import replace
 
-    experiment = get_experiment(name)
+    from odediscovery.command.progress import TerminalMonitor
+    from odediscovery.experiments.studies.registry import EXPERIMENTS
+
     folder = out or Path(f"{name}-{preset}-{'full' if full else 'quick'}")
     monitor = TerminalMonitor(quiet=quiet)
     with opened(where, sayer(quiet)) as place, monitor.shown():
         # One job runs here, where its own progress is seen.
-        here = where.backend == "processes" and where.jobs == 1
-        ran = run(experiment, plan, folder, monitor, None if here else place)
-    table = folder / "table.md"
+        backend = None if where.backend == "processes" and where.jobs == 1 else place
+        if name != EVERY:
+            _reproduce_one(EXPERIMENTS[name], plan, folder, monitor, backend)
+            return
+        for each in EXPERIMENTS.values():
+            own = plan if each.trains else replace(plan, device="cpu")
+            _reproduce_one(each, own, folder / each.name, monitor, backend)
+            say()
+    _say_times(folder, list(EXPERIMENTS))
+
+
+def _reproduce_one(experiment: Experiment, plan: Plan, folder: Path, monitor: Monitor, backend: Backend | None) -> None:
+    """One experiment in its folder, begun or gone on with, and its table printed."""
+    from odediscovery.experiments.study import reproduce as run
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    ran = run(experiment, plan, folder, monitor, backend)
     if not ran:
-        say("stopped before the first batch was done; nothing is kept")
+        say(f"{experiment.name}: stopped before the first batch was done; nothing is kept")
         return
-    say(table.read_text(encoding="utf-8"), end="")
+    say((folder / "table.md").read_text(encoding="utf-8"), end="")
     total = len(experiment.batches(plan))
     more = "" if len(ran) == total else f"; {len(ran)} of {total} batches, the same command goes on"
     say(f"\nwritten to {folder}{more}")
+
+
+def _say_times(folder: Path, names: list[str]) -> None:
+    """What every experiment took, and all together."""
+    import json
+
+    seconds = {}
+    for name in names:
+        about = folder / name / "study.json"
+        if about.is_file():
+            seconds[name] = float(json.loads(about.read_text(encoding="utf-8"))["seconds"])
+    for name, value in seconds.items():
+        say(f"{value:>9.1f} s  {name}")
+    say(f"{sum(seconds.values()):>9.1f} s  {len(seconds)} of {len(names)} experiments, in {folder}")
 
 
 def _plan(name: str, preset: str, full: bool, seed: int, device: str) -> Plan:
@@ -80,7 +111,7 @@ def _plan(name: str, preset: str, full: bool, seed: int, device: str) -> Plan:
     from odediscovery.experiments.studies.registry import get_experiment
     from odediscovery.runtime.device import device_of
 
-    if not get_experiment(name).trains and device != "cpu":
+    if name != EVERY and not get_experiment(name).trains and device != "cpu":
         raise InputError(f"--device {device}: {name} trains nothing; leave --device out")
     device_of(device)
     # Faster than two at these tensor sizes.
