@@ -9,9 +9,10 @@ single precision, the default of torch, where numbers end at 3.4e38. A run is lo
 its loss is no number; it gets no step from then on.
 
 Source: nac_nalu_project.md, Secs. 6.1 and 6.2; after Schloer, Ring, Hotho, iNALU (2020). Both give
-no number; ranges, rate (which falls to 0 over the second half) and steps are ours, loss and method
-those of the report. The NALU here computes (1 - g) m as one exponential, so that a closed gate
-silences a product that would overflow: one reason less for a run to be lost.
+no number; ranges, rate and steps are ours, loss and method those of the report. At a constant rate
+stacks end where the steps of RMSProp leave them, a few per cent from the sum. The NALU here computes
+(1 - g) m as one exponential, so that a closed gate silences a product that would overflow: one
+reason less for a run to be lost.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class StackedUnits(Experiment):
             lost.logical_or_(~loss.isfinite().cpu())
 
         every = max(how.steps // how.checks, 1)
-        training = Training(how.steps, how.rate, "rmsprop", "smooth-l1", anneal=0.5, watch_every=every)
+        training = Training(how.steps, how.rate, "rmsprop", "smooth-l1", watch_every=every)
         named = " ".join(batch.values())
 
         def draw() -> tuple[Tensor, Tensor]:
