@@ -137,6 +137,30 @@ def median_deviation(values: NDArray[np.float64]) -> tuple[float, float]:
     return middle, float(np.median(np.abs(values - middle)))
 
 
+def beside(ours: float, published: float, deviation: float) -> str:
+    """An error beside a published one: within two of its median deviations, or better or worse by more.
+
+    >>> beside(1.1, 1.0, 0.1), beside(0.7, 1.0, 0.1), beside(1.3, 1.0, 0.1)
+    ('within', 'better', 'worse')
+    """
+    if abs(ours - published) <= 2.0 * deviation:
+        return "within"
+    return "better" if ours < published else "worse"
+
+
+def counted(verdicts: Sequence[str]) -> str:
+    """How many errors are within two median deviations, better and worse, in a sentence.
+
+    >>> counted(["within", "better", "within"])
+    'Of 3 medians 2 are within two median deviations of the published one, 1 better by more, 0 worse by more.'
+    """
+    within, better, worse = (list(verdicts).count(v) for v in ("within", "better", "worse"))
+    return (
+        f"Of {len(verdicts)} medians {within} are within two median deviations of the published one, "
+        f"{better} better by more, {worse} worse by more."
+    )
+
+
 def wilson(successes: int, runs: int) -> tuple[float, float]:
     """95 % interval of a success rate (Wilson's score interval, as Madsen and Johansen use)."""
     if runs == 0:

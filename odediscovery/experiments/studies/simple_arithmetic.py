@@ -20,7 +20,19 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, find, markdown, median_deviation, number
+from odediscovery.experiments.base import (
+    Arrays,
+    Experiment,
+    Plan,
+    Ran,
+    Row,
+    beside,
+    counted,
+    find,
+    markdown,
+    median_deviation,
+    number,
+)
 from odediscovery.experiments.regression import (
     Training,
     count_parameters,
@@ -111,16 +123,16 @@ class SimpleArithmetic(Experiment):
                         f"{number(value)} ± {number(spread)}",
                         f"{number(ours)} ± {number(deviation)}",
                         number(float(r.column(f"error {task}").min())),
-                        "yes" if ours <= value + 2 * spread else f"{number(ours / value)} x",
+                        beside(ours, value, spread),
                     )
                 )
-        return markdown(
+        return f"{counted([row[-1] for row in rows])}\n\n" + markdown(
             (
                 "model and task",
                 "published, median ± MAD",
                 "ours, median ± MAD",
                 "our best run",
-                "within 2 MAD or better",
+                "within 2 MAD, better or worse",
             ),
             rows,
         )
