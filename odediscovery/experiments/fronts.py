@@ -23,6 +23,8 @@ from odediscovery.runtime.arrays import Array
 PALE = 0.33
 # Share of the axis that a label needs beside its star.
 ROOM = 0.3
+# Where an inset stands: left, bottom, width, height, as shares of the axes.
+INSET = (0.3, 0.36, 0.67, 0.3)
 # So many models of a method are drawn large.
 FEW = 20
 # Of the states: none of the colours that methods usually have.
@@ -65,7 +67,11 @@ class Curve:
 
 
 def fronts_figure(
-    clouds: Sequence[Cloud], series: TimeSeries, curves: Sequence[Curve], errors: tuple[float, float]
+    clouds: Sequence[Cloud],
+    series: TimeSeries,
+    curves: Sequence[Curve],
+    errors: tuple[float, float],
+    closer: tuple[float, float] | None = None,
 ) -> Figure:
     """Pareto fronts at the left, data and fitted curves at the right.
 
@@ -74,15 +80,18 @@ def fronts_figure(
         series: its first trajectory is shown.
         curves: solutions of that trajectory.
         errors: ends of the axis of errors; models outside are not seen.
+        closer: errors that an inset shows once more, where methods lie close together.
     """
     with rc_context(STYLE):
-        figure = empty_figure(11.0, 5.0)
+        figure = empty_figure(11.0, 6.6 if closer else 5.0)
         left, right = figure.subplots(1, 2, width_ratios=(1.25, 1.0))
         for depth, cloud in enumerate(clouds):
             _draw_cloud(left, cloud, 2 + depth)
         _frame(left, errors)
         for cloud in clouds:
             _label_star(left, cloud)
+        if closer is not None:
+            _draw_inset(left, clouds, closer)
         _draw_curves(right, series, curves)
         left.legend(handles=_handles(clouds), loc="lower right", fontsize=8.5)
     return figure
@@ -112,6 +121,17 @@ def _draw_cloud(axes: Axes, cloud: Cloud, depth: int) -> None:
     if cloud.star is not None:
         at = x[cloud.star], y[cloud.star]
         axes.plot(*at, "*", color=cloud.colour, mec="white", ms=19, zorder=depth + 1)
+
+
+def _draw_inset(axes: Axes, clouds: Sequence[Cloud], errors: tuple[float, float]) -> None:
+    """The same clouds between two errors, in the gap between published models and the answer."""
+    inset = axes.inset_axes(INSET, zorder=20)
+    for depth, cloud in enumerate(clouds):
+        _draw_cloud(inset, cloud, 2 + depth)
+    _frame(inset, errors)
+    inset.set(title="", xlabel="", ylabel="", xlim=axes.get_xlim())
+    inset.tick_params(labelsize=8)
+    axes.indicate_inset_zoom(inset, edgecolor=MUTED, alpha=0.6)
 
 
 def _label_star(axes: Axes, cloud: Cloud) -> None:

@@ -42,6 +42,8 @@ MARKERS = {"Dense": "s", "NPU": "^", "RealNPU": "o"}
 OURS = "#D55E00"
 # What is shown of the axis of errors: some runs diverge, ours end at integration error.
 ERRORS = (1e-15, 1e4)
+# Errors between which the paper draws its Fig. 4.
+CLOSER = (1e-2, 1e2)
 # A network of more parameters has no one row that could be called the transmission rate.
 READABLE = 24
 
@@ -193,7 +195,7 @@ def pareto_figure(
     if trained:
         nearest = min(trained, key=lambda t: t.point.mse)
         curves.append(Curve(f"best {nearest.point.model}, {recipe}", times, nearest.solution, "--"))
-    return fronts_figure(clouds, found.series, curves, ERRORS)
+    return fronts_figure(clouds, found.series, curves, ERRORS, CLOSER)
 
 
 def _cloud(points: Sequence[Point], model: str, label: str, *, pale: bool = False) -> Cloud:
