@@ -216,23 +216,20 @@ class LargeArithmetic(Experiment):
         for r in ran:
             task = TASKS[r.batch["task"]]
             value, spread = task.published[MODELS.index(r.batch["model"].removesuffix(OURS))]
-            best = np.sort(np.nan_to_num(r.column("test mse"), nan=np.inf))[:REPORTED]
-            ours, deviation = median_deviation(best)
+            ours, deviation = median_deviation(np.sort(np.nan_to_num(r.column("test mse"), nan=np.inf))[:REPORTED])
             rows.append(
                 (
-                    f"{_shown(r.batch['model'])} {task.sign}",
+                    f"{r.batch['model']}{' (ends as RealNPU)' * (r.batch['model'] == 'NPU' + OURS)} {task.sign}",
                     f"{number(value)} ± {number(spread)}",
                     f"{number(ours)} ± {number(deviation)}",
                     number(ours / value),
                     beside(ours, value, spread),
-                    number(float(np.median(r.column("test mse")))),
-                    number(float(np.median(r.column("train mse")))),
+                    *(number(float(np.median(r.column(name)))) for name in ("test mse", "train mse")),
                     number(float(np.median(r.column("parameters"))), 4),
                     f"{r.seconds:.0f}",
                 )
             )
-        as_published = [row[4] for row in rows if OURS not in row[0]]
-        return f"Trained as published: {counted(as_published)}\n\n" + markdown(
+        return f"As run: {counted([row[4] for row in rows if OURS not in row[0]])}\n\n" + markdown(
             (
                 "model and task",
                 "published, median ± MAD",
@@ -263,11 +260,6 @@ class LargeArithmetic(Experiment):
                 )
             figure.legend(labelled.values(), labelled.keys(), loc="outside lower left", ncols=4)
         return figure
-
-
-def _shown(model: str) -> str:
-    """The model as the table names it: our training leaves no imaginary part of an NPU."""
-    return f"{model} (ends as RealNPU)" if model == f"NPU{OURS}" else model
 
 
 def _train_published(
