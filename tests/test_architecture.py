@@ -41,6 +41,7 @@ ROOMS = (
     "search.published",
     "population",
     "discovery",
+    "many",
     "uncertainty",
     "estimator",
     "plots",

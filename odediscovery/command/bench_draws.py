@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from odediscovery.command.console import measure
-from odediscovery.command.flags import RunOptions, Where, argument, flag
+from odediscovery.command.console import keep_summary, measure, print_folder, run_shown
+from odediscovery.command.flags import RunOptions, Where, argument, flag, names_in
+from odediscovery.command.streams import say
 
 if TYPE_CHECKING:
     from odediscovery.bench.draws.draw import Draws
@@ -81,6 +82,30 @@ def lawless(
     _draw(about, draws, where, run, kind)
 
 
+def populations(
+    designs: Annotated[Path, argument("DESIGNS.json", "file of population designs")],
+    draws: Count = 10,
+    only: Annotated[str | None, flag("designs, with commas between (default: all)")] = None,
+    run: RunOptions = RUN,
+) -> None:
+    """Count the draws of simulated populations in which law, varying constants and spreads are found."""
+    import json
+
+    from odediscovery.bench.draws.populations import populations as measured
+    from odediscovery.bench.draws.populations import summary
+    from odediscovery.runtime.files import write_whole
+
+    chosen = names_in(only, "--only") or ()
+    rows, stopped = run_shown(
+        partial(measured, designs, draws, chosen, seed=run.seed, max_seconds=run.max_seconds), run.quiet
+    )
+    folder = run.out or Path(f"bench-populations-seed{run.seed}")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / "rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode())
+    say(keep_summary(summary(rows), folder), end="")
+    print_folder(folder, stopped)
+
+
 def _draw(about: Draws, count: int, where: Where, run: RunOptions, name: str) -> None:
     """Run the draws, print and keep their tables; `name` names the folder."""
     from odediscovery.bench.draws.draw import run_draws
@@ -90,5 +115,5 @@ def _draw(about: Draws, count: int, where: Where, run: RunOptions, name: str) ->
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
-    command.__name__.replace("_", "-"): command for command in (fsir_noise, fsir_gaps, coverage, lawless)
+    command.__name__.replace("_", "-"): command for command in (fsir_noise, fsir_gaps, coverage, lawless, populations)
 }

@@ -52,7 +52,9 @@ class Draws:
     """How many data sets are drawn, if any, and by how many processes."""
 
     bootstrap: int | None = option(None, "drawn data sets, for stability of terms")
-    jobs: int = option(1, "processes for --bootstrap above 250")
+    jobs: int = option(1, "processes for --bootstrap above 250, and for --each")
+    backend: str = option("processes", "where --each runs: processes of this machine or dask")
+    scheduler: str | None = option(None, "address of a dask scheduler for --each: tcp://node1:8786")
 
 
 COLUMNS, DRAWS, GIVEN = Columns(), Draws(), GivenSettings()
@@ -67,6 +69,7 @@ def fit(
     hidden_states: Annotated[str | None, flag("states without a column: R,D")] = None,
     holdout: Annotated[float | None, setting("holdout")] = None,
     draws: Draws = DRAWS,
+    each: Annotated[bool, flag("every group its own simple law: a folder with summary.csv")] = False,
     out: Annotated[Path | None, flag("folder to write", "DATA.odediscovery")] = None,
     quiet: Annotated[bool, flag("no progress on standard error")] = False,
 ) -> None:
@@ -89,6 +92,9 @@ def fit(
         return
     if data is None:
         raise InputError("expected a table, DATA.csv, or a folder to go on with, --resume DIR")
+    if each:
+        _fit_each(data, columns, _Watch(began, draws, quiet), given["max_seconds"], out or Path(f"{data.stem}.each"))
+        return
     settings = settings_for(recipe, hidden_states=latent, holdout=holdout, **given)
     series = measured_series(data, columns, _columns_of_groups(settings))
     source = {"table": data.name, "path": hashlib.sha256(os.fsencode(data.resolve())).hexdigest()}
@@ -113,6 +119,29 @@ class _Watch:
     began: float
     draws: Draws
     quiet: bool
+
+
+def _fit_each(data: Path, columns: Columns, watch: _Watch, limit: float | None, folder: Path) -> None:
+    """Every series of a table its own law."""
+    from odediscovery.command.console import opened, sayer
+    from odediscovery.command.flags import Where
+    from odediscovery.command.progress import TerminalMonitor
+    from odediscovery.many.run import fit_many, told
+
+    group, states = columns.group, names_in(columns.states, "--states")
+    if group is None or "," in group:
+        raise InputError("--each fits every group: name their column, --group well")
+    if states is not None and len(states) > 1:
+        raise InputError(f"--each fits one state, got {', '.join(states)}; --vary fits several")
+    draws = watch.draws
+    monitor, hears = TerminalMonitor(limit, quiet=watch.quiet, started=watch.began), sayer(watch.quiet)
+    with opened(Where(draws.jobs, draws.backend, draws.scheduler), hears) as backend, monitor.shown():
+        found = fit_many(
+            data, group, folder, backend, monitor, time=columns.time, state=states[0] if states else None, say=hears
+        )
+    say(told(found, group, data.name), end="")
+    more = "" if found.finished else "; stopped early, the same command goes on"
+    say(f"written to {folder}/summary.csv ({monitor.seconds():.1f} s{more})")
 
 
 def _begin(series: TimeSeries, place: _Place, settings: Settings, source: Mapping[str, str], watch: _Watch) -> None:

@@ -32,9 +32,9 @@ class ChoiceThresholds(Thresholds):
 
     curves: int = threshold(16, "structures at each price that are fitted to the curves of every group", origin="cost")
     prices: tuple[float, ...] = threshold(
-        (0.0, 15.0, 60.0, 250.0),
+        (0.0, 0.05, 0.2, 1.0, 5.0),
         "what a term costs where structures are taken from the integral form",
-        unit="-2 log likelihood",
+        unit="-2 log likelihood a value",
         origin="interpolated curves are wrong by an unknown amount: laws of every length go on",
     )
     screens: int = threshold(
@@ -106,7 +106,7 @@ def choose(measured: Measured, monitor: Monitor, integer: bool = False) -> tuple
     rows.sort(key=criterion)
     monitor.step(2)
     for row in _best_of_each_size(rows, [row.model.n_constants for row in rows], CHOICE.freed):
-        rows += [] if monitor.stopping() or whole else [simple_exponents(shorter(row))]
+        rows += [] if monitor.stopping() or whole else [shorter(simple_exponents(shorter(row)))]
     rows = _distinct(sorted(rows, key=criterion))
     # A law whose constants all groups share is simpler than one of as many terms whose constants vary.
     rows[: CHOICE.varied] = [row if monitor.stopping() else _varied(row) for row in rows[: CHOICE.varied]]
@@ -166,8 +166,9 @@ def _combined(measured: Measured, lists: Sequence[Sequence[Candidate]]) -> list[
     combos, chosen = list(itertools.product(*lists)), dict[int, None]()
     score = np.array([sum(one.score for one in combo) for combo in combos])
     size = np.array([sum(len(one.terms) for one in combo) for combo in combos])
+    values = float(measured.counts().sum())
     for price in CHOICE.prices:
-        best = np.argsort(score + price * size, kind="stable")[: CHOICE.curves]
+        best = np.argsort(score + price * values * size, kind="stable")[: CHOICE.curves]
         chosen.update(dict.fromkeys(best.tolist()))
     found = []
     for combo in (combos[c] for c in chosen):
@@ -296,9 +297,16 @@ def shorter(fit: MixedFit) -> MixedFit:
         structure = without(fit.model.structure, k)
         if not structure.entries:
             continue
-        for less in _mixed(fit.model.measured, structure, np.delete(fit.unknowns, k, axis=0)):
+        gone = [k, *_lost_exponents(fit.model.structure, k)]
+        for less in _mixed(fit.model.measured, structure, np.delete(fit.unknowns, gone, axis=0)):
             best = min(best, less, key=criterion)
     return best if best is fit else shorter(best)
+
+
+def _lost_exponents(structure: Structure, constant: int) -> list[int]:
+    """Unknowns of free exponents that nothing needs without the entries of one constant."""
+    needed = {e.monomial for e in structure.entries if e.constant != constant}
+    return [structure.n_constants + f for f, (j, _) in enumerate(structure.free) if j not in needed]
 
 
 def simple_exponents(fit: MixedFit) -> MixedFit:

@@ -197,6 +197,7 @@ def _population(fit: MixedFit, series: TimeSeries, powers: dict[tuple[int, str],
                 values * spread[:, k],
                 two_stage,
                 own,
+                np.exp(apart[k]),
             )
         )
     m = fit.model.measured

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ class GroupConstant:
         errors: standard errors of these.
         two_stage: mean and sd_log of the constants of separate fits, a check of the others.
         covariates: power of each covariate, with its standard error, by name.
+        apart: of separate fits of each group [groups], empty where they were not kept.
     """
 
     name: str
@@ -47,6 +48,7 @@ class GroupConstant:
     errors: Array
     two_stage: tuple[float, float] = (float("nan"), float("nan"))
     covariates: Mapping[str, tuple[float, float]] | None = None
+    apart: Array = field(default_factory=lambda: np.zeros(0))
 
     @property
     def varies(self) -> bool:

@@ -1,0 +1,276 @@
+"""Simulated populations with known answers: one law, constants that vary from group to group.
+
+A file of designs says which law, which constants vary and by how much, how groups begin and how they are
+measured. A draw is right when the structure is exact, exactly the constants that vary are said to vary, and
+means and spreads lie within two standard errors (or 15 %).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.discovery.discover import discover
+from odediscovery.errors import FitError, InputError
+from odediscovery.ivp.lsoda import solve_until_failure
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.population.newcomer import meet
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.settings import settings_for
+
+Row = dict[str, Any]
+# Exponents this near are the same.
+EXPONENT = 0.1
+# A figure this near to the truth is right whatever its standard error.
+NEAR = 0.15
+
+
+def read_designs(path: Path) -> list[Mapping[str, Any]]:
+    """Designs and controls of a file.
+
+    Raises:
+        InputError: no such file, or another one.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return [*document["designs"], *document.get("controls", [])]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: expected a file of population designs ({type(error).__name__})") from None
+
+
+def simulate(design: Mapping[str, Any], draw: int) -> tuple[TimeSeries, TimeSeries, dict[str, Array]]:
+    """Measured groups, further ones that are kept back, and the constants of the first [groups]."""
+    rng = np.random.default_rng([int(design["seed"]), draw])
+    seen, kept = int(design["groups"]), int(design["held_out"])
+    constants = {}
+    for name, about in design["constants"].items():
+        z = rng.standard_normal(seen)
+        z = (z - z.mean()) / z.std()
+        z = np.append(z, rng.standard_normal(kept))
+        constants[name] = about["mean"] * np.exp(about["sd_log"] * z)
+    runs = [
+        _run(design, g, {name: float(value[g]) for name, value in constants.items()}, rng) for g in range(seen + kept)
+    ]
+    spread = np.concatenate([x for _, x in runs[:seen]]).std(axis=0)
+    noisy = [_noisy(design, t, x, spread, rng) for t, x in runs]
+    times, values = [t for t, _ in runs], [x for x, _ in zip(noisy, runs, strict=True)]
+    labels = [f"g{g}" for g in range(seen + kept)]
+    first = TimeSeries.from_arrays(times[:seen], values[:seen], design["states"], labels=labels[:seen])
+    later = TimeSeries.from_arrays(times[seen:], values[seen:], design["states"], labels=labels[seen:])
+    return first, later, {name: value[:seen] for name, value in constants.items()}
+
+
+def _run(
+    design: Mapping[str, Any], g: int, constants: Mapping[str, float], rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Times and values of one group without noise."""
+    states, end = design["states"], float(design["t_end"])
+    start = []
+    for state in states:
+        about = design["initial"][state]
+        start.append(
+            about["values"][g % len(about["values"])]
+            if "values" in about
+            else about["mean"] * np.exp(about["sd_log"] * rng.standard_normal())
+        )
+    n = int(rng.integers(design["samples"][0], design["samples"][1] + 1))
+    t = np.linspace(0.0, end, n)
+    if design["times"] != "even":
+        inner = np.sort(rng.uniform(0.0, 1.0, n - 2)) ** float(design["early"]) * end
+        t = np.unique(np.concatenate([[0.0], inner, [end]]))
+    law = _law(design, constants)
+    return t, solve_until_failure(lambda _, x: law.rhs(x), np.array(start), t, rtol=1e-9, atol=1e-10)
+
+
+def _law(design: Mapping[str, Any], constants: Mapping[str, float]) -> PowerSum:
+    states, rows, columns = design["states"], [], []
+    for i, state in enumerate(states):
+        for term in design["terms"][state]:
+            rows.append([float(term["powers"].get(name, 0.0)) for name in states])
+            columns.append(np.eye(len(states))[i] * term["sign"] * constants[term["constant"]])
+    return PowerSum(np.array(columns).T, np.array(rows)).merged()
+
+
+def _noisy(design: Mapping[str, Any], t: Array, x: Array, spread: Array, rng: np.random.Generator) -> Array:
+    noise, e = design["noise"], rng.standard_normal(x.shape)
+    y = x * np.exp(noise["sd"] * e) if noise["kind"] == "log" else x + noise["relative"] * spread * e
+    for i, state in enumerate(design["states"]):
+        if "values" in design["initial"][state]:
+            y[0, i] = x[0, i]
+    return np.asarray(y)
+
+
+def score(design: Mapping[str, Any], draw: int, max_seconds: float) -> Row:
+    """One draw of one design, fitted and compared with the truth."""
+    series, later, truth = simulate(design, draw)
+    exact = tuple(f"{s} = measured" for s in design["states"] if "values" in design["initial"][s])
+    began = time.process_time()
+    row: Row = {"design": design["id"], "draw": draw, "exact": False, "varies": False}
+    try:
+        found = discover(series, settings_for(vary="auto", starts=exact), Monitor(max_seconds))
+    except (FitError, InputError) as error:
+        return row | {"seconds": round(time.process_time() - began, 2), "error": str(error)}
+    row |= {
+        "seconds": round(time.process_time() - began, 2),
+        "equations": found.equations_text().splitlines(),
+        "r2": found.r2,
+    }
+    places = _matched(design, found)
+    if places is None:
+        return row
+    row["exact"] = True
+    return row | _constants(design, found, places, truth) | {"r2_heldout": _held_out(design, found, later)}
+
+
+def _matched(design: Mapping[str, Any], found: Discovery) -> dict[str, int] | None:
+    """The constant of the population for every constant of the design; None for another structure."""
+    law, population = found.equations.power_sum, found.population
+    true = _law(design, {name: float(about["mean"]) for name, about in design["constants"].items()})
+    if law is None or population is None:
+        return None
+    terms = list(zip(*np.nonzero(law.coefficients), strict=True))
+    wanted = [(i, t) for i, s in enumerate(design["states"]) for t in design["terms"][s]]
+    if len(terms) != len(wanted) or np.count_nonzero(true.coefficients) != len(wanted):
+        return None
+    places = {}
+    for i, term in wanted:
+        powers = np.array([float(term["powers"].get(name, 0.0)) for name in design["states"]])
+        at = [
+            p
+            for p, (state, j) in enumerate(terms)
+            if state == i
+            and np.abs(law.exponents[j][: len(powers)] - powers).max() <= EXPONENT
+            and np.sign(law.coefficients[state, j]) == term["sign"]
+        ]
+        if len(at) != 1:
+            return None
+        places[term["constant"]] = next(k for k, one in enumerate(population.constants) if at[0] in one.terms)
+    return places
+
+
+def _constants(
+    design: Mapping[str, Any], found: Discovery, places: Mapping[str, int], truth: Mapping[str, Array]
+) -> Row:
+    """What is said of the constants: which vary, means and spreads, and how near every group's are."""
+    assert found.population is not None
+    right, errors, apart, said = 0, [], [], []
+    total = 0
+    groups = len(found.population.labels)
+    for name, about in design["constants"].items():
+        one, sd = found.population.constants[places[name]], about["sd_log"]
+        said.append((bool(sd > 0), one.varies))
+        attainable = 2.0 * max(sd, 0.02) / np.sqrt(groups)
+        off = abs(np.log(one.mean / about["mean"]))
+        total += 1
+        right += bool(off <= max(NEAR, 2.0 * min(one.mean_error / one.mean, attainable)))
+        if sd > 0:
+            total += 1
+            right += bool(abs(one.sd_log - sd) <= max(NEAR * sd, 2.0 * min(_finite(one.sd_log_error), attainable)))
+            errors.append(np.mean(np.log(one.values / truth[name]) ** 2))
+            apart.append(np.mean(np.log(one.apart / truth[name]) ** 2))
+    return {
+        "varies": all(a == b for a, b in said),
+        "said": said,
+        "figures_right": right,
+        "figures": total,
+        "error_mixed": float(np.sqrt(np.mean(errors))) if errors else None,
+        "error_apart": float(np.sqrt(np.mean(apart))) if apart else None,
+    }
+
+
+def _finite(value: float) -> float:
+    return value if np.isfinite(value) else 0.0
+
+
+def _held_out(design: Mapping[str, Any], found: Discovery, later: TimeSeries) -> float:
+    """R2 on groups of which two samples are seen: the first, and one after two fifths."""
+    law, population = found.equations.power_sum, found.population
+    assert law is not None
+    assert population is not None
+    squares, values = 0.0, []
+    for run in later.trajectories:
+        second = int(np.argmin(np.abs(run.time - 0.4 * float(design["t_end"]))))
+        second = max(second, 1)
+        known = {
+            s: float(run.values[0, i]) for i, s in enumerate(design["states"]) if population.starts[s][0] == "known"
+        }
+        few = replace(run, values=np.where(np.isin(np.arange(len(run.time)), (0, second))[:, None], run.values, np.nan))
+        met = meet(law, population, replace(later, trajectories=(few,)), run.time, known)
+        rest = np.ones(len(run.time), bool)
+        rest[[0, second]] = False
+        squares += float(np.sum((met.values - run.values)[rest] ** 2))
+        values.append(run.values[rest])
+    pooled = np.concatenate(values)
+    return float(1.0 - squares / np.sum((pooled - pooled.mean(axis=0)) ** 2))
+
+
+def populations(
+    path: Path,
+    draws: int,
+    designs: Sequence[str] = (),
+    *,
+    seed: int = 0,
+    max_seconds: float = 180.0,
+    monitor: Monitor | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> list[Row]:
+    """Draws of every design, fitted one after another.
+
+    Args:
+        path: file of the designs.
+        draws: of each design.
+        designs: names of some of them; empty for all.
+        seed: number of the first draw.
+        max_seconds: limit of a fit.
+        monitor: can stop the work.
+        say: hears a line a draw.
+
+    Raises:
+        InputError: the file or a name is wrong.
+    """
+    known = read_designs(path)
+    chosen = [one for one in known if not designs or one["id"] in designs]
+    if not chosen:
+        raise InputError(f"no such design; there are {', '.join(str(one['id']) for one in known)}")
+    rows: list[Row] = []
+    for draw in range(seed, seed + draws):
+        for design in chosen:
+            if monitor is not None and monitor.stopping():
+                return rows
+            rows.append(score(design, draw, max_seconds))
+            said = "exact" if rows[-1]["exact"] else "another structure"
+            say(f"{design['id']} {draw}: {said}, {rows[-1]['seconds']} s")
+    return rows
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """The table of a measurement as Markdown."""
+    lines = [
+        "| design | exact | vary right | figures right | error mixed/apart | R2 held out | seconds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    names = list(dict.fromkeys(row["design"] for row in rows))
+    for name in [*names, "all"]:
+        own = [row for row in rows if name in (row["design"], "all")]
+        done = [row for row in own if row["exact"]]
+        figures = f"{sum(row['figures_right'] for row in done)}/{sum(row['figures'] for row in done)}"
+        near = [row["error_mixed"] / row["error_apart"] for row in done if row.get("error_mixed")]
+        held = [row["r2_heldout"] for row in done]
+        ratio, r2 = (f"{np.median(x):.3f}" if x else "" for x in (near, held))
+        vary = f"{sum(row['varies'] for row in done)}/{len(done)}"
+        seconds = f"{np.median([row['seconds'] for row in own]):.1f}"
+        lines.append(f"| {name} | {len(done)}/{len(own)} | {vary} | {figures} | {ratio} | {r2} | {seconds} |")
+    said = [pair for row in rows if row["exact"] for pair in row["said"]]
+    both, told, true = sum(a and b for a, b in said), sum(b for _, b in said), sum(a for a, _ in said)
+    lines.append("")
+    lines.append(f"Constants said to vary: precision {both / max(told, 1):.3f}, recall {both / max(true, 1):.3f}.")
+    return "\n".join(lines) + "\n"

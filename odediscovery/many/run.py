@@ -1,0 +1,173 @@
+"""Every series of a table its own law: blocks are tasks, rows are kept as they come, a stop loses nothing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from odediscovery.errors import InputError
+from odediscovery.many.blocks import Block, blocks_of, read_block
+from odediscovery.many.simple import Row, explain
+from odediscovery.runtime.files import write_whole
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.workers import Backend, Failure
+
+# Series that one task fits: enough for long vectors, little to lose.
+BLOCK = 200
+COLUMNS = ("series", "outcome", "law", "equation", "r2", "samples", "constants", "exponent", "start", "seconds")
+
+
+@dataclass(frozen=True)
+class Many:
+    """What became of all series.
+
+    Args:
+        series: how many there are.
+        laws: how often each law explains one.
+        outcomes: how often each outcome.
+        failed: tasks without a result, with the reason.
+        finished: whether all series were fitted.
+    """
+
+    series: int
+    laws: Counter[str]
+    outcomes: Counter[str]
+    failed: tuple[str, ...]
+    finished: bool
+
+
+def explain_block(block: Block) -> list[Row]:
+    """The laws of one block."""
+    return explain(*read_block(block))
+
+
+def fit_many(
+    path: Path,
+    group: str,
+    folder: Path,
+    backend: Backend,
+    monitor: Monitor,
+    *,
+    time: str | None = None,
+    state: str | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Many:
+    """The law of every series of a table, kept in `summary.csv` of a folder.
+
+    Args:
+        path: CSV file whose rows of one group stand together.
+        group: column that tells the series apart.
+        folder: begun before by the same table, it is continued.
+        backend: where blocks are fitted.
+        monitor: hears the progress and can stop the work.
+        time, state: columns.
+        say: hears what failed.
+
+    Raises:
+        InputError: the table or the folder is of another kind.
+    """
+    blocks, name = blocks_of(path, group, time, state, BLOCK)
+    folder.mkdir(parents=True, exist_ok=True)
+    source = {"bytes": path.stat().st_size, "blocks": len(blocks), "group": group, "state": name, "series": BLOCK}
+    _check_source(folder / "source.json", source)
+    kept = folder / "rows.jsonl"
+    done = _done(kept)
+    waiting = [number for number in range(len(blocks)) if number not in done]
+    failed: list[str] = []
+    monitor.stage("blocks of series", len(blocks))
+    with kept.open("ab") as file:
+        tasks = [blocks[number] for number in waiting]
+        for place, rows in backend.results(explain_block, tasks, 600.0, monitor.stopping):
+            number = waiting[place]
+            if isinstance(rows, Failure):
+                failed.append(f"block {number}: {rows.reason}")
+                say(failed[-1])
+                continue
+            file.write((json.dumps({"block": number, "rows": rows}) + "\n").encode())
+            file.flush()
+            done[number] = True
+            monitor.step(len(done))
+    return _summarised(folder, name, len(blocks), tuple(failed))
+
+
+def _check_source(path: Path, source: dict[str, Any]) -> None:
+    if path.exists():
+        if json.loads(path.read_text(encoding="utf-8")) != source:
+            raise InputError(f"{path.parent} was begun with another table or column; name a new folder with --out")
+    elif any(path.parent.iterdir()):
+        raise InputError(f"{path.parent}: a folder that holds something else; choose a new one")
+    else:
+        write_whole(path, json.dumps(source).encode())
+
+
+def _done(path: Path) -> dict[int, bool]:
+    """Blocks that are kept; a line that was cut off by a kill is taken away."""
+    if not path.exists():
+        return {}
+    found, whole = {}, 0
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                found[int(json.loads(line)["block"])] = True
+            except (ValueError, KeyError, TypeError):
+                break
+            whole += len(line)
+    with path.open("ab") as file:
+        file.truncate(whole)
+    return found
+
+
+def _lines(path: Path) -> Iterator[tuple[int, list[Row]]]:
+    with path.open("rb") as file:
+        for line in file:
+            kept = json.loads(line)
+            yield kept["block"], kept["rows"]
+
+
+def _summarised(folder: Path, name: str, blocks: int, failed: tuple[str, ...]) -> Many:
+    """`summary.csv` from the rows as they came, and the counts; one block is in memory at a time."""
+    laws, outcomes, series, count = Counter[str](), Counter[str](), 0, 0
+    with (folder / "summary.csv.part").open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(COLUMNS)
+        for _, rows in _lines(folder / "rows.jsonl"):
+            count += 1
+            for row in rows:
+                series += 1
+                outcomes[row["outcome"]] += 1
+                if row["outcome"] == "explained":
+                    laws[row["law"]] += 1
+                table.writerow([_cell(row.get(column), name, column) for column in COLUMNS])
+    (folder / "summary.csv.part").replace(folder / "summary.csv")
+    return Many(series, laws, outcomes, failed, count == blocks)
+
+
+def _cell(value: Any, name: str, column: str) -> Any:
+    if column == "equation" and value:
+        return str(value).replace("x'", f"{name}'").replace("*x", f"*{name}")
+    return " ".join(f"{c:.6g}" for c in value) if isinstance(value, list) else "" if value is None else value
+
+
+def told(many: Many, group: str, table: str) -> str:
+    """The laws that occur, and the proposed common structure, as text."""
+    out = io.StringIO()
+    print(f"{many.series} series", file=out)
+    for law, count in many.laws.most_common():
+        print(f"{count:8d}  {law}", file=out)
+    for outcome, count in many.outcomes.most_common():
+        if outcome != "explained":
+            print(f"{count:8d}  ({outcome})", file=out)
+    if many.laws:
+        law, count = many.laws.most_common(1)[0]
+        print(
+            f"most follow {law} ({count / max(many.series, 1):.0%}): one law with constants of their own, "
+            f"odediscovery fit {table} --group {group} --vary auto",
+            file=out,
+        )
+    return out.getvalue()

@@ -1,0 +1,142 @@
+r"""A group that the fit has not seen, from its first samples: the population is what is expected of it.
+
+    maximise  log p(samples | c) + log p(c | population)
+
+over its constants and start; the curvature there gives the band of its curve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.errors import InputError
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.population.measured import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Model, Start
+from odediscovery.population.members import Members
+from odediscovery.population.separate import fit_each
+from odediscovery.population.structures import Entry, Structure
+from odediscovery.result.population import Population
+from odediscovery.runtime.arrays import Array
+
+# Width of a prior that says that a number is known, in logarithms.
+_KNOWN = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Newcomer:
+    """A new group.
+
+    Args:
+        constants: most likely, by name.
+        start: most likely [states].
+        times: asked for [n].
+        values: of its curve [n, states].
+        deviations: standard deviations of a new measurement there [n, states].
+    """
+
+    constants: Mapping[str, float]
+    start: Array
+    times: Array
+    values: Array
+    deviations: Array
+
+
+def structure_in(law: PowerSum, population: Population) -> Structure:
+    """The structure of a law whose constants are tied as the population says."""
+    places = list(zip(*np.nonzero(law.coefficients), strict=True))
+    entries = [
+        Entry(int(i), int(j), k, 1 if law.coefficients[i, j] > 0 else -1)
+        for k, one in enumerate(population.constants)
+        for i, j in (places[term] for term in one.terms)
+    ]
+    n = len(law.coefficients)
+    return Structure(law.exponents[:, :n], tuple(sorted(entries)))
+
+
+def meet(
+    law: PowerSum, population: Population, series: TimeSeries, times: Array, known: Mapping[str, float]
+) -> Newcomer:
+    """The curve of a new group at `times`.
+
+    Args:
+        law: of the population, its states alone.
+        population: what is expected of a group.
+        series: its samples, one trajectory.
+        times: where its curve is asked for, from its first sample on.
+        known: starts that are known, by state: exact ones, or what the start of an unmeasured state is
+            proportional to.
+
+    Raises:
+        InputError: several groups, times before the first sample, or an unknown start.
+    """
+    if len(series.trajectories) != 1:
+        raise InputError(f"expected the samples of one new group, got {len(series.trajectories)} groups")
+    run = series.trajectories[0]
+    if times.min() < run.time[0]:
+        raise InputError(f"times should not lie before the first sample at {run.time[0]:g}, got {times.min():g}")
+    n, states = series.n_states, series.states
+    every = np.union1d(run.time, times)
+    values = np.full((len(every), n, 1), np.nan)
+    values[np.searchsorted(every, run.time), :, 0] = run.values
+    data = Members((every - every[0])[:, None], values, steps=200)
+    sized = Members(data.times, values)
+    logarithmic = np.array([state in population.proportional for state in states])
+    starts, centre, width = _starts(states, population, run.values[0], known)
+    measured = Measured(sized, starts, logarithmic, ("new",), {})
+    k = len(population.constants)
+    middle = np.concatenate([np.log([one.mean for one in population.constants]), centre])
+    spread = np.concatenate([[max(one.sd_log, _KNOWN) for one in population.constants], width])
+    sigma = np.array([population.residual_sd.get(state, 1.0) for state in states])
+    scale = np.maximum(np.nan_to_num(np.nanmax(np.abs(run.values), axis=0)), 1e-6) * 10.0
+    model = Model(structure_in(law, population), measured, scale=scale)
+    fit = fit_each(model, middle[:, None], sigma, middle, spread)
+    curve = model.fitted(fit.unknowns)[:, :, 0]
+    at = np.searchsorted(every, times)
+    deviations = _deviations(model, fit.unknowns, sigma, spread, logarithmic, curve)[at]
+    found = np.exp(fit.unknowns[:k, 0])
+    names = {one.name: float(value) for one, value in zip(population.constants, found, strict=True)}
+    return Newcomer(names, curve[0], times, curve[at], deviations)
+
+
+def _starts(
+    states: tuple[str, ...], population: Population, first: Array, known: Mapping[str, float]
+) -> tuple[tuple[Start, ...], Array, Array]:
+    """Starts of the states, and mean and width of those that are fitted."""
+    found, centre, width = [], [], []
+    for i, state in enumerate(states):
+        kind, mean, sd = population.starts[state]
+        if kind == "known" or (state in known and kind != "scaled"):
+            if state not in known and not np.isfinite(first[i]):
+                raise InputError(f"the start of {state} has to be known: give it, --initial {state}=...")
+            value = known.get(state, first[i])
+            found.append(Start(KNOWN if state in known else EXACT, np.array([value])))
+            continue
+        if kind == "scaled":
+            if state not in known:
+                raise InputError(f"{state} was not measured: give what its start is known by, --initial {state}=...")
+            found.append(Start(SCALED, np.array([known[state]])))
+        else:
+            found.append(Start(ANY if kind == "normal" else POSITIVE, np.array([mean])))
+        centre.append(mean if kind == "normal" else np.log(mean))
+        width.append(max(sd, _KNOWN))
+    return tuple(found), np.array(centre), np.array(width)
+
+
+def _deviations(model: Model, unknowns: Array, sigma: Array, spread: Array, logarithmic: Array, curve: Array) -> Array:
+    """Standard deviations of a new measurement along the curve [samples, states]."""
+    seen = model.seen
+    model.seen = np.ones(seen.shape, bool)
+    slopes = model.curves(unknowns).slopes
+    model.seen = seen
+    assert slopes is not None
+    j = slopes[:, :, :, 0]
+    used = np.where(seen[:, :, 0, None], j, 0.0) / sigma[:, None]
+    precision = np.einsum("tip,tiq->pq", used, used) + np.diag(1.0 / spread**2)
+    covariance = np.linalg.inv(precision)
+    variance = np.einsum("tip,pq,tiq->ti", j, covariance, j) + sigma**2
+    found: Array = np.sqrt(np.maximum(variance, 0.0))
+    return np.where(logarithmic, found * np.abs(curve), found)

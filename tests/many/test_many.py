@@ -1,0 +1,111 @@
+"""Thousands of series, each with its own law."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from odediscovery.errors import InputError
+from odediscovery.many.blocks import blocks_of, read_block
+from odediscovery.many.run import fit_many, told
+from odediscovery.many.simple import explain
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.workers import Failure
+
+T = np.linspace(0.0, 6.0, 30)
+NOISE = np.random.default_rng(0).standard_normal((6, 30))
+
+
+class Here:
+    """A place for tasks that is this process; some of them are lost."""
+
+    def __init__(self, lost: Sequence[int] = ()) -> None:
+        self.lost, self.ran = lost, 0
+
+    def results(
+        self, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float = 0.0, stopping: object = None
+    ) -> Iterator[tuple[int, Any]]:
+        for number, task in enumerate(tasks):
+            self.ran += 1
+            yield number, Failure("killed", 0.0) if number in self.lost else function(task)
+
+
+def curves(count: int) -> list[np.ndarray]:
+    return [1.0 / (1.0 + (20.0 + k) * np.exp(-(1.0 + 0.01 * k) * T)) + 0.005 * NOISE[k % 6] for k in range(count)]
+
+
+def write(path: Path, values: Sequence[np.ndarray]) -> Path:
+    lines = [f"w{k},{float(t)!r},{float(x)!r}" for k, curve in enumerate(values) for t, x in zip(T, curve, strict=True)]
+    path.write_text("\n".join(["well,t,od", *lines]) + "\n")
+    return path
+
+
+def test_simple_laws_are_told_apart_with_their_constants() -> None:
+    series = {
+        "exponential decay": 5e3 * np.exp(-0.7 * T),
+        "logistic growth": 40.0 / (1.0 + 19.0 * np.exp(-1.5 * T)),
+        "approach to a level": 3.0 - 2.0 * np.exp(-0.9 * T),
+        "second order decay": 2.0 / (1.0 + 2.0 * 0.4 * T),
+    }
+    noisy = [x + 0.01 * x.std() * e for x, e in zip(series.values(), NOISE, strict=False)]
+    rows = explain(list(series), [(T, x) for x in noisy])
+    assert [row["law"] for row in rows] == list(series)
+    assert {row["outcome"] for row in rows} == {"explained"}
+    assert rows[0]["constants"][0] == pytest.approx(0.7, rel=0.02)
+    assert rows[1]["constants"][:2] == pytest.approx([1.5, 1.5 / 40], rel=0.02)
+    assert rows[3]["constants"][0] == pytest.approx(0.4, rel=0.05)
+
+
+def test_what_no_simple_law_explains_is_said() -> None:
+    gone = np.full(30, np.nan)
+    one = np.where(np.arange(30) < 2, 1.0, np.nan)
+    rows = explain(["wave", "gone", "one", "still"], [(T, np.sin(4 * T)), (T, gone), (T, one), (T, np.ones(30))])
+    assert [row["outcome"] for row in rows] == [
+        "no simple law",
+        "no values",
+        "only 2 values, at least 4 are needed",
+        "never changes",
+    ]
+
+
+def test_blocks_are_read_one_at_a_time(tmp_path: Path) -> None:
+    path = write(tmp_path / "plate.csv", curves(5))
+    blocks, state = blocks_of(path, "well", None, None, 2)
+    assert state == "od"
+    assert [read_block(block)[0] for block in blocks] == [["w0", "w1"], ["w2", "w3"], ["w4"]]
+    t, x = read_block(blocks[2])[1][0]
+    assert np.array_equal(t, T)
+    assert np.array_equal(x, curves(5)[4])
+
+
+def test_rows_of_a_group_have_to_stand_together(tmp_path: Path) -> None:
+    path = tmp_path / "mixed.csv"
+    path.write_text("well,t,od\na,0,1\nb,0,1\na,1,2\n")
+    with pytest.raises(InputError, match="line 4: the rows of group 'a' do not stand together"):
+        blocks_of(path, "well", None, None, 2)
+
+
+def test_a_lost_task_costs_only_its_series_and_is_made_up_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odediscovery.many.run.BLOCK", 2)
+    path, folder = write(tmp_path / "plate.csv", curves(6)), tmp_path / "each"
+    first = fit_many(path, "well", folder, Here(lost=[1]), Monitor())
+    assert (first.series, first.finished, len(first.failed)) == (4, False, 1)
+    # A line that a kill has cut off.
+    with (folder / "rows.jsonl").open("ab") as file:
+        file.write(b'{"block": 2, "ro')
+    place = Here()
+    second = fit_many(path, "well", folder, place, Monitor())
+    assert (second.series, second.finished, place.ran) == (6, True, 1)
+    with (folder / "summary.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert sorted(row["series"] for row in rows) == [f"w{k}" for k in range(6)]
+    assert {row["law"] for row in rows} == {"logistic growth"}
+    assert rows[0]["equation"].startswith("od' = ")
+    assert "most follow logistic growth (100%)" in told(second, "well", "plate.csv")
+    with pytest.raises(InputError, match="begun with another table"):
+        fit_many(write(tmp_path / "other.csv", curves(3)), "well", folder, place, Monitor())
