@@ -24,6 +24,7 @@ from odediscovery.judge.notes import (
     runs_from_its_starts,
     two_complexities,
 )
+from odediscovery.judge.printed import name_undetermined, with_enough_digits
 from odediscovery.judge.residual_tests import ResidualTests, examine_residuals, is_walk_as_good
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import count
@@ -136,13 +137,16 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
         verdict = verdict.with_best(dataclasses.replace(verdict.best, polished=found))
     front, fitted, own = _front(verdict, series), estimates(p, found), ~p.data.is_control
     noise = np.sqrt(found.plain_squares / found.counts.clip(1)) * p.scale.size
+    starts = fitted.initial * p.scale.state[own]
+    if not p.clean:
+        front = tuple(with_digits(row, series, starts, noise[own]) if row.selected else row for row in front)
     explained, each = share_in_pieces(p, found) if p.heads is not None else _explained(front)
     return build_result(
         series,
         settings,
         monitor,
         front,
-        fitted.initial * p.scale.state[own],
+        starts,
         np.where(p.measured, noise, np.nan)[own],
         network_of(found.law, p.scale, series.n_states),
         [*_notes(verdict, front), *tests.sentences(series.states)],
@@ -159,6 +163,11 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
     )
 
 
+def with_digits(row: FrontRow, series: TimeSeries, starts: Array, noise: Array) -> FrontRow:
+    """The row whose equations, as they are printed, are the fitted ones."""
+    return dataclasses.replace(row, equations=with_enough_digits(row.equations, series, starts, noise))
+
+
 def _explained(front: tuple[FrontRow, ...]) -> tuple[float, Array | None]:
     """Share of the variance that the chosen row explains, of all states and of each."""
     chosen = next(row for row in front if row.selected)
@@ -171,6 +180,7 @@ def _notes(verdict: Verdict, front: tuple[FrontRow, ...]) -> list[str]:
     still = np.flatnonzero(p.constant & ~p.data.is_control)
     notes: list[str] = [never_changes(p.data.states[i]) for i in still]
     notes += [*p.messages, *verdict.reasons, *explain_two_values(p.data), *_rivals(front), *_relation(p)]
+    notes += name_undetermined(next(row.equations for row in front if row.selected))
     if any(row.equations.power_sum is None for row in front):
         notes.append(two_complexities())
     if verdict.best.fragile:

@@ -280,6 +280,17 @@ def not_determined(names: Sequence[str]) -> Note:
     )
 
 
+def undetermined_constants(names: Sequence[str]) -> Note:
+    """Constants whose standard errors are as large as they are, printed with (?)."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    said = ", ".join(names[:3]) + more if more else listed(names)
+    return Note(
+        f"the data do not determine {said}: marked (?) in the equations, each could as well be 0; do not read anything "
+        "into these terms, prefer a row of the front without them",
+        Weight.DOUBT,
+    )
+
+
 def open_exponent(state: str, term: str, of: str, low: float, high: float) -> Note:
     """An exponent whose interval holds several whole numbers."""
     return Note(

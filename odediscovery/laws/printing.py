@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import sympy
@@ -28,6 +28,9 @@ from odediscovery.runtime.arrays import Array
 
 # More digits than this say nothing: no solver here is that accurate.
 _MAX_DIGITS = 12
+
+# A constant with its standard error, as text.
+Written: TypeAlias = Callable[[float, float], str]
 
 _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi "
@@ -66,24 +69,29 @@ class Printable(Protocol):
     def snapped(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None: ...
     @property
     def extended(self) -> PowerSum | None: ...
+    @property
+    def spare(self) -> int: ...
 
 
-def constant(value: float, error: float = math.nan, digits: int = 4) -> str:
+def constant(value: float, error: float = math.nan, digits: int = 4, spare: int = 0) -> str:
     """A number to the precision of its standard error: 0.06003(12).
 
     Args:
         value: the number.
         error: its standard error; 0 for exact, nan for unknown.
         digits: significant digits when the error is unknown.
+        spare: digits beyond the two of the error, for constants that mean something together only.
 
     >>> constant(0.0600312, 0.000118), constant(1234.5, 56.0), constant(0.5, 0.0)
     ('0.06003(12)', '1234(56)', '0.5')
+    >>> constant(0.0600312, 0.000118, spare=1)
+    '0.060031(118)'
     """
     if error == 0:
         return _general(value, _MAX_DIGITS)
     if not (math.isfinite(error) and math.isfinite(value)):
-        return _general(value, digits)
-    place = _exponent(error, 2) - 1
+        return _general(value, digits + spare)
+    place = _exponent(error, 2) - 1 - spare
     top = max(_exponent(value, 3) if value else place + 1, place + 1)
     if top - place >= _MAX_DIGITS:
         return _general(value, _MAX_DIGITS)
@@ -92,6 +100,48 @@ def constant(value: float, error: float = math.nan, digits: int = 4) -> str:
     decimals = max(shift - place, 0)
     number = f"{value / 10.0**shift:.{decimals}f}({round(error / 10.0**place)})"
     return number if shift == 0 else f"{number}e{shift}"
+
+
+def law_constant(value: float, error: float, digits: int, spare: int = 0) -> str:
+    """A constant of a law: as `constant`, and with (?) where the error is as large as the value.
+
+    To the place of such an error it would be printed as another number.
+
+    >>> law_constant(0.222, 78.0, 4), law_constant(-3.2e-36, 6.4e-35, 4), law_constant(0.5, 0.01, 4)
+    ('0.222(?)', '-3.2(?)e-36', '0.500(10)')
+    """
+    if value and math.isfinite(value) and math.isfinite(error) and error >= abs(value):
+        mantissa, _, exponent = _general(value, 3 + spare).partition("e")
+        return f"{mantissa}(?)" + (f"e{exponent}" if exponent else "")
+    return constant(value, error, digits, spare)
+
+
+def read_constant(written: str) -> float:
+    """The number that stands there: 0.06003 for 0.06003(12)."""
+    return float(re.sub(r"\([^)]*\)", "", written))
+
+
+def as_printed(law: PowerSum, errors: PowerSum, digits: int, spare: int) -> PowerSum:
+    """The law with its constants as a reader of the printed equations would copy them."""
+
+    def copied(values: Array, of: Array, factors: Array) -> Array:
+        pairs = np.stack([values * factors, of * np.abs(factors)], axis=-1).reshape(-1, 2)
+        read = [read_constant(law_constant(float(v), float(e), digits, spare)) if v else 0.0 for v, e in pairs]
+        return np.array(read).reshape(values.shape) / factors
+
+    (a, w, b, v), (a_error, w_error, b_error, v_error) = law.constants, errors.constants
+    rates = np.ones(w.shape[1])
+    if law.features is not None:
+        own = [f.rate if power_is_rate(f) else 1.0 for f in law.features.functions]
+        rates[law.features.states : law.features.simple] = own
+    inner = np.broadcast_to(rates[: v.shape[1]], v.shape)
+    one = np.ones_like
+    return law.with_constants(
+        copied(a, a_error, one(a)),
+        copied(w, w_error, np.broadcast_to(rates, w.shape)),
+        copied(b, b_error, one(b)),
+        copied(v, v_error, inner),
+    )
 
 
 def _exponent(value: float, digits: int) -> int:
@@ -117,7 +167,8 @@ def pretty_text(equations: Printable, digits: int) -> str:
     rows = _rows(equations, digits, str, "(-{})", lambda power: f"^{power}", "*", lambda c: c)
     names = dict(zip((s.name for s in equations.symbols), equations.variables, strict=True))
     if rows is None and equations.extended is not None and equations.standard_errors is not None:
-        rows = _extended_rows(equations.extended, equations.standard_errors, equations.variables, digits)[
+        written = partial(law_constant, digits=digits, spare=equations.spare)
+        rows = _extended_rows(equations.extended, equations.standard_errors, equations.variables, written)[
             : len(equations.states)
         ]
     if rows is None:
@@ -170,12 +221,13 @@ def _rows(
         a_error, w_error = np.where(snapped[0], 0.0, a_error), np.where(snapped[1], 0.0, w_error)
     names = [name(variable) for variable in equations.variables]
     turned = signs(law.exponents, law.mirrored) < 0.0
+    written = partial(law_constant, digits=digits, spare=equations.spare)
     monomials = [
         _powers(
             [minus.format(name) if below else name for name, below in zip(names, of_minus, strict=True)],
             row,
             error,
-            digits,
+            written,
             raised,
         )
         for row, error, of_minus in zip(law.exponents, w_error, turned, strict=True)
@@ -184,8 +236,8 @@ def _rows(
     for a, error in list(zip(law.coefficients, a_error, strict=True))[: len(equations.states)]:
         terms = []
         for j in sorted(np.flatnonzero(a), key=lambda j: order(a[j], law.exponents[j])):
-            written = shown(constant(abs(float(a[j])), float(error[j]), digits))
-            factors = [] if written == "1" and monomials[j] else [written]
+            number = shown(written(abs(float(a[j])), float(error[j])))
+            factors = [] if number == "1" and monomials[j] else [number]
             terms.append((bool(a[j] < 0), times.join([*factors, *monomials[j]])))
         rows.append(join_terms(terms))
     return rows
@@ -199,17 +251,17 @@ def order(coefficient: float, powers: Iterable[float]) -> tuple[bool, float, tup
 
 
 def _powers(
-    names: Sequence[str], row: Iterable[float], errors: Iterable[float], digits: int, raised: Callable[[str], str]
+    names: Sequence[str], row: Iterable[float], errors: Iterable[float], show: Written, raised: Callable[[str], str]
 ) -> list[str]:
     factors = []
     for name, power, error in zip(names, row, errors, strict=True):
         if power != 0:
-            written = constant(float(power), float(error), digits)
+            written = show(float(power), float(error))
             factors.append(name if written == "1" else f"{name}{raised(written)}")
     return factors
 
 
-def _extended_rows(law: PowerSum, errors: PowerSum, states: Sequence[str], digits: int) -> list[str]:
+def _extended_rows(law: PowerSum, errors: PowerSum, states: Sequence[str], show: Written) -> list[str]:
     """Right-hand sides of a law with functions and inner sums, with their standard errors."""
     features, (a, w, b, v), (da, dw, db, dv) = law.features, law.constants, errors.constants
     assert features is not None  # that is what makes a law an extended one
@@ -220,16 +272,16 @@ def _extended_rows(law: PowerSum, errors: PowerSum, states: Sequence[str], digit
     ) -> str:
         terms = []
         for j in sorted(np.flatnonzero(values), key=lambda j: order(float(values[j]), powers[j])):
-            written = constant(abs(float(values[j])), float(error[j]), digits)
+            written = show(abs(float(values[j])), float(error[j]))
             above = [f for f in products[j] if not f.startswith("/")]
             above = above if written == "1" and above else [written, *above]
             below = [f for f in products[j] if f.startswith("/")]
             terms.append((bool(values[j] < 0), "*".join(above) + "".join(below)))
         return join_terms([*first, *terms])
 
-    inner = [_factors(features, simple, row, error, digits, law.mirrored) for row, error in zip(v, dv, strict=True)]
+    inner = [_factors(features, simple, row, error, show, law.mirrored) for row, error in zip(v, dv, strict=True)]
     names = simple + [f"({sums(row, error, v, inner, [(False, '1')])})" for row, error in zip(b, db, strict=True)]
-    outer = [_factors(features, names, row, error, digits, law.mirrored) for row, error in zip(w, dw, strict=True)]
+    outer = [_factors(features, names, row, error, show, law.mirrored) for row, error in zip(w, dw, strict=True)]
     return [sums(row, error, w, outer, []) for row, error in zip(a, da, strict=True)]
 
 
@@ -241,7 +293,12 @@ def function_name(states: Sequence[str], function: Function) -> str:
 
 
 def _factors(
-    features: Features, names: Sequence[str], row: Array, errors: Iterable[float], digits: int, mirrored: Sequence[int]
+    features: Features,
+    names: Sequence[str],
+    row: Array,
+    errors: Iterable[float],
+    show: Written,
+    mirrored: Sequence[int],
 ) -> list[str]:
     """The factors of a product of powers of features; what the product is divided by starts with /.
 
@@ -256,13 +313,13 @@ def _factors(
         function = features.functions[k - n] if n <= k < features.simple else None
         if function is not None and power_is_rate(function):
             rate = float(power) * function.rate
-            written = constant(abs(rate), float(error) * abs(function.rate), digits)
+            written = show(abs(rate), float(error) * abs(function.rate))
             state = names[function.state]
             argument = state if written == "1" else f"{written}*{state}"
             factors.append(f"exp({'-' if rate < 0 else ''}{argument})")
             continue
         below = k >= features.simple and power < 0 and error == 0
-        written = constant(abs(power) if below else float(power), float(error), digits)
+        written = show(abs(power) if below else float(power), float(error))
         raised = name if written == "1" else f"{name}^{written}"
         factors.append(f"/{raised}" if below else raised)
     return factors

@@ -247,6 +247,7 @@ class Discovery(Shown):
             "units": dict(self.series.units),
             "symbols": {safe: name for name, safe in names.items() if safe != name},
             "equations": equations.texts(),
+            **({"spare_digits": equations.spare} if equations.spare else {}),
             "latex": equations.latex(),
             "terms": terms(equations, None if self.survival is None else self.survival.shares),
             "bootstrap": None if self.survival is None else self.survival.record(),

@@ -209,7 +209,10 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     covariance = _companion(document, folder, "covariance.npz", optional=True)
     return {
         "series": series,
-        "equations": with_law(with_errors(parsed, document["terms"], document["exponents"]), document.get("law")),
+        "equations": dataclasses.replace(
+            with_law(with_errors(parsed, document["terms"], document["exponents"]), document.get("law")),
+            spare=_spare(document),
+        ),
         "initial_values": starts_from_record(document["initial_values"], series),
         "front": tuple(FrontRow.from_record(row, series) for row in document["pareto"]),
         "mse": number(scores["mse"]),
@@ -231,6 +234,18 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "found_by": _found_by(document),
         "population": Population.from_record(document.get("population")),
     }
+
+
+def _spare(document: Mapping[str, Any]) -> int:
+    """Digits that constants are printed with beyond the two of their errors.
+
+    Raises:
+        InputError: no small number.
+    """
+    given = document.get("spare_digits", 0)
+    if not isinstance(given, int) or not 0 <= given <= 12:
+        raise InputError("'spare_digits' should be a whole number from 0 to 12")
+    return given
 
 
 def _found_by(document: Mapping[str, Any]) -> str:
