@@ -14,7 +14,13 @@ from dataclasses import replace
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.chaos import cut_until_followed
 from odediscovery.discovery.conclude import add_messages, build_result, conclude, constants
-from odediscovery.discovery.front import judge_shortlist, lower_noise, simplify_exponents, simplify_quotients
+from odediscovery.discovery.front import (
+    judge_shortlist,
+    lower_noise,
+    prefer_determined,
+    simplify_exponents,
+    simplify_quotients,
+)
 from odediscovery.discovery.holdout import continue_over, split
 from odediscovery.discovery.preference import (
     explain_dominated,
@@ -147,7 +153,7 @@ def _judge_laws(
         verdict = judge_textbook(whole, named)
     monitor.note(event="chosen", **constants(verdict.p, verdict.best))
     verdict = simplify_quotients(verdict, monitor)
-    verdict = prefer_textbook(simplify_exponents(verdict, monitor))
+    verdict = prefer_textbook(prefer_determined(simplify_exponents(verdict, monitor), monitor))
     verdict = prefer_what_predicts(verdict, monitor)
     verdict = prefer_undominated(prefer_what_stays(verdict, task.series, monitor), task.series)
     verdict = join_longer_pieces(whole, verdict, monitor)

@@ -17,7 +17,7 @@ from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, constant_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.refinement import REFINEMENT, refined, residual_sigma, sigma_of
@@ -48,6 +48,16 @@ class FrontThresholds(Thresholds):
         0.5,
         "a law that leaves less than this share of the noise's variance shows that the noise is smaller",
         unit="ratio of variances",
+    )
+    interval: float = threshold(
+        1.96, "a coefficient nearer to 0 is one whose interval contains it", unit="standard errors", origin="95 %"
+    )
+    exponent: float = threshold(1.0, "an exponent with a larger standard error is not determined")
+    determined: float = threshold(
+        14.0,
+        "how much better a law with terms that do not act has to be",
+        unit="criterion",
+        origin="chosen: overwhelming evidence, a likelihood ratio of 1000",
     )
     negligible: float = threshold(
         1e-6,
@@ -235,6 +245,55 @@ def simplify_exponents(verdict: Verdict, monitor: Monitor) -> Verdict:
         rows.append(row)
         monitor.step(i + 1)
     return Verdict.of(p, rows)
+
+
+def prefer_determined(verdict: Verdict, monitor: Monitor) -> Verdict:
+    """The verdict for a law all of whose terms act, where one explains the data nearly as well.
+
+    A term acts if the interval of its coefficient does not contain 0, and its exponents are known to within 1.
+    Terms that do not are taken out one after the other; where the data need them, another row may do.
+    """
+    p, best = verdict.p, verdict.best
+    if p.clean or monitor.stopping() or not _idle(best.polished).any():
+        return verdict
+    rows = list(verdict.rows)
+    row: Judged | None = best
+    while row is not None and _idle(row.polished).any():
+        row = _without_idle(p, row)
+        if row is not None and np.isfinite(row.criterion):
+            rows.append(row)
+    most = best.criterion + FRONT.determined
+    acting = [i for i, one in enumerate(rows) if one.criterion < most and not _idle(one.polished).any()]
+    if not acting:
+        return verdict
+    chosen = min(acting, key=lambda i: rows[i].criterion)
+    return dataclasses.replace(verdict, rows=tuple(rows), chosen=chosen)
+
+
+def _idle(found: Polished) -> Mask:
+    """Coefficients of terms that do not act, bool [states, monomials]."""
+    a, w = found.law.coefficients, found.law.exponents
+    of_a, of_w = found.errors.coefficients, found.errors.exponents
+    zero = found.free[0] & ~(np.abs(a) > FRONT.interval * np.nan_to_num(of_a, nan=np.inf))
+    loose = found.free[1] & ~(np.nan_to_num(of_w, nan=np.inf) <= FRONT.exponent)
+    idle: Mask = (a != 0) & (zero | (loose & (w != 0)).any(axis=1))
+    return idle
+
+
+def _without_idle(p: Problem, row: Judged) -> Judged | None:
+    """The row without the weakest term that does not act; None where nothing would be left."""
+    found = row.polished
+    a, w, b, v = found.law.constants
+    idle = _idle(found)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        strength = np.where(idle, np.abs(a) / np.nan_to_num(found.errors.coefficients, nan=np.inf), np.inf)
+    weakest = np.unravel_index(int(np.argmin(strength)), a.shape)
+    kept = a.copy()
+    kept[weakest] = 0.0
+    if not kept.any():
+        return None
+    law, free = merge_monomials(found.law.with_constants(kept, w, b, v), found.free)
+    return _refit(p, law, free, before=row)
 
 
 def _refit(p: Problem, law: PowerSum, free: Free, before: Judged) -> Judged:

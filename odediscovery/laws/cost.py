@@ -2,13 +2,16 @@
 
     cost = constant_penalty * (free constants) + sum of snap_penalty(v) over exponents held at simple values v
            + 2 ln 4 * (functions of a state among the factors)
+           + 6 * (exponentials and logarithms among them) + 6 * (those that stand beside another factor)
 
 A free constant costs ln N + 2 ln p: ln N as in BIC, and 2 ln p because a search tries constants
 in all p = n (n + 1) places where n equations could have one more, and the best of many useless
 constants looks better than a useless constant should. An exponent held at a simple value was
 not fitted; it only costs the choice among values of its kind, more where there are more of them. A factor
 sin, cos, exp or log of a state is a choice as well: with them there are so many products that a few
-useless ones always look good.
+useless ones always look good. The exponential or the logarithm of a state that has a dimension, and still
+more exp(x)/x or x^2 log(x), is what nature rarely writes and what fits any smooth curve: such factors need
+clear evidence. (Gompertz growth, which has one, is a textbook law and has a price of its own.)
 
 Source: Chen and Chen, Extended Bayesian information criteria, Biometrika 95 (2008), gamma = 1.
 """
@@ -40,9 +43,15 @@ class CostThresholds(Thresholds):
     function: float = threshold(
         2.0 * math.log(4.0), "a function of a state", origin="the choice of one of four: 2 ln 4"
     )
+    dimensional: float = threshold(
+        6.0, "an exponential or a logarithm of a state", origin="chosen: a likelihood ratio of 20"
+    )
+    mixed: float = threshold(6.0, "one of these beside another factor", origin="chosen: a likelihood ratio of 20")
 
 
 COSTS = CostThresholds()
+# Functions whose argument has no dimension in a law of nature.
+DIMENSIONAL = ("exp", "log")
 
 # Exponents that laws of nature like, and the field of `CostThresholds` that says what each costs.
 SIMPLE: dict[float, str] = {
@@ -94,7 +103,11 @@ def cost(law: PowerSum, free: Free, samples: float) -> float:
     if law.features is None:
         return known
     own = slice(law.n_states, law.features.simple)
-    return known + COSTS.function * (np.count_nonzero(w[:, own]) + np.count_nonzero(v[:, own]))
+    known += COSTS.function * (np.count_nonzero(w[:, own]) + np.count_nonzero(v[:, own]))
+    strange = [law.n_states + k for k, f in enumerate(law.features.functions) if f.name in DIMENSIONAL]
+    among = w[:, strange] != 0
+    beside = among & ((w != 0).sum(axis=1, keepdims=True) > 1)
+    return float(known + COSTS.dimensional * among.sum() + COSTS.mixed * beside.sum())
 
 
 def filled(

@@ -108,7 +108,7 @@ def test_every_setting_is_a_flag_with_its_help(capsys: pytest.CaptureFixture[str
     assert main(["fit", "--help"]) == 0
     shown = capsys.readouterr().out
     for field in dataclasses.fields(Settings):
-        assert f"--{field.name.replace('_', '-')} " in shown
+        assert f"{field.metadata['flag'] or '--' + field.name.replace('_', '-')} " in shown
 
 
 def test_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:
