@@ -169,7 +169,7 @@ def stand_beside(
     found = dataclasses.replace(found, front=merged(found.front, rows))
     if winner is None:
         same = next((one for one in fitted if _is_same(one.equations, found.equations)), None)
-        named = same or recognise(fitter, found.equations)
+        named = same or recognise(fitter, found.equations, found.initial_values)
         if named is None:
             return found
         front = tuple(dataclasses.replace(row, name=named.says) if row.selected else row for row in found.front)

@@ -115,6 +115,11 @@ class Fitter:
         assert theta is not None
         return self._value(form, rates, theta, steps, says)
 
+    def taken(self, form: Form, constants: Array, starts: Array, says: str) -> FittedForm | None:
+        """The form with constants and starts [trajectories, states] as they are; None where it cannot be integrated."""
+        rates, theta = rates_of(form), np.concatenate([constants, starts.ravel()])
+        return self._value(form, rates, theta, self.shooting.enough_steps(rates, len(constants), theta), says)
+
     def r2(self, fitted: FittedForm) -> float:
         """Share of the variance of all states that a form explains."""
         values = np.concatenate([run.values for run in self.series.trajectories])

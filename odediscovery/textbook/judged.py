@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -144,12 +143,15 @@ def covariance_of(fitter: Fitter, fitted: FittedForm) -> Array:
     return Covariance.of(slopes).widened(float(deviation)).matrix[:k, :k]
 
 
-def recognise(fitter: Fitter, equations: Equations, laws: Sequence[TextbookLaw] = TEXTBOOK) -> FittedForm | None:
-    """The textbook law that equations are, fitted to the data; None where they are none.
+def recognise(
+    fitter: Fitter, equations: Equations, starts: Array, laws: Sequence[TextbookLaw] = TEXTBOOK
+) -> FittedForm | None:
+    """The textbook law that equations are; None where they are none.
 
     Args:
         fitter: of the data that they were found in.
         equations: in the user's units.
+        starts: fitted [trajectories, states].
         laws: that are looked through, the shorter ones first.
     """
     x = np.concatenate(fitter.path.values)
@@ -167,7 +169,7 @@ def recognise(fitter: Fitter, equations: Equations, laws: Sequence[TextbookLaw] 
         with np.errstate(all="ignore"):
             solved = least_squares(missed, start.constants, x_scale="jac", max_nfev=30)
         if np.sqrt(np.mean(solved.fun**2)) < NAMING.same and (says := law.called(form.names, solved.x)):
-            return fitter.fit(form, dataclasses.replace(start, constants=solved.x), says)
+            return fitter.taken(form, solved.x, starts, says)
     return None
 
 

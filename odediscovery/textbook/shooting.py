@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 from scipy.optimize import OptimizeResult, least_squares
@@ -43,9 +43,17 @@ Rates = Callable[[Array, Array], Sequence[Array]]
 
 def rates_of(form: Form) -> Rates:
     """The right-hand sides of a form as numbers, for any shape of states and constants."""
-    opened = form.open()
-    sides = as_function(opened.right_hand_sides, opened.symbols)
+    sides = _sides(form.states, tuple(form.texts.items()), form.names)
     return lambda x, c: sides(*x, *c)
+
+
+@lru_cache(maxsize=500)
+def _sides(
+    states: tuple[str, ...], texts: tuple[tuple[str, str], ...], names: tuple[str, ...]
+) -> Callable[..., list[Array]]:
+    """Kept: the same laws are fitted again and again."""
+    opened = Form(states, (), dict(texts), names, (None,) * len(names)).open()
+    return as_function(opened.right_hand_sides, opened.symbols)
 
 
 class Shooting:
@@ -86,8 +94,10 @@ class Shooting:
         c = constants[:, None, :]
 
         def rhs(_: float, x: Array) -> Array:
-            found = rates(x, c)
-            return np.stack([np.broadcast_to(f, x.shape[1:]) for f in found])
+            found = np.empty_like(x)
+            for row, rate in zip(found, rates(x, c), strict=True):
+                row[...] = rate
+            return found
 
         x, path = starts, [starts]
         with np.errstate(all="ignore"):

@@ -9,8 +9,9 @@ smoothed path. The others are looked for on a grid.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import sympy
@@ -18,6 +19,7 @@ from scipy.interpolate import CubicSpline, PchipInterpolator
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.laws.equations import as_function
+from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.forms import Form
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -174,16 +176,10 @@ def _blocks(
     form: Form, linear: Sequence[str], sought: Sequence[str], path: Path, given: Array
 ) -> tuple[Array, Array] | None:
     """Integrals of what stands with each constant [sets, rows, constants], and what they explain [sets, rows]."""
-    opened = form.open()
-    n, symbols = len(form.states), {s.name: s for s in opened.symbols}
-    sides = list(opened.right_hand_sides)
-    parts = [[sympy.diff(side, symbols[name]) for side in sides] for name in linear]
-    nothing = {symbols[name]: sympy.Integer(0) for name in linear}
-    known = [side.xreplace(nothing) for side in sides]
-    if any(part.has(symbols[name]) for row in parts for part in row for name in linear):
+    n = len(form.states)
+    function = _parts(form.states, tuple(form.texts.items()), form.names, tuple(linear), tuple(sought))
+    if function is None:
         return None
-    kept = tuple(e for row in (*parts, known) for e in row)
-    function = as_function(kept, [*opened.symbols[:n], *(symbols[name] for name in sought)])
     features, targets = [], []
     for times, values, ends in zip(path.times, path.values, path.ends, strict=True):
         shape = (len(given), len(times))
@@ -203,10 +199,34 @@ def _blocks(
     return joined, np.moveaxis(left, 0, 1).reshape(len(given), -1)
 
 
+@lru_cache(maxsize=500)
+def _parts(
+    states: tuple[str, ...],
+    texts: tuple[tuple[str, str], ...],
+    names: tuple[str, ...],
+    linear: tuple[str, ...],
+    sought: tuple[str, ...],
+) -> Callable[..., list[Array]] | None:
+    """What stands with each linear constant and without any, as one function of states and sought constants.
+
+    None where the law is not linear in them. The same laws are fitted again and again: it is kept.
+    """
+    opened = Form(states, (), dict(texts), names, (None,) * len(names)).open()
+    symbols = {s.name: s for s in opened.symbols}
+    sides = list(opened.right_hand_sides)
+    parts = [[sympy.diff(side, symbols[name]) for side in sides] for name in linear]
+    nothing = {symbols[name]: sympy.Integer(0) for name in linear}
+    known = [side.xreplace(nothing) for side in sides]
+    if any(part.has(symbols[name]) for row in parts for part in row for name in linear):
+        return None
+    kept = tuple(e for row in (*parts, known) for e in row)
+    return as_function(kept, [*opened.symbols[: len(states)], *(symbols[name] for name in sought)])
+
+
 def _grid(what: str, form: Form, path: Path) -> list[float]:
     """Values to try of a constant, "kind state"."""
     kind, _, of = what.rpartition(" ")
-    k = [symbol.name for symbol in form.open().symbols].index(of)
+    k = list(identifiers(form.states).values()).index(of)
     x = np.concatenate([values[:, k] for values in path.values])
     low, high = float(x.min()), float(x.max())
     largest, wide = max(abs(low), abs(high)) or 1.0, (high - low) or 1.0

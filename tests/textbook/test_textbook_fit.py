@@ -52,9 +52,10 @@ def test_the_law_behind_the_data_is_the_best(name):
 
 def test_a_law_is_recognised_however_it_is_written():
     p = prepare(made(*CASES["logistic growth"][:3]))
-    found = recognise(Fitter(p), Equations.parse(["N"], {"N": "0.5*N - 0.00625*N**2"}))
+    start = np.array([[2.0]])
+    found = recognise(Fitter(p), Equations.parse(["N"], {"N": "0.5*N - 0.00625*N**2"}), start)
     assert found is not None and found.says == "logistic growth"
-    assert recognise(Fitter(p), Equations.parse(["N"], {"N": "0.5*N - 0.00625*N**2 + 0.1*N**0.3"})) is None
+    assert recognise(Fitter(p), Equations.parse(["N"], {"N": "0.5*N - 0.00625*N**2 + 0.1*N**0.3"}), start) is None
 
 
 def test_each_state_alone():
