@@ -57,6 +57,9 @@ def test_fronts_are_drawn_with_the_answer_marked(found: Discovery, trained: list
     figure = fsir.pareto_figure(found, trained)
     figure.canvas.draw()
     left, right = figure.axes
+    (inset,) = left.child_axes
+    assert inset.get_ylim() == fsir.CLOSER and inset.get_xlim() == left.get_xlim()
+    assert len(inset.lines) == len(left.lines)
     assert left.get_xscale() == left.get_yscale() == "log"
     legend = [t.get_text() for t in left.get_legend().get_texts()]
     assert legend[0].startswith("ours") and sum("Julia" in label for label in legend) == 3
@@ -72,8 +75,16 @@ def test_fronts_are_drawn_with_the_answer_marked(found: Discovery, trained: list
 def test_both_networks_are_drawn(found: Discovery, trained: list[Trained]) -> None:
     ours, theirs = fsir.heat_figures(found, trained)
     texts = [{t.get_text() for t in figure.findobj(Text)} for figure in (ours, theirs)]
-    assert "Weights in the units of the data" in texts[1] - texts[0]
-    assert {"RealNPU", "NAU", "dS/dt"} <= texts[0] & texts[1]
+    assert {"RealNPU", "NAU", "dS/dt", "Weights in the units of the data"} <= texts[0] & texts[1]
+    # -beta, alpha, eta and the r of two equations stand in the cells of ours.
+    assert {"\N{MINUS SIGN}0.06", "0.06", "0.05", "\N{MINUS SIGN}0.05", "0.01", "\N{MINUS SIGN}0.01"} <= texts[0]
+
+
+def test_the_kept_network_is_readable_and_near_the_data() -> None:
+    power, total = fsir.kept_network().layers
+    assert (power.unit, total.unit) == ("RealNPU", "NAU")
+    count = sum(int((np.abs(a) > 1e-3).sum()) for layer in (power, total) for a in layer.arrays.values())
+    assert count <= fsir.READABLE
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -21,11 +22,13 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
+from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
 from odediscovery.experiments.fronts import Cloud, Curve, fronts_figure
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import simulate_system
-from odediscovery.networks.layers import Network
+from odediscovery.networks.layers import Layer, Network
+from odediscovery.networks.translate import network_of
 from odediscovery.plots.figures import weights_figure
 from odediscovery.plots.heatmaps import network_figure
 from odediscovery.result.discovery import Discovery
@@ -46,6 +49,8 @@ ERRORS = (1e-15, 1e4)
 CLOSER = (1e-2, 1e2)
 # A network of more parameters has no one row that could be called the transmission rate.
 READABLE = 24
+# What networks in the units of the data were divided by.
+UNSCALED = Scale(np.ones(3), 1.0)
 
 
 @dataclass(frozen=True)
@@ -210,11 +215,29 @@ def _cloud(points: Sequence[Point], model: str, label: str, *, pale: bool = Fals
     )
 
 
-def heat_figures(found: Discovery, trained: Sequence[Trained]) -> tuple[Figure, Figure]:
-    """Fig. 5: the layers of our network and those of the best readable RealNPU of `trained`."""
+def kept_network() -> Network:
+    """A sparse RealNPU -> NAU that the as-run recipe trained, in the units of the data."""
+    file = resources.files("odediscovery.experiments") / "data" / "fsir_network.json"
+    layers = []
+    for entry in json.loads(file.read_text(encoding="utf-8"))["layers"]:
+        arrays = {name: np.array(value) for name, value in entry["arrays"].items()}
+        outputs, inputs = arrays["real" if "real" in arrays else "weight"].shape
+        layers.append(Layer(entry["unit"], outputs, inputs, arrays))
+    return Network(tuple(layers), UNSCALED)
+
+
+def heat_figures(found: Discovery, trained: Sequence[Trained] | None = None) -> tuple[Figure, Figure]:
+    """Fig. 5: the layers of our network and of a readable RealNPU, both in the units of the data.
+
+    Args:
+        found: what `discover` says.
+        trained: members of which the best readable RealNPU is shown; None for the kept one.
+    """
     states, time = found.equations.states, found.series.time_name
-    theirs = best(trained, "RealNPU", READABLE).network
-    return weights_figure(found), network_figure(theirs, states, time)
+    theirs = kept_network() if trained is None else best(trained, "RealNPU", READABLE).network
+    law = found.equations.power_sum
+    ours = weights_figure(found) if law is None else network_figure(network_of(law, UNSCALED), states, time)
+    return ours, network_figure(theirs, states, time)
 
 
 # The table
