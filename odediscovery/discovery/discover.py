@@ -159,7 +159,7 @@ def _judge_laws(
     verdict = join_longer_pieces(whole, verdict, monitor)
     verdict = drop_excess(verdict)
     wide = explain_open_exponents(verdict, monitor)
-    winner, judged = named_winner(verdict, named), verdict
+    winner, judged = named_winner(verdict, named, monitor), verdict
     verdict, series = judge_all_samples(task, verdict)
     found = stand_beside(conclude(verdict, series, settings, monitor), judged, named, winner, task)
     combinations = unidentifiable_combinations(verdict.p, verdict.best.polished) if winner is None else []

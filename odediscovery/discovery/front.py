@@ -11,7 +11,7 @@ import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.errors import FitError
-from odediscovery.judge.criterion import judge, penalty, shortlist
+from odediscovery.judge.criterion import CRITERION, judge, penalty, shortlist
 from odediscovery.judge.stability import runs_away
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, constant_penalty
@@ -55,7 +55,7 @@ class FrontThresholds(Thresholds):
     exponent: float = threshold(1.0, "an exponent with a larger standard error is not determined")
     determined: float = threshold(
         14.0,
-        "how much better a law with terms that do not act has to be",
+        "how much better a law with exponents that are not determined has to be",
         unit="criterion",
         origin="chosen: overwhelming evidence, a likelihood ratio of 1000",
     )
@@ -248,35 +248,42 @@ def simplify_exponents(verdict: Verdict, monitor: Monitor) -> Verdict:
 
 
 def prefer_determined(verdict: Verdict, monitor: Monitor) -> Verdict:
-    """The verdict for a law all of whose terms act, where one explains the data nearly as well.
+    """The verdict for a law all of whose terms act and whose exponents are determined, where one is about as good.
 
-    A term acts if the interval of its coefficient does not contain 0, and its exponents are known to within 1.
-    Terms that do not are taken out one after the other; where the data need them, another row may do.
+    A term acts if the interval of its coefficient does not contain 0, or the data are clearly worse explained
+    without it: two constants may share what they are known by. A law with an exponent that is known no better
+    than to within 1 is passed over where another one explains the data nearly as well.
     """
     p, best = verdict.p, verdict.best
-    if p.clean or monitor.stopping() or not _idle(best.polished).any():
+    if p.clean or monitor.stopping():
         return verdict
-    rows = list(verdict.rows)
-    row: Judged | None = best
-    while row is not None and _idle(row.polished).any():
-        row = _without_idle(p, row)
-        if row is not None and np.isfinite(row.criterion):
-            rows.append(row)
-    most = best.criterion + FRONT.determined
-    acting = [i for i, one in enumerate(rows) if one.criterion < most and not _idle(one.polished).any()]
-    if not acting:
+    row, rows = best, list(verdict.rows)
+    while _idle(row.polished).any():
+        shorter = _without_idle(p, row)
+        if shorter is None or not shorter.criterion < row.criterion + CRITERION.no_evidence:
+            break
+        row = shorter
+    if row is not best:
+        rows.append(row)
+    if not _is_loose(row.polished):
+        return verdict if row is best else dataclasses.replace(verdict, rows=tuple(rows), chosen=len(rows) - 1)
+    most = row.criterion + FRONT.determined
+    others = [i for i, one in enumerate(rows) if one.criterion < most and not _is_loose(one.polished)]
+    if not others:
         return verdict
-    chosen = min(acting, key=lambda i: rows[i].criterion)
-    return dataclasses.replace(verdict, rows=tuple(rows), chosen=chosen)
+    return dataclasses.replace(verdict, rows=tuple(rows), chosen=min(others, key=lambda i: rows[i].criterion))
+
+
+def _is_loose(found: Polished) -> bool:
+    """Whether a fitted exponent is known no better than to within 1."""
+    of_w = np.nan_to_num(found.errors.exponents, nan=np.inf)
+    return bool((found.free[1] & (found.law.exponents != 0) & ~(of_w <= FRONT.exponent)).any())
 
 
 def _idle(found: Polished) -> Mask:
-    """Coefficients of terms that do not act, bool [states, monomials]."""
-    a, w = found.law.coefficients, found.law.exponents
-    of_a, of_w = found.errors.coefficients, found.errors.exponents
-    zero = found.free[0] & ~(np.abs(a) > FRONT.interval * np.nan_to_num(of_a, nan=np.inf))
-    loose = found.free[1] & ~(np.nan_to_num(of_w, nan=np.inf) <= FRONT.exponent)
-    idle: Mask = (a != 0) & (zero | (loose & (w != 0)).any(axis=1))
+    """Fitted coefficients whose interval contains 0, bool [states, monomials]."""
+    a, of_a = found.law.coefficients, found.errors.coefficients
+    idle: Mask = found.free[0] & (a != 0) & ~(np.abs(a) > FRONT.interval * np.nan_to_num(of_a, nan=np.inf))
     return idle
 
 

@@ -51,7 +51,7 @@ PREFERENCE = PreferenceThresholds()
 def prefer_what_predicts(verdict: Verdict, monitor: Monitor) -> Verdict:
     """The verdict for a simpler law where that clearly predicts left-out blocks of time better."""
     p, best = verdict.p, verdict.best
-    if p.clean or p.heads is not None or monitor.stopping() or not _allows_blocks(p, best):
+    if p.clean or p.heads is not None or monitor.stopping() or not allows_blocks(p, best):
         return verdict
     size = count(best.polished.free)
     simpler = [
@@ -63,12 +63,12 @@ def prefer_what_predicts(verdict: Verdict, monitor: Monitor) -> Verdict:
     if not simpler:
         return verdict
     monitor.stage("blocks", 1 + len(simpler))
-    own, chosen = _block_misfits(p, best), verdict.chosen
+    own, chosen = block_misfits(p, best), verdict.chosen
     least = float(own.sum()) - CRITERION.no_evidence
     for k, i in enumerate(simpler):
         if monitor.stopping():
             return verdict
-        each = _block_misfits(p, verdict.rows[i])
+        each = block_misfits(p, verdict.rows[i])
         monitor.step(k + 2)
         if each.sum() < least and (each < own).sum() > len(own) / 2:
             least, chosen = float(each.sum()), i
@@ -78,14 +78,14 @@ def prefer_what_predicts(verdict: Verdict, monitor: Monitor) -> Verdict:
     return verdict.passed_over(chosen, weaker_between)
 
 
-def _allows_blocks(p: Problem, row: Judged) -> bool:
+def allows_blocks(p: Problem, row: Judged) -> bool:
     """Whether there are enough samples to leave a block of them out."""
     fitted = count(row.polished.free) + row.polished.initial.size
     runs = [np.isfinite(t.values).any(axis=1).sum() for t in p.data.trajectories]
     return p.samples >= PREFERENCE.samples * fitted and min(runs) >= 2 * PREFERENCE.blocks
 
 
-def _block_misfits(p: Problem, row: Judged) -> Array:
+def block_misfits(p: Problem, row: Judged) -> Array:
     """Misfit of each left-out block, of a law that was fitted to all others [blocks]; inf where it is lost.
 
     Residuals count in units of what noise, rounding and integration explain, at most with their logarithm.
@@ -93,7 +93,7 @@ def _block_misfits(p: Problem, row: Judged) -> Array:
     found, sigma = row.polished, sigma_of(p)
     misfits = np.full(PREFERENCE.blocks, np.inf)
     for b in range(PREFERENCE.blocks):
-        without, blocks = _without_block(p.data, b)
+        without, blocks = without_block(p.data, b)
         q = dataclasses.replace(p, data=without)
         fitted = refined(q, found.law, found.free, found.initial, residual_sigma(p, found), PREFERENCE.evaluations)
         if not fitted.finite:
@@ -106,7 +106,7 @@ def _block_misfits(p: Problem, row: Judged) -> Array:
     return misfits
 
 
-def _without_block(series: TimeSeries, b: int) -> tuple[TimeSeries, list[slice]]:
+def without_block(series: TimeSeries, b: int) -> tuple[TimeSeries, list[slice]]:
     """The series without block b of each trajectory, and where that is."""
     runs, blocks = [], []
     for k, run in enumerate(series.trajectories):

@@ -13,6 +13,7 @@ from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.conclude import add_messages
 from odediscovery.discovery.fit_form import fit_form
+from odediscovery.discovery.preference import PREFERENCE, allows_blocks, block_misfits, without_block
 from odediscovery.discovery.task import Task
 from odediscovery.errors import FitError
 from odediscovery.judge.claim import shares_explained
@@ -32,6 +33,7 @@ from odediscovery.search.vocabulary import Vocabulary
 from odediscovery.stages.values import Judged
 from odediscovery.textbook.fit import FittedForm, Fitter, fit_textbook
 from odediscovery.textbook.judged import as_judged, as_numbers, covariance_of, criterion_of, named_constants, recognise
+from odediscovery.textbook.starts import Start
 
 
 @dataclass(frozen=True)
@@ -140,8 +142,12 @@ def prefer_textbook(verdict: Verdict) -> Verdict:
     return dataclasses.replace(verdict, chosen=min(rows)[1]) if rows else verdict
 
 
-def named_winner(verdict: Verdict, fitted: Sequence[FittedForm]) -> FittedForm | None:
-    """The textbook law that is no sum of powers and explains the data better, or as well with fewer constants."""
+def named_winner(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monitor) -> FittedForm | None:
+    """The textbook law that is no sum of powers and is claimed, if one is.
+
+    It explains the data better, or about as well with fewer constants, or has fewer and predicts blocks of time that
+    it did not see better.
+    """
     p, best = verdict.p, verdict.best
     if p.heads is not None:
         return None
@@ -151,8 +157,35 @@ def named_winner(verdict: Verdict, fitted: Sequence[FittedForm]) -> FittedForm |
     # A sum of powers stands among the rows of the verdict.
     if as_numbers(own) is not None:
         return None
-    shorter = len(own.constants) <= count(best.polished.free)
-    return own if criterion_of(p, own) < best.criterion + CRITERION.no_evidence * shorter else None
+    behind, shorter = criterion_of(p, own) - best.criterion, len(own.constants) <= count(best.polished.free)
+    if behind < CRITERION.no_evidence * shorter:
+        return own
+    hopeful = shorter and behind < PREFERENCE.hopeful and not (p.clean or monitor.stopping())
+    return own if hopeful and allows_blocks(p, best) and _predicts_better(p, own, best) else None
+
+
+def _predicts_better(p: Problem, fitted: FittedForm, row: Judged) -> bool:
+    """Whether a form clearly predicts most left-out blocks of time better than a law does."""
+    own, other = _form_misfits(p, fitted), block_misfits(p, row)
+    return bool(own.sum() < other.sum() - CRITERION.no_evidence and (own < other).sum() > len(own) / 2)
+
+
+def _form_misfits(p: Problem, fitted: FittedForm) -> Array:
+    """Misfit of each left-out block of a form that was fitted to all others, as `block_misfits` has it [blocks]."""
+    whole, sigma = Fitter(p), np.maximum(p.noise, p.floor)
+    misfits = np.full(PREFERENCE.blocks, np.inf)
+    for b in range(PREFERENCE.blocks):
+        without, blocks = without_block(p.data, b)
+        found = Fitter(dataclasses.replace(p, data=without)).fit(fitted.form, Start(fitted.constants, 0.0), fitted.says)
+        found = found and whole.taken(found.form, found.constants, found.starts, found.says)
+        if found is None:
+            continue
+        pairs = zip(found.left, blocks, strict=True)
+        squares = np.concatenate([(left[block] / p.scale.size) ** 2 for left, block in pairs])
+        n, seen = np.isfinite(squares).sum(axis=0), np.isfinite(squares).any(axis=0)
+        mean = np.nansum(squares, axis=0)[seen] / n[seen]
+        misfits[b] = float((n[seen] * np.log(mean + sigma[seen] ** 2)).sum())
+    return misfits
 
 
 def stand_beside(

@@ -5,10 +5,20 @@ import pytest
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
+from odediscovery.discovery.preference import block_misfits
+from odediscovery.discovery.simple_first import _form_misfits, named_winner, seconds_for
+from odediscovery.discovery.task import pose_task
 from odediscovery.errors import InputError
+from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.equations import Equations
+from odediscovery.problem.prepare import prepare
 from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import settings_for
+from odediscovery.textbook.fit import Fitter, fit_textbook
+from odediscovery.textbook.judged import as_judged
+from odediscovery.textbook.registry import find
+from odediscovery.textbook.starts import Start
 
 
 def made(sides, start, until, samples=40, noise=0.01):
@@ -73,3 +83,29 @@ def test_what_cannot_be_tried():
         discover(series, simple(tries=("",)))
     with pytest.raises(InputError, match="--recipe default"):
         settings_for("paper", sources=False)
+
+
+def test_left_out_blocks_are_predicted_alike_by_a_form_and_by_the_same_law_as_numbers():
+    p = prepare(made({"N": "0.5*N*(1 - N/80)"}, [2.0], 20.0))
+    fitted = next(one for one in fit_textbook(p, Monitor()) if one.says == "logistic growth")
+    own, row = _form_misfits(p, fitted), as_judged(p, fitted)
+    np.testing.assert_allclose(own, block_misfits(p, row), atol=0.5)
+    gompertz, _ = find("gompertz").form(["N"])
+    wrong = Fitter(p).fit(gompertz, Start(np.array([0.3, 82.0]), 0.0), "Gompertz growth")
+    assert _form_misfits(p, wrong).sum() > own.sum() + 50.0
+    verdict = Verdict(p, (row,), 0)
+    assert named_winner(verdict, [wrong], Monitor()) is None
+
+
+def test_time_is_bounded_where_nobody_sets_a_limit():
+    series = made({"N": "0.5*N*(1 - N/80)"}, [2.0], 20.0)
+    task = pose_task(series, settings_for(), Monitor())
+    assert seconds_for(task) == 10.0
+    assert seconds_for(pose_task(made({"N": "0.5*N*(1 - N/80)"}, [2.0], 20.0, 60), settings_for(), Monitor())) == 30.0
+    assert seconds_for(pose_task(series, settings_for(thorough=True), Monitor())) is None
+    assert seconds_for(pose_task(series, settings_for(max_seconds=5.0), Monitor())) is None
+    monitor = Monitor()
+    monitor.spend(-1.0)
+    assert monitor.stopping() == "time spent"
+    monitor.spend(None)
+    assert monitor.stopping() is None
