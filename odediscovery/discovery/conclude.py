@@ -26,11 +26,13 @@ from odediscovery.judge.notes import (
 )
 from odediscovery.judge.printed import name_undetermined, with_enough_digits
 from odediscovery.judge.residual_tests import ResidualTests, examine_residuals, is_walk_as_good
+from odediscovery.judge.significance import idle_terms
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import count
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import expanded
+from odediscovery.laws.records import monomial_names
 from odediscovery.networks.layers import Network
 from odediscovery.networks.translate import network_of
 from odediscovery.problem.impose import in_user_units
@@ -156,11 +158,19 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
             each,
             least_shares(p, series, tests),
             walk=not p.clean and is_walk_as_good(p, found),
+            idle=[] if p.clean else _idle_names(front, found),
         ),
         freedom=residual_freedom(found),
         fitted=fitted,
         found_by=verdict.best.origin.found_by,
     )
+
+
+def _idle_names(front: tuple[FrontRow, ...], found: Polished) -> list[str]:
+    """Terms of the claimed law, with its widened errors, that the data do not tell from nothing, by name."""
+    equations = next(row.equations for row in front if row.selected)
+    terms = monomial_names(equations)
+    return [f"{terms[j]} in {equations.variables[i]}'" for i, j in idle_terms(found, 1.0)]
 
 
 def with_digits(row: FrontRow, series: TimeSeries, starts: Array, noise: Array) -> FrontRow:

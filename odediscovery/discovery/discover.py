@@ -28,7 +28,13 @@ from odediscovery.discovery.preference import (
     prefer_what_predicts,
     prefer_what_stays,
 )
-from odediscovery.discovery.refine import drop_excess, explain_open_exponents, join_longer_pieces, judge_all_samples
+from odediscovery.discovery.refine import (
+    drop_excess,
+    drop_idle_terms,
+    explain_open_exponents,
+    join_longer_pieces,
+    judge_all_samples,
+)
 from odediscovery.discovery.simple_first import (
     SIMPLE,
     join_textbook,
@@ -156,6 +162,7 @@ def _judge_laws(
     verdict = prefer_textbook(prefer_determined(simplify_exponents(verdict, monitor), monitor))
     verdict = prefer_what_predicts(verdict, monitor)
     verdict = prefer_undominated(prefer_what_stays(verdict, task.series, monitor), task.series)
+    verdict = drop_idle_terms(verdict, monitor)
     verdict = join_longer_pieces(whole, verdict, monitor)
     verdict = drop_excess(verdict)
     wide = explain_open_exponents(verdict, monitor)

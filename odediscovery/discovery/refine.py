@@ -12,13 +12,19 @@ import numpy as np
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.task import Task
+from odediscovery.judge.criterion import CRITERION, judge
 from odediscovery.judge.identifiability import undetermined_exponents
 from odediscovery.judge.notes import Note, thinned
+from odediscovery.judge.residual_tests import autocorrelation_inflation
+from odediscovery.judge.significance import SIGNIFICANCE, idle_terms
 from odediscovery.judge.verdict import Verdict
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.search.refinement import lengthened, on_all_samples, refined, residual_sigma, without_excess
+from odediscovery.search.refinement import lengthened, on_all_samples, refined, residual_sigma, sigma_of, without_excess
+from odediscovery.solve.trajectories import residuals
+from odediscovery.stages.polish.snap import merge_monomials
+from odediscovery.stages.values import Judged
 
 
 def join_longer_pieces(whole: Problem, verdict: Verdict, monitor: Monitor) -> Verdict:
@@ -36,6 +42,38 @@ def drop_excess(verdict: Verdict) -> Verdict:
     """The laws without terms that a conserved sum does not need."""
     rows = tuple(without_excess(verdict.p, row) for row in verdict.rows)
     return dataclasses.replace(verdict, rows=rows)
+
+
+def drop_idle_terms(verdict: Verdict, monitor: Monitor) -> Verdict:
+    """The claimed law without terms that the data do not tell from nothing, where it is about as good."""
+    p, row = verdict.p, verdict.best
+    if p.clean or p.knowledge is not None or monitor.stopping():
+        return verdict
+    for _ in range(SIGNIFICANCE.rounds):
+        shorter = _without_one(p, row)
+        if shorter is None or monitor.stopping():
+            break
+        row = shorter
+    return verdict if row is verdict.best else verdict.with_best(row)
+
+
+def _without_one(p: Problem, row: Judged) -> Judged | None:
+    """The row without the weakest of its idle terms that it can do without."""
+    found = row.polished
+    inflation = autocorrelation_inflation(residuals(found.law, p.data, found.initial))
+    for i, j in idle_terms(found, inflation):
+        a, free = found.law.coefficients.copy(), found.free[0].copy()
+        a[i, j], free[i, j] = 0.0, False
+        if not a.any():
+            continue
+        _, w, b, v = found.law.constants
+        law, left = merge_monomials(found.law.with_constants(a, w, b, v), (free, *found.free[1:]))
+        after = judge(
+            refined(p, law, left, found.initial, residual_sigma(p, found)), sigma_of(p), row.origin, fragile=row.fragile
+        )
+        if after.criterion < row.criterion + CRITERION.no_evidence:
+            return after
+    return None
 
 
 def explain_open_exponents(verdict: Verdict, monitor: Monitor) -> list[Note]:

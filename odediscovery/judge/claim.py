@@ -9,7 +9,7 @@ import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
-from odediscovery.judge.notes import Note, poor_fit, stopped, unexplained_states, walk_as_good
+from odediscovery.judge.notes import Note, idle_terms_left, poor_fit, stopped, unexplained_states, walk_as_good
 from odediscovery.judge.residual_tests import ResidualTests
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
@@ -48,6 +48,7 @@ class Claim:
         each: share of the variance of every state [states]; nan where nothing varies or is measured.
         least_each: that they have to explain of every state [states].
         walk: whether a random walk explains the data as well.
+        idle: terms that the data do not tell from nothing, by name.
     """
 
     explained: float
@@ -55,6 +56,7 @@ class Claim:
     each: Array | None = None
     least_each: Array | None = None
     walk: bool = False
+    idle: Sequence[str] = ()
 
     def outcome(self, monitor: Monitor, states: Sequence[str]) -> tuple[str, list[Note]]:
         """How the fit ended, and why. A law that explains too little is none, also where the time was up."""
@@ -71,6 +73,8 @@ class Claim:
             notes.append(unexplained_states([states[i] for i in poor], [float(self.each[i]) for i in poor]))  # type: ignore[index]
         elif self.walk:
             notes.append(walk_as_good())
+        elif self.idle:
+            notes.append(idle_terms_left(self.idle))
         else:
             return found, notes
         return "poor-fit", notes

@@ -291,6 +291,17 @@ def undetermined_constants(names: Sequence[str]) -> Note:
     )
 
 
+def idle_terms_left(names: Sequence[str]) -> Note:
+    """Terms that the data do not tell from nothing, and that the law cannot do without either."""
+    those = f"{len(names)} terms, among them {listed(names[:3])}," if len(names) > 3 else listed(names)
+    return Note(
+        f"the 95 % interval of the coefficient of {those} contains 0, and without it the equations fit clearly worse: "
+        "what acts here cannot be told from these data, so no law is claimed; prefer a simpler row of the front, or "
+        "measure more",
+        Weight.REFUSAL,
+    )
+
+
 def open_exponent(state: str, term: str, of: str, low: float, high: float) -> Note:
     """An exponent whose interval holds several whole numbers."""
     return Note(

@@ -55,7 +55,10 @@ def test_the_verdict_of_a_thinned_series_moves_to_all_samples() -> None:
     few = verdict_on(task.p)
     moved, series = judge_all_samples(task, few)
     assert series is task.every and moved.best.polished.counts.tolist() == [3000]
-    assert "thinned to" in moved.p.messages[-1] and "are those of all" in moved.p.messages[-1]
+    assert (
+        "laws were sought in 300 of the 3000 samples" in moved.p.messages[-1]
+        and "are those of all" in moved.p.messages[-1]
+    )
     law = moved.best.polished.law.unscaled(moved.p.scale.state, moved.p.scale.time)
     assert law.coefficients[0] == pytest.approx([0.5, -0.5], rel=0.01)
     # Ten times as many samples tell the constants about three times as well.

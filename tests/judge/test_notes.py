@@ -28,6 +28,7 @@ CASES: dict[str, Note] = {
     "leaves_the_data": notes.leaves_the_data(" from trajectory 'b'", "x", 54.6, 1.0, 7.39),
     "not_determined": notes.not_determined(["the coefficient of x in x'", "the coefficient of y in x'"]),
     "undetermined_constants": notes.undetermined_constants(["the coefficient of deaths^0.222 in R'"]),
+    "idle_terms_left": notes.idle_terms_left(["x^3 in x'"]),
     "open_exponent": notes.open_exponent("x", "x^1.4", "x'", -1.2, 3.4),
     "time_spent": notes.time_spent(),
     "tried": notes.tried("x' = -k*x with k = 0.500(10)", 0.953, 12.0),

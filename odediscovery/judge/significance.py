@@ -1,0 +1,49 @@
+"""Terms that act: a coefficient whose 95 % interval contains 0, or an exponent known to no whole number, does not.
+
+    a +- t f standard error,    t the 97.5 % point of Student's t
+
+with the factor f of residuals that have a memory (`residual_tests.autocorrelation_inflation`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from odediscovery.laws.records import interval
+from odediscovery.runtime.arrays import Mask
+from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.stages.values import Polished, residual_freedom
+
+
+@dataclass(frozen=True)
+class SignificanceThresholds(Thresholds):
+    """When a term acts."""
+
+    open_exponent: float = threshold(
+        1.0, "an exponent with a larger standard error says nothing of its term", origin="two whole powers apart"
+    )
+    rounds: int = threshold(6, "most terms that are taken out", origin="cost: each is a refit")
+
+
+SIGNIFICANCE = SignificanceThresholds()
+
+
+def idle_terms(found: Polished, inflation: float) -> list[tuple[int, int]]:
+    """Equation and monomial of fitted terms that the data do not tell from nothing, the weakest first.
+
+    Args:
+        inflation: factor by which memory in the residuals widens standard errors.
+    """
+    law, errors, freedom = found.law, found.errors, residual_freedom(found)
+    if law.stoichiometry is not None:
+        return []
+    open_rows: Mask = np.any((inflation * errors.exponents > SIGNIFICANCE.open_exponent) & found.free[1], axis=1)
+    weak = []
+    for i, j in np.argwhere(found.free[0]):
+        value, error = float(law.coefficients[i, j]), inflation * float(errors.coefficients[i, j])
+        ends = interval(value, error, freedom)
+        if open_rows[j] or (ends is not None and ends[0] <= 0.0 <= ends[1]):
+            weak.append((abs(value) / error if error > 0.0 else np.inf, int(i), int(j)))
+    return [(i, j) for _, i, j in sorted(weak)]
