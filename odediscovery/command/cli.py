@@ -112,6 +112,7 @@ def predict(
     report: Annotated[Path | None, flag("HTML file to write with the curves and their bands")] = None,
     row: Row = None,
     subject: Annotated[str | None, flag("group whose constants to use, of a fit with --vary")] = None,
+    new_subject: Annotated[Path | None, flag("table of first samples of a new group, of a fit with --vary")] = None,
     out: CsvOut = None,
 ) -> None:
     """Integrate the equations of a result: a CSV of states over time."""
@@ -127,6 +128,9 @@ def predict(
     if subject is not None:
         found = found.of_group(subject)
     given = _given_start(found, initial)
+    if new_subject is not None:
+        _write_table(*_new_curve(found, new_subject, given, until, times), out)
+        return
     fitted = dict(zip(found.equations.states, found.initial_values[0].tolist(), strict=True))
     acting = found.series.trajectories[0].controls if inputs is None else read_controls(inputs, found.series)
     alone = inputs is not None and until is None and times is None
@@ -147,6 +151,30 @@ def predict(
 
         names, values = with_intervals(found, values, when, start, acting)
     _write_table((found.series.time_name, *names), when, values, out)
+
+
+def _new_curve(
+    found: Discovery, table: Path, known: dict[str, float], until: float | None, times: Path | None
+) -> tuple[list[str], NDArray[np.float64], NDArray[np.float64]]:
+    """Header, times and rows of the curve of a new group, with 95 % intervals of new measurements."""
+    import numpy as np
+
+    from odediscovery.command.times import asked_times
+    from odediscovery.population.newcomer import first_samples, meet
+
+    law, population = found.equations.power_sum, found.population
+    if law is None or population is None:
+        raise InputError("--new-subject leans on a population: expected a fit with --vary")
+    hidden = [s for s in found.series.states if population.starts[s][0] == "scaled"]
+    series = first_samples(table, found.series, hidden)
+    when = asked_times(found.series, until, times)
+    first = float(series.trajectories[0].time[0])
+    met = meet(law, population, series, when[when >= first], known)
+    note(", ".join(f"{name} = {value:.4g}" for name, value in met.constants.items()))
+    half = 1.96 * met.deviations
+    names = [n for s in found.series.states for n in (s, f"{s}_low", f"{s}_high")]
+    columns = np.stack([met.values, met.values - half, met.values + half], axis=2).reshape(len(met.times), -1)
+    return [found.series.time_name, *names], met.times, columns
 
 
 def _check_places(files: dict[str, Path | None]) -> None:

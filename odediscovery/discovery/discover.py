@@ -78,6 +78,7 @@ def discover(
     *,
     before: Sequence[PowerSum] = (),
     families: Sequence[Family] = FAMILIES,
+    vary: str | None = None,
 ) -> Discovery:
     """The ordinary differential equations behind measured series.
 
@@ -89,6 +90,9 @@ def discover(
             fit (`resume`).
         families: of laws, from simple to rich; one of your own may be among them (`term_library`).
 
+        vary: constants that trajectories have of their own ("all", "none", "auto", "k in conc'"), if not in
+            `settings`.
+
     Raises:
         InputError: a setting is out of range, or `holdout` leaves too few samples.
         FitError: no law could be integrated through the data.
@@ -98,7 +102,8 @@ def discover(
     >>> sorted(found.equations.power_sum.exponents.ravel().tolist())
     [0.0, 0.5]
     """
-    settings = (settings or Settings()).checked()
+    settings = settings or Settings()
+    settings = (settings if vary is None else replace(settings, vary=vary)).checked()
     earlier, later = split(series, settings.holdout)
     monitor = monitor or Monitor(settings.max_seconds)
     if settings.vary is not None:

@@ -7,12 +7,14 @@ over its constants and start; the curvature there gives the band of its curve.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, Trajectory
+from odediscovery.data.sheets import read_table
 from odediscovery.errors import InputError
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.population.measured import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Model, Start
@@ -53,7 +55,8 @@ def structure_in(law: PowerSum, population: Population) -> Structure:
         for k, one in enumerate(population.constants)
         for i, j in (places[term] for term in one.terms)
     ]
-    n = len(law.coefficients)
+    # Behind the states stand columns that are known of the groups, which no law of groups contains.
+    n = len(population.starts)
     return Structure(law.exponents[:, :n], tuple(sorted(entries)))
 
 
@@ -91,15 +94,36 @@ def meet(
     middle = np.concatenate([np.log([one.mean for one in population.constants]), centre])
     spread = np.concatenate([[max(one.sd_log, _KNOWN) for one in population.constants], width])
     sigma = np.array([population.residual_sd.get(state, 1.0) for state in states])
+    # The band of a state that nobody measures is that of its curve alone.
+    noise = np.array([population.residual_sd.get(state, 0.0) for state in states])
     scale = np.maximum(np.nan_to_num(np.nanmax(np.abs(run.values), axis=0)), 1e-6) * 10.0
     model = Model(structure_in(law, population), measured, scale=scale)
     fit = fit_each(model, middle[:, None], sigma, middle, spread)
     curve = model.fitted(fit.unknowns)[:, :, 0]
     at = np.searchsorted(every, times)
-    deviations = _deviations(model, fit.unknowns, sigma, spread, logarithmic, curve)[at]
+    deviations = _deviations(model, fit.unknowns, sigma, noise, spread, logarithmic, curve)[at]
     found = np.exp(fit.unknowns[:k, 0])
     names = {one.name: float(value) for one, value in zip(population.constants, found, strict=True)}
     return Newcomer(names, curve[0], times, curve[at], deviations)
+
+
+def first_samples(path: Path, like: TimeSeries, hidden: Sequence[str]) -> TimeSeries:
+    """A table of a few samples of a new group, of the states of another series but the hidden ones.
+
+    Raises:
+        InputError: a column is missing or holds other than numbers, or times do not increase.
+    """
+    table = read_table(path)
+    asked = [like.time_name, *(state for state in like.states if state not in hidden)]
+    if not set(asked) <= set(table.columns):
+        raise InputError(f"{path}: expected columns {', '.join(asked)}, got {', '.join(table.columns)}; name them so")
+    times = table.numbers(like.time_name, "time", gaps=False)
+    if not len(times) or np.any(np.diff(times) <= 0):
+        raise InputError(f"{path}: expected times that increase from one row to the next")
+    nothing = np.full(len(times), np.nan)
+    columns = [nothing if state in hidden else table.numbers(state, "state") for state in like.states]
+    run = Trajectory(times, np.stack(columns, axis=1), "new")
+    return TimeSeries(like.states, (run,), like.time_name, like.units)
 
 
 def _starts(
@@ -126,7 +150,9 @@ def _starts(
     return tuple(found), np.array(centre), np.array(width)
 
 
-def _deviations(model: Model, unknowns: Array, sigma: Array, spread: Array, logarithmic: Array, curve: Array) -> Array:
+def _deviations(
+    model: Model, unknowns: Array, sigma: Array, noise: Array, spread: Array, logarithmic: Array, curve: Array
+) -> Array:
     """Standard deviations of a new measurement along the curve [samples, states]."""
     seen = model.seen
     model.seen = np.ones(seen.shape, bool)
@@ -137,6 +163,6 @@ def _deviations(model: Model, unknowns: Array, sigma: Array, spread: Array, loga
     used = np.where(seen[:, :, 0, None], j, 0.0) / sigma[:, None]
     precision = np.einsum("tip,tiq->pq", used, used) + np.diag(1.0 / spread**2)
     covariance = np.linalg.inv(precision)
-    variance = np.einsum("tip,pq,tiq->ti", j, covariance, j) + sigma**2
+    variance = np.einsum("tip,pq,tiq->ti", j, covariance, j) + noise**2
     found: Array = np.sqrt(np.maximum(variance, 0.0))
     return np.where(logarithmic, found * np.abs(curve), found)

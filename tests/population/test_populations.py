@@ -7,18 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
 from odediscovery.population.linear_mixed import Sums, estimate
 from odediscovery.population.measured import POSITIVE, Measured, Model, Start
 from odediscovery.population.members import Field, members_of, solve
 from odediscovery.population.mixed import fit_mixed
+from odediscovery.population.newcomer import meet
 from odediscovery.population.pose import asked_to_vary, pose_groups
 from odediscovery.population.screen import screen
 from odediscovery.population.structures import structure_of, tied, without
 from odediscovery.population.vary import choose_varying, may_vary
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.population import GroupConstant, Population
 from odediscovery.settings import settings_for
 
 LOGISTIC = structure_of([[(1, [1.0]), (-1, [2.0])]])
@@ -120,12 +122,47 @@ def test_one_group_is_no_population() -> None:
         pose_groups(series, settings_for(vary="auto"))
 
 
+def test_a_new_group_leans_on_the_population_where_it_has_few_samples() -> None:
+    """Two samples tell two constants only because the population says what to expect."""
+    law = LOGISTIC.law(np.zeros(2))
+    one = GroupConstant("k1", (0,), 1.0, 0.1, 0.4, 0.1, np.ones(1), np.ones(1))
+    two = GroupConstant("k2", (1,), 1.0, 0.1, 0.0, np.nan, np.ones(1), np.ones(1))
+    population = Population(("a",), (one, two), {"n": ("log-normal", 0.05, 0.3)}, {"n": 0.01}, (), {"mixed": 0.0}, {})
+    t, r = np.array([0.0, 4.0]), 1.4
+    exact = r / (1 + (r / 0.05 - 1) * np.exp(-r * np.array([0.0, 4.0, 10.0])))
+    run = Trajectory(t, exact[:2, None], "new")
+    met = meet(law, population, TimeSeries(("n",), (run,)), np.array([4.0, 10.0]), {})
+    assert met.constants["k1"] == pytest.approx(r, rel=0.05)
+    assert met.constants["k2"] == pytest.approx(1.0, rel=1e-3)
+    assert abs(met.values[1, 0] - exact[2]) < 2 * met.deviations[1, 0]
+    blank = Trajectory(t, np.array([[0.05], [np.nan]]), "new")
+    alone = meet(law, population, TimeSeries(("n",), (blank,)), np.array([10.0]), {})
+    assert alone.deviations[0, 0] > 3 * met.deviations[1, 0]
+    with pytest.raises(InputError, match="before the first sample"):
+        meet(law, population, TimeSeries(("n",), (run,)), np.array([-1.0]), {})
+
+
+def test_odd_groups_are_fitted_beside_the_others() -> None:
+    """Two samples, another length and start: the others lend such groups their constants."""
+    times, values, _ = wells()
+    times[0], values[0] = times[0][[0, -1]], values[0][[0, -1]]
+    times[1], values[1] = times[1][:5] + 3.0, values[1][:5]
+    series = TimeSeries.from_arrays(times, values, ["n"])
+    _, measured = pose_groups(series, settings_for(vary="auto"))
+    model = Model(LOGISTIC, measured)
+    begin = np.vstack([np.zeros((2, measured.data.n_groups)), measured.first_starts()])
+    found = fit_mixed(model, begin, may_vary(model))
+    assert np.isfinite(found.unknowns).all()
+    assert np.exp(found.estimate.beta[:2]) == pytest.approx([1.0, 1.0], rel=0.25)
+    assert found.estimate.spread[0, 0, 0] > 5 * found.estimate.spread[3, 0, 0]
+
+
 @pytest.mark.slow
 def test_a_population_is_found_kept_and_predicted(tmp_path: Path) -> None:
     times, values, r = wells()
     labels = [f"w{g}" for g in range(len(r))]
     series = TimeSeries.from_arrays(times, values, ["n"], labels=labels)
-    found = discover(series, settings_for(vary="auto"))
+    found = discover(series, vary="auto")
     assert found.equations.power_sum is not None
     assert sorted(found.equations.power_sum.exponents.ravel()) == [1.0, 2.0]
     assert found.population is not None
