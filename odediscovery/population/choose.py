@@ -54,6 +54,9 @@ class ChoiceThresholds(Thresholds):
     )
     kinds: int = threshold(3, "structures that are asked for the kind of noise", origin="cost")
     varied: int = threshold(4, "structures for which it is asked which constants vary", origin="cost")
+    most_log: float = threshold(
+        80.0, "largest logarithm of a constant", origin="e^80: no unit is as far from any scale"
+    )
     largest: float = threshold(6.0, "largest exponent", origin="as elsewhere in the program: more is a step")
     apart: float = threshold(0.05, "exponents of one state no further apart than this make one term, not two")
     honest: float = threshold(
@@ -285,6 +288,10 @@ def is_sound(fit: MixedFit) -> bool:
             return False
     counts, sigma = fit.sums.counts, fit.estimate.sigma
     seen = counts > 0
+    if np.abs(fit.unknowns[:k]).max() > CHOICE.most_log:
+        return False
+    if np.any(fit.squares[seen] > counts[seen] * _spread(fit.model.measured)[seen] ** 2):
+        return False
     ratio = sigma[seen] ** 2 * counts[seen] / np.maximum(fit.squares[seen], 1e-300)
     tiny = np.sqrt(fit.squares[seen] / counts[seen]) < 1e-6 * _spread(fit.model.measured)[seen]
     return bool(np.all(tiny | ((ratio > 1 / CHOICE.honest) & (ratio < CHOICE.honest))))
@@ -368,6 +375,8 @@ def refined(fit: MixedFit) -> MixedFit:
         try:
             again = fit_mixed(model, fit.unknowns, fit.random, fit.design, fit.estimate.deviations)
         except np.linalg.LinAlgError:
+            return fit
+        if not is_sound(again):
             return fit
         if abs(again.minus_2_log_likelihood - fit.minus_2_log_likelihood) < 0.1:
             return again
