@@ -44,6 +44,11 @@ class TrainThresholds(Thresholds):
         unit="standard deviations of a residual",
         origin="a hundredth of the noise is not seen in it",
     )
+    imaginary: float = threshold(
+        0.1,
+        "imaginary exponents of an NPU begin between minus this and this",
+        origin="at 0, where the paper begins, they have no gradient while states are positive",
+    )
     closed_gate: float = threshold(0.02, "a gate nearer to 0 hides its input: the exponents behind it go with it")
     small: float = threshold(0.02, "trained parameters below this are removed before the first refit")
 
@@ -54,6 +59,8 @@ TRAINING = TrainThresholds()
 def trained_laws(p: Problem, settings: Settings, monitor: Monitor) -> list[PowerSum]:
     """Laws of random members after training."""
     field = random_members(p, [settings.hidden] * settings.members, settings.seed, settings.unit)
+    if settings.unit == "NPU":
+        field = with_imaginary(field, settings.seed)
     return laws_of(train_and_threshold(p, field, settings, monitor))
 
 
@@ -78,6 +85,14 @@ def random_members(p: Problem, widths: Sequence[int], seed: int, unit: str = "Re
         free[:, place] &= mask
     mix = torch.as_tensor(p.knowledge.stoichiometry) if p.knowledge is not None and tied.any() else None
     return dataclasses.replace(field, theta=theta, free=free, stoichiometry=mix)
+
+
+def with_imaginary(field: VectorField, seed: int) -> VectorField:
+    """NPU members whose imaginary exponents, where they are free, begin at random and not at 0."""
+    place, theta = field.place(0, "imaginary"), field.theta.clone()
+    draw = torch.rand(theta[:, place].shape, generator=torch.Generator().manual_seed(seed), dtype=theta.dtype)
+    theta[:, place] = TRAINING.imaginary * (2.0 * draw - 1.0) * field.free[:, place]
+    return field.replace(theta)
 
 
 def train_and_threshold(

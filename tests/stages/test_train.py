@@ -52,6 +52,23 @@ def test_training_lowers_the_loss_and_leaves_laws_that_are_read_exactly() -> Non
     assert all((np.abs(law.coefficients[law.coefficients != 0]) >= TRAINING.small).all() for law in laws)
 
 
+def test_the_unit_and_the_gradients_of_the_settings_are_those_of_training() -> None:
+    short = {"members": 2, "hidden": 2, "adam_steps": 40, "lbfgs_steps": 5}
+    by = {
+        (unit, gradients): trained_laws(P, settings_for(**short, unit=unit, gradients=gradients), Monitor())
+        for unit in ("RealNPU", "NPU")
+        for gradients in ("closed-form", "odeint")
+    }
+    for unit in ("RealNPU", "NPU"):
+        for one, other in zip(by[unit, "closed-form"], by[unit, "odeint"], strict=True):
+            np.testing.assert_allclose(one.coefficients, other.coefficients, rtol=1e-6)
+            np.testing.assert_allclose(one.exponents, other.exponents, rtol=1e-6, atol=1e-9)
+    first, second = by["RealNPU", "odeint"][0], by["NPU", "odeint"][0]
+    assert first.coefficients.shape != second.coefficients.shape or not np.allclose(
+        first.coefficients, second.coefficients
+    )
+
+
 @pytest.mark.parametrize("steps", [0, 30])
 def test_a_stop_ends_training(steps: int) -> None:
     monitor = Monitor()
