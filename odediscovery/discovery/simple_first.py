@@ -50,6 +50,7 @@ class SimpleThresholds(Thresholds):
     small_seconds: float = threshold(10.0, "time that a fit of a small table takes at most", unit="s of the processor")
     seconds: float = threshold(30.0, "time that any other fit takes at most", unit="s of the processor")
     searching: float = threshold(0.6, "share of that time for the search, the rest for judging what it found")
+    last: int = threshold(2, "textbook laws that are polished once the time is up", origin="cost: a stop ends soon")
     hopeful: float = threshold(
         50.0, "a textbook law whose criterion is farther behind is not polished", unit="criterion", origin="cost"
     )
@@ -115,11 +116,16 @@ def seconds_for(task: Task) -> float | None:
 
 
 def join_textbook(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monitor) -> Verdict:
-    """The verdict with textbook laws that could win among its rows; on pieces of trajectories none."""
+    """The verdict with textbook laws that could win among its rows; on pieces of trajectories none.
+
+    Where the time is up the best ones alone: what was found in haste must not win because nobody looked.
+    """
     p = verdict.p
-    if p.heads is not None or monitor.stopping():
+    if p.heads is not None:
         return verdict
-    hopeful = [one for one in fitted if criterion_of(p, one) < verdict.best.criterion + SIMPLE.hopeful]
+    ranked = sorted(((criterion_of(p, one), i) for i, one in enumerate(fitted)), key=lambda pair: pair[0])
+    hopeful = [fitted[i] for score, i in ranked if score < verdict.best.criterion + SIMPLE.hopeful]
+    hopeful = hopeful[: SIMPLE.last] if monitor.stopping() else hopeful
     return Verdict.of(p, [*verdict.rows, *_judged(p, hopeful)])
 
 
