@@ -102,8 +102,11 @@ def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf)
     """
     taken = p.without_noise(None)
     law = library_law(taken, degree)
-    if law is None or p.constant.all() or interval_squares(law, taken)[~p.constant].max() > near:
+    if law is None or p.constant.all():
         return None
+    left = interval_squares(law, taken)[~p.constant].max()
+    if left > near or left < STAGES.settled:
+        return law if left < STAGES.settled else None
     field = members_of([law], taken.nonnegative, whole=True)
     for accuracy in (PRUNING_WINDOWS.accuracy, PRUNING_WINDOWS.accuracy_clean):
         windows = short_windows(taken).refined(field, field.theta, accuracy)

@@ -38,6 +38,9 @@ class PolynomialThresholds(Thresholds):
     whole_library: int = threshold(
         60, "most coefficients of a law with a whole library in every equation", origin="cost"
     )
+    selected_library: int = threshold(
+        200, "the same of a law whose equations lose the terms that they do not need first", origin="cost"
+    )
     gap_power: float = threshold(3.0, "power of a gap by which it weighs less where samples are interpolated")
     penalties: tuple[float, ...] = threshold(
         (1.5, 0.3, 0.0), "what a term has to gain, a law each", unit="penalty of a constant"
@@ -105,9 +108,13 @@ def _of_known(p: Problem) -> Array:
 
 
 def library_law(p: Problem, degree: int) -> PowerSum | None:
-    """All products up to a degree in every equation, by least squares; None if there are many."""
+    """All products up to a degree in every equation, by least squares; None if there are far too many.
+
+    Of a large library each equation keeps only what it needs: the rest would cost more than it tells.
+    """
     n = p.data.n_states
-    if n * math.comb(n + degree, degree) > POLYNOMIALS.whole_library or not _has_paths(p):
+    size = n * math.comb(n + degree, degree)
+    if size > POLYNOMIALS.selected_library or not _has_paths(p):
         return None
     exponents = _products(n, degree)
     columns, increments = _integral_form(p, exponents)
@@ -115,11 +122,16 @@ def library_law(p: Problem, degree: int) -> PowerSum | None:
     gaps = np.concatenate([np.diff(t.time) for t in p.smooth.trajectories if len(t.time) >= 3])
     weights = (gaps.min() / gaps)[:, None] ** POLYNOMIALS.gap_power
     columns, increments = columns * weights, increments * weights
-    # A product that is 0 throughout, such as those of an absent species, has no size.
-    scale = np.linalg.norm(columns, axis=0)
-    scale = np.where(scale > 0.0, scale, 1.0)
-    solution = np.linalg.lstsq(columns / scale, increments, rcond=1e-10)[0].T / scale
-    return PowerSum(np.where(p.constant[:, None], 0.0, solution), exponents)
+    if size > POLYNOMIALS.whole_library:
+        worth = constant_penalty(n, increments.size)
+        solution = np.stack([_selected(columns, y, worth) for y in increments.T])
+    else:
+        # A product that is 0 throughout, such as those of an absent species, has no size.
+        scale = np.linalg.norm(columns, axis=0)
+        scale = np.where(scale > 0.0, scale, 1.0)
+        solution = np.linalg.lstsq(columns / scale, increments, rcond=1e-10)[0].T / scale
+    law = PowerSum(np.where(p.constant[:, None], 0.0, solution), exponents)
+    return law if size <= POLYNOMIALS.whole_library else law.merged()
 
 
 def _has_paths(p: Problem) -> bool:
