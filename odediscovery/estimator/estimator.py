@@ -76,6 +76,9 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         template: see `Settings`.
         tries: see `Settings`.
         thorough: see `Settings`.
+        vary: see `Settings`; X is then a list, one entry a group.
+        covariate: see `Settings`.
+        starts: see `Settings`.
 
     Attributes:
         discovery_: the `Discovery`, with the Pareto front, messages and outcome.
@@ -124,6 +127,9 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         template: Sequence[str] = (),
         tries: Sequence[str] = (),
         thorough: bool = False,
+        vary: str | None = None,
+        covariate: Sequence[str] = (),
+        starts: Sequence[str] = (),
     ) -> None:
         self.states, self.recipe, self.seed, self.members = states, recipe, seed, members
         self.hidden, self.max_seconds, self.threads = hidden, max_seconds, threads
@@ -135,8 +141,11 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         self.bounds, self.integer_exponents = bounds, integer_exponents
         self.sources, self.nonnegative_flows, self.library = sources, nonnegative_flows, library
         self.template, self.tries, self.thorough = template, tries, thorough
+        self.vary, self.covariate, self.starts = vary, covariate, starts
 
-    def fit(self, X: Any, y: object = None, t: Any = None, sigma: Any = None) -> ODEDiscovery:
+    def fit(
+        self, X: Any, y: object = None, t: Any = None, sigma: Any = None, groups: Sequence[str] | None = None
+    ) -> ODEDiscovery:
         """The equations dx/dt = f(x) behind X; sets the attributes that end in "_", returns self.
 
         Args:
@@ -149,6 +158,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
                 None: those of the frame, otherwise samples one apart.
             sigma: standard deviations of the values, shaped like X (a list for a list; columns in
                 the order of the states), nan for a state without; None: they are estimated.
+            groups: labels of the trajectories in a list, by which `vary` names them; None: 1, 2, ...
 
         Raises:
             InputError: a parameter is out of range, X or t is not as said above, or a frame has an
@@ -172,7 +182,8 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         column = next((run.column for run in runs if run.column), None)
         name = column or "t"
         units = {name: clock.unit} if clock else None
-        series = TimeSeries.from_arrays(times, values, names, time_name=name, sigma=sigma, units=units)
+        labels = None if groups is None else [str(label) for label in groups]
+        series = TimeSeries.from_arrays(times, values, names, labels=labels, time_name=name, sigma=sigma, units=units)
         if clock:
             series = dataclasses.replace(series, messages=(clock.sentence(f"The time {name!r}"),))
         self._keep(discover(series, settings))
@@ -327,7 +338,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         given = {name: getattr(self, name) for name in _DEFAULTS}
         try:
             plain = {n: v.item() if isinstance(v, np.generic) else v for n, v in given.items()}
-            plain |= {n: tuple(plain[n]) for n in ("known", "conserve", "forbid")}
+            plain |= {n: tuple(plain[n]) for n in ("known", "conserve", "forbid", "covariate", "starts")}
             changed = {n: v for n, v in plain.items() if v != _DEFAULTS[n]}
             recipe = RECIPES.get(plain["recipe"], {})
             return Settings(**{**recipe, **changed}).checked()

@@ -10,6 +10,7 @@ import pytest
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
+from odediscovery.estimator.estimator import ODEDiscovery
 from odediscovery.population.linear_mixed import Sums, estimate
 from odediscovery.population.measured import POSITIVE, Measured, Model, Start
 from odediscovery.population.members import Field, members_of, solve
@@ -179,3 +180,14 @@ def test_a_population_is_found_kept_and_predicted(tmp_path: Path) -> None:
     assert np.abs(own.simulate()[:, 0] - values[3]).max() < 0.05
     with pytest.raises(InputError, match="no group 'w99'"):
         again.of_group("w99")
+
+
+def test_the_estimator_takes_groups() -> None:
+    t, rates = np.linspace(0.0, 5.0, 12), (0.3, 0.5, 0.8, 0.6, 0.4)
+    noise = np.random.default_rng(0).standard_normal((5, 12))
+    runs = [(3 * np.exp(-k * t) + 0.02 * e)[:, None] for k, e in zip(rates, noise, strict=True)]
+    model = ODEDiscovery(states=["c"], vary="auto").fit(runs, t=[t] * 5, groups=list("abcde"))
+    population = model.discovery_.population
+    assert population is not None
+    assert population.labels == tuple("abcde")
+    assert population.constants[0].values == pytest.approx(rates, rel=0.03)
