@@ -12,6 +12,7 @@ from odediscovery.errors import InputError
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.equations import Equations
 from odediscovery.problem.prepare import prepare
+from odediscovery.report import write_report
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import settings_for
@@ -109,3 +110,10 @@ def test_time_is_bounded_where_nobody_sets_a_limit():
     assert monitor.stopping() == "time spent"
     monitor.spend(None)
     assert monitor.stopping() is None
+
+
+def test_the_report_names_the_laws(tank, tmp_path):
+    write_report(tank, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f"They are {tank.name}." in page
+    assert all(f", {row.name}" in page for row in tank.front if row.name)
