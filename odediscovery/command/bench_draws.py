@@ -86,6 +86,7 @@ def populations(
     designs: Annotated[Path, argument("DESIGNS.json", "file of population designs")],
     draws: Count = 10,
     only: Annotated[str | None, flag("designs, with commas between (default: all)")] = None,
+    where: Where = WHERE,
     run: RunOptions = RUN,
 ) -> None:
     """Count the draws of simulated populations in which law, varying constants and spreads are found."""
@@ -97,7 +98,7 @@ def populations(
 
     chosen = names_in(only, "--only") or ()
     rows, stopped = run_shown(
-        partial(measured, designs, draws, chosen, seed=run.seed, max_seconds=run.max_seconds), run.quiet
+        partial(measured, designs, draws, chosen, seed=run.seed, max_seconds=run.max_seconds), run.quiet, where
     )
     folder = run.out or Path(f"bench-populations-seed{run.seed}")
     folder.mkdir(parents=True, exist_ok=True)

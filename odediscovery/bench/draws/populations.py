@@ -25,6 +25,7 @@ from odediscovery.population.newcomer import meet
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.workers import IN_TURN, Backend, Failure
 from odediscovery.settings import settings_for
 
 Row = dict[str, Any]
@@ -213,22 +214,29 @@ def _held_out(design: Mapping[str, Any], found: Discovery, later: TimeSeries) ->
     return float(1.0 - squares / np.sum((pooled - pooled.mean(axis=0)) ** 2))
 
 
+def score_task(task: tuple[Mapping[str, Any], int, float]) -> Row:
+    """`score` of a design, a draw and a limit in seconds."""
+    return score(*task)
+
+
 def populations(
     path: Path,
     draws: int,
     designs: Sequence[str] = (),
+    backend: Backend = IN_TURN,
     *,
     seed: int = 0,
     max_seconds: float = 180.0,
     monitor: Monitor | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> list[Row]:
-    """Draws of every design, fitted one after another.
+    """Draws of every design, each a task.
 
     Args:
         path: file of the designs.
         draws: of each design.
         designs: names of some of them; empty for all.
+        backend: where the draws are fitted.
         seed: number of the first draw.
         max_seconds: limit of a fit.
         monitor: can stop the work.
@@ -242,13 +250,14 @@ def populations(
     if not chosen:
         raise InputError(f"no such design; there are {', '.join(str(one['id']) for one in known)}")
     rows: list[Row] = []
-    for draw in range(seed, seed + draws):
-        for design in chosen:
-            if monitor is not None and monitor.stopping():
-                return rows
-            rows.append(score(design, draw, max_seconds))
-            said = "exact" if rows[-1]["exact"] else "another structure"
-            say(f"{design['id']} {draw}: {said}, {rows[-1]['seconds']} s")
+    tasks = [(dict(design), draw, max_seconds) for draw in range(seed, seed + draws) for design in chosen]
+    stopping = (lambda: None) if monitor is None else monitor.stopping
+    for number, row in backend.results(score_task, tasks, 2.0 * max_seconds, stopping):
+        design, draw, _ = tasks[number]
+        lost = {"design": design["id"], "draw": draw, "exact": False, "varies": False, "seconds": max_seconds}
+        rows.append({**lost, "error": row.reason} if isinstance(row, Failure) else row)
+        said = "exact" if rows[-1]["exact"] else "another structure"
+        say(f"{design['id']} {draw}: {said}, {rows[-1]['seconds']} s")
     return rows
 
 
