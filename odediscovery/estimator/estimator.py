@@ -335,7 +335,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
 
     def _settings(self) -> Settings:
         """The parameters, also numpy's scalars of a grid, as settings; messages name them so."""
-        given = {name: getattr(self, name) for name in _DEFAULTS if hasattr(self, name)}
+        given = {name: getattr(self, name) for name in _DEFAULTS}
         try:
             plain = {n: v.item() if isinstance(v, np.generic) else v for n, v in given.items()}
             plain |= {n: tuple(plain[n]) for n in ("known", "conserve", "forbid", "covariate", "starts")}
