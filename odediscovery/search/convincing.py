@@ -10,6 +10,8 @@ from odediscovery.judge.criterion import rank
 from odediscovery.judge.doubt import has_cancelling_terms, is_short, is_within_noise, leaves_noise, needs_every_term
 from odediscovery.judge.residual_tests import has_no_memory
 from odediscovery.laws.cost import SIMPLE
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.refine_terms import follow_closely
@@ -67,15 +69,26 @@ def has_odd_powers(at: Climb) -> bool:
     """Whether the best law has a power that the data tell from all that laws of nature like, or do not tell at all.
 
     Such a law may be short and leave noise only, and yet be an approximation: its powers are free numbers.
+    Functions of a state that never changes its sign are as odd: sines of an amount meet any smooth curve.
     """
     if not at.candidates:
         return True
     best = rank(at.candidates, at.problem.samples)[0]
     n = at.problem.data.n_states
+    if _has_functions_of_amounts(best.law, at.problem):
+        return True
     if not _is_odd(best.law.exponents[:, :n], 0.0):
         return False
     near = follow_closely(at.problem, best)
     return near is None or _is_odd(near[1].law.exponents[:, :n], near[1].errors.exponents[:, :n])
+
+
+def _has_functions_of_amounts(law: PowerSum, p: Problem) -> bool:
+    if law.features is None:
+        return False
+    first = law.features.states
+    used = (law.exponents[:, first : first + len(law.features.functions)] != 0).any(axis=0)
+    return any(u and p.nonnegative[f.state] for u, f in zip(used, law.features.functions, strict=True))
 
 
 def _is_odd(exponents: Array, errors: Array | float) -> bool:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from problems import LOGISTIC, growth
 
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.families import Function
+from odediscovery.laws.power_sum import Features, PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.convincing import has_odd_powers, is_convincing, leaves_noise_alone
@@ -49,3 +50,8 @@ def test_a_power_is_odd_where_the_data_tell_it_from_simple_ones(power: float) ->
 def test_powers_that_the_data_do_not_tell_are_odd() -> None:
     # Two terms that cancel: their powers could be anything.
     assert has_odd_powers(climb_with(PowerSum(np.array([[50.0, -50.0]]), np.array([[1.30], [1.31]]))))
+
+
+def test_functions_of_amounts_are_odd() -> None:
+    sine = PowerSum(np.array([[0.5]]), np.array([[0.0, 1.0]]), Features(1, (Function("sin", 0),)))
+    assert has_odd_powers(climb_with(sine))
