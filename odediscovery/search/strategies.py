@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from odediscovery.data.smoothing import SMOOTHING
 from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.criterion import rank, score
 from odediscovery.judge.doubt import doubtful
@@ -62,6 +63,13 @@ def _is_exact_and_plain(at: Climb) -> bool:
     return is_settled(at.candidates) and not doubtful(simplest(at.candidates, p).law, p).any()
 
 
+def _is_beyond_doubt(at: Climb) -> bool:
+    """Whether no equation of the simplest law is doubtful, by intervals that nothing was smoothed in."""
+    p = at.problem
+    tells = p.noisiness <= SMOOTHING.clean and at.candidates
+    return bool(tells) and not doubtful(simplest(at.candidates, p).law, p).any()
+
+
 def _gains_nothing(at: Climb) -> bool:
     """Whether no new candidate is better than the best one before it."""
     least = score(rank(at.before, at.problem.samples)[0], at.problem.samples) - SEARCH.equal_score
@@ -87,6 +95,8 @@ TRAINS = Condition(
 CONVINCING = Condition("the best law is short, or needs all its terms, and leaves noise only", is_convincing)
 UNCONVINCING = ~CONVINCING
 ODD = Condition("the best law has powers that laws seldom have", has_odd_powers)
+EXACT_AND_PLAIN = Condition("a law leaves nothing, and no equation is doubtful", _is_exact_and_plain)
+BEYOND_DOUBT = Condition("no equation is doubtful, and nothing was smoothed", _is_beyond_doubt)
 LEAVES_NOISE = Condition("the best law is short and leaves noise after all", leaves_noise_alone)
 GAINS_NOTHING = Condition("real powers gain nothing", _gains_nothing)
 COARSE = Condition(
@@ -129,7 +139,7 @@ STRATEGIES = (
                 Condition("a law is known to leave nothing", lambda at: at.problem.exact is not None),
                 Proposer("that law", proposals.exact_law),
                 FITTED,
-                until=Condition("it leaves nothing, and no equation is doubtful", _is_exact_and_plain),
+                until=EXACT_AND_PLAIN,
                 late=True,
             ),
             Rung(
@@ -137,7 +147,7 @@ STRATEGIES = (
                 GROWS & HARDLY_NOISY,
                 Proposer("small sums of real powers, grown", proposals.few_powers),
                 FITTED,
-                until=NOISY & LEAVES_NOISE & ~ODD,
+                until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & LEAVES_NOISE) & ~ODD,
                 late=True,
             ),
             Rung(
