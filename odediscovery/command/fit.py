@@ -195,10 +195,17 @@ def _keep(found: Discovery, place: _Place, source: object) -> None:
 
     document = found.as_dict() | ({} if source is None else {"source": source})
     # Pictures take seconds, and what hours have found is not lost with a full disk.
-    print_discovery(found)
-    sys.stdout.flush()
+    unheard: OSError | None = None
+    try:
+        print_discovery(found)
+        sys.stdout.flush()
+    except OSError as error:
+        # Nobody listens any more: the folder is written all the same.
+        unheard = error
     add = partial(_add_pictures, found)
     write_folder(place.folder, found.series, found.files(), document, claim=place.claim, add=add)
+    if unheard is not None:
+        raise unheard
     what = "the best so far is written" if found.outcome == "stopped" else "written"
     say(f"{what} to {place.folder} ({found.seconds:.1f} s)")
 

@@ -36,7 +36,7 @@ CONVINCING_LAW = ConvincingThresholds()
 
 
 def is_convincing(at: Climb) -> bool:
-    """Whether the best law leaves noise only and is short, or made of terms that are all needed."""
+    """Whether the best law leaves noise only and is short, or has functions and needs all its terms."""
     p = at.problem
     if not at.candidates:
         return False
@@ -45,6 +45,9 @@ def is_convincing(at: Climb) -> bool:
         return False
     if is_short(best.law):
         return True
+    # A long polynomial may be the beginning of a series, or have a conserved sum in it.
+    if best.law.features is None:
+        return False
     near = follow_closely(p, best)
     return near is not None and needs_every_term(near[1])
 

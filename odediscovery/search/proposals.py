@@ -168,7 +168,7 @@ def whole_powers(at: Climb) -> Iterator[Proposal]:
 def freed_powers(at: Climb) -> Iterator[Proposal]:
     """The best law with real powers of all states that never change sign, if it has any."""
     p, best = at.problem, rank(at.candidates, at.problem.samples)[0]
-    if not p.integer_exponents and (best.law.exponents[:, p.nonnegative] != 0).any():
+    if not p.integer_exponents and (best.law.exponents[:, : p.data.n_states][:, p.nonnegative] != 0).any():
         yield Proposal([best.law], found_by=[best.found_by])
 
 

@@ -93,7 +93,7 @@ def test_equations_that_blow_up_have_no_score() -> None:
     later = TimeSeries.from_arrays(300.0 + np.arange(4), np.eye(4, 3), names)
     after = continue_over(dataclasses.replace(found, equations=wild), found.series, later)
     assert after.r2_heldout is None and after.outcome == "poor-fit"
-    assert "cannot be continued" in after.messages[-1]
+    assert any("cannot be continued" in message for message in after.messages)
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_the_verdict_of_a_thinned_series_moves_to_all_samples() -> None:
     assert (moved.best.polished.errors.coefficients < few.best.polished.errors.coefficients).all()
     task.monitor.interrupt()
     kept, series = judge_all_samples(task, few)
-    assert series is task.few and kept.rows == few.rows and "of these only" in kept.p.messages[-1]
+    assert series is task.few and kept.rows == few.rows and "are of these" in kept.p.messages[-1]
     short = task_of(80, 0.01)
     verdict = verdict_on(short.p)
     assert judge_all_samples(short, verdict)[0] is verdict
