@@ -23,7 +23,7 @@ from odediscovery.laws.cost import all_free
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
-from odediscovery.stages.values import Candidate
+from odediscovery.stages.values import Candidate, Origin
 
 
 def posed(sigma: float, whole: bool = True) -> tuple[Problem, Candidate]:
@@ -58,10 +58,10 @@ def test_noise_is_lowered_where_a_law_leaves_far_less() -> None:
     p, right = posed(0.01)
     found = polish_candidate(p, right, right.law, right.free, 25)
     loud = dataclasses.replace(p, noise=5.0 * p.noise)
-    verdict = lower_noise(Verdict.of(loud, [judge(found, loud.noise, 0)]))
+    verdict = lower_noise(Verdict.of(loud, [judge(found, loud.noise, Origin(0))]))
     assert verdict.p.noise == pytest.approx(np.sqrt(found.squares / found.counts))
-    assert verdict.best.criterion < judge(found, loud.noise, 0).criterion
-    same = Verdict.of(p, [judge(found, p.noise, 0)])
+    assert verdict.best.criterion < judge(found, loud.noise, Origin(0)).criterion
+    same = Verdict.of(p, [judge(found, p.noise, Origin(0))])
     assert lower_noise(same) is same
 
 
@@ -69,6 +69,6 @@ def test_noise_is_lowered_where_a_law_leaves_far_less() -> None:
 def test_exponents_near_whole_numbers_become_whole() -> None:
     p, right = posed(0.01, whole=False)
     found = polish_candidate(p, right, right.law, right.free, 25)
-    verdict = simplify_exponents(Verdict.of(p, [judge(found, p.noise, 0)]), Monitor())
+    verdict = simplify_exponents(Verdict.of(p, [judge(found, p.noise, Origin(0))]), Monitor())
     assert sorted(verdict.best.polished.law.exponents.ravel()) == [1.0, 2.0]
     assert not verdict.best.polished.free[1].any()

@@ -17,6 +17,7 @@ from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import all_free
 from odediscovery.problem.problem import Problem
 from odediscovery.search.refinement import refined, sigma_of
+from odediscovery.stages.values import Origin
 
 
 def verdict_on(p: Problem) -> Verdict:
@@ -24,7 +25,7 @@ def verdict_on(p: Problem) -> Verdict:
     law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
     a, w, b, v = all_free(law)
     found = refined(p, law, (a, w & False, b, v), p.initial, sigma_of(p))
-    return Verdict.of(p, [judge(found, sigma_of(p), 0)])
+    return Verdict.of(p, [judge(found, sigma_of(p), Origin(0))])
 
 
 def task_of(samples: int, sigma: float) -> Task:

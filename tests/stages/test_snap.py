@@ -13,7 +13,7 @@ from odediscovery.laws.cost import SIMPLE, all_free, constant_penalty, cost, sna
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.polish.snap import merge_monomials, snap
-from odediscovery.stages.values import Judged
+from odediscovery.stages.values import Judged, Origin
 
 DECAY = PowerSum(np.array([[-0.3]]), np.array([[1.2]]))
 POSITIVE = np.array([True])
@@ -34,7 +34,7 @@ def row_of(series: TimeSeries, noise: float) -> tuple[Judged, partial]:
 
     def refit(law, free) -> Judged:
         fitted = polish(law, series, np.array([[5.0]]), sigma, floor=sigma, nonnegative=POSITIVE, free=free)
-        return judge(fitted, sigma, 0)
+        return judge(fitted, sigma, Origin(0))
 
     return refit(DECAY, all_free(DECAY)), refit
 
