@@ -70,7 +70,7 @@ class Claim:
         if not self.explained >= self.least:
             notes.append(poor_fit(self.explained, self.least))
         elif len(poor):
-            notes.append(unexplained_states([states[i] for i in poor], [float(self.each[i]) for i in poor]))  # type: ignore[index]
+            notes.append(unexplained_states([states[i] for i, _ in poor], [share for _, share in poor]))
         elif self.walk:
             notes.append(walk_as_good())
         elif self.idle:
@@ -79,11 +79,11 @@ class Claim:
             return found, notes
         return "poor-fit", notes
 
-    def _unexplained(self) -> list[int]:
-        """Indices of the states of which too little is explained."""
+    def _unexplained(self) -> list[tuple[int, float]]:
+        """Indices of the states of which too little is explained, and how much is."""
         if self.each is None or self.least_each is None:
             return []
-        return np.flatnonzero(self.each < self.least_each).tolist()
+        return [(int(i), float(self.each[i])) for i in np.flatnonzero(self.each < self.least_each)]
 
 
 def shares_explained(series: TimeSeries, squares: Array) -> Array:

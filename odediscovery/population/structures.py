@@ -73,10 +73,6 @@ class Structure:
         """Present values of the free exponents."""
         return np.array([self.exponents[place] for place in self.free])
 
-    def entries_of(self, constant: int) -> list[int]:
-        """Places of the entries that hold a constant."""
-        return [e for e, entry in enumerate(self.entries) if entry.constant == constant]
-
     def price(self) -> float:
         """How many numbers besides the constants have to be told: exponents that are not 1 count half."""
         w = self.exponents[self.exponents != 0]

@@ -16,9 +16,8 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search import proposals
 from odediscovery.search.candidates import at_rest, is_settled
-from odediscovery.search.noiseless import is_growable
-from odediscovery.search.rungs import ALWAYS, Climb, Condition, Proposer, Rung, Strategy, climb
-from odediscovery.search.strategies import IF_HOPEFUL, NOISY
+from odediscovery.search.rungs import ALWAYS, Climb, Proposer, Rung, Strategy, climb
+from odediscovery.search.strategies import HARDLY_NOISY, IF_HOPEFUL, NOISY
 from odediscovery.search.warm_start import warm_start
 from odediscovery.settings import Settings
 from odediscovery.stages.values import Candidate
@@ -27,12 +26,7 @@ _MEMBERS = Rung(
     "random members", ALWAYS, Proposer("networks trained under L1", proposals.trained_members), IF_HOPEFUL, late=True
 )
 AS_IF_EXACT = Strategy(
-    "neural, as if exact",
-    "samples are taken for exact starts of windows",
-    Condition(
-        "no value is missing and there is hardly any noise", lambda at: at.problem.complete and is_growable(at.problem)
-    ),
-    (_MEMBERS,),
+    "neural, as if exact", "samples are taken for exact starts of windows", HARDLY_NOISY, (_MEMBERS,)
 )
 IN_NOISE = Strategy("neural, in noise", "starts of windows are fitted", NOISY, (_MEMBERS,))
 NEURAL = (AS_IF_EXACT, IN_NOISE)

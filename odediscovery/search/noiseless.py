@@ -98,15 +98,18 @@ def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf)
         near: what regression may leave between samples, for the fit to be worth its time.
 
     Returns:
-        None where there are too many products, or regression leaves more than `near`.
+        None where there are too many products, or regression leaves more than `near`; what regression found
+        where it leaves nothing.
     """
     taken = p.without_noise(None)
     law = library_law(taken, degree)
     if law is None or p.constant.all():
         return None
     left = interval_squares(law, taken)[~p.constant].max()
-    if left > near or left < STAGES.settled:
-        return law if left < STAGES.settled else None
+    if left < STAGES.settled:
+        return law
+    if left > near:
+        return None
     field = members_of([law], taken.nonnegative, whole=True)
     for accuracy in (PRUNING_WINDOWS.accuracy, PRUNING_WINDOWS.accuracy_clean):
         windows = short_windows(taken).refined(field, field.theta, accuracy)

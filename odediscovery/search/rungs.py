@@ -69,13 +69,20 @@ class Condition:
     holds: Callable[[Climb], bool]
 
     def __and__(self, other: Condition) -> Condition:
-        return Condition(f"{self.says}, and {other.says}", lambda climb: self.holds(climb) and other.holds(climb))
+        return Condition(
+            f"{self._in_and()}, and {other._in_and()}", lambda climb: self.holds(climb) and other.holds(climb)
+        )
 
     def __or__(self, other: Condition) -> Condition:
         return Condition(f"{self.says}, or {other.says}", lambda climb: self.holds(climb) or other.holds(climb))
 
     def __invert__(self) -> Condition:
-        return Condition(f"not: {self.says}", lambda climb: not self.holds(climb))
+        says = f"not ({self.says})" if ", " in self.says else f"not: {self.says}"
+        return Condition(says, lambda climb: not self.holds(climb))
+
+    def _in_and(self) -> str:
+        """The words with brackets where an "and" beside them would be misread."""
+        return f"({self.says})" if ", or " in self.says else self.says
 
 
 ALWAYS = Condition("always", lambda climb: True)

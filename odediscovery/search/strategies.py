@@ -92,9 +92,9 @@ UNSETTLED = Condition("every law leaves something", lambda at: not is_settled(at
 TRAINS = Condition(
     "there are members and real powers", lambda at: bool(at.settings.members) and not at.problem.integer_exponents
 )
-CONVINCING = Condition("the best law is short, or needs all its terms, and leaves noise only", is_convincing)
+CONVINCING = Condition("the best law leaves noise only, and is short or needs all its terms", is_convincing)
 UNCONVINCING = ~CONVINCING
-ODD = Condition("the best law has powers that laws seldom have", has_odd_powers)
+ODD = Condition("the best law has odd powers or sines of amounts", has_odd_powers)
 EXACT_AND_PLAIN = Condition("a law leaves nothing, and no equation is doubtful", _is_exact_and_plain)
 BEYOND_DOUBT = Condition("no equation is doubtful, and nothing was smoothed", _is_beyond_doubt)
 LEAVES_NOISE = Condition("the best law is short and leaves noise after all", leaves_noise_alone)

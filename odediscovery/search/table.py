@@ -27,10 +27,21 @@ def strategies_table() -> str:
     parts = []
     for strategy in (*STRATEGIES, *NEURAL):
         rows = [
-            (str(i), r.name, r.when.says, r.proposes.says, r.pruning.says, r.until.says, "yes" if r.late else "no")
+            (
+                str(i),
+                r.name,
+                r.when.says,
+                r.proposes.says,
+                r.pruning.says,
+                r.enough.says,
+                r.until.says,
+                "yes" if r.late else "no",
+            )
             for i, r in enumerate(strategy.rungs, start=1)
         ]
-        table = _markdown(("", "rung", "when", "proposes", "is pruned", "the search ends", "out of time"), rows)
+        table = _markdown(
+            ("", "rung", "when", "proposes", "is pruned", "proposals end", "the search ends", "out of time"), rows
+        )
         parts.append(f"**{strategy.name}** ({strategy.says}; tried when: {strategy.when.says})\n\n{table}")
     return "\n\n".join(parts)
 
