@@ -18,6 +18,7 @@ PACKAGE = ROOT / "odediscovery"
 # modules beside the rooms (errors, settings) are above them all, the command line's door below.
 ROOMS = (
     "runtime",
+    "data.recorded",
     "data",
     "ivp",
     "families",

@@ -131,6 +131,8 @@ def predict(
     if new_subject is not None:
         _write_table(*_new_curve(found, new_subject, given, until, times), out)
         return
+    if len(found.series.trajectories) > 1 and not (given or inputs or report):
+        return _write_all(found, until, times, intervals, out)
     fitted = dict(zip(found.equations.states, found.initial_values[0].tolist(), strict=True))
     acting = found.series.trajectories[0].controls if inputs is None else read_controls(inputs, found.series)
     alone = inputs is not None and until is None and times is None
@@ -151,6 +153,29 @@ def predict(
 
         names, values = with_intervals(found, values, when, start, acting)
     _write_table((found.series.time_name, *names), when, values, out)
+
+
+def _write_all(found: Discovery, until: float | None, times: Path | None, intervals: bool, out: Path | None) -> None:
+    """Every trajectory from its own fitted start, one below the other, its label in the first column."""
+    from odediscovery.command.times import asked_times
+    from odediscovery.data.series import group_column
+    from odediscovery.uncertainty.bands import with_intervals
+
+    names, stream = found.equations.states, io.StringIO()
+    table = csv.writer(stream, lineterminator="\n")
+    for k, run in enumerate(found.series.trajectories):
+        one = found.of_trajectory(k)
+        when = asked_times(one.series, until, times)
+        when = when[when >= run.time[0]]
+        values = one.simulate(times=when) if len(when) else run.values[:0]
+        _note_limits(values, when, None)
+        if intervals and len(when):
+            names, values = with_intervals(found, values, when, None, run.controls, k)
+        if not k:
+            table.writerow((group_column(found.series), found.series.time_name, *names))
+        for time, row in zip(when.tolist(), values.tolist(), strict=True):
+            table.writerow([run.label or k + 1, repr(time), *("" if math.isnan(x) else repr(x) for x in row)])
+    _write_text(stream.getvalue(), out)
 
 
 def _new_curve(
@@ -349,12 +374,16 @@ def _write_table(
     table.writerow(header)
     for time, row in zip(times.tolist(), values.tolist(), strict=True):
         table.writerow([repr(time), *("" if math.isnan(x) else repr(x) for x in row)])
+    _write_text(stream.getvalue(), out)
+
+
+def _write_text(text: str, out: Path | None) -> None:
     if out is None:
-        say(stream.getvalue(), end="")
+        say(text, end="")
         return
     from odediscovery.runtime.files import write_whole
 
     try:
-        write_whole(out, stream.getvalue().encode())
+        write_whole(out, text.encode())
     except OSError as error:
         raise InputError(f"--out {out}: cannot be written ({error.strerror})") from error

@@ -45,6 +45,7 @@ class Columns:
     units: str | None = option(None, "units of states and time: S=g/L,t=h")
     inputs: str | None = option(None, "columns that act on the states: T,force; or t")
     held_inputs: str | None = option(None, "inputs that jump at samples: feed")
+    column: str | None = option(None, "columns computed from others: R=recovered+deaths")
 
 
 @dataclass(frozen=True)
@@ -264,6 +265,7 @@ def measured_series(data: Path, columns: Columns, of_groups: Sequence[str] = ())
         sigma=columns.sigma_columns,
         noise=assignments(noise.split(",") if noise else [], "--noise-level"),
         units=columns.units,
+        columns=columns.column or (),
     )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from odediscovery.data.series import TimeSeries, Trajectory, load_csv, with_units
-from odediscovery.data.sheets import read_table
+from odediscovery.data.sheets import read_table, with_made_columns
 from odediscovery.data.signals import Signal, fill_gaps
 from odediscovery.data.table import check_names
 from odediscovery.errors import InputError, unknown_name
@@ -85,6 +85,7 @@ def load_with_controls(
     sigma: Mapping[str, str] | str | None = None,
     noise: Mapping[str, float] | None = None,
     units: Mapping[str, str] | str | None = None,
+    columns: Sequence[str] | str = (),
 ) -> TimeSeries:
     """`load_csv` of a table with controls, which need not be named among the states.
 
@@ -98,6 +99,7 @@ def load_with_controls(
         sigma: column of standard deviations by state, in the unit of the state.
         noise: standard deviation of all values of a state, by its name, in its unit.
         units: of states, controls or the time, as in `load_csv`.
+        columns: computed from others, as in `load_csv`.
 
     Raises:
         InputError: as in `load_csv` and `with_controls`, or a control that is also something else.
@@ -108,8 +110,8 @@ def load_with_controls(
     """
     names = [*linear, *held]
     if not names:
-        return load_csv(path, time, states, group, sigma=sigma, noise=noise, units=units)
-    table = read_table(Path(path))
+        return load_csv(path, time, states, group, sigma=sigma, noise=noise, units=units, columns=columns)
+    table = with_made_columns(read_table(Path(path)), columns)
     for name in names:
         if name not in table.columns:
             raise unknown_name("input", name, table.columns)
@@ -121,10 +123,10 @@ def load_with_controls(
     # T that is named as an input is a temperature rather than the time.
     guessed = time is None and guess not in ("t", "time", table.columns[0])
     time = table.time_column(None, [guess]) if guessed and guess in names else guess
-    series = load_csv(path, time, states, group, sigma=sigma, noise=noise)
+    series = load_csv(path, time, states, group, sigma=sigma, noise=noise, columns=columns)
     more = [name for name in names if name not in (*series.states, series.time_name)]
     if more:
-        series = load_csv(path, time, [*series.states, *more], group, sigma=sigma, noise=noise)
+        series = load_csv(path, time, [*series.states, *more], group, sigma=sigma, noise=noise, columns=columns)
     return with_units(with_controls(series, linear, held), units)
 
 

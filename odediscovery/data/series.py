@@ -22,7 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 from odediscovery.data.dates import counted_times
 from odediscovery.data.deviations import array_deviations
 from odediscovery.data.frames import is_dataset, plain_frame
-from odediscovery.data.sheets import exact_table, exact_text, frame_table, read_table
+from odediscovery.data.recorded.rows import restarted, trials, without_repeats
+from odediscovery.data.sheets import exact_table, exact_text, frame_table, read_table, with_made_columns
 from odediscovery.data.signals import Trajectory as Trajectory
 from odediscovery.data.table import Table, assigned, check_letters, check_names
 from odediscovery.data.trajectories import check_enough, checked_trajectory, deviations_of, float_arrays, with_sigma
@@ -216,6 +217,7 @@ def load_csv(
     sigma: Mapping[str, str] | str | None = None,
     noise: Mapping[str, float] | None = None,
     units: Mapping[str, str] | str | None = None,
+    columns: Sequence[str] | str = (),
 ) -> TimeSeries:
     """Read a table of measurements: a header with column names, then one line a sample.
 
@@ -233,6 +235,9 @@ def load_csv(
         noise: standard deviation of all values of a state, by its name.
         units: unit of a state or of the time, {"S": "g/L"} or "S=g/L,t=h"; also those in the header,
             "S [g/L]", which names the state S.
+        columns: computed from others, "R=recovered+deaths", which are no states then, unless they are named.
+
+    Times that restart without a group column begin a new trajectory; of samples at one time the mean is taken.
 
     Raises:
         InputError: the file or a name is wrong, or a library that reads it is missing; the
@@ -241,7 +246,8 @@ def load_csv(
     >>> load_csv("data/yeast_carlson_1913.csv").states
     ('biomass',)
     """
-    return with_units(_series_of(read_table(Path(path)), path, time, states, group, sigma, noise), units)
+    table = with_made_columns(read_table(Path(path)), columns)
+    return with_units(_series_of(table, path, time, states, group, sigma, noise), units)
 
 
 def with_units(series: TimeSeries, units: Mapping[str, str] | str | None) -> TimeSeries:
@@ -272,8 +278,8 @@ def counts_dates(series: TimeSeries) -> bool:
 def write_csv(series: TimeSeries, path: str | os.PathLike[str]) -> None:
     """Write the series as a table that `load_csv` reads back to the same numbers.
 
-    Several trajectories get a column of labels in front (see `group_column`), known standard
-    deviations columns behind (see `sigma_columns`). `path` appears whole or not at all.
+    Labels stand in front (`group_column`), standard deviations behind (`sigma_columns`). `path` appears whole
+    or not at all.
 
     Raises:
         OSError: the file cannot be written.
@@ -312,7 +318,7 @@ def read_series(
 def group_column(series: TimeSeries) -> str | None:
     """The column of labels that `write_csv` and `to_frame` put in front, or None for none.
 
-    It is called "trajectory", with underscores appended if a state or the time has that name.
+    It is called "trajectory", with underscores appended if that name is taken.
     """
     if len(series.trajectories) < 2:
         return None
@@ -325,8 +331,7 @@ def group_column(series: TimeSeries) -> str | None:
 def sigma_columns(series: TimeSeries) -> dict[str, str]:
     """The columns of standard deviations that `write_csv` and `to_frame` append, by state.
 
-    They are what `load_csv` takes as `sigma`. For S it is called "S_sd", with underscores appended
-    if another column has that name.
+    They are what `load_csv` takes as `sigma`: "S_sd", with underscores appended if that name is taken.
 
     >>> sigma_columns(TimeSeries.from_arrays([0, 1, 2, 3], [1, 2, 3, 4], ["S"], noise={"S": 0.1}))
     {'S': 'S_sd'}
@@ -377,11 +382,14 @@ def _series_of(
     hint = f", in {clock.unit} since {clock.since}" if clock and clock.since else ""
     if not groups:
         hint += "; if the file holds several trajectories, name the column that tells them apart as group"
-    trajectories, sigma_of_runs, file_lines = [], [], table.lines
-    for label, rows in table.groups(groups).items():
-        lines = [f"line {file_lines[k]}" for k in rows]
-        trajectories.append(checked_trajectory(times[rows], values[rows], label, lines, time_name, hint))
-        sigma_of_runs.append(errors[rows])
+    runs = table.groups(groups) if groups else trials(times)
+    merged, told = without_repeats(list(runs.values()), times, values, errors, chosen)
+    messages += [*restarted(runs, table.lines, time_name), *told] if not groups else told
+    trajectories, file_lines = [], table.lines
+    for label, one in zip(runs, merged, strict=True):
+        lines = [f"line {file_lines[k]}" for k in one.rows]
+        trajectories.append(checked_trajectory(one.time, one.values, label, lines, time_name, hint))
+    sigma_of_runs = [one.sigma for one in merged]
     check_enough(trajectories, chosen)
     for name, column in zip(chosen, values.T, strict=True):
         if missing := int(np.isnan(column).sum()):

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from odediscovery.data.frames import with_index_as_columns
+from odediscovery.data.recorded.arithmetic import Arithmetic, split_name
 from odediscovery.data.table import (
     DECIMAL_COMMA,
     NUMBER,
@@ -71,6 +72,30 @@ def frame_table(frame: pd.DataFrame, source: object, time: str | None = None, of
     bare = None if of_index is None else split_unit(of_index)[0]
     held = bare if bare in table.units else of_index
     return replace(table, messages=[*left_out, *table.messages], time=held, of_frame=not of_file)
+
+
+def with_made_columns(table: Table, texts: Sequence[str] | str) -> Table:
+    """The table with columns computed from others, "R=a+b,D=a-b"; one of the same name is replaced.
+
+    Raises:
+        InputError: no such sum, an unknown column, a cell that is no number, or a division by 0.
+    """
+    for text in texts.split(",") if isinstance(texts, str) else texts:
+        name, written = split_name(text)
+        check_letters(name)
+        made = Arithmetic(written, table.columns, lambda column, table=table: table.numbers(column, "sum"))  # type: ignore[misc]
+        values = np.broadcast_to(made.value(), len(table.cells))
+        for k in map(int, np.flatnonzero(np.isinf(values))[:1]):
+            raise InputError(
+                f"line {table.lines[k]}: --column {text!r} divides by 0 or is infinite; leave that row out"
+            )
+        cells = table.cells.assign(**{name: ["" if np.isnan(x) else repr(float(x)) for x in values]})
+        if table.decimal == ",":
+            cells[name] = cells[name].str.replace(".", ",", regex=False)
+        units = {column: unit for column, unit in table.units.items() if column != name}
+        spent = (*table.spent, *(column for column in made.used if column != name))
+        table = replace(table, cells=cells, units=units, spent=spent)
+    return table
 
 
 def exact_text(frame: pd.DataFrame) -> str:

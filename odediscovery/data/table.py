@@ -48,6 +48,7 @@ class Table:
         of_frame: whether this is a frame. In files the first column holds the times where nothing
             says otherwise; the first column of a frame is as likely a state.
         units: those in the header, by column: "mass [g]" is the column mass, with the unit g.
+        spent: columns that others were computed from, which are no states unless they are named.
     """
 
     cells: pd.DataFrame
@@ -56,6 +57,7 @@ class Table:
     time: str | None = None
     of_frame: bool = False
     units: Mapping[str, str] = field(default_factory=dict)
+    spent: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -205,7 +207,7 @@ class Table:
                 raise InputError(f"column {name!r} is {taken[name]}, so it cannot be a state")
         messages = [*self.messages]
         if wanted is None:
-            rest = [name for name in self.columns if name not in taken]
+            rest = [name for name in self.columns if name not in taken and name not in self.spent]
             chosen = [name for name in rest if not self.is_text(name)]
             messages += [f"Column {name!r} holds text and was left out." for name in rest if name not in chosen]
         return chosen, messages

@@ -158,12 +158,15 @@ class Discovery(Shown):
         """
         if self.population is None or self.equations.power_sum is None:
             raise InputError("these equations have the same constants for all groups: expected a fit with --vary")
-        g = self.population.place(label)
+        return self.of_trajectory(self.population.place(label))
+
+    def of_trajectory(self, k: int) -> Discovery:
+        """The result as it is for trajectory k alone: its data, its constants, its start."""
         return replace(
             self,
-            series=replace(self.series, trajectories=(self.series.trajectories[g],)),
-            equations=self.equations_of(g),
-            initial_values=self.initial_values[[g]],
+            series=replace(self.series, trajectories=(self.series.trajectories[k],)),
+            equations=self.equations_of(k),
+            initial_values=self.initial_values[[k]],
             initial_value_errors=None,
             estimates=None,
             population=None,

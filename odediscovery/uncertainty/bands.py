@@ -138,13 +138,18 @@ def band(
 
 
 def with_intervals(
-    found: Discovery, values: Array, times: Array, initial: Array | None, controls: Signal | None = None
+    found: Discovery,
+    values: Array,
+    times: Array,
+    initial: Array | None,
+    controls: Signal | None = None,
+    trajectory: int = 0,
 ) -> tuple[tuple[str, ...], Array]:
     """Predicted states and behind them the ends of their prediction intervals, with names.
 
     Args:
         values: the states at `times` [times, states].
-        times, initial, controls: as in `band`.
+        times, initial, controls, trajectory: as in `band`.
 
     Returns:
         Names S, I, ..., S_low, S_high, I_low, ... and a column each.
@@ -156,7 +161,7 @@ def with_intervals(
     ends = tuple(f"{state}_{end}" for state in states for end in ("low", "high"))
     if taken := set(ends) & set(states):
         raise InputError(f"a state is called {min(taken)!r} as an end of an interval would be: rename the column")
-    half = band(found, times, initial, controls=controls).prediction
+    half = band(found, times, initial, trajectory, controls).prediction
     sides = np.stack([values - half, values + half], axis=2).reshape(len(values), -1)
     return (*states, *ends), np.hstack([values, sides])
 

@@ -19,6 +19,7 @@ from odediscovery.command.cli import main
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.signals import Signal, Trajectory
 from odediscovery.discovery.conclude import estimates
+from odediscovery.discovery.fit_constants import fit_constants
 from odediscovery.errors import InputError
 from odediscovery.laws.cost import all_free, none_free
 from odediscovery.laws.equations import Equations
@@ -220,3 +221,23 @@ def test_inputs_carry_their_bands_profiles_and_bootstrap() -> None:
     told = profile(found, "coefficient", term, "x")
     assert told.low < 0.8 < told.high and told.high - told.low < 0.2
     assert bootstrap(found, 10).shares[0, term] > 0.8
+
+
+def test_predict_writes_every_trajectory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    times = [np.arange(8.0), np.arange(2.0, 12.0)]
+    values = [x0 * np.exp(-0.3 * (t - t[0])) for x0, t in zip((4.0, 9.0), times, strict=True)]
+    series = TimeSeries.from_arrays(times, values, ["x"], labels=["a", "b"])  # type: ignore[arg-type]
+    found = fit_constants(series, Equations.parse(["x"], {"x": "-0.2*x"}), exponents=False)
+    found.save(tmp_path / "two")
+    assert main(["predict", str(tmp_path / "two")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "trajectory,t,x"
+    rows = [line.split(",") for line in lines[1:]]
+    assert [row[0] for row in rows] == ["a"] * 8 + ["b"] * 10
+    np.testing.assert_allclose([float(row[2]) for row in rows], np.concatenate(values), rtol=1e-6)
+    assert main(["predict", str(tmp_path / "two"), "--intervals", "--until", "20"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "trajectory,t,x,x_low,x_high"
+    assert lines[-1].split(",")[:2] == ["b", "20.0"]
+    assert main(["predict", str(tmp_path / "two"), "--initial", "x=5"]) == 0
+    assert capsys.readouterr().out.startswith("t,x\n0.0,5.0")
