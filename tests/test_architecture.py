@@ -86,6 +86,7 @@ DOORS = {
     "pyoperon": "bench.peers",
     "distributed": "runtime.cluster",
     "dask": "",
+    "pint": "knowledge.dimensions",
     "typer": "command",
     "rich": "command",
 }

@@ -105,7 +105,7 @@ def simulate(
 def predict(
     folder: Folder,
     initial: Annotated[str | None, flag("initial values: S=100,I=0.01", "the fitted ones")] = None,
-    until: Annotated[float | None, flag("last time, from the start of the data")] = None,
+    until: Annotated[str | None, flag("last time, from the start of the data; or a date: 2024-05-01")] = None,
     times: Annotated[Path | None, flag("CSV file with the times", "those of the data")] = None,
     intervals: Annotated[bool, flag("95 % intervals of new measurements: S_low, S_high")] = False,
     inputs: Annotated[Path | None, flag("table of time and inputs", "the data's")] = None,
@@ -120,7 +120,7 @@ def predict(
         raise InputError("--until and --times cannot be given together; choose one")
     import numpy as np
 
-    from odediscovery.command.times import asked_times
+    from odediscovery.command.times import as_dates, asked_times
     from odediscovery.data.controls import read_controls
 
     _check_places({"--report": report, "--out": out})
@@ -152,12 +152,12 @@ def predict(
         from odediscovery.uncertainty.bands import with_intervals
 
         names, values = with_intervals(found, values, when, start, acting)
-    _write_table((found.series.time_name, *names), when, values, out)
+    _write_table((found.series.time_name, *names), as_dates(found.series, when, until, times) or when, values, out)
 
 
-def _write_all(found: Discovery, until: float | None, times: Path | None, intervals: bool, out: Path | None) -> None:
+def _write_all(found: Discovery, until: str | None, times: Path | None, intervals: bool, out: Path | None) -> None:
     """Every trajectory from its own fitted start, one below the other, its label in the first column."""
-    from odediscovery.command.times import asked_times
+    from odediscovery.command.times import as_dates, asked_times
     from odediscovery.data.series import group_column
     from odediscovery.uncertainty.bands import with_intervals
 
@@ -173,13 +173,14 @@ def _write_all(found: Discovery, until: float | None, times: Path | None, interv
             names, values = with_intervals(found, values, when, None, run.controls, k)
         if not k:
             table.writerow((group_column(found.series), found.series.time_name, *names))
-        for time, row in zip(when.tolist(), values.tolist(), strict=True):
-            table.writerow([run.label or k + 1, repr(time), *("" if math.isnan(x) else repr(x) for x in row)])
+        shown = as_dates(one.series, when, until, times) or [repr(time) for time in when.tolist()]
+        for time, row in zip(shown, values.tolist(), strict=True):
+            table.writerow([run.label or k + 1, time, *("" if math.isnan(x) else repr(x) for x in row)])
     _write_text(stream.getvalue(), out)
 
 
 def _new_curve(
-    found: Discovery, table: Path, known: dict[str, float], until: float | None, times: Path | None
+    found: Discovery, table: Path, known: dict[str, float], until: str | None, times: Path | None
 ) -> tuple[list[str], NDArray[np.float64], NDArray[np.float64]]:
     """Header, times and rows of the curve of a new group, with 95 % intervals of new measurements."""
     import numpy as np
@@ -366,14 +367,15 @@ def _complain(error: Exception | str, code: int) -> int:
 
 
 def _write_table(
-    header: Sequence[str], times: NDArray[np.float64], values: NDArray[np.float64], out: Path | None
+    header: Sequence[str], times: NDArray[np.float64] | list[str], values: NDArray[np.float64], out: Path | None
 ) -> None:
     """A CSV of states over time to a file, whole or not at all, or to standard output."""
     stream = io.StringIO()
     table = csv.writer(stream, lineterminator="\n")
     table.writerow(header)
-    for time, row in zip(times.tolist(), values.tolist(), strict=True):
-        table.writerow([repr(time), *("" if math.isnan(x) else repr(x) for x in row)])
+    shown = times if isinstance(times, list) else [repr(time) for time in times.tolist()]
+    for time, row in zip(shown, values.tolist(), strict=True):
+        table.writerow([time, *("" if math.isnan(x) else repr(x) for x in row)])
     _write_text(stream.getvalue(), out)
 
 

@@ -76,11 +76,14 @@ def opened(where: Where, say: Callable[[str], None]) -> Iterator[Backend]:
 
 def print_discovery(found: Discovery) -> None:
     """Equations with error bars, notes, then the Pareto front with the chosen row marked."""
+    from odediscovery.result.units import units_text
+
     say(found.equations_text())
     for text in (
         found.name_text(),
         "" if found.population is None else found.population.table_text(),
         found.starts_text(),
+        units_text(found.equations, found.series, found.named, found.textbook),
         found.stability_text(),
     ):
         say(text, end="\n" if text else "")

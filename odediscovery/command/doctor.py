@@ -19,6 +19,7 @@ from odediscovery.command.streams import say
 EXTRAS = {
     "tables": (".xlsx, .xls and .parquet", ("openpyxl", "xlrd", "pyarrow")),
     "bench": ("benchmarks beside pysindy and others", ("pysindy", "pyoperon", "jax", "diffrax")),
+    "units": ("units of what you state, checked", ("pint",)),
     "dask": ("many machines", ("distributed",)),
 }
 

@@ -1,4 +1,4 @@
-"""The times of a prediction, from `--until` and `--times`."""
+"""The times of a prediction, from `--until` and `--times`: numbers, or dates where the data have dates."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from odediscovery.data.dates import date_of_time, time_of_date
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.runtime.arrays import Array
@@ -16,13 +17,17 @@ from odediscovery.runtime.arrays import Array
 MAX_ROWS = 100_000
 
 
-def asked_times(series: TimeSeries, until: float | None, file: Path | None) -> Array:
-    """The times to predict: of a file, up to `until` at the data's pace, or the data's own."""
+def asked_times(series: TimeSeries, last: str | None, file: Path | None) -> Array:
+    """The times to predict: of a file, up to `last` at the data's pace, or the data's own."""
     own = series.trajectories[0].time
     if file is not None:
-        return np.array(_read_times(file, series.time_name))
-    if until is None:
+        return np.array(_read_times(file, series))
+    if last is None:
         return own
+    until = read_time(last, series)
+    if until is None:
+        expected = f"a number or a date such as {series.since}" if series.since else "a number"
+        raise InputError(f"--until expects {expected}, got {last!r}")
     if not own[0] < until < math.inf:
         raise InputError(f"--until must be later than the data's start {own[0]:g}, got {until:g}")
     count = math.ceil((until - own[0]) / float(np.median(np.diff(own)))) + 1
@@ -33,22 +38,53 @@ def asked_times(series: TimeSeries, until: float | None, file: Path | None) -> A
     return np.linspace(own[0], until, count)
 
 
-def _read_times(path: Path, name: str) -> list[float]:
-    """The column called `name`, else the first column, with or without a header."""
+def read_time(text: str, series: TimeSeries) -> float | None:
+    """A time of a series as somebody writes it: a number, or a date where it counts from one; None for neither."""
+    try:
+        return float(text)
+    except ValueError:
+        return time_of_date(text, series.since, series.units[series.time_name]) if series.since else None
+
+
+def as_dates(series: TimeSeries, times: Array, last: str | None, file: Path | None) -> list[str] | None:
+    """The times as dates, where they were asked for by dates; else None."""
+    if not series.since or (last is None and file is None):
+        return None
+    if last is not None and _is_number(last):
+        return None
+    if file is not None and all(_is_number(cell) for row in _rows(file)[1:] for cell in row[:1]):
+        return None
+    return [date_of_time(time, series.since, series.units[series.time_name]) for time in times.tolist()]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _rows(path: Path) -> list[list[str]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
+            return [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"--times {path}: cannot be read ({reason})") from error
-    column = next((k for k, cell in enumerate(rows[0]) if cell.strip() == name), 0) if rows else 0
+
+
+def _read_times(path: Path, series: TimeSeries) -> list[float]:
+    """The column called as the time is, else the first column, with or without a header."""
+    rows = _rows(path)
+    column = next((k for k, cell in enumerate(rows[0]) if cell.strip() == series.time_name), 0) if rows else 0
     times = []
     for number, row in enumerate(rows, start=1):
-        try:
-            times.append(float(row[column]))
-        except (ValueError, IndexError):
-            if number > 1:
-                raise InputError(f"--times {path}: row {number} holds no number") from None
+        time = read_time(row[column], series) if column < len(row) else None
+        if time is not None:
+            times.append(time)
+        elif number > 1:
+            raise InputError(f"--times {path}: row {number} holds no number{' and no date' * bool(series.since)}")
     if not times:
         raise InputError(f"--times {path}: no times in it")
     return times

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,6 +67,33 @@ def in_unit(span: timedelta, unit: str) -> float:
     1.5
     """
     return span / timedelta(**{unit: 1})
+
+
+def time_of_date(text: str, since: str, unit: str) -> float | None:
+    """The time that a date is, counted in units since another one; None where it is no date.
+
+    >>> time_of_date("2024-05-03", "2024-05-01", "days"), time_of_date("soon", "2024-05-01", "days")
+    (2.0, None)
+    """
+    try:
+        when, first = datetime.fromisoformat(text.strip()), datetime.fromisoformat(since)
+        return in_unit(when - first, unit)
+    except (ValueError, TypeError):
+        return None
+
+
+def date_of_time(value: float, since: str, unit: str) -> str:
+    """The date of a time, to the second, without its hours where it is midnight.
+
+    >>> date_of_time(2.0, "2024-05-01", "days"), date_of_time(1.5, "2024-05-01 12:00", "hours")
+    ('2024-05-03', '2024-05-01 13:30:00')
+    """
+    try:
+        when = datetime.fromisoformat(since) + timedelta(seconds=round(value * UNITS[unit], 3))
+    except (OverflowError, ValueError):
+        return f"{value:g}"
+    midnight = (when.hour, when.minute, when.second, when.microsecond, when.tzinfo) == (0, 0, 0, 0, None)
+    return when.date().isoformat() if midnight else when.isoformat(" ")
 
 
 def duration_seconds(cell: str) -> float | None:

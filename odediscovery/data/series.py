@@ -46,6 +46,7 @@ class TimeSeries:
         units: unit of a state or of the time, by name, where known.
         messages: what the reader of the data should know, one sentence each.
         controls: names of what acts on the system and is known, see `with_controls`.
+        since: the date that time counts from, where the times were dates.
 
     >>> load_csv("data/lynx_hare_1900_1920.csv").trajectories[0].values.shape
     (21, 2)
@@ -57,6 +58,7 @@ class TimeSeries:
     units: Mapping[str, str] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
     controls: tuple[str, ...] = ()
+    since: str = ""
 
     @property
     def n_states(self) -> int:
@@ -140,7 +142,8 @@ class TimeSeries:
         known = with_sigma(trajectories, names, deviations, noise)
         told = {time_name: clock.unit} if clock else {}
         messages = (clock.sentence(f"The time {time_name!r}"),) if clock else ()
-        return cls(tuple(names), known, time_name, {**told, **(units or {})}, messages)
+        since = clock.since if clock else ""
+        return cls(tuple(names), known, time_name, {**told, **(units or {})}, messages, since=since)
 
     @classmethod
     def from_frame(
@@ -261,18 +264,14 @@ def with_units(series: TimeSeries, units: Mapping[str, str] | str | None) -> Tim
     """
     given = assigned(units, "units", "STATE=UNIT", "S=g/L,t=h")
     names = (*series.states, *series.controls, series.time_name)
+    counted = any("time is counted in" in message for message in series.messages)
     for name, unit in given.items():
         if name not in names:
             raise unknown_name("state or time with a unit", name, names)
         check_letters(unit)
-        if name == series.time_name and series.units.get(name, unit) != unit and counts_dates(series):
+        if name == series.time_name and series.units.get(name, unit) != unit and counted:
             raise InputError(f"the time {name!r} holds dates, which count in {series.units[name]}; leave its unit out")
     return replace(series, units={**series.units, **given})
-
-
-def counts_dates(series: TimeSeries) -> bool:
-    """Whether the time was counted from dates or durations, as a message says."""
-    return any("time is counted in" in message for message in series.messages)
 
 
 def write_csv(series: TimeSeries, path: str | os.PathLike[str]) -> None:
@@ -397,4 +396,5 @@ def _series_of(
     units = {name: unit for name, unit in table.units.items() if name in (*chosen, time_name)}
     units |= {time_name: clock.unit} if clock else {}
     known = with_sigma(trajectories, chosen, sigma_of_runs, noise)
-    return TimeSeries(tuple(chosen), known, time_name, units, tuple(messages))
+    since = clock.since if clock else ""
+    return TimeSeries(tuple(chosen), known, time_name, units, tuple(messages), since=since)

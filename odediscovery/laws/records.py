@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from odediscovery.data.dates import date_of_time
 from odediscovery.data.series import TimeSeries
 from odediscovery.families import STATE_FUNCTIONS, Function, power_is_rate
 from odediscovery.laws.equations import Equations
@@ -118,7 +119,7 @@ def start_intervals(
 
 
 def starts_text(series: TimeSeries, values: Array, errors: Array | None) -> str:
-    """Start values with error bars, a line a trajectory: `at t = 0: S = 99.8(3), I = 0.0102(4)`.
+    """Start values with error bars, a line a trajectory: `at t = 0: S = 99.8(3), I = 0.0102(4)`; dates beside times.
 
     Nothing where no errors are known; of many trajectories the first few.
     """
@@ -130,10 +131,15 @@ def starts_text(series: TimeSeries, values: Array, errors: Array | None) -> str:
             f"{s} = {constant(float(x), float(e))}" for s, x, e in zip(series.states, row, error, strict=True)
         )
         name = f"{run.label}, " if len(values) > 1 and run.label else ""
-        lines.append(f"{name}at {series.time_name} = {run.time[0]:g}: {told}")
+        date = f" ({_date(series, float(run.time[0]))})" if series.since else ""
+        lines.append(f"{name}at {series.time_name} = {run.time[0]:g}{date}: {told}")
     if len(values) > MAX_PRINTED_STARTS:
         lines.append(f"(start values of {len(values) - MAX_PRINTED_STARTS} more trajectories in result.json)")
     return "\n".join(lines)
+
+
+def _date(series: TimeSeries, time: float) -> str:
+    return date_of_time(time, series.since, series.units[series.time_name])
 
 
 def constants(equations: Equations, freedom: float | None) -> dict[str, list[dict[str, Any]]]:

@@ -11,6 +11,7 @@ from odediscovery.data.samples import with_latent_states
 from odediscovery.data.series import TimeSeries
 from odediscovery.knowledge.checks import check_known, check_signs
 from odediscovery.knowledge.constraints import Knowledge, knowledge
+from odediscovery.knowledge.dimensions import check_dimensions
 from odediscovery.problem.latent_states import infer_latent_states, prepare_with_latent_states
 from odediscovery.problem.problem import Problem
 from odediscovery.problem.redundancy import redundant_states
@@ -48,6 +49,7 @@ def with_known_states(series: TimeSeries, settings: Settings) -> tuple[TimeSerie
         nonnegative_flows=settings.nonnegative_flows,
     )
     check_known(known, whole)
+    check_dimensions(known, whole.time_name, whole.units)
     return infer_latent_states(whole, settings.hidden_states, known), known
 
 

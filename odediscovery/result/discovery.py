@@ -24,7 +24,7 @@ from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.expressions import identifiers
-from odediscovery.laws.records import LEVEL, constants, exponents, extended, plain, start_intervals, terms
+from odediscovery.laws.records import LEVEL, exponents, extended, plain, start_intervals, terms
 from odediscovery.networks.layers import Network
 from odediscovery.result.folder import FORMAT, VERSION, log_lines, read_folder, write_folder
 from odediscovery.result.front import FrontRow, by_state, starts_record
@@ -32,6 +32,7 @@ from odediscovery.result.named import NamedConstants
 from odediscovery.result.population import Population
 from odediscovery.result.shown import Shown
 from odediscovery.result.survival import Survival
+from odediscovery.result.units import constant_records, named_record
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.renamed import with_old_names
 from odediscovery.runtime.versions import versions
@@ -248,6 +249,7 @@ class Discovery(Shown):
             "sigma_columns": sigma_columns(self.series),
             "unmeasured": [name for name, seen in observed if not seen],
             "units": dict(self.series.units),
+            **({"since": self.series.since} if self.series.since else {}),
             "symbols": {safe: name for name, safe in names.items() if safe != name},
             "equations": equations.texts(),
             **({"spare_digits": equations.spare} if equations.spare else {}),
@@ -255,10 +257,10 @@ class Discovery(Shown):
             "terms": terms(equations, None if self.survival is None else self.survival.shares),
             "bootstrap": None if self.survival is None else self.survival.record(),
             "exponents": exponents(equations),
-            "constants": constants(equations, self.degrees_of_freedom),
-            **({} if self.named is None else {"named_constants": self.named.record()}),
+            "constants": constant_records(equations, self.degrees_of_freedom, self.series.units),
+            **({} if self.named is None else {"named_constants": named_record(self.named, self.series)}),
             **({"name": self.name} if self.name else {}),
-            **({} if self.textbook is None else {"textbook": self.textbook.record()}),
+            **({} if self.textbook is None else {"textbook": named_record(self.textbook, self.series)}),
             **({} if self.population is None else {"population": self.population.record(terms(equations))}),
             "intervals": {"level": LEVEL, "distribution": "Student t", "degrees_of_freedom": self.degrees_of_freedom},
             "law": extended(equations),

@@ -193,7 +193,9 @@ def _series(document: Mapping[str, Any], folder: Path) -> TimeSeries:
     content = _companion(document, folder, "data.csv") or b""
     series = read_series(content, folder / "data.csv", time_name, columns, group, sigma=sigma)
     series = with_columns(with_interpolations(series, ways), states)
-    return dataclasses.replace(series, units=dict(units))
+    since = str(document.get("since", ""))
+    check_letters(since)
+    return dataclasses.replace(series, units=dict(units), since=since)
 
 
 def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:

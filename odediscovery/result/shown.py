@@ -16,11 +16,12 @@ import odediscovery
 from odediscovery.data.frames import Frame, records_frame
 from odediscovery.data.series import TimeSeries
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.records import constants, monomial_names, starts_text, terms
+from odediscovery.laws.records import monomial_names, starts_text, terms
 from odediscovery.result.front import FrontRow
 from odediscovery.result.named import NamedConstants
 from odediscovery.result.population import Population
 from odediscovery.result.survival import Survival
+from odediscovery.result.units import constant_records, named_units, units_text
 from odediscovery.runtime.arrays import Array
 from odediscovery.stages.values import FoundBy
 
@@ -105,6 +106,7 @@ class Shown:
             self.name_text(),
             "" if self.population is None else self.population.table_text(),
             self.starts_text(),
+            units_text(self.equations, self.series, self.named, self.textbook),
             self.stability_text(),
             headline(self),
         ]
@@ -124,21 +126,26 @@ class Shown:
     def constants(self) -> Frame:
         """One row a constant: state, kind, term, of, value, standard_error, low and high (95 %), snapped.
 
-        Of a form that was written down: name, value, standard_error, low and high.
+        Of a form that was written down: name, value, standard_error, low and high. Where columns have
+        units, `unit` comes last.
         """
+        more = ["unit"] if self.series.units else []
         if self.named is not None:
             columns = ["name", "value", "standard_error", "low", "high"]
-            return records_frame(self.named.rows(self.degrees_of_freedom), columns)
+            own = self.named.rows(self.degrees_of_freedom)
+            for row, unit in zip(own, named_units(self.named, self.series), strict=False):
+                row["unit"] = unit
+            return records_frame(own, columns + more)
         names = monomial_names(self.equations)
         rows = []
-        for state, found in constants(self.equations, self.degrees_of_freedom).items():
+        for state, found in constant_records(self.equations, self.degrees_of_freedom, self.series.units).items():
             for row in found:
                 low, high = row["interval"] or (None, None)
                 inner = row["kind"].startswith("inner")
                 term = None if inner else names[row["monomial"]]
                 rows.append({**row, "state": state, "term": term, "low": low, "high": high})
         columns = ["state", "kind", "term", "of", "value", "standard_error", "low", "high", "snapped"]
-        return records_frame(rows, columns)
+        return records_frame(rows, columns + more)
 
     @property
     def residuals(self) -> Frame:

@@ -107,7 +107,7 @@ def test_commands_take_another_row(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["show", str(folder), "--row", "4", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["equations"]["I"] == "0.05*I"
     assert main(["predict", str(folder), "--row", "4", "--until", "10"]) == 0
-    assert float(capsys.readouterr().out.splitlines()[1].split(",")[1]) == 200.0
+    assert float(capsys.readouterr().out.splitlines()[1].split(",")[2]) == 200.0
     assert main(["report", str(folder), "--row", "4"]) == 0
     assert main(["plot", str(folder), "--row", "4"]) == 0
     assert main(["plot", str(folder), "--out", str(tmp_path / "fit.svg")]) == 0

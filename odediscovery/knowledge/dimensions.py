@@ -1,0 +1,242 @@
+"""Units of constants, and statements of a user checked for their dimensions.
+
+    unit of c in  x_i' = ... + c * prod_k x_k ** w_k   is   [x_i] / ([t] * prod_k [x_k] ** w_k)
+
+Units are products of powers of words; no number is ever converted, so any word will do. Only a check
+of what somebody stated has to know that a km is 1000 m, for which it asks pint (extra `units`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from odediscovery.data.dates import UNITS
+from odediscovery.errors import InputError
+from odediscovery.knowledge.constraints import Knowledge
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import Features
+from odediscovery.runtime.arrays import Array
+
+try:
+    import pint
+except ImportError:
+    pint = None
+
+# A unit: the power of every word in it. What stands in <> is unknown.
+Unit = Mapping[str, float]
+
+# Powers closer to 0 than this are none, and factors closer to 1 convert nothing.
+_ROUNDING = 1e-9
+_PIECE = re.compile(r"\s*(?:(\*\*|\^)?\s*([+-]?\d+(?:\.\d+)?)|([^\W\d]\w*|[%°µ$€]\w*)|([*·/()]))", re.UNICODE)
+_PLURALS = {name: name.removesuffix("s") for name in UNITS}
+
+
+def read_unit(text: str) -> Unit:
+    """A unit as powers of its words; what cannot be taken apart is one word.
+
+    Args:
+        text: words with *, a blank, / and powers between: "g/L", "mg L-1", "m s^-2", "L/(g h)", "1".
+
+    >>> read_unit("L/(g h)"), read_unit("m s^-2"), read_unit("10 to 20")
+    ({'L': 1.0, 'g': -1.0, 'h': -1.0}, {'m': 1.0, 's': -2.0}, {'(10 to 20)': 1.0})
+    """
+    found: dict[str, float] = {}
+    at, sign, last, outer = 0, 1.0, "", list[float]()
+    base = 1.0  # of the brackets around this place
+    text, opaque = text.strip(), {f"({text.strip()})": 1.0}
+    while at < len(text):
+        piece = _PIECE.match(text, at)
+        if piece is None:
+            return opaque
+        power, number, word, mark = piece.groups()
+        if word:
+            last = _PLURALS.get(word, word)
+            found[last] = found.get(last, 0.0) + base * sign
+            step, sign = base * sign, 1.0
+        elif number and last and (power or number[0] in "+-" or piece.start(2) == at):
+            found[last] += step * (float(number) - 1.0)
+            last = ""
+        elif number and not power and float(number) == 1.0:
+            sign = 1.0
+        elif mark == "/":
+            sign, last = -1.0, ""
+        elif mark == "(":
+            outer.append(base)
+            base, sign, last = base * sign, 1.0, ""
+        elif mark == ")" and outer:
+            base, sign, last = outer.pop(), 1.0, ""
+        elif mark not in ("*", "·"):
+            return opaque
+        at = piece.end()
+    return opaque if outer else {name: w for name, w in found.items() if abs(w) > _ROUNDING}
+
+
+def unit_text(unit: Unit) -> str | None:
+    """A unit as people write it, "1" for none; None where it is unknown.
+
+    >>> unit_text({"L": 1, "g": -1, "h": -1}), unit_text({"h": -1}), unit_text({"g": 0.5})
+    ('L/(g h)', '1/h', 'g^0.5')
+    """
+
+    if not is_told(unit):
+        return None
+
+    def product(sign: int) -> list[str]:
+        powers = [(name, sign * w) for name, w in unit.items() if sign * w > _ROUNDING]
+        return [name if abs(w - 1.0) < _ROUNDING else f"{name}^{w:.4g}" for name, w in powers]
+
+    above, below = product(1), product(-1)
+    over = f"({' '.join(below)})" if len(below) > 1 else "".join(below)
+    return (" ".join(above) or "1") + (f"/{over}" if below else "")
+
+
+def is_told(unit: Unit) -> bool:
+    """Whether every word of a unit is known."""
+    return not any(name.startswith("<") for name in unit)
+
+
+def joined(*parts: tuple[Unit, float]) -> Unit:
+    """The product of units to powers.
+
+    >>> joined(({"g": 1.0}, 1.0), ({"h": 1.0}, -1.0))
+    {'g': 1.0, 'h': -1.0}
+    """
+    found: dict[str, float] = {}
+    for unit, power in parts:
+        for name, w in unit.items():
+            found[name] = found.get(name, 0.0) + power * w
+    return {name: w for name, w in found.items() if abs(w) > _ROUNDING}
+
+
+class Dimensions:
+    """The units of a system: of its variables, of time, and of the terms of its law.
+
+    Args:
+        names: of the variables, states first.
+        time_name: of the time.
+        units: as they were given, by name; the others are unknown, but cancel where they may.
+
+    >>> of = Dimensions(["S", "I"], "t", {"S": "g/L", "t": "h"})
+    >>> unit_text(of.coefficient("S", [2.0])), unit_text(of.coefficient("I", [0.0, 1.0]))
+    ('L/(g h)', '1/h')
+    """
+
+    def __init__(self, names: Sequence[str], time_name: str, units: Mapping[str, str]) -> None:
+        every = (*names, time_name)
+        self.by_name = {name: read_unit(units[name]) if units.get(name) else {f"<{name}>": 1.0} for name in every}
+        self._variables = [self.by_name[name] for name in names]
+        self._time = self.by_name[time_name]
+
+    def product(self, exponents: Sequence[float] | Array) -> Unit:
+        """The unit of prod_k x_k ** w_k."""
+        return joined(*zip(self._variables, map(float, exponents), strict=False))
+
+    def rate(self, state: str) -> Unit:
+        """The unit of x'."""
+        return joined((self.by_name[state], 1.0), (self._time, -1.0))
+
+    def coefficient(self, state: str, exponents: Sequence[float] | Array) -> Unit:
+        """The unit of a coefficient before a product of powers in an equation."""
+        return joined((self.rate(state), 1.0), (self.product(exponents), -1.0))
+
+
+def units_of_constants(equations: Equations) -> dict[str, list[str | None]]:
+    """The unit of every constant, in the order of `laws.records.constants`; None where unknown.
+
+    Args:
+        equations: with the units of their variables and of time.
+
+    >>> law = Equations.parse(["S"], {"S": "0.5*S - 0.01*S**2"}, units={"S": "g/L", "t": "h"})
+    >>> units_of_constants(law)["S"][:2]
+    ['1/h', 'L/(g h)']
+    """
+    law = equations.law
+    if law is None:
+        return {state: [] for state in equations.states}
+    names = equations.variables
+    of, n = Dimensions(names, equations.time_name, equations.units), len(names)
+    features = law.features or Features(n)
+    inverse = [joined((of.by_name[names[f.state]], -1.0)) for f in features.functions]
+    _, w, b, v = law.constants
+
+    def exponent(k: int) -> Unit:
+        """Of a power no unit; inside a function that of what makes the state a number."""
+        return inverse[k - n] if n <= k < n + len(inverse) else {}
+
+    def of_state(i: int) -> list[Unit]:
+        own = [int(j) for j in np.flatnonzero(law.coefficients[i])]
+        found = [of.coefficient(equations.states[i], w[j, :n]) for j in own]
+        found += [exponent(int(k)) for j in own for k in np.flatnonzero(w[j])]
+        sums = np.flatnonzero(np.any(w[own][:, w.shape[1] - len(b) :] != 0, axis=0))
+        inner = [(int(u), int(j)) for u in sums for j in np.flatnonzero(b[u])]
+        found += [joined((of.product(v[j, :n]), -1.0)) for _, j in inner]
+        places = [(j, int(k)) for j in sorted({j for _, j in inner}) for k in np.flatnonzero(v[j])]
+        return found + [exponent(k) for _, k in places]
+
+    return {state: [unit_text(unit) for unit in of_state(i)] for i, state in enumerate(equations.states)}
+
+
+def check_dimensions(known: Knowledge, time_name: str, units: Mapping[str, str]) -> None:
+    """Refuses terms without a constant of their own, and sums, whose units do not go together.
+
+    In "h' = v" nothing stands before v: its unit has to be that of h over that of time. A number that
+    was written, as in "v' = 9.81 + ?", may have any unit. Without pint nothing is checked.
+
+    Args:
+        known: over the states of `units`.
+        time_name: of the time.
+        units: as they were given, by name.
+
+    Raises:
+        InputError: a term or a sum whose units differ, or that needs a factor.
+
+    >>> from odediscovery.knowledge.constraints import knowledge
+    >>> check_dimensions(knowledge(["h", "v"], known=["h' = -v"]), "t", {"h": "m", "v": "m/s", "t": "s"})
+    """
+    if pint is None or not units:
+        return
+    of = Dimensions(known.states, time_name, units)
+    registry = pint.UnitRegistry()
+    for i, side in enumerate(known.known):
+        rate = of.rate(known.states[i])
+        for c, w in () if side is None else zip(side.coefficients.tolist(), side.exponents, strict=True):
+            if abs(c) == 1.0 and np.any(w):
+                what = f"{known.states[i]}' is known with a term of unit", "the equation has"
+                _check_same(registry, of.product(w), rate, what)
+    for one in known.conserved:
+        used = [int(k) for k in np.flatnonzero(one.weights)]
+        own = [of.by_name[known.states[k]] for k in used if abs(one.weights[k]) == 1.0]
+        for unit in own[1:]:
+            _check_same(registry, unit, own[0], ("a conserved sum has a state of unit", "another has"))
+
+
+def _check_same(registry: Any, unit: Unit, expected: Unit, what: tuple[str, str]) -> None:
+    """Refuses two units that differ; what is unknown passes."""
+    apart = joined((unit, 1.0), (expected, -1.0))
+    if not apart or not is_told(unit) or not is_told(expected):
+        return
+    ratio = 1.0 * registry.dimensionless
+    for name, w in apart.items():
+        ratio = ratio * _resolved(registry, name) ** w
+    ratio = ratio.to_base_units()
+    told = f"{what[0]} {unit_text(unit)}, where {what[1]} {unit_text(expected)}"
+    if not ratio.dimensionless:
+        raise InputError(f"{told}: these are no units of the same kind; correct the statement or --units")
+    factor = float(ratio.magnitude)
+    if abs(factor - 1.0) > _ROUNDING:
+        raise InputError(f"{told}: write the factor {factor:.10g} before it, or correct --units")
+
+
+def _resolved(registry: Any, name: str) -> Any:
+    """One of a unit, offsets left out; a word that pint does not know is a kind of its own."""
+    try:
+        return 1.0 * registry.Unit(f"delta_{name}" if name in ("degC", "degF", "°C", "°F") else name)
+    except Exception:
+        fresh = "own_" + "".join(f"{ord(letter):x}_" for letter in name)
+        if fresh not in registry:
+            registry.define(f"{fresh} = [{fresh}]")
+        return 1.0 * registry.Unit(fresh)
