@@ -56,7 +56,9 @@ class Settings:
         vary: which constants groups have of their own: "all", "none", "auto" or "k in conc'"; None for
             one set of constants without a population.
         covariate: columns, constant within a group, that constants may depend on by a power.
-        starts: starts that are known ("conc = 0", "gut = dose", "gut = measured"), beside `vary`.
+        starts: starts that are known ("tissue = 0", "gut = dose", "gut = measured").
+        censored: states whose values below a limit are not known ("virus = 50": 0 means below 50).
+        cumulative: states that are cumulative counts, of which the increments are fitted with their noise.
         sources: whether equations may have constant terms, flows from nowhere.
         nonnegative_flows: whether what flows out of a state has to vanish with it, so that it stays
             above 0.
@@ -103,7 +105,9 @@ class Settings:
 
     vary: str | None = _option(None, 'constants that groups have of their own: all, none, auto or "k in conc\'"')
     covariate: tuple[str, ...] = _option((), "column of groups that constants depend on by a power: weight")
-    starts: tuple[str, ...] = _option((), 'known start, beside --vary: "conc = 0", "gut = dose"')
+    starts: tuple[str, ...] = _option((), 'known start: "tissue = 0", "gut = dose" (a column), "conc = measured"')
+    censored: tuple[str, ...] = _option((), 'state whose values below a limit are not known: "virus = 50"')
+    cumulative: tuple[str, ...] = _option((), "state that is a cumulative count: its increments are fitted")
 
     def __post_init__(self) -> None:
         for name in _LISTS:  # as JSON and users write them
@@ -134,11 +138,13 @@ class Settings:
                 "laws: it needs --grow and --recipe default"
             )
         self._check_training()
-        if self.published and any(getattr(self, name) for name in KNOWLEDGE):
-            names = ", ".join("--" + name.replace("_", "-") for name in KNOWLEDGE)
+        if self.published and any(getattr(self, name) for name in (*KNOWLEDGE, *RECORDED)):
+            names = ", ".join("--" + name.replace("_", "-") for name in (*KNOWLEDGE, *RECORDED))
             raise InputError(f"{names} need --recipe default: the published recipes know nothing")
-        if self.vary is None and (self.covariate or self.starts):
-            raise InputError("--covariate and --starts belong to groups: they need --vary all, none or auto")
+        if self.vary is None and self.covariate:
+            raise InputError("--covariate belongs to groups: it needs --vary all, none or auto")
+        if self.vary is not None and (self.censored or self.cumulative):
+            raise InputError("--censored and --cumulative are not known beside --vary yet: leave one of them out")
         if self.vary is not None and self.published:
             raise InputError("--vary needs --recipe default: the published recipes know no groups")
         if self.recipe != "default" and (not self.sources or any(getattr(self, name) for name in VOCABULARY)):
@@ -203,10 +209,23 @@ _KINDS: Mapping[str, tuple[Any, str]] = {
     "str": (str, "text"),
     "tuple[str, ...]": (tuple, "a list of texts"),
 }
-_LISTS = ("known", "conserve", "forbid", "hidden_states", "covariate", "starts", "library", "template", "tries")
+_LISTS = (
+    "known",
+    "conserve",
+    "forbid",
+    "hidden_states",
+    "covariate",
+    "starts",
+    "censored",
+    "cumulative",
+    "library",
+    "template",
+    "tries",
+)
 VOCABULARY = ("nonnegative_flows", "library", "template", "tries")
 # Options that have another name than their field.
 OPTIONS = {"tries": "try"}
+RECORDED = ("starts", "censored", "cumulative")
 KNOWLEDGE = ("known", "conserve", "hidden_states", "forbid", "bounds", "integer_exponents")
 UNITS = ("RealNPU", "NPU", "Dense")
 GRADIENTS = ("closed-form", "odeint", "odeint-adjoint")

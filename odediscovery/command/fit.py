@@ -239,9 +239,9 @@ def _write_report(found: Discovery, folder: Path) -> None:
 
 def _columns_of_groups(settings: Settings) -> list[str]:
     """Columns that starts and covariates of groups need."""
-    if settings.vary is None:
+    if not (settings.starts or settings.covariate):
         return []
-    from odediscovery.population.pose import columns_of_groups
+    from odediscovery.problem.recorded import columns_of_groups
 
     return columns_of_groups(settings)
 

@@ -217,7 +217,8 @@ def append_controls(series: TimeSeries) -> TimeSeries:
         if sigma is not None:
             sigma = np.pad(sigma, ((0, 0), (0, len(series.controls))), constant_values=np.nan)
         values = np.hstack([t.values, t.controls.values])
-        trajectories.append(dataclasses.replace(t, values=values, sigma=sigma))
+        recorded = t.recorded and t.recorded.spread(range(len(series.states)), len(states))
+        trajectories.append(dataclasses.replace(t, values=values, sigma=sigma, recorded=recorded))
     return dataclasses.replace(series, states=states, trajectories=tuple(trajectories))
 
 
@@ -227,7 +228,12 @@ def drop_appended_controls(series: TimeSeries) -> TimeSeries:
         return series
     own = ~series.is_control
     trajectories = tuple(
-        dataclasses.replace(t, values=t.values[:, own], sigma=None if t.sigma is None else t.sigma[:, own])
+        dataclasses.replace(
+            t,
+            values=t.values[:, own],
+            sigma=None if t.sigma is None else t.sigma[:, own],
+            recorded=t.recorded and t.recorded.select(own),
+        )
         for t in series.trajectories
     )
     states = tuple(np.array(series.states, dtype=object)[own])

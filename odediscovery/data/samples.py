@@ -38,6 +38,7 @@ def with_columns(series: TimeSeries, states: Sequence[str]) -> TimeSeries:
             t.label,
             None if t.sigma is None else spread_columns(t.sigma, places, len(states), np.nan),
             t.controls,
+            t.recorded and t.recorded.spread(places, len(states)),
         )
         for t in series.trajectories
     )

@@ -68,6 +68,7 @@ class Scale:
                 t.label,
                 None if t.sigma is None else t.sigma / self.size,
                 t.controls and t.controls.scaled(self.state[series.is_control], self.time),
+                t.recorded and t.recorded.scaled(self.state),
             )
             for t in series.trajectories
         )

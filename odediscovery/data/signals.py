@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from odediscovery.data.recorded.recorded import Recorded
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.renamed import with_old_names
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -127,6 +128,7 @@ class Trajectory:
         sigma: standard deviations of the values [n, states], nan where unknown or missing; None
             if none is known.
         controls: what acted on it at the same times, if anything.
+        recorded: how its samples came about, where that is more than a value with noise.
 
     >>> run = Trajectory(np.array([0.0, 1.0]), np.array([[2.0], [np.nan]]), "first")
     >>> run.values.shape
@@ -138,6 +140,7 @@ class Trajectory:
     label: str = ""
     sigma: Array | None = None
     controls: Signal | None = None
+    recorded: Recorded | None = None
 
     def part(self, samples: slice) -> Trajectory:
         """Some of its samples, under the same label.
@@ -147,7 +150,30 @@ class Trajectory:
         """
         sigma = None if self.sigma is None else self.sigma[samples]
         controls = self.controls and self.controls.part(samples)
-        return Trajectory(self.time[samples], self.values[samples], self.label, sigma, controls)
+        recorded = self.recorded and self.recorded.part(samples)
+        return Trajectory(self.time[samples], self.values[samples], self.label, sigma, controls, recorded)
+
+    def left(self, curve: Array) -> Array:
+        """What a curve [samples, states] leaves of the samples, of increments and limits where these were recorded."""
+        if self.recorded is None:
+            return curve - self.values
+        left: Array = self.recorded.observed(curve) - self.recorded.observed(self.values)
+        return left
+
+    def plain(self, left: Array) -> Array:
+        """Curve - samples [samples, states] of what `left` gave."""
+        return left if self.recorded is None else self.recorded.summed(left)
+
+    @property
+    def known_start(self) -> Array:
+        """First values that are known [states], nan where they are not."""
+        return np.full(self.values.shape[1], np.nan) if self.recorded is None else self.recorded.start
+
+    @property
+    def told(self) -> Mask:
+        """Values that were measured, not only bounded [samples, states]."""
+        seen = np.isfinite(self.values)
+        return seen if self.recorded is None else seen & ~self.recorded.censored
 
 
 def solve_piecewise(

@@ -109,7 +109,9 @@ class _Task:
         self.spread = np.nanstd(values, axis=0)
         self.spread = np.where(self.spread > 0, self.spread, np.nanmax(np.abs(values), axis=0).clip(1e-300))
         self.filled = [_filled(run) for run in self.runs]
-        self.starts = np.concatenate([x[0] for x in self.filled])
+        self.known = np.stack([run.known_start for run in self.runs])
+        begun = np.stack([x[0] for x in self.filled])
+        self.starts = np.where(np.isfinite(self.known), self.known, begun).ravel()
 
     def controls(self, run: Trajectory, constants: Array) -> Signal:
         """What acts on a run, with the constants as further controls, which stay."""
@@ -123,14 +125,18 @@ class _Task:
     def curve(self, j: int, theta: Array) -> Array:
         """The solution of trajectory j at its samples [n, states], nan from where it ends."""
         start, run = theta[self.k :].reshape(-1, self.n)[j], self.runs[j]
+        start = np.where(np.isfinite(self.known[j]), self.known[j], start)
         controls = self.controls(run, theta[: self.k])
         return self.law.simulate(start, run.time, controls=controls, most_evaluations=FORM.evaluations)
 
     def left(self, theta: Array) -> list[Array]:
-        """Data - curve, [samples, states] a trajectory, nan where nothing was measured."""
+        """Data - curve, of increments and limits where these were recorded, [samples, states] a trajectory.
+
+        It is nan where nothing was measured.
+        """
         found = []
         for j, run in enumerate(self.runs):
-            left = run.values - self.curve(j, theta)
+            left = -run.left(self.curve(j, theta))
             lost = np.isfinite(run.values) & ~np.isfinite(left)
             found.append(np.where(lost, FORM.lost * self.spread, left))
         return found
@@ -252,8 +258,10 @@ def _concluded(task: _Task, found: OptimizeResult, settings: Settings, monitor: 
     squares_left = float(np.sum(task.residuals(found.x, sigma) ** 2))
     errors = standard_errors(task.slopes(found.x, sigma), squares_left, freedom) * tests.inflation
     values, starts = found.x[: task.k], found.x[task.k :].reshape(-1, task.n)
+    starts = np.where(np.isfinite(task.known), task.known, starts)
     equations = form.with_constants(values)
-    squares, samples = np.concatenate(left) ** 2, pooled(series)
+    plain = [run.plain(block) for run, block in zip(task.runs, left, strict=True)]
+    squares, samples = np.concatenate(plain) ** 2, pooled(series)
     mse, spread = float(np.nanmean(squares)), float(np.nansum((samples - np.nanmean(samples, axis=0)) ** 2))
     r2 = 1.0 - float(np.nansum(squares)) / spread if spread > 0 else 1.0
     each = shares_explained(series, np.nansum(squares, axis=0))

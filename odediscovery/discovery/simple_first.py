@@ -235,7 +235,8 @@ def _row(p: Problem, fitted: FittedForm, series: TimeSeries) -> FrontRow:
     """A textbook law as a row of the front."""
     equations = dataclasses.replace(fitted.equations, standard_errors=None, snapped=None)
     values = pooled(series)
-    left = np.concatenate(fitted.left)
+    runs = zip(p.data.trajectories, fitted.left, strict=True)
+    left = np.concatenate([run.plain(block) for run, block in runs])
     if left.shape != values.shape:
         left = _left(equations, fitted.starts, series)
     spread = float(np.nansum((values - np.nanmean(values, axis=0)) ** 2))

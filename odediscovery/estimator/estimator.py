@@ -29,7 +29,7 @@ from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
 from odediscovery.estimator.blocks import is_list, numbers, paired, read_runs, read_values
 from odediscovery.result.discovery import Discovery
-from odediscovery.settings import RECIPES, Settings
+from odediscovery.settings import RECIPES, RECORDED, Settings
 
 Array = NDArray[np.float64]
 
@@ -79,6 +79,8 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         vary: see `Settings`; X is then a list, one entry a group.
         covariate: see `Settings`.
         starts: see `Settings`.
+        censored: see `Settings`.
+        cumulative: see `Settings`.
 
     Attributes:
         discovery_: the `Discovery`, with the Pareto front, messages and outcome.
@@ -130,6 +132,8 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         vary: str | None = None,
         covariate: Sequence[str] = (),
         starts: Sequence[str] = (),
+        censored: Sequence[str] = (),
+        cumulative: Sequence[str] = (),
     ) -> None:
         self.states, self.recipe, self.seed, self.members = states, recipe, seed, members
         self.hidden, self.max_seconds, self.threads = hidden, max_seconds, threads
@@ -142,6 +146,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         self.sources, self.nonnegative_flows, self.library = sources, nonnegative_flows, library
         self.template, self.tries, self.thorough = template, tries, thorough
         self.vary, self.covariate, self.starts = vary, covariate, starts
+        self.censored, self.cumulative = censored, cumulative
 
     def fit(
         self, X: Any, y: object = None, t: Any = None, sigma: Any = None, groups: Sequence[str] | None = None
@@ -338,7 +343,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         given = {name: getattr(self, name) for name in _DEFAULTS}
         try:
             plain = {n: v.item() if isinstance(v, np.generic) else v for n, v in given.items()}
-            plain |= {n: tuple(plain[n]) for n in ("known", "conserve", "forbid", "covariate", "starts")}
+            plain |= {n: tuple(plain[n]) for n in ("known", "conserve", "forbid", "covariate", *RECORDED)}
             changed = {n: v for n, v in plain.items() if v != _DEFAULTS[n]}
             recipe = RECIPES.get(plain["recipe"], {})
             return Settings(**{**recipe, **changed}).checked()

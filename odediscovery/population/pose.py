@@ -11,17 +11,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from odediscovery.data.recorded.statements import OF_SAMPLE, known_start
 from odediscovery.data.samples import measured as has_samples
 from odediscovery.data.samples import with_latent_states
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.population.measured import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Start
 from odediscovery.population.members import members_of
+from odediscovery.problem.recorded import of_groups
 from odediscovery.runtime.arrays import Array
 from odediscovery.settings import Settings
-
-# The word for a start whose sample is exact.
-OF_SAMPLE = "measured"
 
 
 def pose_groups(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Measured]:
@@ -35,7 +34,7 @@ def pose_groups(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Mea
     if settings.hidden_states:
         series = with_latent_states(series, settings.hidden_states)
     data = members_of([(run.time - run.time[0], run.values) for run in series.trajectories])
-    known = dict(_written(text) for text in settings.starts)
+    known = dict(map(known_start, settings.starts))
     for state in known:
         if state not in series.states:
             raise unknown_name("state with a known start", state, series.states)
@@ -48,31 +47,7 @@ def pose_groups(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Mea
     return series, Measured(data, starts, np.zeros(series.n_states, bool), labels, covariates)
 
 
-def columns_of_groups(settings: Settings) -> list[str]:
-    """Columns that starts and covariates need: they are constant within a group."""
-    found = list(settings.covariate)
-    for text in settings.starts:
-        value = _written(text)[1]
-        if value != OF_SAMPLE and not _is_number(value):
-            found.append(value)
-    return list(dict.fromkeys(found))
-
-
-def _written(text: str) -> tuple[str, str]:
-    state, sign, value = (part.strip() for part in text.partition("="))
-    if not sign or not state or not value:
-        raise InputError(f"--starts expects STATE = NUMBER, COLUMN or {OF_SAMPLE}, got {text!r}")
-    return state, value
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return bool(np.isfinite(float(text)))
-    except ValueError:
-        return False
-
-
-def _start(series: TimeSeries, first: Array, i: int, known: str | None, seen: bool) -> Start:
+def _start(series: TimeSeries, first: Array, i: int, known: str | float | None, seen: bool) -> Start:
     """What is known of the starts of one state."""
     name = series.states[i]
     if known is None:
@@ -96,30 +71,14 @@ def _start(series: TimeSeries, first: Array, i: int, known: str | None, seen: bo
         if not np.isfinite(first).all():
             raise InputError(f"--starts {name!r} = {OF_SAMPLE}: expected a first sample in every group; fill it in")
         return Start(EXACT, first)
-    value = np.full(len(first), float(known)) if _is_number(known) else _of_groups(series, known)
+    value = of_groups(series, known) if isinstance(known, str) else np.full(len(first), known)
     if not seen and np.any(value <= 0):
         raise InputError(f"--starts {name!r}: an unmeasured state has to start above 0; {known} is not")
     return Start(KNOWN if seen else SCALED, value)
 
 
-def _of_groups(series: TimeSeries, name: str) -> Array:
-    """A column that is constant within each group [groups]."""
-    if name not in series.controls:
-        raise unknown_name("column of groups", name, (*series.controls, *series.states))
-    k, found = series.controls.index(name), []
-    for run in series.trajectories:
-        assert run.controls is not None
-        values = run.controls.values[:, k]
-        if np.ptp(values) > 1e-9 * np.abs(values).max():
-            raise InputError(
-                f"column {name!r} changes within group {run.label!r}: expected one value a group; name it with --inputs"
-            )
-        found.append(float(values[0]))
-    return np.array(found)
-
-
 def _logarithm(series: TimeSeries, name: str) -> Array:
-    values = _of_groups(series, name)
+    values = of_groups(series, name)
     if np.any(values <= 0):
         raise InputError(f"--covariate {name}: expected values above 0, a power law needs them")
     logs = np.log(values)

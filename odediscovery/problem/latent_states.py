@@ -22,7 +22,7 @@ from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.knowledge.statements import Conserved
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Mask
+from odediscovery.runtime.arrays import Array, Mask
 
 
 def infer_latent_states(series: TimeSeries, latent: Sequence[str], known: Knowledge) -> TimeSeries:
@@ -72,7 +72,7 @@ def prepare_with_latent_states(series: TimeSeries, known: Knowledge, *, smoothin
     wide = partial(spread_columns, places=np.flatnonzero(seen).tolist(), n=len(seen))
     return dataclasses.replace(
         p,
-        data=with_columns(p.data, series.states),
+        data=_recorded_as(with_columns(p.data, series.states), series, scale),
         smooth=with_columns(p.smooth, series.states),
         scale=Scale(scale, p.scale.time),
         noise=wide(p.noise, fill=p.noise.max()),
@@ -83,9 +83,19 @@ def prepare_with_latent_states(series: TimeSeries, known: Knowledge, *, smoothin
     )
 
 
+def _recorded_as(data: TimeSeries, series: TimeSeries, scale: Array) -> TimeSeries:
+    """The dimensionless series with what is known of the samples and starts of all states."""
+    runs = [
+        dataclasses.replace(run, recorded=own.recorded and own.recorded.scaled(scale))
+        for run, own in zip(data.trajectories, series.trajectories, strict=True)
+    ]
+    return dataclasses.replace(data, trajectories=tuple(runs))
+
+
 def _select_states(t: Trajectory, which: Mask) -> Trajectory:
     sigma = None if t.sigma is None else t.sigma[:, which]
-    return dataclasses.replace(t, values=t.values[:, which], sigma=sigma)
+    recorded = t.recorded and t.recorded.select(which)
+    return dataclasses.replace(t, values=t.values[:, which], sigma=sigma, recorded=recorded)
 
 
 def _infer(series: TimeSeries, conserved: Conserved, i: int) -> TimeSeries:

@@ -14,6 +14,7 @@ from odediscovery.knowledge.constraints import Knowledge, knowledge
 from odediscovery.knowledge.dimensions import check_dimensions
 from odediscovery.problem.latent_states import infer_latent_states, prepare_with_latent_states
 from odediscovery.problem.problem import Problem
+from odediscovery.problem.recorded import with_recorded
 from odediscovery.problem.redundancy import redundant_states
 from odediscovery.settings import Settings
 
@@ -37,7 +38,7 @@ def with_known_states(series: TimeSeries, settings: Settings) -> tuple[TimeSerie
     Raises:
         InputError: a statement of the user cannot be read, or does not fit the series.
     """
-    whole = append_controls(with_latent_states(series, settings.hidden_states))
+    whole = append_controls(with_recorded(with_latent_states(series, settings.hidden_states), settings))
     known = knowledge(
         whole.states,
         known=settings.known,

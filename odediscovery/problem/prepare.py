@@ -138,7 +138,7 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
         data, nonnegative = scale.apply(series), nonnegative | negative
     return Problem(
         data,
-        smooth(data, noise.sigma, nonnegative, noise.relative) if smoothing else _interpolate_gaps(data),
+        smooth(_filled(data), noise.sigma, nonnegative, noise.relative) if smoothing else _interpolate_gaps(data),
         scale,
         noise.sigma,
         floor,
@@ -289,6 +289,12 @@ def _interpolate_gaps(data: TimeSeries) -> TimeSeries:
         return dataclasses.replace(t, values=np.stack(columns, axis=1))
 
     return dataclasses.replace(data, trajectories=tuple(map(whole, data.trajectories)))
+
+
+def _filled(data: TimeSeries) -> TimeSeries:
+    """The series with a value to begin from where only a limit is known."""
+    runs = [dataclasses.replace(t, values=t.recorded.filled(t.values)) if t.recorded else t for t in data.trajectories]
+    return dataclasses.replace(data, trajectories=tuple(runs))
 
 
 def _check_sizes(series: TimeSeries) -> None:

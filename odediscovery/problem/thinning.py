@@ -59,7 +59,7 @@ THINNING = ThinningThresholds()
 def thin_series(series: TimeSeries) -> TimeSeries:
     """The series with about a thousand samples (clean) or 300 (noisy); itself if it is short.
 
-    Series with controls stay as they are: between fewer samples controls would be no straight lines.
+    Series with controls, counts or limits stay as they are: between fewer samples controls would be no straight lines.
 
     >>> t = np.linspace(0.0, 10.0, 20_001)
     >>> long = TimeSeries.from_arrays(t, np.exp(-t))
@@ -67,7 +67,7 @@ def thin_series(series: TimeSeries) -> TimeSeries:
     1000
     """
     total = sum(len(t.time) for t in series.trajectories)
-    if series.controls or total < THINNING.worth * THINNING.most_noisy:
+    if series.controls or any(t.recorded for t in series.trajectories) or total < THINNING.worth * THINNING.most_noisy:
         return series
     values = np.concatenate([t.values for t in series.trajectories])
     spread, noise = np.nanstd(values, axis=0), estimate_noise(series)

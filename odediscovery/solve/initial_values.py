@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Float
 
+from odediscovery.data.series import TimeSeries
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -44,6 +45,7 @@ class Starts:
     Args:
         nonnegative: states that do not start below 0 [states].
         sums: conserved sums with their values.
+        known: first values that are known [trajectories, states], nan elsewhere; None for none.
 
     >>> starts = Starts(np.array([True, True]), ((np.array([1.0, 1.0]), 10.0),))
     >>> starts.values(np.array([[1.0, 2.0]])).tolist()
@@ -52,6 +54,7 @@ class Starts:
 
     nonnegative: Mask
     sums: Sums = ()
+    known: Array | None = None
 
     def roots(
         self, initial: Float[Array, "*rest states"], awake: Float[Array, " states"]
@@ -65,9 +68,9 @@ class Starts:
         x = self._unbound(q)
         for c, value in self.sums:
             x = np.where(c != 0, x * (value / (x @ c))[..., None], x)
-        return x
+        return x if self.known is None else np.where(np.isfinite(self.known), self.known, x)
 
-    def slopes(self, q: Float[Array, " states"]) -> Float[Array, "states states"]:
+    def slopes(self, q: Float[Array, " states"], trajectory: int = 0) -> Float[Array, "states states"]:
         """dx/dq of one trajectory's q [states] -> [states, states]."""
         x = self._unbound(q)
         slopes: Array = np.diag(np.where(self.nonnegative, 2.0 * q, 1.0))
@@ -75,8 +78,18 @@ class Starts:
             whole = c @ x
             scaled = value / whole * (slopes - np.outer(x, c @ slopes) / whole)
             slopes = np.where((c != 0)[:, None], scaled, slopes)
+        if self.known is not None:
+            slopes = np.where(np.isfinite(self.known[trajectory])[:, None], 0.0, slopes)
         return slopes
 
     def _unbound(self, q: Array) -> Array:
         """Start values that no sum binds yet."""
         return np.where(self.nonnegative, np.maximum(q * q, INITIAL_VALUES.least_start), q)
+
+
+def known_starts(series: TimeSeries) -> Array | None:
+    """First values of states, controls left out, that are known [trajectories, states]; None for none."""
+    if all(run.recorded is None for run in series.trajectories):
+        return None
+    found: Array = np.stack([run.known_start for run in series.trajectories])[:, ~series.is_control]
+    return found if np.isfinite(found).any() else None

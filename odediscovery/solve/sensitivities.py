@@ -25,7 +25,7 @@ from odediscovery.laws.power_sum import PowerSum, expanded, power_slopes, vector
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.initial_values import Starts
-from odediscovery.solve.trajectories import SOLUTIONS, integrate, tolerance
+from odediscovery.solve.trajectories import SOLUTIONS, integrate, plain_residuals, tolerance
 
 # Steps over one interval and how much they are graded, from cheap to dear: an interval takes the
 # first that is accurate enough.
@@ -170,7 +170,7 @@ class TrajectoryResiduals:
     def _residual(self, paths: Sequence[Array]) -> Array:
         """Weighted residuals [R]."""
         each = zip(paths, self.series.trajectories, self._weights(), strict=True)
-        return np.concatenate([((x - np.nan_to_num(t.values)) * w).ravel() for x, t, w in each])
+        return np.concatenate([(np.nan_to_num(t.left(x)) * w).ravel() for x, t, w in each])
 
     def squares(
         self, residual: Float[Array, " residuals"] | None
@@ -181,11 +181,13 @@ class TrajectoryResiduals:
             residual: weighted [R]; None where the law blows up.
         """
         relative_sigma, weights = np.concatenate(self.relative_sigma), np.concatenate(self._weights())
-        counts = (weights > 0).sum(axis=0, dtype=np.float64)
+        told = np.concatenate([t.told for t in self.series.trajectories])
+        counts = ((weights > 0) & told).sum(axis=0, dtype=np.float64)
         if residual is None:
             return np.full(self.n, np.inf), np.full(self.n, np.inf), counts
         r = residual.reshape(-1, self.n) * self.sigma
-        return (r**2).sum(axis=0), ((r * relative_sigma) ** 2).sum(axis=0), counts
+        plain = plain_residuals(self.series, r * relative_sigma)
+        return (r**2).sum(axis=0), (plain**2).sum(axis=0), counts
 
     def _jacobian(self, law: PowerSum, paths: Sequence[Array], u: Array, rtol: float) -> tuple[Array, float] | None:
         """d residuals / d unknowns [R, unknowns]; by how much solutions drift apart."""
@@ -194,12 +196,14 @@ class TrajectoryResiduals:
         own = self.of_intervals(law, paths, rtol)
         for i, (steps, weight) in enumerate(zip(own, self._weights(), strict=True)):
             place = slice(k + i * starts, k + (i + 1) * starts)
-            chain = np.eye(n)[:, self.own] @ self.starts.slopes(u[place])
+            chain = np.eye(n)[:, self.own] @ self.starts.slopes(u[place], i)
             blocks = self.chained(steps, np.hstack([np.zeros((n, k)), chain]))
             if blocks is None:
                 return None
             jac = np.zeros((*weight.shape, len(u)))
             jac[..., :k], jac[..., place] = blocks[..., :k], blocks[..., k:]
+            recorded = self.series.trajectories[i].recorded
+            jac = jac if recorded is None else recorded.linearised(jac, paths[i])
             growth = max(growth, float(np.abs(blocks[..., k:]).max()))
             found.append((jac * weight[..., None]).reshape(-1, len(u)))
         return np.concatenate(found), growth

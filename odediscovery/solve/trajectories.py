@@ -87,11 +87,11 @@ def residual_squares(
     relative_sigma = relative_sigma or [np.ones_like(t.values) for t in series.trajectories]
     for r, t, s in zip(residuals(law, series, initial, rtol), series.trajectories, relative_sigma, strict=True):
         r[:, series.is_control] = np.nan
-        counts += np.isfinite(t.values).sum(axis=0) * ~series.is_control
+        counts += t.told.sum(axis=0) * ~series.is_control
         of_noise = np.nansum((r / s) ** 2, axis=0)
         lost = np.isinf(r).any()
         squares += np.inf if lost else of_noise
-        plain += np.inf if lost else np.nansum(r**2, axis=0)
+        plain += np.inf if lost else np.nansum(t.plain(r) ** 2, axis=0)
     return squares, plain, counts
 
 
@@ -112,4 +112,13 @@ def residuals(
 ) -> list[Float[Array, "_ states"]]:
     """Law minus data [samples, states] a trajectory: nan where missing, inf where it blows up."""
     found = solutions(law, series, initial, rtol)
-    return [y - t.values for y, t in zip(found, series.trajectories, strict=True)]
+    return [t.left(y) for y, t in zip(found, series.trajectories, strict=True)]
+
+
+def plain_residuals(series: TimeSeries, left: Float[Array, "_ states"]) -> Float[Array, "_ states"]:
+    """Law minus data of what `residuals` gives, of all trajectories one below the other [samples, states]."""
+    if all(t.recorded is None for t in series.trajectories):
+        return left
+    blocks = np.split(left, np.cumsum([len(t.time) for t in series.trajectories])[:-1])
+    plain: Array = np.concatenate([t.plain(r) for t, r in zip(series.trajectories, blocks, strict=True)])
+    return plain

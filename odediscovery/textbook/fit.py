@@ -66,7 +66,7 @@ class FittedForm:
 
     @property
     def mse(self) -> float:
-        """Mean squared residual of all values."""
+        """Mean squared residual of all values, of counts that of their increments."""
         return float(np.nanmean(np.concatenate(self.left) ** 2))
 
 
@@ -75,7 +75,13 @@ def user_path(p: Problem) -> tuple[TimeSeries, TimeSeries]:
     found = []
     for series in (p.data, p.smooth):
         runs = [
-            dataclasses.replace(run, time=run.time * p.scale.time, values=run.values * p.scale.state, sigma=None)
+            dataclasses.replace(
+                run,
+                time=run.time * p.scale.time,
+                values=run.values * p.scale.state,
+                sigma=None,
+                recorded=run.recorded and run.recorded.scaled(1.0 / p.scale.state),
+            )
             for run in series.trajectories
         ]
         found.append(dataclasses.replace(series, trajectories=tuple(runs)))
@@ -124,7 +130,8 @@ class Fitter:
         """Share of the variance of all states that a form explains."""
         values = np.concatenate([run.values for run in self.series.trajectories])
         spread = float(np.nansum((values - np.nanmean(values, axis=0)) ** 2))
-        return 1.0 - float(np.nansum(np.concatenate(fitted.left) ** 2)) / spread if spread > 0 else 1.0
+        left = [run.plain(block) for run, block in zip(self.series.trajectories, fitted.left, strict=True)]
+        return 1.0 - float(np.nansum(np.concatenate(left) ** 2)) / spread if spread > 0 else 1.0
 
     def slopes(self, fitted: FittedForm) -> tuple[Array, Array]:
         """Derivatives of the weighted residuals by all unknowns [values, unknowns], and these residuals [values].
@@ -146,7 +153,7 @@ class Fitter:
         blocks = tuple(left[: len(run.time), :, r] for r, run in enumerate(self.series.trajectories))
         if not np.nanmax(np.abs(left) / shooting.spread[:, None]) < SHOOTING.lost:
             return None
-        return FittedForm(says, form, theta[:k], theta[k:].reshape(shooting.begun.shape), blocks)
+        return FittedForm(says, form, theta[:k], shooting.unpacked(theta, k)[1].T, blocks)
 
 
 def fit_textbook(p: Problem, monitor: Monitor, laws: Sequence[TextbookLaw] = TEXTBOOK) -> list[FittedForm]:

@@ -60,7 +60,8 @@ def criterion_of(p: Problem, fitted: FittedForm) -> float:
     """The criterion of a fitted form on the data of a problem, as `judge.criterion.judge` gives it to laws."""
     blocks = zip(fitted.left, p.relative_sigma, strict=True)
     left = np.concatenate([block / p.scale.size / relative for block, relative in blocks])
-    counts, squares = np.isfinite(left).sum(axis=0), np.nansum(left**2, axis=0)
+    told = np.concatenate([run.told for run in p.data.trajectories])
+    counts, squares = (np.isfinite(left) & told).sum(axis=0), np.nansum(left**2, axis=0)
     floor = np.maximum(p.noise, p.floor)
     seen, samples = counts > 0, float(counts.sum())
     misfit = counts[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)

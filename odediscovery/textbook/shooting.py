@@ -79,6 +79,9 @@ class Shooting:
             for blocks in ([run.values for run in runs], sigma)
         )
         self.seen = np.isfinite(self.values) & np.isfinite(self.sigma)
+        self.recorded = [run.recorded for run in runs]
+        self.values = self.observed(self.values)
+        self.known = np.stack([run.known_start for run in runs]).T
         spread = np.nanstd(np.concatenate([run.values for run in runs]), axis=0)
         self.spread = np.where(spread > 0, spread, 1.0)
 
@@ -107,15 +110,27 @@ class Shooting:
                 path.append(x)
         return np.stack(path)
 
+    def observed(self, x: Array) -> Array:
+        """What was recorded of curves or data [samples, states, trajectories, ...]: themselves, increments, limits."""
+        if not any(self.recorded):
+            return x
+        found = x.copy()
+        for r, recorded in enumerate(self.recorded):
+            if recorded is not None:
+                rows = len(recorded.seen)
+                found[:rows, :, r] = recorded.observed(x[:rows, :, r])
+        return found
+
     def unpacked(self, theta: Array, k: int) -> tuple[Array, Array]:
         """Constants [constants] and starts [states, trajectories] of unknowns [unknowns]."""
-        return theta[:k], theta[k:].reshape(len(self.begun), self.n).T
+        starts = theta[k:].reshape(len(self.begun), self.n).T
+        return theta[:k], np.where(np.isfinite(self.known), self.known, starts)
 
     def left(self, rates: Rates, k: int, theta: Array, steps: int) -> Array:
         """Curve - data [samples, states, trajectories]; far off where the solution ended."""
         constants, starts = self.unpacked(theta, k)
         curve = self.curves(rates, constants[:, None], starts[:, :, None], steps)[..., 0]
-        return self._left(curve)
+        return self._left(self.observed(curve))
 
     def _left(self, curve: Array) -> Array:
         far = SHOOTING.lost * self.spread[:, None]
@@ -155,8 +170,8 @@ class Shooting:
         for s in signs:
             for i in range(n):
                 sets_c.append(constants)
-                sets_x.append(starts + s * of_starts * (np.arange(n) == i)[:, None])
-        curve = self.curves(rates, np.stack(sets_c, axis=1), np.stack(sets_x, axis=2), steps)
+                sets_x.append(starts + s * of_starts * ((np.arange(n) == i)[:, None] & ~np.isfinite(self.known)))
+        curve = self.observed(self.curves(rates, np.stack(sets_c, axis=1), np.stack(sets_x, axis=2), steps))
         here, moved = curve[..., :1], curve[..., 1:]
         split = k * len(signs)
         by_c, by_x = moved[..., :split], moved[..., split:]

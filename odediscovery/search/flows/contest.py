@@ -30,7 +30,7 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.flows.flows import Compartments, Flow, Structure, law_of, units
 from odediscovery.search.flows.rough_fits import ROUGH, Rough, rough_fits
 from odediscovery.settings import Settings
-from odediscovery.solve.initial_values import INITIAL_VALUES, Starts, Sums
+from odediscovery.solve.initial_values import INITIAL_VALUES, Starts, Sums, known_starts
 from odediscovery.solve.trajectories import residual_squares, tolerance
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.polish.snap import snap
@@ -107,7 +107,7 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
         FitError: no structure could be integrated through the data.
     """
     problem, sums = _compartments(p, known), _sums(p, known)
-    starts = Starts(p.nonnegative, sums)
+    starts = Starts(p.nonnegative, sums, known_starts(p.data))
     p = dataclasses.replace(p, knowledge=None, given=None)
     contest = _Contest(p, problem, starts, known.bounds)
     generator = np.random.default_rng(settings.seed)

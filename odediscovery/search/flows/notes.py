@@ -69,7 +69,9 @@ def _start(won: Competed, names: Sequence[str], i: int) -> str:
     """How well the data determine the start of an unmeasured state."""
     scale, found = won.verdict.p.scale.state[i], won.verdict.best.polished
     value, error = found.initial[:, i] * scale, _start_errors(won)[:, i] * scale
-    first = f"{names[i]} was not measured: "
+    first, known = f"{names[i]} was not measured: ", None if won.starts.known is None else won.starts.known[:, i]
+    if known is not None and np.isfinite(known).all():
+        return f"{first}its start is the one that was given"
     if not np.isfinite(error).any():
         return first + "the data do not determine its start"
     if len(value) == 1:

@@ -23,7 +23,7 @@ from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.solve.initial_values import Starts, Sums
+from odediscovery.solve.initial_values import Starts, Sums, known_starts
 from odediscovery.solve.sensitivities import Evaluation, TrajectoryResiduals
 from odediscovery.stages.values import Polished
 
@@ -94,7 +94,7 @@ def polish(
     """
     free, most = free or all_free(law), POLISHING.steps if most is None else most
     relative_sigma = relative_sigma or [np.ones_like(t.values) for t in series.trajectories]
-    starts = Starts(nonnegative[~series.is_control], tuple(sums))
+    starts = Starts(nonnegative[~series.is_control], tuple(sums), known_starts(series))
     model = TrajectoryResiduals(law, series, sigma, free, starts, relative_sigma)
     u = model.pack(initial)
     now = model.evaluate(u)
@@ -122,7 +122,7 @@ def _covariance(
 ) -> Covariance:
     """(J^T J)^-1 of constants and start values, the rows of each state times a factor [states]."""
     rows = [np.broadcast_to(factor, t.values.shape).ravel() for t in series.trajectories]
-    slopes = block_diag(np.eye(model.n_constants), *map(starts.slopes, roots))
+    slopes = block_diag(np.eye(model.n_constants), *(starts.slopes(q, j) for j, q in enumerate(roots)))
     return Covariance.of(now.jacobian * np.concatenate(rows)[:, None]).transformed(slopes)
 
 

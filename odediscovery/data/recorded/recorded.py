@@ -1,0 +1,110 @@
+"""How the samples of a trajectory came about, where that is more than a value with noise.
+
+    O(x)_j = max(x_j, L_j)             for a value that is known to lie below L_j
+    O(x)_j = x_j - x_(j-1)             for a cumulative count, whose increments have independent noise
+
+What a law leaves of the data is O(curve) - O(data), also where it is judged. A start that is known is no
+unknown of a fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from odediscovery.runtime.arrays import Array, Mask
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """What is known of the samples of one trajectory.
+
+    Args:
+        start: known first values [states], nan where unknown.
+        limit: below which the values lie that could not be measured [samples, states], nan elsewhere.
+        seen: which values there are [samples, states].
+        counted: states that are cumulative counts [states].
+
+    >>> limit, seen = np.full((3, 1), np.nan), np.ones((3, 1), bool)
+    >>> counts = Recorded(np.array([0.0]), limit, seen, np.array([True]))
+    >>> counts.observed(np.array([[2.0], [5.0], [9.0]])).ravel().tolist()
+    [2.0, 3.0, 4.0]
+    """
+
+    start: Array
+    limit: Array
+    seen: Mask
+    counted: Mask
+
+    @property
+    def censored(self) -> Mask:
+        """Values that lie below a limit [samples, states]."""
+        return np.isfinite(self.limit)
+
+    def part(self, samples: Any) -> Recorded:
+        """Of some of the samples; the start is that of the first one."""
+        first = np.arange(len(self.seen))[samples][:1]
+        start = self.start if len(first) and first[0] == 0 else np.full_like(self.start, np.nan)
+        return Recorded(start, self.limit[samples], self.seen[samples], self.counted)
+
+    def scaled(self, size: Array) -> Recorded:
+        """For x' = x / size [states]."""
+        return Recorded(self.start / size, self.limit / size, self.seen, self.counted)
+
+    def spread(self, places: Sequence[int], n: int) -> Recorded:
+        """In some of n columns, nothing known of the others."""
+        start, counted = np.full(n, np.nan), np.zeros(n, bool)
+        limit, seen = np.full((len(self.seen), n), np.nan), np.zeros((len(self.seen), n), bool)
+        places = list(places)
+        start[places], limit[:, places], seen[:, places], counted[places] = (
+            self.start,
+            self.limit,
+            self.seen,
+            self.counted,
+        )
+        return Recorded(start, limit, seen, counted)
+
+    def select(self, columns: Any) -> Recorded:
+        """Of some of the states."""
+        return Recorded(self.start[columns], self.limit[:, columns], self.seen[:, columns], self.counted[columns])
+
+    def observed(self, x: Array) -> Array:
+        """O of curves or data [samples, states, ...]."""
+        if self.censored.any():
+            limit = self.limit.reshape(*self.limit.shape, *[1] * (x.ndim - 2))
+            x = np.where(np.isfinite(limit), np.fmax(x, limit), x)
+        return self._increments(x)
+
+    def linearised(self, slopes: Array, x: Array) -> Array:
+        """Derivatives of O(x), from those of x [samples, states, unknowns].
+
+        Args:
+            x: the curve [samples, states].
+        """
+        return self._increments(np.where((self.censored & ~(x > self.limit))[..., None], 0.0, slopes))
+
+    def _increments(self, x: Array) -> Array:
+        if not self.counted.any():
+            return x
+        found = x.copy()
+        for i in np.flatnonzero(self.counted):
+            rows = np.flatnonzero(self.seen[:, i])
+            found[rows[1:], i] = x[rows[1:], i] - x[rows[:-1], i]
+        return found
+
+    def summed(self, left: Array) -> Array:
+        """Curve - data [samples, states] of what is left of the increments."""
+        if not self.counted.any():
+            return left
+        found = left.copy()
+        for i in np.flatnonzero(self.counted):
+            rows = np.flatnonzero(self.seen[:, i])
+            found[rows, i] = np.cumsum(left[rows, i])
+        return found
+
+    def filled(self, values: Array) -> Array:
+        """Values to begin a fit from: half the limit where nothing could be measured [samples, states]."""
+        return np.where(self.censored, 0.5 * np.nan_to_num(self.limit), values)
