@@ -46,6 +46,7 @@ ROOMS = (
     "uncertainty",
     "estimator",
     "plots",
+    "plots.diagnostics",
     "report",
     "bench",
     "bench.suites",
@@ -70,6 +71,7 @@ STRANGERS = {
     "stages.polish": "stages.grow stages.prune",
     "estimator": "plots report",
     "plots": "estimator",
+    "plots.diagnostics": "estimator",
 }
 
 # Heavy libraries and their doors: modules, or whole rooms.

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated
 from odediscovery.command.console import print_discovery
 from odediscovery.command.flags import GivenSettings, argument, assignments, flag, names_in, option, setting
 from odediscovery.command.streams import load_pictures, note, say
-from odediscovery.errors import InputError, OdeDiscoveryError
+from odediscovery.errors import InputError, OdeDiscoveryError, unknown_name
 from odediscovery.settings import Settings, settings_for
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ class Draws:
     scheduler: str | None = option(None, "address of a dask scheduler for --each: tcp://node1:8786")
 
 
+# What pictures may be beside PNG.
+KINDS = ("png", "pdf", "svg")
 COLUMNS, DRAWS, GIVEN = Columns(), Draws(), GivenSettings()
 
 
@@ -72,10 +74,15 @@ def fit(
     draws: Draws = DRAWS,
     each: Annotated[bool, flag("every group its own simple law: a folder with summary.csv")] = False,
     out: Annotated[Path | None, flag("folder to write", "DATA.odediscovery")] = None,
+    figures: Annotated[str | None, flag("kinds of pictures beside PNG: pdf,svg")] = None,
     quiet: Annotated[bool, flag("no progress on standard error")] = False,
 ) -> None:
     """Find equations for the series in a table (CSV, Excel, Parquet) and write a folder."""
     began = time.monotonic()
+    kinds = tuple(names_in(figures, "--figures") or ())
+    for kind in kinds:
+        if kind not in KINDS:
+            raise unknown_name("kind of picture", kind, KINDS)
     if given["template"] == ["list"]:
         from odediscovery.textbook.registry import table
 
@@ -89,12 +96,14 @@ def fit(
                 "about columns, no --holdout and no --recipe beside it"
             )
         with _destination(out or resume) as place:
-            _resume(resume, place, given, _Watch(began, draws, quiet))
+            _resume(resume, place, given, _Watch(began, draws, quiet, kinds))
         return
     if data is None:
         raise InputError("expected a table, DATA.csv, or a folder to go on with, --resume DIR")
     if each:
-        _fit_each(data, columns, _Watch(began, draws, quiet), given["max_seconds"], out or Path(f"{data.stem}.each"))
+        _fit_each(
+            data, columns, _Watch(began, draws, quiet, kinds), given["max_seconds"], out or Path(f"{data.stem}.each")
+        )
         return
     settings = settings_for(recipe, hidden_states=latent, holdout=holdout, **given)
     series = measured_series(data, columns, _columns_of_groups(settings))
@@ -102,7 +111,7 @@ def fit(
     with _destination(out or Path(f"{data.stem}.odediscovery")) as place:
         if out is None:
             _check_same_table(place.folder, source, series)
-        _begin(series, place, settings, source, _Watch(began, draws, quiet))
+        _begin(series, place, settings, source, _Watch(began, draws, quiet, kinds))
 
 
 @dataclass(frozen=True)
@@ -115,11 +124,12 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Watch:
-    """When the command began, how many data sets are drawn, and whether nothing is said."""
+    """When the command began, how many data sets are drawn, whether nothing is said, kinds of pictures."""
 
     began: float
     draws: Draws
     quiet: bool
+    kinds: tuple[str, ...] = ()
 
 
 def _fit_each(data: Path, columns: Columns, watch: _Watch, limit: float | None, folder: Path) -> None:
@@ -152,7 +162,7 @@ def _begin(series: TimeSeries, place: _Place, settings: Settings, source: Mappin
 
     with monitor.shown():
         found = finish(discover(series, settings, monitor))
-    _keep(found, place, source)
+    _keep(found, place, source, watch.kinds)
 
 
 def _resume(before: Path, place: _Place, options: GivenSettings, watch: _Watch) -> None:
@@ -166,7 +176,7 @@ def _resume(before: Path, place: _Place, options: GivenSettings, watch: _Watch) 
     source = read_document(before / "result.json").get("source")
     with monitor.shown():
         found = finish(resume(found, monitor, **options))
-    _keep(found, place, source)
+    _keep(found, place, source, watch.kinds)
 
 
 def _watched(limit: float | None, watch: _Watch) -> tuple[TerminalMonitor, Callable[[Discovery], Discovery]]:
@@ -190,7 +200,7 @@ def _watched(limit: float | None, watch: _Watch) -> tuple[TerminalMonitor, Calla
     return monitor, lambda found: with_survival(found, count, monitor, jobs)
 
 
-def _keep(found: Discovery, place: _Place, source: object) -> None:
+def _keep(found: Discovery, place: _Place, source: object, kinds: Sequence[str] = ()) -> None:
     """Write the folder and say what was found."""
     from odediscovery.result.folder import write_folder
 
@@ -203,7 +213,7 @@ def _keep(found: Discovery, place: _Place, source: object) -> None:
     except OSError as error:
         # Nobody listens any more: the folder is written all the same.
         unheard = error
-    add = partial(_add_pictures, found)
+    add = partial(_add_pictures, found, kinds)
     write_folder(place.folder, found.series, found.files(), document, claim=place.claim, add=add)
     if unheard is not None:
         raise unheard
@@ -211,24 +221,26 @@ def _keep(found: Discovery, place: _Place, source: object) -> None:
     say(f"{what} to {place.folder} ({found.seconds:.1f} s)")
 
 
-def _add_pictures(found: Discovery, folder: Path) -> None:
+def _add_pictures(found: Discovery, kinds: Sequence[str], folder: Path) -> None:
     """Pictures and the page; a result that they cannot show is a result all the same."""
     load_pictures()
-    for write in (_write_figures, _write_report):
+    for write in (partial(_write_figures, kinds=kinds), _write_report):
         try:
             write(found, folder)
         except (OdeDiscoveryError, OSError, MemoryError):
             raise
         except Exception as error:
-            what = "the pictures" if write is _write_figures else "report.html"
+            what = "report.html" if write is _write_report else "the pictures"
             reason = " ".join(str(error).split())[:200]
             note(f"{what} could not be made ({type(error).__name__}: {reason}); all the rest is written")
 
 
-def _write_figures(found: Discovery, folder: Path) -> None:
+def _write_figures(found: Discovery, folder: Path, kinds: Sequence[str]) -> None:
+    from odediscovery.plots.diagnostics.figures import checks_figure, groups_figure
     from odediscovery.plots.figures import save_figures
 
-    save_figures(found, folder)
+    more = {"checks": checks_figure} | ({} if found.population is None else {"groups": groups_figure})
+    save_figures(found, folder, kinds, more)
 
 
 def _write_report(found: Discovery, folder: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from odediscovery.data.series import Trajectory
 from odediscovery.errors import InputError
 from odediscovery.plots.heatmaps import network_figure
+from odediscovery.plots.times import literal, set_times
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.files import write_whole
 from odediscovery.uncertainty.bands import Band, band
@@ -59,6 +60,8 @@ FIGURE_POINTS = 400
 CURVE_MARGIN = 0.4
 PICTURES = ("png", "svg", "pdf")
 MAX_LEGEND_ENTRIES = 7
+# Errors this many times smaller than the next ones stand below a cut of the axis, each so much below the other.
+CUT_FACTOR, CUT_STEP = 1e4, 2.5
 MAX_LEGEND_COLUMNS = 3
 
 
@@ -78,8 +81,10 @@ def fit_figure(discovery: Discovery) -> Figure:
             below = figure.add_subplot(cell[1], sharex=top)
             draw_state(top, below, discovery, curves, k)
             seen = any(np.isfinite(run.values[:, k]).any() for run in series.trajectories)
-            top.set_title(with_unit(state, series.units) + " (not measured)" * (not seen))
-            below.set_xlabel(with_unit(series.time_name, series.units))
+            top.set_title(literal(state) + " (not measured)" * (not seen))
+            if series.units.get(state):
+                top.set_ylabel(with_unit(state, series.units))
+            set_times(below, series)
         figure.suptitle(_headline(discovery), x=0.01, ha="left", fontsize=10.5, color=MUTED)
         handles, labels = figure.axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower left", ncols=min(len(labels), 2 * columns))
@@ -121,7 +126,8 @@ def draw_state(
             below.plot(run.time, run.values[:, k] - at_samples, **dots)
     top.margins(x=0.03, y=0.08)
     known = discovery.estimates
-    _draw_bands(top, curves, k, (-np.inf, np.inf) if known is None else known.within(k))
+    least = float(np.nanmin([np.nanmin(run.values[:, k], initial=0.0) for run in runs]))
+    _draw_bands(top, curves, k, (-np.inf, np.inf) if known is None else known.within(k), least)
     if below is None:
         return
     below.axhline(0.0, color=COLOURS[0] if len(runs) == 1 else MUTED, lw=1.2, zorder=1)
@@ -133,18 +139,26 @@ def draw_state(
     below.set_ylabel("data \N{MINUS SIGN} fit", color=MUTED, fontsize=9)
 
 
-def _draw_bands(top: Axes, curves: list[tuple[NDArray[np.float64], Band]], k: int, within: tuple[float, float]) -> None:
+def _draw_bands(
+    top: Axes,
+    curves: list[tuple[NDArray[np.float64], Band]],
+    k: int,
+    within: tuple[float, float],
+    measured: float = -np.inf,
+) -> None:
     """95 % bands of the curves, dark, and of new measurements, light, behind what is drawn.
 
     Args:
-        within: least and greatest value of the state, other than of a measurement of it.
+        within: least and greatest value of the state.
+        measured: least value that was measured: below it, and below what the state can be, no band goes.
     """
     low, high = top.get_ylim()
     for j, (dense, found) in enumerate(curves):
         curve, colour = found.curve[:, k], _colour(j, len(curves))
         ends = np.minimum(curve, within[0]), np.maximum(curve, within[1])
+        floor_of_data = np.minimum(curve, min(within[0], measured))
         for half, (floor, ceiling), alpha, meaning in (
-            (found.prediction[:, k], (-np.inf, np.inf), 0.13, "95 % of new measurements"),
+            (found.prediction[:, k], (floor_of_data, np.inf), 0.13, "95 % of new measurements"),
             (found.confidence[:, k], ends, 0.30, "95 % band of the curve"),
         ):
             if np.isfinite(half).any():
@@ -169,8 +183,7 @@ def pareto_figure(discovery: Discovery) -> Figure:
     rows = sorted(discovery.front, key=lambda row: row.complexity)
     cost = np.array([row.complexity for row in rows], dtype=float)
     error = np.array([row.mse for row in rows])
-    # A perfect fit has no place on a logarithmic axis: it stands a decade below the others.
-    error = np.maximum(error, np.min(error[error > 0], initial=1.0) / 10.0)
+    error, floor, lower = cut_axis(error)
     with rc_context(STYLE):
         figure = empty_figure(6.4, 4.4)
         axes = figure.add_subplot()
@@ -180,6 +193,10 @@ def pareto_figure(discovery: Discovery) -> Figure:
         axes.plot(
             cost[seen], error[seen], "o", ms=6.5, color=COLOURS[0], mec="white", zorder=3, label="candidate equations"
         )
+        named = [row for row in rows if row.name and not row.selected and np.isfinite(row.mse)]
+        for hue, mark, row in zip(COLOURS[2:], "sD^vP", named, strict=False):
+            y = error[rows.index(row)]
+            axes.plot(row.complexity, y, mark, ms=7.5, color=hue, mec="white", zorder=4, label=literal(row.name))
         for row, y in zip(rows, error, strict=True):
             if row.selected and np.isfinite(y):
                 axes.plot(
@@ -190,15 +207,64 @@ def pareto_figure(discovery: Discovery) -> Figure:
                     color=COLOURS[1],
                     mec="white",
                     zorder=4,
-                    label=f"chosen: complexity {row.complexity}, MSE {row.mse:.3g}",
+                    label=f"chosen: complexity {row.complexity}, MSE {row.mse:.3g}" + f", {row.name}" * bool(row.name),
                 )
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.margins(x=0.08, y=0.12)
+        if lower.any():
+            draw_cut(axes, cost, np.array([row.mse for row in rows]), error, floor, lower)
         axes.set_xlabel(meaning_of_complexity(discovery))
         axes.set_ylabel("mean squared error of the integrated equations")
         axes.set_title("Pareto front")
         figure.legend(loc="outside lower left", ncols=2)
     return figure
+
+
+def cut_axis(error: NDArray[np.float64]) -> tuple[NDArray[np.float64], float, NDArray[np.bool_]]:
+    """Errors as they are drawn: below an axis of a few decades, those of nearly perfect laws stand at its foot.
+
+    Args:
+        error: mean squared errors [rows], nan where unknown.
+
+    Returns:
+        Errors in their places, the foot of the axis, and which of them lie below it.
+
+    >>> drawn, floor, lower = cut_axis(np.array([300.0, 20.0, 1e-14]))
+    >>> floor, lower.tolist()
+    (2.0, [False, False, True])
+    """
+    known = error[np.isfinite(error)]
+    positive = np.sort(known[known > 0])
+    if not positive.size:
+        return np.where(np.isfinite(error), 1.0, np.nan), 0.1, np.zeros(len(error), bool)
+    gaps = positive[1:] / positive[:-1]
+    # The widest gap parts nearly perfect laws from the others, where it is wide enough.
+    wide = int(np.argmax(gaps)) if gaps.size else 0
+    cut = positive[wide + 1] if gaps.size and gaps[wide] > CUT_FACTOR else positive[0]
+    floor = float(cut) / 10.0
+    lower = np.isfinite(error) & (error < floor)
+    ranks = np.zeros(len(error))
+    ranks[lower] = np.argsort(np.argsort(-error[lower]))
+    return np.where(lower, floor * CUT_STEP ** -(ranks + 1.0), error), floor, lower
+
+
+def draw_cut(
+    axes: Axes,
+    cost: NDArray[np.float64],
+    told: NDArray[np.float64],
+    drawn: NDArray[np.float64],
+    floor: float,
+    lower: NDArray[np.bool_],
+) -> None:
+    """The line below which the axis is cut, with the errors that lie there as text."""
+    axes.axhline(floor, color=MUTED, lw=0.9, ls=(0, (2, 3)), zorder=1)
+    low, high = axes.get_ylim()
+    axes.set_yticks([tick for tick in axes.get_yticks() if floor <= tick <= high])
+    axes.set_ylim(min(low, float(drawn[lower].min()) / CUT_STEP**3), high)
+    for x, y, value in zip(cost[lower], drawn[lower], told[lower], strict=True):
+        axes.annotate(
+            f"{value:.1g}", (x, y), (0, -15), textcoords="offset points", fontsize=8, color=MUTED, ha="center"
+        )
 
 
 def meaning_of_complexity(discovery: Discovery) -> str:
@@ -220,15 +286,33 @@ def weights_figure(discovery: Discovery) -> Figure:
         return network_figure(discovery.network, discovery.equations.variables, discovery.series.time_name)
 
 
-def save_figures(discovery: Discovery, folder: str | os.PathLike[str]) -> None:
+def save_figures(
+    discovery: Discovery,
+    folder: str | os.PathLike[str],
+    kinds: Sequence[str] = (),
+    more: Mapping[str, Callable[[Discovery], Figure]] | None = None,
+) -> None:
     """Write fit.png, pareto.png and weights.png into `folder`, each whole or not at all.
+
+    Args:
+        discovery: a result.
+        folder: that is there.
+        kinds: other kinds of files beside PNG: "svg", "pdf".
+        more: other pictures, by name.
 
     Raises:
         InputError: the folder cannot be written.
     """
-    pictures = {"fit.png": fit_figure, "pareto.png": pareto_figure, "weights.png": weights_figure}
+    pictures: dict[str, Callable[[Discovery], Figure]] = {
+        "fit": fit_figure,
+        "pareto": pareto_figure,
+        "weights": weights_figure,
+        **(more or {}),
+    }
     for name, draw in pictures.items():
-        save_figure(draw(discovery), Path(folder) / name)
+        figure = draw(discovery)
+        for kind in dict.fromkeys(("png", *kinds)):
+            save_figure(figure, Path(folder) / f"{name}.{kind}")
 
 
 def save_figure(figure: Figure, path: Path) -> None:
@@ -265,14 +349,9 @@ def _colour(index: int, count: int) -> str | tuple[float, float, float, float]:
     return colormaps["viridis"](0.9 * index / (count - 1))
 
 
-def _literal(name: str) -> str:
-    """A column name as it is: without this a pair of `$` would be read as mathematics."""
-    return name.replace("$", r"\$")
-
-
 def with_unit(name: str, units: Mapping[str, str]) -> str:
     """A name with its unit in brackets, where one is known, as it is: no mathematics."""
-    return _literal(f"{name} [{units[name]}]" if units.get(name) else name)
+    return literal(f"{name} [{units[name]}]" if units.get(name) else name)
 
 
 def _headline(discovery: Discovery) -> str:

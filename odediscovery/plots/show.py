@@ -11,6 +11,7 @@ from matplotlib import rc_context
 
 from odediscovery.errors import InputError
 from odediscovery.plots.figures import COLOURS, INK, STYLE, curve_through, draw_state, with_unit
+from odediscovery.plots.times import set_times
 from odediscovery.result.discovery import Discovery
 
 
@@ -40,7 +41,7 @@ def plot_fit(found: Discovery, axes: Any = None) -> Any:
         for k, (ax, state) in enumerate(zip(given, series.states, strict=True)):
             draw_state(ax, None, found, curves, k)
             ax.set_title(with_unit(state, series.units))
-            ax.set_xlabel(with_unit(series.time_name, series.units))
+            set_times(ax, series)
         _legend(given, own)
     return given
 
@@ -78,7 +79,7 @@ def plot_laws(results: Sequence[Discovery], names: Sequence[str], axes: Any = No
                     colour = COLOURS[i % len(COLOURS)]
                     ax.plot(dense, drawn.curve[:, k], color=colour, lw=1.6, label=None if j else name)
             ax.set_title(with_unit(state, series.units))
-            ax.set_xlabel(with_unit(series.time_name, series.units))
+            set_times(ax, series)
         _legend(given, own)
     return given
 

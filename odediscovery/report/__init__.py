@@ -26,7 +26,9 @@ from markupsafe import Markup
 
 from odediscovery.errors import InputError
 from odediscovery.laws.printing import constant
+from odediscovery.plots.diagnostics.resting import resting_points
 from odediscovery.report.chain import network_svg
+from odediscovery.report.checks import correlation_drawing, groups_of, resting_rows, state_checks
 from odediscovery.report.curves import MAX_BANDS, MAX_STATES, Drawn, drawn_runs, fit_panel, left_out
 from odediscovery.report.forecast import Forecast, forecast_of, forecast_panels, forecast_rows
 from odediscovery.report.front import front
@@ -76,6 +78,7 @@ def report_html(found: Discovery, forecast: Forecast | None = None, made_with: M
     script = environment.loader.get_source(environment, "report.js")[0]  # type: ignore[union-attr]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment.filters["number"] = lambda x: typeset(constant(x, digits=3)) if np.isfinite(x) else "unknown"
+    environment.filters["difference"] = lambda x: f"+{x:.1f}" if np.isfinite(x) else ""
     return environment.get_template("report.html.j2").render(
         **_values(found, runs),
         **_drawings(found, runs, forecast),
@@ -130,6 +133,7 @@ def _values(found: Discovery, runs: list[Drawn]) -> dict[str, Any]:
         "explained": explained(found.r2),
         "explained_each": [(state, explained(r2)) for state, r2 in scores.items() if len(scores) > 1],
         "heldout": None if found.r2_heldout is None else f"{found.r2_heldout:.3f}",
+        "units": bool(series.units),
         "error_bars": equations.standard_errors is not None,
         "constants": constant_rows(found),
         "starts": start_rows(found),
@@ -151,13 +155,18 @@ def _drawings(found: Discovery, runs: list[Drawn], forecast: Forecast | None) ->
         bool(any(np.isfinite(t.values[:, k]).any() for t in found.series.trajectories)) for k in range(len(states))
     ]
     made = front(found, runs)
+    rest = resting_points(found)
     pairs = len(states) * (len(states) - 1) // 2
     return {
         "fits": [(state, measured[k], fit_panel(found, runs, k)) for k, state in enumerate(states[:MAX_STATES])],
         "legend": [(i, _label(d)) for i, d in enumerate(runs)] if len(runs) > 1 else [],
         "front": made,
         "front_equations": [equation_rows(row.equations, errors=False) for row in made.rows],
-        "portraits": portraits(found, runs),
+        "portraits": portraits(found, runs, rest),
+        "rest": resting_rows(found, rest),
+        "checks": state_checks(found),
+        "correlations": correlation_drawing(found),
+        "groups": groups_of(found),
         "pairs": pairs,
         "pairs_most": MAX_PORTRAITS,
         "network": network_svg(found),

@@ -20,6 +20,7 @@ from matplotlib.ticker import MaxNLocator
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.errors import InputError
 from odediscovery.plots.figures import COLOURS, INK, MUTED
+from odediscovery.plots.times import set_times
 from odediscovery.report.drawing import DRAWN, MAX_RUNS, PAPER, Places, colour, inline, limited, panel, thinned
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
@@ -156,9 +157,11 @@ def fit_panel(found: Discovery, runs: Sequence[Drawn], k: int) -> Markup:
         most = max(within[1], float(np.nanmax(seen, initial=0.0)))
         edges = [np.clip(edge, least, most) for edge in edges]
         limited(top, edges, seen, beyond=0.3)
+        if series.units.get(series.states[k]):
+            top.set_ylabel(f"[{series.units[series.states[k]]}]", color=MUTED, fontsize=8.5)
         if measured:
             _draw_residuals(axes[1], runs, k)
-        axes[-1].set_xlabel(with_unit(series, series.time_name))
+        set_times(axes[-1], series)
         state = series.states[k]
         return inline(figure, f"fit{k}", f"{state} over {series.time_name}: data and curve")
 
@@ -169,7 +172,8 @@ def _draw_band(axes: Axes, d: Drawn, k: int, hue: str, within: tuple[float, floa
     curve, times = d.band.curve[::2, k], d.times[::2]
     bands = [(d.band.confidence[::2, k], within, 0.30 if alone else 0.12)]
     if alone:
-        bands.insert(0, (d.band.prediction[::2, k], (-np.inf, np.inf), 0.15))
+        measured = float(np.nanmin(d.points[:, k], initial=0.0))
+        bands.insert(0, (d.band.prediction[::2, k], (min(within[0], measured), np.inf), 0.15))
     for half, (least, most), alpha in bands:
         if np.isfinite(half).any():
             low = np.maximum(curve - half, np.minimum(curve, least))

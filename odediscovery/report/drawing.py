@@ -27,10 +27,11 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
 from odediscovery.plots.figures import COLOURS, GRID, INK, MUTED, STYLE
+from odediscovery.plots.times import DateLocator
 from odediscovery.runtime.arrays import Array
 
 Places: TypeAlias = NDArray[np.int_]
@@ -81,14 +82,15 @@ def colour(index: int) -> str:
     return COLOURS[index % MAX_RUNS]
 
 
-def panel(height: float = 2.5, below: float = 0.0) -> tuple[Figure, list[Axes]]:
+def panel(height: float = 2.5, below: float = 0.0, width: float = WIDTH) -> tuple[Figure, list[Axes]]:
     """An empty figure with one axes, or a second one under it.
 
     Args:
         height: in inches, without the second one.
         below: height of the second one in inches; 0 for none.
+        width: in inches.
     """
-    width, high = WIDTH, height + below
+    high = height + below
     figure = Figure(figsize=(width, high), facecolor="none")
     FigureCanvasAgg(figure)
     left, right, bottom, top = 0.62, 0.1, 0.44, 0.15
@@ -145,7 +147,8 @@ def _write_numbers(axes: Axes) -> None:
     """Numbers of a few letters on both axes; a common power of ten stands in the label."""
     for axis, ends in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
         largest = max(map(abs, ends))
-        if axis.get_scale() != "linear" or not largest > 0:
+        fixed = isinstance(axis.get_major_locator(), (DateLocator, FixedLocator))
+        if axis.get_scale() != "linear" or not largest > 0 or fixed:
             continue
         power = int(np.floor(np.log10(largest)))
         power = power if power > 4 or power < -2 else 0

@@ -13,7 +13,8 @@ from odediscovery.data.signals import Signal
 from odediscovery.errors import InputError
 from odediscovery.laws.printing import constant
 from odediscovery.plots.figures import COLOURS, MUTED
-from odediscovery.report.curves import CURVE_POINTS, MAX_POINTS_OF_PANEL, MAX_STATES, ring, with_unit
+from odediscovery.plots.times import set_times
+from odediscovery.report.curves import CURVE_POINTS, MAX_POINTS_OF_PANEL, MAX_STATES, ring
 from odediscovery.report.drawing import DRAWN, inline, limited, panel, thinned
 from odediscovery.report.tables import rounded, typeset
 from odediscovery.result.discovery import Discovery
@@ -107,7 +108,7 @@ def _panel(found: Discovery, forecast: Forecast, k: int) -> Markup:
             axes.axvline(run.time[-1], color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=1)
         axes.plot(times, values, "o" if len(times) == 1 else "-", color=COLOURS[0], lw=1.7, zorder=3)
         limited(axes, curves, np.concatenate([seen, values]))
-        axes.set_xlabel(with_unit(series, series.time_name))
+        set_times(axes, series)
         return inline(figure, f"forecast{k}", f"{series.states[k]} as predicted")
 
 

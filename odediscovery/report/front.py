@@ -14,8 +14,9 @@ from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
-from odediscovery.plots.figures import COLOURS, INK, MUTED, meaning_of_complexity
-from odediscovery.report.curves import MAX_STATES, Drawn, ring, with_unit
+from odediscovery.plots.figures import COLOURS, INK, MUTED, cut_axis, draw_cut, meaning_of_complexity
+from odediscovery.plots.times import set_times
+from odediscovery.report.curves import MAX_STATES, Drawn, ring
 from odediscovery.report.drawing import DRAWN, inline, limited, logarithmic, panel
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
@@ -26,6 +27,8 @@ POINTS = 300
 TOLERANCES, MAX_EVALUATIONS = (1e-6, 1e-9), 10_000
 # Where the largest law is this many times the median, the axis of complexity is logarithmic.
 WIDE = 3.0
+# Differences of the criterion that are strong and weak evidence: likelihood ratios of 20 and 3.
+STRONG, WEAK = 6.0, 2.2
 SIZES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 200, 300, 500, 1000, 2000, 5000)
 
 
@@ -38,6 +41,8 @@ class Front:
         chosen: index of the one that is claimed.
         points: the front as `<svg>`.
         panels: name of a state and its curves, one a state that is drawn.
+        differences: of the criterion of each row to the smallest one, nan where unknown.
+        reason: why the chosen row was chosen.
         borrowed: whether rows were kept without their own starts, as earlier versions did, and
             are drawn from the chosen row's.
     """
@@ -47,6 +52,8 @@ class Front:
     points: Markup
     panels: list[tuple[str, Markup]]
     borrowed: bool
+    differences: list[float]
+    reason: str
 
 
 def front(found: Discovery, runs: Sequence[Drawn]) -> Front:
@@ -61,22 +68,48 @@ def front(found: Discovery, runs: Sequence[Drawn]) -> Front:
     # Published recipes fit no starts: theirs are the same for all rows.
     lost = any(row.initial_values is None for row in rows if not row.selected)
     borrowed = lost and found.settings.recipe == "default"
-    return Front(rows, chosen, _points(found, rows, chosen), panels, borrowed)
+    scores = np.array([row.criterion for row in rows], dtype=float)
+    least = float(np.min(scores[np.isfinite(scores)], initial=np.inf))
+    differences = [float(x) - least if np.isfinite(x) else float("nan") for x in scores]
+    reason = _reason(found, rows, differences, chosen)
+    return Front(rows, chosen, _points(found, rows, chosen), panels, borrowed, differences, reason)
+
+
+def _reason(found: Discovery, rows: Sequence[FrontRow], differences: Sequence[float], chosen: int) -> str:
+    """Why a row was chosen, in a sentence or two."""
+    if any("was chosen by hand" in text for text in found.messages):
+        return "This row was chosen by hand."
+    own = differences[chosen] if rows else float("nan")
+    if not np.isfinite(own):
+        return ""
+    if own > 0:
+        return (
+            f"Row {rows[chosen].complexity} was chosen although the criterion is smaller by {own:.1f} elsewhere: those "
+            "rows were passed over for what stands under What to know."
+        )
+    others = sorted(x for i, x in enumerate(differences) if i != chosen and np.isfinite(x))
+    if not others:
+        return "There is no other row."
+    strength = "strong" if others[0] > STRONG else "some" if others[0] > WEAK else "hardly any"
+    return (
+        f"Row {rows[chosen].complexity} was chosen because its criterion is the smallest: the next one is larger by "
+        f"{others[0]:.1f}, {strength} evidence (a likelihood ratio of exp(difference / 2))."
+    )
 
 
 def _curve(found: Discovery, row: FrontRow, d: Drawn) -> tuple[Array, Array]:
     """Times and the row's solution, [n, states], from its own fitted start."""
     times = np.linspace(d.run.time[0], d.run.time[-1], POINTS)
     starts = found.initial_values if row.initial_values is None else row.initial_values
-    return times, row.equations.simulate(
+    equations = found.equations_of(d.index) if row.selected else row.equations
+    return times, equations.simulate(
         starts[d.index], times, *TOLERANCES, most_evaluations=MAX_EVALUATIONS, controls=d.run.controls
     )
 
 
 def _points(found: Discovery, rows: Sequence[FrontRow], chosen: int) -> Markup:
     error = np.array([row.mse for row in rows])
-    # A perfect fit has no place on a logarithmic axis: it stands a decade below the others.
-    error = np.maximum(error, np.min(error[error > 0], initial=1.0) / 10.0)
+    error, floor, lower = cut_axis(error)
     cost = np.array([row.complexity for row in rows], dtype=float)
     seen = np.isfinite(error)
     with rc_context(DRAWN):
@@ -97,6 +130,8 @@ def _points(found: Discovery, rows: Sequence[FrontRow], chosen: int) -> Markup:
             axes.xaxis.set_minor_locator(NullLocator())
         axes.margins(x=0.1, y=0.14)
         logarithmic(axes)
+        if lower.any():
+            draw_cut(axes, cost, np.array([row.mse for row in rows]), error, floor, lower)
         axes.set_xlabel(meaning_of_complexity(found))
         axes.set_ylabel("mean squared error")
         return inline(figure, "front", "Pareto front: complexity against mean squared error", ["front"], chosen)
@@ -107,8 +142,10 @@ def _panel(found: Discovery, d: Drawn, curves: Sequence[tuple[Array, Array]], k:
     with rc_context(DRAWN):
         figure, (axes,) = panel(height=2.2)
         axes.plot(d.run.time[d.samples], d.points[:, k], zorder=2, **ring(1, 0, len(d.samples)))
+        times, values = curves[chosen]
+        axes.plot(times, values[:, k], color=COLOURS[1], lw=1.1, ls=(0, (5, 3)), zorder=3)
         for i, (times, values) in enumerate(curves):
             axes.plot(times, values[:, k], color=COLOURS[0], lw=1.7, zorder=3, gid=f"row-{i}")
         limited(axes, [values[:, k] for _, values in curves], d.points[:, k], beyond=0.25)
-        axes.set_xlabel(with_unit(series, series.time_name))
+        set_times(axes, series)
         return inline(figure, f"row{k}", f"{series.states[k]}: data and curve of the shown row", shown=chosen)

@@ -18,7 +18,8 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 
 from odediscovery.laws.equations import Equations
-from odediscovery.plots.figures import MUTED
+from odediscovery.plots.diagnostics.resting import Resting
+from odediscovery.plots.figures import COLOURS, INK, MUTED
 from odediscovery.report.curves import Drawn, ring, with_unit
 from odediscovery.report.drawing import DRAWN, PAPER, colour, inline, panel
 from odediscovery.result.discovery import Discovery
@@ -29,6 +30,7 @@ MAX_PORTRAITS = 6
 ACROSS, UPWARDS = 13, 11
 LONGEST_ARROW, SHORTEST_ARROW, ARROW_HEAD = 0.85, 0.3, 0.32
 HEIGHT = 3.4
+NULLCLINE_POINTS = 160
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,14 @@ class Portrait:
     svg: Markup
 
 
-def portraits(found: Discovery, runs: Sequence[Drawn]) -> list[Portrait]:
-    """Phase portraits of pairs of states, those that act on each other first."""
+def portraits(found: Discovery, runs: Sequence[Drawn], rest: Sequence[Resting] = ()) -> list[Portrait]:
+    """Phase portraits of pairs of states, those that act on each other first; of two states with nullclines.
+
+    Args:
+        found: a result.
+        runs: the trajectories that are drawn.
+        rest: points at which the law rests.
+    """
     runs = [d for d in runs if len(d.visited)]
     if not runs:
         return []
@@ -48,7 +56,7 @@ def portraits(found: Discovery, runs: Sequence[Drawn]) -> list[Portrait]:
     if len(states) == 1:
         return [Portrait(states, _rate(found, runs))]
     pairs = sorted(combinations(range(len(states)), 2), key=lambda p: -_links(found.equations, *p))
-    return [Portrait((states[i], states[k]), _pair(found, runs, i, k)) for i, k in pairs[:MAX_PORTRAITS]]
+    return [Portrait((states[i], states[k]), _pair(found, runs, i, k, rest)) for i, k in pairs[:MAX_PORTRAITS]]
 
 
 def _links(equations: Equations, i: int, k: int) -> int:
@@ -58,7 +66,7 @@ def _links(equations: Equations, i: int, k: int) -> int:
     return int(symbols[k] in free[i]) + int(symbols[i] in free[k])
 
 
-def _pair(found: Discovery, runs: Sequence[Drawn], i: int, k: int) -> Markup:
+def _pair(found: Discovery, runs: Sequence[Drawn], i: int, k: int, rest: Sequence[Resting]) -> Markup:
     states, series = found.equations.states, found.series
     with rc_context(DRAWN):
         figure, (axes,) = panel(height=HEIGHT)
@@ -69,6 +77,11 @@ def _pair(found: Discovery, runs: Sequence[Drawn], i: int, k: int) -> Markup:
         axes.set_xlim(*box[0])
         axes.set_ylim(*box[1])
         _draw_field(axes, found.equations, at, (i, k), box)
+        if len(states) == 2 and not found.equations.controls and found.population is None:
+            _draw_nullclines(axes, found.equations, (i, k), box)
+        for one in rest if len(states) == 2 else ():
+            face = INK if one.stable else PAPER
+            axes.plot(*np.array(one.point)[[i, k]], "s", ms=6.0, color=INK, mfc=face, mew=1.2, zorder=6)
         for n, d in enumerate(runs):
             x, y = d.visited[:, i], d.visited[:, k]
             axes.plot(x, y, color=colour(n), lw=1.6, zorder=3)
@@ -123,6 +136,21 @@ def _draw_field(
     axes.plot(*line.T, color=MUTED, lw=0.8, alpha=0.75, zorder=1, transform=axes.transAxes, solid_joinstyle="miter")
 
 
+def _draw_nullclines(
+    axes: Axes, equations: Equations, pair: tuple[int, int], box: Sequence[tuple[float, float]]
+) -> None:
+    """Where the rate of each of two states is 0."""
+    x, y = np.meshgrid(*(np.linspace(low, high, NULLCLINE_POINTS) for low, high in box))
+    points = np.zeros((x.size, 2))
+    points[:, pair[0]], points[:, pair[1]] = x.ravel(), y.ravel()
+    with np.errstate(all="ignore"):
+        rates = equations.rhs(points)
+    for j, hue in zip(pair, (COLOURS[2], COLOURS[5]), strict=True):
+        rate = np.where(np.isfinite(rates[:, j]), rates[:, j], np.nan).reshape(x.shape)
+        if np.nanmin(rate, initial=0.0) < 0 < np.nanmax(rate, initial=0.0):
+            axes.contour(x, y, rate, levels=[0.0], colors=[hue], linewidths=1.2, linestyles="dashed", zorder=2)
+
+
 def _rate(found: Discovery, runs: Sequence[Drawn]) -> Markup:
     """dx/dt against x along the curves, and slopes between neighbouring samples."""
     state, series = found.equations.states[0], found.series
@@ -137,7 +165,7 @@ def _rate(found: Discovery, runs: Sequence[Drawn]) -> Markup:
             x = d.visited
             if free:
                 x = np.linspace(*_ends(x[:, 0], middle[np.isfinite(middle)]), 200)[:, None]
-            axes.plot(x[:, 0], found.equations.rhs(x)[:, 0], color=colour(n), lw=1.6, zorder=3)
+            axes.plot(x[:, 0], found.equations_of(d.index).rhs(x)[:, 0], color=colour(n), lw=1.6, zorder=3)
         axes.axhline(0.0, color=MUTED, lw=0.9, zorder=1)
         axes.set_xlabel(with_unit(series, state))
         axes.set_ylabel(f"rate of {state}")

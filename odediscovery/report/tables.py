@@ -11,10 +11,11 @@ from typing import Any
 from markupsafe import Markup
 
 from odediscovery.laws.printing import constant
-from odediscovery.laws.records import constants, interval
+from odediscovery.laws.records import interval
 from odediscovery.report.mathml import term_mathml
 from odediscovery.report.parts import ONE, Bracket, Power, Side, Term, sides
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.units import constant_records
 
 MAX_STARTS = 60
 
@@ -27,6 +28,7 @@ class Row:
     value: Markup
     error: Markup
     interval: Markup
+    unit: str = ""
 
 
 def constant_rows(found: Discovery) -> dict[str, list[Row]]:
@@ -34,7 +36,7 @@ def constant_rows(found: Discovery) -> dict[str, list[Row]]:
     products = _Products(found)
     return {
         state: [_row(entry, products.of(entry["kind"], entry["monomial"])) for entry in entries if not _plain(entry)]
-        for state, entries in constants(found.equations, found.degrees_of_freedom).items()
+        for state, entries in constant_records(found.equations, found.degrees_of_freedom, found.series.units).items()
         if entries
     }
 
@@ -78,12 +80,12 @@ def _row(entry: dict[str, Any], product: Markup) -> Row:
         what = Markup("weight of {} in brackets").format(product)
     else:
         what = Markup("exponent of {} in {}").format(_base(entry["of"]), product)
-    value, error = entry["value"], entry["standard_error"]
+    value, error, unit = entry["value"], entry["standard_error"], entry.get("unit") or ""
     if entry["snapped"]:
-        return Row(what, typeset(constant(value, 0.0)), Markup("held"), Markup(""))
+        return Row(what, typeset(constant(value, 0.0)), Markup("held"), Markup(""), unit)
     if error is None:
-        return Row(what, typeset(constant(value)), Markup("not known"), Markup(""))
-    return Row(what, rounded(value, error), rounded(error, error), between(entry["interval"], error))
+        return Row(what, typeset(constant(value)), Markup("not known"), Markup(""), unit)
+    return Row(what, rounded(value, error), rounded(error, error), between(entry["interval"], error), unit)
 
 
 def _base(name: str) -> Markup:

@@ -12,7 +12,7 @@ from odediscovery.data.controls import interpolation_by_control
 from odediscovery.data.samples import measured
 from odediscovery.data.series import group_column, sigma_columns
 from odediscovery.result.discovery import Discovery
-from odediscovery.result.shown import shown_notes
+from odediscovery.result.shown import is_doubted, shown_notes
 from odediscovery.settings import RECIPES, Settings
 
 # What the folder keeps the fitted data under.
@@ -52,6 +52,12 @@ def outcome(found: Discovery) -> Outcome:
             "Stopped early",
             "The search was ended before it was done: these are the best equations so "
             "far; odediscovery fit --resume goes on from them.",
+        )
+    if is_doubted(found):
+        return Outcome(
+            "stopped",
+            "Law found, with doubts",
+            "The equations explain the data, but something speaks against them: it stands first under What to know.",
         )
     return Outcome(
         "good",

@@ -30,7 +30,7 @@ from odediscovery.result.folder import FORMAT, VERSION, log_lines, read_folder, 
 from odediscovery.result.front import FrontRow, by_state, starts_record
 from odediscovery.result.named import NamedConstants
 from odediscovery.result.population import Population
-from odediscovery.result.shown import Shown
+from odediscovery.result.shown import Shown, doubts_of
 from odediscovery.result.survival import Survival
 from odediscovery.result.units import constant_records, named_record
 from odediscovery.runtime.arrays import Array
@@ -242,6 +242,7 @@ class Discovery(Shown):
             "outcome": self.outcome,
             "found_by": self.found_by or None,
             "messages": list(self.messages),
+            **({"doubts": doubts} if (doubts := doubts_of(self.messages)) else {}),
             "time": self.series.time_name,
             "group": group_column(self.series),
             "states": list(equations.states),

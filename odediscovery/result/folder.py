@@ -23,6 +23,7 @@ from odediscovery.data.samples import with_columns
 from odediscovery.data.series import TimeSeries, read_series, series_text
 from odediscovery.data.table import check_letters, check_names
 from odediscovery.errors import InputError
+from odediscovery.judge.notes import Note, Weight
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.records import number, plain, with_errors, with_law
 from odediscovery.networks.layers import Network
@@ -198,6 +199,14 @@ def _series(document: Mapping[str, Any], folder: Path) -> TimeSeries:
     return dataclasses.replace(series, units=dict(units), since=since)
 
 
+def _messages(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """The messages, those that doubt the law with their weight; earlier versions did not say which."""
+    doubts = _texts(document.get("doubts", []), "doubts")
+    return tuple(
+        Note(text, Weight.DOUBT) if text in doubts else text for text in _texts(document["messages"], "messages")
+    )
+
+
 def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     series = _series(document, folder)
     parsed = dataclasses.replace(parsed_equations(document["equations"], series), units=series.units)
@@ -222,7 +231,7 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "r2_heldout": None if heldout is None else float(heldout),
         "noise": np.array([number(document["noise"][state]) for state in series.states]),
         "outcome": document["outcome"],
-        "messages": _texts(document["messages"], "messages"),
+        "messages": _messages(document),
         "settings": Settings(**document["settings"]).checked(),
         "seconds": number(document["seconds"]),
         "network": Network.from_bytes(model, folder / "model.npz"),

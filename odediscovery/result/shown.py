@@ -15,6 +15,7 @@ import numpy as np
 import odediscovery
 from odediscovery.data.frames import Frame, records_frame
 from odediscovery.data.series import TimeSeries
+from odediscovery.judge.notes import Weight
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.records import monomial_names, starts_text, terms
 from odediscovery.result.front import FrontRow
@@ -189,6 +190,19 @@ MOST_NOTES = 5
 HEADS = {"converged": "law found", "stopped": "stopped early", "poor-fit": "no law found"}
 
 
+DOUBTED = ", with doubts"
+
+
+def doubts_of(messages: Sequence[str]) -> list[str]:
+    """Those of the messages that doubt the law."""
+    return [str(text) for text in messages if getattr(text, "weight", Weight.DATA) <= Weight.DOUBT]
+
+
+def is_doubted(found: Shown) -> bool:
+    """Whether a law is claimed that a note below doubts."""
+    return found.outcome == "converged" and bool(doubts_of(found.messages))
+
+
 def state_scores(found: Shown) -> dict[str, float]:
     """R2 of every state that varies, by its name; empty where it is not known."""
     row = next(row for row in found.front if row.selected)
@@ -201,7 +215,8 @@ def headline(found: Shown) -> str:
     whole = f"{found.r2:.6f}" if np.isfinite(found.r2) else "unknown"
     scores = state_scores(found)
     each = ", ".join(f"{state} {r2:.4f}" for state, r2 in scores.items())
-    return f"{HEADS[found.outcome]}: R2 = {whole}" + f" ({each})" * (len(scores) > 1)
+    head = HEADS[found.outcome] + DOUBTED * is_doubted(found)
+    return f"{head}: R2 = {whole}" + f" ({each})" * (len(scores) > 1)
 
 
 def shown_notes(messages: Sequence[str]) -> list[str]:

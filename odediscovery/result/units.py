@@ -80,7 +80,7 @@ def units_text(
         return ""
     known = zip(() if textbook is None else textbook.names, named_units(textbook, series), strict=False)
     own = ", ".join(f"{name} in {unit}" for name, unit in known if unit not in (None, "1"))
-    return "\n".join([*([own] if own else []), *_coefficients(replace(equations, units=series.units), digits)])
+    return own or "\n".join(_coefficients(replace(equations, units=series.units), digits))
 
 
 def _coefficients(equations: Equations, digits: int) -> list[str]:

@@ -35,6 +35,7 @@ RESULT_FILES = {
     "fit.png",
     "pareto.png",
     "weights.png",
+    "checks.png",
     "report.html",
 }
 

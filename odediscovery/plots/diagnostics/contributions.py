@@ -1,0 +1,123 @@
+"""What each term of an equation contributes over time, and how the constants hang together."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy
+from matplotlib.axes import Axes
+
+from odediscovery.laws.cost import count
+from odediscovery.laws.equations import Equations
+from odediscovery.laws.records import monomial_names
+from odediscovery.plots.figures import COLOURS, INK, MUTED
+from odediscovery.plots.times import set_times
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.arrays import Array
+
+# Terms with a curve of their own; the rest is one more curve.
+MAX_TERMS = 6
+# Letters of the name of a term, and constants in a picture of their correlations.
+MAX_LETTERS, MAX_CONSTANTS = 34, 12
+POINTS = 300
+
+
+def terms_over_time(found: Discovery, k: int, j: int = 0) -> tuple[Array, list[str], Array]:
+    """The terms of equation k along the curve of trajectory j.
+
+    Returns:
+        Times [n], the terms as text, and their values [n, terms].
+    """
+    run, own = found.series.trajectories[j], found.equations_of(j)
+    times = np.linspace(run.time[0], run.time[-1], POINTS)
+    curve = own.simulate(found.initial_values[j], times, controls=run.controls)
+    x = curve if run.controls is None else np.hstack([curve, run.controls.at(times)])
+    parts = [part for part in sympy.Add.make_args(own.right_hand_sides[k]) if part != 0]
+    n, names, columns = len(own.states), [], []
+    for first in range(0, len(parts), n):
+        few = parts[first : first + n]
+        padded = (*few, *[sympy.Integer(0)] * (n - len(few)))
+        each = Equations(own.states, padded, own.time_name, controls=own.controls)
+        names += [_side(line) for line in each.pretty(3).splitlines()[: len(few)]]
+        columns.append(each.rhs(x)[:, : len(few)])
+    return times, names, np.hstack(columns) if columns else np.zeros((len(times), 0))
+
+
+def _side(line: str) -> str:
+    side = line.partition(" = ")[2]
+    return side if len(side) <= MAX_LETTERS else f"{side[: MAX_LETTERS - 3]}..."
+
+
+def draw_contributions(axes: Axes, found: Discovery, k: int, j: int = 0) -> list[str]:
+    """The terms of equation k over time, and their sum, the rate.
+
+    Returns:
+        The terms in the order of their colours; what is behind the last colour is "the rest".
+    """
+    times, names, values = terms_over_time(found, k, j)
+    size = np.nanmean(np.abs(values), axis=0) if values.size else np.zeros(0)
+    order = np.argsort(-np.nan_to_num(size), kind="stable")
+    shown, rest = order[:MAX_TERMS], order[MAX_TERMS:]
+    labels = [names[i] for i in shown.tolist()]
+    for hue, i in zip(COLOURS, shown.tolist(), strict=False):
+        axes.plot(times, values[:, i], color=hue, lw=1.5, label=names[i])
+    if rest.size:
+        labels.append("the rest")
+        axes.plot(times, values[:, rest].sum(axis=1), color=MUTED, lw=1.2, ls=":", label="the rest")
+    axes.plot(times, values.sum(axis=1), color=INK, lw=1.1, ls=(0, (4, 2)), label="sum, the rate")
+    axes.axhline(0.0, color=MUTED, lw=0.8, zorder=1)
+    set_times(axes, found.series)
+    axes.set_ylabel(f"rate of {found.series.states[k]}")
+    return labels
+
+
+def correlations(found: Discovery) -> tuple[list[str], Array] | None:
+    """The fitted constants of the law and their correlations, None where these are not known.
+
+    Of many constants those that are most correlated with another one.
+    """
+    known = found.estimates
+    if known is None:
+        return None
+    size = count(known.free)
+    names, matrix = _names(found), known.covariance.matrix[:size, :size]
+    deviations = np.sqrt(np.diag(matrix))
+    if size != len(names) or size < 2 or not np.all(np.isfinite(deviations) & (deviations > 0)):
+        return None
+    r = np.clip(matrix / np.outer(deviations, deviations), -1.0, 1.0)
+    most = np.abs(r - np.eye(size)).max(axis=1)
+    kept = np.sort(np.argsort(-most, kind="stable")[:MAX_CONSTANTS])
+    return [names[i] for i in kept.tolist()], r[np.ix_(kept, kept)]
+
+
+def _names(found: Discovery) -> list[str]:
+    """What the free constants are called, in the order of the covariance."""
+    known = found.estimates
+    if known is None:
+        return []
+    terms = monomial_names(found.equations)
+    variables = found.equations.variables
+    if len(terms) != known.law.n_monomials:
+        return []
+    a, w, b, v = known.free
+    names = [f"{found.equations.states[i]}: {terms[j]}" for i, j in zip(*np.nonzero(a), strict=True)]
+    for j, k in zip(*np.nonzero(w), strict=True):
+        of = variables[k] if k < len(variables) else "function"
+        names.append(f"exponent of {of} in {terms[j]}")
+    names += [f"weight {u + 1}.{j + 1}" for u, j in zip(*np.nonzero(b), strict=True)]
+    return names + [f"inner exponent {j + 1}.{k + 1}" for j, k in zip(*np.nonzero(v), strict=True)]
+
+
+def draw_correlations(axes: Axes, names: list[str], r: Array) -> None:
+    """The lower half of a matrix of correlations as coloured cells with their numbers."""
+    n = len(names)
+    for i in range(1, n):
+        for k in range(i):
+            hue = COLOURS[0] if r[i, k] > 0 else COLOURS[1]
+            axes.fill([k, k + 1, k + 1, k], [i, i, i + 1, i + 1], color=hue, alpha=0.75 * abs(float(r[i, k])), lw=0)
+            text = f"{r[i, k]:.2f}".replace("-", "\N{MINUS SIGN}")
+            axes.text(k + 0.5, i + 0.5, text, ha="center", va="center", fontsize=7.5 if n > 7 else 9, color=INK)
+    axes.set_xlim(0, n - 1)
+    axes.set_ylim(n, 1)
+    axes.set_xticks(np.arange(n - 1) + 0.5, [str(i + 1) for i in range(n - 1)])
+    axes.set_yticks(np.arange(1, n) + 0.5, [str(i + 1) for i in range(1, n)])
+    axes.grid(visible=False)

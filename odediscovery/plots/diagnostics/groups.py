@@ -1,0 +1,107 @@
+"""Groups side by side: each constant that differs, and each group's curve (forest plot, small multiples)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from odediscovery.plots.figures import COLOURS, INK, MUTED
+from odediscovery.result.discovery import Discovery
+from odediscovery.result.population import GroupConstant
+from odediscovery.runtime.arrays import Array
+
+# A group whose residuals are this many times as large as the typical group's does not follow the law; with a
+# curve no better than the mean of its own data it does not either.
+APART = 3.0
+POINTS = 200
+
+
+@dataclass(frozen=True)
+class GroupFit:
+    """How the common law fits one group.
+
+    Args:
+        label: of the group.
+        r2: share of its variance that its own curve explains, nan where it has none.
+        ratio: root mean square of its residuals over the median of all groups.
+        follows: whether the law is one for this group.
+    """
+
+    label: str
+    r2: float
+    ratio: float
+    follows: bool
+
+
+def group_fits(found: Discovery) -> list[GroupFit]:
+    """How the common law fits each group, in their order; empty without groups of their own constants."""
+    if found.population is None:
+        return []
+    spread, shares = [], []
+    size = found.noise if np.all(np.isfinite(found.noise) & (found.noise > 0)) else np.ones(found.series.n_states)
+    for g, run in enumerate(found.series.trajectories):
+        left = (run.values - _curve(found, g, run.time)) / size
+        around = (run.values - np.nanmean(run.values, axis=0)) / size if np.isfinite(run.values).any() else left
+        known = np.isfinite(left)
+        count = int(known.sum())
+        spread.append(float(np.sqrt(np.sum(left[known] ** 2) / count)) if count else np.nan)
+        whole = float(np.nansum(around**2))
+        shares.append(1.0 - float(np.sum(left[known] ** 2)) / whole if count > 1 and whole > 0 else np.nan)
+    if found.population.r2 is not None:
+        shares = [float(x) for x in found.population.r2]
+    typical = float(np.nanmedian(spread)) if np.isfinite(spread).any() else 1.0
+    return [
+        GroupFit(label, r2, one / (typical or 1.0), not (one > APART * (typical or 1.0) or r2 < 0.0))
+        for label, one, r2 in zip(found.population.labels, spread, shares, strict=True)
+    ]
+
+
+def _curve(found: Discovery, g: int, times: Array) -> Array:
+    run = found.series.trajectories[g]
+    return found.equations_of(g).simulate(found.initial_values[g], times, controls=run.controls)
+
+
+def draw_forest(axes: Axes, found: Discovery, one: GroupConstant) -> None:
+    """A constant of every group with its 95 % interval, and the mean of all with its own as a band."""
+    labels = [] if found.population is None else found.population.labels
+    places = np.arange(len(labels), dtype=float)
+    ends = np.array([[np.nan if end is None else end for end in one.interval(g)] for g in range(len(labels))])
+    axes.hlines(places, ends[:, 0], ends[:, 1], color=INK, lw=1.1)
+    axes.plot(one.values, places, "o", color=INK, ms=3.6)
+    if one.apart.size == len(labels) and np.isfinite(one.apart).any():
+        axes.plot(one.apart, places, "x", color=COLOURS[1], ms=4.5, label="each group alone")
+    axes.axvline(one.mean, color=COLOURS[0], lw=1.3)
+    if np.isfinite(one.mean_error) and one.mean_error > 0 and one.mean > 0:
+        ratio = np.exp(1.96 * one.mean_error / one.mean)
+        axes.axvspan(one.mean / ratio, one.mean * ratio, color=COLOURS[0], alpha=0.18, lw=0)
+    known = np.concatenate([one.values, ends[np.isfinite(ends)]])
+    low, high = float(np.nanmin(known)), float(np.nanmax(known))
+    room = 0.06 * ((high - low) or abs(high) or 1.0)
+    # A group that hardly tells its constant must not flatten the others.
+    reach = 3.0 * (float(np.nanmax(one.values)) - float(np.nanmin(one.values)) or abs(high) or 1.0)
+    middle = float(np.nanmedian(one.values))
+    axes.set_xlim(max(low - room, middle - reach), min(high + room, middle + reach))
+    axes.set_yticks(places, [label[:14] for label in labels])
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.set_xlabel(one.name)
+
+
+def draw_group(axes: Axes, found: Discovery, g: int, k: int, fit: GroupFit, alone: bool = False) -> None:
+    """Data and curve of state k of one group; in another colour where it does not follow the law.
+
+    Args:
+        alone: without its name and R2, which stand elsewhere.
+    """
+    run = found.series.trajectories[g]
+    dense = np.linspace(run.time[0], run.time[-1], POINTS)
+    axes.plot(dense, _curve(found, g, dense)[:, k], color=COLOURS[0 if fit.follows else 1], lw=1.5)
+    axes.plot(run.time, run.values[:, k], "o", color=INK, ms=3.0, mfc="none", mew=0.8)
+    if alone:
+        return
+    share = f"R\N{SUPERSCRIPT TWO} {fit.r2:.2f}" if np.isfinite(fit.r2) else ""
+    told = share if fit.follows else f"{share}, does not follow"
+    axes.set_title(f"{fit.label[:16]}", fontsize=8.5, pad=2)
+    axes.text(0.98, 0.04, told, transform=axes.transAxes, ha="right", va="bottom", fontsize=7.5, color=MUTED)
+    axes.tick_params(labelsize=7.5)

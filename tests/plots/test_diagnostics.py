@@ -1,0 +1,150 @@
+"""Pictures for a critical reader: terms, residuals, resting points, correlations, groups, dates, cut axes."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from odediscovery import Discovery, Equations, TimeSeries, discover, fit_constants, settings_for, simulate_system
+from odediscovery.command.cli import main
+from odediscovery.plots.diagnostics.contributions import correlations, terms_over_time
+from odediscovery.plots.diagnostics.figures import checks_figure, groups_figure
+from odediscovery.plots.diagnostics.groups import group_fits
+from odediscovery.plots.diagnostics.residuals import autocorrelation, draw_normal, residuals_of
+from odediscovery.plots.diagnostics.resting import resting_points
+from odediscovery.plots.figures import cut_axis, fit_figure, pareto_figure
+from odediscovery.plots.times import set_times
+from odediscovery.report import report_html
+
+
+def fitted(law: dict[str, str], start: list[float], times: np.ndarray) -> Discovery:
+    """A law fitted to a noisy course of itself."""
+    truth = Equations.parse([*law], law)
+    values = truth.simulate(np.array(start), times)
+    noisy = values + 0.01 * values.std(axis=0) * np.random.default_rng(0).standard_normal(values.shape)
+    series = TimeSeries.from_arrays(times, noisy, [*law], units={"x": "g/L", "t": "h"})
+    return fit_constants(series, truth, exponents=False)
+
+
+@cache
+def lotka() -> Discovery:
+    law = {"x": "0.8*x - 0.04*x*y", "y": "0.02*x*y - 0.5*y"}
+    return fitted(law, [30.0, 10.0], np.linspace(0, 20, 80))
+
+
+def test_the_terms_of_an_equation_add_up_to_its_rate() -> None:
+    found = lotka()
+    times, names, values = terms_over_time(found, 0)
+    assert {name.lstrip("-").partition("*")[2] for name in names} == {"x", "x*y"}
+    curve = found.simulate(times=times)
+    np.testing.assert_allclose(values.sum(axis=1), found.equations.rhs(curve)[:, 0], rtol=1e-9)
+
+
+def test_resting_points_of_predator_and_prey() -> None:
+    origin, inner = resting_points(lotka())
+    assert origin.point == (0.0, 0.0) and origin.kind == "saddle"
+    assert inner.point == pytest.approx((25.0, 20.0), rel=0.01) and inner.kind == "centre, to first order"
+
+
+def test_resting_points_of_a_damped_swing_and_of_competitors() -> None:
+    swing = fitted({"x": "y", "y": "-x - 0.3*y"}, [1.0, 0.0], np.linspace(0, 12, 60))
+    assert [one.kind for one in resting_points(swing)] == ["stable focus"]
+    law = {"x": "x - x**2 - 2*x*y", "y": "y - y**2 - 2*x*y"}
+    kinds = {
+        tuple(np.round(one.point, 1)): one.kind
+        for one in resting_points(fitted(law, [0.1, 0.08], np.arange(0, 15, 0.2)))
+    }
+    assert kinds[(0.0, 0.0)] == "unstable node" and kinds[(1.0, 0.0)] == "stable node"
+    assert kinds[(0.3, 0.3)] == "saddle"
+
+
+def test_constants_that_make_up_for_each_other_are_correlated() -> None:
+    known = correlations(lotka())
+    assert known is not None
+    names, r = known
+    assert len(names) == 4 and np.allclose(np.diag(r), 1.0) and np.allclose(r, r.T)
+    assert abs(r[names.index("x: x"), names.index("x: x*y")]) > 0.5
+
+
+def test_noise_has_no_memory_and_a_drift_has() -> None:
+    noise = np.random.default_rng(1).standard_normal(400)
+    assert np.abs(autocorrelation([noise])[0]).max() < 0.2
+    assert autocorrelation([np.cumsum(noise)])[0][0] > 0.9
+    axes = Figure().add_subplot()
+    assert draw_normal(axes, [noise]) and not draw_normal(axes, [noise[:3]])
+    assert len(residuals_of(lotka())[0]) == 80
+
+
+def test_nearly_perfect_laws_stand_below_a_cut() -> None:
+    drawn, floor, lower = cut_axis(np.array([300.0, 20.0, 1e-14, 0.0, np.nan]))
+    assert floor == 2.0 and lower.tolist() == [False, False, True, True, False]
+    assert drawn[0] == 300.0 and 0 < drawn[3] < drawn[2] < floor and np.isnan(drawn[4])
+    kept, _, none = cut_axis(np.array([300.0, 20.0, 0.5]))
+    assert kept.tolist() == [300.0, 20.0, 0.5] and not none.any()
+
+
+def test_the_legend_of_the_front_names_textbook_laws() -> None:
+    found = discover(simulate_system("logistic"), settings_for(members=0))
+    texts = [text.get_text() for text in pareto_figure(found).legends[0].get_texts()]
+    assert any("logistic growth" in text for text in texts)
+
+
+def test_dates_stand_at_the_axis_of_times() -> None:
+    days = np.arange(np.datetime64("2024-01-01"), np.datetime64("2024-12-01"), np.timedelta64(1, "D"))
+    series = TimeSeries.from_arrays(days, np.linspace(1, 2, len(days)), ["x"])
+    axes = Figure().add_subplot()
+    axes.plot(series.trajectories[0].time, series.trajectories[0].values)
+    set_times(axes, series)
+    axes.figure.canvas.draw()
+    texts = [label.get_text() for label in axes.get_xticklabels()]
+    assert "Jul" in texts or "May" in texts
+    assert axes.xaxis.get_major_formatter().get_offset() in ("2024", "")
+
+
+def test_bands_end_at_0_where_the_state_does() -> None:
+    times = np.linspace(0, 12, 40)
+    noise = 0.03 * np.random.default_rng(3).standard_normal(40)
+    series = TimeSeries.from_arrays(times, np.abs(np.exp(-times) + noise), ["x"])
+    figure = fit_figure(fit_constants(series, Equations.parse(["x"], {"x": "-x"}), exponents=False))
+    bands = [path for one in figure.axes[0].collections for path in one.get_paths()]
+    assert len(bands) == 2 and min(path.vertices[:, 1].min() for path in bands) >= 0.0
+
+
+@cache
+def grouped() -> Discovery:
+    """Six groups that decay at rates of their own, and one that grows in steps."""
+    rng, times = np.random.default_rng(2), np.linspace(0, 6, 25)
+    rates = [0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
+    values = [10 * np.exp(-k * times) + 0.05 * rng.standard_normal(25) for k in rates]
+    values.append(2.0 + 3.0 * np.sign(np.sin(3.0 * times)))
+    series = TimeSeries.from_arrays([times] * 7, values, ["x"], labels=[*"abcdef", "odd"])
+    return discover(series, settings_for(vary="all", members=0))
+
+
+def test_a_group_that_does_not_follow_the_law_is_named() -> None:
+    fits = group_fits(grouped())
+    assert [one.label for one in fits if not one.follows] == ["odd"]
+    page = report_html(grouped())
+    assert "1 of 7 groups does not follow the law" in page and "<b>odd</b>" in page
+    assert page.count('aria-label="data and curve of') == 7 and "of every group" in page
+
+
+def test_pictures_are_drawn(tmp_path: Path) -> None:
+    checks_figure(lotka()).savefig(tmp_path / "checks.png")
+    groups_figure(grouped()).savefig(tmp_path / "groups.png")
+    assert all((tmp_path / f"{name}.png").stat().st_size > 10_000 for name in ("checks", "groups"))
+
+
+def test_a_fit_writes_pictures_of_other_kinds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "x.csv"
+    table.write_text("t,x\n" + "".join(f"{k},{2.0 * 0.9**k:.4f}\n" for k in range(12)))
+    out = tmp_path / "out"
+    assert main(["fit", str(table), "--figures", "pdf,svg", "--out", str(out), "--quiet", "--members", "0"]) == 0
+    kinds = {(path.stem, path.suffix) for path in out.iterdir() if path.suffix in (".png", ".pdf", ".svg")}
+    assert {("fit", ".pdf"), ("pareto", ".svg"), ("checks", ".png"), ("checks", ".pdf")} <= kinds
+    assert main(["fit", str(table), "--figures", "gif"]) == 2
+    assert "unknown kind of picture 'gif'" in capsys.readouterr().err
