@@ -138,6 +138,8 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
         found = found.widened(tests.inflation)
         verdict = verdict.with_best(dataclasses.replace(verdict.best, polished=found))
     front, fitted, own = _front(verdict, series), estimates(p, found), ~p.data.is_control
+    # A law that was taken as it is, for want of time, has no covariance.
+    known = fitted if np.isfinite(found.joint.known).all() else None
     noise = np.sqrt(found.plain_squares / found.counts.clip(1)) * p.scale.size
     starts = fitted.initial * p.scale.state[own]
     if not p.clean:
@@ -161,7 +163,7 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
             idle=[] if p.clean else _idle_names(front, found),
         ),
         freedom=residual_freedom(found),
-        fitted=fitted,
+        fitted=known,
         found_by=verdict.best.origin.found_by,
     )
 

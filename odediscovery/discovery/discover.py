@@ -8,8 +8,9 @@ the order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.chaos import cut_until_followed
@@ -52,13 +53,14 @@ from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.extrapolation import check_extrapolation
 from odediscovery.judge.identifiability import unidentifiable_combinations
 from odediscovery.judge.notes import time_spent
+from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.population.told import search_groups
 from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.rest import rest
-from odediscovery.runtime.monitor import TIME_SPENT, Monitor
-from odediscovery.search.candidates import at_rest, is_settled
+from odediscovery.runtime.monitor import JUDGING, SEARCHING, TELLING, TIME_SPENT, Monitor
+from odediscovery.search.candidates import at_rest, each_alone, is_settled
 from odediscovery.search.flows.contest import compete
 from odediscovery.search.flows.notes import flow_notes
 from odediscovery.search.neural import train_networks
@@ -67,7 +69,7 @@ from odediscovery.search.strategies import search
 from odediscovery.search.vocabulary import vocabulary
 from odediscovery.search.warm_start import warm_start
 from odediscovery.settings import Settings
-from odediscovery.stages.values import Candidate
+from odediscovery.stages.values import Candidate, Polished
 from odediscovery.textbook.fit import FittedForm
 
 
@@ -127,17 +129,23 @@ def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Fami
     words, limit = vocabulary(settings.library, families), seconds_for(task)
     check_asked(task)
     monitor.spend(limit and SIMPLE.searching * limit)
-    whole = noiseless(task.p, words, monitor) if settings.grow else task.p
+    whole = monitor.in_time(SEARCHING, lambda: noiseless(task.p, words, monitor), task.p) if settings.grow else task.p
     asked = laws_asked_for(task, whole)
     # In noise first of all; where there is none, a law that leaves nothing needs no other beside it.
-    simple = [] if whole.clean and words.families else textbook_laws(task, whole, words)
-    candidates = warm_start(whole, before, monitor)
+
+    def textbook() -> list[FittedForm]:
+        return monitor.in_time(SEARCHING, lambda: textbook_laws(task, whole, words), [])
+
+    simple = [] if whole.clean and words.families else textbook()
+    candidates = monitor.in_time(SEARCHING, lambda: warm_start(whole, before, monitor), list[Candidate]())
     if whole.constant.all():
         candidates = [at_rest(whole)]
     elif words.families and not (whole.clean and is_settled(candidates)):
         candidates += search(whole, settings, monitor, words.families)
     if whole.clean and words.families and not is_settled(candidates):
-        simple = textbook_laws(task, whole, words)
+        simple = textbook()
+    if not (candidates or simple or asked) and monitor.is_overdue(SEARCHING):
+        candidates = [each_alone(whole)]
     spent = [time_spent()] if monitor.stopping() == TIME_SPENT else []
     monitor.spend(limit and (1.0 - SIMPLE.searching) * limit)
     return add_messages(_judge_laws(task, whole, candidates, simple, asked), *spent)
@@ -156,27 +164,61 @@ def _judge_laws(
         simple: textbook laws beside them.
         asked: laws that the user asks for.
     """
-    settings, monitor, named = task.settings, task.monitor, [*asked, *simple]
+    monitor, named = task.monitor, [*asked, *simple]
     if candidates:
-        p, polished = cut_until_followed(whole, candidates, monitor)
-        verdict = join_textbook(lower_noise(judge_shortlist(p, candidates, polished, monitor)), named, monitor)
+        nothing: tuple[Problem, dict[Candidate, Polished]] = whole, {}
+        p, polished = monitor.in_time(JUDGING, lambda: cut_until_followed(whole, candidates, monitor), nothing)
+        verdict = lower_noise(judge_shortlist(p, candidates, polished, monitor))
+        verdict = _unless_late(monitor, partial(join_textbook, fitted=named, monitor=monitor), verdict)
     else:
         verdict = judge_textbook(whole, named)
     monitor.note(event="chosen", **constants(verdict.p, verdict.best))
-    verdict = simplify_quotients(verdict, monitor)
-    verdict = prefer_textbook(prefer_determined(simplify_exponents(verdict, monitor), monitor))
-    verdict = prefer_what_predicts(verdict, monitor)
-    verdict = prefer_undominated(prefer_what_stays(verdict, task.series, monitor), task.series)
-    verdict = drop_idle_terms(verdict, monitor)
-    verdict = join_longer_pieces(whole, verdict, monitor)
-    verdict = drop_excess(verdict)
-    wide = explain_open_exponents(verdict, monitor)
-    winner, judged = named_winner(verdict, named, monitor), verdict
-    verdict, series = judge_all_samples(task, verdict)
-    found = stand_beside(conclude(verdict, series, settings, monitor), judged, named, winner, task)
-    combinations = unidentifiable_combinations(verdict.p, verdict.best.polished) if winner is None else []
-    ahead = [] if series.controls else check_extrapolation(found.equations, series, found.initial_values)
-    told = [*explain_dominated(found), *wide, *combinations, *ahead, *rest(found), *notes_on(judged, asked, winner)]
+    for step in (
+        partial(simplify_quotients, monitor=monitor),
+        partial(simplify_exponents, monitor=monitor),
+        partial(prefer_determined, monitor=monitor),
+        prefer_textbook,
+        partial(prefer_what_predicts, monitor=monitor),
+        partial(prefer_what_stays, series=task.series, monitor=monitor),
+        partial(prefer_undominated, series=task.series),
+        partial(drop_idle_terms, monitor=monitor),
+        partial(join_longer_pieces, whole, monitor=monitor),
+        drop_excess,
+    ):
+        verdict = _unless_late(monitor, step, verdict)
+    return _told(task, verdict, named, asked)
+
+
+def _unless_late(monitor: Monitor, step: Callable[[Verdict], Verdict], verdict: Verdict) -> Verdict:
+    """The verdict after one more step, or as it is where there is no time left for it."""
+    return monitor.in_time(JUDGING, lambda: step(verdict), verdict)
+
+
+def _told(task: Task, judged: Verdict, named: Sequence[FittedForm], asked: Sequence[FittedForm]) -> Discovery:
+    """The verdict as a result, with what its reader should know as far as there is time to find it out.
+
+    Args:
+        named: textbook laws, and those that the user asks for.
+        asked: the latter.
+    """
+    settings, monitor, nothing = task.settings, task.monitor, list[str]()
+    wide = monitor.in_time(TELLING, lambda: [*explain_open_exponents(judged, monitor)], nothing)
+    winner = monitor.in_time(TELLING, lambda: named_winner(judged, named, monitor), None)
+    verdict, series = judge_all_samples(task, judged)
+    plain = conclude(verdict, series, settings, monitor)
+    found = monitor.in_time(TELLING, lambda: stand_beside(plain, judged, named, winner, task), plain)
+
+    def tell() -> Iterator[Sequence[str]]:
+        yield explain_dominated(found)
+        yield wide
+        yield unidentifiable_combinations(verdict.p, verdict.best.polished) if winner is None else []
+        yield [] if series.controls else check_extrapolation(found.equations, series, found.initial_values)
+        yield rest(found)
+        yield notes_on(judged, asked, winner)
+
+    told, parts = list[str](), tell()
+    while (part := monitor.in_time(TELLING, lambda: next(parts, None), None)) is not None:
+        told += part
     return add_messages(found, *told, *task.known.sentences())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,9 +18,11 @@ from odediscovery.laws.cost import Free, constant_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.monitor import JUDGING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.search.candidates import at_rest, each_alone
 from odediscovery.search.refinement import REFINEMENT, refined, residual_sigma, sigma_of
+from odediscovery.stages.polish.polish import as_it_is
 from odediscovery.stages.polish.quotients import shorten_quotients
 from odediscovery.stages.polish.snap import merge_monomials, snap
 from odediscovery.stages.values import STAGES, Candidate, Judged, Origin, Polished
@@ -43,6 +45,9 @@ class FrontThresholds(Thresholds):
     last_steps: int = threshold(3, "the same once the time is up", origin="cost: a stop should take effect soon")
     last_around: int = threshold(
         1, "complexities on either side of the best that are judged once the time is up", origin="cost: as before"
+    )
+    last: int = threshold(
+        3, "candidates that are taken as they are where there is no time to polish one", origin="cost: as before"
     )
     quiet: float = threshold(
         0.5,
@@ -125,23 +130,44 @@ def polish_shortlist(
     for i, c in enumerate(listed):
         if any(_is_needless(p, c, row) for row in rows):
             continue
-        polished = _polish(p, c, known, _steps(p, c, least, monitor))
-        kept = polished.finite and _is_printable(p, polished.law)
-        if kept:
-            rows.append(judge(polished, sigma_of(p), Origin(c.origin, c.found_by), fragile=_is_fragile(p, polished)))
+        most = _steps(p, c, least, monitor)
+        if monitor.is_overdue(JUDGING):
+            break
+        row = monitor.in_time(JUDGING, partial(_judged, p, c, known, most), None)
+        rows += [] if row is None else [row]
         monitor.step(i + 1)
         monitor.note(
             event="candidate",
             origin=c.origin,
             complexity=c.law.complexity,
             mean_square=c.mean_square,
-            finite=polished.finite,
-            criterion=rows[-1].criterion if kept else None,
+            finite=row is not None,
+            criterion=None if row is None else row.criterion,
         )
+    if not rows and monitor.is_overdue(JUDGING):
+        return _first_that_lasts(p, [*sorted(candidates, key=lambda c: c.mean_square)[: FRONT.last], each_alone(p)])
     if not rows and len(listed) < len(candidates):
         # What is best on windows may blow up beyond them if there was no time to refine it.
         return polish_shortlist(p, [c for c in candidates if c not in listed], known, monitor)
     return rows
+
+
+def _judged(p: Problem, c: Candidate, known: Mapping[Candidate, Polished], most: int) -> Judged | None:
+    """A candidate polished and judged; None where it cannot be integrated, or printed."""
+    polished = _polish(p, c, known, most)
+    if not (polished.finite and _is_printable(p, polished.law)):
+        return None
+    return judge(polished, sigma_of(p), Origin(c.origin, c.found_by), fragile=_is_fragile(p, polished))
+
+
+def _first_that_lasts(p: Problem, candidates: Sequence[Candidate]) -> list[Judged]:
+    """The first candidate that can be integrated, as it is; at worst states at rest."""
+    for c in (*candidates, at_rest(p)):
+        initial = c.initial if p.heads is None else p.initial
+        found = as_it_is(c.law, p.data, initial, sigma_of(p), c.free, p.relative_sigma)
+        if found.finite and _is_printable(p, found.law):
+            return [judge(found, sigma_of(p), Origin(c.origin, c.found_by))]
+    return []
 
 
 def _steps(p: Problem, c: Candidate, least: float, monitor: Monitor) -> int:

@@ -16,8 +16,10 @@ COARSE_GRID = (-1.0, 0.5, 1.0)
 WHOLE_GRID = (1.0, 2.0, 3.0)
 # Of sign-changing states alone: what a polynomial of one state may need.
 ALONE_GRID = (1.0, 2.0, 3.0, 4.0, 5.0)
-# Products of three states are left out where there would be more; of two they come on the coarse grid then.
-MAX_TRIPLES, MAX_PAIRS = 2500, 2500
+# Products of three states are left out where there would be more; of two they come on the coarse grid then,
+# with powers 1 where that has more than `MAX_COARSE`, and not at all where there are still more.
+MAX_TRIPLES, MAX_PAIRS, MAX_COARSE = 2500, 2500, 6000
+ONCE = (1.0,)
 
 
 def powers_of(integer: Mask, changing: Mask) -> Array:
@@ -29,10 +31,13 @@ def powers_of(integer: Mask, changing: Mask) -> Array:
     rows = [np.zeros(n)]
     many = math.comb(count, 2) * len(GRID) ** 2 > MAX_PAIRS
     too_many = math.comb(count, 3) * len(COARSE_GRID) ** 3 > MAX_TRIPLES
-    for size in (1, 2) if too_many else (1, 2, 3):
+    pairs, crowded = math.comb(count, 2), math.comb(count, 2) * len(COARSE_GRID) ** 2 > MAX_COARSE
+    sizes = (1,) if pairs > MAX_COARSE else (1, 2) if too_many else (1, 2, 3)
+    for size in sizes:
         coarse = size == 3 or (size == 2 and many)
         for chosen in itertools.combinations(np.flatnonzero(changing), size):
             choices = [_whole_grid(size, coarse) if integer[k] else (COARSE_GRID if coarse else GRID) for k in chosen]
+            choices = [ONCE] * 2 if size == 2 and crowded else choices
             for values in itertools.product(*choices):
                 row = np.zeros(n)
                 row[list(chosen)] = values

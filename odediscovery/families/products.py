@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from odediscovery.families.base import Seen, Terms
-from odediscovery.families.powers import MAX_TRIPLES, WHOLE_GRID
-from odediscovery.runtime.arrays import Array
+from odediscovery.families.powers import MAX_COARSE, MAX_TRIPLES, ONCE, WHOLE_GRID
 
 # Exponents of states: alone, and beside another factor. Sizes and pairs only have to come near.
 SIGNED_GRID = (-2.0, -1.0, 1.0, 2.0, 3.0)
-PAIRED, PAIRED_WHOLE, ONCE = (-1.0, 1.0, 2.0), (1.0, 2.0), (1.0,)
+PAIRED, PAIRED_WHOLE = (-1.0, 1.0, 2.0), (1.0, 2.0)
 
 
 def products(seen: Seen) -> Terms:
@@ -30,14 +30,33 @@ def products(seen: Seen) -> Terms:
         fine, coarse = (WHOLE_GRID, PAIRED_WHOLE) if seen.integer[k] else (SIGNED_GRID, PAIRED)
         return fine if size == 1 else coarse
 
-    rows = [np.zeros(seen.size)]
-    for size in (1, 2, 3):
-        found: list[Array] = []
+    def count(size: int) -> int:
+        return count_products([len(exponents(k, size)) for k in usable], size)
+
+    rows, crowded = [np.zeros(seen.size)], count(2) > MAX_COARSE
+    pairs = math.comb(len(usable), 2)
+    for size in (1,) if pairs > MAX_COARSE else (1, 2, 3) if count(3) <= MAX_TRIPLES else (1, 2):
         for group in itertools.combinations(usable, size):
-            for values in itertools.product(*(exponents(k, size) for k in group)):
+            choices = [ONCE if size == 2 and crowded else exponents(k, size) for k in group]
+            for values in itertools.product(*choices):
                 row = np.zeros(seen.size)
                 row[list(group)] = values
-                found.append(row)
-        if size < 3 or len(found) <= MAX_TRIPLES:
-            rows += found
+                rows.append(row)
     return Terms.products(np.stack(rows), many=True)
+
+
+def count_products(choices: Sequence[int], size: int) -> int:
+    """How many products there are of so many different factors.
+
+    Args:
+        choices: number of exponents of every factor.
+        size: factors of a product.
+
+    >>> count_products([2, 3, 1], 2)
+    11
+    """
+    of_size = [1] + [0] * size
+    for own in choices:
+        for k in range(size, 0, -1):
+            of_size[k] += own * of_size[k - 1]
+    return of_size[size]

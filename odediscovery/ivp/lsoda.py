@@ -19,6 +19,7 @@ from jaxtyping import Float
 from scipy.integrate import LSODA, odeint
 
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 # (t, states [states]) -> dx/dt [states].
@@ -72,6 +73,7 @@ def _budgeted(rhs: Rhs, max_evaluations: int, largest: float = math.inf) -> Rhs:
 
     def counted(t: float, x: Array) -> Sequence[float] | Array:
         nonlocal evaluations
+        check_time()
         evaluations += 1
         if evaluations > max_evaluations or (evaluations % each == 0 and np.abs(x).max() > largest):
             raise _GivenUp

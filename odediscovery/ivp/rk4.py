@@ -7,6 +7,7 @@ from collections.abc import Callable
 from jaxtyping import Float
 
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import check_time
 
 
 def rk4_step(
@@ -29,6 +30,7 @@ def rk4_step(
     >>> rk4_step(lambda _, x: -x, np.array([1.0]), 0.1).round(7).tolist()
     [0.9048375]
     """
+    check_time()
     half = h / 2
     k1 = rhs(0.0, x)
     k2 = rhs(0.5, x + half * k1)

@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from odediscovery.runtime.monitor import check_time
 from odediscovery.units import NAU, AbstractUnit, RealNPU
 
 Linearisation: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
@@ -91,6 +92,7 @@ class VectorField:
         chain = [u.bound(p) for u, p in zip(self.units, self.unpack(theta), strict=True)]
 
         def dx_dt(x: Tensor) -> Tensor:
+            check_time()
             for unit in chain:
                 x = unit(x)
             return x if self.stoichiometry is None else x @ self.stoichiometry.T

@@ -63,19 +63,21 @@ MAX_LEGEND_ENTRIES = 7
 # Errors this many times smaller than the next ones stand below a cut of the axis, each so much below the other.
 CUT_FACTOR, CUT_STEP = 1e4, 2.5
 MAX_LEGEND_COLUMNS = 3
+# States of a fit that are drawn, and cells of a network's layer.
+MAX_PANELS, MAX_CELLS = 12, 1000
 
 
 def fit_figure(discovery: Discovery) -> Figure:
     """Data and integrated curves of every state, the residuals below, all trajectories."""
     series = discovery.series
-    n = series.n_states
+    n = min(series.n_states, MAX_PANELS)
     columns = n if n <= MAX_LEGEND_COLUMNS else (n + 1) // 2 if n <= 4 else MAX_LEGEND_COLUMNS
     rows = -(-n // columns)
     with rc_context(STYLE):
         figure = empty_figure(max(6.0, 4.2 * columns), 4.3 * rows + 0.7)
         grid = figure.add_gridspec(rows, columns)
         curves = [curve_through(discovery, j, run) for j, run in enumerate(series.trajectories)]
-        for k, state in enumerate(series.states):
+        for k, state in enumerate(series.states[:n]):
             cell = grid[k // columns, k % columns].subgridspec(2, 1, height_ratios=(3, 1))
             top = figure.add_subplot(cell[0])
             below = figure.add_subplot(cell[1], sharex=top)
@@ -279,9 +281,13 @@ def meaning_of_complexity(discovery: Discovery) -> str:
 def weights_figure(discovery: Discovery) -> Figure:
     """The pruned layers as annotated heat maps, from the input (left) to the output (right)."""
     with rc_context(STYLE | {"axes.grid": False}):
-        if discovery.network is None:
+        layers = () if discovery.network is None else discovery.network.layers
+        missing = "" if layers else "These equations were read from no network."
+        if any(layer.n_in * layer.n_out > MAX_CELLS for layer in layers):
+            missing = "Too many weights to be drawn: model.npz has them."
+        if missing or discovery.network is None:
             figure = empty_figure(6.0, 1.6)
-            figure.text(0.5, 0.5, "These equations were read from no network.", ha="center")
+            figure.text(0.5, 0.5, missing, ha="center")
             return figure
         return network_figure(discovery.network, discovery.equations.variables, discovery.series.time_name)
 
@@ -356,4 +362,6 @@ def with_unit(name: str, units: Mapping[str, str]) -> str:
 
 def _headline(discovery: Discovery) -> str:
     r2 = f"R\N{SUPERSCRIPT TWO} = {discovery.r2:.6f}"
-    return f"{r2}    MSE = {discovery.mse:.3g}    {discovery.outcome}"
+    n = discovery.series.n_states
+    shown = f"    the first {MAX_PANELS} of {n} states" if n > MAX_PANELS else ""
+    return f"{r2}    MSE = {discovery.mse:.3g}    {discovery.outcome}{shown}"

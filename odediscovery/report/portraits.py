@@ -55,15 +55,16 @@ def portraits(found: Discovery, runs: Sequence[Drawn], rest: Sequence[Resting] =
     states = found.equations.states
     if len(states) == 1:
         return [Portrait(states, _rate(found, runs))]
-    pairs = sorted(combinations(range(len(states)), 2), key=lambda p: -_links(found.equations, *p))
+    links = _links(found.equations)
+    pairs = sorted(combinations(range(len(states)), 2), key=lambda p: -int(links[p] + links[p[::-1]]))
     return [Portrait((states[i], states[k]), _pair(found, runs, i, k, rest)) for i, k in pairs[:MAX_PORTRAITS]]
 
 
-def _links(equations: Equations, i: int, k: int) -> int:
-    """In how many of the two equations the other state stands."""
+def _links(equations: Equations) -> Array:
+    """Whether a state stands in an equation, 1 or 0 [equations, states]."""
+    symbols = equations.symbols[: len(equations.states)]
     free = [side.free_symbols for side in equations.right_hand_sides]
-    symbols = equations.symbols
-    return int(symbols[k] in free[i]) + int(symbols[i] in free[k])
+    return np.array([[float(symbol in names) for symbol in symbols] for names in free])
 
 
 def _pair(found: Discovery, runs: Sequence[Drawn], i: int, k: int, rest: Sequence[Resting]) -> Markup:

@@ -22,6 +22,28 @@ def at_rest(p: Problem) -> Candidate:
     return Candidate(law, p.initial, 0.0, 0, whole_features(law, p, True), fixed_mask(p, law))
 
 
+def each_alone(p: Problem) -> Candidate:
+    """The law of states that know nothing of each other, by regression on the integral form.
+
+        x_i' = a_i + b_i x_i
+
+    It is found at once, however many states there are.
+    """
+    n, runs = p.data.n_states, p.smooth.trajectories
+    length = np.concatenate([np.diff(run.time) for run in runs])[:, None]
+    mean = np.concatenate([(run.values[1:] + run.values[:-1]) / 2 for run in runs])
+    rise = np.concatenate([np.diff(run.values, axis=0) for run in runs])
+    # Rates about their mean over time: one regression for each state.
+    rate, centre = rise.sum(axis=0) / length.sum(), (length * mean).sum(axis=0) / length.sum()
+    off = length * (mean - centre)
+    squares = (off**2).sum(axis=0)
+    own = np.where(squares > 0, (off * (rise - length * rate)).sum(axis=0) / np.where(squares > 0, squares, 1.0), 0.0)
+    sources = rate - own * centre
+    moving = ~p.constant
+    a = np.column_stack([np.where(moving, sources, 0.0), np.diag(np.where(moving, own, 0.0))])
+    return as_grown(p, PowerSum(a, np.vstack([np.zeros((1, n)), np.eye(n)])))
+
+
 def as_grown(p: Problem, law: PowerSum) -> Candidate:
     """A law of a rich family as it was grown; only rates of exponentials are no whole numbers."""
     law = apply_knowledge(p, law)

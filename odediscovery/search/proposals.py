@@ -180,6 +180,8 @@ def swapped_monomials(at: Climb) -> Iterator[Proposal]:
 
 def noisy_families(at: Climb) -> Iterator[Proposal]:
     """Laws of each richer family that is looked through in noise."""
+    if (~at.problem.constant).sum() > PROPOSALS.many_states:
+        return
     for family in at.families:
         if family.real_exponents or not family.in_noise:
             continue

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from odediscovery.families import FAMILIES, Family
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.monitor import SEARCHING, Monitor, TimeIsUp
 from odediscovery.search.candidates import as_grown
 from odediscovery.settings import Settings
 from odediscovery.stages.prune.eliminate import Elimination
@@ -195,7 +195,15 @@ class Strategy:
 
 
 def climb(strategy: Strategy, at: Climb) -> bool:
-    """The rungs in their order; whether one of them ended the search."""
+    """The rungs in their order; whether one of them, or the time, ended the search."""
+    try:
+        with at.monitor.patient(SEARCHING):
+            return _climb(strategy, at)
+    except TimeIsUp:
+        return True
+
+
+def _climb(strategy: Strategy, at: Climb) -> bool:
     for rung in strategy.rungs:
         if (at.out_of_time and not rung.late) or not rung.when.holds(at):
             continue

@@ -264,4 +264,6 @@ def search(p: Problem, settings: Settings, monitor: Monitor, families: Sequence[
             earlier[strategy.name] = at.candidates
             if ended:
                 break
-    return list(earlier.values())[-1]
+    # Out of time a strategy may have begun in vain.
+    found = [candidates for candidates in earlier.values() if candidates or not monitor.stopping()]
+    return found[-1] if found else []

@@ -19,6 +19,7 @@ from torch import Tensor
 from torchdiffeq import odeint, odeint_adjoint
 
 from odediscovery.networks.vector_field import Linearisation, VectorField
+from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.shapes import Durations, Grid, GridIndex, Nodes, States, Steps, Theta
 
@@ -186,6 +187,7 @@ def three_eighths_step(rhs: Rhs, x: Tensor, h: Tensor) -> Tensor:
 
     Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I (1993), Table II.1.2.
     """
+    check_time()
     k1 = rhs(x)
     third = h / 3.0
     k2 = rhs(torch.addcmul(x, third, k1))
@@ -277,6 +279,7 @@ def _variational(
     members, windows, n = start.shape
 
     def rhs(y: Tensor) -> Tensor:
+        check_time()
         f, f_x, f_theta = linear(y[..., 0])
         f = f if controls is None else f + controls.slope
         s = f_x @ y[..., 1:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.forms import Form
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.monitor import SEARCHING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.textbook.registry import TEXTBOOK, TextbookLaw, orders
 from odediscovery.textbook.shooting import SHOOTING, Rates, Shooting, rates_of
@@ -173,7 +174,7 @@ def fit_textbook(p: Problem, monitor: Monitor, laws: Sequence[TextbookLaw] = TEX
         for _, start, law, form in [row for row in alike if row[1].misfit <= most][: FITTING.of_a_size]:
             if found and monitor.stopping():
                 return found
-            fitted = fitter.fit(form, start, law.says)
+            fitted = monitor.in_time(SEARCHING, partial(fitter.fit, form, start, law.says), None)
             says = "" if fitted is None else law.called(form.names, fitted.constants.tolist())
             if fitted is not None and says:
                 found.append(dataclasses.replace(fitted, says=says))

@@ -22,6 +22,7 @@ from odediscovery.laws.equations import as_function
 from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.forms import Form
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.textbook.registry import ABOVE, ANYTHING, BELOW, INVERSE, POWER, RESTING, SIZE
 
@@ -113,6 +114,7 @@ def start_of(form: Form, sought: Mapping[str, str], path: Path, most: int = 2) -
         path: smoothed trajectories.
         most: sets, which differ in the sought constants.
     """
+    check_time()
     grids = [_grid(what, form, path) for what in sought.values()]
     while np.prod([len(g) for g in grids]) > STARTS.combinations:
         longest = max(range(len(grids)), key=lambda k: len(grids[k]))

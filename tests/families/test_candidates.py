@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from problems import series_of
 
-from odediscovery.families import FAMILIES, STATE_FUNCTIONS, Family, Terms
-from odediscovery.families.powers import MAX_PAIRS, MAX_TRIPLES, powers_of
+from odediscovery.families import FAMILIES, STATE_FUNCTIONS, TRIGONOMETRIC, Family, Function, Terms
+from odediscovery.families.base import Seen
+from odediscovery.families.powers import MAX_COARSE, MAX_PAIRS, MAX_TRIPLES, powers_of
+from odediscovery.families.products import products
 from odediscovery.families.sums import SUMS
 from odediscovery.laws.equations import Equations
 from odediscovery.problem.prepare import prepare
@@ -72,3 +74,20 @@ def test_a_function_says_the_same_everywhere(name: str) -> None:
     np.testing.assert_allclose(f.value(z), [f.plain(float(x)) for x in z], rtol=1e-14)
     step = 1e-6
     np.testing.assert_allclose(f.derivative(z), (f.value(z + step) - f.value(z - step)) / (2 * step), rtol=1e-8)
+
+
+@pytest.mark.parametrize("states", [36, 60, 200])
+def test_wide_tables_have_fewer_kinds_of_products(states: int) -> None:
+    changing = np.ones(states, dtype=bool)
+    rows = powers_of(~changing, changing)
+    assert len(rows) <= 1 + 7 * states + MAX_COARSE
+    assert bool(np.any(np.count_nonzero(rows, axis=1) == 2)) is (states < 100)
+    assert np.count_nonzero(np.count_nonzero(rows, axis=1) == 1) == 7 * states
+
+
+@pytest.mark.parametrize("states", [30, 100])
+def test_products_of_many_functions_stay_few(states: int) -> None:
+    sines = tuple(Function("sin", k) for k in range(states))
+    changing = np.ones(states, dtype=bool)
+    terms = products(Seen(sines, TRIGONOMETRIC.functions, changing, changing, lambda rows: rows))
+    assert len(terms) <= 1 + 10 * 2 * states + MAX_COARSE

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 
-from odediscovery.runtime.monitor import Monitor
+import pytest
+
+from odediscovery.runtime.monitor import Monitor, TimeIsUp, check_time
 
 
 def test_goes_on_without_a_limit() -> None:
@@ -39,3 +41,41 @@ def test_notes_are_kept_in_order_with_their_time() -> None:
 def test_two_monitors_share_no_log() -> None:
     Monitor().note(event="mine")
     assert Monitor().log == []
+
+
+def endless() -> str:
+    for _ in range(10**9):
+        check_time()
+    return "done"
+
+
+def test_long_work_ends_once_the_limit_is_overrun_by_as_much_as_it_may_be() -> None:
+    monitor = Monitor(max_seconds=0.1)
+    assert monitor.in_time(0.02, endless, "the best so far") == "the best so far"
+    # 5 s may be overrun, of which 0.02 is a tenth of a second.
+    assert 0.2 <= monitor.seconds() < 2.0
+    assert monitor.is_overdue(0.02) and not monitor.is_overdue(1.0)
+
+
+def test_long_work_ends_once_it_was_interrupted() -> None:
+    monitor = Monitor()
+    monitor.interrupt()
+    assert monitor.in_time(0.01, endless, None) is None
+    assert monitor.seconds() < 2.0
+
+
+def test_a_long_limit_may_be_overrun_by_a_tenth() -> None:
+    over = Monitor(max_seconds=1000.0, started=time.monotonic() - 1049.0)
+    assert over.in_time(0.5, lambda: "done", "late") == "done"
+    assert over.in_time(0.48, lambda: "done", "late") == "late"
+
+
+def test_nothing_is_ended_outside_and_the_outer_patience_returns() -> None:
+    check_time()
+    monitor = Monitor(max_seconds=1.0, started=time.monotonic() - 3.0)
+    with monitor.patient(1.0):
+        assert monitor.in_time(0.1, endless, "late") == "late"
+        check_time()
+        with pytest.raises(TimeIsUp), monitor.patient(0.1):
+            check_time()
+    check_time()

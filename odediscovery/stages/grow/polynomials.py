@@ -24,6 +24,7 @@ from odediscovery.laws.cost import constant_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -165,6 +166,7 @@ def _selected(columns: Array, y: Array, worth: float) -> Array:
     kept = np.flatnonzero(scale > 0)
     best, best_score = np.zeros(columns.shape[1]), np.inf
     while len(kept):
+        check_time()
         x = scaled[:, kept]
         inverse = np.linalg.pinv(x.T @ x + 1e-10 * np.eye(len(kept)), hermitian=True)
         solution = inverse @ (x.T @ y)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -83,6 +84,7 @@ def best_subsets(
         if pairs and size == 2:
             found = _pairs(gram[: SUBSETS.paired, : SUBSETS.paired], b[: SUBSETS.paired], total)
         for subset in beam:
+            check_time()
             for c, left in _extensions(gram, b, total, list(subset), alike, children):
                 found[tuple(sorted((*subset, c)))] = left
         if not found:

@@ -20,6 +20,7 @@ from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtrs
 from odediscovery.families import power_is_rate
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.grow.integral_form import Integral, Path
 
@@ -226,6 +227,7 @@ class Fit:
 
     def model(self, exponents: Array, used: Mask, powers: Mask, path: Path, sums: Sums = NO_SUMS) -> Model:
         """The model with these exponents and the best coefficients."""
+        check_time()
         columns = self.problem.columns(path.with_sums(sums), exponents, self.equations)
         linear = solve(columns, self.target, used)
         squares = np.sum(linear.residual**2, axis=1) / self.counts

@@ -18,13 +18,14 @@ from scipy.linalg import block_diag
 from scipy.optimize import least_squares
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.laws.cost import Free, all_free, filled
+from odediscovery.laws.cost import Free, all_free, count, filled
 from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.initial_values import Starts, Sums, known_starts
 from odediscovery.solve.sensitivities import Evaluation, TrajectoryResiduals
+from odediscovery.solve.trajectories import residual_squares, tolerance
 from odediscovery.stages.values import Polished
 
 
@@ -115,6 +116,20 @@ def polish(
     errors = np.sqrt(np.maximum(np.diag(joint.matrix)[: model.n_constants], 0.0))
     of_law = law.with_constants(*filled(nothing.constants, free, errors))
     return Polished(law, of_law, initial, joint, free, squares, counts, finite=True, plain_squares=plain)
+
+
+def as_it_is(
+    law: PowerSum, series: TimeSeries, initial: Array, sigma: Array, free: Free, relative_sigma: Sequence[Array]
+) -> Polished:
+    """The law and its starts, integrated once and not refined: nothing is known of errors.
+
+    For when there is no time left; the arguments are those of `polish`.
+    """
+    squares, plain, counts = residual_squares(law, series, initial, relative_sigma, tolerance(sigma))
+    unknown = law.with_constants(*(np.full_like(c, np.nan) for c in law.constants))
+    joint = Covariance.nothing_known(count(free) + initial.size)
+    finite = bool(np.isfinite(squares).all())
+    return Polished(law, unknown, initial, joint, free, squares, counts, finite=finite, plain_squares=plain)
 
 
 def _covariance(

@@ -31,18 +31,20 @@ def unscaled_errors(polished: Polished, scale: Scale) -> PowerSum:
     known = polished.joint.part(slice(count(free)))
     places, jacobian = [np.argwhere(mask) for mask in free], _to_user(law, free, scale)
     n_a = len(places[0])
-    of_a = np.zeros((*law.coefficients.shape, len(jacobian)))
-    of_a[tuple(places[0].T)] = jacobian[:n_a]
-    if user.stoichiometry is not None:
-        of_a = np.einsum("ir,rjp->ijp", user.stoichiometry, of_a)
     a, w, b, v = (np.zeros_like(values) for values in law.constants)
     total = np.zeros((law.n_states, law.n_monomials))
     _, w, b, v = filled((a, w, b, v), free, known.transformed(jacobian).deviations())
     w, v = (
         np.where((e == 0.0) & ~_round(values), np.nan, e) for e, values in zip((w, v), law.constants[1::2], strict=True)
     )
-    touched = np.any(of_a != 0.0, axis=2)
-    total[touched] = known.transformed(of_a[touched]).deviations()
+    if user.stoichiometry is None:
+        total[tuple(places[0].T)] = known.transformed(jacobian[:n_a]).deviations()
+    else:
+        of_a = np.zeros((*law.coefficients.shape, len(jacobian)))
+        of_a[tuple(places[0].T)] = jacobian[:n_a]
+        of_a = np.einsum("ir,rjp->ijp", user.stoichiometry, of_a)
+        touched = np.any(of_a != 0.0, axis=2)
+        total[touched] = known.transformed(of_a[touched]).deviations()
     return expanded(user).with_constants(total, w, b, v)
 
 
