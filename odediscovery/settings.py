@@ -59,6 +59,8 @@ class Settings:
         starts: starts that are known ("tissue = 0", "gut = dose", "gut = measured").
         censored: states whose values below a limit are not known ("virus = 50": 0 means below 50).
         cumulative: states that are cumulative counts, of which the increments are fitted with their noise.
+        doses: columns of amounts that are added to a state at their times ("gut = dose").
+        breaks: times at which a rate may change, everything else being fixed ("t=23,41").
         sources: whether equations may have constant terms, flows from nowhere.
         nonnegative_flows: whether what flows out of a state has to vanish with it, so that it stays
             above 0.
@@ -108,6 +110,8 @@ class Settings:
     starts: tuple[str, ...] = _option((), 'known start: "tissue = 0", "gut = dose" (a column), "conc = measured"')
     censored: tuple[str, ...] = _option((), 'state whose values below a limit are not known: "virus = 50"')
     cumulative: tuple[str, ...] = _option((), "state that is a cumulative count: its increments are fitted")
+    doses: tuple[str, ...] = _option((), 'column of amounts that are added to a state at their times: "gut = dose"')
+    breaks: str | None = _option(None, 'times at which a rate may change: "t=23,41"')
 
     def __post_init__(self) -> None:
         for name in _LISTS:  # as JSON and users write them
@@ -143,8 +147,9 @@ class Settings:
             raise InputError(f"{names} need --recipe default: the published recipes know nothing")
         if self.vary is None and self.covariate:
             raise InputError("--covariate belongs to groups: it needs --vary all, none or auto")
-        if self.vary is not None and (self.censored or self.cumulative):
-            raise InputError("--censored and --cumulative are not known beside --vary yet: leave one of them out")
+        if self.vary is not None and (self.censored or self.cumulative or self.doses or self.breaks):
+            names = "--censored, --cumulative, --doses and --breaks"
+            raise InputError(f"{names} are not known beside --vary yet: leave one of them out")
         if self.vary is not None and self.published:
             raise InputError("--vary needs --recipe default: the published recipes know no groups")
         if self.recipe != "default" and (not self.sources or any(getattr(self, name) for name in VOCABULARY)):
@@ -218,6 +223,7 @@ _LISTS = (
     "starts",
     "censored",
     "cumulative",
+    "doses",
     "library",
     "template",
     "tries",
@@ -225,7 +231,7 @@ _LISTS = (
 VOCABULARY = ("nonnegative_flows", "library", "template", "tries")
 # Options that have another name than their field.
 OPTIONS = {"tries": "try"}
-RECORDED = ("starts", "censored", "cumulative")
+RECORDED = ("starts", "censored", "cumulative", "doses", "breaks")
 KNOWLEDGE = ("known", "conserve", "hidden_states", "forbid", "bounds", "integer_exponents")
 UNITS = ("RealNPU", "NPU", "Dense")
 GRADIENTS = ("closed-form", "odeint", "odeint-adjoint")

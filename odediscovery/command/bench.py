@@ -46,7 +46,7 @@ SUITES = {
 
 Ids = Annotated[str | None, flag("systems, with commas between (default: all)")]
 RUN, WHERE = RunOptions(), Where()
-SERIES_RUN, THRESHOLDS_RUN = RunOptions(max_seconds=600.0), RunOptions(max_seconds=60.0)
+SERIES_RUN, THRESHOLDS_RUN = RunOptions(max_seconds=0.0), RunOptions(max_seconds=60.0)
 
 
 class _Suites(TyperGroup):

@@ -82,6 +82,19 @@ def lawless(
     _draw(about, draws, where, run, kind)
 
 
+def textbook(
+    draws: Annotated[
+        int, flag("draws: twelve laws one after the other, with five faults in turn (default: 120)")
+    ] = 120,
+    where: Where = WHERE,
+    run: RunOptions = RUN,
+) -> None:
+    """Give made-up series of textbook laws with realistic faults a verdict, and count constants in their intervals."""
+    from odediscovery.bench.series.textbook import TextbookDraws
+
+    _draw(TextbookDraws(seed=run.seed, max_seconds=run.max_seconds), draws, where, run, "laws")
+
+
 def populations(
     designs: Annotated[Path, argument("DESIGNS.json", "file of population designs")],
     draws: Count = 10,
@@ -116,5 +129,6 @@ def _draw(about: Draws, count: int, where: Where, run: RunOptions, name: str) ->
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
-    command.__name__.replace("_", "-"): command for command in (fsir_noise, fsir_gaps, coverage, lawless, populations)
+    command.__name__.replace("_", "-"): command
+    for command in (fsir_noise, fsir_gaps, coverage, lawless, textbook, populations)
 }

@@ -106,7 +106,7 @@ def fit(
         )
         return
     settings = settings_for(recipe, hidden_states=latent, holdout=holdout, **given)
-    series = measured_series(data, columns, _columns_of_groups(settings))
+    series = measured_series(data, columns, _columns_of_groups(settings), _columns_of_doses(settings))
     source = {"table": data.name, "path": hashlib.sha256(os.fsencode(data.resolve())).hexdigest()}
     with _destination(out or Path(f"{data.stem}.odediscovery")) as place:
         if out is None:
@@ -258,11 +258,23 @@ def _columns_of_groups(settings: Settings) -> list[str]:
     return columns_of_groups(settings)
 
 
-def measured_series(data: Path, columns: Columns, of_groups: Sequence[str] = ()) -> TimeSeries:
+def _columns_of_doses(settings: Settings) -> list[str]:
+    """Columns of amounts."""
+    if not settings.doses:
+        return []
+    from odediscovery.problem.impulses import dose_columns
+
+    return dose_columns(settings)
+
+
+def measured_series(
+    data: Path, columns: Columns, of_groups: Sequence[str] = (), impulses: Sequence[str] = ()
+) -> TimeSeries:
     """The series in the table, with its controls and the standard deviations that are known.
 
     Args:
         of_groups: more columns that are constant within a group.
+        impulses: columns of doses.
     """
     from odediscovery.data.controls import load_with_controls
 
@@ -278,6 +290,7 @@ def measured_series(data: Path, columns: Columns, of_groups: Sequence[str] = ())
         noise=assignments(noise.split(",") if noise else [], "--noise-level"),
         units=columns.units,
         columns=columns.column or (),
+        impulses=impulses,
     )
 
 

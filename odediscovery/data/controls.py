@@ -18,7 +18,7 @@ import numpy as np
 
 from odediscovery.data.series import TimeSeries, Trajectory, load_csv, with_units
 from odediscovery.data.sheets import read_table, with_made_columns
-from odediscovery.data.signals import Signal, fill_gaps
+from odediscovery.data.signals import Signal, fill_gaps, with_moments
 from odediscovery.data.table import check_names
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.arrays import Array
@@ -28,7 +28,9 @@ from odediscovery.runtime.renamed import old_name
 INTERPOLATIONS = ("linear", "held")
 
 
-def with_controls(series: TimeSeries, linear: Sequence[str] = (), held: Sequence[str] = ()) -> TimeSeries:
+def with_controls(
+    series: TimeSeries, linear: Sequence[str] = (), held: Sequence[str] = (), impulses: Sequence[str] = ()
+) -> TimeSeries:
     """The series with some of its columns as controls instead of states.
 
     Missing values of a control are interpolated or held; those at the end take the last value.
@@ -38,6 +40,8 @@ def with_controls(series: TimeSeries, linear: Sequence[str] = (), held: Sequence
         linear: columns that are straight lines between samples. The name of the time makes time
             itself a control, u(t) = t.
         held: columns that keep each value until the next sample, where they jump.
+        impulses: columns of amounts that are given at their times, right after the sample; an empty cell is none.
+            They act as a rate, amount / width, for a moment: a sample without values stands where it ends.
 
     Raises:
         InputError: an unknown or repeated name, a missing first value, no state left, or controls
@@ -49,7 +53,7 @@ def with_controls(series: TimeSeries, linear: Sequence[str] = (), held: Sequence
     >>> series.states, series.controls
     (('x',), ('feed',))
     """
-    names = [*linear, *held]
+    names = [*linear, *held, *impulses]
     for name in names:
         if name != series.time_name and name not in series.states:
             raise unknown_name("input", name, (*series.states, series.time_name))
@@ -67,10 +71,16 @@ def with_controls(series: TimeSeries, linear: Sequence[str] = (), held: Sequence
     kept = [series.states.index(state) for state in states]
     trajectories = []
     for t in series.trajectories:
-        columns = [_column(series, t, name, name in held) for name in names]
-        signal = Signal(t.time, np.stack(columns, axis=1), np.isin(names, list(held)))
+        columns = [
+            np.nan_to_num(t.values[:, series.states.index(name)])
+            if name in impulses
+            else _column(series, t, name, name in held)
+            for name in names
+        ]
+        signal = Signal(t.time, np.stack(columns, axis=1), np.isin(names, [*held, *impulses]))
         sigma = None if t.sigma is None else t.sigma[:, kept]
-        trajectories.append(Trajectory(t.time, t.values[:, kept], t.label, sigma, signal))
+        run = Trajectory(t.time, t.values[:, kept], t.label, sigma, signal)
+        trajectories.append(with_moments(run, np.isin(names, list(impulses))))
     return dataclasses.replace(series, states=states, trajectories=tuple(trajectories), controls=tuple(names))
 
 
@@ -86,6 +96,7 @@ def load_with_controls(
     noise: Mapping[str, float] | None = None,
     units: Mapping[str, str] | str | None = None,
     columns: Sequence[str] | str = (),
+    impulses: Sequence[str] = (),
 ) -> TimeSeries:
     """`load_csv` of a table with controls, which need not be named among the states.
 
@@ -100,6 +111,7 @@ def load_with_controls(
         noise: standard deviation of all values of a state, by its name, in its unit.
         units: of states, controls or the time, as in `load_csv`.
         columns: computed from others, as in `load_csv`.
+        impulses: columns of amounts that are given at their times, as in `with_controls`.
 
     Raises:
         InputError: as in `load_csv` and `with_controls`, or a control that is also something else.
@@ -108,7 +120,7 @@ def load_with_controls(
     >>> doses.states, doses.controls
     (('conc',), ('weight_kg',))
     """
-    names = [*linear, *held]
+    names = [*linear, *held, *impulses]
     if not names:
         return load_csv(path, time, states, group, sigma=sigma, noise=noise, units=units, columns=columns)
     table = with_made_columns(read_table(Path(path)), columns)
@@ -127,7 +139,7 @@ def load_with_controls(
     more = [name for name in names if name not in (*series.states, series.time_name)]
     if more:
         series = load_csv(path, time, [*series.states, *more], group, sigma=sigma, noise=noise, columns=columns)
-    return with_units(with_controls(series, linear, held), units)
+    return with_units(with_controls(series, linear, held, impulses), units)
 
 
 with_inputs = old_name("with_inputs", with_controls)

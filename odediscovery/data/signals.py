@@ -33,6 +33,13 @@ class SignalThresholds(Thresholds):
         origin="rounding: a few thousand units in the last place of float64",
     )
 
+    moment: float = threshold(
+        1e-6,
+        "time that an impulse takes",
+        unit="least sample interval",
+        origin="what happens meanwhile is far below noise and digits",
+    )
+
 
 SIGNALS = SignalThresholds()
 
@@ -213,6 +220,36 @@ def solve_piecewise(
         part = solve(along, x, asked)
         result[inside], x = part[1 : 1 + inside.sum()], part[-1]
     return result
+
+
+def with_moments(run: Trajectory, impulses: Mask) -> Trajectory:
+    """A trajectory whose impulses, amounts at samples, are rates for a moment after these.
+
+    Args:
+        impulses: which controls are amounts [controls].
+    """
+    u = run.controls
+    if u is None or not impulses.any():
+        return run
+    given = np.flatnonzero((u.values[:-1, impulses] != 0.0).any(axis=1))
+    width = SIGNALS.moment * float(np.diff(run.time).min())
+    rates = u.values.copy()
+    rates[:, impulses] /= width
+    rates[-1, impulses] = 0.0
+    ends = run.time[given] + width
+    after = u.at(ends)
+    after[:, impulses] = 0.0
+    order = np.argsort(np.append(run.time, ends), kind="stable")
+    nothing = np.full((len(given), run.values.shape[1]), np.nan)
+    sigma = None if run.sigma is None else np.vstack([run.sigma, nothing])[order]
+    times = np.append(run.time, ends)[order]
+    return Trajectory(
+        times,
+        np.vstack([run.values, nothing])[order],
+        run.label,
+        sigma,
+        Signal(times, np.vstack([rates, after])[order], u.held),
+    )
 
 
 def fill_gaps(times: Array, values: Array, held: bool) -> Array:

@@ -15,6 +15,7 @@ from functools import partial
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.chaos import cut_until_followed
 from odediscovery.discovery.conclude import add_messages, build_result, conclude, constants
+from odediscovery.discovery.fit_form import fit_form
 from odediscovery.discovery.front import (
     judge_shortlist,
     lower_noise,
@@ -49,6 +50,7 @@ from odediscovery.discovery.simple_first import (
 )
 from odediscovery.discovery.task import Task, pose_task
 from odediscovery.discovery.tried import check_asked, laws_asked_for, notes_on
+from odediscovery.errors import FitError, InputError
 from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.extrapolation import check_extrapolation
 from odediscovery.judge.identifiability import unidentifiable_combinations
@@ -56,7 +58,9 @@ from odediscovery.judge.notes import time_spent
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.population.told import search_groups
+from odediscovery.problem.impulses import break_controls, with_breaks
 from odediscovery.problem.problem import Problem
+from odediscovery.problem.recorded import without_controls
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.rest import rest
 from odediscovery.runtime.monitor import JUDGING, SEARCHING, TELLING, TIME_SPENT, Monitor
@@ -70,7 +74,9 @@ from odediscovery.search.vocabulary import vocabulary
 from odediscovery.search.warm_start import warm_start
 from odediscovery.settings import Settings
 from odediscovery.stages.values import Candidate, Polished
-from odediscovery.textbook.fit import FittedForm
+from odediscovery.textbook.broken import broken_note, fit_broken
+from odediscovery.textbook.fit import FittedForm, fit_textbook
+from odediscovery.textbook.judged import criterion_of
 
 
 def discover(
@@ -111,10 +117,13 @@ def discover(
     if settings.vary is not None:
         found = _search_groups(earlier, settings, monitor)
         return found if later is None else continue_over(found, earlier, later)
+    if settings.breaks is not None:
+        found = _search_breaks(earlier, settings, monitor)
+        return found if later is None else continue_over(found, earlier, later)
     task = pose_task(earlier, settings, monitor)
     if settings.published:
         found = _train_as_published(task)
-    elif not task.p.measured.all():
+    elif settings.doses or not task.p.measured.all():
         found = _search_flows(task)
     else:
         found = _search_laws(task, before, families)
@@ -220,6 +229,27 @@ def _told(task: Task, judged: Verdict, named: Sequence[FittedForm], asked: Seque
     while (part := monitor.in_time(TELLING, lambda: next(parts, None), None)) is not None:
         told += part
     return add_messages(found, *told, *task.known.sentences())
+
+
+def _search_breaks(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
+    """A textbook law, or one that the user writes, of which one constant changes at known times."""
+    steps = break_controls(settings, series.time_name)
+    whole = with_breaks(series, settings)
+    task = pose_task(without_controls(whole, list(steps)), replace(settings, breaks=None), monitor)
+    if task.series.controls or not task.p.measured.all():
+        raise InputError("--breaks needs data without inputs and unmeasured states; leave them out")
+    same = [*laws_asked_for(task, task.p), *fit_textbook(task.p, monitor)]
+    broken = fit_broken(task.p, same, list(steps.values()), monitor)
+    if not broken:
+        raise FitError("no textbook law could be integrated through the data; write one with --try")
+    best = broken[0]
+    found = fit_form(with_breaks(task.series, settings), best.form(list(steps)), settings, monitor)
+    named = found.named
+    assert named is not None  # a form has names
+    behind = min(criterion_of(task.p, one) for one in same) - best.criterion
+    row = replace(found.front[0], name=best.fitted.says)
+    found = replace(found, front=(row,), found_by="textbook")
+    return add_messages(found, broken_note(named, best.name, list(steps), behind), *task.known.sentences())
 
 
 def _search_groups(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:

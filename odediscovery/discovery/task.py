@@ -52,8 +52,8 @@ def pose_task(series: TimeSeries, settings: Settings, monitor: Monitor) -> Task:
     """The task, its data dimensionless.
 
     Raises:
-        InputError: the device is missing, controls are asked of a published recipe or beside unmeasured
-            states, or a statement of the user does not fit the series.
+        InputError: the device is missing, controls are asked of a published recipe, or a statement of the user
+            does not fit the series.
     """
     torch.set_num_threads(settings.threads or THREADS)
     device_of(settings.device)  # A missing device is reported before any work is done.
@@ -66,9 +66,4 @@ def pose_task(series: TimeSeries, settings: Settings, monitor: Monitor) -> Task:
         raise InputError("unmeasured states need --recipe default: recipe neural trains on what was measured")
     few = thin_series(every) if not settings.published and measured(every).all() else every
     p = pose_known(few, known, settings)
-    if every.controls and not (settings.published or p.measured.all()):
-        raise InputError(
-            "unmeasured states that no conserved sum tells cannot have inputs "
-            "beside them yet: leave --inputs or --hidden-states out"
-        )
     return Task(every, few, known, p, settings, monitor)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 
 import sympy
@@ -48,7 +47,7 @@ def laws_asked_for(task: Task, p: Problem) -> list[FittedForm]:
         ]
         if fits:
             best = min(fits, key=lambda fit: criterion_of(p, fit))
-            found.append(dataclasses.replace(best, given=True))
+            found.append(best)
     return found
 
 

@@ -29,7 +29,7 @@ from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
 from odediscovery.estimator.blocks import is_list, numbers, paired, read_runs, read_values
 from odediscovery.result.discovery import Discovery
-from odediscovery.settings import RECIPES, RECORDED, Settings
+from odediscovery.settings import RECIPES, Settings
 
 Array = NDArray[np.float64]
 
@@ -81,6 +81,8 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         starts: see `Settings`.
         censored: see `Settings`.
         cumulative: see `Settings`.
+        doses: see `Settings`.
+        breaks: see `Settings`.
 
     Attributes:
         discovery_: the `Discovery`, with the Pareto front, messages and outcome.
@@ -134,6 +136,8 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         starts: Sequence[str] = (),
         censored: Sequence[str] = (),
         cumulative: Sequence[str] = (),
+        doses: Sequence[str] = (),
+        breaks: str | None = None,
     ) -> None:
         self.states, self.recipe, self.seed, self.members = states, recipe, seed, members
         self.hidden, self.max_seconds, self.threads = hidden, max_seconds, threads
@@ -146,7 +150,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         self.sources, self.nonnegative_flows, self.library = sources, nonnegative_flows, library
         self.template, self.tries, self.thorough = template, tries, thorough
         self.vary, self.covariate, self.starts = vary, covariate, starts
-        self.censored, self.cumulative = censored, cumulative
+        self.censored, self.cumulative, self.doses, self.breaks = censored, cumulative, doses, breaks
 
     def fit(
         self, X: Any, y: object = None, t: Any = None, sigma: Any = None, groups: Sequence[str] | None = None
@@ -343,7 +347,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         given = {name: getattr(self, name) for name in _DEFAULTS}
         try:
             plain = {n: v.item() if isinstance(v, np.generic) else v for n, v in given.items()}
-            plain |= {n: tuple(plain[n]) for n in ("known", "conserve", "forbid", "covariate", *RECORDED)}
+            plain |= {n: tuple(v) for n, v in plain.items() if isinstance(_DEFAULTS[n], tuple)}
             changed = {n: v for n, v in plain.items() if v != _DEFAULTS[n]}
             recipe = RECIPES.get(plain["recipe"], {})
             return Settings(**{**recipe, **changed}).checked()

@@ -140,6 +140,16 @@ def tried(law: str, r2: float, behind: float) -> Note:
     return Note(f"tried {law}: R2 = {r2:.4f}, {words}", Weight.CHOICE)
 
 
+def changing_constant(name: str, before: str, later: Sequence[str], behind: float) -> Note:
+    """A constant that changes at known times, and what the law is worth without.
+
+    >>> changing_constant("b", "0.50(1)", ["from 23 on 0.15(1)"], 40.0).split(";")[0]
+    'b changes: 0.50(1) before, from 23 on 0.15(1)'
+    """
+    worth = "clearly worse" if behind > 4.0 else "about as good: nothing here asks for a change"
+    return Note(f"{name} changes: {before} before, {', '.join(later)}; with one value it is {worth}", Weight.CHOICE)
+
+
 def simpler_and_nearer(complexity: int, reason: str) -> Note:
     """A row of the front that is simpler and nearer to the data than the chosen one, and why it was not taken."""
     return Note(

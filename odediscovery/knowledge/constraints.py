@@ -202,7 +202,9 @@ class Knowledge:
             if side
         ]
         texts += [f"{self._sum(one)} is kept exactly" for one in self.conserved]
-        texts += [f"{names[k]} does not appear in {names[i]}'" for i, k in np.argwhere(self.forbidden)]
+        given = self._given
+        used = (given.coefficients != 0) @ (given.exponents != 0)
+        texts += [f"{names[k]} does not appear in {names[i]}'" for i, k in np.argwhere(self.forbidden & ~used)]
         if np.isfinite(self.bounds).any():
             texts.append("exponents other than 0 lie within {:g}..{:g}".format(*self.bounds))
         texts += ["exponents are whole numbers"] * self.integer

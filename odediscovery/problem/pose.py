@@ -12,6 +12,7 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.knowledge.checks import check_known, check_signs
 from odediscovery.knowledge.constraints import Knowledge, knowledge
 from odediscovery.knowledge.dimensions import check_dimensions
+from odediscovery.problem.impulses import dose_statements, with_breaks, without_other_doses
 from odediscovery.problem.latent_states import infer_latent_states, prepare_with_latent_states
 from odediscovery.problem.problem import Problem
 from odediscovery.problem.recorded import with_recorded
@@ -38,10 +39,11 @@ def with_known_states(series: TimeSeries, settings: Settings) -> tuple[TimeSerie
     Raises:
         InputError: a statement of the user cannot be read, or does not fit the series.
     """
-    whole = append_controls(with_recorded(with_latent_states(series, settings.hidden_states), settings))
+    own = with_recorded(with_breaks(with_latent_states(series, settings.hidden_states), settings), settings)
+    whole = append_controls(own)
     known = knowledge(
         whole.states,
-        known=settings.known,
+        known=(*settings.known, *dose_statements(own, settings)),
         conserve=settings.conserve,
         forbid=settings.forbid,
         bounds=settings.bounds,
@@ -50,6 +52,7 @@ def with_known_states(series: TimeSeries, settings: Settings) -> tuple[TimeSerie
         nonnegative_flows=settings.nonnegative_flows,
     )
     check_known(known, whole)
+    known = without_other_doses(known, settings)
     check_dimensions(known, whole.time_name, whole.units)
     return infer_latent_states(whole, settings.hidden_states, known), known
 

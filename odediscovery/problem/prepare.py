@@ -130,7 +130,8 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
     data = scale.apply(series)
     rounding = np.array([resolution(column) for column in pooled(series).T]) / scale.size
     rounded = np.stack([rounding_sigma(column) for column in pooled(series).T], axis=1) / scale.size
-    noise = _find_noise(data, rounded)
+    calm = _filled(data)
+    noise = _find_noise(calm, rounded)
     floor = np.maximum(np.sqrt(np.mean(rounded**2, axis=0)), _integration_floor(len(pooled(data))))
     noise, nonnegative, negative = _find_signs(data, noise, floor)
     if negative.any():
@@ -138,7 +139,9 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
         data, nonnegative = scale.apply(series), nonnegative | negative
     return Problem(
         data,
-        smooth(_filled(data), noise.sigma, nonnegative, noise.relative) if smoothing else _interpolate_gaps(data),
+        _with_doses(smooth(calm, noise.sigma, nonnegative & ~_dosed(data), noise.relative), data)
+        if smoothing
+        else _interpolate_gaps(data),
         scale,
         noise.sigma,
         floor,
@@ -292,9 +295,24 @@ def _interpolate_gaps(data: TimeSeries) -> TimeSeries:
 
 
 def _filled(data: TimeSeries) -> TimeSeries:
-    """The series with a value to begin from where only a limit is known."""
+    """The series that is smoothed: a value where only a limit is known, without the jumps of doses."""
     runs = [dataclasses.replace(t, values=t.recorded.filled(t.values)) if t.recorded else t for t in data.trajectories]
     return dataclasses.replace(data, trajectories=tuple(runs))
+
+
+def _dosed(data: TimeSeries) -> Mask:
+    """States that doses were given to [states]."""
+    given = [t.recorded.given for t in data.trajectories if t.recorded is not None and t.recorded.given is not None]
+    return np.any([g.any(axis=0) for g in given], axis=0) if given else np.zeros(data.n_states, bool)
+
+
+def _with_doses(smoothed: TimeSeries, data: TimeSeries) -> TimeSeries:
+    """The smoothed series with the doses that `_filled` took away."""
+    runs = []
+    for run, t in zip(smoothed.trajectories, data.trajectories, strict=True):
+        given = None if t.recorded is None else t.recorded.given
+        runs.append(run if given is None else dataclasses.replace(run, values=run.values + given))
+    return dataclasses.replace(smoothed, trajectories=tuple(runs))
 
 
 def _check_sizes(series: TimeSeries) -> None:

@@ -10,6 +10,7 @@ from odediscovery.data.recorded.recorded import Recorded
 from odediscovery.data.recorded.statements import OF_SAMPLE, detection_limit, known_start
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.errors import InputError, unknown_name
+from odediscovery.problem.impulses import given_amounts
 from odediscovery.runtime.arrays import Array
 from odediscovery.settings import Settings
 
@@ -50,7 +51,7 @@ def with_recorded(series: TimeSeries, settings: Settings) -> TimeSeries:
         InputError: a state that there is not, a start or limit that does not fit it, or counts that fall.
     """
     limits = dict(map(detection_limit, settings.censored))
-    if not (settings.starts or limits or settings.cumulative):
+    if not (settings.starts or limits or settings.cumulative or settings.doses):
         return series
     for kind, names in {
         "state with a known start": [state for state, _ in map(known_start, settings.starts)],
@@ -67,7 +68,8 @@ def with_recorded(series: TimeSeries, settings: Settings) -> TimeSeries:
         with np.errstate(invalid="ignore"):
             limit = np.where(run.values < level, level, np.nan)
         counted = np.isin(series.states, settings.cumulative)
-        recorded = Recorded(start, limit, np.isfinite(run.values), counted)
+        given = given_amounts(series, run, settings)
+        recorded = Recorded(start, limit, np.isfinite(run.values), counted, given)
         runs.append(dataclasses.replace(run, recorded=recorded, sigma=_count_noise(run, recorded, series.states)))
     notes = [
         _told_of_limit(runs, i, series.states[i], limits[name])
@@ -75,7 +77,7 @@ def with_recorded(series: TimeSeries, settings: Settings) -> TimeSeries:
         if name in limits
     ]
     series = dataclasses.replace(series, trajectories=tuple(runs), messages=(*series.messages, *notes))
-    return _without_columns(series, [name for name in columns_of_groups(settings) if name in series.controls])
+    return without_controls(series, [name for name in columns_of_groups(settings) if name in series.controls])
 
 
 def _told_of_limit(runs: list[Trajectory], i: int, state: str, limit: float) -> str:
@@ -126,7 +128,7 @@ def _count_noise(run: Trajectory, recorded: Recorded, states: tuple[str, ...]) -
     return sigma
 
 
-def _without_columns(series: TimeSeries, names: list[str]) -> TimeSeries:
+def without_controls(series: TimeSeries, names: list[str]) -> TimeSeries:
     """The series without some of its controls."""
     if not names:
         return series

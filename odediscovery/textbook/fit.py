@@ -50,7 +50,6 @@ class FittedForm:
         constants: in the order of the form.
         starts: fitted first states [trajectories, states].
         left: curve - data, [samples, states] a trajectory, nan where nothing was measured.
-        given: whether the user wrote it down.
     """
 
     says: str
@@ -58,7 +57,6 @@ class FittedForm:
     constants: Array
     starts: Array
     left: tuple[Array, ...]
-    given: bool = False
 
     @property
     def equations(self) -> Equations:
@@ -105,7 +103,7 @@ class Fitter:
         Args:
             most: evaluations of the derivatives (default: `SHOOTING.evaluations`).
         """
-        rates, shooting, k = rates_of(form), self.shooting, len(form.names)
+        rates, shooting, k = rates_of(form), self.shooting, len(start.constants)
         sigma = np.nan_to_num(shooting.sigma, nan=1.0)
         weight, theta, steps = np.ones((shooting.n, 1)), None, 1
         for _ in range(1 if shooting.n == 1 else FITTING.rounds):
@@ -120,12 +118,13 @@ class Fitter:
             mean = squares / shooting.seen.sum(axis=(0, 2)).clip(1)
             weight = np.sqrt(np.maximum(mean, FITTING.floor**2))[:, None]
         assert theta is not None
-        return self._value(form, rates, theta, steps, says)
+        return self._value(form, rates, theta, k, steps, says)
 
     def taken(self, form: Form, constants: Array, starts: Array, says: str) -> FittedForm | None:
         """The form with constants and starts [trajectories, states] as they are; None where it cannot be integrated."""
         rates, theta = rates_of(form), np.concatenate([constants, starts.ravel()])
-        return self._value(form, rates, theta, self.shooting.enough_steps(rates, len(constants), theta), says)
+        steps = self.shooting.enough_steps(rates, len(constants), theta)
+        return self._value(form, rates, theta, len(constants), steps, says)
 
     def r2(self, fitted: FittedForm) -> float:
         """Share of the variance of all states that a form explains."""
@@ -148,8 +147,8 @@ class Fitter:
         sigma = sigma * np.sqrt(np.maximum(mean, FITTING.floor**2))[:, None]
         return shooting.slopes(rates, k, theta, sigma, steps, central=True), (left / sigma)[shooting.seen]
 
-    def _value(self, form: Form, rates: Rates, theta: Array, steps: int, says: str) -> FittedForm | None:
-        shooting, k = self.shooting, len(form.names)
+    def _value(self, form: Form, rates: Rates, theta: Array, k: int, steps: int, says: str) -> FittedForm | None:
+        shooting = self.shooting
         left = np.where(np.isfinite(shooting.values), shooting.left(rates, k, theta, steps), np.nan)
         blocks = tuple(left[: len(run.time), :, r] for r, run in enumerate(self.series.trajectories))
         if not np.nanmax(np.abs(left) / shooting.spread[:, None]) < SHOOTING.lost:

@@ -11,7 +11,7 @@ from scipy.optimize import least_squares
 
 from odediscovery.judge.criterion import correction, judge
 from odediscovery.judge.residual_tests import examine_residuals
-from odediscovery.laws.cost import Free, constant_penalty
+from odediscovery.laws.cost import Free
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.forms import Form
@@ -66,7 +66,8 @@ def criterion_of(p: Problem, fitted: FittedForm) -> float:
     seen, samples = counts > 0, float(counts.sum())
     misfit = counts[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)
     k = len(fitted.constants)
-    cost = k * constant_penalty(len(counts), samples) + (0.0 if fitted.given else NAMING.choice)
+    # What stands in a law with a name was not chosen term by term: it is the name that was chosen.
+    cost = k * float(np.log(max(samples, 2.0))) + NAMING.choice
     return float(misfit.sum() + cost * correction(samples, k + fitted.starts.size))
 
 

@@ -29,7 +29,7 @@ class ShootingThresholds(Thresholds):
 
     accuracy: float = threshold(1e-4, "difference that half the step may make", unit="spread of a state")
     most_steps: int = threshold(16, "most steps between two samples", origin="cost: bounds the time")
-    evaluations: int = threshold(15, "most evaluations of the derivatives in a fit", origin="cost: bounds the time")
+    evaluations: int = threshold(40, "most evaluations of the derivatives in a fit", origin="cost: bounds the time")
     lost: float = threshold(1e3, "residual where a solution has ended", unit="spread of a state")
     step: float = threshold(1e-6, "step of a derivative", unit="the constant", origin="root of the rounding error")
     tolerance: float = threshold(1e-8, "change of squares and constants that ends a fit", unit="relative")
@@ -67,7 +67,7 @@ class Shooting:
 
     def __init__(self, series: TimeSeries, begun: Array, sigma: Sequence[Array]) -> None:
         runs = series.trajectories
-        self.begun, self.n = begun, series.n_states
+        self.series, self.begun, self.sigmas, self.n = series, begun, sigma, series.n_states
         longest = max(len(run.time) for run in runs)
         # Shorter trajectories stay where they end: steps of length 0.
         times = np.stack([np.pad(run.time, (0, longest - len(run.time)), mode="edge") for run in runs])
@@ -94,21 +94,25 @@ class Shooting:
             starts: [states, trajectories, sets].
             steps: between two samples.
         """
-        c = constants[:, None, :]
-
-        def rhs(_: float, x: Array) -> Array:
-            found = np.empty_like(x)
-            for row, rate in zip(found, rates(x, c), strict=True):
-                row[...] = rate
-            return found
-
         x, path = starts, [starts]
         with np.errstate(all="ignore"):
-            for h in (self.steps / steps).T:
+            for j, h in enumerate((self.steps / steps).T):
+                c = self.constants_in(j, constants)
+
+                def rhs(_: float, x: Array, c: Array = c) -> Array:
+                    found = np.empty_like(x)
+                    for row, rate in zip(found, rates(x, c), strict=True):
+                        row[...] = rate
+                    return found
+
                 for _ in range(steps):
                     x = rk4_step(rhs, x, h[:, None])
                 path.append(x)
         return np.stack(path)
+
+    def constants_in(self, j: int, constants: Array) -> Array:
+        """The constants of the form in interval j, [constants, trajectories or 1, sets]."""
+        return constants[:, None, :]
 
     def observed(self, x: Array) -> Array:
         """What was recorded of curves or data [samples, states, trajectories, ...]: themselves, increments, limits."""

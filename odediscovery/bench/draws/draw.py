@@ -21,7 +21,7 @@ from odediscovery.errors import InputError
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import IN_TURN, Backend
-from odediscovery.settings import settings_for
+from odediscovery.settings import Settings, settings_for
 
 # A fit ends by itself at about its limit; one that does not within this many more seconds is killed.
 GRACE = 60.0
@@ -59,6 +59,10 @@ class Draws(ABC):
     @abstractmethod
     def markdown(self, rows: Sequence[Row]) -> str:
         """Tables of all rows."""
+
+    def settings(self, draw: int) -> Settings:
+        """The options of the fit of one draw."""
+        return settings_for(seed=draw, max_seconds=self.max_seconds)
 
     def in_a_word(self, row: Row) -> str:
         """The word for a finished draw."""
@@ -140,7 +144,7 @@ def fitted(task: tuple[Draws, int]) -> Row:
     try:
         series = about.data(draw)
         began = time.monotonic()
-        found = discover(series, settings_for(seed=draw, max_seconds=about.max_seconds))
+        found = discover(series, about.settings(draw))
         seconds = round(time.monotonic() - began, 3)
         return (
             row

@@ -30,6 +30,7 @@ from odediscovery.discovery.discover import discover
 from odediscovery.discovery.holdout import r2_of, relative_error, split
 from odediscovery.errors import unknown_name
 from odediscovery.laws.equations import Equations
+from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import IN_TURN, Backend
@@ -85,7 +86,7 @@ def run_cases(
     folder: Path,
     *,
     seed: int = 0,
-    max_seconds: float = 600.0,
+    max_seconds: float = 0.0,
     backend: Backend = IN_TURN,
     monitor: Monitor | None = None,
     say: Callable[[str], None] = print,
@@ -96,7 +97,7 @@ def run_cases(
         ids: cases (default: all).
         data: folder of the measured tables.
         folder: to begin, or to go on with; the series are written there, too.
-        max_seconds: wall-clock limit of `discover`.
+        max_seconds: wall-clock limit of `discover`; 0 for the time that a fit takes by default.
         backend: where the fits are run.
         monitor: hears the progress and can stop the work; finished rows stay.
         say: hears one line for each fit.
@@ -110,7 +111,7 @@ def run_cases(
     for id in chosen:
         if id not in CASES:
             raise unknown_name("series", id, CASES)
-    settings_for(seed=seed, max_seconds=max_seconds)
+    settings_for(seed=seed, max_seconds=max_seconds or None)
     tables = {id: CASES[id].load(data) for id in chosen}
     rows = Rows.claim(folder, {"measure": "series", "seed": seed, "max_seconds": max_seconds}, COLUMNS)
     for id, series in tables.items():
@@ -165,13 +166,13 @@ def fitted(task: CaseFit) -> Row:
 
 def _ours(series: TimeSeries, sides: Sides, case: Case, task: CaseFit) -> Row:
     told = {**case.options, **(case.informed or {} if task.method == INFORMED else {})}
-    found = discover(series, settings_for(seed=task.seed, max_seconds=task.max_seconds, **told))
+    found = discover(series, settings_for(seed=task.seed, max_seconds=task.max_seconds or None, **told))
     own = [found.equations.states.index(state) for state in series.states]
     starts = {run.label: x0 for run, x0 in zip(found.series.trajectories, found.initial_values, strict=True)}
     scores = _scored(sides, lambda run, times: found.equations.simulate(starts[run.label], times)[:, own])
     return scores | {
         "outcome": found.outcome,
-        "constants": fitted_numbers(found.equations),
+        "constants": fitted_numbers(found),
         "equations": found.equations.texts(),
         "notes": list(found.messages),
     }
@@ -204,7 +205,7 @@ def _scored(sides: Sides, solution: Callable[[Trajectory, Array], Array]) -> Row
 
     curves = paths(earlier)
     whole, each = r2_of(earlier, curves)
-    told: Row = {"r2": _finite(whole), **_fitted_scores(earlier, curves, each)}
+    told: Row = {"r2": _finite(whole), **fitted_scores(earlier, curves, each)}
     if later is not None:
         ends = paths(later)
         whole, each = r2_of(later, ends)
@@ -212,7 +213,7 @@ def _scored(sides: Sides, solution: Callable[[Trajectory, Array], Array]) -> Row
     return told | {"each": {s: _finite(r2) for s, r2 in zip(earlier.states, each, strict=True)}}
 
 
-def _fitted_scores(earlier: TimeSeries, curves: Sequence[Array], each: Array) -> Row:
+def fitted_scores(earlier: TimeSeries, curves: Sequence[Array], each: Array) -> Row:
     """What the rule of `verdict` asks of a law on the fitted samples."""
     left = np.concatenate([t.values for t in earlier.trajectories]) - np.concatenate(list(curves))
     values = np.concatenate([t.values for t in earlier.trajectories])
@@ -232,12 +233,17 @@ def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def fitted_numbers(found: Equations) -> int | None:
+def fitted_numbers(found: Discovery) -> int | None:
+    """Constants that were fitted, start values left out; None where they cannot be counted."""
+    return numbers_of(found.equations) if found.named is None else len(found.named.names)
+
+
+def numbers_of(found: Equations) -> int | None:
     """Coefficients and exponents that were fitted; None for what is no sum of products.
 
     Where the equations add up to nothing, as those of S, I and R, each follows from the others.
 
-    >>> fitted_numbers(Equations.parse(["S", "I"], {"S": "-0.3*S*I", "I": "0.3*S*I"}))
+    >>> numbers_of(Equations.parse(["S", "I"], {"S": "-0.3*S*I", "I": "0.3*S*I"}))
     1
     """
     law, errors = found.power_sum, found.standard_errors

@@ -27,6 +27,7 @@ class Recorded:
         limit: below which the values lie that could not be measured [samples, states], nan elsewhere.
         seen: which values there are [samples, states].
         counted: states that are cumulative counts [states].
+        given: what was added to a state by doses up to each sample [samples, states]; None for nothing.
 
     >>> limit, seen = np.full((3, 1), np.nan), np.ones((3, 1), bool)
     >>> counts = Recorded(np.array([0.0]), limit, seen, np.array([True]))
@@ -38,6 +39,7 @@ class Recorded:
     limit: Array
     seen: Mask
     counted: Mask
+    given: Array | None = None
 
     @property
     def censored(self) -> Mask:
@@ -48,11 +50,13 @@ class Recorded:
         """Of some of the samples; the start is that of the first one."""
         first = np.arange(len(self.seen))[samples][:1]
         start = self.start if len(first) and first[0] == 0 else np.full_like(self.start, np.nan)
-        return Recorded(start, self.limit[samples], self.seen[samples], self.counted)
+        given = None if self.given is None else self.given[samples]
+        return Recorded(start, self.limit[samples], self.seen[samples], self.counted, given)
 
     def scaled(self, size: Array) -> Recorded:
         """For x' = x / size [states]."""
-        return Recorded(self.start / size, self.limit / size, self.seen, self.counted)
+        given = None if self.given is None else self.given / size
+        return Recorded(self.start / size, self.limit / size, self.seen, self.counted, given)
 
     def spread(self, places: Sequence[int], n: int) -> Recorded:
         """In some of n columns, nothing known of the others."""
@@ -65,11 +69,18 @@ class Recorded:
             self.seen,
             self.counted,
         )
-        return Recorded(start, limit, seen, counted)
+        given = None
+        if self.given is not None:
+            given = np.zeros(limit.shape)
+            given[:, places] = self.given
+        return Recorded(start, limit, seen, counted, given)
 
     def select(self, columns: Any) -> Recorded:
         """Of some of the states."""
-        return Recorded(self.start[columns], self.limit[:, columns], self.seen[:, columns], self.counted[columns])
+        given = None if self.given is None else self.given[:, columns]
+        return Recorded(
+            self.start[columns], self.limit[:, columns], self.seen[:, columns], self.counted[columns], given
+        )
 
     def observed(self, x: Array) -> Array:
         """O of curves or data [samples, states, ...]."""
@@ -106,5 +117,6 @@ class Recorded:
         return found
 
     def filled(self, values: Array) -> Array:
-        """Values to begin a fit from: half the limit where nothing could be measured [samples, states]."""
-        return np.where(self.censored, 0.5 * np.nan_to_num(self.limit), values)
+        """Values that are smoothed: half the limit where nothing could be measured, doses taken away."""
+        filled: Array = np.where(self.censored, 0.5 * np.nan_to_num(self.limit), values)
+        return filled if self.given is None else filled - self.given

@@ -1,4 +1,4 @@
-"""What users say of their samples: known starts, limits of detection, cumulative counts."""
+"""What users say of their samples: known starts, limits of detection, cumulative counts, doses, breaks."""
 
 from __future__ import annotations
 
@@ -40,6 +40,37 @@ def detection_limit(text: str) -> tuple[str, float]:
     if not sign or not state or limit is None or not limit > 0.0:
         raise InputError(f'--censored expects STATE = LIMIT above 0, such as "virus = 50", got {text!r}')
     return state, limit
+
+
+def dose_column(text: str) -> tuple[str, str]:
+    """State and column of "gut = dose".
+
+    Raises:
+        InputError: no such pair.
+
+    >>> dose_column("gut = dose")
+    ('gut', 'dose')
+    """
+    state, sign, column = (part.strip() for part in text.partition("="))
+    if not sign or not state or not column:
+        raise InputError(f'--doses expects STATE = COLUMN of amounts, such as "gut = dose", got {text!r}')
+    return state, column
+
+
+def break_times(text: str, time_name: str) -> list[float]:
+    """The times in "t = 23, 41", increasing.
+
+    Raises:
+        InputError: another name than that of the time, or times that are no numbers.
+
+    >>> break_times("t = 23, 41", "t")
+    [23.0, 41.0]
+    """
+    name, sign, rest = (part.strip() for part in text.partition("="))
+    times = [_number(part) for part in rest.split(",")]
+    if not sign or name != time_name or None in times:
+        raise InputError(f'--breaks expects times, such as "{time_name}=23,41", got {text!r}')
+    return sorted({time for time in times if time is not None})
 
 
 def _number(text: str) -> float | None:

@@ -107,7 +107,7 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
         FitError: no structure could be integrated through the data.
     """
     problem, sums = _compartments(p, known), _sums(p, known)
-    starts = Starts(p.nonnegative, sums, known_starts(p.data))
+    starts = Starts(p.nonnegative[~p.data.is_control], sums, known_starts(p.data))
     p = dataclasses.replace(p, knowledge=None, given=None)
     contest = _Contest(p, problem, starts, known.bounds)
     generator = np.random.default_rng(settings.seed)
@@ -142,7 +142,7 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
     others = rough_fits(p, alike, starts, problem.given, generator, monitor, each=ROUGH.beginnings)
     twins = [contest.rows[chosen], *contest.twins(contest.rows[chosen], others)]
     # Of laws that the data cannot distinguish, take the one with the smallest unmeasured starts.
-    twins.sort(key=lambda row: float(row.polished.initial[:, problem.latent].sum()))
+    twins.sort(key=lambda row: float(row.polished.initial[:, problem.latent[: len(starts.nonnegative)]].sum()))
     contest.rows[chosen] = twins[0] if monitor.stopping() else contest.ended(twins[0])
     verdict = Verdict(p, tuple(contest.rows), chosen)
     return Competed(verdict, contest.structures, problem, starts, twins[1:])
@@ -210,7 +210,7 @@ class _Contest:
             self.sigma,
             floor=self.p.floor,
             free=free,
-            nonnegative=self.starts.nonnegative,
+            nonnegative=self.p.nonnegative,
             most=CONTEST.steps if most is None else most,
             relative_sigma=self.p.relative_sigma,
             sums=self.starts.sums,
@@ -227,7 +227,8 @@ class _Contest:
 
         A law in which something grows out of itself can use such a start as a delay of its own.
         """
-        least = np.maximum(CONTEST.nought * self.sigma, 2.0 * INITIAL_VALUES.least_start)
+        sigma = self.sigma[: len(self.starts.nonnegative)]
+        least = np.maximum(CONTEST.nought * sigma, 2.0 * INITIAL_VALUES.least_start)
         low = self.starts.nonnegative & (found.initial <= least)
         if not found.finite or not low.any():
             return False
@@ -281,7 +282,7 @@ class _Contest:
             row = self.rows[i]
             law, free = row.polished.law, row.polished.free
             given = (law.exponents[:, None] == self.problem.given.exponents).all(axis=2).any(axis=1)
-            fitted = (law.exponents != 0) & ~given[:, None]
+            fitted = (law.exponents != 0) & ~given[:, None] & ~self.p.data.is_control
 
             def refit(law: PowerSum, free: Free, row: Judged = row) -> Judged:
                 return self.judge(law, free, row.polished.initial, row.origin)
@@ -314,7 +315,7 @@ def _compartments(p: Problem, known: Knowledge) -> Compartments:
             f"{n} states with unmeasured ones among them are too many to search: "
             f"expected at most {CONTEST.states}; choose fewer with --states"
         )
-    for i in np.flatnonzero(~p.nonnegative):
+    for i in np.flatnonzero(~p.nonnegative & ~p.data.is_control):
         raise InputError(
             f"{names[i]!r} changes its sign: with unmeasured states only amounts are understood, "
             "which flow and are never negative; measure the others, or fit without them"
@@ -336,8 +337,10 @@ def _compartments(p: Problem, known: Knowledge) -> Compartments:
             "unmeasured states one of them is enough; drop the other"
         )
     uses = (given.exponents != 0).any(axis=0)
-    forbidden = known.forbidden
-    distinct = rows | uses | forbidden.any(axis=0) | forbidden.any(axis=1)
+    # What changes its sign would make a flow run backwards.
+    signed = p.data.is_control & ~p.nonnegative
+    forbidden = known.forbidden | signed
+    distinct = rows | uses | known.forbidden.any(axis=0) | known.forbidden.any(axis=1)
     return Compartments(
         latent, weights, forbidden, known.fully_known, given, (rows | uses) & latent, distinct, p.constant, known.bounds
     )
@@ -356,5 +359,6 @@ def _sums(p: Problem, known: Knowledge) -> Sums:
                 "may stand in two of them; leave out the value of one"
             )
         taken |= one.weights != 0
-        found.append((sign * one.weights * p.scale.state, sign * one.value))
+        own = ~p.data.is_control
+        found.append(((sign * one.weights * p.scale.state)[own], sign * one.value))
     return tuple(found)

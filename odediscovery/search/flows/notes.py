@@ -62,7 +62,8 @@ def flow_notes(won: Competed, names: Sequence[str]) -> list[str]:
 
 def _text(won: Competed, names: Sequence[str], row: Judged) -> str:
     user = expanded(row.polished.law.unscaled(won.verdict.p.scale.state, won.verdict.p.scale.time))
-    return Equations.from_power_sum(tuple(names), user).pretty(3).replace("\n", "; ")
+    controls = won.verdict.p.data.controls
+    return Equations.from_power_sum(tuple(names), user, controls=controls).pretty(3).replace("\n", "; ")
 
 
 def _start(won: Competed, names: Sequence[str], i: int) -> str:

@@ -115,19 +115,26 @@ class _Batch:
     """Structures as members: the field, the grid of times and the data that all share."""
 
     def __init__(self, p: Problem, starts: Starts, given: PowerSum) -> None:
-        self.starts, self.given, self.n = starts, given, p.data.n_states
+        self.starts, self.given, self.n = starts, given, int((~p.data.is_control).sum())
         self.scale, self.runs = p.scale.state, len(p.data.trajectories)
-        self.seen = np.flatnonzero(p.measured)
+        self.seen = np.flatnonzero(p.measured[: self.n])
+        # Between fewer samples controls would be no straight lines.
+        most = np.inf if p.data.controls else ROUGH.samples
         kept = [
-            np.unique(np.linspace(0, len(t.time) - 1, min(len(t.time), ROUGH.samples)).astype(int))
+            np.unique(np.linspace(0, len(t.time) - 1, int(min(len(t.time), most))).astype(int))
             for t in p.data.trajectories
         ]
         longest = max(map(len, kept))
         self.gaps = np.zeros((longest - 1, self.runs))
         self.values = np.full((longest, self.runs, len(self.seen)), np.nan)
+        # Controls in the middle of every gap [gaps, controls, trajectories].
+        self.controls = np.zeros((longest - 1, len(self.scale) - self.n, self.runs))
         sigma = np.ones_like(self.values)
         for r, (t, rows, relative_sigma) in enumerate(zip(p.data.trajectories, kept, p.relative_sigma, strict=True)):
             self.gaps[: len(rows) - 1, r] = np.diff(t.time[rows])
+            if t.controls is not None:
+                half = 0.5 * np.diff(t.time)[:, None] * t.controls.slopes
+                self.controls[: len(rows) - 1, :, r] = t.controls.values[:-1] + half
             self.values[: len(rows), r] = t.values[np.ix_(rows, self.seen)]
             sigma[: len(rows), r] = relative_sigma[np.ix_(rows, self.seen)]
         self.sigma = sigma * np.maximum(p.noise, ROUGH.least_noise)[self.seen]
@@ -139,13 +146,13 @@ class _Batch:
         rows = dict.fromkeys(f.factors for s in structures for f in s)
         place = {factors: q for q, factors in enumerate(rows)}
         most = max(map(len, structures))
-        of_flow = np.zeros((len(structures), most, len(rows), self.n))
+        of_flow = np.zeros((len(structures), most, len(rows), len(self.scale)))
         for s, flows in enumerate(structures):
             size = units(flows, self.scale)
             for f, flow in enumerate(flows):
                 of_flow[s, f, place[flow.factors]] = np.array(flow.change) * size[f] / self.scale
-        w = [np.bincount(np.array(k, int), minlength=self.n) for k in rows]
-        return np.array(w, dtype=float).reshape(-1, self.n), of_flow
+        w = [np.bincount(np.array(k, int), minlength=len(self.scale)) for k in rows]
+        return np.array(w, dtype=float).reshape(-1, len(self.scale)), of_flow
 
     def solve(self, exponents: Array, coefficients: Array, start: Array) -> Array:
         """States at all samples [samples, states, B, trajectories].
@@ -162,12 +169,14 @@ class _Batch:
         rhs = _field(w, np.concatenate([coefficients, known])[..., None])
         x, found = start, [start]
         with np.errstate(all="ignore"):
-            for gap in self.gaps:
+            for gap, controls in zip(self.gaps, self.controls, strict=True):
+                acting = np.broadcast_to(controls[:, None], (len(controls), *x.shape[1:]))
+                x = np.concatenate([x[: self.n], acting])
                 steps = max(int(np.ceil(gap.max() * ROUGH.steps / self.longest)), 1)
                 h = gap / steps
                 for _ in range(steps):
                     x = rk4_step(rhs, x, h)
-                found.append(x)
+                found.append(x[: self.n])
         return np.stack(found)
 
     def residuals(self, exponents: Array, of_flow: Array, u: Array, q: Array) -> Array:
@@ -282,16 +291,18 @@ def _beginnings(
     start = np.where(empty, ROUGH.least_noise * level, level)
     # What a sum holds is mostly in one of its latent states.
     for c, value in batch.starts.sums:
-        own = (c != 0) & ~p.measured
+        own = (c != 0) & ~p.measured[:n]
         share = generator.dirichlet(np.full(n, ROUGH.concentration), count)[:, None]
         start = np.where(own, share * value / np.where(own, c, 1.0), start)
     start[:, :, batch.seen] = np.nan_to_num(p.initial[:, batch.seen], nan=1.0)
     q = batch.starts.roots(start, np.full(n, 0.1 * ROUGH.least_noise))
     typical = np.maximum(level, ROUGH.typical).mean(axis=1)
     for c, value in batch.starts.sums:
-        own = (c != 0) & ~p.measured
+        own = (c != 0) & ~p.measured[:n]
         typical = np.where(own, value / np.where(own, c, 1.0), typical)
     typical[:, batch.seen] = 1.0
+    # Controls are dimensionless too.
+    typical = np.hstack([typical, np.ones((count, len(batch.scale) - n))])
     most = max(map(len, flows))
     fastest = np.log(ROUGH.fastest), np.log(1.0 / batch.longest)
     u = generator.uniform(fastest[1], fastest[0], (count, most))

@@ -1,0 +1,226 @@
+"""Made-up series of textbook laws with the faults that measured ones have, and what the fit makes of them.
+
+    counts      n ~ Poisson(x), or noise of 4 % where states change their sign
+    rounded     noise of 1 %, two digits
+    drift       noise of 2 % and a slow wave of 2 % that no law of the states explains
+    outliers    noise of 3 %, and one sample in fifty off by ten times as much
+    gaps        noise of 3 %, a quarter of the samples missing, and a sixth of the time in one piece
+
+in shares of each state's standard deviation. Draw d is law d mod 12 with the faults floor(d / 12) mod 5, so that
+120 draws are every law ten times. The verdict is that of measured series (see `verdict`), beside the true law with
+its constants fitted to the same samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from odediscovery.bench.draws.coverage import contained
+from odediscovery.bench.draws.draw import Draws, draw_table
+from odediscovery.bench.rows import Row
+from odediscovery.bench.series.study import fitted_numbers, fitted_scores
+from odediscovery.bench.series.verdict import VERDICTS, Scored, verdict
+from odediscovery.bench.suites.scoring import same_terms
+from odediscovery.bench.summary import table
+from odediscovery.data.series import TimeSeries
+from odediscovery.discovery.holdout import r2_of
+from odediscovery.laws.equations import Equations
+from odediscovery.problem.prepare import prepare
+from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.arrays import Array
+from odediscovery.settings import Settings, settings_for
+from odediscovery.textbook.fit import Fitter
+from odediscovery.textbook.registry import find
+from odediscovery.textbook.starts import Start
+
+FAULTS = ("counts", "rounded", "drift", "outliers", "gaps")
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A textbook law with constants, starts and times."""
+
+    law: str
+    constants: tuple[float, ...]
+    start: tuple[float, ...]
+    until: float
+    samples: int = 25
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Names of its states."""
+        return ("x", "y", "z")[: len(self.start)]
+
+
+TRUTHS = (
+    Truth("exponential", (-0.3,), (100.0,), 10.0),
+    Truth("linear", (0.15, 20.0), (90.0,), 25.0),
+    Truth("logistic", (0.5, 600.0), (12.0,), 20.0),
+    Truth("gompertz", (0.25, 500.0), (8.0,), 24.0),
+    Truth("outflow", (0.4, 4.0), (30.0,), 20.0),
+    Truth("michaelis-menten", (5.0, 8.0), (40.0,), 16.0),
+    Truth("lotka-volterra", (0.6, 0.02, 0.012, 0.5), (60.0, 15.0), 24.0, 40),
+    Truth("competition", (0.6, 0.004, 0.002, 0.5, 0.0015, 0.005), (10.0, 15.0), 25.0, 30),
+    Truth("epidemic", (0.0008, 0.25), (1000.0, 5.0, 0.0), 30.0, 31),
+    Truth("damped-oscillator", (2.0, 0.3), (10.0, 0.0), 12.0, 40),
+    Truth("chain", (0.5, 0.5, 0.15), (100.0, 1.0), 16.0, 30),
+    Truth("rosenzweig-macarthur", (0.8, 200.0, 0.02, 0.01, 0.008, 0.4), (60.0, 20.0), 30.0, 40),
+)
+
+
+def equations_of(truth: Truth) -> Equations:
+    """The law with its constants; named constants stand in the order of the registry."""
+    law = find(truth.law)
+    form = law.form(truth.states)[0]
+    values = dict(zip(law.constants, truth.constants, strict=True))
+    return form.with_constants([values[name] for name in form.names])
+
+
+def made(truth: Truth, fault: str, generator: np.random.Generator) -> TimeSeries:
+    """Samples of a law with one fault."""
+    t = np.linspace(0.0, truth.until, truth.samples)
+    if fault == "gaps":
+        at = generator.uniform(0.15, 0.65) * truth.until
+        kept = (generator.random(len(t)) > 0.25) & ((t < at) | (t > at + truth.until / 6.0))
+        kept[[0, -1]] = True
+        t = t[kept]
+    x = equations_of(truth).simulate(np.array(truth.start), t)
+    spread = x.std(axis=0)
+    noise = spread * generator.standard_normal(x.shape)
+    values = _faulty(x, spread, noise, t / truth.until, fault, generator)
+    return TimeSeries.from_arrays([t], [values], truth.states, labels=[truth.law])
+
+
+def _faulty(x: Array, spread: Array, noise: Array, way: Array, fault: str, generator: np.random.Generator) -> Array:
+    if fault == "counts":
+        return x + 0.04 * noise if (x < 0.0).any() else generator.poisson(x).astype(np.float64)
+    if fault == "rounded":
+        step = 10.0 ** (np.floor(np.log10(np.abs(x).max(axis=0))) - 1.0)
+        rounded: Array = np.round((x + 0.01 * noise) / step) * step
+        return rounded
+    if fault == "drift":
+        phase = generator.uniform(0.0, 2.0 * np.pi, x.shape[1])
+        return x + 0.02 * noise + 0.02 * spread * np.sin(2.0 * np.pi * way[:, None] + phase)
+    if fault == "outliers":
+        far = generator.random(x.shape) < 0.02
+        far.ravel()[generator.integers(far.size)] = True
+        return x + 0.03 * noise + np.where(far, 0.3 * spread * generator.choice([-1.0, 1.0], x.shape), 0.0)
+    return x + 0.03 * noise
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextbookDraws(Draws):
+    """Draws of textbook laws with realistic faults; a fit takes the time that it takes by default."""
+
+    measure: ClassVar[str] = "textbook"
+    own: ClassVar[tuple[str, ...]] = ("law", "fault", "verdict", "within", "constants", "r2", "notes")
+
+    def settings(self, draw: int) -> Settings:
+        return settings_for(seed=draw)
+
+    def case(self, draw: int) -> tuple[Truth, str]:
+        """The law and the fault of a draw."""
+        return TRUTHS[draw % len(TRUTHS)], FAULTS[draw // len(TRUTHS) % len(FAULTS)]
+
+    def blank(self, draw: int) -> Row:
+        truth, fault = self.case(draw)
+        return super().blank(draw) | {"law": truth.law, "fault": fault, "verdict": "failed", "notes": []}
+
+    def data(self, draw: int) -> TimeSeries:
+        truth, fault = self.case(draw)
+        return made(truth, fault, np.random.default_rng([draw, 21]))
+
+    def describe(self, found: Discovery, series: TimeSeries) -> Row:
+        truth = next(t for t in TRUTHS if t.law == series.trajectories[0].label)
+        right = _is_right(found, truth)
+        curves = [
+            found.equations.simulate(x0, run.time)
+            for x0, run in zip(found.initial_values, series.trajectories, strict=True)
+        ]
+        ours = _scored(series, curves, fitted_numbers(found), found.outcome)
+        told = verdict(ours, _true_law(truth, series), right)
+        within = _within(found, truth) if told == "right" else None
+        return {
+            "verdict": told,
+            "within": within,
+            "constants": fitted_numbers(found),
+            "r2": found.r2,
+            "notes": list(found.messages),
+        }
+
+    def in_a_word(self, row: Row) -> str:
+        return f"{row['law']}, {row['fault']}: {row['verdict']}"
+
+    def markdown(self, rows: Sequence[Row]) -> str:
+        lines = []
+        for key, names in (("law", [t.law for t in TRUTHS]), ("fault", FAULTS)):
+            for name in names:
+                own = [row for row in rows if row[key] == name]
+                if own:
+                    lines.append((name, str(len(own)), *_counts(own)))
+        lines.append(("all", str(len(rows)), *_counts(rows)))
+        seconds = [row["seconds"] for row in rows]
+        each = draw_table(
+            ("draw", "law", "fault", "verdict", "equations"),
+            [row for row in rows if row["verdict"] != "right"],
+            lambda row: (row["law"], row["fault"], row["verdict"]),
+        )
+        took = f"Seconds of a fit: median {np.median(seconds):.1f}, most {max(seconds):.1f}."
+        header = ("law or fault", "draws", *VERDICTS, "constants in their 95 % interval, of right laws")
+        return f"# {self.measure}\n\n{table(header, lines)}\n\n{took}\n\n{each}\n"
+
+
+def _counts(rows: Sequence[Row]) -> tuple[str, ...]:
+    words = [row["verdict"] for row in rows]
+    told = [row["within"] for row in rows if row["within"]]
+    inside, of = sum(w[0] for w in told), sum(w[1] for w in told)
+    share = f"{inside} of {of} ({inside / of:.0%})" if of else "-"
+    return (*(str(words.count(word)) for word in VERDICTS), share)
+
+
+def _is_right(found: Discovery, truth: Truth) -> bool:
+    """Whether the equations have the true terms, or the true name where those are no powers."""
+    true = equations_of(truth)
+    if true.power_sum is None or found.equations.power_sum is None:
+        return found.name == find(truth.law).says
+    return same_terms(found.equations.power_sum, true.power_sum)
+
+
+def _scored(series: TimeSeries, curves: Sequence[Array], constants: int | None, outcome: str) -> Scored:
+    told = fitted_scores(series, curves, r2_of(series, curves)[1])
+    misfit = np.inf if told["misfit"] is None else told["misfit"]
+    return Scored(told["fitted_each"], misfit, told["samples"], constants, outcome)
+
+
+def _true_law(truth: Truth, series: TimeSeries) -> Scored:
+    """The true law with its constants fitted to the samples."""
+    law = find(truth.law)
+    form = law.form(truth.states)[0]
+    values = dict(zip(law.constants, truth.constants, strict=True))
+    start = np.array([values[name] for name in form.names])
+    fitted = Fitter(prepare(series)).fit(form, Start(start, 0.0), law.says)
+    assert fitted is not None  # it begins at the truth
+    runs = zip(fitted.starts, series.trajectories, strict=True)
+    curves = [fitted.equations.simulate(x0, run.time) for x0, run in runs]
+    return _scored(series, curves, len(form.names), "fitted")
+
+
+def _within(found: Discovery, truth: Truth) -> tuple[int, int] | None:
+    """How many true constants lie in their 95 % intervals, and how many there are."""
+    true = equations_of(truth)
+    if found.named is None and true.power_sum is not None:
+        told = contained(found, true)
+        fitted = [one["contained"] for name, one in told.items() if name.partition(": ")[2].startswith("coefficient")]
+        return sum(fitted), len(fitted)
+    named = found.named or found.textbook
+    if named is None:
+        return None
+    law = find(truth.law)
+    values = dict(zip(law.constants, truth.constants, strict=True))
+    rows = [row for row in named.rows(found.degrees_of_freedom) if row["name"] in values and row["low"] is not None]
+    inside = [row["low"] <= values[row["name"]] <= row["high"] for row in rows]
+    return sum(inside), len(values)
