@@ -14,7 +14,7 @@ from odediscovery.bench.series import measured
 from odediscovery.bench.series import study as series_study
 from odediscovery.bench.series.cases import ALL
 from odediscovery.bench.series.measured import CASES, HELD, Case, Model, least_squares_fit
-from odediscovery.bench.series.study import LAST, CaseFit, fitted, fitted_numbers, methods
+from odediscovery.bench.series.study import LAST, CaseFit, fitted, methods, numbers_of
 from odediscovery.bench.series.verdict import Scored, has_same_terms, verdict
 from odediscovery.command.cli import main
 from odediscovery.data.series import TimeSeries, load_csv
@@ -131,7 +131,7 @@ def test_a_row_scores_what_was_kept_back(quick: list[CaseFit]) -> None:
     ],
 )
 def test_constants_that_follow_from_others_are_not_counted(texts: dict[str, str], count: int | None) -> None:
-    assert fitted_numbers(Equations.parse([*texts], texts)) == count
+    assert numbers_of(Equations.parse([*texts], texts)) == count
 
 
 @pytest.mark.slow
