@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 Rows = TypeVar("Rows")
 # Longer equations are cut in the Pareto table; above it, and in result.json, they are whole.
 MAX_ROW_LETTERS = 160
+# Where nobody looks at a terminal lines stay whole.
+MAX_LINE_LETTERS = 10**9
 BACKENDS = ("processes", "dask")
 
 
@@ -78,7 +82,9 @@ def print_discovery(found: Discovery) -> None:
     """Equations with error bars, notes, then the Pareto front with the chosen row marked."""
     from odediscovery.result.units import units_text
 
-    say(found.equations_text())
+    room = Console().width - 1 if sys.stdout.isatty() else MAX_LINE_LETTERS
+    for line in found.equations_text().splitlines():
+        say(broken(line, room))
     for text in (
         found.name_text(),
         "" if found.population is None else found.population.table_text(),
@@ -86,14 +92,15 @@ def print_discovery(found: Discovery) -> None:
         units_text(found.equations, found.series, found.named, found.textbook),
         found.stability_text(),
     ):
-        say(text, end="\n" if text else "")
+        if text:
+            say("\n".join(wrapped(line) for line in text.splitlines()))
     from odediscovery.result.shown import headline, shown_notes
 
-    say(headline(found))
+    say(wrapped(headline(found)))
     for message in shown_notes(found.messages):
-        say(f"note: {' '.join(message.split())}")
+        say(wrapped(f"note: {' '.join(message.split())}"))
     if found.source_text():
-        say(found.source_text())
+        say(wrapped(found.source_text()))
     say()
     rows = []
     for row in found.front:
@@ -118,12 +125,43 @@ def print_table(
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for k, title in enumerate(header):
         table.add_column(title, justify="right" if k in numbers else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
     console = Console(width=None if sys.stdout.isatty() else width, highlight=False)
+    # The last column is what is left beside the others, each with two letters between.
+    columns = [[title, *cells] for title, cells in zip(header, zip(*rows, strict=True), strict=True)] if rows else []
+    others = [max(len(line) for cell in column for line in cell.split("\n")) for column in columns[:-1]]
+    room = max(console.width - sum(others) - 2 * len(others) - 2, 20)
+    for row in rows:
+        *first, last = (printable(cell) for cell in row)
+        table.add_row(*map(Text, first), Text("\n".join(broken(line, room) for line in last.split("\n"))))
     with console.capture() as captured:
         console.print(table)
     print("\n".join(line.rstrip() for line in captured.get().split("\n")).rstrip("\n"))
+
+
+def wrapped(text: str) -> str:
+    """A note as lines of the terminal, whole where standard output is none."""
+    if not sys.stdout.isatty():
+        return text
+    width = max(Console().width - 1, 40)
+    return textwrap.fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def broken(line: str, room: int) -> str:
+    """A line of equations in lines of at most so many letters, broken between terms and factors, not in names.
+
+    >>> print(broken("x' = 0.5*alpha*beta^2 + 2*gamma", 18))
+    x' = 0.5*alpha*
+        beta^2 + 2*
+        gamma
+    """
+    if len(line) <= room:
+        return line
+    lines = [""]
+    for piece in re.findall(r"[^ *]+[ *]*|[ *]+", line):
+        if len(lines[-1]) + len(piece.rstrip()) > room and lines[-1].strip():
+            lines.append("    ")
+        lines[-1] += piece
+    return "\n".join(one.rstrip() for one in lines)
 
 
 def _shortened(equations: str) -> str:

@@ -13,7 +13,7 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -106,12 +106,7 @@ def fit(
         )
         return
     settings = settings_for(recipe, hidden_states=latent, holdout=holdout, **given)
-    series = measured_series(data, columns, _columns_of_groups(settings), _columns_of_doses(settings))
-    source = {"table": data.name, "path": hashlib.sha256(os.fsencode(data.resolve())).hexdigest()}
-    with _destination(out or Path(f"{data.stem}.odediscovery")) as place:
-        if out is None:
-            _check_same_table(place.folder, source, series)
-        _begin(series, place, settings, source, _Watch(began, draws, quiet, kinds))
+    _begin(data, columns, settings, out, _Watch(began, draws, quiet, kinds))
 
 
 @dataclass(frozen=True)
@@ -155,14 +150,23 @@ def _fit_each(data: Path, columns: Columns, watch: _Watch, limit: float | None, 
     say(f"written to {folder}/summary.csv ({monitor.seconds():.1f} s{more})")
 
 
-def _begin(series: TimeSeries, place: _Place, settings: Settings, source: Mapping[str, str], watch: _Watch) -> None:
+def _begin(data: Path, columns: Columns, settings: Settings, out: Path | None, watch: _Watch) -> None:
     """A fit from the start."""
-    monitor, finish = _watched(settings.max_seconds, watch)
-    from odediscovery.discovery.discover import discover
+    source = {"table": data.name, "path": hashlib.sha256(os.fsencode(data.resolve())).hexdigest()}
+    with ExitStack() as shown:
+        monitor = _monitor(settings.max_seconds, watch)
+        shown.enter_context(monitor.shown())
+        # Before the heavy libraries are loaded.
+        monitor.name("read the table")
+        series = measured_series(data, columns, _columns_of_groups(settings), _columns_of_doses(settings))
+        place = shown.enter_context(_destination(out or Path(f"{data.stem}.odediscovery")))
+        if out is None:
+            _check_same_table(place.folder, source, series)
+        from odediscovery.discovery.discover import discover
 
-    with monitor.shown():
-        found = finish(discover(series, settings, monitor))
-    _keep(found, place, source, watch.kinds)
+        found = _finish(discover(series, settings, monitor), monitor, watch)
+        monitor.end()
+        _keep(found, place, source, watch.kinds)
 
 
 def _resume(before: Path, place: _Place, options: GivenSettings, watch: _Watch) -> None:
@@ -171,16 +175,16 @@ def _resume(before: Path, place: _Place, options: GivenSettings, watch: _Watch) 
     from odediscovery.result.discovery import Discovery
     from odediscovery.result.folder import read_document
 
-    monitor, finish = _watched(options["max_seconds"], watch)
+    monitor = _monitor(options["max_seconds"], watch)
     found = Discovery.load(before)
     source = read_document(before / "result.json").get("source")
     with monitor.shown():
-        found = finish(resume(found, monitor, **options))
+        found = _finish(resume(found, monitor, **options), monitor, watch)
     _keep(found, place, source, watch.kinds)
 
 
-def _watched(limit: float | None, watch: _Watch) -> tuple[TerminalMonitor, Callable[[Discovery], Discovery]]:
-    """Who hears the progress, and what is done with a result: a bootstrap, if it was asked for."""
+def _monitor(limit: float | None, watch: _Watch) -> TerminalMonitor:
+    """Who hears the progress, after a look at the options of the bootstrap."""
     count, jobs = watch.draws.bootstrap, watch.draws.jobs
     if count is not None and count < 1:
         raise InputError(f"--bootstrap must be at least 1, got {count}")
@@ -192,12 +196,17 @@ def _watched(limit: float | None, watch: _Watch) -> tuple[TerminalMonitor, Calla
             "which more processes do not make faster"
         )
     from odediscovery.command.progress import TerminalMonitor
+
+    return TerminalMonitor(limit, quiet=watch.quiet, started=watch.began)
+
+
+def _finish(found: Discovery, monitor: TerminalMonitor, watch: _Watch) -> Discovery:
+    """The result, with a bootstrap if it was asked for."""
+    if watch.draws.bootstrap is None:
+        return found
     from odediscovery.uncertainty.bootstrap import with_survival
 
-    monitor = TerminalMonitor(limit, quiet=watch.quiet, started=watch.began)
-    if count is None:
-        return monitor, lambda found: found
-    return monitor, lambda found: with_survival(found, count, monitor, jobs)
+    return with_survival(found, watch.draws.bootstrap, monitor, watch.draws.jobs)
 
 
 def _keep(found: Discovery, place: _Place, source: object, kinds: Sequence[str] = ()) -> None:

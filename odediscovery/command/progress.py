@@ -1,7 +1,7 @@
 """The progress of a fit on standard error, and Ctrl-C as a request to end it.
 
 `TerminalMonitor` does both: the stages call `stage` and `step` and know nothing of terminals. On a
-terminal a line shows stage, share, best loss and time left, and vanishes at the end; where
+terminal one line for the whole work shows the stage, a bar and the time left, and vanishes at the end; where
 standard error is no terminal (a log, a pipe) each stage is one plain line. The first Ctrl-C
 asks the fit to end with the best it has, the second one really ends it.
 """
@@ -20,13 +20,21 @@ from types import FrameType
 from typing import Any, TextIO, cast
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
+from rich.progress import Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.progress_bar import ProgressBar
+from rich.table import Column
+from rich.text import Text
 
 from odediscovery.command.streams import Forgiving, remark
 from odediscovery.runtime.monitor import Monitor
 
 # Ctrl-C, and how a system or a queue of jobs asks a program to end.
 _WISHES = (signal.SIGINT, signal.SIGTERM)
+
+
+# Letters of the bar and of the name of a stage: with the time left they stay within 80. Wider terminals have
+# room for the loss.
+BAR_LETTERS, NAME_LETTERS, WIDE = 20, 26, 100
 
 
 class TerminalMonitor(Monitor):
@@ -43,34 +51,55 @@ class TerminalMonitor(Monitor):
         self._quiet = quiet
         self._lines = not quiet and not sys.stderr.isatty()
         self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[loss]}", markup=False),
-            TextColumn("{task.fields[left]}", markup=False),
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, max_width=NAME_LETTERS)),
+            _Bar(self),
+            _Left(self),
+            TextColumn("{task.fields[loss]}", markup=False, table_column=Column(no_wrap=True)),
             console=Console(file=cast(TextIO, Forgiving())),
             transient=True,
             disable=quiet or self._lines,
         )
+        self._wide = self._progress.console.width >= WIDE
         self._task: TaskID | None = None
-        self._steps, self._begun = 1, 0.0
+        self._steps, self._done, self._stage_began = 1, 0, 0.0
+        self._reached = 0.0
 
     def stage(self, name: str, steps: int) -> None:
-        self._steps, self._begun = max(steps, 1), self.seconds()
+        self._steps, self._done, self._stage_began = max(steps, 1), 0, self.seconds()
         if self._lines:
-            remark(f"{self._begun:7.1f} s  {name}")
-            return
-        if self._task is not None:
-            self._progress.remove_task(self._task)
-        self._task = self._progress.add_task(name, total=self._steps, loss="", left="")
+            remark(f"{self._stage_began:7.1f} s  {name}")
+        elif self._task is None:
+            self._task = self._progress.add_task(name, total=1.0, loss="")
+        else:
+            self._progress.update(self._task, description=name)
+
+    def name(self, name: str) -> None:
+        """What is done before the first stage, at the bar only: a log has nothing but errors before it."""
+        if not self._lines:
+            self.stage(name, 1)
 
     def step(self, done: int, loss: float | None = None) -> None:
-        if self._task is None:
-            return
-        fields: dict[str, Any] = {"left": f"{self._left(done):.0f} s left"} if done > 0 else {}
-        if loss is not None:
-            fields["loss"] = f"best loss {loss:.2e}"
-        self._progress.update(self._task, completed=min(done, self._steps), **fields)
+        self._done = done
+        if self._task is not None and loss is not None and self._wide:
+            self._progress.update(self._task, loss=f"best loss {loss:.2e}")
+
+    def share(self) -> float | None:
+        """What is over of the whole work, None where nothing bounds it; never less than it was.
+
+        Work without a bound in time of which the steps are known, as a benchmark, has the share of its steps.
+        """
+        known = self.bound()
+        if known is None:
+            return min(self._done / self._steps, 1.0) if self._steps > 1 else None
+        self._reached = max(self._reached, known[0])
+        return self._reached
+
+    def left_text(self) -> str:
+        """The time left, for work without a bound by the pace of its steps so far."""
+        if self.bound() is None and self._steps > 1 and self._done:
+            left = (self.seconds() - self._stage_began) / self._done * max(self._steps - self._done, 0)
+            return f"about {left:.0f} s left, step {self._done} of {self._steps}"
+        return super().left_text()
 
     @contextmanager
     def shown(self) -> Iterator[None]:
@@ -95,9 +124,30 @@ class TerminalMonitor(Monitor):
             for one, handler in before:
                 signal.signal(one, handler)
 
-    def _left(self, done: int) -> float:
-        """Seconds left in this stage at its pace so far, and never more than the time limit."""
-        left = (self.seconds() - self._begun) / done * max(self._steps - done, 0)
-        if self.max_seconds is not None:
-            left = min(left, self.max_seconds - self.seconds())
-        return max(left, 0.0)
+    def end(self) -> None:
+        """Take the bar away before the end of `shown`: what is printed from now on stands alone."""
+        self._progress.stop()
+
+
+class _Bar(ProgressColumn):
+    """One bar for the whole work, which moves by itself."""
+
+    max_refresh = 0.2
+
+    def __init__(self, monitor: TerminalMonitor) -> None:
+        super().__init__(Column(no_wrap=True))
+        self._monitor = monitor
+
+    def render(self, task: Task) -> Any:
+        """The bar; it pulses where nothing bounds the work."""
+        share = self._monitor.share()
+        return ProgressBar(total=1.0, completed=share or 0.0, width=BAR_LETTERS, pulse=share is None)
+
+
+class _Left(_Bar):
+    """The share, and the time left."""
+
+    def render(self, task: Task) -> Any:
+        """As text."""
+        share = self._monitor.share()
+        return Text(("" if share is None else f"{100 * share:3.0f} %  ") + self._monitor.left_text())

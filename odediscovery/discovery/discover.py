@@ -63,7 +63,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.problem.recorded import without_controls
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.rest import rest
-from odediscovery.runtime.monitor import JUDGING, SEARCHING, TELLING, TIME_SPENT, Monitor
+from odediscovery.runtime.monitor import JUDGING, SEARCHING, TELLING, TIME_SPENT, Monitor, drawn
 from odediscovery.search.candidates import at_rest, each_alone, is_settled
 from odediscovery.search.flows.contest import compete
 from odediscovery.search.flows.notes import flow_notes
@@ -93,7 +93,8 @@ def discover(
     Args:
         series: what was measured, from `load_csv` or `TimeSeries.from_arrays`.
         settings: options, see `Settings` (default: the default recipe).
-        monitor: hears the progress and can stop the work; the best law so far comes back.
+        monitor: hears the progress and can stop the work; the best law so far comes back. Without one a
+            bar is drawn in notebooks and on terminals; `Monitor()` draws none.
         before: laws in the user's units that compete with what is found, such as those of an earlier
             fit (`resume`).
         families: of laws, from simple to rich; one of your own may be among them (`term_library`).
@@ -113,21 +114,25 @@ def discover(
     settings = settings or Settings()
     settings = (settings if vary is None else replace(settings, vary=vary)).checked()
     earlier, later = split(series, settings.holdout)
-    monitor = monitor or Monitor(settings.max_seconds)
+    with drawn(monitor, settings.max_seconds) as hears:
+        found = _search(earlier, settings, hears, before, families)
+        return found if later is None else continue_over(found, earlier, later)
+
+
+def _search(
+    series: TimeSeries, settings: Settings, monitor: Monitor, before: Sequence[PowerSum], families: Sequence[Family]
+) -> Discovery:
+    """The way that the settings and the series ask for."""
     if settings.vary is not None:
-        found = _search_groups(earlier, settings, monitor)
-        return found if later is None else continue_over(found, earlier, later)
+        return _search_groups(series, settings, monitor)
     if settings.breaks is not None:
-        found = _search_breaks(earlier, settings, monitor)
-        return found if later is None else continue_over(found, earlier, later)
-    task = pose_task(earlier, settings, monitor)
+        return _search_breaks(series, settings, monitor)
+    task = pose_task(series, settings, monitor)
     if settings.published:
-        found = _train_as_published(task)
-    elif settings.doses or not task.p.measured.all():
-        found = _search_flows(task)
-    else:
-        found = _search_laws(task, before, families)
-    return found if later is None else continue_over(found, earlier, later)
+        return _train_as_published(task)
+    if settings.doses or not task.p.measured.all():
+        return _search_flows(task)
+    return _search_laws(task, before, families)
 
 
 def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Family]) -> Discovery:
@@ -137,7 +142,7 @@ def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Fami
         return _judge_laws(task, *train_networks(task.p, before, settings, monitor))
     words, limit = vocabulary(settings.library, families), seconds_for(task)
     check_asked(task)
-    monitor.spend(limit and SIMPLE.searching * limit)
+    monitor.spend(limit and SIMPLE.searching * limit, whole=limit)
     whole = monitor.in_time(SEARCHING, lambda: noiseless(task.p, words, monitor), task.p) if settings.grow else task.p
     asked = laws_asked_for(task, whole)
     # In noise first of all; where there is none, a law that leaves nothing needs no other beside it.

@@ -29,6 +29,7 @@ from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
 from odediscovery.estimator.blocks import is_list, numbers, paired, read_runs, read_values
 from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import RECIPES, Settings
 
 Array = NDArray[np.float64]
@@ -195,7 +196,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         series = TimeSeries.from_arrays(times, values, names, labels=labels, time_name=name, sigma=sigma, units=units)
         if clock:
             series = dataclasses.replace(series, messages=(clock.sentence(f"The time {name!r}"),))
-        self._keep(discover(series, settings))
+        self._keep(discover(series, settings, Monitor(settings.max_seconds)))
         self.time_unit_ = clock.unit if clock else None
         self.interval_ = None
         if not isinstance(t, list | tuple) and np.ndim(t) == 0 and column is None:

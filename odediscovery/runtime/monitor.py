@@ -2,7 +2,7 @@
 
 A stage announces itself with `stage`, calls `step` as it goes, and asks `stopping` between
 two steps; when that is not None it returns the best it has. The command line shows the same
-calls as a progress bar, tests listen to them, a notebook ignores them.
+calls as a progress bar, and so does `DrawnMonitor` in notebooks and Python sessions; tests listen to them.
 
 Some steps are long themselves: a batch over hundreds of columns, the integration of a stiff law. What
 they spend their time in calls `check_time`, which ends work that `Monitor.patient` surrounds with
@@ -11,12 +11,14 @@ they spend their time in calls `check_time`, which ends work that `Monitor.patie
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 # Why work ends that took the time which it takes where nobody set a limit.
 TIME_SPENT = "time spent"
@@ -71,6 +73,8 @@ class Monitor:
     log: list[dict[str, object]] = field(default_factory=list)
     processor_seconds: float | None = None
     _interrupted: float | None = None
+    _begun: tuple[float, float] = (0.0, 0.0)
+    _whole: float = 0.0
 
     def seconds(self) -> float:
         """Seconds since the work began."""
@@ -128,9 +132,41 @@ class Monitor:
         """Whether `in_time` would not begin any more."""
         return self.in_time(share, lambda: False, True)
 
-    def spend(self, seconds: float | None) -> None:
-        """End the work after so many seconds of the processor from now; None: no such end any more."""
-        self.processor_seconds = None if seconds is None else time.process_time() + seconds
+    def spend(self, seconds: float | None, whole: float | None = None) -> None:
+        """End the work after so many seconds of the processor from now; None: no such end any more.
+
+        Args:
+            seconds: of this part of the work.
+            whole: that this part and all later ones may take together, for those who show the progress.
+        """
+        now = time.process_time()
+        self.processor_seconds = None if seconds is None else now + seconds
+        if whole is not None:
+            self._begun, self._whole = (self.seconds(), now), whole
+
+    def bound(self) -> tuple[float, float] | None:
+        """What share of the time is over that the whole work may take, and the seconds left; None without a bound.
+
+        >>> share, left = Monitor(max_seconds=60, started=time.monotonic() - 15).bound()
+        >>> round(share, 2), round(left)
+        (0.25, 45)
+        """
+        bounds, seconds = [], self.seconds()
+        if self.max_seconds:
+            bounds.append((min(seconds / self.max_seconds, 1.0), max(self.max_seconds - seconds, 0.0)))
+        if self._whole:
+            spent = time.process_time() - self._begun[1]
+            # Beside other work a second of the processor takes longer.
+            pace = max((seconds - self._begun[0]) / max(spent, 1e-3), 1.0) if spent > 1.0 else 1.0
+            bounds.append((min(spent / self._whole, 1.0), max(self._whole - spent, 0.0) * pace))
+        return min(bounds, key=lambda one: one[1], default=None)
+
+    def left_text(self) -> str:
+        """The time left, as it is known: a bound where there is one."""
+        known = self.bound()
+        if known is None:
+            return f"{self.seconds():.0f} s so far"
+        return f"at most {known[1]:.0f} s left" if known[1] >= 0.5 else "finishing"
 
     def stage(self, name: str, steps: int) -> None:
         """The stage called `name` begins, which will take about `steps` steps."""
@@ -141,3 +177,109 @@ class Monitor:
     def note(self, **fields: object) -> None:
         """`fields` worth keeping in the log (one JSON line), never needed for the result."""
         self.log.append({"seconds": round(self.seconds(), 3), **fields})
+
+
+# Seconds before a bar appears, and between two states of it; letters of its line, and of its bar.
+_SOON, _BETWEEN, _LETTERS, _BAR = 1.0, 0.2, 78, 20
+
+
+class DrawnMonitor(Monitor):
+    """A `Monitor` that draws one bar for the whole work, which vanishes at the end.
+
+    Args:
+        max_seconds: wall-clock limit in seconds, or None for none.
+        display: how a notebook shows HTML, as `IPython.display.display`; None: a line of the terminal.
+    """
+
+    def __init__(self, max_seconds: float | None, display: Any = None) -> None:
+        super().__init__(max_seconds)
+        self._display, self._handle = display, None
+        self._name, self._drawn, self._share = "", 0.0, 0.0
+
+    def stage(self, name: str, steps: int) -> None:
+        self._name = name
+        self._draw()
+
+    def step(self, done: int, loss: float | None = None) -> None:
+        self._draw()
+
+    def stopping(self) -> str | None:
+        """As of every monitor; since all work asks it often, the bar moves here too."""
+        self._draw()
+        return super().stopping()
+
+    def line(self) -> str:
+        """The bar as text, on one line of 78 letters.
+
+        >>> drawn = DrawnMonitor(60.0)
+        >>> drawn.stage("train", 10)
+        >>> drawn.line()
+        'train                    [                    ]   0 %  at most 60 s left'
+        """
+        known = self.bound()
+        self._share = max(self._share, known[0] if known else 0.0)
+        full = round(_BAR * self._share)
+        percent = f"{100 * self._share:3.0f} %" if known else "     "
+        text = f"{self._name[:24]:<24} [{'#' * full}{' ' * (_BAR - full)}] {percent}  {self.left_text()}"
+        return text[:_LETTERS]
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._handle is not None:
+            self._handle.update(_Html(""))
+        elif self._drawn and self._display is None:
+            with contextlib.suppress(OSError, ValueError):
+                sys.stderr.write(f"\r{' ' * _LETTERS}\r")
+                sys.stderr.flush()
+
+    def _draw(self) -> None:
+        now = self.seconds()
+        if now < _SOON or now - self._drawn < _BETWEEN:
+            return
+        self._drawn, line = now, self.line()
+        if self._display is None:
+            with contextlib.suppress(OSError, ValueError):
+                sys.stderr.write(f"\r{line:<{_LETTERS}}")
+                sys.stderr.flush()
+            return
+        value = f'value="{self._share:.3f}" ' if self.bound() else ""
+        told = f"<code>{self._name}</code> <progress {value}max=1></progress> {self.left_text()}"
+        if self._handle is None:
+            self._handle = self._display(_Html(told), display_id=True)
+        else:
+            self._handle.update(_Html(told))
+
+
+class _Html:
+    """A piece of HTML that a notebook shows as such."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def _repr_html_(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return ""
+
+
+@contextmanager
+def drawn(monitor: Monitor | None, max_seconds: float | None) -> Iterator[Monitor]:
+    """A given monitor, or one that draws itself where somebody looks on: in notebooks and on terminals."""
+    if monitor is not None:
+        yield monitor
+        return
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    notebook = type(shell).__name__ == "ZMQInteractiveShell"
+    try:
+        terminal = sys.stderr.isatty()
+    except (AttributeError, ValueError):
+        terminal = False
+    if not notebook and not terminal:
+        yield Monitor(max_seconds)
+        return
+    shown = DrawnMonitor(max_seconds, sys.modules["IPython"].display.display if notebook else None)
+    try:
+        yield shown
+    finally:
+        shown.close()

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -204,14 +205,16 @@ def test_the_bar_is_drawn_on_a_terminal_and_vanishes(monkeypatch: pytest.MonkeyP
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
-    monitor = TerminalMonitor(60.0)
+    monkeypatch.setenv("COLUMNS", "120")
+    monitor = TerminalMonitor(60.0, started=time.monotonic() - 15.0)
     with monitor.shown():
+        monitor.stage("grow", 100)
         monitor.stage("train", 100)
         monitor.step(50, 1.25e-4)
         monitor._progress.refresh()
     shown = screen.getvalue()
-    assert "train" in shown and "50%" in shown and "best loss 1.25e-04" in shown
-    assert "s left" in shown
+    assert "train" in shown and "25 %" in shown and "best loss 1.25e-04" in shown
+    assert "at most 45 s left" in shown
     assert shown.rstrip("\x1b[?25h").rstrip().endswith("\x1b[2K")
 
 
