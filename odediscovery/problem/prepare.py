@@ -130,8 +130,7 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
     data = scale.apply(series)
     rounding = np.array([resolution(column) for column in pooled(series).T]) / scale.size
     rounded = np.stack([rounding_sigma(column) for column in pooled(series).T], axis=1) / scale.size
-    calm = _filled(data)
-    noise = _find_noise(calm, rounded)
+    noise = _find_noise(_filled(data), rounded)
     floor = np.maximum(np.sqrt(np.mean(rounded**2, axis=0)), _integration_floor(len(pooled(data))))
     noise, nonnegative, negative = _find_signs(data, noise, floor)
     if negative.any():
@@ -139,7 +138,7 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
         data, nonnegative = scale.apply(series), nonnegative | negative
     return Problem(
         data,
-        _with_doses(smooth(calm, noise.sigma, nonnegative & ~_dosed(data), noise.relative), data)
+        _with_doses(smooth(_filled(data), noise.sigma, nonnegative & ~_dosed(data), noise.relative), data)
         if smoothing
         else _interpolate_gaps(data),
         scale,

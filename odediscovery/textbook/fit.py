@@ -29,6 +29,18 @@ class TextbookThresholds(Thresholds):
     behind: float = threshold(
         4.0, "laws that miss the integral form by so much more than the best of their size are not", unit="mean square"
     )
+    well: float = threshold(
+        0.01,
+        "laws that leave no more of the integral form are as promising as the best",
+        unit="variance of the states",
+        origin="noise of a tenth of the spread leaves as much: below, the smoothed path does not tell laws apart",
+    )
+    unsigned: int = threshold(
+        2,
+        "laws of each number of constants that are fitted although the integral form gives one a wrong sign",
+        origin="cost; in noise a small constant begins on either side of 0",
+    )
+    most: int = threshold(15, "most evaluations of the derivatives in their fits", origin="cost")
     gained: float = threshold(
         0.9, "nor laws that miss it by more than this share of what simpler ones do", unit="mean square"
     )
@@ -169,27 +181,37 @@ def fit_textbook(p: Problem, monitor: Monitor, laws: Sequence[TextbookLaw] = TEX
     simpler = np.inf
     for size in sorted({row[0] for row in begun}):
         alike = sorted((row for row in begun if row[0] == size), key=lambda row: row[1].misfit)
-        most = min(FITTING.behind * alike[0][1].misfit, FITTING.gained * simpler)
-        for _, start, law, form in [row for row in alike if row[1].misfit <= most][: FITTING.of_a_size]:
+        most = max(min(FITTING.behind * alike[0][1].misfit, FITTING.gained * simpler), FITTING.well)
+        near = [row for row in alike if row[1].misfit <= most]
+        right = [row for row in near if _is_signed(row)][: FITTING.of_a_size]
+        for _, start, law, form in [*right, *[row for row in near if not _is_signed(row)][: FITTING.unsigned]]:
             if found and monitor.stopping():
                 return found
-            fitted = monitor.in_time(SEARCHING, partial(fitter.fit, form, start, law.says), None)
+            # What begins with a wrong sign ends soon, or not at all.
+            steps = None if _is_signed((size, start, law, form)) else FITTING.most
+            fitted = monitor.in_time(SEARCHING, partial(fitter.fit, form, start, law.says, most=steps), None)
             says = "" if fitted is None else law.called(form.names, fitted.constants.tolist())
             if fitted is not None and says:
                 found.append(dataclasses.replace(fitted, says=says))
-        simpler = min(simpler, alike[0][1].misfit)
+        simpler = min([simpler, *(row[1].misfit for row in alike if _is_signed(row))])
     return found
 
 
+def _is_signed(row: tuple[int, Start, TextbookLaw, Form]) -> bool:
+    """Whether constants have the signs that the law's name means."""
+    _, start, law, form = row
+    return bool(law.called(form.names, start.constants.tolist()))
+
+
 def _begun(laws: Sequence[TextbookLaw], p: Problem, path: Path) -> Iterator[tuple[int, Start, TextbookLaw, Form]]:
-    """Laws that meet the integral form at all with constants of the right signs: size, start, law and form."""
+    """Laws that meet the integral form at all: size, start, law and form."""
     states, time_name = p.data.states, p.data.time_name
     for law in (law for law in laws if path.goes(law.way)):
         for order in orders(law, states):
             form, sought = law.form(states, order, time_name)
             starts = _each_alone(law, p, path) if law.n_states < len(states) else start_of(form, sought, path, most=1)
             for start in starts[:1]:
-                if start.misfit < FITTING.nothing and law.called(form.names, start.constants.tolist()):
+                if start.misfit < FITTING.nothing:
                     yield len(form.names), start, law, form
 
 

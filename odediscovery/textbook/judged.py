@@ -67,8 +67,9 @@ def criterion_of(p: Problem, fitted: FittedForm) -> float:
     misfit = counts[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)
     k = len(fitted.constants)
     # What stands in a law with a name was not chosen term by term: it is the name that was chosen.
-    cost = k * float(np.log(max(samples, 2.0))) + NAMING.choice
-    return float(misfit.sum() + cost * correction(samples, k + fitted.starts.size))
+    # The choice costs as much whatever number of constants a law has.
+    cost = k * float(np.log(max(samples, 2.0))) * correction(samples, k + fitted.starts.size)
+    return float(misfit.sum() + cost + NAMING.choice)
 
 
 def as_numbers(fitted: FittedForm) -> tuple[PowerSum, Free] | None:

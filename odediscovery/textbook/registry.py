@@ -111,6 +111,7 @@ class TextbookLaw:
         return Form(tuple(states), (), {s: texts[s] for s in states}, names, (None,) * len(names), time_name), sought
 
 
+_SQUARE = "constant acceleration with drag of the square"
 _FUNCTIONS = ("exp", "log", "sin", "cos", "sqrt", "tanh")
 
 
@@ -173,6 +174,7 @@ TEXTBOOK: tuple[TextbookLaw, ...] = (
     _law("infection", "infection by contact (mass action)", "-b*x*y", "b*x*y - g*y", swapped=True),
     _law("fall", "constant acceleration", "y", "g", swapped=True, signed="g"),
     _law("fall-drag", "constant acceleration with drag", "y", "g - c*y", swapped=True, signed="g"),
+    _law("fall-square", _SQUARE, "y", "g - c*y**2", swapped=True, backwards=_SQUARE),
     _law("oscillator", "a harmonic oscillator", "y", "-k*x", swapped=True),
     _law("damped-oscillator", "a damped oscillator", "y", "-k*x - c*y", swapped=True),
     _law("oscillator-rest", "a harmonic oscillator about a resting value", "y", "-k*(x - x0)",

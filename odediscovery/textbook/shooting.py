@@ -182,7 +182,8 @@ class Shooting:
         if central:
             by_c, by_x = 0.5 * (by_c[..., :k] - by_c[..., k:]), 0.5 * (by_x[..., :n] - by_x[..., n:])
         else:
-            by_c, by_x = by_c - here, by_x - here
+            with np.errstate(invalid="ignore"):
+                by_c, by_x = by_c - here, by_x - here
         weight = np.where(self.seen, 1.0 / sigma, 0.0)
         columns = [(by_c[..., j] / of_constants[j] * weight)[self.seen] for j in range(k)]
         for r in range(runs):

@@ -170,3 +170,11 @@ def test_noise_is_small_against_changes_not_against_size() -> None:
         smooth = pooled(p.smooth)[:, 0] * p.scale.state[0]
         off = smooth - smooth.mean() - (100.0 * np.sin(T) - 100.0 * np.sin(T).mean())
         assert np.sqrt(np.mean(off**2)) < 5.0
+
+
+def test_a_negative_state_is_smoothed_as_it_is_mirrored() -> None:
+    t = np.linspace(0.0, 2.0, 40)
+    values = -9.0 * t - 1.0 + 0.05 * np.random.default_rng(0).standard_normal(40)
+    p = prepare(TimeSeries.from_arrays(t, values, ["velocity"]))
+    assert p.scale.state[0] < 0.0
+    np.testing.assert_allclose(p.smooth.trajectories[0].values[:, 0] * p.scale.state[0], -9.0 * t - 1.0, atol=0.3)
