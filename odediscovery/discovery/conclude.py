@@ -143,7 +143,10 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
     noise = np.sqrt(found.plain_squares / found.counts.clip(1)) * p.scale.size
     starts = fitted.initial * p.scale.state[own]
     if not p.clean:
-        front = tuple(with_digits(row, series, starts, noise[own]) if row.selected else row for row in front)
+        front = tuple(
+            with_digits(row, series, starts, noise[own] * max(tests.inflation, 1.0)) if row.selected else row
+            for row in front
+        )
     explained, each = share_in_pieces(p, found) if p.heads is not None else _explained(front)
     return build_result(
         series,

@@ -98,7 +98,6 @@ def discover(
         before: laws in the user's units that compete with what is found, such as those of an earlier
             fit (`resume`).
         families: of laws, from simple to rich; one of your own may be among them (`term_library`).
-
         vary: constants that trajectories have of their own ("all", "none", "auto", "k in conc'"), if not in
             `settings`.
 

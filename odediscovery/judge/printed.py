@@ -5,10 +5,12 @@ only, such as those of two exponentials that nearly cancel, are known much bette
 one; printed to the place of their own errors they would be another law. With x as fitted, x' as printed
 and residuals of standard deviation sigma,
 
-    sqrt(sum ((x' - x) / sigma)^2) <= 0.1    over all samples and states,
+    min over starts   sqrt(sum ((x' - x) / sigma)^2) <= 0.1 sqrt(k)    over all samples and states,
 
-by integrating both. To first order no linear function of the constants then moves by more than a tenth
-of its standard error.
+by integrating both, and by how x moves with its starts. The variance of a curve with k fitted constants, in units
+of sigma^2, adds up to k over all samples: the printed curve is off by a tenth of its own standard error on the
+average. Starts are fitted beside the constants: what another start takes back, as it does along long and sensitive
+series, needs no digit. Residuals with memory say less, so sigma is larger by the factor of the standard errors.
 """
 
 from __future__ import annotations
@@ -32,8 +34,13 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 class PrintedThresholds(Thresholds):
     """When printed numbers are the law."""
 
-    away: float = threshold(0.1, "how far the printed law may be from the fitted one", unit="standard errors")
+    away: float = threshold(
+        0.1, "how far the printed curve may be from the fitted one", unit="standard errors of the curve"
+    )
     most: int = threshold(6, "most digits beyond the two of an error", origin="with them any error has eight")
+    step: float = threshold(
+        1e-5, "step of a derivative by a start", unit="the start", origin="root of the solver's error"
+    )
     digits: int = threshold(4, "digits of a constant whose error is unknown", origin="what equations are printed with")
 
 
@@ -45,13 +52,16 @@ def with_enough_digits(equations: Equations, series: TimeSeries, initial: Array,
 
     Args:
         initial: start values [trajectories, states].
-        sigma: standard deviation of the residuals [states], nan where nothing was measured.
+        sigma: standard deviation of the residuals [states], times the factor of errors where residuals have memory;
+            nan where nothing was measured.
     """
     law, errors = equations.law, equations.standard_errors
     if law is None or errors is None:
         return equations
     fitted = _curves(equations, series, initial)
     scale = np.where(sigma > 0.0, sigma, np.nan)
+    fitted_constants = max(sum(int((e > 0.0).sum()) for e in errors.constants), 1)
+    moves = _moves(equations, series, initial, scale)
     for spare in range(PRINTED.most + 1):
         copied = as_printed(law, errors, PRINTED.digits, spare)
         printed = Equations.from_power_sum(
@@ -60,9 +70,34 @@ def with_enough_digits(equations: Equations, series: TimeSeries, initial: Array,
         away = (_curves(printed, series, initial) - fitted) / scale
         # Where the fitted law has no solution either, nothing can be compared.
         away = np.where(np.isfinite(fitted) & np.isfinite(scale), away, 0.0)
-        if np.sqrt(np.sum(away**2)) <= PRINTED.away:
+        if np.sqrt(np.sum(_beyond_starts(away, moves) ** 2)) <= PRINTED.away * np.sqrt(fitted_constants):
             return dataclasses.replace(equations, spare=spare)
     return dataclasses.replace(equations, spare=PRINTED.most)
+
+
+def _moves(equations: Equations, series: TimeSeries, initial: Array, scale: Array) -> list[Array]:
+    """How curves move with their starts, in standard deviations [samples * states, starts] a trajectory."""
+    found = []
+    for x0, run in zip(initial, series.trajectories, strict=True):
+        here = equations.simulate(x0, run.time, controls=run.controls)
+        columns = []
+        for h in np.diag(PRINTED.step * np.maximum(np.abs(x0), np.nan_to_num(scale, nan=1.0))):
+            moved = (equations.simulate(x0 + h, run.time, controls=run.controls) - here) / h.sum() / scale
+            columns.append(np.nan_to_num(moved, posinf=0.0, neginf=0.0).ravel())
+        found.append(np.stack(columns, axis=1))
+    return found
+
+
+def _beyond_starts(away: Array, moves: list[Array]) -> Array:
+    """What other starts, which are fitted too, cannot take back of a distance [samples, states]."""
+    left, first = [], 0
+    for block in moves:
+        rows = len(block) // away.shape[1]
+        own = away[first : first + rows].ravel()
+        left.append(own - block @ np.linalg.lstsq(block, own, rcond=None)[0])
+        first += rows
+    joined: Array = np.concatenate(left)
+    return joined
 
 
 def _curves(equations: Equations, series: TimeSeries, initial: Array) -> Array:
