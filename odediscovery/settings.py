@@ -34,6 +34,8 @@ class Settings:
         hidden: hidden units of a network, an upper bound of its distinct monomials.
         max_seconds: wall-clock limit in seconds, after which the best so far is the result; None
             for no limit.
+        max_memory: GB that a fit takes at most: batches are as small as that needs, and what cannot be cut is
+            left out.
         holdout: share of each trajectory's time kept back at its end, 0 to 0.9.
         threads: processor threads; None for 1.
         device: where members are trained, cpu or cuda (a GPU).
@@ -80,6 +82,7 @@ class Settings:
     members: int = _option(16, "networks trained side by side from random starts; 0 for none")
     hidden: int = _option(8, "hidden units of a network: an upper bound of distinct monomials")
     max_seconds: float | None = _option(None, "stop after this many seconds with the best so far")
+    max_memory: float = _option(4.0, "GB of memory that the fit plans with")
     holdout: float = _option(0.0, "share of each trajectory's time kept back at its end, to score")
     threads: int | None = _option(None, "processor threads (default: 1, fastest for usual sizes)")
     device: str = _option("cpu", "where networks are trained: cpu, or cuda for a GPU")
@@ -247,6 +250,7 @@ LIMITS: Mapping[str, tuple[float, float]] = {
     "seed": (0, 2**63 - 1),
     "l1": (0.0, 1e6),
     "holdout": (0.0, 0.9),
+    "max_memory": (0.5, 1e5),
 }
 MAX_THREADS = 1024
 

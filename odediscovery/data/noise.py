@@ -8,7 +8,7 @@ over the degrees is taken, and its median over the samples survives a few steep 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +65,10 @@ class NoiseThresholds(Thresholds):
     degrees: tuple[int, ...] = threshold((1, 2, 3, 4, 5, 6), "degrees of the polynomials of the pseudo-residuals")
     shape_degree: int = threshold(3, "degree whose pseudo-residuals show how noise varies")
     least_pooled: int = threshold(6, "pseudo-residuals needed for an estimate")
+    most_samples: int = threshold(
+        40_000, "samples of a run that its noise is estimated by", origin="cost: known to half a per cent by then"
+    )
+    stretches: int = threshold(8, "stretches of neighbours that they are taken from, where there are more")
     neighbours: int = threshold(
         5, "observed neighbours whose median is the size of a state without noise", unit="samples"
     )
@@ -224,6 +228,7 @@ def _pseudo_noise(runs: Sequence[tuple[Array, Array, Array]]) -> float:
         runs: times, values and relative sigma of each trajectory.
     """
     estimates = []
+    runs = [part for run in runs for part in _stretches(*run)]
     for degree in NOISE.degrees:
         residuals = [
             _pseudo_residuals(t, y, degree) / s[degree // 2 + 1 : degree // 2 + len(t) - degree]
@@ -234,6 +239,17 @@ def _pseudo_noise(runs: Sequence[tuple[Array, Array, Array]]) -> float:
         if len(pooled) >= NOISE.least_pooled:
             estimates.append(float(np.median(np.abs(pooled))) / NORMAL_MEDIAN)
     return min(estimates, default=0.0)
+
+
+def _stretches(t: Array, y: Array, s: Array) -> Iterator[tuple[Array, Array, Array]]:
+    """A long run as a few stretches of neighbours, spread evenly: the millionth tells nothing new of the noise."""
+    count, length = NOISE.stretches, NOISE.most_samples // NOISE.stretches
+    if len(t) <= NOISE.most_samples:
+        yield t, y, s
+        return
+    for first in np.linspace(0, len(t) - length, count).astype(int):
+        part = slice(first, first + length)
+        yield t[part], y[part], s[part]
 
 
 def _spline_noise(runs: Sequence[tuple[Array, Array, Array]], inflation: float) -> float:

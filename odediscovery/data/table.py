@@ -24,6 +24,8 @@ from odediscovery.runtime.texts import MAX_NAME_LETTERS, has_unseen
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII)
+# Of many numbers joined by commas.
+_PLAIN = re.compile(r"[0-9eE+.,-]+")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _MISSING = ("", "na", "n/a", "nan", "null", "none")
 _DATE = re.compile(
@@ -71,8 +73,8 @@ class Table:
 
     def is_text(self, name: str) -> bool:
         """Whether a column has values, but not one number (or infinity)."""
-        numbers = self._present(name).map(self._number)
-        return bool(len(numbers) and numbers.isna().all())
+        cells = self._present(name)
+        return bool(len(cells)) and all(np.isnan(self._number(cell)) for cell in cells)
 
     def numbers(self, name: str, use: str, gaps: bool = True) -> Array:
         """A column as numbers [rows], nan where missing; `use` is its role in messages.
@@ -86,7 +88,9 @@ class Table:
         """
         mend = "correct it or leave the cell empty" if gaps else "correct it"
         cells = self._present(name)
-        values = cells.map(self._number).astype(float)
+        values = self._plain(cells)
+        if values is None:
+            values = cells.map(self._number).astype(float)
         for line in values.index[~np.isfinite(values)][:1]:
             where, cell = f"line {line}, column {name!r}", shortened(cells[line])
             if values.isna().all():
@@ -238,6 +242,15 @@ class Table:
         """The cells of a column that hold a value."""
         cells = self.cells[name]
         return cells[~cells.str.lower().isin(_MISSING)]
+
+    def _plain(self, cells: pd.Series) -> pd.Series | None:
+        """Cells that hold nothing but digits, points and exponents, all at once; None where one does not."""
+        if self.decimal == "," or not _PLAIN.fullmatch(",".join(cells)):
+            return None
+        try:
+            return cells.astype(float)
+        except ValueError:
+            return None
 
     def _number(self, cell: str) -> float:
         """The number, perhaps infinite, or nan for other text."""

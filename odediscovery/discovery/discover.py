@@ -48,13 +48,13 @@ from odediscovery.discovery.simple_first import (
     stand_beside,
     textbook_laws,
 )
-from odediscovery.discovery.task import Task, pose_task
+from odediscovery.discovery.task import Task, check_size, pose_task
 from odediscovery.discovery.tried import check_asked, laws_asked_for, notes_on
 from odediscovery.errors import FitError, InputError
 from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.extrapolation import check_extrapolation
 from odediscovery.judge.identifiability import unidentifiable_combinations
-from odediscovery.judge.notes import time_spent
+from odediscovery.judge.notes import memory_spent, time_spent
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.population.told import search_groups
@@ -63,7 +63,8 @@ from odediscovery.problem.problem import Problem
 from odediscovery.problem.recorded import without_controls
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.rest import rest
-from odediscovery.runtime.monitor import JUDGING, SEARCHING, TELLING, TIME_SPENT, Monitor, drawn
+from odediscovery.runtime.memory import at_most
+from odediscovery.runtime.monitor import JUDGING, OUT_OF_MEMORY, SEARCHING, TELLING, TIME_SPENT, Monitor, drawn
 from odediscovery.search.candidates import at_rest, each_alone, is_settled
 from odediscovery.search.flows.contest import compete
 from odediscovery.search.flows.notes import flow_notes
@@ -112,8 +113,9 @@ def discover(
     """
     settings = settings or Settings()
     settings = (settings if vary is None else replace(settings, vary=vary)).checked()
+    check_size(series, settings)
     earlier, later = split(series, settings.holdout)
-    with drawn(monitor, settings.max_seconds) as hears:
+    with at_most(settings.max_memory), drawn(monitor, settings.max_seconds) as hears:
         found = _search(earlier, settings, hears, before, families)
         return found if later is None else continue_over(found, earlier, later)
 
@@ -229,7 +231,9 @@ def _told(task: Task, judged: Verdict, named: Sequence[FittedForm], asked: Seque
         yield rest(found)
         yield notes_on(judged, asked, winner)
 
-    told, parts = list[str](), tell()
+    scarce = any(line.get("event") == OUT_OF_MEMORY for line in monitor.log)
+    told: list[str] = [memory_spent(settings.max_memory)] if scarce else []
+    parts = tell()
     while (part := monitor.in_time(TELLING, lambda: next(parts, None), None)) is not None:
         told += part
     return add_messages(found, *told, *task.known.sentences())

@@ -15,11 +15,14 @@ from odediscovery.problem.pose import pose_known, with_known_states
 from odediscovery.problem.problem import Problem
 from odediscovery.problem.thinning import thin_series
 from odediscovery.runtime.device import device_of
+from odediscovery.runtime.memory import GIGABYTE
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import Settings
 
 # Members times windows are small tensors: a second thread waits longer than it works.
 THREADS = 1
+# Copies of the samples, and matrices of all states, that a fit has at a time.
+SAMPLES_HELD, MATRICES_HELD = 20, 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +49,21 @@ class Task:
     def series(self) -> TimeSeries:
         """All samples, controls apart from the states."""
         return drop_appended_controls(self.every)
+
+
+def check_size(series: TimeSeries, settings: Settings) -> None:
+    """Whether there is memory for the least that a fit holds: its samples, and matrices of all states.
+
+    Raises:
+        InputError: it takes more than --max-memory.
+    """
+    n, samples = series.n_states, sum(len(t.time) for t in series.trajectories)
+    needed = (SAMPLES_HELD * samples * n + MATRICES_HELD * n**2) * 8 / GIGABYTE
+    if needed > settings.max_memory:
+        raise InputError(
+            f"{n} states in {samples} samples need about {needed:.0f} GB of memory, and --max-memory is "
+            f"{settings.max_memory:g}: name fewer columns with --states, or allow more"
+        )
 
 
 def pose_task(series: TimeSeries, settings: Settings, monitor: Monitor) -> Task:

@@ -56,6 +56,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         members: see `Settings`.
         hidden: see `Settings`.
         max_seconds: see `Settings`.
+        max_memory: see `Settings`.
         threads: see `Settings`.
         device: see `Settings`.
         unit: see `Settings`.
@@ -111,6 +112,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         members: int = 16,
         hidden: int = 8,
         max_seconds: float | None = None,
+        max_memory: float = 4.0,
         threads: int | None = None,
         device: str = "cpu",
         unit: str = "RealNPU",
@@ -142,6 +144,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.states, self.recipe, self.seed, self.members = states, recipe, seed, members
         self.hidden, self.max_seconds, self.threads = hidden, max_seconds, threads
+        self.max_memory = max_memory
         self.device, self.unit, self.gradients = device, unit, gradients
         self.grow, self.l1, self.adam_steps = grow, l1, adam_steps
         self.learning_rate, self.lbfgs_steps = learning_rate, lbfgs_steps

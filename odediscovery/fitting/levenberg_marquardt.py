@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from odediscovery.runtime.memory import fitting_at_once
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -47,6 +48,9 @@ class MarquardtThresholds(Thresholds):
         "a smaller diagonal counts as this: no huge step along it",
         unit="largest diagonal of J^T J",
         origin="float64: four digits above its epsilon",
+    )
+    many: int = threshold(
+        300, "unknowns from which on it is asked whether all members have room side by side", origin="cost: one solve"
     )
     ridge: float = threshold(
         1e-14, "added to the scaled diagonal, whatever the damping", origin="float64: 50 times its epsilon"
@@ -162,7 +166,22 @@ def levenberg_marquardt(
 def _normal_equations(
     problem: Residuals, unknowns: Tensor, free: Tensor, solved: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Sum of squares, J^T J and J^T r over the free unknowns (unit rows for the others)."""
+    """Sum of squares, J^T J and J^T r over the free unknowns (unit rows for the others), in parts that fit."""
+    members, size = unknowns.shape
+    if members > 1 and size > MARQUARDT.many:
+        # Sensitivities and their stages: about eight arrays of the size of the Jacobian.
+        first = problem.residuals(unknowns[:1], None if solved is None else solved[:1])
+        most = fitting_at_once(members, 64.0 * first.shape[1] * size)
+        if most < members:
+            parts = [slice(k, k + most) for k in range(0, members, most)]
+            found = [
+                _normal_equations(problem, unknowns[k], free[k], None if solved is None else solved[k]) for k in parts
+            ]
+            return (
+                torch.cat([f[0] for f in found]),
+                torch.cat([f[1] for f in found]),
+                torch.cat([f[2] for f in found]),
+            )
     r, jac = problem.linearised(unknowns, free, solved)
     # Where most unknowns are held, products of their columns would be most of the work.
     columns = compact(free)

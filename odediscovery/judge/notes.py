@@ -119,6 +119,15 @@ def stopped(reason: str, seconds: float) -> Note:
     )
 
 
+def memory_spent(gigabytes: float) -> Note:
+    """That laws were not pruned for want of memory."""
+    return Note(
+        f"laws of so many states were not pruned: that takes more than the {gigabytes:g} GB of --max-memory; "
+        "--states chooses fewer",
+        Weight.DOUBT,
+    )
+
+
 def time_spent() -> Note:
     """The search took the time that a fit takes by default, and could have gone on."""
     return Note(

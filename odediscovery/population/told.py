@@ -142,7 +142,8 @@ def _squares_in_units(fit: MixedFit) -> Array:
 def _front(series: TimeSeries, rows: Sequence[MixedFit]) -> tuple[FrontRow, ...]:
     """The chosen model and the simpler or better ones beside it."""
     values = pooled(series)
-    spread = float(np.nansum((values - np.nanmean(values, axis=0)) ** 2)) if len(values) else 0.0
+    seen = values[:, np.isfinite(values).any(axis=0)]
+    spread = float(np.nansum((seen - np.nanmean(seen, axis=0)) ** 2)) if seen.size else 0.0
     found = []
     for place, fit in enumerate(rows):
         squares = float(_squares_in_units(fit).sum())

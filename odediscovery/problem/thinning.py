@@ -39,6 +39,9 @@ class ThinningThresholds(Thresholds):
     worth: int = threshold(
         2, "a series with fewer than so many times the samples it needs is not thinned", origin="cost"
     )
+    followed: int = threshold(
+        100_000, "samples in which extrema are counted, means of neighbours in longer series", origin="cost"
+    )
     in_runs: int = threshold(
         1000, "samples in runs where all extrema need too many", origin="cost; sensitivity in docs/thresholds"
     )
@@ -90,6 +93,10 @@ def _count_extrema(t: Trajectory, prominence: Array) -> int:
     counts = [0]
     for y, least in zip(t.values.T, prominence, strict=True):
         y = y[np.isfinite(y)]
+        each = len(y) // THINNING.followed
+        if each > 1:
+            # The mean of neighbours: extrema between them are faster than any thinned series could follow.
+            y = y[: len(y) // each * each].reshape(-1, each).mean(axis=1)
         if least > 0.0:
             counts.append(sum(len(find_peaks(side, prominence=least)[0]) for side in (y, -y)))
     return 2 + max(counts)

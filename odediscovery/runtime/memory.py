@@ -1,16 +1,53 @@
-"""Keeping freed memory at hand, which long trainings of large tensors gain a factor of two from.
+"""How much memory work may take, and freed memory kept at hand.
 
-glibc gives every freed block above 128 KiB back to the system. The next operation then asks for
-it anew, page by page, which takes longer than the arithmetic on it.
+What is allowed stands once, where a fit begins (`at_most`). Batches whose members know nothing of each
+other are cut into parts that fit (`fitting_at_once`); what cannot be cut is left out (`has_room`).
+
+Long trainings of large tensors gain a factor of two from keeping what they free: glibc gives every freed
+block above 128 KiB back to the system. The next operation then asks for it anew, page by page, which takes
+longer than the arithmetic on it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 # <malloc.h>: M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD; the last must not exceed 32 MiB.
 _SETTINGS = ((-1, 2**30), (-2, 2**27), (-3, 2**25))
+
+GIGABYTE = 1e9
+# Part of what is allowed that one step may take: several stand beside each other.
+STEP_SHARE = 0.25
+_allowed: ContextVar[float] = ContextVar("allowed", default=float("inf"))
+
+
+@contextmanager
+def at_most(gigabytes: float) -> Iterator[None]:
+    """Surround work that plans with so much memory.
+
+    >>> with at_most(1.0):
+    ...     fitting_at_once(100, 25e6), has_room(1e9)
+    (10, False)
+    """
+    before = _allowed.set(gigabytes * GIGABYTE)
+    try:
+        yield
+    finally:
+        _allowed.reset(before)
+
+
+def has_room(needed: float) -> bool:
+    """Whether a step may take so many bytes."""
+    return needed <= STEP_SHARE * _allowed.get()
+
+
+def fitting_at_once(count: int, each: float) -> int:
+    """How many of `count` members that take `each` bytes may stand side by side, at least 1."""
+    return max(1, int(min(float(count), STEP_SHARE * _allowed.get() / max(each, 1.0))))
 
 
 def keep_freed_memory() -> bool:

@@ -22,6 +22,8 @@ from typing import Any, TypeVar
 
 # Why work ends that took the time which it takes where nobody set a limit.
 TIME_SPENT = "time spent"
+# Event of the log: a stage was left out because there was no memory for it.
+OUT_OF_MEMORY = "memory"
 # By how much a limit may be overrun, and the share of it if that is more.
 OVERRUN_SECONDS, OVERRUN_SHARE = 5.0, 0.1
 

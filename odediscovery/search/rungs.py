@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from odediscovery.families import FAMILIES, Family
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.monitor import SEARCHING, Monitor, TimeIsUp
+from odediscovery.runtime.monitor import OUT_OF_MEMORY, SEARCHING, Monitor, TimeIsUp
 from odediscovery.search.candidates import as_grown
 from odediscovery.settings import Settings
 from odediscovery.stages.prune.eliminate import Elimination
@@ -141,7 +141,7 @@ class Pruning:
         p = climb.problem
         if self.as_grown:
             return [as_grown(p, law) for law in proposal.laws]
-        return prune_laws(
+        found = prune_laws(
             p,
             proposal.laws,
             dataclasses.replace(self.how(), linear=proposal.linear),
@@ -151,6 +151,11 @@ class Pruning:
             extrema=None if self.extrema is None else self.extrema(),
             fitted=self.fitted,
         )
+        if not found and len(proposal.laws):
+            # There was no memory to prune so many states: laws stay as they came.
+            climb.monitor.note(event=OUT_OF_MEMORY)
+            found = [as_grown(p, law) for law in proposal.laws]
+        return found
 
 
 @dataclass(frozen=True)

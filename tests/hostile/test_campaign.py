@@ -11,20 +11,27 @@ from pathlib import Path
 import batches
 import folders
 import names
+import programs
 import pytest
 import tables
 
 # Class of cases: what runs one seed, how many seeds in all, how many of them in `make test`.
 CLASSES: dict[str, tuple[Callable[[int], None], int, int]] = {
-    "tampered result.json": (folders.tampered_document, 400, 25),
-    "damaged bytes in a folder": (folders.damaged_file, 200, 15),
-    "tampered archives": (folders.tampered_archive, 200, 15),
-    "tampered data and log": (folders.tampered_lines, 150, 10),
+    "tampered result.json": (folders.tampered_document, 400, 35),
+    "damaged bytes in a folder": (folders.damaged_file, 200, 22),
+    "tampered archives": (folders.tampered_archive, 200, 20),
+    "tampered data and log": (folders.tampered_lines, 150, 14),
     "hostile names": (names.hostile_names, 167, 8),
     "damaged tables": (tables.fitted_damage, 150, 8),
-    "damaged batches of reproduce": (batches.damaged_batch, 150, 10),
-    "damaged rows of bench": (batches.damaged_rows, 150, 10),
+    "damaged batches of reproduce": (batches.damaged_batch, 150, 14),
+    "damaged rows of bench": (batches.damaged_rows, 150, 14),
     "odd small tables": (tables.fitted_oddity, 200, 12),
+    "little time": (programs.little_time, 80, 3),
+    "thousands of columns": (programs.wide_tables, 8, 0),
+    "two fits into one folder": (programs.two_fits, 12, 0),
+    "dying workers": (programs.dying_workers, 12, 1),
+    "reproduce killed in the middle": (programs.killed_reproduce, 8, 0),
+    "bench killed in the middle": (programs.killed_bench, 8, 0),
 }
 
 

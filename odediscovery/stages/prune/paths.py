@@ -24,6 +24,7 @@ from odediscovery.networks.vector_field import VectorField
 from odediscovery.problem.impose import apply_knowledge, fixed_mask
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.memory import fitting_at_once, has_room
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.prune.eliminate import Elimination, Pruned, eliminate
@@ -102,12 +103,35 @@ def prune_laws(
     known = None if p.knowledge is None else [p.knowledge.fixed_mask(law) for law in laws]
     field = members_of(laws, p.nonnegative, whole=whole, held=known)
     long = not p.clean if long is None else long
+    most = _members_that_fit(p, field, how, window_length(p, extrema) if long else None)
+    if most < field.members:
+        if not most:
+            return []
+        laws = laws[:most]
+        return prune_laws(p, laws, how, monitor, whole=whole, long=long, extrema=extrema, fitted=fitted)
     problem, unknowns = _problem(p, field, monitor, long=long, extrema=extrema, fitted=fitted)
     samples = int((problem.windows.weight > 0).sum())
     if p.clean:
         how = dataclasses.replace(how, floor=PRUNING_WINDOWS.floor * STAGES.settled * samples)
     path = eliminate(field, problem, unknowns, monitor, how)
     return [_candidate(field, problem, pruned, p, samples, whole) for pruned in path]
+
+
+def _members_that_fit(p: Problem, field: VectorField, how: Elimination, length: int | None) -> int:
+    """How many members there is memory for, 0 if none; all of small tables.
+
+    Each trial of a removal has a normal matrix of all unknowns; a Jacobian is needed for one member at a time.
+
+    Args:
+        length: intervals of a window whose start is fitted; None where starts are given.
+    """
+    n, intervals = field.n_states, sum(len(t.time) - 1 for t in p.data.trajectories)
+    windows = 0 if length is None else sum(-(-(len(t.time) - 1) // length) for t in p.data.trajectories)
+    size = field.theta.shape[1] + windows * n
+    if not has_room(64.0 * (intervals + windows) * n * size):
+        return 0
+    each = 16.0 * (1 + how.trials) * size**2
+    return fitting_at_once(field.members, each) if has_room(each) else 0
 
 
 def _problem(
