@@ -144,12 +144,10 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.states, self.recipe, self.seed, self.members = states, recipe, seed, members
         self.hidden, self.max_seconds, self.threads = hidden, max_seconds, threads
-        self.max_memory = max_memory
-        self.device, self.unit, self.gradients = device, unit, gradients
+        self.device, self.unit, self.gradients, self.max_memory = device, unit, gradients, max_memory
         self.grow, self.l1, self.adam_steps = grow, l1, adam_steps
         self.learning_rate, self.lbfgs_steps = learning_rate, lbfgs_steps
-        self.prune_long, self.known = prune_long, known
-        self.conserve, self.forbid = conserve, forbid
+        self.prune_long, self.known, self.conserve, self.forbid = prune_long, known, conserve, forbid
         self.bounds, self.integer_exponents = bounds, integer_exponents
         self.sources, self.nonnegative_flows, self.library = sources, nonnegative_flows, library
         self.template, self.tries, self.thorough = template, tries, thorough
