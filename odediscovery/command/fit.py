@@ -60,6 +60,8 @@ class Draws:
 
 # What pictures may be beside PNG.
 KINDS = ("png", "pdf", "svg")
+# States from which on pictures take seconds, and are left out where the time is up.
+WIDE = 12
 COLUMNS, DRAWS, GIVEN = Columns(), Draws(), GivenSettings()
 
 
@@ -166,7 +168,7 @@ def _begin(data: Path, columns: Columns, settings: Settings, out: Path | None, w
 
         found = _finish(discover(series, settings, monitor), monitor, watch)
         monitor.end()
-        _keep(found, place, source, watch.kinds)
+        _keep(found, place, source, monitor, watch.kinds)
 
 
 def _resume(before: Path, place: _Place, options: GivenSettings, watch: _Watch) -> None:
@@ -180,7 +182,7 @@ def _resume(before: Path, place: _Place, options: GivenSettings, watch: _Watch) 
     source = read_document(before / "result.json").get("source")
     with monitor.shown():
         found = _finish(resume(found, monitor, **options), monitor, watch)
-    _keep(found, place, source, watch.kinds)
+    _keep(found, place, source, monitor, watch.kinds)
 
 
 def _monitor(limit: float | None, watch: _Watch) -> TerminalMonitor:
@@ -209,7 +211,7 @@ def _finish(found: Discovery, monitor: TerminalMonitor, watch: _Watch) -> Discov
     return with_survival(found, watch.draws.bootstrap, monitor, watch.draws.jobs)
 
 
-def _keep(found: Discovery, place: _Place, source: object, kinds: Sequence[str] = ()) -> None:
+def _keep(found: Discovery, place: _Place, source: object, monitor: TerminalMonitor, kinds: Sequence[str] = ()) -> None:
     """Write the folder and say what was found."""
     from odediscovery.result.folder import write_folder
 
@@ -222,7 +224,7 @@ def _keep(found: Discovery, place: _Place, source: object, kinds: Sequence[str] 
     except OSError as error:
         # Nobody listens any more: the folder is written all the same.
         unheard = error
-    add = partial(_add_pictures, found, kinds)
+    add = partial(_add_pictures, found, monitor, kinds)
     write_folder(place.folder, found.series, found.files(), document, claim=place.claim, add=add)
     if unheard is not None:
         raise unheard
@@ -230,10 +232,15 @@ def _keep(found: Discovery, place: _Place, source: object, kinds: Sequence[str] 
     say(f"{what} to {place.folder} ({found.seconds:.1f} s)")
 
 
-def _add_pictures(found: Discovery, kinds: Sequence[str], folder: Path) -> None:
+def _add_pictures(found: Discovery, monitor: TerminalMonitor, kinds: Sequence[str], folder: Path) -> None:
     """Pictures and the page; a result that they cannot show is a result all the same."""
+    from odediscovery.runtime.monitor import DRAWING
+
     load_pictures()
     for write in (partial(_write_figures, kinds=kinds), _write_report):
+        if found.series.n_states > WIDE and monitor.is_overdue(DRAWING):
+            note("for want of time some pictures are left out; `odediscovery report` makes the page")
+            return
         try:
             write(found, folder)
         except (OdeDiscoveryError, OSError, MemoryError):

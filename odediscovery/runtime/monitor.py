@@ -27,9 +27,9 @@ OUT_OF_MEMORY = "memory"
 # By how much a limit may be overrun, and the share of it if that is more.
 OVERRUN_SECONDS, OVERRUN_SHARE = 5.0, 0.1
 
-# Shares of that overrun after which a search, the judging of what it found, and what is said of it end; the
-# rest is for the result and its pictures.
-SEARCHING, JUDGING, TELLING = 0.1, 0.3, 0.4
+# Shares of that overrun after which a search, the judging of what it found, what is said of it, and pictures of
+# many states end; the rest is for the result.
+SEARCHING, JUDGING, TELLING, DRAWING = 0.1, 0.3, 0.4, 0.6
 
 T = TypeVar("T")
 # When, by `time.monotonic`, the work under way has to end; None: whenever it likes.
