@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,6 +25,9 @@ from odediscovery.runtime.versions import versions
 from odediscovery.runtime.workers import Backend, Failure
 
 Row: TypeAlias = dict[str, Any]
+
+# Seconds that git may take to name a commit.
+GIT_SECONDS = 10.0
 
 # The columns of a suite: `failed` is the reason why there are no scores, `outcome` how the search
 # ended, `recon` and `gen` are None where the equations cannot be integrated, `complexity` counts
@@ -138,9 +142,24 @@ def reason_of(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
+def commit_of(path: Path) -> str:
+    """The last commit that changed a file or folder of a checkout, in short; nothing elsewhere."""
+    command = ["git", "-C", str(path.parent), "log", "-1", "--format=%h", "--", path.name]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
 def provenance() -> dict[str, Any]:
     """The machine and the versions that a measurement was made with."""
-    return {"machine": {"processor": platform.machine(), "cores": os.cpu_count()}, "versions": versions()}
+    commit = commit_of(Path(__file__).parent.parent)
+    return {
+        **({"commit": commit} if commit else {}),
+        "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
+        "versions": versions(),
+    }
 
 
 def claim_folder(folder: Path, study: dict[str, Any]) -> None:

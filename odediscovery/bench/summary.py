@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from odediscovery.bench.rows import Row
+from odediscovery.bench.rows import Row, commit_of
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
 
@@ -142,12 +142,34 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+# What a suite is, in the order of the page: development, public and random ones never in one table.
+KINDS = {
+    "development": "Systems that the engine was developed on",
+    "public": "Public systems: the half of ODEBench that the engine was developed on",
+    "random-development": "Random laws, of seeds below 1000, which were developed on",
+    "random": "Random laws, of seeds that nobody developed on",
+}
+# Seeds of random laws below this one were developed on.
+FIRST_UNSEEN_SEED = 1000
+
+
+def kind_of(study: Mapping[str, Any]) -> str:
+    """Which table of the page a study belongs to.
+
+    >>> kind_of({"suite": "random", "seed": 1003}), kind_of({"suite": "odebench", "seed": 0})
+    ('random', 'public')
+    """
+    if study["suite"] == "random":
+        return "random" if study["seed"] >= FIRST_UNSEEN_SEED else "random-development"
+    return "public" if study["suite"] == "odebench" else "development"
+
+
 def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
-    """One table of several kept folders, conditions with all their methods side by side.
+    """Several kept folders as tables, one a kind of suite, conditions with all their methods side by side.
 
     Args:
         folders: of suites, each with study.json and rows.jsonl.
-        sizes: how many systems every suite has.
+        sizes: how many systems every suite has; random laws have as many as were drawn.
 
     Raises:
         InputError: a folder holds no rows of a suite.
@@ -162,25 +184,34 @@ def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
         "median s",
         "95 % s",
         "longest s",
+        "commit",
     )
-    lines = []
+    tables: dict[str, list[tuple[Any, Sequence[str]]]] = {kind: [] for kind in KINDS}
+    names = [*sizes, "random"]
     for folder in folders:
-        study, rows = _kept(folder, sizes)
+        study, rows = _kept(folder, names)
+        commit = str(study.get("commit") or commit_of(folder / "rows.jsonl") or "unknown")
         for method in dict.fromkeys(row["method"] for row in rows):
             of_it = [row for row in rows if row["method"] == method]
             key = (
-                list(sizes).index(study["suite"]),
+                names.index(study["suite"]),
                 study["sigma"],
                 study["drop"],
                 study["trajectories"],
                 study["seed"],
                 method != "ours",
             )
-            lines.append((key, (_condition(study), *_figures(of_it, sizes[study["suite"]]))))
-    return table(header, [line for _, line in sorted(lines, key=lambda pair: pair[0])])
+            size = sizes.get(study["suite"], len(of_it))
+            tables[kind_of(study)].append((key, (_condition(study), *_figures(of_it, size), commit)))
+    parts = [
+        f"## {KINDS[kind]}\n\n{table(header, [line for _, line in sorted(lines, key=lambda pair: pair[0])])}"
+        for kind, lines in tables.items()
+        if lines
+    ]
+    return "\n\n".join(parts)
 
 
-def _kept(folder: Path, sizes: Mapping[str, int]) -> tuple[dict[str, Any], list[Row]]:
+def _kept(folder: Path, names: Sequence[str]) -> tuple[dict[str, Any], list[Row]]:
     """The study of a folder and its rows."""
     try:
         study = json.loads((folder / "study.json").read_text(encoding="utf-8"))
@@ -190,8 +221,8 @@ def _kept(folder: Path, sizes: Mapping[str, int]) -> tuple[dict[str, Any], list[
         raise InputError(
             f"{folder}: expected a folder of `bench SUITE` with study.json and rows.jsonl, got {type(error).__name__}"
         ) from None
-    if not isinstance(study, dict) or study.get("suite") not in sizes or not rows:
-        raise InputError(f"{folder}: holds no rows of a suite ({', '.join(sizes)})")
+    if not isinstance(study, dict) or study.get("suite") not in names or not rows:
+        raise InputError(f"{folder}: holds no rows of a suite ({', '.join(names)})")
     return study, rows
 
 

@@ -115,13 +115,31 @@ def test_kept_folders_stand_side_by_side(tmp_path: Path, capsys: pytest.CaptureF
     ]
     assert main(["bench", "page", *map(str, folders)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2:] == [
-        "| `fractional`, clean, 1 trajectory | ours, 11 of 25 systems | 6 of 11 | 10 | 0 | 0 | 5.0 | 9.5 | 10.0 |",
-        "| `fractional`, clean, 1 trajectory | pysindy | 13 of 25 | 24 | 0 | 0 | 12.0 | 22.8 | 24.0 |",
-        "| `fractional`, clean, 1 trajectory | pyoperon | 13 of 25 | 24 | 0 | 0 | 12.0 | 22.8 | 24.0 |",
-        "| `odebench`, 5 % noise, half of the samples, 1 trajectory | pysindy | 17 of 34 | 33 "
-        "| 0 | 0 | 16.5 | 31.3 | 33.0 |",
+    assert [line for line in lines if line.startswith("#")] == [
+        "## Systems that the engine was developed on",
+        "## Public systems: the half of ODEBench that the engine was developed on",
     ]
+    rows = [line for line in lines if line.startswith("| `")]
+    assert rows == [
+        "| `fractional`, clean, 1 trajectory | ours, 11 of 25 systems | 6 of 11 | 10 | 0 | 0 | 5.0 | 9.5 | 10.0 "
+        "| unknown |",
+        "| `fractional`, clean, 1 trajectory | pysindy | 13 of 25 | 24 | 0 | 0 | 12.0 | 22.8 | 24.0 | unknown |",
+        "| `fractional`, clean, 1 trajectory | pyoperon | 13 of 25 | 24 | 0 | 0 | 12.0 | 22.8 | 24.0 | unknown |",
+        "| `odebench`, 5 % noise, half of the samples, 1 trajectory | pysindy | 17 of 34 | 33 "
+        "| 0 | 0 | 16.5 | 31.3 | 33.0 | unknown |",
+    ]
+
+
+def test_random_laws_of_seeds_that_were_developed_on_stand_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen, unseen = (kept(tmp_path / str(seed), ("ours",), 5, suite="random", seed=seed) for seed in (0, 1000))
+    about = json.loads((unseen / "study.json").read_text())
+    (unseen / "study.json").write_text(json.dumps({**about, "commit": "abc1234"}))
+    assert main(["bench", "page", str(unseen), str(seen)]) == 0
+    first, second = capsys.readouterr().out.split("## ")[1:]
+    assert first.startswith("Random laws, of seeds below 1000") and "| unknown |" in first
+    assert second.startswith("Random laws, of seeds that nobody developed on") and "| abc1234 |" in second
 
 
 def test_a_folder_without_rows_of_a_suite_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
