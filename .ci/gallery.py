@@ -21,6 +21,7 @@ matplotlib.use("agg")
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "assets" / "gallery"
@@ -29,12 +30,6 @@ HEAD = """# Gallery
 
 Measured series and classical systems, each with the exact code, what it prints and what it draws. The page and its
 pictures are written by `python .ci/gallery.py`, which runs the code as it stands here; `make accept` runs it again.
-
-```python
-import numpy as np
-
-from odediscovery import TimeSeries, discover, load_csv, settings_for, simulate_system
-```
 """
 
 
@@ -88,7 +83,7 @@ ENTRIES = (
         "torricelli",
         "A tank that runs empty (Torricelli)",
         "A square root comes out by itself: exponents are fitted, not chosen from a list.",
-        'series = simulate_system("torricelli", noise=0.01)\nfound = discover(series, settings_for(seed=0))',
+        'series = simulate_system("torricelli")\nfound = discover(series, settings_for(seed=0))',
     ),
     Entry(
         "van-der-pol",
@@ -117,16 +112,25 @@ ENTRIES = (
 )
 
 
+def whole(entry: Entry) -> str:
+    """The code of an entry with its imports."""
+    source = "load_csv, settings_for" if "load_csv" in entry.code else "settings_for, simulate_system"
+    return f"from odediscovery import discover, {source}\n\n{entry.code}\nprint(found.equations_text())"
+
+
 def run(entry: Entry, namespace: dict[str, Any]) -> str:
     """What the code of an entry prints; its picture is drawn."""
     told = io.StringIO()
     with contextlib.redirect_stdout(told):
-        exec(compile(f"{entry.code}\nprint(found.equations_text())", entry.name, "exec"), namespace)
+        exec(compile(whole(entry), entry.name, "exec"), namespace)
     axes = namespace["found"].plot()
     figure: Figure = axes[0].figure
     PICTURES.mkdir(parents=True, exist_ok=True)
-    figure.savefig(PICTURES / f"{entry.name}.png", dpi=72, metadata={"Software": None})
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=72, metadata={"Software": None})
     plt.close(figure)
+    # Few colours make small files.
+    Image.open(drawn).convert("RGB").quantize(48).save(PICTURES / f"{entry.name}.png", optimize=True)
     return told.getvalue()
 
 
@@ -134,8 +138,8 @@ def section(entry: Entry, printed: str) -> str:
     """An entry as Markdown."""
     output = "\n".join(f"# {line}" for line in printed.splitlines())
     return (
-        f"\n## {entry.title}\n\n{entry.text}\n\n<!-- accept -->\n```python\n{entry.code}\n"
-        f"print(found.equations_text())\n{output}\naxes = found.plot()\n```\n\n"
+        f"\n## {entry.title}\n\n{entry.text}\n\n<!-- accept -->\n```python\n{whole(entry)}\n"
+        f"{output}\naxes = found.plot()\n```\n\n"
         f"![Data and curves of the law found: {entry.title}](assets/gallery/{entry.name}.png)\n"
     )
 
@@ -143,7 +147,6 @@ def section(entry: Entry, printed: str) -> str:
 def main(names: list[str]) -> None:
     """Run the entries and write the page; of some entries only the pictures."""
     namespace: dict[str, Any] = {}
-    exec(compile(HEAD.split("```python\n")[1].split("```")[0], "head", "exec"), namespace)
     page = HEAD
     for entry in ENTRIES:
         if names and entry.name not in names:

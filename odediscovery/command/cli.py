@@ -48,7 +48,7 @@ FORMATS = ("text", "latex", "python", "julia", "json")
 app = typer.Typer(
     name="odediscovery",
     help="Find the differential equations behind measured time series.",
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )

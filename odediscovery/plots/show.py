@@ -99,4 +99,4 @@ def _legend(axes: Any, own: bool) -> None:
     """One legend below a figure of our own; those of others are theirs."""
     if own:
         handles, labels = axes[0].get_legend_handles_labels()
-        axes[0].figure.legend(handles, labels, loc="outside lower left", ncols=4, fontsize=9)
+        axes[0].figure.legend(handles, labels, loc="outside lower left", ncols=min(2 * len(axes), 4), fontsize=9)

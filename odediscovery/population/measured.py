@@ -157,7 +157,9 @@ class Model:
             x, wide = solve_with_slopes(data, field, start)
             places = [*range(n_before), *(n_before + i for i in self.measured.open_starts)]
             s = wide[:, :, places]
-            s[:, :, n_before:] *= start_slopes
+            # A curve without bound has slopes without bound; its fit is given up by its residuals.
+            with np.errstate(over="ignore", invalid="ignore"):
+                s[:, :, n_before:] *= start_slopes
         else:
             x = solve(data, field, start)
         return self._compared(x, s)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -88,7 +91,7 @@ SERIES = TimeSeries.from_arrays([1.0, 1.5, 2.0, 2.5], [[1.0], [2.0], [3.0], [4.0
 
 def test_times_go_on_at_the_pace_of_the_data(tmp_path: Path) -> None:
     assert asked_times(SERIES, None, None).tolist() == [1.0, 1.5, 2.0, 2.5]
-    assert asked_times(SERIES, 3.0, None).tolist() == [1.0, 1.5, 2.0, 2.5, 3.0]
+    assert asked_times(SERIES, "3.0", None).tolist() == [1.0, 1.5, 2.0, 2.5, 3.0]
     file = tmp_path / "times.csv"
     file.write_text("x,t\n9,1\n9,4\n")
     assert asked_times(SERIES, None, file).tolist() == [1.0, 4.0]
@@ -105,9 +108,9 @@ def test_times_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         asked_times(SERIES, None, tmp_path / "none.csv")
     with pytest.raises(InputError, match="later than the data's start 1"):
-        asked_times(SERIES, 1.0, None)
+        asked_times(SERIES, "1.0", None)
     with pytest.raises(InputError, match="at most 100000"):
-        asked_times(SERIES, 1e9, None)
+        asked_times(SERIES, "1e9", None)
 
 
 @pytest.mark.parametrize("name", [*bench_draws.COMMANDS, *bench_speed.COMMANDS])
@@ -116,3 +119,12 @@ def test_measurements_share_their_options(name: str) -> None:
     shown = run(with_groups(command), "--help")
     assert all(f"--{field.name.replace('_', '-')}" in shown for field in fields(RunOptions))
     assert ("--scheduler" in shown) is (name in bench_draws.COMMANDS)
+
+
+def test_a_shell_completes_commands_and_options() -> None:
+    for words, expected in (("odediscovery pre", "predict"), ("odediscovery fit --unit", "--units")):
+        asked = {"_ODEDISCOVERY_COMPLETE": "complete_bash", "COMP_WORDS": words}
+        asked["COMP_CWORD"] = str(len(words.split()) - 1)
+        command = [sys.executable, "-m", "odediscovery"]
+        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **asked}, check=True)
+        assert expected in done.stdout.split()
