@@ -22,7 +22,7 @@ from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.signals import Signal, Trajectory
 from odediscovery.discovery.conclude import build_result
-from odediscovery.errors import FitError
+from odediscovery.errors import FitError, InputError
 from odediscovery.judge.claim import CLAIM, Claim, shares_explained
 from odediscovery.judge.residual_tests import examine_residuals
 from odediscovery.laws.equations import Equations
@@ -259,7 +259,10 @@ def _concluded(task: _Task, found: OptimizeResult, settings: Settings, monitor: 
     errors = standard_errors(task.slopes(found.x, sigma), squares_left, freedom) * tests.inflation
     values, starts = found.x[: task.k], found.x[task.k :].reshape(-1, task.n)
     starts = np.where(np.isfinite(task.known), task.known, starts)
-    equations = form.with_constants(values)
+    try:
+        equations = form.with_constants(values)
+    except InputError as error:
+        raise FitError(f"a constant of this form runs beyond all numbers: the data do not tell it ({error})") from None
     plain = [run.plain(block) for run, block in zip(task.runs, left, strict=True)]
     squares, samples = np.concatenate(plain) ** 2, pooled(series)
     mse, spread = float(np.nanmean(squares)), float(np.nansum((samples - np.nanmean(samples, axis=0)) ** 2))

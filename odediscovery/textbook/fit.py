@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
+from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.forms import Form
 from odediscovery.problem.problem import Problem
@@ -164,6 +165,10 @@ class Fitter:
         left = np.where(np.isfinite(shooting.values), shooting.left(rates, k, theta, steps), np.nan)
         blocks = tuple(left[: len(run.time), :, r] for r, run in enumerate(self.series.trajectories))
         if not np.nanmax(np.abs(left) / shooting.spread[:, None]) < SHOOTING.lost:
+            return None
+        try:
+            form.with_constants(theta[: len(form.names)].tolist())
+        except InputError:  # a constant has run beyond all numbers
             return None
         return FittedForm(says, form, theta[:k], shooting.unpacked(theta, k)[1].T, blocks)
 

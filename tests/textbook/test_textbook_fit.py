@@ -9,6 +9,7 @@ from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.textbook.fit import Fitter, fit_textbook
 from odediscovery.textbook.judged import criterion_of, named_constants, recognise
+from odediscovery.textbook.registry import find
 
 
 def made(sides, start, until, samples=30, noise=0.01, seed=0):
@@ -63,3 +64,15 @@ def test_each_state_alone():
     best = min(fit_textbook(p, Monitor()), key=lambda one: criterion_of(p, one))
     assert best.says == "logistic growth"
     np.testing.assert_allclose(best.constants, [0.5, 80.0, 0.3, 9.0], rtol=0.05)
+
+
+def test_constants_beyond_all_numbers_are_no_law():
+    """A power of thousands of a state in other units cannot be written, so it is passed over."""
+    t = np.arange(8.0)
+    p = prepare(TimeSeries.from_arrays(t, np.minimum(1.0 + t, 6.0), ["x"]))
+    law = find("theta-logistic")
+    form, _ = law.form(("x",))
+    fitter = Fitter(p)
+    values = dict(zip(law.constants, (0.5, 1e-3, 4000.0), strict=True))
+    constants = np.array([values[name] for name in form.names])
+    assert fitter.taken(form, constants, np.array([[1.0]]), law.says) is None
