@@ -203,7 +203,8 @@ def _population(fit: MixedFit, series: TimeSeries, powers: dict[tuple[int, str],
         )
     m = fit.model.measured
     left, values = _left(fit), m.data.values
-    centre = np.nanmean(values, axis=(0, 2), keepdims=True)
+    count = np.isfinite(values).sum(axis=(0, 2), keepdims=True).clip(1)
+    centre = np.nansum(values, axis=(0, 2), keepdims=True) / count
     total = np.nansum((values - centre) ** 2, axis=(0, 1))
     r2 = 1.0 - np.nansum(left**2, axis=(0, 1)) / np.where(total > 0, total, np.nan)
     seen = [i for i in range(len(series.states)) if fit.sums.counts[i] > 0]
