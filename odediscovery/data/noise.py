@@ -15,7 +15,7 @@ import numpy as np
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.smoothing import SMOOTHING, fit_smoother
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 # Median of |e| for a standard normal e.
@@ -64,6 +64,12 @@ class NoiseThresholds(Thresholds):
     )
     degrees: tuple[int, ...] = threshold((1, 2, 3, 4, 5, 6), "degrees of the polynomials of the pseudo-residuals")
     shape_degree: int = threshold(3, "degree whose pseudo-residuals show how noise varies")
+    flat: float = threshold(
+        1.5,
+        "estimates that fall by less from one degree to the next one are noise, no curvature",
+        unit="ratio",
+        origin="measured: curvature makes them fall by 3 to 30, noise by less than 1.3",
+    )
     least_pooled: int = threshold(6, "pseudo-residuals needed for an estimate")
     most_samples: int = threshold(
         40_000, "samples of a run that its noise is estimated by", origin="cost: known to half a per cent by then"
@@ -124,7 +130,11 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
             continue
         sizes = [local_size(y) for y in columns]
         mean = float(np.mean(np.concatenate(sizes) ** 2))
-        logs, at = _log_squares([series.trajectories[k].time for k in changing], columns, sizes)
+        times = [series.trajectories[k].time for k in changing]
+        by_degree = _by_degree([(t, y, np.ones_like(y)) for t, y in _observed(times, columns)])
+        # Of little noise curvature hides the shape at low degrees.
+        usual = [d for d in by_degree if d >= NOISE.shape_degree and by_degree[d] < NOISE.flat * min(by_degree.values())]
+        logs, at = _log_squares(times, columns, sizes, min(usual, default=NOISE.shape_degree))
         if not logs or mean == 0.0 or sum(map(len, logs)) < NOISE.least_residuals:
             continue
         log_e, square = np.concatenate(logs), np.concatenate(at) / mean
@@ -148,15 +158,15 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
 
 
 def _log_squares(
-    times: Sequence[Array], columns: Sequence[Array], sizes: Sequence[Array]
+    times: Sequence[Array], columns: Sequence[Array], sizes: Sequence[Array], degree: int
 ) -> tuple[list[Array], list[Array]]:
     """ln e^2 of the pseudo-residuals e of every trajectory with enough samples, and x^2 where they are."""
     logs, at = [], []
     for time, y, size in zip(times, columns, sizes, strict=True):
         seen = np.isfinite(y)
         if seen.sum() >= SMOOTHING.least_samples:
-            e = _pseudo_residuals(time[seen], y[seen], NOISE.shape_degree)
-            first = NOISE.shape_degree // 2 + 1
+            e = _pseudo_residuals(time[seen], y[seen], degree)
+            first = degree // 2 + 1
             logs.append(np.log(np.maximum(e**2, TINY_SQUARE)))
             at.append(size[seen][first : first + len(e)] ** 2)
     return logs, at
@@ -221,13 +231,36 @@ def estimate_noise(series: TimeSeries, relative_sigma: Sequence[Array] | None = 
     return noise
 
 
+def shows_noise(series: TimeSeries) -> Mask:
+    """States whose pseudo-residuals are noise, however small, and no curvature of the signal [states].
+
+    Each further degree takes curvature away, and leaves noise as it is.
+    """
+    shown = np.zeros(series.n_states, dtype=bool)
+    for i in range(series.n_states):
+        columns = [t.values[:, i] for t in series.trajectories if _changes(t.values[:, i])]
+        times = [t.time for t in series.trajectories if _changes(t.values[:, i])]
+        estimates = list(_by_degree([(t, y, np.ones_like(y)) for t, y in _observed(times, columns)]).values())[-2:]
+        shown[i] = len(estimates) == 2 and 0.0 < estimates[0] < NOISE.flat * estimates[1]
+    return shown
+
+
+def _observed(times: Sequence[Array], columns: Sequence[Array]) -> list[tuple[Array, Array]]:
+    return [(t[np.isfinite(y)], y[np.isfinite(y)]) for t, y in zip(times, columns, strict=True)]
+
+
 def _pseudo_noise(runs: Sequence[tuple[Array, Array, Array]]) -> float:
-    """The least over several degrees of the median of pseudo-residuals.
+    """The least over several degrees of the median of pseudo-residuals."""
+    return min(_by_degree(runs).values(), default=0.0)
+
+
+def _by_degree(runs: Sequence[tuple[Array, Array, Array]]) -> dict[int, float]:
+    """Noise by the median of the pseudo-residuals of each degree.
 
     Args:
         runs: times, values and relative sigma of each trajectory.
     """
-    estimates = []
+    estimates = {}
     runs = [part for run in runs for part in _stretches(*run)]
     for degree in NOISE.degrees:
         residuals = [
@@ -237,8 +270,8 @@ def _pseudo_noise(runs: Sequence[tuple[Array, Array, Array]]) -> float:
         ]
         pooled = np.concatenate(residuals) if residuals else np.empty(0)
         if len(pooled) >= NOISE.least_pooled:
-            estimates.append(float(np.median(np.abs(pooled))) / NORMAL_MEDIAN)
-    return min(estimates, default=0.0)
+            estimates[degree] = float(np.median(np.abs(pooled))) / NORMAL_MEDIAN
+    return estimates
 
 
 def _stretches(t: Array, y: Array, s: Array) -> Iterator[tuple[Array, Array, Array]]:

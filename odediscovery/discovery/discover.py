@@ -20,6 +20,7 @@ from odediscovery.discovery.front import (
     judge_shortlist,
     lower_noise,
     prefer_determined,
+    prefer_simple_exponents,
     simplify_exponents,
     simplify_quotients,
 )
@@ -189,13 +190,14 @@ def _judge_laws(
         verdict = judge_textbook(whole, named)
     monitor.note(event="chosen", **constants(verdict.p, verdict.best))
     for step in (
-        partial(simplify_quotients, monitor=monitor),
         partial(simplify_exponents, monitor=monitor),
+        partial(simplify_quotients, monitor=monitor),
         partial(prefer_determined, monitor=monitor),
-        prefer_textbook,
         partial(prefer_what_predicts, monitor=monitor),
         partial(prefer_what_stays, series=task.series, monitor=monitor),
         partial(prefer_undominated, series=task.series),
+        prefer_simple_exponents,
+        prefer_textbook,
         partial(drop_idle_terms, monitor=monitor),
         partial(join_longer_pieces, whole, monitor=monitor),
         drop_excess,

@@ -14,7 +14,7 @@ from odediscovery.errors import FitError
 from odediscovery.judge.criterion import CRITERION, judge, penalty, shortlist
 from odediscovery.judge.stability import runs_away
 from odediscovery.judge.verdict import Verdict
-from odediscovery.laws.cost import Free, constant_penalty
+from odediscovery.laws.cost import Free, constant_penalty, count
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
@@ -246,15 +246,30 @@ def drop_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free
 
 
 def simplify_quotients(verdict: Verdict, monitor: Monitor) -> Verdict:
-    """The claimed law with fewer terms over its sums, where that is as good."""
-    p, row = verdict.p, verdict.best
-    shorter = (
-        None if p.knowledge is not None or monitor.stopping() else shorten_quotients(row.polished.law, pooled(p.smooth))
-    )
-    if shorter is None:
+    """The laws that could still win with fewer constants in their terms over sums, where that is as good."""
+    p, best = verdict.p, verdict.best.criterion
+    if p.knowledge is not None:
         return verdict
-    after = _refit(p, *shorter, before=row)
-    return verdict.with_best(after) if after.criterion < row.criterion else verdict
+    rows, x = [], pooled(p.smooth)
+    for row in verdict.rows:
+        found = row.polished
+        most = best + count(found.free) * constant_penalty(found.law.n_states, found.counts.sum())
+        if row.criterion < most:
+            row = _with_shorter_quotients(p, row, x, monitor)
+        best = min(best, row.criterion)
+        rows.append(row)
+    return Verdict.of(p, rows)
+
+
+def _with_shorter_quotients(p: Problem, row: Judged, x: Array, monitor: Monitor) -> Judged:
+    """The row with fewer constants in its terms over sums, as long as that makes it better."""
+    while not monitor.stopping():
+        tried = [_refit(p, *shorter, before=row) for shorter in shorten_quotients(row.polished.law, x)]
+        better = [one for one in tried if one.criterion < row.criterion]
+        if not better:
+            break
+        row = min(better, key=lambda one: one.criterion)
+    return row
 
 
 def simplify_exponents(verdict: Verdict, monitor: Monitor) -> Verdict:
@@ -298,6 +313,26 @@ def prefer_determined(verdict: Verdict, monitor: Monitor) -> Verdict:
     if not others:
         return verdict
     return dataclasses.replace(verdict, rows=tuple(rows), chosen=min(others, key=lambda i: rows[i].criterion))
+
+
+def prefer_simple_exponents(verdict: Verdict) -> Verdict:
+    """The verdict for a law with fewer fitted exponents and no more constants that is about as good.
+
+    A power that is no simple number is rare in nature, and bends until it meets a quotient.
+    """
+    best = verdict.best
+    least, most = count(best.polished.free), best.criterion + CRITERION.no_evidence
+    alike = [
+        (_fitted_exponents(row), row.criterion, i)
+        for i, row in enumerate(verdict.rows)
+        if row.criterion < most and count(row.polished.free) <= least
+    ]
+    fewest = min(alike)
+    return dataclasses.replace(verdict, chosen=fewest[2]) if fewest[0] < _fitted_exponents(best) else verdict
+
+
+def _fitted_exponents(row: Judged) -> int:
+    return int(row.polished.free[1].sum() + row.polished.free[3].sum())
 
 
 def _is_loose(found: Polished) -> bool:

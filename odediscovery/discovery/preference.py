@@ -157,7 +157,7 @@ def _excursion(verdict: Verdict, i: int, series: TimeSeries) -> float:
 
 
 def prefer_undominated(verdict: Verdict, series: TimeSeries) -> Verdict:
-    """The verdict for a simpler law that is nearer to every state, where there is one."""
+    """The verdict for a simpler law that is about as good and nearer to every state, where there is one."""
     p, best = verdict.p, verdict.best
     if p.clean or best.polished.law.complexity <= 1:
         return verdict
@@ -174,7 +174,7 @@ def prefer_undominated(verdict: Verdict, series: TimeSeries) -> Verdict:
         for i, row in enumerate(verdict.rows)
         if count(row.polished.free) <= free
         and not row.fragile
-        and np.isfinite(row.criterion)
+        and row.criterion < best.criterion + CRITERION.no_evidence
         and (misfit(row) < misfit(best)).all()
         and equations_of(p, row, series).complexity < size
     ]
@@ -202,6 +202,8 @@ def _reason(row: FrontRow, chosen: FrontRow, states: tuple[str, ...]) -> str:
                 f"they explain less of {states[i]} (R2 = {row.state_r2[i]:.4f} instead of {chosen.state_r2[i]:.4f}), "
                 "and every state counts alike"
             )
+    if chosen.name and not row.name:
+        return f"they are hardly likelier than a law with a name ({chosen.name})"
     return (
         "more of their constants are fitted, or they hold for these samples only, which costs them more than they gain"
     )

@@ -136,14 +136,14 @@ def _judged(p: Problem, fitted: Sequence[FittedForm]) -> list[Judged]:
 
 
 def prefer_textbook(verdict: Verdict) -> Verdict:
-    """The verdict for a textbook law with fewer constants that is about as good as the best law."""
+    """The verdict for a textbook law with no more constants that is about as good as the best law."""
     best = verdict.best
     rows = [
         (row.criterion, i)
         for i, row in enumerate(verdict.rows)
         if row.origin.found_by == "textbook"
         and row.criterion < best.criterion + CRITERION.no_evidence
-        and count(row.polished.free) < count(best.polished.free)
+        and count(row.polished.free) <= count(best.polished.free)
     ]
     return dataclasses.replace(verdict, chosen=min(rows)[1]) if rows else verdict
 

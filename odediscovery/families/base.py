@@ -179,6 +179,7 @@ class Family:
         says: what its terms look like, for the documentation.
         chain: the units that write it.
         richness: families are tried in its order; 1 are sums of powers, 5 sums of exponentials.
+        richness_of_amounts: the same where no state changes its sign; None: no other.
         candidates: the terms that a law of it may be grown by. A grid only has to come near:
             exponents and constants of sums are fitted afterwards.
         functions: of a state, among the features beside the states.
@@ -197,6 +198,7 @@ class Family:
     real_exponents: bool = False
     in_noise: bool = False
     placed: tuple[Function, ...] = ()
+    richness_of_amounts: float | None = None
 
     def __repr__(self) -> str:
         return f"Family({self.name!r})"

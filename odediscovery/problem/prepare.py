@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odediscovery.data.noise import NOISE, estimate_noise, relative_noise
+from odediscovery.data.noise import NOISE, estimate_noise, relative_noise, shows_noise
 from odediscovery.data.samples import pooled
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries, Trajectory
@@ -160,7 +160,7 @@ def _find_noise(data: TimeSeries, rounded: Array) -> _Noise:
     spread, relative, uniform = np.nanstd(pooled(data), axis=0), relative_noise(data), estimate_noise(data)
     # Without noise the residuals of polynomials are curvature. Noise that grows with a state that is
     # near 0 in most samples shows only on the scale of its own relative sigma.
-    measurable = uniform > SMOOTHING.clean * spread
+    measurable = (uniform > SMOOTHING.clean * spread) | ((uniform > PROBLEMS.clean * spread) & shows_noise(data))
     measurable |= estimate_noise(data, relative) > NOISE.noisy * spread
     given, own = given_noise(data)
     known = np.isfinite(given)

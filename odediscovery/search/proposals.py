@@ -95,7 +95,7 @@ def richer_families(at: Climb) -> Iterator[Proposal]:
         return
     if at.reference is None and at.candidates:
         at.reference = rank(at.candidates, p.samples)[0].law
-    for family in (f for f in at.families if not f.real_exponents):
+    for family in (f for f in _from_simple_to_rich(at) if not f.real_exponents):
         best = at.reference
         doubt = ~p.constant if best is None else doubtful(best, p)
         if not doubt.any() or at.monitor.stopping():
@@ -109,6 +109,14 @@ def richer_families(at: Climb) -> Iterator[Proposal]:
             at.reference = better[0]
         elif better and not doubtful(better[0], p).any():
             return
+
+
+def _from_simple_to_rich(at: Climb) -> list[Family]:
+    """The families in the order in which they are tried."""
+    p = at.problem
+    if not p.nonnegative[~p.constant].all():
+        return list(at.families)
+    return sorted(at.families, key=lambda f: f.richness if f.richness_of_amounts is None else f.richness_of_amounts)
 
 
 def _with_whole_powers(law: PowerSum) -> PowerSum:
@@ -182,7 +190,7 @@ def noisy_families(at: Climb) -> Iterator[Proposal]:
     """Laws of each richer family that is looked through in noise."""
     if (~at.problem.constant).sum() > PROPOSALS.many_states:
         return
-    for family in at.families:
+    for family in _from_simple_to_rich(at):
         if family.real_exponents or not family.in_noise:
             continue
         if at.monitor.stopping():

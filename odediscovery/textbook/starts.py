@@ -36,9 +36,9 @@ class StartThresholds(Thresholds):
     sizes: int = threshold(22, "sizes of a state that are tried, a hundredth to 30 times the largest value")
     distances: int = threshold(14, "distances beyond the data that are tried, a thousandth to 10 times their range")
     inside: int = threshold(9, "values within the data that are tried")
-    finer: int = threshold(5, "values between the neighbours of the best one, for each sought constant")
+    finer: int = threshold(7, "values between the neighbours of the best one, for each sought constant")
     refined: int = threshold(2, "points of the grids that are refined for each start that is wanted", origin="cost")
-    refinements: int = threshold(2, "times that a grid is refined")
+    refinements: int = threshold(4, "times that a grid is refined, to about 1 % of a constant")
     combinations: int = threshold(600, "most combinations of sought constants", origin="cost")
 
 

@@ -3,8 +3,11 @@
     u = 1 + b z:    m = m/u + b m z/u
 
 Of m, m/u and m z/u any two can stand for the third, so that a x/(c + x) may come as a - a c/(c + x).
-Each equation is written with those two that leave it the fewest terms; a refit says whether the
-shorter law is as good.
+Each equation is written with those two that leave it the fewest terms. Where b z stays small,
+
+    1/u = 1 - b z + ...,
+
+and two terms without b say the same as m/u. Refits say which of the shorter laws are as good.
 """
 
 from __future__ import annotations
@@ -30,13 +33,25 @@ class QuotientThresholds(Thresholds):
         unit="rms of the largest of the three",
         origin="chosen: the refit decides, this only bounds the tries",
     )
+    straight: float = threshold(
+        0.1,
+        "1/u that differs by less from a straight line is tried as one",
+        unit="range of 1/u along the data",
+        origin="chosen: the refit decides, this only bounds the tries",
+    )
+    whole: float = threshold(
+        0.1,
+        "a power inside a sum that is nearer to a whole number is tried as one",
+        origin="chosen: the refit decides, this only bounds the tries",
+    )
+    tries: int = threshold(3, "shorter laws that are refitted, the shortest first", origin="cost")
 
 
 QUOTIENTS = QuotientThresholds()
 
 
-def shorten_quotients(law: PowerSum, x: Array) -> tuple[PowerSum, Free] | None:
-    """The law with fewer terms over its sums, and what of it is fitted; None if there is no shorter way.
+def shorten_quotients(law: PowerSum, x: Array) -> list[tuple[PowerSum, Free]]:
+    """Laws with fewer constants in their terms over sums, and what of each is fitted, the shortest first.
 
     Args:
         law: dimensionless.
@@ -45,19 +60,34 @@ def shorten_quotients(law: PowerSum, x: Array) -> tuple[PowerSum, Free] | None:
     >>> from odediscovery.laws.power_sum import Features, Sums
     >>> monod = Features(1, (), Sums(np.array([[0.5]]), np.array([[1.0]])))  # u = 1 + x/2
     >>> long = PowerSum(np.array([[3.0, -3.0]]), np.array([[0.0, 0.0], [0.0, -1.0]]), monod)  # 3 - 3/u
-    >>> short, _ = shorten_quotients(long, np.linspace(0.1, 5.0, 20)[:, None])
+    >>> (short, _), *_ = shorten_quotients(long, np.linspace(0.1, 5.0, 20)[:, None])
     >>> short.coefficients.tolist(), short.exponents.tolist()  # 1.5 x/u
     ([[1.5]], [[1.0, -1.0]])
     """
     if law.features is None or law.stoichiometry is not None:
-        return None
+        return []
     # Two sums may have to be written anew before a whole part that they share goes.
-    starts = [law, *(_rewritten(law, x, without=1))]
-    shorter = min((_shortened(start, x) for start in starts), key=_terms)
-    if _terms(shorter) >= _terms(law):
-        return None
-    a, w, b, v = shorter.constants
-    return shorter, (a != 0, w != np.round(w), b != 0, v != np.round(v))
+    plain = [one for whole in (law, *_with_whole_powers(law)) for one in (whole, *_straightened(whole, x))]
+    starts = [start for one in plain for start in (one, *_rewritten(one, x, without=1))]
+    shorter = sorted((_shortened(start, x) for start in starts), key=_constants)
+    found: list[PowerSum] = []
+    for one in (one for one in shorter if _constants(one) < _constants(law)):
+        if not any(_is_same(one, other) for other in found):
+            found.append(one)
+    return [(one, _free(one)) for one in found[: QUOTIENTS.tries]]
+
+
+def _free(law: PowerSum) -> Free:
+    a, w, b, v = law.constants
+    return a != 0, w != np.round(w), b != 0, v != np.round(v)
+
+
+def _is_same(one: PowerSum, other: PowerSum) -> bool:
+    """Whether two laws have the same terms, whatever stands before them."""
+    pairs = zip(one.constants, other.constants, strict=True)
+    return all(a.shape == b.shape and bool(((a != 0) == (b != 0)).all()) for a, b in pairs) and bool(
+        np.allclose(one.exponents, other.exponents)
+    )
 
 
 def _shortened(law: PowerSum, x: Array) -> PowerSum:
@@ -66,11 +96,71 @@ def _shortened(law: PowerSum, x: Array) -> PowerSum:
         if found is None:
             break
         law = found
-    return law
+    return law.compact()
 
 
 def _terms(law: PowerSum) -> int:
     return int(np.count_nonzero(law.coefficients))
+
+
+def _constants(law: PowerSum) -> int:
+    """Terms, constants inside the sums, and fitted exponents."""
+    return sum(int(mask.sum()) for mask in _free(law))
+
+
+def _with_whole_powers(law: PowerSum) -> Iterator[PowerSum]:
+    """The law with whole powers inside its sums, where they are nearly whole."""
+    a, w, b, v = law.constants
+    off = np.abs(v - np.round(v))
+    if (off > 0).any() and (off < QUOTIENTS.whole).all():
+        yield law.with_constants(a, w, b, np.round(v))
+
+
+def _straightened(law: PowerSum, x: Array) -> Iterator[PowerSum]:
+    """The law with the straight line that 1/u nearly is instead of it, for each sum and for all together.
+
+    The line is one in z, or in the state that z is a power of.
+    """
+    if law.features is None:
+        return
+    sums, near = law.features.sums, list[tuple[Array, Array, Array]]()
+    for k in range(len(sums)):
+        inside = np.flatnonzero(sums.weights[k])
+        if len(inside) != 1:
+            continue
+        z, u = np.zeros(law.features.size), np.zeros(law.features.size)
+        z[: law.features.simple], u[law.features.simple + k] = sums.exponents[inside[0]], -1.0
+        lines = [(z, *_line(law, u, z, x))]
+        if np.count_nonzero(z) == 1:
+            lines.append(((z != 0).astype(float), *_line(law, u, (z != 0).astype(float), x)))
+        along, line, off = min(lines, key=lambda one: one[2])
+        if off < QUOTIENTS.straight:
+            near.append((u, along, line))
+            yield _with_line(law, u, along, line)
+    if len(near) > 1:
+        for each in near:
+            law = _with_line(law, *each)
+        yield law
+
+
+def _line(law: PowerSum, u: Array, z: Array, x: Array) -> tuple[Array, float]:
+    """The line c + d z that 1/u nearly is [2], and how far it is from it, in ranges of 1/u."""
+    with np.errstate(all="ignore"):
+        along, over = PowerSum(np.ones((1, 2)), np.stack([z, u]), law.features).monomials(x).T
+    if not (np.isfinite(along) & np.isfinite(over)).all():
+        return np.zeros(2), np.inf
+    columns = np.stack([np.ones_like(along), along], axis=1)
+    line, *_ = np.linalg.lstsq(columns, over)
+    return line, float(np.abs(columns @ line - over).max() / max(np.ptp(over), 1e-300))
+
+
+def _with_line(law: PowerSum, u: Array, z: Array, line: Array) -> PowerSum:
+    """The law with c + d z instead of each 1/u; not yet compact, so that other sums keep their places."""
+    over = law.exponents[:, np.flatnonzero(u)[0]] == -1.0
+    a, w = law.coefficients, law.exponents
+    exponents = np.concatenate([w[~over], w[over] - u, w[over] - u + z])
+    coefficients = np.concatenate([a[:, ~over], line[0] * a[:, over], line[1] * a[:, over]], axis=1)
+    return PowerSum(coefficients, exponents, law.features).merged()
 
 
 def _rewritten(law: PowerSum, x: Array, without: int | None = None) -> Iterator[PowerSum]:
