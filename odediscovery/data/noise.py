@@ -133,7 +133,9 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
         times = [series.trajectories[k].time for k in changing]
         by_degree = _by_degree([(t, y, np.ones_like(y)) for t, y in _observed(times, columns)])
         # Of little noise curvature hides the shape at low degrees.
-        usual = [d for d in by_degree if d >= NOISE.shape_degree and by_degree[d] < NOISE.flat * min(by_degree.values())]
+        usual = [
+            d for d in by_degree if d >= NOISE.shape_degree and by_degree[d] < NOISE.flat * min(by_degree.values())
+        ]
         logs, at = _log_squares(times, columns, sizes, min(usual, default=NOISE.shape_degree))
         if not logs or mean == 0.0 or sum(map(len, logs)) < NOISE.least_residuals:
             continue

@@ -10,6 +10,7 @@ import pytest
 from problems import growth
 
 from odediscovery import Equations, Monitor, TimeSeries
+from odediscovery.discovery.front import prefer_simple_exponents
 from odediscovery.discovery.preference import (
     PREFERENCE,
     explain_dominated,
@@ -17,7 +18,7 @@ from odediscovery.discovery.preference import (
     prefer_what_predicts,
     prefer_what_stays,
 )
-from odediscovery.judge.criterion import judge
+from odediscovery.judge.criterion import CRITERION, judge
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import all_free
 from odediscovery.laws.power_sum import PowerSum
@@ -84,6 +85,25 @@ def test_a_simpler_row_that_is_nearer_to_every_state_is_taken() -> None:
     after = prefer_undominated(dataclasses.replace(before, rows=(worse, short)), series)
     assert after.chosen == 1
     assert prefer_undominated(before, series).chosen == 0 and p.samples == 60
+
+
+def test_a_clearly_better_law_is_not_passed_over_for_a_simpler_one() -> None:
+    before, series = verdict(0.05, "long", "logistic")
+    long, short = before.rows
+    worse = dataclasses.replace(long, polished=dataclasses.replace(long.polished, squares=2.0 * short.polished.squares))
+    likelier = dataclasses.replace(worse, criterion=short.criterion - CRITERION.no_evidence)
+    assert prefer_undominated(dataclasses.replace(before, rows=(likelier, short)), series).chosen == 0
+
+
+def test_of_laws_about_as_good_the_one_with_fewer_fitted_exponents_is_claimed() -> None:
+    before, _ = verdict(0.05, "logistic", "logistic")
+    first, second = before.rows
+    a, w, b, v = first.polished.free
+    odd = dataclasses.replace(first, polished=dataclasses.replace(first.polished, free=(a & False, ~w, b, v)))
+    near = dataclasses.replace(second, criterion=odd.criterion + 1.0)
+    assert prefer_simple_exponents(dataclasses.replace(before, rows=(odd, near))).chosen == 1
+    far = dataclasses.replace(second, criterion=odd.criterion + 2.0 * CRITERION.no_evidence)
+    assert prefer_simple_exponents(dataclasses.replace(before, rows=(odd, far))).chosen == 0
 
 
 def test_the_reason_for_a_dominated_row_names_the_state_that_it_explains_worse() -> None:
