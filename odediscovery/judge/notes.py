@@ -123,7 +123,7 @@ def memory_spent(gigabytes: float) -> Note:
     """That laws were not pruned for want of memory."""
     return Note(
         f"laws of so many states were not pruned: that takes more than the {gigabytes:g} GB of --max-memory; "
-        "--states chooses fewer",
+        "allow more, or choose fewer with --states",
         Weight.DOUBT,
     )
 
@@ -155,8 +155,8 @@ def changing_constant(name: str, before: str, later: Sequence[str], behind: floa
     >>> changing_constant("b", "0.50(1)", ["from 23 on 0.15(1)"], 40.0).split(";")[0]
     'b changes: 0.50(1) before, from 23 on 0.15(1)'
     """
-    worth = "clearly worse" if behind > 4.0 else "about as good: nothing here asks for a change"
-    return Note(f"{name} changes: {before} before, {', '.join(later)}; with one value it is {worth}", Weight.CHOICE)
+    worth = "is clearly worse" if behind > 4.0 else "would be about as good: nothing here asks for a change"
+    return Note(f"{name} changes: {before} before, {', '.join(later)}; a law with one value {worth}", Weight.CHOICE)
 
 
 def simpler_and_nearer(complexity: int, reason: str) -> Note:

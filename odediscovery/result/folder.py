@@ -45,9 +45,7 @@ OWN = (
     "covariance.npz",
     "equations.tex",
     "log.jsonl",
-    "fit.png",
-    "pareto.png",
-    "weights.png",
+    *(f"{name}.{kind}" for name in ("fit", "pareto", "weights", "checks", "groups") for kind in ("png", "pdf", "svg")),
     "report.html",
     "result.json",
 )

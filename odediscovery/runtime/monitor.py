@@ -118,7 +118,12 @@ class Monitor:
             _ends.reset(before)
 
     def in_time(self, share: float, work: Callable[[], T], otherwise: T) -> T:
-        """What work gives, or something else where its time is up before it ends; see `patient`.
+        """What work gives, or something else where its time is up before it ends.
+
+        Args:
+            share: of the overrun that is allowed; see `patient`.
+            work: what is done.
+            otherwise: what is given where it could not be.
 
         >>> Monitor().in_time(0.5, lambda: "done", "the best so far")
         'done'
@@ -131,7 +136,11 @@ class Monitor:
             return otherwise
 
     def is_overdue(self, share: float) -> bool:
-        """Whether `in_time` would not begin any more."""
+        """Whether `in_time` would not begin any more.
+
+        Args:
+            share: of the overrun that is allowed; see `patient`.
+        """
         return self.in_time(share, lambda: False, True)
 
     def spend(self, seconds: float | None, whole: float | None = None) -> None:
