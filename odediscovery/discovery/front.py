@@ -264,7 +264,7 @@ def simplify_quotients(verdict: Verdict, monitor: Monitor) -> Verdict:
 def _with_shorter_quotients(p: Problem, row: Judged, x: Array, monitor: Monitor) -> Judged:
     """The row with fewer constants in its terms over sums, as long as that makes it better."""
     while not monitor.stopping():
-        tried = [_refit(p, *shorter, before=row) for shorter in shorten_quotients(row.polished.law, x)]
+        tried = [refit(p, *shorter, before=row) for shorter in shorten_quotients(row.polished.law, x)]
         better = [one for one in tried if one.criterion < row.criterion]
         if not better:
             break
@@ -281,7 +281,7 @@ def simplify_exponents(verdict: Verdict, monitor: Monitor) -> Verdict:
         law, free = row.polished.law, row.polished.free
         gain = int(free[1].sum()) * constant_penalty(law.n_states, row.polished.counts.sum())
         if row.criterion - gain < best and not monitor.stopping():
-            row = snap(row, partial(_refit, p, before=row))
+            row = snap(row, partial(refit, p, before=row))
             best = min(best, row.criterion)
         rows.append(row)
         monitor.step(i + 1)
@@ -361,10 +361,10 @@ def _without_idle(p: Problem, row: Judged) -> Judged | None:
     if not kept.any():
         return None
     law, free = merge_monomials(found.law.with_constants(kept, w, b, v), found.free)
-    return _refit(p, law, free, before=row)
+    return refit(p, law, free, before=row)
 
 
-def _refit(p: Problem, law: PowerSum, free: Free, before: Judged) -> Judged:
+def refit(p: Problem, law: PowerSum, free: Free, before: Judged) -> Judged:
     """A changed law fitted from where a row stands, each state weighed by what the row leaves."""
     found = before.polished
     after = refined(p, law, free, found.initial, residual_sigma(p, found))

@@ -13,6 +13,7 @@ from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.conclude import add_messages
 from odediscovery.discovery.fit_form import fit_form
+from odediscovery.discovery.front import refit
 from odediscovery.discovery.preference import PREFERENCE, allows_blocks, block_misfits, without_block
 from odediscovery.discovery.task import Task
 from odediscovery.errors import FitError
@@ -132,7 +133,11 @@ def join_textbook(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monit
 def _judged(p: Problem, fitted: Sequence[FittedForm]) -> list[Judged]:
     """Those that are sums of powers; what they cost is the choice among names, where that is less."""
     pairs = [(row, criterion_of(p, one)) for one in fitted if (row := as_judged(p, one)) is not None]
-    return [dataclasses.replace(row, criterion=min(row.criterion, named)) for row, named in pairs]
+    return [
+        dataclasses.replace(weighed, criterion=min(weighed.criterion, named))
+        for row, named in pairs
+        for weighed in [refit(p, row.polished.law, row.polished.free, before=row)]
+    ]
 
 
 def prefer_textbook(verdict: Verdict) -> Verdict:
@@ -307,7 +312,8 @@ def merged(front: Sequence[FrontRow], rows: Sequence[FrontRow]) -> tuple[FrontRo
             least = row.mse
     kept: dict[int, FrontRow] = {row.complexity: row for row in front if row.selected}
     for row in sorted([*named, *front], key=_place):
-        simpler = [one for one in [*named, *front] if one.complexity < row.complexity]
+        # What is not shown itself hides nothing.
+        simpler = [one for one in kept.values() if one.complexity < row.complexity]
         if row.complexity not in kept and (row.name or all(row.mse < one.mse for one in simpler)):
             kept[row.complexity] = row
     return tuple(kept[size] for size in sorted(kept))

@@ -158,7 +158,7 @@ def choose(rows: Sequence[Judged]) -> int:
 
 
 def non_dominated(rows: Sequence[Judged], chosen: int, scale: Array) -> list[int]:
-    """Rows that are better than every simpler one, simplest first; the chosen one always.
+    """Rows that are better than every simpler one, simplest first; the chosen one always, alone of its complexity.
 
     Args:
         scale: what the states were divided by [states]: better means a smaller mean squared
@@ -168,7 +168,10 @@ def non_dominated(rows: Sequence[Judged], chosen: int, scale: Array) -> list[int
     def mean_square(i: int) -> float:
         return float((rows[i].polished.plain_squares * scale**2).sum())
 
-    order = sorted(range(len(rows)), key=lambda i: (rows[i].polished.law.complexity, mean_square(i)))
+    taken = rows[chosen].polished.law.complexity
+    # What will not be shown hides nothing.
+    shown = [i for i, row in enumerate(rows) if i == chosen or row.polished.law.complexity != taken]
+    order = sorted(shown, key=lambda i: (rows[i].polished.law.complexity, mean_square(i)))
     kept: list[int] = []
     least = np.inf
     for i in order:
