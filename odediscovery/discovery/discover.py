@@ -160,7 +160,8 @@ def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Fami
         candidates += search(whole, settings, monitor, words.families)
     if whole.clean and words.families and not is_settled(candidates):
         simple = textbook()
-    if not (candidates or simple or asked) and monitor.is_overdue(SEARCHING):
+    # A stop ends with a law: of textbook laws begun in haste perhaps none lasts.
+    if not (candidates or asked) and words.families and monitor.stopping():
         candidates = [each_alone(whole)]
     spent = [time_spent()] if monitor.stopping() == TIME_SPENT else []
     monitor.spend(limit and (1.0 - SIMPLE.searching) * limit)

@@ -144,11 +144,11 @@ def polish_shortlist(
             finite=row is not None,
             criterion=None if row is None else row.criterion,
         )
-    if not rows and monitor.is_overdue(JUDGING):
-        return _first_that_lasts(p, [*sorted(candidates, key=lambda c: c.mean_square)[: FRONT.last], each_alone(p)])
-    if not rows and len(listed) < len(candidates):
+    if not rows and len(listed) < len(candidates) and not monitor.is_overdue(JUDGING):
         # What is best on windows may blow up beyond them if there was no time to refine it.
         return polish_shortlist(p, [c for c in candidates if c not in listed], known, monitor)
+    if not rows and monitor.stopping():
+        return _first_that_lasts(p, [*sorted(candidates, key=lambda c: c.mean_square)[: FRONT.last], each_alone(p)])
     return rows
 
 

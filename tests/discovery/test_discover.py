@@ -133,7 +133,10 @@ def test_what_blows_up_gives_way_to_what_does_not() -> None:
     )
     monitor = Monitor()
     monitor.interrupt()
-    assert polish_shortlist(p, [best], {}, monitor) == []
+    assert polish_shortlist(p, [best], {}, Monitor()) == []
+    # A stop ends with a law: each state alone.
+    (alone,) = polish_shortlist(p, [best], {}, monitor)
+    assert set(alone.polished.law.exponents.ravel()) <= {0.0, 1.0}
     (row,) = polish_shortlist(p, [best, other], {}, monitor)
     assert row.polished.law.exponents.tolist() == [[1.0]]
 
