@@ -241,7 +241,9 @@ class TrajectoryResiduals:
         accuracy = max(SENSITIVITY.accuracy, rtol * SENSITIVITY.accuracy_over_rtol)
         for steps, spread in STEPS_AND_GRADING:
             end, s[todo] = self._runge_kutta(law, start[todo], duration[todo], self.drift[todo], steps, spread)
-            off = (np.abs(end - target[todo]) / (scale[todo] + 1e-12))[:, self.own].max(axis=1)
+            # A step that is far too long ends beyond all numbers, which is off as well.
+            with np.errstate(all="ignore"):
+                off = (np.abs(end - target[todo]) / (scale[todo] + 1e-12))[:, self.own].max(axis=1)
             # Too long a step makes a fast decay grow: what has died out does not show it itself.
             grown = np.abs(s[todo][:, :, : self.n]).max(axis=(1, 2)) > SENSITIVITY.confirmed_above
             todo = todo[~(off < accuracy) | grown]

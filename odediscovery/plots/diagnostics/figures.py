@@ -19,6 +19,8 @@ from odediscovery.result.discovery import Discovery
 # States, groups and constants that are drawn.
 MAX_STATES, MAX_GROUPS, MAX_FORESTS = 4, 48, 4
 ACROSS = 6
+# Room above the curves for the names of their terms, in heights of the curves.
+ROOM = 0.3
 
 
 def checks_figure(found: Discovery) -> Figure:
@@ -36,7 +38,10 @@ def checks_figure(found: Discovery) -> Figure:
             first, *others = (figure.add_subplot(grid[k, column]) for column in range(4))
             draw_contributions(first, found, k)
             first.set_title(f"{with_unit(state, series.units)}: terms over time")
-            first.legend(fontsize=7.5, loc="best", frameon=True, framealpha=0.8, edgecolor="none")
+            # Above the curves, so that the names cover none of them.
+            low, high = first.get_ylim()
+            first.set_ylim(low, high + ROOM * (high - low))
+            first.legend(fontsize=7.5, loc="upper right", frameon=False, ncols=2)
             own = [one[:, k] for one in left]
             _titled(others[0], "rate against state", draw_rates(others[0], found, k))
             _titled(others[1], "residuals: autocorrelation", draw_autocorrelation(others[1], own))
@@ -78,7 +83,8 @@ def groups_figure(found: Discovery) -> Figure:
         for column, one in enumerate(varying):
             axes = parts[upper].add_subplot(1, len(varying), column + 1)
             draw_forest(axes, found, one)
-            axes.set_title(f"{one.name} of each group")
+            alone = "; crosses: fits of each group alone" if np.isfinite(one.apart).any() else ""
+            axes.set_title(f"{one.name} of each group, 95 % intervals; line and band: the mean and its interval{alone}")
         across = min(ACROSS, max(len(shown), 1))
         drawn = [parts[lower].add_subplot(rows, across, place + 1) for place in range(len(shown))]
         for axes, g in zip(drawn, shown, strict=True):

@@ -76,7 +76,7 @@ def draw_forest(axes: Axes, found: Discovery, one: GroupConstant) -> None:
     if np.isfinite(one.mean_error) and one.mean_error > 0 and one.mean > 0:
         ratio = np.exp(1.96 * one.mean_error / one.mean)
         axes.axvspan(one.mean / ratio, one.mean * ratio, color=COLOURS[0], alpha=0.18, lw=0)
-    known = np.concatenate([one.values, ends[np.isfinite(ends)]])
+    known = np.concatenate([one.values, ends[np.isfinite(ends)], one.apart[np.isfinite(one.apart)]])
     low, high = float(np.nanmin(known)), float(np.nanmax(known))
     room = 0.06 * ((high - low) or abs(high) or 1.0)
     # A group that hardly tells its constant must not flatten the others.
