@@ -14,7 +14,7 @@ from odediscovery.data.controls import explain_two_values
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.judge.claim import CLAIM, Claim, least_shares, share_in_pieces, shares_explained
-from odediscovery.judge.criterion import CRITERION, non_dominated
+from odediscovery.judge.criterion import CRITERION, non_dominated, penalty
 from odediscovery.judge.notes import (
     bound_states,
     close_rivals,
@@ -46,6 +46,7 @@ from odediscovery.settings import Settings
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.user_units import unscaled_errors
 from odediscovery.stages.values import FoundBy, Judged, Polished, residual_freedom
+from odediscovery.textbook.judged import price_of_name
 
 
 def constants(p: Problem, row: Judged) -> dict[str, object]:
@@ -162,13 +163,24 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
             CLAIM.explained if tests.is_noise else CLAIM.explained_structured,
             each,
             least_shares(p, series, tests),
-            walk=not p.clean and is_walk_as_good(p, found),
+            walk=not p.clean and _is_walk_as_good(verdict),
             idle=[] if p.clean else _idle_names(front, found),
         ),
         freedom=residual_freedom(found),
         fitted=known,
         found_by=verdict.best.origin.found_by,
     )
+
+
+def _is_walk_as_good(verdict: Verdict) -> bool:
+    """Whether a random walk explains the data as well as the claimed law, at the price at which that was chosen."""
+    p, row = verdict.p, verdict.best
+    found = row.polished
+    samples, starts = float(found.counts.sum()), found.initial.size
+    price = penalty(found.law, found.free, samples, starts)
+    if row.origin.found_by == "textbook":
+        price = min(price, price_of_name(count(found.free), samples, starts))
+    return is_walk_as_good(p, found.squares, found.counts, price, starts)
 
 
 def _idle_names(front: tuple[FrontRow, ...], found: Polished) -> list[str]:

@@ -27,6 +27,7 @@ from odediscovery.discovery.front import (
 from odediscovery.discovery.holdout import continue_over, split
 from odediscovery.discovery.preference import (
     explain_dominated,
+    prefer_explained,
     prefer_undominated,
     prefer_what_predicts,
     prefer_what_stays,
@@ -199,6 +200,7 @@ def _judge_laws(
         partial(prefer_undominated, series=task.series),
         prefer_simple_exponents,
         prefer_textbook,
+        partial(prefer_explained, fitted=simple, series=task.series),
         partial(drop_idle_terms, monitor=monitor),
         partial(join_longer_pieces, whole, monitor=monitor),
         drop_excess,

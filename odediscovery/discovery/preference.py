@@ -10,6 +10,7 @@ out, one after the other, and the time after the last sample. The claimed law is
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ from odediscovery.discovery.conclude import equations_of
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.judge.extrapolation import EXTRAPOLATION, excursion
 from odediscovery.judge.notes import Note, simpler_and_nearer, weaker_ahead, weaker_between
+from odediscovery.judge.significance import idle_terms
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import count
 from odediscovery.problem.problem import Problem
@@ -30,6 +32,8 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.refinement import refined, residual_sigma, sigma_of
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.values import Judged
+from odediscovery.textbook.fit import FittedForm
+from odediscovery.textbook.judged import as_judged, as_numbers, criterion_of, has_terms_of, is_left_to_noise
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,29 @@ def prefer_what_predicts(verdict: Verdict, monitor: Monitor) -> Verdict:
         return verdict
     monitor.note(event="blocks", complexity=verdict.rows[chosen].polished.law.complexity)
     return verdict.passed_over(chosen, weaker_between)
+
+
+def prefer_explained(verdict: Verdict, fitted: Sequence[FittedForm], series: TimeSeries) -> Verdict:
+    """The verdict for a textbook law about as good that leaves only noise, where the claimed one leaves more.
+
+    In a short table a constant costs the criterion more than three times the noise's variance does: the estimate of
+    the noise, which knows no law, decides between laws that it holds for alike.
+    """
+    p, best = verdict.p, verdict.best
+    if p.clean or p.heads is not None:
+        return verdict
+    most, claimed = best.criterion + CRITERION.no_evidence, equations_of(p, best, series)
+    ranked = sorted((criterion_of(p, one), i) for i, one in enumerate(fitted))
+    alike = [fitted[i] for score, i in ranked if score < most and as_numbers(fitted[i]) is not None]
+    own = next((one for one in alike if has_terms_of(one.equations, claimed)), None)
+    if own is None or is_left_to_noise(p, own):
+        return verdict
+    for better in (one for one in alike if is_left_to_noise(p, one)):
+        row = as_judged(p, better)
+        if row is not None and not idle_terms(row.polished, 1.0):
+            row = dataclasses.replace(row, criterion=min(row.criterion, criterion_of(p, better)))
+            return dataclasses.replace(verdict, rows=(*verdict.rows, row), chosen=len(verdict.rows))
+    return verdict
 
 
 def allows_blocks(p: Problem, row: Judged) -> bool:

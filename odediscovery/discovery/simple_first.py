@@ -19,6 +19,9 @@ from odediscovery.discovery.task import Task
 from odediscovery.errors import FitError
 from odediscovery.judge.claim import shares_explained
 from odediscovery.judge.criterion import CRITERION
+from odediscovery.judge.notes import walk_as_good
+from odediscovery.judge.residual_tests import is_walk_as_good
+from odediscovery.judge.significance import idle_terms
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import count
 from odediscovery.laws.equations import Equations
@@ -33,7 +36,17 @@ from odediscovery.search.noiseless import detect_noiseless
 from odediscovery.search.vocabulary import Vocabulary
 from odediscovery.stages.values import Judged
 from odediscovery.textbook.fit import FittedForm, Fitter, fit_textbook
-from odediscovery.textbook.judged import as_judged, as_numbers, covariance_of, criterion_of, named_constants, recognise
+from odediscovery.textbook.judged import (
+    as_judged,
+    as_numbers,
+    covariance_of,
+    criterion_of,
+    has_terms_of,
+    named_constants,
+    price_of_name,
+    recognise,
+    weighted_squares,
+)
 from odediscovery.textbook.starts import Start
 
 
@@ -141,16 +154,19 @@ def _judged(p: Problem, fitted: Sequence[FittedForm]) -> list[Judged]:
 
 
 def prefer_textbook(verdict: Verdict) -> Verdict:
-    """The verdict for a textbook law with no more constants that is about as good as the best law."""
-    best = verdict.best
+    """The verdict for a textbook law with no more constants that is about as good as the best law.
+
+    One all of whose terms act stands before one with a term that the data do not tell from nothing.
+    """
+    p, best = verdict.p, verdict.best
     rows = [
-        (row.criterion, i)
+        (not p.clean and bool(idle_terms(row.polished, 1.0)), row.criterion, i)
         for i, row in enumerate(verdict.rows)
         if row.origin.found_by == "textbook"
         and row.criterion < best.criterion + CRITERION.no_evidence
         and count(row.polished.free) <= count(best.polished.free)
     ]
-    return dataclasses.replace(verdict, chosen=min(rows)[1]) if rows else verdict
+    return dataclasses.replace(verdict, chosen=min(rows)[2]) if rows else verdict
 
 
 def named_winner(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monitor) -> FittedForm | None:
@@ -212,7 +228,7 @@ def stand_beside(
     rows = [_row(p, one, series) for one in fitted if one is not winner]
     found = dataclasses.replace(found, front=merged(found.front, rows))
     if winner is None:
-        same = next((one for one in fitted if _is_same(one.equations, found.equations)), None)
+        same = next((one for one in fitted if has_terms_of(one.equations, found.equations)), None)
         named = same or recognise(fitter, found.equations, found.initial_values)
         if named is None:
             return found
@@ -232,8 +248,17 @@ def _chosen(found: Discovery, winner: FittedForm, fitter: Fitter, task: Task) ->
     row = dataclasses.replace(own.front[0], name=winner.says, complexity=complexity_of(winner))
     others = [dataclasses.replace(one, selected=False) for one in found.front]
     own = dataclasses.replace(own, front=merged([row], others), log=found.log, found_by="textbook")
+    if _is_walk_as_good(task.p, winner):
+        own = add_messages(dataclasses.replace(own, outcome="poor-fit"), walk_as_good())
     told = [text for text in task.p.messages if text not in own.messages]
     return add_messages(own, *told, *rest(own, winner.form, covariance_of(fitter, winner)))
+
+
+def _is_walk_as_good(p: Problem, fitted: FittedForm) -> bool:
+    """Whether a random walk explains the data as well as a textbook law does."""
+    squares, counts = weighted_squares(p, fitted)
+    price = price_of_name(len(fitted.constants), float(counts.sum()), fitted.starts.size)
+    return not p.clean and is_walk_as_good(p, squares, counts, price, fitted.starts.size)
 
 
 def _row(p: Problem, fitted: FittedForm, series: TimeSeries) -> FrontRow:
@@ -279,17 +304,6 @@ def complexity_of(fitted: FittedForm) -> int:
     return counted if equations.power_sum is None else max(counted, equations.complexity)
 
 
-def _is_same(one: Equations, other: Equations) -> bool:
-    """Whether two sums of powers have the same terms."""
-    a, b = one.power_sum, other.power_sum
-    if a is None or b is None or a.coefficients.shape != b.coefficients.shape:
-        return False
-    order = [int(np.abs(b.exponents - row).sum(axis=1).argmin()) for row in a.exponents]
-    if len(set(order)) < len(order) or not np.allclose(b.exponents[order], a.exponents, atol=1e-6):
-        return False
-    return bool(((a.coefficients != 0) == (b.coefficients[:, order] != 0)).all())
-
-
 def _place(row: FrontRow) -> tuple[int, float]:
     """Simple rows first; of one complexity a law with a name where another one is not far nearer to the data."""
     return row.complexity, row.mse / (SIMPLE.name if row.name else 1.0)
@@ -303,7 +317,7 @@ def merged(front: Sequence[FrontRow], rows: Sequence[FrontRow]) -> tuple[FrontRo
     named: list[FrontRow] = []
     front, least = list(front), np.inf
     for row in sorted(rows, key=lambda row: (row.complexity, row.mse)):
-        same = next((i for i, one in enumerate(front) if _is_same(one.equations, row.equations)), None)
+        same = next((i for i, one in enumerate(front) if has_terms_of(one.equations, row.equations)), None)
         if same is not None:
             front[same] = dataclasses.replace(front[same], name=front[same].name or row.name)
             least = min(least, front[same].mse)

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.judge.criterion import correction, penalty
+from odediscovery.judge.criterion import correction
 from odediscovery.judge.notes import Note, structured_residuals, widened_errors
 from odediscovery.laws.cost import constant_penalty
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.stages.values import Polished
 
 
 @dataclass(frozen=True)
@@ -271,18 +270,22 @@ def walk_misfit(series: TimeSeries, relative_sigma: Sequence[Array] | None = Non
     return best
 
 
-def is_walk_as_good(p: Problem, found: Polished) -> bool:
-    """Whether a random walk, which knows no law, explains the data as well as the law does.
+def is_walk_as_good(p: Problem, squares: Array, counts: Array, price: float, starts: int) -> bool:
+    """Whether a random walk, which knows no law, explains the data as well as a law does.
 
     Both are compared by misfit and penalty; the walk pays for one variance a state.
+
+    Args:
+        squares: of the weighted residuals of the law [states].
+        counts: observed values [states].
+        price: penalty of the law, as it was chosen.
+        starts: number of fitted start values.
     """
-    seen = (found.counts > 0) & ~p.constant
-    n, starts, states = found.counts[seen], found.initial.size, found.law.n_states
-    samples = float(found.counts.sum())
+    seen = (counts > 0) & ~p.constant
+    n, samples = counts[seen], float(counts.sum())
     with np.errstate(divide="ignore"):
-        law = np.sum(n * np.log(found.squares[seen] / n))
-    law += penalty(found.law, found.free, samples, starts)
+        law = float(np.sum(n * np.log(squares[seen] / n))) + price
     fitted = int(seen.sum())
     walk = walk_misfit(p.data, p.relative_sigma)[seen].sum()
-    walk += fitted * constant_penalty(states, samples) * correction(samples, fitted + starts)
+    walk += fitted * constant_penalty(len(counts), samples) * correction(samples, fitted + starts)
     return bool(walk < law)

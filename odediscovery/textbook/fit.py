@@ -116,22 +116,39 @@ class Fitter:
         Args:
             most: evaluations of the derivatives (default: `SHOOTING.evaluations`).
         """
-        rates, shooting, k = rates_of(form), self.shooting, len(start.constants)
-        sigma = np.nan_to_num(shooting.sigma, nan=1.0)
-        weight, theta, steps = np.ones((shooting.n, 1)), None, 1
+        rates, k = rates_of(form), len(start.constants)
+        begun = [np.concatenate([start.constants, self.shooting.begun.ravel()]), *self._led(rates, start)]
+        found = [one for theta in begun if (one := self._from(rates, theta, k, most or SHOOTING.evaluations))]
+        if not found:
+            return None
+        _, theta, steps = min(found, key=lambda one: one[0])
+        return self._value(form, rates, theta, k, steps, says)
+
+    def _from(self, rates: Rates, theta: Array, k: int, most: int) -> tuple[float, Array, int] | None:
+        """Misfit, unknowns and steps of a fit from some unknowns; None where it cannot be integrated."""
+        shooting, steps = self.shooting, 1
+        sigma, weight = np.nan_to_num(shooting.sigma, nan=1.0), np.ones((shooting.n, 1))
+        counts = shooting.seen.sum(axis=(0, 2))
         for _ in range(1 if shooting.n == 1 else FITTING.rounds):
-            constants = start.constants if theta is None else theta[:k]
-            starts = None if theta is None else theta[k:].reshape(shooting.begun.shape)
-            found = shooting.fitted(rates, constants, sigma * weight, most or SHOOTING.evaluations, starts)
+            starts = theta[k:].reshape(shooting.begun.shape)
+            found = shooting.fitted(rates, theta[:k], sigma * weight, most, starts)
             if found is None:
                 return None
             theta, steps = found.x, found.steps
             left = shooting.left(rates, k, theta, steps)
-            squares = np.where(shooting.seen, (left / sigma) ** 2, 0.0).sum(axis=(0, 2))
-            mean = squares / shooting.seen.sum(axis=(0, 2)).clip(1)
+            mean = np.where(shooting.seen, (left / sigma) ** 2, 0.0).sum(axis=(0, 2)) / counts.clip(1)
             weight = np.sqrt(np.maximum(mean, FITTING.floor**2))[:, None]
-        assert theta is not None
-        return self._value(form, rates, theta, k, steps, says)
+        return float(counts @ np.log(weight[:, 0])), theta, steps
+
+    def _led(self, rates: Rates, start: Start) -> list[Array]:
+        """Unknowns with starts that follow the data best, where first samples lead away from them."""
+        shooting, k = self.shooting, len(start.constants)
+        theta = np.concatenate([start.constants, shooting.begun.ravel()])
+        left = shooting.left(rates, k, theta, shooting.enough_steps(rates, k, theta)) / shooting.spread[:, None]
+        if np.mean(left[shooting.seen] ** 2) <= max(FITTING.behind * start.misfit, FITTING.well):
+            return []
+        starts = shooting.nearest_starts(rates, start.constants, np.nan_to_num(shooting.sigma, nan=1.0))
+        return [np.concatenate([start.constants, starts.ravel()])]
 
     def taken(self, form: Form, constants: Array, starts: Array, says: str) -> FittedForm | None:
         """The form with constants and starts [trajectories, states] as they are; None where it cannot be integrated."""

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from odediscovery.judge.criterion import correction, judge
+from odediscovery.judge.doubt import DOUBT
 from odediscovery.judge.residual_tests import examine_residuals
 from odediscovery.laws.cost import Free
 from odediscovery.laws.equations import Equations
@@ -58,18 +59,35 @@ NAMING = NamingThresholds()
 
 def criterion_of(p: Problem, fitted: FittedForm) -> float:
     """The criterion of a fitted form on the data of a problem, as `judge.criterion.judge` gives it to laws."""
+    squares, counts = weighted_squares(p, fitted)
+    floor, seen = np.maximum(p.noise, p.floor), counts > 0
+    misfit = counts[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)
+    return float(misfit.sum() + price_of_name(len(fitted.constants), float(counts.sum()), fitted.starts.size))
+
+
+def weighted_squares(p: Problem, fitted: FittedForm) -> tuple[Array, Array]:
+    """Sum of the weighted squares that a form leaves, dimensionless, and number of values, both [states]."""
     blocks = zip(fitted.left, p.relative_sigma, strict=True)
     left = np.concatenate([block / p.scale.size / relative for block, relative in blocks])
     told = np.concatenate([run.told for run in p.data.trajectories])
-    counts, squares = (np.isfinite(left) & told).sum(axis=0), np.nansum(left**2, axis=0)
-    floor = np.maximum(p.noise, p.floor)
-    seen, samples = counts > 0, float(counts.sum())
-    misfit = counts[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)
-    k = len(fitted.constants)
-    # What stands in a law with a name was not chosen term by term: it is the name that was chosen.
-    # The choice costs as much whatever number of constants a law has.
-    cost = k * float(np.log(max(samples, 2.0))) * correction(samples, k + fitted.starts.size)
-    return float(misfit.sum() + cost + NAMING.choice)
+    return np.nansum(left**2, axis=0), (np.isfinite(left) & told).sum(axis=0)
+
+
+def price_of_name(constants: int, samples: float, starts: int) -> float:
+    """What a law with a name costs.
+
+    What stands in it was not chosen term by term: it is the name that was chosen. The choice costs as much whatever
+    number of constants a law has.
+    """
+    each = float(np.log(max(samples, 2.0))) * correction(samples, constants + starts)
+    return constants * each + NAMING.choice
+
+
+def is_left_to_noise(p: Problem, fitted: FittedForm) -> bool:
+    """Whether what a form leaves of every state is no more than its noise explains."""
+    squares, counts = weighted_squares(p, fitted)
+    seen, sigma = counts > 0, np.maximum(p.noise, p.floor)
+    return bool((squares[seen] <= DOUBT.underestimated * counts[seen] * sigma[seen] ** 2).all())
 
 
 def as_numbers(fitted: FittedForm) -> tuple[PowerSum, Free] | None:
@@ -144,6 +162,17 @@ def covariance_of(fitter: Fitter, fitted: FittedForm) -> Array:
     deviation = np.sqrt(left @ left / max(len(left) - slopes.shape[1], 1)) * examine_residuals(fitted.left).inflation
     k = len(fitted.constants)
     return Covariance.of(slopes).widened(float(deviation)).matrix[:k, :k]
+
+
+def has_terms_of(one: Equations, other: Equations) -> bool:
+    """Whether two sums of powers have the same terms."""
+    a, b = one.power_sum, other.power_sum
+    if a is None or b is None or a.coefficients.shape != b.coefficients.shape:
+        return False
+    order = [int(np.abs(b.exponents - row).sum(axis=1).argmin()) for row in a.exponents]
+    if len(set(order)) < len(order) or not np.allclose(b.exponents[order], a.exponents, atol=1e-6):
+        return False
+    return bool(((a.coefficients != 0) == (b.coefficients[:, order] != 0)).all())
 
 
 def recognise(

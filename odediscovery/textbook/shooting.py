@@ -33,6 +33,7 @@ class ShootingThresholds(Thresholds):
     lost: float = threshold(1e3, "residual where a solution has ended", unit="spread of a state")
     step: float = threshold(1e-6, "step of a derivative", unit="the constant", origin="root of the rounding error")
     tolerance: float = threshold(1e-8, "change of squares and constants that ends a fit", unit="relative")
+    starting: int = threshold(15, "most evaluations for the starts alone", origin="cost: they need not be exact")
 
 
 SHOOTING = ShootingThresholds()
@@ -193,6 +194,31 @@ class Shooting:
                 columns.append(own[self.seen])
         slopes: Array = np.nan_to_num(np.stack(columns, axis=1), posinf=0.0, neginf=0.0)
         return slopes
+
+    def nearest_starts(self, rates: Rates, constants: Array, sigma: Array) -> Array:
+        """First states with which constants that stay as they are follow the data best [trajectories, states].
+
+        A first sample near 0 is mostly noise, and growth from it ends far from the data: were all unknowns fitted at
+        once from there, the constants would be bent until the curve meets a part of them.
+
+        Args:
+            sigma: of every sample [samples, states, trajectories].
+        """
+        k, shape = len(constants), self.begun.shape
+        steps = self.enough_steps(rates, k, np.concatenate([constants, self.begun.ravel()]))
+
+        def theta(starts: Array) -> Array:
+            return np.concatenate([constants, starts])
+
+        found = least_squares(
+            lambda at: (self.left(rates, k, theta(at), steps) / sigma)[self.seen],
+            self.begun.ravel(),
+            lambda at: self.slopes(rates, k, theta(at), sigma, steps)[:, k:],
+            x_scale="jac",
+            max_nfev=SHOOTING.starting,
+        )
+        starts: Array = found.x.reshape(shape)
+        return starts
 
     def fitted(
         self, rates: Rates, constants: Array, sigma: Array, most: int, starts: Array | None = None

@@ -14,10 +14,12 @@ from odediscovery.discovery.front import prefer_simple_exponents
 from odediscovery.discovery.preference import (
     PREFERENCE,
     explain_dominated,
+    prefer_explained,
     prefer_undominated,
     prefer_what_predicts,
     prefer_what_stays,
 )
+from odediscovery.discovery.simple_first import judge_textbook
 from odediscovery.judge.criterion import CRITERION, judge
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import all_free
@@ -26,6 +28,7 @@ from odediscovery.problem.prepare import prepare
 from odediscovery.result.front import FrontRow
 from odediscovery.search.refinement import refined, sigma_of
 from odediscovery.stages.values import Judged, Origin
+from odediscovery.textbook.fit import fit_textbook
 
 TIMES = np.linspace(0.0, 10.0, 60)
 LOGISTIC = PowerSum(np.array([[0.5, -0.01]]), np.array([[1.0], [2.0]]))
@@ -122,3 +125,18 @@ def test_the_reason_for_a_dominated_row_names_the_state_that_it_explains_worse()
     assert "more of their constants" in explain_dominated(Found())[0]  # type: ignore[arg-type]
     Found.front = (row(3, 3.0, 0.9, 0.9), row(8, 2.0, 0.95, 0.87, selected=True))
     assert explain_dominated(Found()) == []  # type: ignore[arg-type]
+
+
+def test_in_a_short_table_noise_decides_between_laws_about_as_good() -> None:
+    # Eight samples of logistic growth in noise of a fifth: by the criterion exponential growth is as good.
+    t, random = np.array([0.0, 8.0, 15.0, 22.0, 28.0, 36.0, 49.0, 64.0]), np.random.default_rng(33)
+    x = 20.0 / (1.0 + (20.0 / 0.3 - 1.0) * np.exp(-0.1 * t))
+    series = TimeSeries.from_arrays(t, np.round(x * np.exp(0.2 * random.standard_normal(8)), 3))
+    p = prepare(series)
+    fitted = fit_textbook(p, Monitor())
+    before = judge_textbook(p, fitted)
+    assert before.best.polished.law.n_monomials == 1
+    after = prefer_explained(before, fitted, series)
+    assert sorted(after.best.polished.law.exponents.ravel().tolist()) == [1.0, 2.0]
+    # What is claimed already and leaves only noise stays.
+    assert prefer_explained(after, fitted, series) is after

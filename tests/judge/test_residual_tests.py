@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from odediscovery import Equations, TimeSeries, discover, fit_constants, settings_for
+from odediscovery.judge.criterion import penalty
 from odediscovery.judge.residual_tests import (
     autocorrelated,
     correlations,
@@ -121,7 +122,8 @@ def test_a_law_is_claimed_where_no_walk_does_as_well() -> None:
             nonnegative=p.nonnegative,
             relative_sigma=p.relative_sigma,
         )
-        claimed.append(found.finite and not is_walk_as_good(p, found))
+        price = penalty(found.law, found.free, 60.0, 1)
+        claimed.append(found.finite and not is_walk_as_good(p, found.squares, found.counts, price, 1))
     assert claimed == [True, False]
 
 

@@ -8,8 +8,9 @@ from odediscovery.laws.equations import Equations
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.textbook.fit import Fitter, fit_textbook
-from odediscovery.textbook.judged import criterion_of, named_constants, recognise
-from odediscovery.textbook.registry import find
+from odediscovery.textbook.judged import criterion_of, is_left_to_noise, named_constants, recognise
+from odediscovery.textbook.registry import TEXTBOOK, find
+from odediscovery.textbook.starts import Start
 
 
 def made(sides, start, until, samples=30, noise=0.01, seed=0):
@@ -76,3 +77,22 @@ def test_constants_beyond_all_numbers_are_no_law():
     values = dict(zip(law.constants, (0.5, 1e-3, 4000.0), strict=True))
     constants = np.array([values[name] for name in form.names])
     assert fitter.taken(form, constants, np.array([[1.0]]), law.says) is None
+
+
+def test_growth_is_found_where_its_first_sample_says_nothing() -> None:
+    series = made({"N": "0.76*N*(1 - N/540)"}, [2.5], 24.0, 25, noise=0.1, seed=1)
+    fitter = Fitter(prepare(series))
+    # Far below the truth: grown from there with nearly the right constants, the curve is late by two weeks.
+    fitter.shooting.begun[:] = 4e-5
+    (law,) = (law for law in TEXTBOOK if law.says == "logistic growth")
+    fitted = fitter.fit(law.form(["N"])[0], Start(np.array([0.758, 547.0]), 0.05), law.says)
+    assert fitted is not None
+    assert fitted.constants[0] == pytest.approx(0.76, rel=0.2)
+    assert fitted.constants[1] == pytest.approx(540.0, rel=0.05)
+
+
+def test_a_law_that_leaves_more_than_noise_is_told_from_one_that_does_not() -> None:
+    p = prepare(made({"N": "0.5*N*(1 - N/80)"}, [2.0], 20.0, noise=0.02))
+    left = {one.says: is_left_to_noise(p, one) for one in fit_textbook(p, Monitor())}
+    assert left["logistic growth"]
+    assert not left["exponential growth"]
