@@ -16,7 +16,7 @@ from odediscovery.judge.criterion import CRITERION, judge
 from odediscovery.judge.identifiability import undetermined_exponents
 from odediscovery.judge.notes import Note, thinned
 from odediscovery.judge.residual_tests import autocorrelation_inflation
-from odediscovery.judge.significance import SIGNIFICANCE, idle_terms
+from odediscovery.judge.significance import SIGNIFICANCE, idle_terms, weak_terms
 from odediscovery.judge.verdict import Verdict
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
@@ -58,10 +58,15 @@ def drop_idle_terms(verdict: Verdict, monitor: Monitor) -> Verdict:
 
 
 def _without_one(p: Problem, row: Judged) -> Judged | None:
-    """The row without the weakest of its idle terms that it can do without."""
+    """The row without the weakest of its idle terms that it can do without, or the weakest of all if that is better.
+
+    What a name saves a law is no evidence for a single one of its terms.
+    """
     found = row.polished
     inflation = autocorrelation_inflation(residuals(found.law, p.data, found.initial))
-    for i, j in idle_terms(found, inflation):
+    chosen = judge(found, sigma_of(p), row.origin).criterion
+    idle = idle_terms(found, inflation)
+    for i, j in idle or weak_terms(found)[:1]:
         a, free = found.law.coefficients.copy(), found.free[0].copy()
         a[i, j], free[i, j] = 0.0, False
         if not a.any():
@@ -71,8 +76,8 @@ def _without_one(p: Problem, row: Judged) -> Judged | None:
         after = judge(
             refined(p, law, left, found.initial, residual_sigma(p, found)), sigma_of(p), row.origin, fragile=row.fragile
         )
-        if after.criterion < row.criterion + CRITERION.no_evidence:
-            return after
+        if after.criterion < chosen + CRITERION.no_evidence * bool(idle):
+            return dataclasses.replace(after, criterion=after.criterion + row.criterion - chosen)
     return None
 
 

@@ -41,9 +41,19 @@ def idle_terms(found: Polished, inflation: float) -> list[tuple[int, int]]:
         return []
     open_rows: Mask = np.any((inflation * errors.exponents > SIGNIFICANCE.open_exponent) & found.free[1], axis=1)
     weak = []
-    for i, j in np.argwhere(found.free[0]):
+    for i, j in weak_terms(found):
         value, error = float(law.coefficients[i, j]), inflation * float(errors.coefficients[i, j])
         ends = interval(value, error, freedom)
         if open_rows[j] or (ends is not None and ends[0] <= 0.0 <= ends[1]):
-            weak.append((abs(value) / error if error > 0.0 else np.inf, int(i), int(j)))
-    return [(i, j) for _, i, j in sorted(weak)]
+            weak.append((i, j))
+    return weak
+
+
+def weak_terms(found: Polished) -> list[tuple[int, int]]:
+    """Equation and monomial of all fitted terms, those whose coefficients are least certain first."""
+    if found.law.stoichiometry is not None:
+        return []
+    value, error = np.abs(found.law.coefficients), found.errors.coefficients
+    certain = np.divide(value, error, out=np.full(value.shape, np.inf), where=error > 0.0)
+    places = [(int(i), int(j)) for i, j in np.argwhere(found.free[0])]
+    return sorted(places, key=lambda place: float(certain[place]))

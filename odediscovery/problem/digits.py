@@ -2,6 +2,8 @@
 
     y = x + e,    e uniform within half a unit of the last digit:    sigma = unit / sqrt(12)
 
+m neighbours that were written alike share one error: each counts as 1 / m of a sample, sigma sqrt(m).
+
 Values are written with as many decimal places (3.25, 0.07) or with as many significant digits
 (97.47, 0.01234) throughout. Which one shows where small values have finer digits than large ones.
 """
@@ -85,3 +87,16 @@ def rounding_sigma(values: Array) -> Array:
         step = of_digits if finer.sum() > 0 else step
     result: Array = step / np.sqrt(12.0)
     return result
+
+
+def lengths_of_runs(values: Array) -> Array:
+    """How many neighbours of every value equal it, itself included; 1 where nothing was measured.
+
+    >>> lengths_of_runs(np.array([3.2, 3.1, 3.1, 3.1, 3.2])).tolist()
+    [1.0, 3.0, 3.0, 3.0, 1.0]
+    """
+    # nan differs from itself.
+    begins = np.concatenate([[True], values[1:] != values[:-1]])
+    run = np.cumsum(begins) - 1
+    found: Array = np.bincount(run)[run].astype(float)
+    return found

@@ -21,7 +21,7 @@ from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.smoothing import SMOOTHING, smooth
 from odediscovery.errors import InputError
-from odediscovery.problem.digits import resolution, rounding_sigma
+from odediscovery.problem.digits import lengths_of_runs, resolution, rounding_sigma
 from odediscovery.problem.problem import PROBLEMS, Problem
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -173,6 +173,9 @@ def _find_noise(data: TimeSeries, rounded: Array) -> _Noise:
     shapes = [np.maximum(s, PREPARATION.least_relative) for s in shapes]
     told = estimate_noise(data, shapes) <= PREPARATION.rounded * of_digits
     told &= ~known & (of_digits > PROBLEMS.clean * spread)
+    # Neighbours that were written alike share what rounding left out.
+    alike = [np.stack([lengths_of_runs(column) for column in t.values.T], axis=1) for t in data.trajectories]
+    shapes = [s * np.sqrt(m) for s, m in zip(shapes, alike, strict=True)]
     relative = tuple(np.where(told, own, s) for own, s in zip(shapes, relative, strict=True))
     estimated = np.where(told, of_digits, estimated)
     # Controls are taken as exact.

@@ -53,15 +53,15 @@ def is_convincing(at: Climb) -> bool:
 
 
 def leaves_noise_alone(at: Climb) -> bool:
-    """Whether the best law is short, and what it leaves of whole trajectories is noise."""
+    """Whether the best law is short or needs all its terms, and what it leaves of whole trajectories is noise."""
     p = at.problem
     if not at.candidates:
         return False
     best = rank(at.candidates, p.samples)[0]
-    if not is_short(best.law) or has_cancelling_terms(best.law, p)[~p.constant].any():
+    if has_cancelling_terms(best.law, p)[~p.constant].any():
         return False
     near = follow_closely(p, best) if is_within_noise(p, best) else None
-    if near is None:
+    if near is None or not (is_short(best.law) or needs_every_term(near[1])):
         return False
     q, law = near
     own = ~q.data.is_control

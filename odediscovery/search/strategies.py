@@ -97,7 +97,7 @@ UNCONVINCING = ~CONVINCING
 ODD = Condition("the best law has odd powers or sines of amounts", has_odd_powers)
 EXACT_AND_PLAIN = Condition("a law leaves nothing, and no equation is doubtful", _is_exact_and_plain)
 BEYOND_DOUBT = Condition("no equation is doubtful, and nothing was smoothed", _is_beyond_doubt)
-LEAVES_NOISE = Condition("the best law is short and leaves noise after all", leaves_noise_alone)
+LEAVES_NOISE = Condition("the best law leaves noise, and is short or needs all its terms", leaves_noise_alone)
 GAINS_NOTHING = Condition("real powers gain nothing", _gains_nothing)
 COARSE = Condition(
     "no value is missing and samples are few a turn",
@@ -143,19 +143,19 @@ STRATEGIES = (
                 late=True,
             ),
             Rung(
+                "whole powers",
+                GROWS & HARDLY_NOISY & NOISY,
+                Proposer("laws of whole powers by regression", proposals.whole_powers),
+                FULLY,
+                until=LEAVES_NOISE & ~ODD,
+                late=True,
+            ),
+            Rung(
                 "few powers",
                 GROWS & HARDLY_NOISY,
                 Proposer("small sums of real powers, grown", proposals.few_powers),
                 FITTED,
                 until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & LEAVES_NOISE) & ~ODD,
-                late=True,
-            ),
-            Rung(
-                "whole powers beside them",
-                GROWS & HARDLY_NOISY & NOISY & LEAVES_NOISE,
-                Proposer("laws of whole powers by regression", proposals.whole_powers),
-                FULLY,
-                until=~ODD,
                 late=True,
             ),
             Rung(

@@ -45,7 +45,10 @@ class TextbookThresholds(Thresholds):
     gained: float = threshold(
         0.9, "nor laws that miss it by more than this share of what simpler ones do", unit="mean square"
     )
-    nothing: float = threshold(1.0, "laws that leave more of the integral form are not", unit="variance of the states")
+    nothing: float = threshold(0.5, "laws that leave more of the integral form are not", unit="variance of the states")
+    far: float = threshold(
+        0.1, "laws that leave more of it are fitted briefly", unit="variance of the states", origin="cost"
+    )
     rounds: int = threshold(2, "fits, each with the noise that the last one leaves of every state")
     floor: float = threshold(1e-8, "least residual that is told from none", unit="spread", origin="the solver's error")
 
@@ -209,8 +212,9 @@ def fit_textbook(p: Problem, monitor: Monitor, laws: Sequence[TextbookLaw] = TEX
         for _, start, law, form in [*right, *[row for row in near if not _is_signed(row)][: FITTING.unsigned]]:
             if found and monitor.stopping():
                 return found
-            # What begins with a wrong sign ends soon, or not at all.
-            steps = None if _is_signed((size, start, law, form)) else FITTING.most
+            # What begins with a wrong sign or far from the data ends soon, or not at all.
+            near_data = _is_signed((size, start, law, form)) and start.misfit < FITTING.far
+            steps = None if near_data else FITTING.most
             fitted = monitor.in_time(SEARCHING, partial(fitter.fit, form, start, law.says, most=steps), None)
             says = "" if fitted is None else law.called(form.names, fitted.constants.tolist())
             if fitted is not None and says:
