@@ -185,6 +185,7 @@ class Family:
         functions: of a state, among the features beside the states.
         real_exponents: whether exponents are real numbers; with whole ones a rich family cannot
             fit just anything.
+        real_inside: whether exponents of states inside sums are real numbers.
         in_noise: whether it is also looked through in noise.
         placed: the features themselves, where a family (a user's library) knows them.
     """
@@ -196,6 +197,7 @@ class Family:
     candidates: Callable[[Seen], Terms]
     functions: tuple[StateFunction, ...] = ()
     real_exponents: bool = False
+    real_inside: bool = False
     in_noise: bool = False
     placed: tuple[Function, ...] = ()
     richness_of_amounts: float | None = None

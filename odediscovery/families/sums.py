@@ -32,6 +32,14 @@ def _candidates(seen: Seen) -> Terms:
     return plain.and_also(_with_sums(seen))
 
 
+def _real_candidates(seen: Seen) -> Terms:
+    """The same with one state inside each sum; none where every state changes its sign."""
+    if seen.integer[seen.changing].all():
+        return Terms.products(np.zeros((0, seen.size)), many=True)
+    terms = _candidates(seen)
+    return terms.select(np.flatnonzero((terms.inner != 0).sum(axis=1) <= 1))
+
+
 def _with_sums(seen: Seen) -> Terms:
     """Products of two states at most over 1 + b m; sums are positive all along the path."""
     outer, inside = _factors(seen)
@@ -87,6 +95,14 @@ SUMS = Family(
     richness=3,
     candidates=_candidates,
     in_noise=True,
+)
+REAL_SUMS = Family(
+    name="real sums",
+    says="products over sums 1 + b x^v with v any real number: Hill functions as they are measured",
+    chain="NPU -> NAU -> NPU -> NAU",
+    richness=3.7,
+    candidates=_real_candidates,
+    real_inside=True,
 )
 EXPONENTIAL_SUMS = Family(
     name="sums of exponentials",

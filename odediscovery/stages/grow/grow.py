@@ -359,13 +359,16 @@ def grow(
     values = np.concatenate([t.values for t in p.data.trajectories])
     changing = np.nanmax(values, axis=0) - np.nanmin(values, axis=0) > STILL
     features = features_for(family, integer, changing, p.scale.state)
-    problem = Integral.of(p.data, p.noise, family.whole(integer), features)
+    problem = Integral.of(p.data, p.noise, family.whole(integer), features, ~integer & family.real_inside)
     equations = np.flatnonzero(changing & ~p.data.is_control)
     if not len(equations):
         return ()
     floor = np.full(len(equations), GROWING.residual_floor**2)
     fit = Fit(problem, equations, problem.counts[equations], floor)
-    grids = [grid_for(problem, family, integer, changing)] * len(equations)
+    grid = grid_for(problem, family, integer, changing)
+    if not len(grid):
+        return ()
+    grids = [grid] * len(equations)
     if known is not None and doubtful is not None:
         for e in np.flatnonzero(~doubtful[equations]):
             rows = known.exponents[known.coefficients[equations[e]] != 0]

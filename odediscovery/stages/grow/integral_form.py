@@ -128,6 +128,7 @@ class Integral:
         noise: standard deviation of the noise of every state, [states].
         features: what the power layer sees, without sums.
         integer: features with whole exponents only, bool [features].
+        real_inside: features whose exponents inside sums are fitted, bool [features].
         factors: Cholesky factor (two diagonals) of the covariance of the rows, one a state.
         counts: residuals of every state, uncertain ones counted in part, [states].
         target: observed states as `reduced` gives integrals, [states, samples].
@@ -146,6 +147,7 @@ class Integral:
     noise: Array
     features: Features
     integer: NDArray[np.bool_]
+    real_inside: NDArray[np.bool_]
     factors: tuple[Array, ...]
     counts: Array
     target: Array
@@ -153,12 +155,20 @@ class Integral:
     noisy: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, series: TimeSeries, noise: Array, integer: NDArray[np.bool_], features: Features) -> Integral:
+    def of(
+        cls,
+        series: TimeSeries,
+        noise: Array,
+        integer: NDArray[np.bool_],
+        features: Features,
+        real_inside: NDArray[np.bool_] | None = None,
+    ) -> Integral:
         """From a dimensionless series; every state is observed in every trajectory.
 
         Args:
             integer: states with whole exponents only, bool [states]; of the functions all are
                 such but exp.
+            real_inside: states whose exponents inside sums are real, bool [states] (default: none).
         """
         of_functions = np.array([not power_is_rate(f) for f in features.functions], dtype=bool)
         time = np.concatenate([t.time for t in series.trajectories])
@@ -185,6 +195,7 @@ class Integral:
             noise,
             features,
             np.concatenate([integer, of_functions]),
+            np.concatenate([np.zeros_like(integer) if real_inside is None else real_inside, ~of_functions]),
             (),
             np.zeros(len(seen)),
             np.zeros(row.shape),

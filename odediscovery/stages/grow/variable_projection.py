@@ -31,6 +31,7 @@ class ProjectionThresholds(Thresholds):
 
     least_exponent: float = threshold(-3.0, "least exponent")
     most_exponent: float = threshold(6.0, "largest exponent")
+    most_inside: float = threshold(12.0, "largest exponent inside a sum")
     fastest_rate: float = threshold(30.0, "largest rate of an exponential", unit="1 / rms of its state")
     ridge: float = threshold(
         1e-11, "keeps columns of coinciding monomials solvable", unit="norm of a column", origin="float64"
@@ -250,10 +251,10 @@ class Fit:
         return PowerSum(coefficients, model.exponents, features).compact()
 
     def _places(self, model: Model) -> tuple[Places, Places, Places]:
-        """Where W, B and V are free: whole exponents stay, and in sums all but rates."""
+        """Where W, B and V are free: whole exponents stay."""
         whole = np.concatenate([self.problem.integer, np.ones(len(model.sums), dtype=bool)])
         inside = np.array(np.nonzero(model.sums.exponents)).T
-        of_v = inside[np.isin(inside[:, 1], self.exp_features)]
+        of_v = inside[self.problem.real_inside[inside[:, 1]]]
         return np.argwhere(model.powers & ~whole), np.argwhere(model.sums.weights), of_v
 
     def _jacobian(self, model: Model, linear: Linear, places: tuple[Places, ...]) -> Array:
@@ -344,7 +345,9 @@ class Fit:
             b, v = sums.weights.copy(), sums.exponents.copy()
             most = 0.5 * np.abs(b[at_b])
             b[at_b] += shift[first:second].clip(-most, most)
-            v[at_v] = (v[at_v] + shift[second:].clip(-0.5, 0.5)).clip(-PROJECTION.fastest_rate, PROJECTION.fastest_rate)
+            rates = np.isin(places[2][:, 1], self.exp_features)
+            fastest = np.where(rates, PROJECTION.fastest_rate, PROJECTION.most_inside)
+            v[at_v] = (v[at_v] + shift[second:].clip(-0.5, 0.5)).clip(-fastest, fastest)
             sums = Sums(b, v)
         return self.model(w, model.used, model.powers, model.path, sums)
 
