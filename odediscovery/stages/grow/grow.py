@@ -51,6 +51,9 @@ class GrowThresholds(Thresholds):
     promising: float = threshold(
         1e4, "below it a law may be the right one", unit="mean square of what the path leaves uncertain"
     )
+    as_certain: float = threshold(
+        1.0, "below it a law made of few candidates is believed", unit="mean square of what the path leaves uncertain"
+    )
     subset_terms: int = threshold(5, "most terms of an equation from a large library", origin="cost")
     subsets: int = threshold(24, "subsets of each size that are fitted a few steps", origin="cost")
     subset_steps: int = threshold(4, "these steps", origin="cost")
@@ -185,17 +188,22 @@ def shared_laws(fit: Fit, i: int, path: Path, grid: Terms, others: Terms, monito
     it is missed where many others explain nearly as much alone; among a few it is found.
 
     Returns:
-        None but those that leave nothing.
+        None but those that leave no more than the path leaves uncertain.
     """
     one = Fit(fit.problem, fit.equations[[i]], fit.counts[[i]], fit.floor[[i]])
     low = np.all((grid.rows >= 0) & (grid.rows == np.round(grid.rows)), axis=1) & (grid.rows.sum(axis=1) <= 2)
     functions = grid.rows[:, fit.problem.features.states :].any(axis=1)
-    short = (grid.lengths <= 1) | ((grid.constant == 0) & low & ~functions)
+    plain = (grid.constant == 0) & low & ~functions
     # m / (1 + b z) and m z / (1 + b z) differ by a multiple of m: the shorter law may need either.
     with_inner = Terms(others.rows + others.inner, others.constant, others.inner, others.power)
-    few = grid.select(np.flatnonzero(short)).and_also(others).and_also(with_inner)
-    found = best_of_each(one, subset_laws(one, path, few, monitor, few=True))
-    return found if found and one.exact(found[0]) else []
+    shared = others.and_also(with_inner)
+    # Among many candidates others explain nearly as much alone: the fewest come first.
+    for short in (plain, plain | (grid.lengths <= 1)):
+        few = grid.select(np.flatnonzero(short)).and_also(shared)
+        found = best_of_each(one, subset_laws(one, path, few, monitor, few=True))
+        if found and (one.exact(found[0]) or found[0].squares.max() < GROWING.as_certain):
+            return found
+    return []
 
 
 def rich_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Model]:
