@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.chaos import cut_until_followed
@@ -148,19 +148,18 @@ def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Fami
     monitor.spend(limit and SIMPLE.searching * limit, whole=limit)
     whole = monitor.in_time(SEARCHING, lambda: noiseless(task.p, words, monitor), task.p) if settings.grow else task.p
     asked = laws_asked_for(task, whole)
-    # In noise first of all; where there is none, a law that leaves nothing needs no other beside it.
 
+    @cache
     def textbook() -> list[FittedForm]:
         return monitor.in_time(SEARCHING, lambda: textbook_laws(task, whole, words), [])
 
-    simple = [] if whole.clean and words.families else textbook()
     candidates = monitor.in_time(SEARCHING, lambda: warm_start(whole, before, monitor), list[Candidate]())
     if whole.constant.all():
         candidates = [at_rest(whole)]
     elif words.families and not (whole.clean and is_settled(candidates)):
-        candidates += search(whole, settings, monitor, words.families)
-    if whole.clean and words.families and not is_settled(candidates):
-        simple = textbook()
+        candidates += search(whole, settings, monitor, words.families, textbook)
+    # Where there is no noise, a law that leaves nothing needs no other beside it.
+    simple = [] if whole.clean and words.families and is_settled(candidates) else textbook()
     # A stop ends with a law: of textbook laws begun in haste perhaps none lasts.
     if not (candidates or asked) and words.families and monitor.stopping():
         candidates = [each_alone(whole)]

@@ -27,6 +27,7 @@ from odediscovery.stages.grow.score_test import propose_terms
 from odediscovery.stages.prune.paths import all_whole
 from odediscovery.stages.train import trained_laws
 from odediscovery.stages.values import FoundBy
+from odediscovery.textbook.judged import as_numbers, criterion_of
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class ProposalThresholds(Thresholds):
     many_states: int = threshold(
         10, "above it no richer families are looked through", origin="cost: their terms grow with the square of it"
     )
+    named: int = threshold(2, "textbook laws that are pruned, the likeliest", origin="cost")
     rounds_along_a_law: int = threshold(10, "times that terms are sought along a law")
     better_score: float = threshold(
         1.0, "gain from which on terms are sought again along the new law", unit="of the criterion"
@@ -69,6 +71,16 @@ def exact_law(at: Climb) -> Iterator[Proposal]:
         whole = all_whole(law.exponents)
         # Over a sample interval solutions are nearly linear in coefficients.
         yield Proposal([law], whole=whole, linear=whole, found_by="regression")
+
+
+def named_laws(at: Climb) -> Iterator[Proposal]:
+    """The likeliest textbook laws among those that are sums of powers."""
+    p = at.problem
+    fitted = sorted(at.named(), key=lambda one: criterion_of(p, one))
+    numbers = [found[0].rescaled(p.scale.state, p.scale.time) for one in fitted if (found := as_numbers(one))]
+    laws = [law for law in numbers if not law.mirrored][: PROPOSALS.named]
+    for whole in (True, False):
+        yield Proposal([law for law in laws if all_whole(law.exponents) is whole], whole=whole, found_by="textbook")
 
 
 def few_powers(at: Climb) -> Iterator[Proposal]:

@@ -21,6 +21,7 @@ from odediscovery.settings import Settings
 from odediscovery.stages.prune.eliminate import Elimination
 from odediscovery.stages.prune.paths import prune_laws
 from odediscovery.stages.values import Candidate, FoundBy
+from odediscovery.textbook.fit import FittedForm
 
 
 @dataclass(eq=False)
@@ -32,6 +33,7 @@ class Climb:
         settings: options of the fit.
         monitor: hears the progress and can end the climb.
         families: families of laws, from simple to rich.
+        named: gives the textbook laws, fitted.
         earlier: candidates of earlier strategies by their names; found on other windows, they
             compare among themselves only.
         candidates: found so far.
@@ -44,6 +46,7 @@ class Climb:
     settings: Settings
     monitor: Monitor
     families: Sequence[Family] = FAMILIES
+    named: Callable[[], Sequence[FittedForm]] = tuple
     earlier: Mapping[str, Sequence[Candidate]] = field(default_factory=dict)
     candidates: list[Candidate] = field(default_factory=list)
     before: tuple[Candidate, ...] = ()

@@ -8,7 +8,7 @@ state; in noise on long windows with fitted starts, where noise of a start canno
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +28,7 @@ from odediscovery.search.rungs import ALWAYS, Climb, Condition, Proposer, Prunin
 from odediscovery.settings import Settings
 from odediscovery.stages.prune.eliminate import Elimination
 from odediscovery.stages.values import Candidate
+from odediscovery.textbook.fit import FittedForm
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,14 @@ STRATEGIES = (
                 late=True,
             ),
             Rung(
+                "textbook laws",
+                GROWS & HARDLY_NOISY,
+                Proposer("the likeliest laws that have a name", proposals.named_laws),
+                FITTED,
+                until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & LEAVES_NOISE) & ~ODD,
+                late=True,
+            ),
+            Rung(
                 "whole powers",
                 GROWS & HARDLY_NOISY & NOISY,
                 Proposer("laws of whole powers by regression", proposals.whole_powers),
@@ -204,6 +213,13 @@ STRATEGIES = (
                 late=True,
             ),
             Rung(
+                "textbook laws",
+                GROWS & ~HARDLY_NOISY,
+                Proposer("the likeliest laws that have a name", proposals.named_laws),
+                FULLY,
+                late=True,
+            ),
+            Rung(
                 "richer families in little noise",
                 GROWS & HARDLY_NOISY & (UNCONVINCING | ODD),
                 Proposer("each family in turn, for the equations in doubt", proposals.richer_families),
@@ -250,15 +266,23 @@ STRATEGIES = (
 )
 
 
-def search(p: Problem, settings: Settings, monitor: Monitor, families: Sequence[Family] = FAMILIES) -> list[Candidate]:
+def search(
+    p: Problem,
+    settings: Settings,
+    monitor: Monitor,
+    families: Sequence[Family] = FAMILIES,
+    named: Callable[[], Sequence[FittedForm]] = tuple,
+) -> list[Candidate]:
     """Candidate laws of the strategies that apply, one after the other until one of them ends.
+
+    `named` gives the textbook laws, fitted, when they are asked for.
 
     Candidates of different strategies are found on different windows and do not compare, so what
     comes back is what the last one found; the others only propose.
     """
     earlier: dict[str, list[Candidate]] = {}
     for strategy in STRATEGIES:
-        at = Climb(p, settings, monitor, families, earlier)
+        at = Climb(p, settings, monitor, families, named, earlier)
         if strategy.when.holds(at):
             ended = climb(strategy, at)
             earlier[strategy.name] = at.candidates

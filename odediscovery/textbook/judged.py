@@ -24,6 +24,7 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.values import Judged, Origin
 from odediscovery.textbook.fit import FittedForm, Fitter
+from odediscovery.textbook.quotients import read_quotients
 from odediscovery.textbook.registry import TEXTBOOK, TextbookLaw, orders
 from odediscovery.textbook.shooting import rates_of
 from odediscovery.textbook.starts import Start, start_of
@@ -92,21 +93,32 @@ def is_left_to_noise(p: Problem, fitted: FittedForm) -> bool:
 
 def as_numbers(fitted: FittedForm) -> tuple[PowerSum, Free] | None:
     """The form as a sum of powers and what of it is fitted; None where it is none, or ties its constants."""
-    law = fitted.equations.power_sum
-    moved = fitted.form.with_constants(
-        list(fitted.constants * np.linspace(1.01, 1.02, len(fitted.constants)))
-    ).power_sum
-    if law is None or moved is None or law.mirrored or moved.coefficients.shape != law.coefficients.shape:
+    law, moved = _numbers(fitted.form, fitted.constants), _numbers(fitted.form, _moved(fitted.constants))
+    if law is None or moved is None or law.mirrored:
+        return None
+    if any(one.shape != other.shape for one, other in zip(law.constants, moved.constants, strict=True)):
         return None
     a, w, b, v = law.constants
     order = [int(np.abs(moved.exponents - row).sum(axis=1).argmin()) for row in w]
     free = (
         (a != 0) & ~np.isclose(moved.coefficients[:, order], a, rtol=1e-9),
         (w != 0) & ~np.isclose(moved.exponents[order], w, rtol=1e-9),
-        b != 0,
-        v != 0,
+        (b != 0) & ~np.isclose(moved.constants[2], b, rtol=1e-9),
+        (v != 0) & ~np.isclose(moved.constants[3], v, rtol=1e-9),
     )
     return (law, free) if sum(int(mask.sum()) for mask in free) == len(fitted.constants) else None
+
+
+def _moved(constants: Array) -> Array:
+    """Constants that differ a little, each by another share."""
+    return constants * np.linspace(1.01, 1.02, len(constants))
+
+
+def _numbers(form: Form, constants: Array) -> PowerSum | None:
+    equations = form.with_constants(constants.tolist())
+    if equations.power_sum is not None:
+        return equations.power_sum
+    return read_quotients(equations.right_hand_sides, equations.symbols)
 
 
 def as_judged(p: Problem, fitted: FittedForm) -> Judged | None:

@@ -16,6 +16,7 @@ from functools import lru_cache
 import numpy as np
 import sympy
 from scipy.interpolate import CubicSpline, PchipInterpolator
+from scipy.optimize import least_squares
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.laws.equations import as_function
@@ -38,7 +39,8 @@ class StartThresholds(Thresholds):
     inside: int = threshold(9, "values within the data that are tried")
     finer: int = threshold(7, "values between the neighbours of the best one, for each sought constant")
     refined: int = threshold(2, "points of the grids that are refined for each start that is wanted", origin="cost")
-    refinements: int = threshold(4, "times that a grid is refined, to about 1 % of a constant")
+    refinements: int = threshold(2, "times that a grid is refined, to about 10 % of a constant")
+    evaluations: int = threshold(30, "most steps of the descent from there", origin="cost")
     combinations: int = threshold(600, "most combinations of sought constants", origin="cost")
 
 
@@ -148,8 +150,28 @@ def _refined(
         if not ranked:
             return None
         at, constants, misfit = ranked[0]
+    if sought:
+        at, constants, misfit = _descended(form, sought, path, at) or (at, constants, misfit)
     values = dict(zip(linear, constants, strict=True)) | dict(zip(sought, at, strict=True))
     return Start(np.array([values[name] for name in form.names]), misfit)
+
+
+def _descended(
+    form: Form, sought: Sequence[str], path: Path, at: Array
+) -> tuple[Array, Array, float] | None:
+    """The best constants downhill from some: valleys are narrower than the mesh of a grid; None where it is lost."""
+    size = np.maximum(np.abs(at), 1e-3 * np.abs(at).max(initial=1e-300))
+
+    def left(shift: Array) -> Array:
+        found = _projected(form, sought, path, (at + size * shift)[None])
+        return np.full(1, FAR) if found is None else found[0][0].clip(-FAR, FAR)
+
+    begun = left(np.zeros(len(at)))
+    if not np.isfinite(begun).all():
+        return None
+    found = least_squares(left, np.zeros(len(at)), diff_step=1e-4, max_nfev=STARTS.evaluations, bounds=(-0.9, 9.0))
+    ranked = _solved(form, sought, path, (at + size * found.x)[None])
+    return ranked[0] if ranked and ranked[0][2] <= np.mean(begun**2) else None
 
 
 def _solved(form: Form, sought: Sequence[str], path: Path, given: Array) -> list[tuple[Array, Array, float]]:
@@ -158,20 +180,29 @@ def _solved(form: Form, sought: Sequence[str], path: Path, given: Array) -> list
     Args:
         given: sets of sought constants [sets, sought].
     """
+    found = _projected(form, sought, path, given)
+    if found is None:
+        return []
+    left, constants, size = found
+    misfit = np.mean(left**2, axis=1)
+    usable = np.isfinite(misfit) & (size < FAR / 1e9).all(axis=1)
+    order = [g for g in np.argsort(misfit, kind="stable") if usable[g]]
+    return [(given[g], constants[g], float(misfit[g])) for g in order]
+
+
+def _projected(form: Form, sought: Sequence[str], path: Path, given: Array) -> tuple[Array, Array, Array] | None:
+    """What sets of sought constants leave [sets, rows], the linear ones, and the size of what stands with these."""
     linear = [name for name in form.names if name not in sought]
     blocks = _blocks(form, linear, sought, path, given)
     if blocks is None:
-        return []
+        return None
     features, target = blocks
     size = np.sqrt(np.mean(features**2, axis=1, keepdims=True)) + 1e-300
     unit = features / size
     gram = np.einsum("gnl,gnm->glm", unit, unit) / len(target[0])
     moment = np.einsum("gnl,gn->gl", unit, target) / len(target[0])
     solved = np.einsum("glm,gm->gl", np.linalg.pinv(gram, rcond=1e-10, hermitian=True), moment)
-    misfit = np.mean((target - np.einsum("gnl,gl->gn", unit, solved)) ** 2, axis=1)
-    usable = np.isfinite(misfit) & (size[:, 0] < FAR / 1e9).all(axis=1)
-    order = [g for g in np.argsort(misfit, kind="stable") if usable[g]]
-    return [(given[g], solved[g] / size[g, 0], float(misfit[g])) for g in order]
+    return target - np.einsum("gnl,gl->gn", unit, solved), solved / size[:, 0], size[:, 0]
 
 
 def _blocks(
