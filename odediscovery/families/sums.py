@@ -32,7 +32,7 @@ def _candidates(seen: Seen) -> Terms:
     return plain.and_also(_with_sums(seen))
 
 
-def _real_candidates(seen: Seen) -> Terms:
+def _hill_candidates(seen: Seen) -> Terms:
     """The same with one state inside each sum; none where every state changes its sign."""
     if seen.integer[seen.changing].all():
         return Terms.products(np.zeros((0, seen.size)), many=True)
@@ -96,12 +96,12 @@ SUMS = Family(
     candidates=_candidates,
     in_noise=True,
 )
-REAL_SUMS = Family(
-    name="real sums",
+HILL_FUNCTIONS = Family(
+    name="hill functions",
     says="products over sums 1 + b x^v with v any real number: Hill functions as they are measured",
     chain="NPU -> NAU -> NPU -> NAU",
     richness=3.7,
-    candidates=_real_candidates,
+    candidates=_hill_candidates,
     real_inside=True,
 )
 EXPONENTIAL_SUMS = Family(

@@ -175,7 +175,7 @@ def _find_noise(data: TimeSeries, rounded: Array) -> _Noise:
     told &= ~known & (of_digits > PROBLEMS.clean * spread)
     # Neighbours that were written alike share what rounding left out.
     alike = [np.stack([lengths_of_runs(column) for column in t.values.T], axis=1) for t in data.trajectories]
-    shapes = [s * np.sqrt(m) for s, m in zip(shapes, alike, strict=True)]
+    shapes = [s * np.where(spread > 0, np.sqrt(m), 1.0) for s, m in zip(shapes, alike, strict=True)]
     relative = tuple(np.where(told, own, s) for own, s in zip(shapes, relative, strict=True))
     estimated = np.where(told, of_digits, estimated)
     # Controls are taken as exact.

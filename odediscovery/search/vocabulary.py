@@ -32,7 +32,7 @@ class Vocabulary:
     @property
     def has_sums(self) -> bool:
         """Whether quotients by sums may stand in a law."""
-        return any("sums" in family.name for family in self.families)
+        return any("sums" in family.name or family.real_inside for family in self.families)
 
 
 def vocabulary(names: Sequence[str], families: Sequence[Family] = FAMILIES) -> Vocabulary:
@@ -47,7 +47,7 @@ def vocabulary(names: Sequence[str], families: Sequence[Family] = FAMILIES) -> V
         InputError: a name that is none of a family, or nothing is left.
 
     >>> [family.name for family in vocabulary(["no-functions,no-trigonometric"]).families]
-    ['powers', 'sums', 'sums of exponentials']
+    ['powers', 'sums', 'hill functions', 'sums of exponentials']
     >>> vocabulary(["textbook"]).families
     ()
     """

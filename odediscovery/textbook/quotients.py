@@ -1,6 +1,6 @@
 """Laws with quotients and functions of a state read from expressions as numbers.
 
-    a x y / (c + d x)  =  (a / c) x y (1 + (d / c) x)^-1
+a x y / (c + d x)  =  (a / c) x y (1 + (d / c) x)^-1
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ def _sum(base: sympy.Expr, place: Mapping[sympy.Symbol, int]) -> tuple[_Key, flo
         return None
     inner = np.zeros(len(place))
     for key, power in found[1].items():
+        assert isinstance(key, int)  # inside a sum are states alone
         inner[key] = power
     return (found[0] / float(number), tuple(inner.tolist())), float(number)
 

@@ -156,9 +156,7 @@ def _refined(
     return Start(np.array([values[name] for name in form.names]), misfit)
 
 
-def _descended(
-    form: Form, sought: Sequence[str], path: Path, at: Array
-) -> tuple[Array, Array, float] | None:
+def _descended(form: Form, sought: Sequence[str], path: Path, at: Array) -> tuple[Array, Array, float] | None:
     """The best constants downhill from some: valleys are narrower than the mesh of a grid; None where it is lost."""
     size = np.maximum(np.abs(at), 1e-3 * np.abs(at).max(initial=1e-300))
 

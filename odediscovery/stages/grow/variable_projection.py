@@ -332,22 +332,19 @@ class Fit:
         bounds: tuple[Array, Array],
     ) -> Model:
         normal, gradient = equations
-        diagonal = normal.diagonal()
-        damped = normal.copy()
+        diagonal, damped = normal.diagonal(), normal.copy()
         damped.flat[:: len(normal) + 1] += damping * diagonal + 1e-13 * diagonal.max() + TINY
         shift = -np.linalg.solve(damped, gradient)
         at, at_b, at_v = (tuple(p.T) for p in places)
         first, second = len(places[0]), len(places[0]) + len(places[1])
-        w = model.exponents.copy()
+        w, sums = model.exponents.copy(), model.sums
         w[at] = (w[at] + shift[:first].clip(-0.5, 0.5)).clip(*bounds)
-        sums = model.sums
         if first < len(shift):
             b, v = sums.weights.copy(), sums.exponents.copy()
             most = 0.5 * np.abs(b[at_b])
             b[at_b] += shift[first:second].clip(-most, most)
-            rates = np.isin(places[2][:, 1], self.exp_features)
-            fastest = np.where(rates, PROJECTION.fastest_rate, PROJECTION.most_inside)
-            v[at_v] = (v[at_v] + shift[second:].clip(-0.5, 0.5)).clip(-fastest, fastest)
+            most = np.where(np.isin(at_v[1], self.exp_features), PROJECTION.fastest_rate, PROJECTION.most_inside)
+            v[at_v] = (v[at_v] + shift[second:].clip(-0.5, 0.5)).clip(-most, most)
             sums = Sums(b, v)
         return self.model(w, model.used, model.powers, model.path, sums)
 
