@@ -10,9 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from odediscovery.command.console import keep_summary, measure, print_folder, run_shown
+from odediscovery.command.console import measure
 from odediscovery.command.flags import RunOptions, Where, argument, flag, names_in
-from odediscovery.command.streams import say
 
 if TYPE_CHECKING:
     from odediscovery.bench.draws.draw import Draws
@@ -103,21 +102,12 @@ def populations(
     run: RunOptions = RUN,
 ) -> None:
     """Count the draws of simulated populations in which law, varying constants and spreads are found."""
-    import json
-
     from odediscovery.bench.draws.populations import populations as measured
     from odediscovery.bench.draws.populations import summary
-    from odediscovery.runtime.files import write_whole
 
-    chosen = names_in(only, "--only") or ()
-    rows, stopped = run_shown(
-        partial(measured, designs, draws, chosen, seed=run.seed, max_seconds=run.max_seconds), run.quiet, where
-    )
-    folder = run.out or Path(f"bench-populations-seed{run.seed}")
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / "rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode())
-    say(keep_summary(summary(rows), folder), end="")
-    print_folder(folder, stopped)
+    chosen, folder = names_in(only, "--only") or (), run.out or Path("bench-populations")
+    work = partial(measured, designs, draws, folder, chosen, seed=run.seed, max_seconds=run.max_seconds)
+    measure(work, summary, folder, run.quiet, where)
 
 
 def _draw(about: Draws, count: int, where: Where, run: RunOptions, name: str) -> None:

@@ -50,13 +50,13 @@ def blocks_of(path: Path, group: str, time: str | None, state: str | None, serie
         InputError: no such file or column, or rows of a group apart from each other.
     """
     if path.suffix.lower() not in (".csv", ".tsv", ".txt"):
-        raise InputError(f"{path}: --each reads a CSV file part by part; write the table as one")
+        raise InputError(f"{path}: --each reads a CSV file or Parquet part by part; write the table as one of these")
     try:
         with path.open("rb") as file:
             header = file.readline()
             separator = "\t" if b"\t" in header else ";" if b";" in header else ","
             names = [name.strip().strip('"') for name in header.decode("utf-8-sig").strip().split(separator)]
-            places, name = _places(names, group, time, state)
+            places, name = place_columns(names, group, time, state)
             starts = list(_starts(file, len(header), places[0], separator, series, path))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "no text in UTF-8"
@@ -65,7 +65,14 @@ def blocks_of(path: Path, group: str, time: str | None, state: str | None, serie
     return [Block(str(path), a, b, places, separator) for a, b in pairs], name
 
 
-def _places(names: Sequence[str], group: str, time: str | None, state: str | None) -> tuple[tuple[int, int, int], str]:
+def place_columns(
+    names: Sequence[str], group: str, time: str | None, state: str | None
+) -> tuple[tuple[int, int, int], str]:
+    """Places of group, time and state among the columns of a table, and the name of the state.
+
+    Raises:
+        InputError: no such column, or several that may be the state.
+    """
     for wanted, kind in ((group, "group column"), (time, "time column"), (state, "state")):
         if wanted is not None and wanted not in names:
             raise unknown_name(kind, wanted, names)

@@ -6,13 +6,21 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from odediscovery.errors import InputError
 from odediscovery.many.blocks import Block, blocks_of, read_block
+from odediscovery.many.parquet import (
+    ParquetBlock,
+    is_parquet,
+    parquet_blocks,
+    read_parquet_block,
+    size_of,
+    write_parquet,
+)
 from odediscovery.many.simple import Row, explain
 from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.monitor import Monitor
@@ -42,9 +50,9 @@ class Many:
     finished: bool
 
 
-def explain_block(block: Block) -> list[Row]:
+def explain_block(block: Block | ParquetBlock) -> list[Row]:
     """The laws of one block."""
-    return explain(*read_block(block))
+    return explain(*(read_block(block) if isinstance(block, Block) else read_parquet_block(block)))
 
 
 def fit_many(
@@ -58,10 +66,10 @@ def fit_many(
     state: str | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Many:
-    """The law of every series of a table, kept in `summary.csv` of a folder.
+    """The law of every series of a table, kept in `summary.csv` of a folder, of Parquet in `summary.parquet` too.
 
     Args:
-        path: CSV file whose rows of one group stand together.
+        path: CSV or Parquet file, or a folder of Parquet files; rows of one group stand together.
         group: column that tells the series apart.
         folder: begun before by the same table, it is continued.
         backend: where blocks are fitted.
@@ -72,9 +80,11 @@ def fit_many(
     Raises:
         InputError: the table or the folder is of another kind.
     """
-    blocks, name = blocks_of(path, group, time, state, BLOCK)
+    parquet = is_parquet(path)
+    blocks: Sequence[Block | ParquetBlock]
+    blocks, name = (parquet_blocks if parquet else blocks_of)(path, group, time, state, BLOCK)
     folder.mkdir(parents=True, exist_ok=True)
-    source = {"bytes": path.stat().st_size, "blocks": len(blocks), "group": group, "state": name, "series": BLOCK}
+    source = {"bytes": size_of(path), "blocks": len(blocks), "group": group, "state": name, "series": BLOCK}
     _check_source(folder / "source.json", source)
     kept = folder / "rows.jsonl"
     done = _done(kept)
@@ -93,6 +103,8 @@ def fit_many(
             file.flush()
             done[number] = True
             monitor.step(len(done))
+    if parquet:
+        write_parquet(folder / "summary.parquet", _named(folder / "rows.jsonl", name))
     return _summarised(folder, name, len(blocks), tuple(failed))
 
 
@@ -128,6 +140,12 @@ def _lines(path: Path) -> Iterator[tuple[int, list[Row]]]:
         for line in file:
             kept = json.loads(line)
             yield kept["block"], kept["rows"]
+
+
+def _named(path: Path, name: str) -> Iterator[list[Row]]:
+    """The rows of every block, their equations with the name of the state."""
+    for _, rows in _lines(path):
+        yield [row | {"equation": _cell(row["equation"], name, "equation")} for row in rows]
 
 
 def _summarised(folder: Path, name: str, blocks: int, failed: tuple[str, ...]) -> Many:

@@ -174,7 +174,8 @@ class Model:
             of_data = np.log(np.maximum(y[:, i], least))
             residual[:, i] = np.where(self.seen[:, i], of_data - np.log(size), 0.0)
             if s is not None:
-                s[:, i] = s[:, i] / size[:, None]
+                with np.errstate(over="ignore"):  # of a curve that has run away
+                    s[:, i] = s[:, i] / size[:, None]
         residual = np.nan_to_num(residual, nan=1e30, posinf=1e30, neginf=-1e30)
         if s is not None:
             # Of a curve that has run away no step follows.

@@ -181,6 +181,9 @@ class Population:
                 "interval": {one.name: one.interval(g) for one in vary},
                 "constants": {str(t): plain(one.values[g]) for one in vary for t in one.terms},
                 "standard_errors": {str(t): plain(one.errors[g]) for one in vary for t in one.terms},
+                "separate": {
+                    str(t): plain(one.apart[g]) for one in self.constants if one.apart.size for t in one.terms
+                },
                 "r2": None if self.r2 is None else plain(self.r2[g]),
             }
         mixed = self.minus_2_log_likelihood["mixed"]
@@ -219,7 +222,8 @@ class Population:
             own = float(entry["sd_log"] or 0) > 0
             values = [number(groups[x]["constants"][str(terms[0])]) if own else number(entry["mean"]) for x in labels]
             errors = [number(groups[x]["standard_errors"][str(terms[0])]) if own else np.nan for x in labels]
-            found.append(_constant(entry, terms, np.array(values), np.array(errors)))
+            apart = np.array([number(groups[x].get("separate", {}).get(str(terms[0]))) for x in labels])
+            found.append(replace(_constant(entry, terms, np.array(values), np.array(errors)), apart=_kept(apart)))
         r2 = np.array([number(groups[x].get("r2")) for x in labels])
         return cls(
             labels,
@@ -232,6 +236,11 @@ class Population:
             tuple(str(x) for x in record["group_by"]),
             r2 if np.isfinite(r2).any() else None,
         )
+
+
+def _kept(apart: Array) -> Array:
+    """Constants of separate fits; none where the result was written before they were kept."""
+    return apart if np.isfinite(apart).any() else np.zeros(0)
 
 
 def _entry(one: GroupConstant, terms: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from odediscovery.errors import InputError
 from odediscovery.many.blocks import blocks_of, read_block
+from odediscovery.many.parquet import parquet_blocks, read_parquet_block
 from odediscovery.many.run import fit_many, told
 from odediscovery.many.simple import explain
 from odediscovery.runtime.monitor import Monitor
@@ -109,3 +111,54 @@ def test_a_lost_task_costs_only_its_series_and_is_made_up_for(tmp_path: Path, mo
     assert "most follow logistic growth (100%)" in told(second, "well", "plate.csv")
     with pytest.raises(InputError, match="begun with another table"):
         fit_many(write(tmp_path / "other.csv", curves(3)), "well", folder, place, Monitor())
+
+
+def parquet_table(count: int) -> pd.DataFrame:
+    values = curves(count)
+    wells = [f"w{k}" for k in range(count) for _ in T]
+    return pd.DataFrame({"well": wells, "t": np.tile(T, count), "od": np.concatenate(values)})
+
+
+def test_a_parquet_file_is_read_by_row_groups_and_the_summary_is_parquet_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odediscovery.many.run.BLOCK", 2)
+    path, folder = tmp_path / "plate.parquet", tmp_path / "each"
+    parquet_table(5).to_parquet(path, row_group_size=47)  # series lie across row groups
+    blocks, state = parquet_blocks(path, "well", None, None, 2)
+    assert state == "od"
+    assert [read_parquet_block(block)[0] for block in blocks] == [["w0", "w1"], ["w2", "w3"], ["w4"]]
+    t, x = read_parquet_block(blocks[1])[1][1]
+    assert np.array_equal(t, T)
+    assert np.array_equal(x, curves(5)[3])
+    lost = fit_many(path, "well", folder, Here(lost=[0]), Monitor())
+    found = fit_many(path, "well", folder, Here(), Monitor())
+    assert (lost.series, found.series, found.finished) == (3, 5, True)
+    kept = pd.read_parquet(folder / "summary.parquet")
+    assert sorted(kept["series"]) == [f"w{k}" for k in range(5)]
+    assert set(kept["law"]) == {"logistic growth"}
+    assert [c[0] for c in kept.sort_values("series")["constants"]] == pytest.approx(1 + 0.01 * np.arange(5), rel=0.02)
+
+
+def test_a_folder_partitioned_by_group_is_read_without_its_other_parts(tmp_path: Path) -> None:
+    parquet_table(3).to_parquet(tmp_path / "plates", partition_cols=["well"])
+    blocks, state = parquet_blocks(tmp_path / "plates", "well", None, None, 2)
+    assert state == "od"
+    assert [read_parquet_block(block)[0] for block in blocks] == [["w0", "w1"], ["w2"]]
+    assert np.array_equal(read_parquet_block(blocks[1])[1][0][1], curves(3)[2])
+
+
+def test_parquet_that_cannot_be_read_by_group_is_refused(tmp_path: Path) -> None:
+    table = parquet_table(2)
+    table.sort_values("t").to_parquet(tmp_path / "mixed.parquet")
+    with pytest.raises(InputError, match="'w0' do not stand together"):
+        parquet_blocks(tmp_path / "mixed.parquet", "well", None, None, 2)
+    table.assign(od="high").to_parquet(tmp_path / "words.parquet")
+    with pytest.raises(InputError, match=r"column 'od' holds .*string; --each needs numbers"):
+        parquet_blocks(tmp_path / "words.parquet", "well", None, None, 2)
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(InputError, match="cannot be read as Parquet"):
+        parquet_blocks(tmp_path / "broken.parquet", "well", None, None, 2)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="expected Parquet files in this folder"):
+        parquet_blocks(tmp_path / "empty", "well", None, None, 2)

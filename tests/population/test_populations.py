@@ -176,6 +176,9 @@ def test_a_population_is_found_kept_and_predicted(tmp_path: Path) -> None:
     assert again.population is not None
     assert again.equations_text() == found.equations_text()
     assert again.as_dict()["population"] == found.as_dict()["population"]
+    alone = [one.apart for one in again.population.constants]
+    assert alone[0] == pytest.approx(r, rel=0.1)
+    assert alone[1] == pytest.approx(np.ones(len(r)), rel=0.2)
     own = again.of_group("w3")
     assert np.abs(own.simulate()[:, 0] - values[3]).max() < 0.05
     with pytest.raises(InputError, match="no group 'w99'"):

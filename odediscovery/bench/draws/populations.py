@@ -7,6 +7,7 @@ means and spreads lie within two standard errors (or 15 %).
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,21 +17,28 @@ from typing import Any
 
 import numpy as np
 
+from odediscovery.bench.rows import Row, Rows, reason_of
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import FitError, InputError
 from odediscovery.ivp.lsoda import solve_until_failure
 from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.records import plain
 from odediscovery.population.newcomer import meet
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.workers import IN_TURN, Backend, Failure
+from odediscovery.runtime.workers import IN_TURN, Backend
 from odediscovery.settings import settings_for
 
-Row = dict[str, Any]
 # Exponents this near are the same.
 EXPONENT = 0.1
+# A fit ends by itself at about its limit; one that does not within this many more seconds is killed.
+GRACE = 60.0
+COLUMNS = (
+    *("id", "method", "failed", "design", "draw", "exact", "varies", "seconds", "equations", "r2", "said"),
+    *("figures_right", "figures_within", "figures", "error_mixed", "error_apart", "r2_heldout", "heldout_right"),
+)
 # A figure this near to the truth is right whatever its standard error.
 NEAR = 0.15
 
@@ -115,21 +123,33 @@ def score(design: Mapping[str, Any], draw: int, max_seconds: float) -> Row:
     series, later, truth = simulate(design, draw)
     exact = tuple(f"{s} = measured" for s in design["states"] if "values" in design["initial"][s])
     began = time.process_time()
-    row: Row = {"design": design["id"], "draw": draw, "exact": False, "varies": False}
+    row = blank((design, draw, max_seconds))
     try:
         found = discover(series, settings_for(vary="auto", starts=exact), Monitor(max_seconds))
     except (FitError, InputError) as error:
-        return row | {"seconds": round(time.process_time() - began, 2), "error": str(error)}
+        return row | {"seconds": round(time.process_time() - began, 2), "failed": reason_of(error)}
     row |= {
         "seconds": round(time.process_time() - began, 2),
         "equations": found.equations_text().splitlines(),
-        "r2": found.r2,
+        "r2": plain(found.r2),
     }
     places = _matched(design, found)
     if places is None:
         return row
     row["exact"] = True
-    return row | _constants(design, found, places, truth) | {"r2_heldout": _held_out(design, found, later)}
+    held, expert = _held_out(design, found, later), design.get("expert", {}).get("heldout_r2", {}).get("mixed")
+    near = None if expert is None else bool(1.0 - held <= 1.25 * (1.0 - expert) + 0.002)
+    return row | _constants(design, found, places, truth) | {"r2_heldout": plain(held), "heldout_right": near}
+
+
+def blank(task: tuple[Mapping[str, Any], int, float]) -> Row:
+    """The row of a draw in which nothing was found."""
+    design, draw, _ = task
+    row: Row = dict.fromkeys(COLUMNS)
+    return row | {
+        **{"id": f"{design['id']}-{draw}", "method": "ours", "design": design["id"], "draw": draw},
+        **{"exact": False, "varies": False},
+    }
 
 
 def _matched(design: Mapping[str, Any], found: Discovery) -> dict[str, int] | None:
@@ -163,8 +183,8 @@ def _constants(
 ) -> Row:
     """What is said of the constants: which vary, means and spreads, and how near every group's are."""
     assert found.population is not None
-    right, errors, apart, said = 0, [], [], []
-    total = 0
+    errors, apart, said = [], [], []
+    right, within, total = 0, 0, 0
     groups = len(found.population.labels)
     for name, about in design["constants"].items():
         one, sd = found.population.constants[places[name]], about["sd_log"]
@@ -172,9 +192,11 @@ def _constants(
         attainable = 2.0 * max(sd, 0.02) / np.sqrt(groups)
         off = abs(np.log(one.mean / about["mean"]))
         total += 1
+        within += bool(off <= 2.0 * _finite(one.mean_error / one.mean))
         right += bool(off <= max(NEAR, 2.0 * min(one.mean_error / one.mean, attainable)))
         if sd > 0:
             total += 1
+            within += bool(abs(one.sd_log - sd) <= 2.0 * _finite(one.sd_log_error))
             right += bool(abs(one.sd_log - sd) <= max(NEAR * sd, 2.0 * min(_finite(one.sd_log_error), attainable)))
             errors.append(np.mean(np.log(one.values / truth[name]) ** 2))
             apart.append(np.mean(np.log(one.apart / truth[name]) ** 2))
@@ -182,6 +204,7 @@ def _constants(
         "varies": all(a == b for a, b in said),
         "said": said,
         "figures_right": right,
+        "figures_within": within,
         "figures": total,
         "error_mixed": float(np.sqrt(np.mean(errors))) if errors else None,
         "error_apart": float(np.sqrt(np.mean(apart))) if apart else None,
@@ -222,64 +245,90 @@ def score_task(task: tuple[Mapping[str, Any], int, float]) -> Row:
 def populations(
     path: Path,
     draws: int,
+    folder: Path,
     designs: Sequence[str] = (),
-    backend: Backend = IN_TURN,
     *,
+    backend: Backend = IN_TURN,
     seed: int = 0,
     max_seconds: float = 180.0,
     monitor: Monitor | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> list[Row]:
-    """Draws of every design, each a task.
+    """The draws of every design that are not yet in a folder, each a task; the rows of all.
 
     Args:
         path: file of the designs.
         draws: of each design.
+        folder: to begin, or to go on with.
         designs: names of some of them; empty for all.
         backend: where the draws are fitted.
         seed: number of the first draw.
         max_seconds: limit of a fit.
-        monitor: can stop the work.
+        monitor: hears the progress and can stop the work; finished rows stay.
         say: hears a line a draw.
 
     Raises:
-        InputError: the file or a name is wrong.
+        InputError: the file or a name is wrong, or the folder holds something else.
     """
     known = read_designs(path)
     chosen = [one for one in known if not designs or one["id"] in designs]
     if not chosen:
         raise InputError(f"no such design; there are {', '.join(str(one['id']) for one in known)}")
-    rows: list[Row] = []
+    study = {
+        "measure": "populations",
+        "max_seconds": max_seconds,
+        "designs": hashlib.sha256(path.read_bytes()).hexdigest(),
+    }
+    rows = Rows.claim(folder, study, COLUMNS)
     tasks = [(dict(design), draw, max_seconds) for draw in range(seed, seed + draws) for design in chosen]
-    stopping = (lambda: None) if monitor is None else monitor.stopping
-    for number, row in backend.results(score_task, tasks, 2.0 * max_seconds, stopping):
-        design, draw, _ = tasks[number]
-        lost = {"design": design["id"], "draw": draw, "exact": False, "varies": False, "seconds": max_seconds}
-        rows.append({**lost, "error": row.reason} if isinstance(row, Failure) else row)
-        said = "exact" if rows[-1]["exact"] else "another structure"
-        say(f"{design['id']} {draw}: {said}, {rows[-1]['seconds']} s")
-    return rows
+    rows.run(
+        "populations",
+        score_task,
+        [task for task in tasks if not rows.has(blank(task)["id"], "ours")],
+        blank=blank,
+        in_words=lambda row: (
+            f"{row['id']}: {row['failed'] or ('exact' if row['exact'] else 'another structure')}, {row['seconds']} s"
+        ),
+        limit=2.0 * max_seconds + GRACE,
+        backend=backend,
+        monitor=monitor,
+        say=say,
+    )
+    wanted = {blank(task)["id"] for task in tasks}
+    return [row for row in rows.all if row["id"] in wanted]
 
 
 def summary(rows: Sequence[Row]) -> str:
     """The table of a measurement as Markdown."""
     lines = [
-        "| design | exact | vary right | figures right | error mixed/apart | R2 held out | seconds |",
-        "|---|---|---|---|---|---|---|",
+        "| design | exact | vary right | figures right | within two errors | nearer than apart "
+        "| R2 held out | seconds |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     names = list(dict.fromkeys(row["design"] for row in rows))
     for name in [*names, "all"]:
         own = [row for row in rows if name in (row["design"], "all")]
         done = [row for row in own if row["exact"]]
-        figures = f"{sum(row['figures_right'] for row in done)}/{sum(row['figures'] for row in done)}"
-        near = [row["error_mixed"] / row["error_apart"] for row in done if row.get("error_mixed")]
-        held = [row["r2_heldout"] for row in done]
-        ratio, r2 = (f"{np.median(x):.3f}" if x else "" for x in (near, held))
+        figures, within, of = (sum(row[key] for row in done) for key in ("figures_right", "figures_within", "figures"))
+        pairs = [(row["error_mixed"], row["error_apart"]) for row in done if row["error_mixed"]]
+        nearer = f"{sum(a <= b for a, b in pairs)}/{len(pairs)}"
+        ratio = f" ({np.median([a / b for a, b in pairs]):.3f})" if pairs else ""
+        held = [row["r2_heldout"] for row in done if row["r2_heldout"] is not None]
+        r2 = f"{np.median(held):.3f}" if held else ""
         vary = f"{sum(row['varies'] for row in done)}/{len(done)}"
         seconds = f"{np.median([row['seconds'] for row in own]):.1f}"
-        lines.append(f"| {name} | {len(done)}/{len(own)} | {vary} | {figures} | {ratio} | {r2} | {seconds} |")
+        lines.append(
+            f"| {name} | {len(done)}/{len(own)} | {vary} | {figures}/{of} | {within}/{of} | {nearer}{ratio} "
+            f"| {r2} | {seconds} |"
+        )
     said = [pair for row in rows if row["exact"] for pair in row["said"]]
     both, told, true = sum(a and b for a, b in said), sum(b for _, b in said), sum(a for a, _ in said)
     lines.append("")
     lines.append(f"Constants said to vary: precision {both / max(told, 1):.3f}, recall {both / max(true, 1):.3f}.")
+    judged = [row["heldout_right"] for row in rows if row["heldout_right"] is not None]
+    if judged:
+        lines.append(
+            f"New groups from two samples: {sum(judged)} of {len(judged)} draws leave at most 1.25 times what the "
+            "mixed model of the true law leaves (+ 0.002)."
+        )
     return "\n".join(lines) + "\n"

@@ -1,0 +1,214 @@
+"""Tables of many series in Parquet: one file, or a folder of files partitioned by a column; summaries in Parquet.
+
+A folder may be partitioned as Hive, Spark and dask write it: `plates/well=A1/part-0.parquet`, where the
+name of a folder holds the value of a column. As with text, one pass notes where blocks are, and who fits a
+block reads its row groups alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+
+from odediscovery.errors import InputError
+from odediscovery.many.blocks import place_columns
+from odediscovery.runtime.arrays import Array
+
+try:
+    import pyarrow
+    import pyarrow.parquet
+except ImportError:
+    pyarrow = None
+
+# Labels that are in memory at once while blocks are looked for.
+_LABELS = 65536
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of one file.
+
+    Args:
+        path: of the file.
+        first, end: rows.
+        label: the group of all of them, where the name of a folder tells it.
+    """
+
+    path: str
+    first: int
+    end: int
+    label: str | None
+
+
+@dataclass(frozen=True)
+class ParquetBlock:
+    """Parts of a table.
+
+    Args:
+        parts: in their order.
+        columns: of the group, the time and the state.
+    """
+
+    parts: tuple[Part, ...]
+    columns: tuple[str, str, str]
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a table is read as Parquet: by its ending, or because it is a folder."""
+    return path.suffix.lower() == ".parquet" or path.is_dir()
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a table."""
+    return sum(file.stat().st_size for file in _files(path)) if is_parquet(path) else path.stat().st_size
+
+
+def parquet_blocks(
+    path: Path, group: str, time: str | None, state: str | None, series: int
+) -> tuple[list[ParquetBlock], str]:
+    """The blocks of a table and the name of its state; arguments as of `blocks_of`.
+
+    Raises:
+        InputError: no such file or column, a column without numbers, or rows of a group apart from each other.
+    """
+    if pyarrow is None:
+        raise InputError(f'{path}: Parquet needs the package pyarrow: pip install "odediscovery[tables]"')
+    files = _files(path)
+    if not files:
+        raise InputError(f"{path}: expected Parquet files in this folder, found none")
+    keys = _keys(path, files[0])
+    schema = _opened(files[0]).schema_arrow
+    # pandas writes an index without a name as such a column.
+    own = (name for name in schema.names if name not in keys and not name.startswith("__index_level_"))
+    names = [*keys, *own]
+    columns, name = place_columns(names, group, time, state)
+    chosen = (names[columns[0]], names[columns[1]], names[columns[2]])
+    for column in chosen[1:]:
+        kind = schema.field(column).type if column not in keys else None
+        if kind is None or not (pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)):
+            raise InputError(f"{path}: column {column!r} holds {kind or 'names of folders'}; --each needs numbers")
+    every = _series(path, files, group)
+    found: list[ParquetBlock] = []
+    while chunk := list(itertools.islice(every, series)):
+        parts = [part for own in chunk for part in own]
+        found.append(ParquetBlock(tuple(parts if group in keys else _merged(parts)), chosen))
+    return found, name
+
+
+def read_parquet_block(block: ParquetBlock) -> tuple[list[str], list[tuple[Array, Array]]]:
+    """Labels and (times, values) of the series of a block, nan for what is no number."""
+    group, time, state = block.columns
+    found: dict[str, tuple[list[Array], list[Array]]] = {}
+    for part in block.parts:
+        own = [time, state] + [group] * (part.label is None)
+        rows = _rows(part, own)
+        t, x = (np.array(rows.column(name).to_numpy(zero_copy_only=False), float) for name in (time, state))
+        labels = [part.label] * len(t) if part.label is not None else [str(v) for v in rows.column(group).to_pylist()]
+        at = 0
+        for label, run in itertools.groupby(labels):
+            end = at + sum(1 for _ in run)
+            times, values = found.setdefault(str(label), ([], []))
+            times.append(t[at:end])
+            values.append(np.where(np.isfinite(x[at:end]), x[at:end], np.nan))
+            at = end
+    return list(found), [(np.concatenate(t), np.concatenate(x)) for t, x in found.values()]
+
+
+def write_parquet(path: Path, blocks: Iterable[Sequence[dict[str, Any]]]) -> None:
+    """Rows of series as a Parquet file, a row group a block; `constants` is a list in every row."""
+    text, number = pyarrow.string(), pyarrow.float64()
+    kinds = dict.fromkeys(("series", "outcome", "law", "equation"), text)
+    kinds |= {"r2": number, "samples": pyarrow.int64(), "constants": pyarrow.list_(number)}
+    schema = pyarrow.schema(kinds | dict.fromkeys(("exponent", "start", "seconds"), number))
+    part = path.with_suffix(".part")
+    with pyarrow.parquet.ParquetWriter(part, schema) as writer:
+        for rows in blocks:
+            writer.write_table(
+                pyarrow.Table.from_pylist([{k: row.get(k) for k in schema.names} for row in rows], schema)
+            )
+    part.replace(path)
+
+
+def _files(path: Path) -> list[Path]:
+    """Files of a table, sorted; of a folder all that end so and are not hidden."""
+    if not path.is_dir():
+        return [path]
+    found = (file for file in path.rglob("*.parquet") if file.is_file())
+    return sorted(file for file in found if not file.name.startswith((".", "_")))
+
+
+def _keys(path: Path, file: Path) -> dict[str, str]:
+    """Columns that the names of folders hold."""
+    between = file.relative_to(path).parts[:-1] if path.is_dir() else ()
+    pairs = (part.split("=", 1) for part in between if "=" in part)
+    return {key: unquote(value) for key, value in pairs}
+
+
+def _opened(file: Path) -> Any:
+    try:
+        return pyarrow.parquet.ParquetFile(file)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise InputError(f"{file}: cannot be read as Parquet ({' '.join(str(error).split())[:120]})") from None
+
+
+def _series(path: Path, files: Sequence[Path], group: str) -> Iterator[list[Part]]:
+    """Every series with its parts, in the order of the files."""
+    seen: set[int] = set()
+    label, parts = None, list[Part]()
+    for part in itertools.chain.from_iterable(_runs(path, file, group) for file in files):
+        if part.label == label:
+            parts.append(part)
+            continue
+        if label is not None:
+            yield parts
+        if hash(part.label) in seen:
+            raise InputError(
+                f"{part.path}: the rows of group {part.label!r} do not stand together; sort by this column"
+            )
+        seen.add(hash(part.label))
+        label, parts = part.label, [part]
+    if label is not None:
+        yield parts
+
+
+def _runs(path: Path, file: Path, group: str) -> Iterator[Part]:
+    """Rows of one file that follow each other and belong to one group."""
+    opened, keys = _opened(file), _keys(path, file)
+    if group in keys:
+        yield Part(str(file), 0, opened.metadata.num_rows, keys[group])
+        return
+    if group not in opened.schema_arrow.names:
+        raise InputError(f"{file}: no column {group!r}, which other files of the folder have")
+    first, at, label = 0, 0, None
+    for batch in opened.iter_batches(_LABELS, columns=[group]):
+        for value in batch.column(0).to_pylist():
+            if str(value) != label:
+                if at > first:
+                    yield Part(str(file), first, at, label)
+                first, label = at, str(value)
+            at += 1
+    if at > first:
+        yield Part(str(file), first, at, label)
+
+
+def _merged(parts: Sequence[Part]) -> Iterator[Part]:
+    """Parts that follow each other in one file as one, whose labels are then read from it."""
+    for file, run in itertools.groupby(parts, key=lambda one: one.path):
+        own = list(run)
+        yield Part(file, own[0].first, own[-1].end, None)
+
+
+def _rows(part: Part, columns: Sequence[str]) -> Any:
+    """The rows of a part, from the row groups that hold them."""
+    opened = _opened(Path(part.path))
+    ends = np.cumsum([opened.metadata.row_group(k).num_rows for k in range(opened.num_row_groups)])
+    begins = np.append(0, ends[:-1])
+    held = np.flatnonzero((ends > part.first) & (begins < part.end)).tolist()
+    rows = opened.read_row_groups(held, columns=list(columns))
+    return rows.slice(part.first - int(begins[held[0]]), part.end - part.first)
