@@ -317,18 +317,26 @@ def _lost_exponents(structure: Structure, constant: int) -> list[int]:
 
 
 def simple_exponents(fit: MixedFit) -> MixedFit:
-    """The model with exponents as the data want them: fitted, then set to simple numbers where these do."""
-    structure = fit.model.structure
-    places = tuple((int(j), int(k)) for j, k in np.argwhere(structure.exponents != 0))
+    """The model with exponents as the data want them: fitted, then set to simple numbers where these do.
+
+    Two exponents of one equation may not be told apart, which their constants then run away from: where no
+    fit of all of them is sound, each is fitted alone.
+    """
+    places = tuple((int(j), int(k)) for j, k in np.argwhere(fit.model.structure.exponents != 0))
     if not places or fit.model.n_free:
         return fit
-    freed = replace(structure, free=places)
-    values = np.repeat(freed.free_values()[:, None], fit.unknowns.shape[1], axis=1)
-    k = fit.model.n_constants
+    freed = _freed(fit, places) or [found for place in places for found in _freed(fit, (place,))]
     rows = [fit]
-    for found in _mixed(fit.model.measured, freed, np.vstack([fit.unknowns[:k], values, fit.unknowns[k:]])):
+    for found in freed:
         rows += [*_held(found, best_only=True), *_held(found, best_only=False)]
     return min(rows, key=criterion)
+
+
+def _freed(fit: MixedFit, places: tuple[tuple[int, int], ...]) -> list[MixedFit]:
+    """The model with these exponents fitted; none where the numbers do not allow it."""
+    freed, k = replace(fit.model.structure, free=places), fit.model.n_constants
+    values = np.repeat(freed.free_values()[:, None], fit.unknowns.shape[1], axis=1)
+    return _mixed(fit.model.measured, freed, np.vstack([fit.unknowns[:k], values, fit.unknowns[k:]]))
 
 
 def _held(fit: MixedFit, best_only: bool) -> list[MixedFit]:

@@ -8,9 +8,11 @@ a factor, which stands for its unknown scale.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from odediscovery.data.noise import estimate_noise
 from odediscovery.data.recorded.statements import OF_SAMPLE, known_start
 from odediscovery.data.samples import measured as has_samples
 from odediscovery.data.samples import with_latent_states
@@ -20,7 +22,21 @@ from odediscovery.population.measured import ANY, EXACT, KNOWN, POSITIVE, SCALED
 from odediscovery.population.members import members_of
 from odediscovery.problem.recorded import of_groups
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.settings import Settings
+
+
+@dataclass(frozen=True)
+class PoseThresholds(Thresholds):
+    """When negative samples are errors about a state that is positive."""
+
+    noise: float = threshold(4.0, "negative samples are noise within so many of its standard deviations")
+    blank: float = threshold(0.1, "and no larger than this part of the largest sample", unit="share")
+    few: float = threshold(0.05, "or where no more samples than this are negative", unit="share")
+    small: float = threshold(0.03, "none of them larger than this part of the largest sample", unit="share")
+
+
+POSE = PoseThresholds()
 
 
 def pose_groups(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Measured]:
@@ -62,7 +78,7 @@ def _start(series: TimeSeries, first: Array, i: int, known: str | float | None, 
             float(np.nanmedian(first[np.isfinite(first)])) if np.isfinite(first).any() else 1.0,
         )
         filled = np.where(np.isfinite(first), first, middle)
-        if least < 0:
+        if least < 0 and not _is_positive_but_for_noise(series, i, values):
             return Start(ANY, filled)
         positive = values[values > 0]
         floor = 0.5 * float(positive.min()) if len(positive) else 1.0
@@ -75,6 +91,13 @@ def _start(series: TimeSeries, first: Array, i: int, known: str | float | None, 
     if not seen and np.any(value <= 0):
         raise InputError(f"--starts {name!r}: an unmeasured state has to start above 0; {known} is not")
     return Start(KNOWN if seen else SCALED, value)
+
+
+def _is_positive_but_for_noise(series: TimeSeries, i: int, values: Array) -> bool:
+    """Whether negative samples of a state are noise, or few and small, as where too much of a blank was subtracted."""
+    below, largest = -float(np.nanmin(values)), float(np.nanmax(np.abs(values)))
+    few = float(np.mean(values[np.isfinite(values)] < 0)) <= POSE.few and below <= POSE.small * largest
+    return few or (below <= POSE.blank * largest and below <= POSE.noise * float(estimate_noise(series)[i]))
 
 
 def _logarithm(series: TimeSeries, name: str) -> Array:

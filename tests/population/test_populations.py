@@ -11,14 +11,16 @@ from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
 from odediscovery.estimator.estimator import ODEDiscovery
+from odediscovery.population.choose import simple_exponents
 from odediscovery.population.linear_mixed import Sums, estimate
-from odediscovery.population.measured import POSITIVE, Measured, Model, Start
+from odediscovery.population.measured import ANY, POSITIVE, Measured, Model, Start
 from odediscovery.population.members import Field, members_of, solve
 from odediscovery.population.mixed import fit_mixed
 from odediscovery.population.newcomer import meet
 from odediscovery.population.pose import asked_to_vary, pose_groups
 from odediscovery.population.screen import screen
 from odediscovery.population.structures import structure_of, tied, without
+from odediscovery.population.told import _odd_groups
 from odediscovery.population.vary import choose_varying, may_vary
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.population import GroupConstant, Population
@@ -102,6 +104,35 @@ def test_terms_are_chosen_with_coefficients_of_each_groups_own() -> None:
     assert sorted(best.terms) == [(-1, (2.0,)), (1, (1.0,))]
 
 
+def test_a_blank_that_took_too_much_leaves_a_state_positive() -> None:
+    """Growth from nearly nothing, less a blank; a swing about zero is of both signs."""
+    t = np.linspace(0.0, 10.0, 30)
+    noise = 0.002 * np.random.default_rng(1).standard_normal((2, 30))
+    wells = [1 / (1 + 400 * np.exp(-1.2 * t)) - 0.002 + e for e in noise]
+    assert min(x.min() for x in wells) < 0
+    swings = [np.sin(t), np.cos(t)]
+    for runs, kind in ((wells, POSITIVE), (swings, ANY)):
+        series = TimeSeries.from_arrays([t] * 2, runs, ["n"])
+        assert pose_groups(series, settings_for(vary="auto"))[1].starts[0].kind == kind
+
+
+def test_the_exponent_of_richards_growth_is_found_beside_one_that_is_known() -> None:
+    """n' = r n - n^1.3: the two exponents cannot both be fitted, one can."""
+    t, r = np.linspace(0.0, 12.0, 25), np.array([0.9, 1.0, 1.1, 1.2, 1.0, 0.95])
+    noise = np.random.default_rng(2).standard_normal((6, 25))
+    runs = []
+    for rate, e in zip(r, noise, strict=True):
+        level = rate ** (1 / 0.3)
+        runs.append(level * (1 + ((level / 0.02) ** 0.3 - 1) * np.exp(-0.3 * rate * t)) ** (-1 / 0.3) + 0.002 * e)
+    _, measured = pose_groups(TimeSeries.from_arrays([t] * 6, runs, ["n"]), settings_for(vary="auto"))
+    model = Model(structure_of([[(1, [1.0]), (-1, [1.5])]]), measured)
+    begin = np.vstack([np.zeros((2, 6)), measured.first_starts()])
+    found = simple_exponents(fit_mixed(model, begin, may_vary(model)))
+    low, high = sorted(found.model.structure.with_exponents(found.unknowns[2:3].mean(axis=1)).exponents[:, 0])
+    assert low == pytest.approx(1.0, abs=0.05)
+    assert high == pytest.approx(1.3, abs=0.06)
+
+
 def test_structures_lose_and_tie_terms() -> None:
     flow = structure_of([[(-1, [1.0, 0.0])], [(1, [1.0, 0.0]), (-1, [0.0, 1.0])]])
     assert tied(flow, 0, 1).n_constants == 2
@@ -156,6 +187,28 @@ def test_odd_groups_are_fitted_beside_the_others() -> None:
     assert np.isfinite(found.unknowns).all()
     assert np.exp(found.estimate.beta[:2]) == pytest.approx([1.0, 1.0], rel=0.25)
     assert found.estimate.spread[0, 0, 0] > found.estimate.spread[3, 0, 0]
+
+
+def test_groups_that_tell_nothing_are_named() -> None:
+    times, values, _ = wells(groups=3)
+    once = np.where(np.arange(len(times[0])) == 3, 0.3, np.nan)
+    for run, said in ((once, "'once' has 1 sample"), (np.full(len(once), np.nan), "'once' has 0 samples")):
+        with pytest.raises(InputError, match=said):
+            TimeSeries.from_arrays([*times, times[0]], [*values, run], ["n"], labels=["a", "b", "c", "once"])
+
+
+def test_a_group_of_another_law_is_said_not_to_follow() -> None:
+    """The law of the others is held; one group falls where they grow."""
+    times, values, _ = wells()
+    falls = np.exp(-0.4 * times[0]) + 0.01 * np.random.default_rng(5).standard_normal(len(times[0]))
+    labels = [*"abcdefghij", "falls"]
+    series = TimeSeries.from_arrays([*times, times[0]], [*values, falls], ["n"], labels=labels)
+    _, measured = pose_groups(series, settings_for(vary="auto"))
+    model = Model(LOGISTIC, measured)
+    begin = np.vstack([np.zeros((2, measured.data.n_groups)), measured.first_starts()])
+    told = [text for text in _odd_groups(fit_mixed(model, begin, may_vary(model))) if "does not follow" in text]
+    assert len(told) == 1
+    assert told[0].startswith("group falls does not follow the law")
 
 
 @pytest.mark.slow
