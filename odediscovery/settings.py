@@ -62,7 +62,7 @@ class Settings:
         censored: states whose values below a limit are not known ("virus = 50": 0 means below 50).
         cumulative: states that are cumulative counts, of which the increments are fitted with their noise.
         doses: columns of amounts that are added to a state at their times ("gut = dose").
-        breaks: times at which a rate may change, everything else being fixed ("t=23,41").
+        breaks: times at which a rate may change, everything else being fixed ("t=23,41"), or "found".
         sources: whether equations may have constant terms, flows from nowhere.
         nonnegative_flows: whether what flows out of a state has to vanish with it, so that it stays
             above 0.
@@ -114,7 +114,7 @@ class Settings:
     censored: tuple[str, ...] = _option((), 'state whose values below a limit are not known: "virus = 50"')
     cumulative: tuple[str, ...] = _option((), "state that is a cumulative count: its increments are fitted")
     doses: tuple[str, ...] = _option((), 'column of amounts that are added to a state at their times: "gut = dose"')
-    breaks: str | None = _option(None, 'times at which a rate may change: "t=23,41"')
+    breaks: str | None = _option(None, 'times at which a rate may change: "t=23,41", or "found" to look for one')
 
     def __post_init__(self) -> None:
         for name in _LISTS:  # as JSON and users write them

@@ -109,6 +109,7 @@ def predict(
     times: Annotated[Path | None, flag("CSV file with the times", "those of the data")] = None,
     intervals: Annotated[bool, flag("95 % intervals of new measurements: S_low, S_high")] = False,
     inputs: Annotated[Path | None, flag("table of time and inputs", "the data's")] = None,
+    doses: Annotated[Path | None, flag("table of times and amounts of doses", "the data's")] = None,
     report: Annotated[Path | None, flag("HTML file to write with the curves and their bands")] = None,
     row: Row = None,
     subject: Annotated[str | None, flag("group whose constants to use, of a fit with --vary")] = None,
@@ -118,10 +119,11 @@ def predict(
     """Integrate the equations of a result: a CSV of states over time."""
     if until is not None and times is not None:
         raise InputError("--until and --times cannot be given together; choose one")
+    if inputs is not None and doses is not None:
+        raise InputError("--inputs and --doses cannot be given together; --doses takes the other inputs too")
     import numpy as np
 
-    from odediscovery.command.times import as_dates, asked_times
-    from odediscovery.data.controls import read_controls
+    from odediscovery.command.times import as_dates, asked_times, what_acts
 
     _check_places({"--report": report, "--out": out})
     found = _loaded(folder, row)
@@ -131,21 +133,22 @@ def predict(
     if new_subject is not None:
         _write_table(*_new_curve(found, new_subject, given, until, times), out)
         return
-    if len(found.series.trajectories) > 1 and not (given or inputs or report):
+    if len(found.series.trajectories) > 1 and not (given or inputs or doses or report):
         return _write_all(found, until, times, intervals, out)
     fitted = dict(zip(found.equations.states, found.initial_values[0].tolist(), strict=True))
-    acting = found.series.trajectories[0].controls if inputs is None else read_controls(inputs, found.series)
+    told = what_acts(found, inputs, doses)
+    acting = told or found.series.trajectories[0].controls
     alone = inputs is not None and until is None and times is None
     when = acting.times if alone and acting is not None else asked_times(found.series, until, times)
     start = np.array([*(fitted | given).values()]) if given else None
-    values = found.simulate(start, when, None if inputs is None else acting)
-    others = set(found.series.controls) - {found.series.time_name}
+    values = found.simulate(start, when, told)
+    others = set(found.series.controls) - {found.series.time_name} if doses is None else set()
     _note_limits(values, when, acting if others else None)
     if report is not None:
         load_pictures()
         from odediscovery.report import forecast_of
 
-        forecast = forecast_of(found, when, given, None if inputs is None else acting)
+        forecast = forecast_of(found, when, given, told)
         _write_page(found, folder, report, forecast)
     names = found.equations.states
     if intervals:

@@ -1,4 +1,4 @@
-"""The times of a prediction, from `--until` and `--times`: numbers, or dates where the data have dates."""
+"""The times of a prediction, from `--until` and `--times`: numbers, or dates where the data have dates; what acts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from odediscovery.data.controls import read_controls, read_doses
 from odediscovery.data.dates import date_of_time, time_of_date
 from odediscovery.data.series import TimeSeries
+from odediscovery.data.signals import Signal
 from odediscovery.errors import InputError
+from odediscovery.problem.impulses import dose_columns
+from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 
 # More rows than this are more likely a slip in --until than a wish.
@@ -88,3 +92,10 @@ def _read_times(path: Path, series: TimeSeries) -> list[float]:
     if not times:
         raise InputError(f"--times {path}: no times in it")
     return times
+
+
+def what_acts(found: Discovery, inputs: Path | None, doses: Path | None) -> Signal | None:
+    """What acts on the states in a prediction; None where it is as in the data."""
+    if doses is not None:
+        return read_doses(doses, found.series, dose_columns(found.settings))
+    return None if inputs is None else read_controls(inputs, found.series)

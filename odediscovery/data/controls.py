@@ -146,12 +146,13 @@ with_inputs = old_name("with_inputs", with_controls)
 load_driven = old_name("load_driven", load_with_controls)
 
 
-def read_controls(path: Path, series: TimeSeries) -> Signal:
+def read_controls(path: Path, series: TimeSeries, *, empty: Sequence[str] = ()) -> Signal:
     """Controls for a prediction, from a table with columns of the time and of every control.
 
     Args:
         path: a table as `load_csv` reads it.
         series: whose controls they are.
+        empty: controls that are 0 where nothing is written.
 
     Raises:
         InputError: no controls to read, a column that is missing or holds other than numbers,
@@ -168,11 +169,40 @@ def read_controls(path: Path, series: TimeSeries) -> Signal:
     if not len(times) or (np.diff(times) <= 0).any():
         raise InputError(f"{path}: expected times that increase from one row to the next")
     columns = [times if name == series.time_name else table.numbers(name, "input") for name in series.controls]
+    columns = [np.nan_to_num(u) if name in empty else u for name, u in zip(series.controls, columns, strict=True)]
     for name, column in zip(series.controls, columns, strict=True):
         if np.isnan(column[0]):
             raise InputError(f"{path}: input {name!r} has no value in the first row; fill it in")
     values = [fill_gaps(times, u, bool(h)) for u, h in zip(columns, own.held, strict=True)]
     return Signal(times, np.stack(values, axis=1), own.held)
+
+
+def read_doses(path: Path, series: TimeSeries, doses: Sequence[str]) -> Signal:
+    """Controls for a prediction with another plan of doses, from a table as `read_controls` takes it.
+
+    Args:
+        path: a table of times and amounts, empty or 0 where nothing is given; other controls stand in it too.
+        series: whose controls they are.
+        doses: which of them are amounts.
+
+    Raises:
+        InputError: the series has no doses, or as in `read_controls`.
+    """
+    own, run = series.trajectories[0].controls, series.trajectories[0]
+    if own is None or not doses:
+        raise InputError(f"{path}: this fit has no doses; fit with --doses, or give other inputs with --inputs")
+    given = np.isin(series.controls, list(doses))
+    plan = read_controls(path, series, empty=tuple(doses))
+    step = float(np.diff(plan.times if len(plan.times) > 1 else run.time).min())
+    times, values = np.append(plan.times, plan.times[-1] + step), np.vstack([plan.values, plan.values[-1]])
+    values[-1, given] = 0.0
+    if times[0] > run.time[0]:
+        times, values = np.append(run.time[0], times), np.vstack([values[0], values])
+        values[0, given] = 0.0
+    nothing = np.full((len(times), series.n_states), np.nan)
+    moments = with_moments(Trajectory(times, nothing, controls=Signal(times, values, own.held)), given)
+    assert moments.controls is not None
+    return moments.controls
 
 
 def interpolation_by_control(series: TimeSeries) -> dict[str, str]:

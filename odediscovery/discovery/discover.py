@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
+from odediscovery.data.recorded.statements import FOUND
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.chaos import cut_until_followed
 from odediscovery.discovery.conclude import add_messages, build_result, conclude, constants
@@ -54,9 +55,10 @@ from odediscovery.discovery.task import Task, check_size, pose_task
 from odediscovery.discovery.tried import check_asked, laws_asked_for, notes_on
 from odediscovery.errors import FitError, InputError
 from odediscovery.families import FAMILIES, Family
+from odediscovery.judge.criterion import CRITERION
 from odediscovery.judge.extrapolation import check_extrapolation
 from odediscovery.judge.identifiability import unidentifiable_combinations
-from odediscovery.judge.notes import memory_spent, time_spent
+from odediscovery.judge.notes import found_break, memory_spent, no_break, time_spent
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.population.told import search_groups
@@ -77,7 +79,7 @@ from odediscovery.search.vocabulary import vocabulary
 from odediscovery.search.warm_start import warm_start
 from odediscovery.settings import Settings
 from odediscovery.stages.values import Candidate, Polished
-from odediscovery.textbook.broken import broken_note, fit_broken
+from odediscovery.textbook.broken import broken_note, find_break, fit_broken
 from odediscovery.textbook.fit import FittedForm, fit_textbook
 from odediscovery.textbook.judged import criterion_of
 
@@ -244,13 +246,13 @@ def _told(task: Task, judged: Verdict, named: Sequence[FittedForm], asked: Seque
 
 
 def _search_breaks(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
-    """A textbook law, or one that the user writes, of which one constant changes at known times."""
+    """A textbook law, or one that the user writes, of which one constant changes at known times, or at one found."""
+    if settings.breaks == FOUND:
+        return _search_for_a_break(series, settings, monitor)
     steps = break_controls(settings, series.time_name)
     whole = with_breaks(series, settings)
     task = pose_task(without_controls(whole, list(steps)), replace(settings, breaks=None), monitor)
-    if task.series.controls or not task.p.measured.all():
-        raise InputError("--breaks needs data without inputs and unmeasured states; leave them out")
-    same = [*laws_asked_for(task, task.p), *fit_textbook(task.p, monitor)]
+    same = _unbroken(task)
     broken = fit_broken(task.p, same, list(steps.values()), monitor)
     if not broken:
         raise FitError("no textbook law could be integrated through the data; write one with --try")
@@ -262,6 +264,25 @@ def _search_breaks(series: TimeSeries, settings: Settings, monitor: Monitor) -> 
     row = replace(found.front[0], name=best.fitted.says)
     found = replace(found, front=(row,), found_by="textbook")
     return add_messages(found, broken_note(named, best.name, list(steps), behind), *task.known.sentences())
+
+
+def _search_for_a_break(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
+    """The likeliest time at which one constant changes; the laws without a change where none is clear."""
+    task, name = pose_task(series, replace(settings, breaks=None), monitor), series.time_name
+    change = find_break(task.p, _unbroken(task), monitor)
+    if change is None or change.behind < CRITERION.no_evidence:
+        found = _search_laws(task, (), FAMILIES)
+        return found if change is None else add_messages(found, no_break(change.time, name))
+    found = _search_breaks(series, replace(settings, breaks=f"{name}={change.time!r}"), monitor)
+    told = add_messages(found, found_break(change.time, change.first, change.last, name))
+    return replace(told, settings=settings)
+
+
+def _unbroken(task: Task) -> list[FittedForm]:
+    """Laws without a change, of which one constant may change."""
+    if task.series.controls or not task.p.measured.all():
+        raise InputError("--breaks needs data without inputs and unmeasured states; leave them out")
+    return [*laws_asked_for(task, task.p), *fit_textbook(task.p, task.monitor)]
 
 
 def _search_groups(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:

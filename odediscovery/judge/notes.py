@@ -138,11 +138,7 @@ def time_spent() -> Note:
 
 
 def tried(law: str, r2: float, behind: float) -> Note:
-    """A law that the user asked for, and how it does beside the chosen one.
-
-    >>> tried("x' = -k*x with k = 0.500(10)", 0.953, 12.0).split(": ")[1]
-    'R2 = 0.9530, clearly worse than the chosen equations'
-    """
+    """A law that the user asked for, and how it does beside the chosen one."""
     words = "the chosen equations" if behind == 0.0 else "as good as the chosen equations"
     if abs(behind) > 4.0:
         words = f"{'clearly worse' if behind > 0 else 'nearer to the data'} than the chosen equations"
@@ -150,13 +146,28 @@ def tried(law: str, r2: float, behind: float) -> Note:
 
 
 def changing_constant(name: str, before: str, later: Sequence[str], behind: float) -> Note:
-    """A constant that changes at known times, and what the law is worth without.
-
-    >>> changing_constant("b", "0.50(1)", ["from 23 on 0.15(1)"], 40.0).split(";")[0]
-    'b changes: 0.50(1) before, from 23 on 0.15(1)'
-    """
+    """A constant that changes at known times, and what the law is worth without."""
     worth = "is clearly worse" if behind > 4.0 else "would be about as good: nothing here asks for a change"
     return Note(f"{name} changes: {before} before, {', '.join(later)}; a law with one value {worth}", Weight.CHOICE)
+
+
+def found_break(time: float, first: float, last: float, time_name: str) -> Note:
+    """Where a change was found, and where it might be as well."""
+    within = f", between {first:g} and {last:g}" if first < last else ""
+    return Note(
+        f"the change was looked for among all sample times and found at {time_name} = {time:g}{within}; the errors of "
+        "the constants are those for this time, and do not include that it might be another",
+        Weight.CHOICE,
+    )
+
+
+def no_break(time: float, time_name: str) -> Note:
+    """No change of a constant is clear."""
+    return Note(
+        f"no constant clearly changes: even the best time for it, {time_name} = {time:g}, makes no textbook law "
+        'clearly likelier; the laws are those without a change (--breaks "t=..." takes a time that you know)',
+        Weight.CHOICE,
+    )
 
 
 def simpler_and_nearer(complexity: int, reason: str) -> Note:
@@ -247,11 +258,7 @@ def runs_from_its_starts() -> Note:
 
 
 def blows_up(of: str, when: str) -> Note:
-    """The equations have no solution for as long again as the data last.
-
-    >>> print(blows_up("", "t = 5"))
-    continued for as long again the equations blow up, at t = 5: use them within the measured time only
-    """
+    """The equations have no solution for as long again as the data last."""
     return Note(
         f"continued for as long again{of} the equations blow up, at {when}: use them within the measured time only",
         Weight.DOUBT,

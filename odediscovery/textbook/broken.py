@@ -21,10 +21,29 @@ from odediscovery.problem.problem import Problem
 from odediscovery.result.named import NamedConstants
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.textbook.fit import FittedForm, Fitter
 from odediscovery.textbook.judged import criterion_of
 from odediscovery.textbook.shooting import Shooting
 from odediscovery.textbook.starts import Start
+
+
+@dataclass(frozen=True)
+class BreakThresholds(Thresholds):
+    """How the time of a break is looked for."""
+
+    forms: int = threshold(3, "best laws of which constants are broken", origin="cost: 0.1 s a constant and time")
+    times: int = threshold(12, "times that are tried, and again between the neighbours of the best", origin="cost")
+    samples: int = threshold(4, "least samples before and after a break", origin="a constant and what tells its error")
+    alike: float = threshold(
+        3.84,
+        "times whose criterion is larger by less are about as good",
+        unit="criterion",
+        origin="95 % of chi squared",
+    )
+
+
+BREAKS = BreakThresholds()
 
 
 class _BrokenShooting(Shooting):
@@ -79,6 +98,23 @@ class Broken:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class FoundBreak:
+    """A time at which one constant of one law changes, found among the samples.
+
+    Args:
+        time: the likeliest, in the user's unit.
+        first: the earliest that is about as good.
+        last: the latest.
+        behind: by how much the criterion of the best law without a change is larger.
+    """
+
+    time: float
+    first: float
+    last: float
+    behind: float
+
+
 def fit_broken(p: Problem, forms: Sequence[FittedForm], times: Sequence[float], monitor: Monitor) -> list[Broken]:
     """Every constant of every form broken, the best first.
 
@@ -90,26 +126,84 @@ def fit_broken(p: Problem, forms: Sequence[FittedForm], times: Sequence[float], 
     found: list[Broken] = []
     monitor.stage("laws with breaks", len(forms))
     for done, one in enumerate(forms):
-        for place, name in enumerate(one.form.names):
+        for place in range(len(one.form.names)):
             if found and monitor.stopping():
                 break
-            fitter = Fitter(p)
-            own = fitter.shooting
-            shooting = _BrokenShooting(own.series, own.begun, own.sigmas)
-            begins = np.stack([np.pad(t, (0, own.steps.shape[1] - len(t)), mode="edge") for t in _begins(own)])
-            shooting.place, shooting.piece = place, np.searchsorted(np.asarray(times), begins, side="right")
-            fitter.shooting = shooting
-            start = np.append(one.constants, np.full(len(times), one.constants[place]))
-            fitted = fitter.fit(one.form, Start(start, 0.0), one.says)
-            if fitted is not None:
-                samples = float(np.isfinite(np.concatenate(fitted.left)).sum())
-                # Which constant it is was chosen, too.
-                choice = 2.0 * float(np.log(max(len(one.form.names), 1)))
-                price = len(times) * float(np.log(max(samples, 2.0))) + choice
-                plain = dataclasses.replace(fitted, constants=fitted.constants[: len(one.constants)])
-                found.append(Broken(fitted, name, criterion_of(p, plain) + price))
+            broken = _broken(p, one, place, times)
+            found += [] if broken is None else [broken]
         monitor.step(done + 1)
     return sorted(found, key=lambda broken: broken.criterion)
+
+
+def find_break(p: Problem, forms: Sequence[FittedForm], monitor: Monitor) -> FoundBreak | None:
+    """The sample time at which one constant of one of the best forms changes; None where none can be fitted.
+
+    Times are tried evenly, then those between the neighbours of the best one.
+
+    Args:
+        p: data without controls.
+        forms: fitted with constants that do not change.
+    """
+    best = sorted(forms, key=lambda one: criterion_of(p, one))[: BREAKS.forms]
+    times, tried = _possible(p), dict[float, tuple[float, FittedForm, int]]()
+    if not best or not len(times):
+        return None
+    pairs = [(one, place) for one in best for place in range(len(one.form.names))]
+    coarse = times[np.unique(np.linspace(0, len(times) - 1, BREAKS.times).round().astype(int))]
+    monitor.stage("times of a break", len(coarse))
+
+    def scan(at: Array, pairs: Sequence[tuple[FittedForm, int]]) -> None:
+        for done, time in enumerate(at.tolist()):
+            for one, place in pairs:
+                if not (tried and monitor.stopping()):
+                    broken = _broken(p, one, place, [time])
+                    if broken is not None and broken.criterion < tried.get(time, (np.inf, one, 0))[0]:
+                        tried[time] = (broken.criterion, one, place)
+            monitor.step(done + 1)
+
+    scan(coarse, pairs)
+    if not tried:
+        return None
+    time = min(tried, key=lambda t: tried[t][0])
+    k, (_, one, place) = int(np.searchsorted(coarse, time)), tried[time]
+    near = (times > coarse[max(k - 1, 0)]) & (times < coarse[min(k + 1, len(coarse) - 1)])
+    fine = times[near & ~np.isin(times, coarse)]
+    scan(
+        fine[np.unique(np.linspace(0, len(fine) - 1, BREAKS.times).round().astype(int))] if len(fine) else fine,
+        [(one, place)],
+    )
+    time = min(tried, key=lambda t: tried[t][0])
+    alike = [t for t, (score, *_) in tried.items() if score < tried[time][0] + BREAKS.alike]
+    choice = 2.0 * float(np.log(len(times)))
+    behind = min(criterion_of(p, one) for one in forms) - tried[time][0] - choice
+    return FoundBreak(time, min(alike), max(alike), behind)
+
+
+def _possible(p: Problem) -> Array:
+    """Sample times with enough samples on either side, in the user's unit."""
+    every = np.sort(np.concatenate([run.time for run in p.data.trajectories])) * p.scale.time
+    times: Array = np.unique(every[BREAKS.samples : len(every) - BREAKS.samples])
+    return times
+
+
+def _broken(p: Problem, one: FittedForm, place: int, times: Sequence[float]) -> Broken | None:
+    """One constant of a form broken; None where it cannot be integrated."""
+    fitter = Fitter(p)
+    own = fitter.shooting
+    shooting = _BrokenShooting(own.series, own.begun, own.sigmas)
+    begins = np.stack([np.pad(t, (0, own.steps.shape[1] - len(t)), mode="edge") for t in _begins(own)])
+    shooting.place, shooting.piece = place, np.searchsorted(np.asarray(times), begins, side="right")
+    fitter.shooting = shooting
+    start = np.append(one.constants, np.full(len(times), one.constants[place]))
+    fitted = fitter.fit(one.form, Start(start, 0.0), one.says)
+    if fitted is None:
+        return None
+    samples = float(np.isfinite(np.concatenate(fitted.left)).sum())
+    # Which constant it is was chosen, too.
+    choice = 2.0 * float(np.log(max(len(one.form.names), 1)))
+    price = len(times) * float(np.log(max(samples, 2.0))) + choice
+    plain = dataclasses.replace(fitted, constants=fitted.constants[: len(one.constants)])
+    return Broken(fitted, one.form.names[place], criterion_of(p, plain) + price)
 
 
 def broken_note(named: NamedConstants, name: str, controls: Sequence[str], behind: float) -> Note:

@@ -33,6 +33,8 @@ CASES: dict[str, Note] = {
     "time_spent": notes.time_spent(),
     "memory_spent": notes.memory_spent(4.0),
     "changing_constant": notes.changing_constant("b", "0.50(1)", ["from 23 on 0.15(1)"], 40.0),
+    "found_break": notes.found_break(20.0, 19.0, 21.0, "t"),
+    "no_break": notes.no_break(12.0, "t"),
     "tried": notes.tried("x' = -k*x with k = 0.500(10)", 0.953, 12.0),
     "comes_to_rest": notes.comes_to_rest("h = 4.180(50)"),
     "simpler_and_nearer": notes.simpler_and_nearer(3, "they explain less of y (R2 = 0.210 instead of 0.870)"),

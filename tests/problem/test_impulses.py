@@ -11,9 +11,10 @@ from scipy.integrate import solve_ivp
 
 from odediscovery import discover, settings_for
 from odediscovery.command.cli import main
-from odediscovery.data.controls import with_controls
+from odediscovery.data.controls import read_doses, with_controls
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
+from odediscovery.laws.equations import Equations
 from odediscovery.problem.impulses import given_amounts, with_breaks
 from odediscovery.problem.pose import with_known_states
 from odediscovery.runtime.arrays import Array
@@ -126,6 +127,38 @@ def test_no_change_is_said_to_be_none() -> None:
     values = 9.0 * np.exp(-0.2 * t) + 0.1 * np.random.default_rng(2).standard_normal(20)
     found = discover(TimeSeries.from_arrays(t, values, ["x"]), settings_for(breaks="t=10"))
     assert any("nothing here asks for a change" in note for note in found.messages)
+
+
+@pytest.mark.parametrize("turn", [13.0, None])
+def test_a_change_is_found_where_there_is_one(turn: float | None) -> None:
+    t = np.arange(0.0, 30.0)
+    late = t - (turn or np.inf)
+    x = 50.0 * np.exp(0.12 * t - np.where(late > 0.0, 0.17 * late, 0.0))
+    noisy = x * (1.0 + 0.02 * np.random.default_rng(0).standard_normal(30))
+    found = discover(TimeSeries.from_arrays(t, noisy, ["x"]), settings_for(breaks="found"))
+    if turn is None:
+        assert found.equations.power_sum is not None and not found.series.controls
+        assert any(note.startswith("no constant clearly changes") for note in found.messages)
+        return
+    assert found.named is not None and found.named.names == ("r", "r_after_13")
+    for value, error, true in zip(found.named.values, found.named.errors, (0.12, -0.05), strict=True):
+        assert abs(value - true) < 3.0 * error < 0.1
+    assert any("found at t = 13" in note for note in found.messages)
+
+
+def test_another_plan_of_doses_is_predicted(tmp_path: Path) -> None:
+    level = dosed(lambda _, x: [-0.2 * x[0]], [0.0])[:, 0]
+    series = with_doses(level, "gut", 0.0)
+    law = Equations.parse(["gut"], {"gut": "dose - 0.2*gut"}, controls=["dose"])
+    plan = tmp_path / "plan.csv"
+    plan.write_text("t,dose\n3,5\n7,\n20,8\n")
+    acting = read_doses(plan, series, ["dose"])
+    at = np.array([0.0, 2.9, 4.0, 19.9, 21.0, 30.0])
+    known = np.where(at > 3.0, 5.0 * np.exp(-0.2 * (at - 3.0)), 0.0)
+    known += np.where(at > 20.0, 8.0 * np.exp(-0.2 * (at - 20.0)), 0.0)
+    np.testing.assert_allclose(law.simulate(np.zeros(1), at, controls=acting)[:, 0], known, rtol=1e-2, atol=1e-3)
+    with pytest.raises(InputError, match="no doses; fit with --doses"):
+        read_doses(plan, series, [])
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,10 @@ def dose_column(text: str) -> tuple[str, str]:
     return state, column
 
 
+# Said of breaks that are to be found.
+FOUND = "found"
+
+
 def break_times(text: str, time_name: str) -> list[float]:
     """The times in "t = 23, 41", increasing.
 
@@ -69,7 +73,7 @@ def break_times(text: str, time_name: str) -> list[float]:
     name, sign, rest = (part.strip() for part in text.partition("="))
     times = [_number(part) for part in rest.split(",")]
     if not sign or name != time_name or None in times:
-        raise InputError(f'--breaks expects times, such as "{time_name}=23,41", got {text!r}')
+        raise InputError(f'--breaks expects times, such as "{time_name}=23,41", or "{FOUND}", got {text!r}')
     return sorted({time for time in times if time is not None})
 
 
