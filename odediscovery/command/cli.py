@@ -119,8 +119,6 @@ def predict(
     """Integrate the equations of a result: a CSV of states over time."""
     if until is not None and times is not None:
         raise InputError("--until and --times cannot be given together; choose one")
-    if inputs is not None and doses is not None:
-        raise InputError("--inputs and --doses cannot be given together; --doses takes the other inputs too")
     import numpy as np
 
     from odediscovery.command.times import as_dates, asked_times, what_acts
@@ -131,8 +129,7 @@ def predict(
         found = found.of_group(subject)
     given = _given_start(found, initial)
     if new_subject is not None:
-        _write_table(*_new_curve(found, new_subject, given, until, times), out)
-        return
+        return _write_table(*_new_curve(found, new_subject, given, until, times), out)
     if len(found.series.trajectories) > 1 and not (given or inputs or doses or report):
         return _write_all(found, until, times, intervals, out)
     fitted = dict(zip(found.equations.states, found.initial_values[0].tolist(), strict=True))
@@ -142,7 +139,7 @@ def predict(
     when = acting.times if alone and acting is not None else asked_times(found.series, until, times)
     start = np.array([*(fitted | given).values()]) if given else None
     values = found.simulate(start, when, told)
-    others = set(found.series.controls) - {found.series.time_name} if doses is None else set()
+    others = doses is None and set(found.series.controls) - {found.series.time_name}
     _note_limits(values, when, acting if others else None)
     if report is not None:
         load_pictures()

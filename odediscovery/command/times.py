@@ -96,6 +96,8 @@ def _read_times(path: Path, series: TimeSeries) -> list[float]:
 
 def what_acts(found: Discovery, inputs: Path | None, doses: Path | None) -> Signal | None:
     """What acts on the states in a prediction; None where it is as in the data."""
+    if inputs is not None and doses is not None:
+        raise InputError("--inputs and --doses cannot be given together; --doses takes the other inputs too")
     if doses is not None:
         return read_doses(doses, found.series, dose_columns(found.settings))
     return None if inputs is None else read_controls(inputs, found.series)

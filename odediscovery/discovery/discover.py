@@ -8,6 +8,7 @@ the order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -282,7 +283,8 @@ def _unbroken(task: Task) -> list[FittedForm]:
     """Laws without a change, of which one constant may change."""
     if task.series.controls or not task.p.measured.all():
         raise InputError("--breaks needs data without inputs and unmeasured states; leave them out")
-    return [*laws_asked_for(task, task.p), *fit_textbook(task.p, task.monitor)]
+    # What a constant that stays leaves is no reason against one that changes.
+    return [*laws_asked_for(task, task.p), *fit_textbook(task.p, task.monitor, most_left=math.inf)]
 
 
 def _search_groups(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:

@@ -32,7 +32,9 @@ from odediscovery.textbook.starts import Start
 class BreakThresholds(Thresholds):
     """How the time of a break is looked for."""
 
-    forms: int = threshold(3, "best laws of which constants are broken", origin="cost: 0.1 s a constant and time")
+    forms: int = threshold(
+        4, "laws of the fewest constants of which one is broken", origin="cost: 0.1 s a constant and time"
+    )
     times: int = threshold(12, "times that are tried, and again between the neighbours of the best", origin="cost")
     samples: int = threshold(4, "least samples before and after a break", origin="a constant and what tells its error")
     alike: float = threshold(
@@ -136,7 +138,7 @@ def fit_broken(p: Problem, forms: Sequence[FittedForm], times: Sequence[float], 
 
 
 def find_break(p: Problem, forms: Sequence[FittedForm], monitor: Monitor) -> FoundBreak | None:
-    """The sample time at which one constant of one of the best forms changes; None where none can be fitted.
+    """The sample time at which one constant of one of the simplest forms changes; None where none can be fitted.
 
     Times are tried evenly, then those between the neighbours of the best one.
 
@@ -144,7 +146,8 @@ def find_break(p: Problem, forms: Sequence[FittedForm], monitor: Monitor) -> Fou
         p: data without controls.
         forms: fitted with constants that do not change.
     """
-    best = sorted(forms, key=lambda one: criterion_of(p, one))[: BREAKS.forms]
+    # How well they fit without a change says nothing: the simplest laws of a few constants come first.
+    best = sorted(forms, key=lambda one: (len(one.constants), criterion_of(p, one)))[: BREAKS.forms]
     times, tried = _possible(p), dict[float, tuple[float, FittedForm, int]]()
     if not best or not len(times):
         return None

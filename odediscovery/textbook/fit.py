@@ -193,15 +193,21 @@ class Fitter:
         return FittedForm(says, form, theta[:k], shooting.unpacked(theta, k)[1].T, blocks)
 
 
-def fit_textbook(p: Problem, monitor: Monitor, laws: Sequence[TextbookLaw] = TEXTBOOK) -> list[FittedForm]:
+def fit_textbook(
+    p: Problem, monitor: Monitor, laws: Sequence[TextbookLaw] = TEXTBOOK, *, most_left: float | None = None
+) -> list[FittedForm]:
     """The textbook laws of these data, those of few constants first.
 
     Of each number of constants only those that meet the integral form about best are fitted, and none that
     a law of fewer constants meets as well.
+
+    Args:
+        most_left: laws that leave more of the integral form, in variances, are not fitted (default:
+            `FITTING.nothing`).
     """
     fitter = Fitter(p)
     monitor.stage("textbook laws", 1)
-    begun = list(_begun(laws, p, fitter.path))
+    begun = list(_begun(laws, p, fitter.path, FITTING.nothing if most_left is None else most_left))
     found: list[FittedForm] = []
     simpler = np.inf
     for size in sorted({row[0] for row in begun}):
@@ -229,7 +235,9 @@ def _is_signed(row: tuple[int, Start, TextbookLaw, Form]) -> bool:
     return bool(law.called(form.names, start.constants.tolist()))
 
 
-def _begun(laws: Sequence[TextbookLaw], p: Problem, path: Path) -> Iterator[tuple[int, Start, TextbookLaw, Form]]:
+def _begun(
+    laws: Sequence[TextbookLaw], p: Problem, path: Path, most_left: float
+) -> Iterator[tuple[int, Start, TextbookLaw, Form]]:
     """Laws that meet the integral form at all: size, start, law and form."""
     states, time_name = p.data.states, p.data.time_name
     for law in (law for law in laws if path.goes(law.way)):
@@ -237,7 +245,7 @@ def _begun(laws: Sequence[TextbookLaw], p: Problem, path: Path) -> Iterator[tupl
             form, sought = law.form(states, order, time_name)
             starts = _each_alone(law, p, path) if law.n_states < len(states) else start_of(form, sought, path, most=1)
             for start in starts[:1]:
-                if start.misfit < FITTING.nothing:
+                if start.misfit < most_left:
                     yield len(form.names), start, law, form
 
 

@@ -17,8 +17,13 @@ from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
 from odediscovery.problem.impulses import given_amounts, with_breaks
 from odediscovery.problem.pose import with_known_states
+from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import Settings
+from odediscovery.textbook.broken import find_break
+from odediscovery.textbook.fit import fit_textbook
+from odediscovery.textbook.registry import TEXTBOOK
 
 HOURS = np.arange(0.0, 48.0)
 DOSES = np.where(HOURS % 12 == 0, 10.0, 0.0)
@@ -129,6 +134,17 @@ def test_no_change_is_said_to_be_none() -> None:
     assert any("nothing here asks for a change" in note for note in found.messages)
 
 
+def test_the_time_of_a_change_is_found() -> None:
+    t = np.arange(0.0, 30.0)
+    x = 50.0 * np.exp(0.12 * t - np.where(t > 13.0, 0.17 * (t - 13.0), 0.0))
+    p = prepare(TimeSeries.from_arrays(t, x * (1.0 + 0.02 * np.random.default_rng(0).standard_normal(30)), ["x"]))
+    growth = [law for law in TEXTBOOK if law.says == "exponential growth"]
+    change = find_break(p, fit_textbook(p, Monitor(), growth, most_left=np.inf), Monitor())
+    assert change is not None and change.first <= change.time == 13.0 <= change.last
+    assert change.behind > 20.0
+
+
+@pytest.mark.accept
 @pytest.mark.parametrize("turn", [13.0, None])
 def test_a_change_is_found_where_there_is_one(turn: float | None) -> None:
     t = np.arange(0.0, 30.0)
