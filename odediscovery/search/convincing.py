@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +31,18 @@ class ConvincingThresholds(Thresholds):
     )
     undetermined: float = threshold(
         0.3, "standard error from which on the data do not tell a power", origin="simple powers are about so far apart"
+    )
+    within: float = threshold(
+        1.15 * math.sqrt(3.0),
+        "residuals of rounding reach no farther",
+        unit="standard deviations of rounding",
+        origin="half a unit is sqrt(3) of them; a law's own errors add a little",
+    )
+    usual: float = threshold(
+        0.5, "mean square from which on they are of the size of rounding", unit="variance of rounding"
+    )
+    samples: int = threshold(
+        40, "residuals of a state from which on this is asked", origin="normal noise of fewer may stay within it"
     )
 
 
@@ -65,7 +79,21 @@ def leaves_noise_alone(at: Climb) -> bool:
         return False
     q, law = near
     own = ~q.data.is_control
-    return has_no_memory([r[:, own] for r in residuals(law.law, q.data, law.initial)])
+    left = residuals(law.law, q.data, law.initial)
+    return is_rounding(q, left) or has_no_memory([r[:, own] for r in left])
+
+
+def is_rounding(p: Problem, left: Sequence[Array]) -> bool:
+    """Whether residuals lie within half a unit of the last digit, as rounding leaves them: alike where little changes.
+
+    Noise of the same size that is normal reaches twice as far.
+    """
+    own, sigma = ~p.data.is_control, np.maximum(p.noise, p.floor)
+    ratio = np.concatenate([(r / (s * sigma))[:, own] for r, s in zip(left, p.relative_sigma, strict=True)])
+    if np.isfinite(ratio).sum(axis=0).min() < CONVINCING_LAW.samples:
+        return False
+    usual = np.nanmean(ratio**2, axis=0) > CONVINCING_LAW.usual
+    return bool((usual & (np.nanmax(np.abs(ratio), axis=0) < CONVINCING_LAW.within)).all())
 
 
 def has_odd_powers(at: Climb) -> bool:

@@ -27,7 +27,7 @@ from odediscovery.stages.grow.score_test import propose_terms
 from odediscovery.stages.prune.paths import all_whole
 from odediscovery.stages.train import trained_laws
 from odediscovery.stages.values import FoundBy
-from odediscovery.textbook.judged import as_numbers, criterion_of
+from odediscovery.textbook.judged import as_law, criterion_of
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ def named_laws(at: Climb) -> Iterator[Proposal]:
     """The likeliest textbook laws among those that are sums of powers."""
     p = at.problem
     fitted = sorted(at.named(), key=lambda one: criterion_of(p, one))
-    numbers = [found[0].rescaled(p.scale.state, p.scale.time) for one in fitted if (found := as_numbers(one))]
-    laws = [law for law in numbers if not law.mirrored][: PROPOSALS.named]
+    scaled = [law.rescaled(p.scale.state, p.scale.time) for one in fitted if (law := as_law(one)) is not None]
+    laws = [law for law in scaled if not law.mirrored][: PROPOSALS.named]
     for whole in (True, False):
         yield Proposal([law for law in laws if all_whole(law.exponents) is whole], whole=whole, found_by="textbook")
 

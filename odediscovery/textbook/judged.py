@@ -91,9 +91,14 @@ def is_left_to_noise(p: Problem, fitted: FittedForm) -> bool:
     return bool((squares[seen] <= DOUBT.underestimated * counts[seen] * sigma[seen] ** 2).all())
 
 
+def as_law(fitted: FittedForm) -> PowerSum | None:
+    """The form as a law in the user's units, its constants no longer tied; None where it is none."""
+    return _numbers(fitted.form, fitted.constants)
+
+
 def as_numbers(fitted: FittedForm) -> tuple[PowerSum, Free] | None:
     """The form as a sum of powers and what of it is fitted; None where it is none, or ties its constants."""
-    law, moved = _numbers(fitted.form, fitted.constants), _numbers(fitted.form, _moved(fitted.constants))
+    law, moved = as_law(fitted), _numbers(fitted.form, _moved(fitted.constants))
     if law is None or moved is None or law.mirrored:
         return None
     if any(one.shape != other.shape for one, other in zip(law.constants, moved.constants, strict=True)):

@@ -47,7 +47,7 @@ class StartThresholds(Thresholds):
 STARTS = StartThresholds()
 # An integral that is not defined.
 FAR = 1e30
-POWERS = (0.25, 0.5, 0.67, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0)
+POWERS = (0.25, 0.5, 0.67, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 
 
 @dataclass(frozen=True, eq=False)

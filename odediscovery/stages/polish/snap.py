@@ -121,10 +121,11 @@ def _goals(polished: Polished) -> list[tuple[float, tuple[int, int], float]]:
     goals = []
     for j, k in np.argwhere(polished.free[1]):
         error = max(float(errors[j, k]), 1e-300)
-        for value in SIMPLE:
+        # Without its power a term costs nothing for it.
+        for value, penalty in ((0.0, 0.0), *((value, snap_penalty(value)) for value in SIMPLE)):
             misfit = ((law.exponents[j, k] - value) / error) ** 2
             if misfit < min(worth, SNAPPING.told_apart):
-                goals.append((misfit + snap_penalty(value) - worth, (int(j), int(k)), value))
+                goals.append((misfit + penalty - worth, (int(j), int(k)), value))
     return sorted(goals)
 
 
