@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from odediscovery.data.samples import pooled
 from odediscovery.discovery.front import polish_candidate
 from odediscovery.judge.criterion import score, shortlist
 from odediscovery.problem.problem import Problem
@@ -23,6 +26,12 @@ class ChaosThresholds(Thresholds):
         3,
         "laws that are tried on whole trajectories, the best on windows",
         origin="cost: each is polished; one alone may fail by chance",
+    )
+    exact: float = threshold(
+        1e-6,
+        "what a law that leaves nothing of windows may leave of whole trajectories",
+        unit="variance",
+        origin="solvers that judge are a hundred times as accurate",
     )
     long: float = threshold(
         2.0,
@@ -57,11 +66,20 @@ def cut_until_followed(
     return p, {}
 
 
+def follows_exactly(p: Problem, found: Polished, c: Candidate) -> bool:
+    """Whether a law that leaves nothing of windows leaves nothing of trajectories; of any other nothing is asked."""
+    if c.mean_square > STAGES.settled:
+        return True
+    values, moving = pooled(p.data), ~p.constant
+    spread = np.nansum((values - np.nanmean(values, axis=0))[:, moving] ** 2)
+    return bool(found.plain_squares.sum() <= CHAOS.exact * spread)
+
+
 def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple[bool, dict[Candidate, Polished]]:
     """Whether no law follows trajectories much longer than `length` intervals to their ends.
 
-    None of the laws that are best on windows does: each explains too little of the trajectories, or in
-    noise much less than of the windows. A single law that follows chaos would do so by luck.
+    None of the laws that are best on windows does: each explains too little of the trajectories, or
+    much less than of the windows. A single law that follows chaos would do so by luck.
 
     Returns:
         The answer, and the laws that were polished for it.
@@ -73,6 +91,6 @@ def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple
     listed = shortlist(candidates, p.samples, floor, around=1)
     for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[: CHAOS.laws]:
         found = polished[c] = polish_candidate(p, c, c.law, c.free, REFINEMENT.evaluations)
-        if follows(p, found) and (p.clean or follows_closely(p, found, c)):
+        if follows(p, found) and (follows_exactly(p, found, c) if p.clean else follows_closely(p, found, c)):
             return False, polished
     return True, polished

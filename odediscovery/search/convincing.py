@@ -50,7 +50,7 @@ CONVINCING_LAW = ConvincingThresholds()
 
 
 def is_convincing(at: Climb) -> bool:
-    """Whether the best law leaves noise only and is short, or has functions and needs all its terms."""
+    """Whether the best law leaves noise only and is short, or needs all its terms."""
     p = at.problem
     if not at.candidates:
         return False
@@ -59,9 +59,7 @@ def is_convincing(at: Climb) -> bool:
         return False
     if is_short(best.law):
         return True
-    # A long polynomial may be the beginning of a series, or have a conserved sum in it.
-    if best.law.features is None:
-        return False
+    # Of a series, or with a conserved sum in it, a long polynomial has terms that the data could spare.
     near = follow_closely(p, best)
     return near is not None and needs_every_term(near[1])
 

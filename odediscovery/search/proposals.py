@@ -24,7 +24,7 @@ from odediscovery.search.swap_monomials import swap_monomials
 from odediscovery.stages.grow.grow import GROWING, grow
 from odediscovery.stages.grow.polynomials import polynomials
 from odediscovery.stages.grow.score_test import propose_terms
-from odediscovery.stages.prune.paths import all_whole
+from odediscovery.stages.prune.paths import all_whole, has_whole_powers
 from odediscovery.stages.train import trained_laws
 from odediscovery.stages.values import FoundBy
 from odediscovery.textbook.judged import as_law, criterion_of
@@ -80,7 +80,7 @@ def named_laws(at: Climb) -> Iterator[Proposal]:
     scaled = [law.rescaled(p.scale.state, p.scale.time) for one in fitted if (law := as_law(one)) is not None]
     laws = [law for law in scaled if not law.mirrored][: PROPOSALS.named]
     for whole in (True, False):
-        yield Proposal([law for law in laws if all_whole(law.exponents) is whole], whole=whole, found_by="textbook")
+        yield Proposal([law for law in laws if has_whole_powers(law) is whole], whole=whole, found_by="textbook")
 
 
 def few_powers(at: Climb) -> Iterator[Proposal]:
@@ -115,7 +115,7 @@ def richer_families(at: Climb) -> Iterator[Proposal]:
         at.monitor.stage(f"grow {family.name}", 1)
         known = None if best is None else _with_whole_powers(best)
         laws = grow(p, family=family, known=known, doubtful=doubt, monitor=at.monitor)
-        yield Proposal(laws, whole=all(all_whole(law.exponents[:, : p.data.n_states]) for law in laws))
+        yield Proposal(laws, whole=all(has_whole_powers(law) for law in laws))
         better = [law for law in laws[:1] if best is None or doubtful(law, p).sum() < doubt.sum()]
         if better and better[0].features is None:
             at.reference = better[0]

@@ -173,6 +173,12 @@ def all_whole(exponents: Array) -> bool:
     return bool((exponents == np.round(exponents)).all())
 
 
+def has_whole_powers(law: PowerSum) -> bool:
+    """Whether all exponents of states are whole numbers, those inside sums included; rates may be any number."""
+    n = law.n_states
+    return all_whole(law.exponents[:, :n]) and all_whole(law.constants[3][:, :n])
+
+
 def whole_features(law: PowerSum, p: Problem, whole: bool) -> Mask:
     """Inputs whose exponents are whole numbers and not fitted; of exponentials they are rates."""
     whole_states: Mask = ~p.nonnegative | whole | p.integer_exponents
