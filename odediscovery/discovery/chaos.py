@@ -28,10 +28,10 @@ class ChaosThresholds(Thresholds):
         origin="cost: each is polished; one alone may fail by chance",
     )
     exact: float = threshold(
-        1e-6,
+        1e-11,
         "what a law that leaves nothing of windows may leave of whole trajectories",
         unit="variance",
-        origin="solvers that judge are a hundred times as accurate",
+        origin="solvers that judge leave a thousandth of it",
     )
     long: float = threshold(
         2.0,
