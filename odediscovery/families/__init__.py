@@ -26,6 +26,7 @@ def power_is_rate(function: Function) -> bool:
 
 __all__ = [
     "FAMILIES",
+    "HILL_FUNCTIONS",
     "POWERS",
     "STATE_FUNCTIONS",
     "TRIGONOMETRIC",

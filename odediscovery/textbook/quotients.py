@@ -62,7 +62,8 @@ def _factors(
     """The coefficient of a product, and the powers of its factors."""
     coefficient, powers = 1.0, dict[_Key, float]()
     for factor in sympy.Mul.make_args(term):
-        base, exponent = factor.as_base_exp()
+        # sympy takes exp(x) for a power of e.
+        base, exponent = (factor, sympy.Integer(1)) if factor.func is sympy.exp else factor.as_base_exp()
         if factor.is_Number:
             coefficient *= float(factor)
             continue

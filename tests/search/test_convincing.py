@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from problems import LOGISTIC, growth
@@ -10,7 +12,7 @@ from odediscovery.families import Function
 from odediscovery.laws.power_sum import Features, PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.search.convincing import has_odd_powers, is_convincing, leaves_noise_alone
+from odediscovery.search.convincing import has_odd_powers, is_convincing, is_rounding, leaves_noise_alone
 from odediscovery.search.rungs import Climb
 from odediscovery.settings import settings_for
 from odediscovery.stages.values import Candidate
@@ -55,3 +57,16 @@ def test_powers_that_the_data_do_not_tell_are_odd() -> None:
 def test_functions_of_amounts_are_odd() -> None:
     sine = PowerSum(np.array([[0.5]]), np.array([[0.0, 1.0]]), Features(1, (Function("sin", 0),)))
     assert has_odd_powers(climb_with(sine))
+
+
+def test_residuals_within_half_a_digit_are_rounding_and_normal_ones_of_the_same_size_are_not() -> None:
+    exact = growth(TIMES, 0.0)
+    run = exact.trajectories[0]
+    rounded = dataclasses.replace(exact, trajectories=(dataclasses.replace(run, values=np.round(run.values, 2)),))
+    p = prepare(rounded)
+    left = [run.values / p.scale.state - p.data.trajectories[0].values]
+    assert is_rounding(p, left)
+    normal = np.random.default_rng(1).normal(0.0, 1.0, run.values.shape) * p.noise * p.relative_sigma[0]
+    assert not is_rounding(p, [normal])
+    few = dataclasses.replace(p, relative_sigma=(p.relative_sigma[0][:20],))
+    assert not is_rounding(few, [left[0][:20]])

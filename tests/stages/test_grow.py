@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from odediscovery import get_system, simulate_system
+from odediscovery import TimeSeries, get_system, simulate_system
 from odediscovery.bench.suites.scoring import same_terms
+from odediscovery.families import HILL_FUNCTIONS
+from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.stages.grow.grow import grow
@@ -56,3 +58,17 @@ def test_structures_differ() -> None:
         (law.structure(), np.sort(law.exponents[law.exponents == np.round(law.exponents)]).tobytes()) for law in laws
     }
     assert len(kinds) == len(laws)
+
+
+def test_hill_functions_have_the_exponent_that_the_data_have() -> None:
+    hill = Equations.parse(["x", "y"], {"x": "0.6*y - 0.3*x", "y": "2/(1 + 0.1*x**2.6) - 0.4*y"})
+    time = np.linspace(0.0, 20.0, 80)
+    p = prepare(TimeSeries.from_arrays(time, hill.simulate(np.array([0.3, 1.0]), time), ["x", "y"]))
+    laws = grow(p, family=HILL_FUNCTIONS)
+    inner = laws[0].features.sums.exponents
+    np.testing.assert_allclose(inner[inner != 0], 2.6, atol=1e-3)
+
+
+def test_a_family_without_candidates_grows_nothing() -> None:
+    # Every state changes its sign: there is nothing that a Hill function could be of.
+    assert grow(prepare(simulate_system("van-der-pol")), family=HILL_FUNCTIONS) == ()
