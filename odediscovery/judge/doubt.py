@@ -41,6 +41,11 @@ class DoubtThresholds(Thresholds):
         "terms and sums of an equation together, above which it is doubted",
         origin="two quotients and a term: with three any smooth curve is met",
     )
+    degree: float = threshold(
+        3.0,
+        "highest power of a long law of whole powers that is believed in noise",
+        origin="the series of a sine goes on to the fifth and farther",
+    )
     needed: float = threshold(100.0, "squared t statistic from which on a term is needed", origin="ten standard errors")
     cliff: float = threshold(
         1000.0,
@@ -219,10 +224,13 @@ def leaves_noise(p: Problem, best: Candidate) -> bool:
 def needs_every_term(found: Polished) -> bool:
     """Whether a law of whole powers has no term that the data could spare, and not too many.
 
-    An approximation gains a little with every term, a law nearly everything with the last.
+    An approximation gains a little with every term, a law nearly everything with the last; the series of
+    another law shows in its degree.
     """
     a, w = found.law.coefficients, found.law.exponents
     few = (a != 0).sum(axis=1).max() <= DOUBT.constants and np.array_equal(w, np.round(w))
+    if found.law.features is None:
+        few &= bool(np.abs(w).sum(axis=1).max(initial=0.0) <= DOUBT.degree)
     return bool(few and (a**2 >= DOUBT.needed * found.errors.coefficients**2)[a != 0].all())
 
 
