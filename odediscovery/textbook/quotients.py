@@ -1,6 +1,8 @@
 """Laws with quotients and functions of a state read from expressions as numbers.
 
-a x y / (c + d x)  =  (a / c) x y (1 + (d / c) x)^-1
+    a x y / (c + d x)  =  (a / c) x y (1 + (d / c) x)^-1
+
+Constants that a textbook ties to each other are numbers of their own here.
 """
 
 from __future__ import annotations
