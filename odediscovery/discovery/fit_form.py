@@ -186,15 +186,16 @@ class _Task:
             columns = [(self.residuals(at + step, sigma) - here) / step.sum() for step in steps]
             return np.stack(columns, axis=1)
 
-        found = least_squares(
-            lambda at: self.residuals(at, sigma),
-            theta,
-            jacobian,
-            x_scale="jac",
-            max_nfev=FORM.steps,
-            ftol=tolerance,
-            xtol=tolerance,
-        )
+        with np.errstate(all="ignore"):  # squares of the largest numbers are none
+            found = least_squares(
+                lambda at: self.residuals(at, sigma),
+                theta,
+                jacobian,
+                x_scale="jac",
+                max_nfev=FORM.steps,
+                ftol=tolerance,
+                xtol=tolerance,
+            )
         return None if self._is_lost(found.x) else found
 
     def _is_lost(self, theta: Array) -> bool:

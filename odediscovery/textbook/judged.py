@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import least_squares
 
+from odediscovery.errors import InputError
 from odediscovery.judge.criterion import correction, judge
 from odediscovery.judge.doubt import DOUBT
 from odediscovery.judge.residual_tests import examine_residuals
@@ -93,7 +94,8 @@ def is_left_to_noise(p: Problem, fitted: FittedForm) -> bool:
 
 def as_law(fitted: FittedForm) -> PowerSum | None:
     """The form as a law in the user's units, its constants no longer tied; None where it is none."""
-    return _numbers(fitted.form, fitted.constants)
+    law = _numbers(fitted.form, fitted.constants)
+    return law if law is not None and law.n_monomials else None
 
 
 def as_numbers(fitted: FittedForm) -> tuple[PowerSum, Free] | None:
@@ -120,7 +122,10 @@ def _moved(constants: Array) -> Array:
 
 
 def _numbers(form: Form, constants: Array) -> PowerSum | None:
-    equations = form.with_constants(constants.tolist())
+    try:
+        equations = form.with_constants(constants.tolist())
+    except InputError:  # a constant beyond all numbers
+        return None
     if equations.power_sum is not None:
         return equations.power_sum
     return read_quotients(equations.right_hand_sides, equations.symbols)

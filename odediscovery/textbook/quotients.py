@@ -13,7 +13,7 @@ import numpy as np
 import sympy
 
 from odediscovery.families import STATE_FUNCTIONS, Function
-from odediscovery.laws.power_sum import Features, PowerSum, Sums
+from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
 
 # What a factor may be raised to: a state's index, a sum's constant and exponents, or a function of a state.
 _Key = int | tuple[float, tuple[float, ...]] | tuple[str, int, float]
@@ -52,9 +52,8 @@ def read_quotients(sides: Sequence[sympy.Expr], symbols: Sequence[sympy.Symbol])
         coefficients.append(coefficient * (np.arange(len(sides)) == i))
     simple = len(symbols) + len(functions)
     inner = np.array([[*key[1], *[0.0] * len(functions)] for key in sums]).reshape(len(sums), simple)
-    features = Features(
-        len(symbols), tuple(Function(*key) for key in functions), Sums(np.diag([float(key[0]) for key in sums]), inner)
-    )
+    own = Sums(np.diag([float(key[0]) for key in sums]), inner) if sums else NO_SUMS
+    features = Features(len(symbols), tuple(Function(*key) for key in functions), own) if columns else None
     return PowerSum(np.array(coefficients).T, np.array(exponents), features).merged()
 
 

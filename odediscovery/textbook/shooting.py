@@ -244,14 +244,15 @@ class Shooting:
         begun = residual(theta)
         if not np.isfinite(begun).all():
             return None
-        found = least_squares(
-            residual,
-            theta,
-            lambda at: self.slopes(rates, k, at, sigma, steps),
-            x_scale="jac",
-            max_nfev=most,
-            ftol=SHOOTING.tolerance,
-            xtol=SHOOTING.tolerance,
-        )
+        with np.errstate(all="ignore"):  # squares of the largest numbers are none
+            found = least_squares(
+                residual,
+                theta,
+                lambda at: self.slopes(rates, k, at, sigma, steps),
+                x_scale="jac",
+                max_nfev=most,
+                ftol=SHOOTING.tolerance,
+                xtol=SHOOTING.tolerance,
+            )
         found.steps = steps
         return found

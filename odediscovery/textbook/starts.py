@@ -78,9 +78,7 @@ class Path:
             t, x = run.time[rows], run.values[rows]
             fine = np.unique(np.concatenate([np.linspace(a, b, between + 1) for a, b in itertools.pairwise(t)]))
             times.append(fine)
-            # A cubic spline of few points swings, a monotone one is flat at extrema.
-            curve = CubicSpline(t, x) if len(t) > 6 else PchipInterpolator(t, x)
-            values.append(curve(fine))
+            values.append(_between(t, x, fine))
             ends.append(np.searchsorted(fine, t))
         spread = np.std(np.concatenate([run.values for run in smooth.trajectories]), axis=0)
         return cls(tuple(times), tuple(values), tuple(ends), np.where(spread > 0, spread, 1.0))
@@ -92,6 +90,19 @@ class Path:
     def of_state(self, k: int) -> Path:
         """The path of one state."""
         return Path(self.times, tuple(v[:, k : k + 1] for v in self.values), self.ends, self.spread[k : k + 1])
+
+
+def _between(t: Array, x: Array, fine: Array) -> Array:
+    """A curve through samples x [samples, states] at finer times."""
+    try:
+        with np.errstate(all="ignore"):
+            # A cubic spline of few points swings, a monotone one is flat at extrema.
+            curve = CubicSpline(t, x) if len(t) > 6 else PchipInterpolator(t, x)
+            found: Array = curve(fine)
+    except ValueError:  # slopes are beyond all numbers
+        found = np.full((len(fine), x.shape[1]), np.nan)
+    lines = np.stack([np.interp(fine, t, column) for column in x.T], axis=1)
+    return np.where(np.isfinite(found), found, lines)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,12 +175,13 @@ def _descended(form: Form, sought: Sequence[str], path: Path, at: Array) -> tupl
         found = _projected(form, sought, path, (at + size * shift)[None])
         return np.full(1, FAR) if found is None else found[0][0].clip(-FAR, FAR)
 
-    begun = left(np.zeros(len(at)))
-    if not np.isfinite(begun).all():
-        return None
-    found = least_squares(left, np.zeros(len(at)), diff_step=1e-4, max_nfev=STARTS.evaluations, bounds=(-0.9, 9.0))
-    ranked = _solved(form, sought, path, (at + size * found.x)[None])
-    return ranked[0] if ranked and ranked[0][2] <= np.mean(begun**2) else None
+    with np.errstate(all="ignore"):
+        begun = left(np.zeros(len(at)))
+        if not np.isfinite(begun).all():
+            return None
+        found = least_squares(left, np.zeros(len(at)), diff_step=1e-4, max_nfev=STARTS.evaluations, bounds=(-0.9, 9.0))
+        ranked = _solved(form, sought, path, (at + size * found.x)[None])
+        return ranked[0] if ranked and ranked[0][2] <= np.mean(begun**2) else None
 
 
 def _solved(form: Form, sought: Sequence[str], path: Path, given: Array) -> list[tuple[Array, Array, float]]:
@@ -195,12 +207,13 @@ def _projected(form: Form, sought: Sequence[str], path: Path, given: Array) -> t
     if blocks is None:
         return None
     features, target = blocks
-    size = np.sqrt(np.mean(features**2, axis=1, keepdims=True)) + 1e-300
-    unit = features / size
-    gram = np.einsum("gnl,gnm->glm", unit, unit) / len(target[0])
-    moment = np.einsum("gnl,gn->gl", unit, target) / len(target[0])
-    solved = np.einsum("glm,gm->gl", np.linalg.pinv(gram, rcond=1e-10, hermitian=True), moment)
-    return target - np.einsum("gnl,gl->gn", unit, solved), solved / size[:, 0], size[:, 0]
+    with np.errstate(all="ignore"):  # of the least and largest numbers nothing comes, which is seen later
+        size = np.sqrt(np.mean(features**2, axis=1, keepdims=True)) + 1e-300
+        unit = features / size
+        gram = np.einsum("gnl,gnm->glm", unit, unit) / len(target[0])
+        moment = np.einsum("gnl,gn->gl", unit, target) / len(target[0])
+        solved = np.einsum("glm,gm->gl", np.linalg.pinv(gram, rcond=1e-10, hermitian=True), moment)
+        return target - np.einsum("gnl,gl->gn", unit, solved), solved / size[:, 0], size[:, 0]
 
 
 def _blocks(

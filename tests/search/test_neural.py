@@ -63,8 +63,8 @@ def test_it_is_said_which_stage_found_the_law(tmp_path: Path, capsys: pytest.Cap
         by[name] = document["found_by"]
         assert Discovery.load(tmp_path / name).found_by == found.found_by == by[name]
         assert found.source_text().startswith(f"found by: {by[name]} (")
-    # Whole powers are regressed on; a root is grown.
-    assert by == {"logistic": "regression", "torricelli": "growing"}
+    # Whole powers are regressed on; a root has a name.
+    assert by == {"logistic": "regression", "torricelli": "textbook"}
     document["found_by"] = "guessing"
     (tmp_path / "torricelli" / "result.json").write_text(json.dumps(document))
     with pytest.raises(InputError, match="'found_by' should be growing"):
