@@ -159,8 +159,9 @@ def standard_errors(slopes: Array, squares: float, freedom: int) -> Array:
         squares: sum of the squared weighted residuals.
         freedom: values - unknowns.
     """
-    scale = np.linalg.norm(slopes, axis=0)
-    unknown = ~(scale > 0)
+    with np.errstate(over="ignore"):  # beyond all numbers a slope tells nothing
+        scale = np.linalg.norm(slopes, axis=0)
+    unknown = ~((scale > 0) & np.isfinite(scale))
     _, singular, axes = np.linalg.svd(slopes / np.where(unknown, 1.0, scale), full_matrices=False)
     told = singular > NAMING.singular * singular.max(initial=0.0)
     variance = np.sum((axes[told] / singular[told, None]) ** 2, axis=0) * (squares / max(freedom, 1))
