@@ -91,6 +91,6 @@ def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple
     listed = shortlist(candidates, p.samples, floor, around=1)
     for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[: CHAOS.laws]:
         found = polished[c] = polish_candidate(p, c, c.law, c.free, REFINEMENT.evaluations)
-        if follows(p, found) and (follows_exactly(p, found, c) if p.clean else follows_closely(p, found, c)):
+        if follows(p, found) and (p.clean or follows_closely(p, found, c)):
             return False, polished
     return True, polished

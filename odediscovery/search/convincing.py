@@ -59,7 +59,9 @@ def is_convincing(at: Climb) -> bool:
         return False
     if is_short(best.law):
         return True
-    # Of a series, or with a conserved sum in it, a long polynomial has terms that the data could spare.
+    # A long polynomial may be the beginning of a series, or have a conserved sum in it.
+    if best.law.features is None:
+        return False
     near = follow_closely(p, best)
     return near is not None and needs_every_term(near[1])
 
@@ -73,11 +75,13 @@ def leaves_noise_alone(at: Climb) -> bool:
     if has_cancelling_terms(best.law, p)[~p.constant].any():
         return False
     near = follow_closely(p, best) if is_within_noise(p, best) else None
-    if near is None or not (is_short(best.law) or needs_every_term(near[1])):
+    if near is None:
         return False
     q, law = near
     own = ~q.data.is_control
     left = residuals(law.law, q.data, law.initial)
+    if not is_short(best.law) and not (needs_every_term(law) and is_rounding(q, left)):
+        return False
     return is_rounding(q, left) or has_no_memory([r[:, own] for r in left])
 
 
