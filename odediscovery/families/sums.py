@@ -100,7 +100,7 @@ HILL_FUNCTIONS = Family(
     name="hill functions",
     says="products over sums 1 + b x^v with v any real number: Hill functions as they are measured",
     chain="NPU -> NAU -> NPU -> NAU",
-    richness=3.7,
+    richness=5.5,
     candidates=_hill_candidates,
     real_inside=True,
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,6 +82,18 @@ def named_laws(at: Climb) -> Iterator[Proposal]:
     laws = [law for law in scaled if not law.mirrored][: PROPOSALS.named]
     for whole in (True, False):
         yield Proposal([law for law in laws if has_whole_powers(law) is whole], whole=whole, found_by="textbook")
+
+
+def near(laws: Callable[[Climb], Iterator[Proposal]]) -> Callable[[Climb], Iterator[Proposal]]:
+    """What is proposed, without laws that leave so much that pruning them is not worth its time."""
+
+    def nearest(at: Climb) -> Iterator[Proposal]:
+        for proposal in laws(at):
+            kept = [k for k, law in enumerate(proposal.laws) if is_near(law, at.problem)]
+            source = [proposal.source(k) for k in kept]
+            yield dataclasses.replace(proposal, laws=[proposal.laws[k] for k in kept], found_by=source)
+
+    return nearest
 
 
 def few_powers(at: Climb) -> Iterator[Proposal]:

@@ -146,7 +146,9 @@ STRATEGIES = (
             Rung(
                 "textbook laws",
                 GROWS & HARDLY_NOISY,
-                Proposer("the likeliest laws that have a name", proposals.named_laws),
+                Proposer(
+                    "the likeliest laws that have a name, if they come near", proposals.near(proposals.named_laws)
+                ),
                 FITTED,
                 until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & LEAVES_NOISE) & ~ODD,
                 late=True,
@@ -154,7 +156,7 @@ STRATEGIES = (
             Rung(
                 "whole powers",
                 GROWS & HARDLY_NOISY & NOISY,
-                Proposer("laws of whole powers by regression", proposals.whole_powers),
+                Proposer("laws of whole powers by regression that come near", proposals.near(proposals.whole_powers)),
                 FULLY,
                 until=LEAVES_NOISE & ~ODD,
                 late=True,

@@ -55,6 +55,10 @@ class _BrokenShooting(Shooting):
     # Number of the piece of every interval [trajectories, intervals].
     piece: NDArray[np.int64]
 
+    def fewest_steps(self) -> float:
+        """One an interval: a constant may change at every sample."""
+        return 1.0
+
     def constants_in(self, j: int, constants: Array) -> Array:
         """The first constants are those of the form, the others those of later pieces."""
         pieces = int(self.piece.max())
@@ -194,7 +198,7 @@ def _broken(p: Problem, one: FittedForm, place: int, times: Sequence[float]) -> 
     fitter = Fitter(p)
     own = fitter.shooting
     shooting = _BrokenShooting(own.series, own.begun, own.sigmas)
-    begins = np.stack([np.pad(t, (0, own.steps.shape[1] - len(t)), mode="edge") for t in _begins(own)])
+    begins = np.stack([np.pad(t, (0, (len(own.times) - 1) - len(t)), mode="edge") for t in _begins(own)])
     shooting.place, shooting.piece = place, np.searchsorted(np.asarray(times), begins, side="right")
     fitter.shooting = shooting
     start = np.append(one.constants, np.full(len(times), one.constants[place]))

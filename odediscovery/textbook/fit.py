@@ -47,7 +47,13 @@ class TextbookThresholds(Thresholds):
     )
     nothing: float = threshold(0.5, "laws that leave more of the integral form are not", unit="variance of the states")
     far: float = threshold(
-        0.1, "laws that leave more of it are fitted briefly", unit="variance of the states", origin="cost"
+        0.1,
+        "laws that leave more of it are fitted briefly, in little noise not at all",
+        unit="variance of the states",
+        origin="cost",
+    )
+    little_noise: float = threshold(
+        0.003, "noise up to which that is so", unit="standard deviation of a state", origin="that of growing"
     )
     rounds: int = threshold(2, "fits, each with the noise that the last one leaves of every state")
     floor: float = threshold(1e-8, "least residual that is told from none", unit="spread", origin="the solver's error")
@@ -127,9 +133,9 @@ class Fitter:
         _, theta, steps = min(found, key=lambda one: one[0])
         return self._value(form, rates, theta, k, steps, says)
 
-    def _from(self, rates: Rates, theta: Array, k: int, most: int) -> tuple[float, Array, int] | None:
+    def _from(self, rates: Rates, theta: Array, k: int, most: int) -> tuple[float, Array, float] | None:
         """Misfit, unknowns and steps of a fit from some unknowns; None where it cannot be integrated."""
-        shooting, steps = self.shooting, 1
+        shooting, steps = self.shooting, 1.0
         sigma, weight = np.nan_to_num(shooting.sigma, nan=1.0), np.ones((shooting.n, 1))
         counts = shooting.seen.sum(axis=(0, 2))
         for _ in range(1 if shooting.n == 1 else FITTING.rounds):
@@ -180,7 +186,7 @@ class Fitter:
         sigma = sigma * np.sqrt(np.maximum(mean, FITTING.floor**2))[:, None]
         return shooting.slopes(rates, k, theta, sigma, steps, central=True), (left / sigma)[shooting.seen]
 
-    def _value(self, form: Form, rates: Rates, theta: Array, k: int, steps: int, says: str) -> FittedForm | None:
+    def _value(self, form: Form, rates: Rates, theta: Array, k: int, steps: float, says: str) -> FittedForm | None:
         shooting = self.shooting
         left = np.where(np.isfinite(shooting.values), shooting.left(rates, k, theta, steps), np.nan)
         blocks = tuple(left[: len(run.time), :, r] for r, run in enumerate(self.series.trajectories))
@@ -203,11 +209,13 @@ def fit_textbook(
 
     Args:
         most_left: laws that leave more of the integral form, in variances, are not fitted (default:
-            `FITTING.nothing`).
+            `FITTING.far` in little noise, else `FITTING.nothing`).
     """
     fitter = Fitter(p)
+    if most_left is None:
+        most_left = FITTING.far if p.noisiness <= FITTING.little_noise else FITTING.nothing
     monitor.stage("textbook laws", 1)
-    begun = list(_begun(laws, p, fitter.path, FITTING.nothing if most_left is None else most_left))
+    begun = list(_begun(laws, p, fitter.path, most_left))
     found: list[FittedForm] = []
     simpler = np.inf
     for size in sorted({row[0] for row in begun}):

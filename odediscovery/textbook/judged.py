@@ -211,7 +211,8 @@ def recognise(
     """
     x = np.concatenate(fitter.path.values)
     rates = equations.rhs(x)
-    size = np.sqrt(np.mean(rates**2, axis=0))
+    with np.errstate(over="ignore"):  # squares of the largest numbers are none
+        size = np.sqrt(np.mean(rates**2, axis=0))
     size = np.where(size > 0, size, 1.0)
     for law, form, start in sorted(_near(fitter, equations, laws), key=lambda found: len(found[2].constants)):
         function = rates_of(form)

@@ -3,7 +3,9 @@ r"""Forms with named constants, integrated for many sets of constants side by si
     residual = (x(t; c, x_0) - data) / sigma
 
 by the classical Runge-Kutta method on steps that are shared by all sets: one integration gives the
-residuals and, by differences, their derivatives with respect to every constant and start.
+residuals and, by differences, their derivatives with respect to every constant and start. Where samples
+are dense a step spans several of them, and a cubic through the states and rates at its ends
+gives those between, as accurately as the step itself.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, least_squares
 
 from odediscovery.data.series import TimeSeries
@@ -29,6 +32,14 @@ class ShootingThresholds(Thresholds):
 
     accuracy: float = threshold(1e-4, "difference that half the step may make", unit="spread of a state")
     most_steps: int = threshold(16, "most steps between two samples", origin="cost: bounds the time")
+    fewest: int = threshold(16, "fewest steps of a trajectory", origin="a cubic for each tells a turn")
+    near: float = threshold(
+        10.0,
+        "where a solution is farther from the data its accuracy does not count",
+        unit="spread of a state",
+        origin="a law that leads there is wrong, or its constants are",
+    )
+    lost_share: float = threshold(0.3, "a solution that is far from more samples is not refined", origin="cost")
     evaluations: int = threshold(40, "most evaluations of the derivatives in a fit", origin="cost: bounds the time")
     lost: float = threshold(1e3, "residual where a solution has ended", unit="spread of a state")
     step: float = threshold(1e-6, "step of a derivative", unit="the constant", origin="root of the rounding error")
@@ -57,6 +68,13 @@ def _sides(
     return as_function(opened.right_hand_sides, opened.symbols)
 
 
+def _rates(rates: Rates, constants: Array, _: float, x: Array) -> Array:
+    found = np.empty_like(x)
+    for row, rate in zip(found, rates(x, constants), strict=True):
+        row[...] = rate
+    return found
+
+
 class Shooting:
     """The least squares problem of forms on one series.
 
@@ -72,7 +90,7 @@ class Shooting:
         longest = max(len(run.time) for run in runs)
         # Shorter trajectories stay where they end: steps of length 0.
         times = np.stack([np.pad(run.time, (0, longest - len(run.time)), mode="edge") for run in runs])
-        self.steps = np.diff(times, axis=1)
+        self.times = times.T
         wide = partial(np.pad, constant_values=np.nan)
         # [samples, states, trajectories]
         self.values, self.sigma = (
@@ -86,30 +104,44 @@ class Shooting:
         spread = np.nanstd(np.concatenate([run.values for run in runs]), axis=0)
         self.spread = np.where(spread > 0, spread, 1.0)
 
-    def curves(self, rates: Rates, constants: Array, starts: Array, steps: int) -> Array:
+    def curves(self, rates: Rates, constants: Array, starts: Array, steps: float) -> Array:
         """Solutions [samples, states, trajectories, sets].
 
         Args:
             rates: of the form.
             constants: [constants, sets].
             starts: [states, trajectories, sets].
-            steps: between two samples.
+            steps: between two samples; 0.25 for one that spans four.
         """
-        x, path = starts, [starts]
+        stride = max(round(1 / steps), 1)
+        nodes = np.unique(np.append(np.arange(0, len(self.times), stride), len(self.times) - 1))
+        x, path, slopes = starts, [starts], []
         with np.errstate(all="ignore"):
-            for j, h in enumerate((self.steps / steps).T):
-                c = self.constants_in(j, constants)
-
-                def rhs(_: float, x: Array, c: Array = c) -> Array:
-                    found = np.empty_like(x)
-                    for row, rate in zip(found, rates(x, c), strict=True):
-                        row[...] = rate
-                    return found
-
-                for _ in range(steps):
-                    x = rk4_step(rhs, x, h[:, None])
+            for j, h in zip(nodes, np.diff(self.times[nodes], axis=0), strict=False):
+                rhs = partial(_rates, rates, self.constants_in(int(j), constants))
+                if stride > 1:
+                    slopes.append(rhs(0.0, x))
+                for _ in range(max(round(steps), 1)):
+                    x = rk4_step(rhs, x, h[:, None] / max(steps, 1))
                 path.append(x)
-        return np.stack(path)
+                if not np.isfinite(x).any():
+                    break
+            path += [x] * (len(nodes) - len(path))
+            if stride == 1:
+                return np.stack(path)
+            slopes += [_rates(rates, self.constants_in(len(self.times) - 2, constants), 0.0, x)]
+            slopes += slopes[-1:] * (len(nodes) - len(slopes))
+            return self._between(nodes, np.stack(path), np.stack(slopes))
+
+    def _between(self, nodes: NDArray[np.int64], x: Array, slopes: Array) -> Array:
+        """States at all samples from those at nodes and their rates: cubic Hermite interpolation."""
+        at = np.clip(np.searchsorted(nodes, np.arange(len(self.times)), side="right") - 1, 0, len(nodes) - 2)
+        h = (self.times[nodes[at + 1]] - self.times[nodes[at]])[:, None, :, None]
+        s = (self.times - self.times[nodes[at]])[:, None, :, None] / np.where(h > 0, h, 1.0)
+        left, right = x[at], x[at + 1]
+        bend = s * (1 - s) * h * ((1 - s) * slopes[at] - s * slopes[at + 1])
+        found: Array = left + s**2 * (3 - 2 * s) * (right - left) + bend
+        return found
 
     def constants_in(self, j: int, constants: Array) -> Array:
         """The constants of the form in interval j, [constants, trajectories or 1, sets]."""
@@ -131,7 +163,7 @@ class Shooting:
         starts = theta[k:].reshape(len(self.begun), self.n).T
         return theta[:k], np.where(np.isfinite(self.known), self.known, starts)
 
-    def left(self, rates: Rates, k: int, theta: Array, steps: int) -> Array:
+    def left(self, rates: Rates, k: int, theta: Array, steps: float) -> Array:
         """Curve - data [samples, states, trajectories]; far off where the solution ended."""
         constants, starts = self.unpacked(theta, k)
         curve = self.curves(rates, constants[:, None], starts[:, :, None], steps)[..., 0]
@@ -142,16 +174,26 @@ class Shooting:
         left = np.clip(np.nan_to_num(curve - self.values, nan=SHOOTING.lost, posinf=np.inf, neginf=-np.inf), -far, far)
         return np.where(np.isfinite(curve), left, far)
 
-    def enough_steps(self, rates: Rates, k: int, theta: Array) -> int:
-        """Steps between samples that halving hardly changes."""
-        steps, before = 1, self.left(rates, k, theta, 1)
+    def enough_steps(self, rates: Rates, k: int, theta: Array) -> float:
+        """Steps between samples that halving hardly changes; less than 1 where one may span several."""
+        steps = self.fewest_steps()
+        before = self.left(rates, k, theta, steps)
         while steps < SHOOTING.most_steps:
             now = self.left(rates, k, theta, 2 * steps)
-            off = np.abs(now - before)[self.seen] / np.broadcast_to(self.spread[:, None], now.shape)[self.seen]
-            if off.max(initial=0.0) < SHOOTING.accuracy:
+            wide = np.broadcast_to(self.spread[:, None], now.shape)[self.seen]
+            off, far = np.abs(now - before)[self.seen] / wide, np.abs(now)[self.seen] > SHOOTING.near * wide
+            # Steps that are too long lead astray by themselves.
+            if steps < 1 and far.any():
+                steps, before = 1.0, self.left(rates, k, theta, 1.0)
+                continue
+            if far.mean() > SHOOTING.lost_share or off[~far].max(initial=0.0) < SHOOTING.accuracy:
                 break
             steps, before = 2 * steps, now
         return steps
+
+    def fewest_steps(self) -> float:
+        """The longest steps that are tried."""
+        return 0.5 ** max(int(np.log2(max(len(self.times) - 1, 1) / SHOOTING.fewest)), 0)
 
     def size(self, theta: Array, k: int) -> Array:
         """The order of magnitude of constants and starts, also of those that are nearly 0."""
@@ -161,7 +203,7 @@ class Shooting:
         size: Array = np.maximum(np.abs(theta), 1e-3 * typical + 1e-300)
         return size
 
-    def slopes(self, rates: Rates, k: int, theta: Array, sigma: Array, steps: int, *, central: bool = False) -> Array:
+    def slopes(self, rates: Rates, k: int, theta: Array, sigma: Array, steps: float, *, central: bool = False) -> Array:
         """Derivatives of the weighted residuals [values, unknowns]."""
         constants, starts = self.unpacked(theta, k)
         n, runs = self.n, len(self.begun)
@@ -210,13 +252,14 @@ class Shooting:
         def theta(starts: Array) -> Array:
             return np.concatenate([constants, starts])
 
-        found = least_squares(
-            lambda at: (self.left(rates, k, theta(at), steps) / sigma)[self.seen],
-            self.begun.ravel(),
-            lambda at: self.slopes(rates, k, theta(at), sigma, steps)[:, k:],
-            x_scale="jac",
-            max_nfev=SHOOTING.starting,
-        )
+        with np.errstate(all="ignore"):  # squares of the largest numbers are none
+            found = least_squares(
+                lambda at: (self.left(rates, k, theta(at), steps) / sigma)[self.seen],
+                self.begun.ravel(),
+                lambda at: self.slopes(rates, k, theta(at), sigma, steps)[:, k:],
+                x_scale="jac",
+                max_nfev=SHOOTING.starting,
+            )
         starts: Array = found.x.reshape(shape)
         return starts
 
