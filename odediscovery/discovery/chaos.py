@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from odediscovery.data.samples import pooled
 from odediscovery.discovery.front import polish_candidate
 from odediscovery.judge.criterion import score, shortlist
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.search.refinement import REFINEMENT, follows, follows_closely
+from odediscovery.search.refinement import REFINEMENT, follows, follows_closely, follows_exactly
 from odediscovery.search.strategies import SEARCH
 from odediscovery.stages.prune.paths import window_length
 from odediscovery.stages.values import STAGES, Candidate, Polished
@@ -26,12 +23,6 @@ class ChaosThresholds(Thresholds):
         3,
         "laws that are tried on whole trajectories, the best on windows",
         origin="cost: each is polished; one alone may fail by chance",
-    )
-    exact: float = threshold(
-        1e-11,
-        "what a law that leaves nothing of windows may leave of whole trajectories",
-        unit="variance",
-        origin="solvers that judge leave a thousandth of it",
     )
     long: float = threshold(
         2.0,
@@ -66,15 +57,6 @@ def cut_until_followed(
     return p, {}
 
 
-def follows_exactly(p: Problem, found: Polished, c: Candidate) -> bool:
-    """Whether a law that leaves nothing of windows leaves nothing of trajectories; of any other nothing is asked."""
-    if c.mean_square > STAGES.settled:
-        return True
-    values, moving = pooled(p.data), ~p.constant
-    spread = np.nansum((values - np.nanmean(values, axis=0))[:, moving] ** 2)
-    return bool(found.plain_squares.sum() <= CHAOS.exact * spread)
-
-
 def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple[bool, dict[Candidate, Polished]]:
     """Whether no law follows trajectories much longer than `length` intervals to their ends.
 
@@ -91,6 +73,6 @@ def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple
     listed = shortlist(candidates, p.samples, floor, around=1)
     for c in sorted(listed, key=lambda c: score(c, p.samples, floor))[: CHAOS.laws]:
         found = polished[c] = polish_candidate(p, c, c.law, c.free, REFINEMENT.evaluations)
-        if follows(p, found) and (p.clean or follows_closely(p, found, c)):
+        if follows(p, found) and (follows_exactly(p, found, c) if p.clean else follows_closely(p, found, c)):
             return False, polished
     return True, polished

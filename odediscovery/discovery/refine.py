@@ -7,6 +7,7 @@ Here their constants see longer pieces and all samples.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -16,15 +17,17 @@ from odediscovery.judge.criterion import CRITERION, judge
 from odediscovery.judge.identifiability import undetermined_exponents
 from odediscovery.judge.notes import Note, thinned
 from odediscovery.judge.residual_tests import autocorrelation_inflation
-from odediscovery.judge.significance import SIGNIFICANCE, idle_terms, weak_terms
+from odediscovery.judge.significance import SIGNIFICANCE, idle_constants, idle_terms, weak_terms
 from odediscovery.judge.verdict import Verdict
+from odediscovery.laws.cost import Free
+from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.refinement import lengthened, on_all_samples, refined, residual_sigma, sigma_of, without_excess
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.snap import merge_monomials
-from odediscovery.stages.values import Judged
+from odediscovery.stages.values import Judged, Polished
 
 
 def join_longer_pieces(whole: Problem, verdict: Verdict, monitor: Monitor) -> Verdict:
@@ -58,7 +61,7 @@ def drop_idle_terms(verdict: Verdict, monitor: Monitor) -> Verdict:
 
 
 def _without_one(p: Problem, row: Judged) -> Judged | None:
-    """The row without the weakest of its idle terms that it can do without, or the weakest of all if that is better.
+    """The row without one of its idle constants that it can do without, or its weakest term if that is better.
 
     What a name saves a law is no evidence for a single one of its terms.
     """
@@ -66,19 +69,42 @@ def _without_one(p: Problem, row: Judged) -> Judged | None:
     inflation = autocorrelation_inflation(residuals(found.law, p.data, found.initial))
     chosen = judge(found, sigma_of(p), row.origin).criterion
     idle = idle_terms(found, inflation)
-    for i, j in idle or weak_terms(found)[:1]:
-        a, free = found.law.coefficients.copy(), found.free[0].copy()
-        a[i, j], free[i, j] = 0.0, False
-        if not a.any():
+    terms = (_without_term(found, i, j) for i, j in idle or weak_terms(found)[:1])
+    for law, left in (*_without_sums(found, inflation), *terms):
+        if not law.n_monomials:
             continue
-        _, w, b, v = found.law.constants
-        law, left = merge_monomials(found.law.with_constants(a, w, b, v), (free, *found.free[1:]))
         after = judge(
             refined(p, law, left, found.initial, residual_sigma(p, found)), sigma_of(p), row.origin, fragile=row.fragile
         )
-        if after.criterion < chosen + CRITERION.no_evidence * bool(idle):
+        if after.criterion < chosen + CRITERION.no_evidence * bool(idle or idle_constants(found, inflation)):
             return dataclasses.replace(after, criterion=after.criterion + row.criterion - chosen)
     return None
+
+
+def _without_term(found: Polished, i: int, j: int) -> tuple[PowerSum, Free]:
+    """The law without a term of an equation, and what of it is fitted."""
+    a, free = found.law.coefficients.copy(), found.free[0].copy()
+    a[i, j], free[i, j] = 0.0, False
+    _, w, b, v = found.law.constants
+    return merge_monomials(found.law.with_constants(a, w, b, v), (free, *found.free[1:]))
+
+
+def _without_sums(found: Polished, inflation: float) -> Iterator[tuple[PowerSum, Free]]:
+    """Laws without one of the constants inside sums that could be nothing; a sum of 1 alone is none."""
+    for m, k in idle_constants(found, inflation):
+        law, free = found.law, [mask.copy() for mask in found.free]
+        a, w, b, v = (c.copy() for c in law.constants)
+        b[m, k], free[2][m, k] = 0.0, False
+        simple = w.shape[1] - len(b)
+        if not b[m].any():
+            w[:, simple + m], free[1][:, simple + m] = 0.0, False
+        unused = ~b.any(axis=0)
+        v[unused], free[3][unused] = 0.0, False
+        law = law.with_constants(a, w, b, v)
+        if not w[:, law.n_states :].any():
+            law = law.compact()
+            free = [free[0], free[1][:, : law.n_states], *(c != 0 for c in law.constants[2:])]
+        yield merge_monomials(law, (free[0], free[1], free[2], free[3]))
 
 
 def explain_open_exponents(verdict: Verdict, monitor: Monitor) -> list[Note]:

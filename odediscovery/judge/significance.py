@@ -49,6 +49,19 @@ def idle_terms(found: Polished, inflation: float) -> list[tuple[int, int]]:
     return weak
 
 
+def idle_constants(found: Polished, inflation: float) -> list[tuple[int, int]]:
+    """Sum and monomial of fitted constants inside sums that the data do not tell from nothing, the weakest first.
+
+    Args:
+        inflation: factor by which memory in the residuals widens standard errors.
+    """
+    value, error, freedom = found.law.constants[2], inflation * found.errors.constants[2], residual_freedom(found)
+    places = [(int(m), int(k)) for m, k in np.argwhere(found.free[2])]
+    ends = {place: interval(float(value[place]), float(error[place]), freedom) for place in places}
+    weak = [place for place, e in ends.items() if e is not None and e[0] <= 0.0 <= e[1]]
+    return sorted(weak, key=lambda place: float(abs(value[place]) / error[place]))
+
+
 def weak_terms(found: Polished) -> list[tuple[int, int]]:
     """Equation and monomial of all fitted terms, those whose coefficients are least certain first."""
     if found.law.stoichiometry is not None:

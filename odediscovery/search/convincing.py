@@ -9,16 +9,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.judge.criterion import rank
-from odediscovery.judge.doubt import has_cancelling_terms, is_short, is_within_noise, leaves_noise, needs_every_term
+from odediscovery.judge.doubt import (
+    doubtful,
+    has_cancelling_terms,
+    interval_squares,
+    is_short,
+    is_within_noise,
+    leaves_noise,
+    needs_every_term,
+)
 from odediscovery.judge.residual_tests import has_no_memory
-from odediscovery.laws.cost import SIMPLE
+from odediscovery.laws.cost import SIMPLE, all_free
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.search.refine_terms import follow_closely
+from odediscovery.search.refine_terms import FOLLOWING, follow_closely
+from odediscovery.search.refinement import REFINEMENT, follows, leaves_nothing, refined, sigma_of
 from odediscovery.search.rungs import Climb
 from odediscovery.solve.trajectories import residuals
+from odediscovery.stages.values import STAGES
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,27 @@ class ConvincingThresholds(Thresholds):
 
 
 CONVINCING_LAW = ConvincingThresholds()
+
+
+def in_doubt(at: Climb, law: PowerSum) -> Mask:
+    """Equations that leave something, or do not look like those of a law, bool [states].
+
+    The first terms of a series leave nothing of intervals, as far as laws are fitted to these. Refined on whole
+    trajectories they leave something, where a law leaves nothing.
+    """
+    if law not in at.doubts:
+        at.doubts[law] = _in_doubt(law, at.problem)
+    return at.doubts[law]
+
+
+def _in_doubt(law: PowerSum, p: Problem) -> Mask:
+    doubt, moving = doubtful(law, p), ~p.constant
+    if doubt.any() or (interval_squares(law, p)[moving] > STAGES.settled).any():
+        return doubt
+    found = refined(p, law, all_free(law), p.initial, sigma_of(p), FOLLOWING.evaluations)
+    if not follows(p, found) or leaves_nothing(p, found):
+        return doubt
+    return moving & (interval_squares(found.law, p) > REFINEMENT.exact)
 
 
 def is_convincing(at: Climb) -> bool:

@@ -11,12 +11,13 @@ import numpy as np
 
 from odediscovery.families import POWERS, Family
 from odediscovery.judge.criterion import rank, score
-from odediscovery.judge.doubt import DOUBT, doubtful, interval_squares, is_explained
+from odediscovery.judge.doubt import DOUBT, interval_squares, is_explained
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.candidates import simplest
+from odediscovery.search.convincing import in_doubt
 from odediscovery.search.noiseless import NOISELESS, fit_library, is_growable
 from odediscovery.search.refine_terms import follow_closely
 from odediscovery.search.refinement import sigma_of
@@ -122,17 +123,17 @@ def richer_families(at: Climb) -> Iterator[Proposal]:
         at.reference = rank(at.candidates, p.samples)[0].law
     for family in (f for f in _from_simple_to_rich(at) if not f.real_exponents):
         best = at.reference
-        doubt = ~p.constant if best is None else doubtful(best, p)
+        doubt = ~p.constant if best is None else in_doubt(at, best)
         if not doubt.any() or at.monitor.stopping():
             return
         at.monitor.stage(f"grow {family.name}", 1)
         known = None if best is None else _with_whole_powers(best)
         laws = grow(p, family=family, known=known, doubtful=doubt, monitor=at.monitor)
         yield Proposal(laws, whole=all(has_whole_powers(law) for law in laws))
-        better = [law for law in laws[:1] if best is None or doubtful(law, p).sum() < doubt.sum()]
+        better = [law for law in laws[:1] if best is None or in_doubt(at, law).sum() < doubt.sum()]
         if better and better[0].features is None:
             at.reference = better[0]
-        elif better and not doubtful(better[0], p).any():
+        elif better and not in_doubt(at, better[0]).any():
             return
 
 

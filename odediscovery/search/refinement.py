@@ -24,7 +24,7 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.polish.balance import balance
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.polish.shooting import join_pieces
-from odediscovery.stages.values import Candidate, Judged, Polished
+from odediscovery.stages.values import STAGES, Candidate, Judged, Polished
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,12 @@ class RefinementThresholds(Thresholds):
     lost: float = threshold(0.3, "share of the variance that a law leaves where it has lost the trajectories")
     follows: float = threshold(
         2.0, "what a law that follows closely may leave of trajectories", unit="what it leaves of windows"
+    )
+    exact: float = threshold(
+        1e-11,
+        "what a law that leaves nothing of windows may leave of whole trajectories",
+        unit="variance",
+        origin="solvers that judge leave a thousandth of it",
     )
 
 
@@ -161,3 +167,15 @@ def follows_closely(p: Problem, found: Polished, c: Candidate) -> bool:
     moving = ~p.constant
     left = (found.squares / sigma_of(p) ** 2)[moving].sum() / found.counts[moving].sum()
     return found.finite and bool(left <= REFINEMENT.follows * c.mean_square)
+
+
+def follows_exactly(p: Problem, found: Polished, c: Candidate) -> bool:
+    """Whether a law that leaves nothing of windows leaves nothing of trajectories; of any other nothing is asked."""
+    return c.mean_square > STAGES.settled or leaves_nothing(p, found)
+
+
+def leaves_nothing(p: Problem, found: Polished) -> bool:
+    """Whether a law leaves no more of whole trajectories than solvers do."""
+    values, moving = pooled(p.data), ~p.constant
+    spread = np.nansum((values - np.nanmean(values, axis=0))[:, moving] ** 2)
+    return found.finite and bool(found.plain_squares.sum() <= REFINEMENT.exact * spread)

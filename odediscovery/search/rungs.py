@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from odediscovery.families import FAMILIES, Family
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
+from odediscovery.runtime.arrays import Mask
 from odediscovery.runtime.monitor import OUT_OF_MEMORY, SEARCHING, Monitor, TimeIsUp
 from odediscovery.search.candidates import as_grown
 from odediscovery.settings import Settings
@@ -40,6 +41,7 @@ class Climb:
         before: those that were there when the present rung began.
         new: what became of the last proposal.
         reference: the law that richer families go on from; its equations beyond doubt stay.
+        doubts: equations of laws that are in doubt, bool [states], of those that were looked at.
     """
 
     problem: Problem
@@ -52,6 +54,7 @@ class Climb:
     before: tuple[Candidate, ...] = ()
     new: list[Candidate] = field(default_factory=list)
     reference: PowerSum | None = None
+    doubts: dict[PowerSum, Mask] = field(default_factory=dict)
 
     @property
     def out_of_time(self) -> bool:

@@ -16,13 +16,12 @@ import numpy as np
 from odediscovery.data.smoothing import SMOOTHING
 from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.criterion import rank, score
-from odediscovery.judge.doubt import doubtful
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search import proposals
 from odediscovery.search.candidates import is_settled, simplest
-from odediscovery.search.convincing import has_odd_powers, is_convincing, leaves_noise_alone
+from odediscovery.search.convincing import has_odd_powers, in_doubt, is_convincing, leaves_noise_alone
 from odediscovery.search.noiseless import is_growable
 from odediscovery.search.rungs import ALWAYS, Climb, Condition, Proposer, Pruning, Rung, Strategy, climb
 from odediscovery.settings import Settings
@@ -61,14 +60,14 @@ SEARCH = SearchThresholds()
 
 def _is_exact_and_plain(at: Climb) -> bool:
     p = at.problem
-    return is_settled(at.candidates) and not doubtful(simplest(at.candidates, p).law, p).any()
+    return is_settled(at.candidates) and not in_doubt(at, simplest(at.candidates, p).law).any()
 
 
 def _is_beyond_doubt(at: Climb) -> bool:
     """Whether no equation of the simplest law is doubtful, by intervals that nothing was smoothed in."""
     p = at.problem
     tells = p.noisiness <= SMOOTHING.clean and at.candidates
-    return bool(tells) and not doubtful(simplest(at.candidates, p).law, p).any()
+    return bool(tells) and not in_doubt(at, simplest(at.candidates, p).law).any()
 
 
 def _gains_nothing(at: Climb) -> bool:

@@ -123,10 +123,12 @@ class Fitter:
         """The form from these constants; None where it cannot be integrated.
 
         Args:
-            most: evaluations of the derivatives (default: `SHOOTING.evaluations`).
+            most: evaluations of the derivatives (default: `SHOOTING.evaluations`). A fit that is to be so brief
+                begins from the first samples alone.
         """
         rates, k = rates_of(form), len(start.constants)
-        begun = [np.concatenate([start.constants, self.shooting.begun.ravel()]), *self._led(rates, start)]
+        begun = [np.concatenate([start.constants, self.shooting.begun.ravel()])]
+        begun += [] if most else self._led(rates, start)
         found = [one for theta in begun if (one := self._from(rates, theta, k, most or SHOOTING.evaluations))]
         if not found:
             return None
@@ -138,7 +140,7 @@ class Fitter:
         shooting, steps = self.shooting, 1.0
         sigma, weight = np.nan_to_num(shooting.sigma, nan=1.0), np.ones((shooting.n, 1))
         counts = shooting.seen.sum(axis=(0, 2))
-        for _ in range(1 if shooting.n == 1 else FITTING.rounds):
+        for _ in range(1 if shooting.n == 1 or most < SHOOTING.evaluations else FITTING.rounds):
             starts = theta[k:].reshape(shooting.begun.shape)
             found = shooting.fitted(rates, theta[:k], sigma * weight, most, starts)
             if found is None:

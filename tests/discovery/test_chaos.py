@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 from problems import LOGISTIC, growth
 
 from odediscovery import Monitor, TimeSeries
-from odediscovery.discovery.chaos import cannot_follow, cut_until_followed, follows_exactly
-from odediscovery.discovery.front import polish_candidate
+from odediscovery.discovery.chaos import cannot_follow, cut_until_followed
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
@@ -56,15 +53,3 @@ def test_a_law_that_follows_leaves_the_series_whole_and_is_polished_once() -> No
     whole, polished = cut_until_followed(p, [law], Monitor())
     assert whole is p and list(polished) == [law]
     assert polished[law].law.coefficients[0] == pytest.approx(law.law.coefficients[0], rel=0.05)
-
-
-def test_a_law_that_leaves_nothing_of_windows_has_to_leave_nothing_of_trajectories() -> None:
-    p = prepare(growth(np.linspace(0.0, 40.0, 300), 0.0))
-    law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
-    nothing = dataclasses.replace(candidate(p, law), mean_square=0.0)
-    near = polish_candidate(p, nothing, law, nothing.free, 1)
-    assert follows_exactly(p, near, nothing)
-    off = dataclasses.replace(near, plain_squares=near.plain_squares + 1e-6 * 300)
-    assert not follows_exactly(p, off, nothing)
-    # Of a law that leaves something everywhere no more is asked.
-    assert follows_exactly(p, off, candidate(p, law))

@@ -9,10 +9,10 @@ from odediscovery import Monitor, TimeSeries
 from odediscovery.discovery.refine import drop_idle_terms
 from odediscovery.judge.claim import Claim
 from odediscovery.judge.criterion import judge
-from odediscovery.judge.significance import idle_terms
+from odediscovery.judge.significance import idle_constants, idle_terms
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import all_free
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.problem.prepare import prepare
 from odediscovery.search.refinement import refined, sigma_of
 from odediscovery.stages.values import Origin
@@ -36,6 +36,16 @@ def test_a_term_beside_the_right_ones_is_taken_out() -> None:
     after = drop_idle_terms(before, Monitor())
     assert after.best.polished.law.n_monomials == 2
     assert idle_terms(after.best.polished, 1.0) == []
+
+
+def test_a_constant_inside_a_sum_that_could_be_nothing_is_taken_out_with_its_sum() -> None:
+    # r N (1 - N/K) / (1 + b N), of logistic growth: b is noise.
+    sums = Features(1, (), Sums(np.array([[1e-4]]), np.array([[1.0]])))
+    before, _ = verdict_on(PowerSum(np.array([[0.5, -0.01]]), np.array([[1.0, -1.0], [2.0, -1.0]]), sums), 0.05)
+    assert idle_constants(before.best.polished, 1.0) == [(0, 0)]
+    after = drop_idle_terms(before, Monitor()).best.polished.law
+    assert after.features is None
+    assert after.exponents.tolist() == [[1.0], [2.0]]
 
 
 def test_the_terms_of_the_right_law_all_act_until_errors_are_wide() -> None:
