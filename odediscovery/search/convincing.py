@@ -90,9 +90,6 @@ def is_convincing(at: Climb) -> bool:
         return False
     if is_short(best.law):
         return True
-    # A long polynomial may be the beginning of a series, or have a conserved sum in it.
-    if best.law.features is None:
-        return False
     near = follow_closely(p, best)
     return near is not None and needs_every_term(near[1])
 
@@ -111,7 +108,7 @@ def leaves_noise_alone(at: Climb) -> bool:
     q, law = near
     own = ~q.data.is_control
     left = residuals(law.law, q.data, law.initial)
-    if not is_short(best.law) and not (needs_every_term(law) and is_rounding(q, left)):
+    if not is_short(best.law) and not needs_every_term(law):
         return False
     return is_rounding(q, left) or has_no_memory([r[:, own] for r in left])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from odediscovery.families import Function
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.stages.polish.quotients import shorten_quotients
 
@@ -73,3 +74,15 @@ def test_powers_inside_that_are_nearly_whole_are_tried_as_whole() -> None:
     law = PowerSum(np.array([[3.0, -3.0], [0.0, 0.0]]), np.array([[0.0, 0.0, 0.0], [0.0, 0.0, -1.0]]), nearly)
     short, (_, free_w, _, free_v) = shorten_quotients(law, X)[0]
     assert short.exponents.tolist() == [[1.0, 0.0, -1.0]] and not free_w.any() and not free_v.any()
+
+
+def test_the_sine_of_a_small_angle_is_tried_as_the_angle() -> None:
+    # x' = y,  y' = -2 sin(x) - 0.1 y, of which the data reach 0.4 rad.
+    sine = Features(2, (Function("sin", 0),))
+    law = PowerSum(np.array([[1.0, 0.0], [-0.1, -2.0]]), np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), sine)
+    x = np.linspace(-0.4, 0.4, 30)[:, None] * np.array([[1.0, 0.7]])
+    (short, _), *_ = shorten_quotients(law, x)
+    assert short.features is None and short.exponents.tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    np.testing.assert_allclose(short.coefficients[1], [-0.1, -2.0], rtol=0.05)
+    # Over whole turns a sine is no line.
+    assert shorten_quotients(law, 10.0 * x) == []

@@ -7,7 +7,8 @@ Each equation is written with those two that leave it the fewest terms. Where b 
 
     1/u = 1 - b z + ...,
 
-and two terms without b say the same as m/u. Refits say which of the shorter laws are as good.
+and two terms without b say the same as m/u; so does one for a function that is nearly straight along
+the data, as the sine of a small angle is. Refits say which of the shorter laws are as good.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.laws.cost import Free
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
@@ -38,6 +40,12 @@ class QuotientThresholds(Thresholds):
         "1/u that differs by less from a straight line is tried as one",
         unit="range of 1/u along the data",
         origin="chosen: the refit decides, this only bounds the tries",
+    )
+    straight_function: float = threshold(
+        0.3,
+        "a function that differs by less from a straight line is tried as one",
+        unit="range of the function along the data",
+        origin="chosen, wider: powers beside it may make up for the rest",
     )
     whole: float = threshold(
         0.1,
@@ -104,8 +112,9 @@ def _terms(law: PowerSum) -> int:
 
 
 def _constants(law: PowerSum) -> int:
-    """Terms, constants inside the sums, and fitted exponents."""
-    return sum(int(mask.sum()) for mask in _free(law))
+    """Terms, constants inside the sums, fitted exponents, and functions."""
+    functions = 0 if law.features is None else len(law.features.functions)
+    return sum(int(mask.sum()) for mask in _free(law)) + functions
 
 
 def _with_whole_powers(law: PowerSum) -> Iterator[PowerSum]:
@@ -117,13 +126,24 @@ def _with_whole_powers(law: PowerSum) -> Iterator[PowerSum]:
 
 
 def _straightened(law: PowerSum, x: Array) -> Iterator[PowerSum]:
-    """The law with the straight line that 1/u nearly is instead of it, for each sum and for all together.
+    """The law with the straight lines that 1/u or functions nearly are instead of them, each and all together.
 
-    The line is one in z, or in the state that z is a power of.
+    The line of 1/u is one in z, or in the state that z is a power of; that of a function is one in its state.
     """
+    near = [*_straight_sums(law, x), *_straight_functions(law, x)]
+    for each in near:
+        yield _with_line(law, *each)
+    if len(near) > 1:
+        for each in near:
+            law = _with_line(law, *each)
+        yield law
+
+
+def _straight_sums(law: PowerSum, x: Array) -> Iterator[tuple[Array, Array, Array]]:
+    """What 1/u of a sum is, along which z it is nearly straight, and the line."""
     if law.features is None:
         return
-    sums, near = law.features.sums, list[tuple[Array, Array, Array]]()
+    sums = law.features.sums
     for k in range(len(sums)):
         inside = np.flatnonzero(sums.weights[k])
         if len(inside) != 1:
@@ -135,30 +155,40 @@ def _straightened(law: PowerSum, x: Array) -> Iterator[PowerSum]:
             lines.append(((z != 0).astype(float), *_line(law, u, (z != 0).astype(float), x)))
         along, line, off = min(lines, key=lambda one: one[2])
         if off < QUOTIENTS.straight:
-            near.append((u, along, line))
-            yield _with_line(law, u, along, line)
-    if len(near) > 1:
-        for each in near:
-            law = _with_line(law, *each)
-        yield law
+            yield u, along, line
 
 
-def _line(law: PowerSum, u: Array, z: Array, x: Array) -> tuple[Array, float]:
-    """The line c + d z that 1/u nearly is [2], and how far it is from it, in ranges of 1/u."""
+def _straight_functions(law: PowerSum, x: Array) -> Iterator[tuple[Array, Array, Array]]:
+    """What a function is, the state along which it is nearly straight, and the line."""
+    if law.features is None:
+        return
+    n = law.features.states
+    for k, function in enumerate(law.features.functions):
+        z, f = np.zeros(law.features.size), np.zeros(law.features.size)
+        z[function.state], f[n + k] = 1.0, 1.0
+        # A line through the origin is one constant less.
+        line, off = _line(law, f, z, x, level=STATE_FUNCTIONS[function.name].value(np.zeros(1))[0] != 0.0)
+        if off < QUOTIENTS.straight_function and (law.exponents[:, n + k] == 1.0).any():
+            yield f, z, line
+
+
+def _line(law: PowerSum, f: Array, z: Array, x: Array, *, level: bool = True) -> tuple[Array, float]:
+    """The line c + d z that f nearly is [2], c = 0 without a level, and how far it is from it, in ranges of f."""
     with np.errstate(all="ignore"):
-        along, over = PowerSum(np.ones((1, 2)), np.stack([z, u]), law.features).monomials(x).T
+        along, over = PowerSum(np.ones((1, 2)), np.stack([z, f]), law.features).monomials(x).T
     if not (np.isfinite(along) & np.isfinite(over)).all():
         return np.zeros(2), np.inf
-    columns = np.stack([np.ones_like(along), along], axis=1)
+    columns = np.stack([np.full_like(along, level), along], axis=1)
     line, *_ = np.linalg.lstsq(columns, over)
     return line, float(np.abs(columns @ line - over).max() / max(np.ptp(over), 1e-300))
 
 
-def _with_line(law: PowerSum, u: Array, z: Array, line: Array) -> PowerSum:
-    """The law with c + d z instead of each 1/u; not yet compact, so that other sums keep their places."""
-    over = law.exponents[:, np.flatnonzero(u)[0]] == -1.0
+def _with_line(law: PowerSum, f: Array, z: Array, line: Array) -> PowerSum:
+    """The law with c + d z instead of each f; not yet compact, so that other features keep their places."""
+    k = int(np.flatnonzero(f)[0])
+    over = law.exponents[:, k] == f[k]
     a, w = law.coefficients, law.exponents
-    exponents = np.concatenate([w[~over], w[over] - u, w[over] - u + z])
+    exponents = np.concatenate([w[~over], w[over] - f, w[over] - f + z])
     coefficients = np.concatenate([a[:, ~over], line[0] * a[:, over], line[1] * a[:, over]], axis=1)
     return PowerSum(coefficients, exponents, law.features).merged()
 
