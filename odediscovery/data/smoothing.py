@@ -37,6 +37,12 @@ class SmoothingThresholds(Thresholds):
         12, "random vectors by which the trace of longer series is estimated", origin="cost: a spline each"
     )
     coarse: int = threshold(8, "every so many penalties are tried on longer series", origin="cost: a spline each")
+    lost: float = threshold(
+        5.0,
+        "a curve that is farther from two neighbouring samples than this has lost them",
+        unit="standard deviation of the noise",
+        origin="noise does so once in 10^12",
+    )
     least_samples: int = threshold(5, "samples of a state that a spline needs", origin="scipy's make_smoothing_spline")
     least_share: float = threshold(1e-12, "least eigenvalue of a smoother", origin="rounding of float64")
 
@@ -122,7 +128,12 @@ def _smooth_state(t: Array, y: Array, noise: float, nonnegative: bool, relative_
     if seen.sum() < SMOOTHING.least_samples or noise <= 0.0:
         filled: Array = np.interp(t, t[seen], y[seen]) if seen.any() else np.zeros_like(t)
         return filled
-    smooth = fit_smoother(t[seen], y[seen], relative_sigma[seen])[0](t)
+    curve = fit_smoother(t[seen], y[seen], relative_sigma[seen])[0]
+    smooth = curve(t)
+    # One penalty for all times flattens what is steep at first: samples say more there.
+    off = np.abs(y[seen] - curve(t[seen])) > SMOOTHING.lost * noise * relative_sigma[seen]
+    beside = np.append(off[1:], False) | np.insert(off[:-1], 0, False)
+    smooth[np.flatnonzero(seen)[off & beside]] = y[seen][off & beside]
     return np.maximum(smooth, 0.0) if nonnegative else smooth
 
 

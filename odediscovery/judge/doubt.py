@@ -123,7 +123,8 @@ def is_explained(law: PowerSum, p: Problem) -> Mask:
     expected = [np.broadcast_to(sigma**2, e.shape) for e in errors]
     for j in np.flatnonzero(~p.data.is_control):
         moved = interval_errors(law, p, sigma * (np.arange(len(sigma)) == j))
-        expected = [v + (m - e) ** 2 for v, m, e in zip(expected, moved, errors, strict=True)]
+        with np.errstate(all="ignore"):  # a law that blows up explains nothing
+            expected = [v + (m - e) ** 2 for v, m, e in zip(expected, moved, errors, strict=True)]
     with np.errstate(all="ignore"):
         relative = [e / np.sqrt(v) for e, v in zip(errors, expected, strict=True)]
     squares = np.mean(np.concatenate(relative) ** 2, axis=0)
@@ -221,17 +222,22 @@ def leaves_noise(p: Problem, best: Candidate) -> bool:
     return is_within_noise(p, best) and has_no_memory([r[:, own] for r in residuals(best.law, p.data, best.initial)])
 
 
-def needs_every_term(found: Polished) -> bool:
+def needs_every_term(found: Polished, nonnegative: Mask) -> bool:
     """Whether a law of whole powers has no term that the data could spare, and not too many.
 
     An approximation gains a little with every term, a law nearly everything with the last; the series of
-    another law shows in its degree.
+    another law shows in its degree. Many terms may stand for real powers, but not where all states change sign.
+
+    Args:
+        found: the law, refined.
+        nonnegative: states that do not change their sign, of those that change, bool [states].
     """
     a, w = found.law.coefficients, found.law.exponents
-    few = (a != 0).sum(axis=1).max() <= DOUBT.constants and np.array_equal(w, np.round(w))
+    few = (a != 0).sum(axis=1).max() <= DOUBT.constants
     if found.law.features is None:
-        few &= bool(np.abs(w).sum(axis=1).max(initial=0.0) <= DOUBT.degree)
-    return bool(few and (a**2 >= DOUBT.needed * found.errors.coefficients**2)[a != 0].all())
+        few = (few or not nonnegative.any()) and np.abs(w).sum(axis=1).max(initial=0.0) <= DOUBT.degree
+    needed = a**2 >= DOUBT.needed * found.errors.coefficients**2
+    return bool(few and np.array_equal(w, np.round(w)) and needed[a != 0].all())
 
 
 def is_short(law: PowerSum) -> bool:

@@ -91,7 +91,7 @@ def is_convincing(at: Climb) -> bool:
     if is_short(best.law):
         return True
     near = follow_closely(p, best)
-    return near is not None and needs_every_term(near[1])
+    return near is not None and needs_every_term(near[1], p.nonnegative & ~p.constant)
 
 
 def leaves_noise_alone(at: Climb) -> bool:
@@ -108,7 +108,7 @@ def leaves_noise_alone(at: Climb) -> bool:
     q, law = near
     own = ~q.data.is_control
     left = residuals(law.law, q.data, law.initial)
-    if not is_short(best.law) and not needs_every_term(law):
+    if not is_short(best.law) and not needs_every_term(law, p.nonnegative & ~p.constant):
         return False
     return is_rounding(q, left) or has_no_memory([r[:, own] for r in left])
 

@@ -14,7 +14,7 @@ from odediscovery.fitting.windows import ShortResiduals, short_windows
 from odediscovery.judge.doubt import interval_squares
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.translate import laws_of, members_of
-from odediscovery.problem.problem import Problem
+from odediscovery.problem.problem import Problem, increment_squares
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.grow.grow import GROWING, grow
@@ -71,7 +71,7 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
     nor that of states whose controls bend or jump at samples; there a law of real powers will do.
     Where whole powers leave nothing of clean data, real ones would be hard to tell from them.
     """
-    if not p.complete:
+    if not p.complete or _is_rounded(p):
         return p
     taken = p.without_noise(None)
     for degree in NOISELESS.degrees:
@@ -89,6 +89,12 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
                 if _leaves_nothing(law, taken):
                     return p.without_noise(law)
     return p
+
+
+def _is_rounded(p: Problem) -> bool:
+    """Whether digits that were left out are more than what counts as nothing, so that no law can leave so little."""
+    moving = ~p.constant & p.measured
+    return bool((2.0 * p.floor**2 > STAGES.settled * increment_squares(p))[moving].any())
 
 
 def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf) -> PowerSum | None:

@@ -47,10 +47,10 @@ class TextbookThresholds(Thresholds):
     )
     nothing: float = threshold(0.5, "laws that leave more of the integral form are not", unit="variance of the states")
     far: float = threshold(
-        0.1,
-        "laws that leave more of it are fitted briefly, in little noise not at all",
-        unit="variance of the states",
-        origin="cost",
+        0.1, "laws that leave more of it are fitted briefly", unit="variance of the states", origin="cost"
+    )
+    clear: float = threshold(
+        0.02, "in little noise laws that leave more of it are not fitted", unit="variance of the states", origin="cost"
     )
     little_noise: float = threshold(
         0.003, "noise up to which that is so", unit="standard deviation of a state", origin="that of growing"
@@ -211,11 +211,11 @@ def fit_textbook(
 
     Args:
         most_left: laws that leave more of the integral form, in variances, are not fitted (default:
-            `FITTING.far` in little noise, else `FITTING.nothing`).
+            `FITTING.clear` in little noise, else `FITTING.nothing`).
     """
     fitter = Fitter(p)
     if most_left is None:
-        most_left = FITTING.far if p.noisiness <= FITTING.little_noise else FITTING.nothing
+        most_left = FITTING.clear if p.noisiness <= FITTING.little_noise else FITTING.nothing
     monitor.stage("textbook laws", 1)
     begun = list(_begun(laws, p, fitter.path, most_left))
     found: list[FittedForm] = []

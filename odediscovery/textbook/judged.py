@@ -219,7 +219,7 @@ def recognise(
 
         def missed(c: Array, function=function) -> Array:  # type: ignore[no-untyped-def]
             found = np.stack([np.broadcast_to(f, len(x)) for f in function(x.T, c[:, None])], axis=1)
-            off: Array = np.nan_to_num((found - rates) / size, nan=1e3, posinf=1e3, neginf=-1e3).ravel()
+            off: Array = np.clip(np.nan_to_num((found - rates) / size, nan=1e3), -1e3, 1e3).ravel()
             return off
 
         with np.errstate(all="ignore"):

@@ -41,6 +41,10 @@ class ShootingThresholds(Thresholds):
     )
     lost_share: float = threshold(0.3, "a solution that is far from more samples is not refined", origin="cost")
     evaluations: int = threshold(40, "most evaluations of the derivatives in a fit", origin="cost: bounds the time")
+    work: int = threshold(
+        12_000, "steps of all evaluations of a fit together, beyond the fewest", origin="cost: 0.5 s of plain laws"
+    )
+    fewest_evaluations: int = threshold(5, "evaluations that a fit may take whatever a solution costs", origin="cost")
     lost: float = threshold(1e3, "residual where a solution has ended", unit="spread of a state")
     step: float = threshold(1e-6, "step of a derivative", unit="the constant", origin="root of the rounding error")
     tolerance: float = threshold(1e-8, "change of squares and constants that ends a fit", unit="relative")
@@ -258,10 +262,14 @@ class Shooting:
                 self.begun.ravel(),
                 lambda at: self.slopes(rates, k, theta(at), sigma, steps)[:, k:],
                 x_scale="jac",
-                max_nfev=SHOOTING.starting,
+                max_nfev=min(SHOOTING.starting, self._affordable(steps)),
             )
         starts: Array = found.x.reshape(shape)
         return starts
+
+    def _affordable(self, steps: float) -> int:
+        """Evaluations that a fit may take: each has two solutions, one of them with its derivatives."""
+        return max(int(SHOOTING.work / (2 * steps * len(self.times))), SHOOTING.fewest_evaluations)
 
     def fitted(
         self, rates: Rates, constants: Array, sigma: Array, most: int, starts: Array | None = None
@@ -284,6 +292,7 @@ class Shooting:
             found: Array = (self.left(rates, k, at, steps) / sigma)[self.seen]
             return found
 
+        most = min(most, self._affordable(steps))
         begun = residual(theta)
         if not np.isfinite(begun).all():
             return None

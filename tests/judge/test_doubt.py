@@ -65,6 +65,9 @@ def test_a_law_is_short_up_to_three_terms_an_equation() -> None:
     assert not is_short(PowerSum(np.ones((1, DOUBT.terms + 1)), np.arange(1.0, DOUBT.terms + 2)[:, None]))
 
 
+AMOUNT = np.array([True])
+
+
 def test_a_long_law_needs_its_terms_where_each_is_ten_errors_from_zero() -> None:
     p, _ = posed(0.02)
     law = PowerSum(np.array([[0.5, -0.5, 0.1, 0.2]]), np.arange(4.0)[:, None])
@@ -74,11 +77,14 @@ def test_a_long_law_needs_its_terms_where_each_is_ten_errors_from_zero() -> None
         own = polished.errors.with_constants(np.full(law.coefficients.shape, errors), *polished.errors.constants[1:])
         return dataclasses.replace(polished, law=law, errors=own)
 
-    assert needs_every_term(found(law, 0.009))
-    assert not needs_every_term(found(law, 0.011))
-    assert not needs_every_term(found(PowerSum(law.coefficients, law.exponents + 0.1), 1e-6))
+    assert needs_every_term(found(law, 0.009), AMOUNT)
+    assert not needs_every_term(found(law, 0.011), AMOUNT)
+    assert not needs_every_term(found(PowerSum(law.coefficients, law.exponents + 0.1), 1e-6), AMOUNT)
     # x, x^3, x^5, ... may be the series of a sine.
-    assert not needs_every_term(found(PowerSum(law.coefficients, 2.0 * law.exponents + 1.0), 1e-6))
+    assert not needs_every_term(found(PowerSum(law.coefficients, 2.0 * law.exponents + 1.0), 1e-6), AMOUNT)
+    # Many terms may stand for one real power, where a state has one.
+    many = PowerSum(np.ones((1, 6)), np.array([[0.0], [1.0], [2.0], [3.0], [1.0], [2.0]]))
+    assert not needs_every_term(found(many, 1e-6), AMOUNT) and needs_every_term(found(many, 1e-6), ~AMOUNT)
 
 
 def test_what_a_law_leaves_of_noisy_data_is_noise_or_not() -> None:

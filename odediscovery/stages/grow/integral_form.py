@@ -47,7 +47,7 @@ class IntegralThresholds(Thresholds):
     )
     least_noisy: float = threshold(0.3, "the same in noise", unit="standard deviations of the noise")
     largest_operator: int = threshold(
-        500_000, "numbers of a matrix beyond which integrals are taken step by step", origin="cost"
+        160_000, "numbers of a matrix beyond which integrals are taken step by step", origin="measured: 400 samples"
     )
     most_log: float = threshold(
         200.0, "logarithm of the largest power", origin="far outliers of negative powers carry no information"
@@ -269,7 +269,16 @@ class Integral:
 
     def cumulative(self, nodes: Array) -> Array:
         """Integrals from the start to every sample, [samples, columns], of values at nodes."""
-        inner = np.einsum("q,iqc->ic", WEIGHT, nodes) * self.step[:, None]
+        return self._accumulated(self._over_intervals(nodes))
+
+    def _over_intervals(self, nodes: Array) -> Array:
+        """Integrals over every interval, [intervals, ...], of values at nodes [intervals, nodes, ...]."""
+        found: Array = np.einsum("q,iq...->i...", WEIGHT, nodes)
+        found *= self.step.reshape(-1, *[1] * (found.ndim - 1))
+        return found
+
+    def _accumulated(self, inner: Array) -> Array:
+        """Integrals from the start to every sample, [samples, columns], of those over intervals."""
         total = np.zeros((len(self.time), inner.shape[1]))
         total[self.left + 1] = inner
         result: Array = np.cumsum(total, axis=0)
@@ -277,16 +286,15 @@ class Integral:
 
     @cached_property
     def operators(self) -> tuple[Array, ...]:
-        """`reduced(cumulative(nodes))` of every state as a matrix, [samples, intervals x nodes].
+        """`reduced` of integrals over intervals as a matrix for every state, [samples, intervals].
 
         Small laws are fitted thousands of times: one product is many times quicker than the three steps.
         None where the matrices would be large.
         """
-        size = len(self.left) * NODES
+        size = len(self.left)
         if size * len(self.time) > INTEGRAL.largest_operator:
             return ()
-        unit = np.eye(size).reshape(len(self.left), NODES, size)
-        return tuple(self.reduced(self.cumulative(unit), np.arange(len(self.row))))
+        return tuple(self.reduced(self._accumulated(np.eye(size)), np.arange(len(self.row))))
 
     def integrals(self, nodes: Array, states: NDArray[np.int64]) -> Array:
         """Integrals as rows of residuals, [states, samples, columns], of values at nodes.
@@ -296,8 +304,8 @@ class Integral:
         """
         if not self.operators:
             return self.reduced(self.cumulative(nodes), states)
-        flat = nodes.reshape(nodes.shape[0] * nodes.shape[1], nodes.shape[2])
-        return np.stack([self.operators[i] @ flat for i in states])
+        inner = self._over_intervals(nodes)
+        return np.stack([self.operators[i] @ inner for i in states])
 
     def integrals_of_each(self, nodes: Array, states: NDArray[np.int64]) -> Array:
         """The same of values that differ from state to state.
@@ -308,7 +316,7 @@ class Integral:
         if not self.operators:
             flat = self.cumulative(nodes.reshape(*nodes.shape[:2], -1))
             return self.reduced(flat.reshape(len(flat), *nodes.shape[2:]).transpose(1, 0, 2), states)
-        of_each = nodes.reshape(-1, *nodes.shape[2:]).transpose(1, 0, 2)
+        of_each = self._over_intervals(nodes).transpose(1, 0, 2)
         return np.stack([self.operators[i] @ own for i, own in zip(states, of_each, strict=True)])
 
     def columns(self, path: Path, exponents: Array, states: NDArray[np.int64]) -> Array:

@@ -140,7 +140,7 @@ def _straightened(law: PowerSum, x: Array) -> Iterator[PowerSum]:
 
 
 def _straight_sums(law: PowerSum, x: Array) -> Iterator[tuple[Array, Array, Array]]:
-    """What 1/u of a sum is, along which z it is nearly straight, and the line."""
+    """What 1/u of a sum is, along which z or 1/z it is nearly straight, and the line."""
     if law.features is None:
         return
     sums = law.features.sums
@@ -150,7 +150,8 @@ def _straight_sums(law: PowerSum, x: Array) -> Iterator[tuple[Array, Array, Arra
             continue
         z, u = np.zeros(law.features.size), np.zeros(law.features.size)
         z[: law.features.simple], u[law.features.simple + k] = sums.exponents[inside[0]], -1.0
-        lines = [(z, *_line(law, u, z, x))]
+        # Where b z is much larger than 1, 1/u is nearly 1/(b z).
+        lines = [(z, *_line(law, u, z, x)), (-z, *_line(law, u, -z, x, level=False))]
         if np.count_nonzero(z) == 1:
             lines.append(((z != 0).astype(float), *_line(law, u, (z != 0).astype(float), x)))
         along, line, off = min(lines, key=lambda one: one[2])
