@@ -24,6 +24,7 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.search.noiseless import is_growable
 from odediscovery.search.refine_terms import FOLLOWING, follow_closely
 from odediscovery.search.refinement import REFINEMENT, follows, leaves_nothing, refined, sigma_of
 from odediscovery.search.rungs import Climb
@@ -90,8 +91,18 @@ def is_convincing(at: Climb) -> bool:
         return False
     if is_short(best.law):
         return True
+    if not _may_be_long(best.law, p):
+        return False
     near = follow_closely(p, best)
     return near is not None and needs_every_term(near[1], p.nonnegative & ~p.constant)
+
+
+def _may_be_long(law: PowerSum, p: Problem) -> bool:
+    """Whether many terms may be all there is: of whole powers only where there is little noise.
+
+    In more of it a long polynomial leaves no more of a sine, or of a conserved sum, than noise hides.
+    """
+    return law.features is not None or is_growable(p)
 
 
 def leaves_noise_alone(at: Climb) -> bool:
@@ -102,7 +113,8 @@ def leaves_noise_alone(at: Climb) -> bool:
     best = rank(at.candidates, p.samples)[0]
     if has_cancelling_terms(best.law, p)[~p.constant].any():
         return False
-    near = follow_closely(p, best) if is_within_noise(p, best) else None
+    may_be = is_within_noise(p, best) and (is_short(best.law) or _may_be_long(best.law, p))
+    near = follow_closely(p, best) if may_be else None
     if near is None:
         return False
     q, law = near
