@@ -184,7 +184,9 @@ class _Task:
         def jacobian(at: Array) -> Array:
             here, steps = self.residuals(at, sigma), np.diag(STEP * size)
             columns = [(self.residuals(at + step, sigma) - here) / step.sum() for step in steps]
-            return np.stack(columns, axis=1)
+            # Beyond all numbers a slope says nothing.
+            slopes: Array = np.nan_to_num(np.stack(columns, axis=1), posinf=0.0, neginf=0.0)
+            return slopes
 
         with np.errstate(all="ignore"):  # squares of the largest numbers are none
             found = least_squares(
