@@ -7,7 +7,7 @@ Here their constants see longer pieces and all samples.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from odediscovery.judge.criterion import CRITERION, judge
 from odediscovery.judge.identifiability import undetermined_exponents
 from odediscovery.judge.notes import Note, thinned
 from odediscovery.judge.residual_tests import autocorrelation_inflation
-from odediscovery.judge.significance import SIGNIFICANCE, idle_constants, idle_terms, weak_terms
+from odediscovery.judge.significance import SIGNIFICANCE, idle_constants, idle_terms, is_needed, weak_terms
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free
 from odediscovery.laws.power_sum import PowerSum
@@ -53,17 +53,18 @@ def drop_idle_terms(verdict: Verdict, monitor: Monitor) -> Verdict:
     if p.clean or p.knowledge is not None or monitor.stopping():
         return verdict
     for _ in range(SIGNIFICANCE.rounds):
-        shorter = _without_one(p, row)
+        shorter = _without_one(p, row, verdict.rows)
         if shorter is None or monitor.stopping():
             break
         row = shorter
     return verdict if row is verdict.best else verdict.with_best(row)
 
 
-def _without_one(p: Problem, row: Judged) -> Judged | None:
+def _without_one(p: Problem, row: Judged, rows: Sequence[Judged]) -> Judged | None:
     """The row without one of its idle constants that it can do without, or its weakest term if that is better.
 
-    What a name saves a law is no evidence for a single one of its terms.
+    What a name saves a law is no evidence for a single one of its terms. A likelier law among the rows was
+    passed over for a reason.
     """
     found = row.polished
     inflation = autocorrelation_inflation(residuals(found.law, p.data, found.initial))
@@ -71,14 +72,27 @@ def _without_one(p: Problem, row: Judged) -> Judged | None:
     idle = idle_terms(found, inflation)
     terms = (_without_term(found, i, j) for i, j in idle or weak_terms(found)[:1])
     for law, left in (*_without_sums(found, inflation), *terms):
-        if not law.n_monomials:
+        passed_over = (one for one in rows if one.criterion < row.criterion)
+        if not law.n_monomials or any(_has_terms_of(one.polished.law, law) for one in passed_over):
             continue
-        after = judge(
-            refined(p, law, left, found.initial, residual_sigma(p, found)), sigma_of(p), row.origin, fragile=row.fragile
-        )
+        shorter = refined(p, law, left, found.initial, residual_sigma(p, found))
+        if not shorter.finite or is_needed(found, shorter, sigma_of(p), inflation):
+            continue
+        after = judge(shorter, sigma_of(p), row.origin, fragile=row.fragile)
         if after.criterion < chosen + CRITERION.no_evidence * bool(idle or idle_constants(found, inflation)):
             return dataclasses.replace(after, criterion=after.criterion + row.criterion - chosen)
     return None
+
+
+def _has_terms_of(one: PowerSum, other: PowerSum) -> bool:
+    """Whether two laws without functions have the same terms, in any order."""
+    if one.features is not None or other.features is not None or one.stoichiometry is not None:
+        return False
+    terms = [
+        {(i, *np.round(law.exponents[j], 6)) for i, j in np.argwhere(law.coefficients != 0).tolist()}
+        for law in (one, other)
+    ]
+    return terms[0] == terms[1]
 
 
 def _without_term(found: Polished, i: int, j: int) -> tuple[PowerSum, Free]:

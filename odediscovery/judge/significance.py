@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import f
 
 from odediscovery.laws.records import interval
-from odediscovery.runtime.arrays import Mask
+from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.values import Polished, residual_freedom
 
@@ -23,6 +24,9 @@ class SignificanceThresholds(Thresholds):
 
     open_exponent: float = threshold(
         1.0, "an exponent with a larger standard error says nothing of its term", origin="two whole powers apart"
+    )
+    needed: float = threshold(
+        0.99, "confidence of a test of two fits from which on what one lacks is needed", unit="probability"
     )
     rounds: int = threshold(6, "most terms that are taken out", origin="cost: each is a refit")
 
@@ -60,6 +64,26 @@ def idle_constants(found: Polished, inflation: float) -> list[tuple[int, int]]:
     ends = {place: interval(float(value[place]), float(error[place]), freedom) for place in places}
     weak = [place for place, e in ends.items() if e is not None and e[0] <= 0.0 <= e[1]]
     return sorted(weak, key=lambda place: float(abs(value[place]) / error[place]))
+
+
+def is_needed(found: Polished, without: Polished, floor: Array, inflation: float) -> bool:
+    """Whether the data are clearly worse explained without a constant, although its own interval may contain 0.
+
+        sum_i n_i ln(S_i' / S_i) > N ln(1 + F / nu),    F of 1 and nu degrees of freedom
+
+    Intervals are those of a law that is linear in its constants; a fit without the constant says more.
+
+    Args:
+        found: with it, nu degrees of freedom left.
+        without: the fit without it.
+        floor: standard deviation that noise, rounding and integration explain [states].
+        inflation: factor by which memory in the residuals widens standard errors.
+    """
+    n, freedom = found.counts, max(residual_freedom(found), 1)
+    seen = n > 0
+    ratio = (without.squares[seen] / n[seen] + floor[seen] ** 2) / (found.squares[seen] / n[seen] + floor[seen] ** 2)
+    rise = float(n[seen] @ np.log(ratio)) / inflation**2
+    return bool(rise > n.sum() * np.log1p(f.ppf(SIGNIFICANCE.needed, 1, freedom) / freedom))
 
 
 def weak_terms(found: Polished) -> list[tuple[int, int]]:

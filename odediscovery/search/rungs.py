@@ -20,7 +20,7 @@ from odediscovery.runtime.monitor import OUT_OF_MEMORY, SEARCHING, Monitor, Time
 from odediscovery.search.candidates import as_grown
 from odediscovery.settings import Settings
 from odediscovery.stages.prune.eliminate import Elimination
-from odediscovery.stages.prune.paths import prune_laws
+from odediscovery.stages.prune.paths import NoRoomError, prune_laws
 from odediscovery.stages.values import Candidate, FoundBy
 from odediscovery.textbook.fit import FittedForm
 
@@ -147,21 +147,20 @@ class Pruning:
         p = climb.problem
         if self.as_grown:
             return [as_grown(p, law) for law in proposal.laws]
-        found = prune_laws(
-            p,
-            proposal.laws,
-            dataclasses.replace(self.how(), linear=proposal.linear),
-            climb.monitor,
-            whole=proposal.whole,
-            long=climb.settings.prune_long and not p.clean,
-            extrema=None if self.extrema is None else self.extrema(),
-            fitted=self.fitted,
-        )
-        if not found and len(proposal.laws):
-            # There was no memory to prune so many states: laws stay as they came.
+        try:
+            return prune_laws(
+                p,
+                proposal.laws,
+                dataclasses.replace(self.how(), linear=proposal.linear),
+                climb.monitor,
+                whole=proposal.whole,
+                long=climb.settings.prune_long and not p.clean,
+                extrema=None if self.extrema is None else self.extrema(),
+                fitted=self.fitted,
+            )
+        except NoRoomError:  # laws stay as they came
             climb.monitor.note(event=OUT_OF_MEMORY)
-            found = [as_grown(p, law) for law in proposal.laws]
-        return found
+            return [as_grown(p, law) for law in proposal.laws]
 
 
 @dataclass(frozen=True)

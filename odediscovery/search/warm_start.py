@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from odediscovery.laws.power_sum import PowerSum
@@ -9,7 +10,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.candidates import as_grown
 from odediscovery.stages.prune.eliminate import Elimination
-from odediscovery.stages.prune.paths import all_whole, prune_laws
+from odediscovery.stages.prune.paths import NoRoomError, all_whole, prune_laws
 from odediscovery.stages.values import Candidate
 
 
@@ -26,5 +27,6 @@ def warm_start(p: Problem, laws: Sequence[PowerSum], monitor: Monitor) -> list[C
         found = [as_grown(p, law) for law in rich]
     for whole in (True, False):
         alike = [law for law in scaled if all_whole(law.exponents) is whole]
-        found += prune_laws(p, alike, Elimination(), monitor, whole=whole)
+        with contextlib.suppress(NoRoomError):
+            found += prune_laws(p, alike, Elimination(), monitor, whole=whole)
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 from problems import growth
 
@@ -9,7 +11,7 @@ from odediscovery import Monitor, TimeSeries
 from odediscovery.discovery.refine import drop_idle_terms
 from odediscovery.judge.claim import Claim
 from odediscovery.judge.criterion import judge
-from odediscovery.judge.significance import idle_constants, idle_terms
+from odediscovery.judge.significance import idle_constants, idle_terms, is_needed
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import all_free
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
@@ -53,6 +55,16 @@ def test_the_terms_of_the_right_law_all_act_until_errors_are_wide() -> None:
     assert idle_terms(right.best.polished, 1.0) == []
     assert drop_idle_terms(right, Monitor()) is right
     assert len(idle_terms(right.best.polished, 1e4)) == 2
+
+
+def test_a_constant_is_needed_where_a_fit_without_it_is_clearly_worse() -> None:
+    right = verdict_on(PowerSum(np.array([[0.5, -0.01]]), np.array([[1.0], [2.0]])), 0.05)[0].best.polished
+    floor, n = np.zeros(1), right.counts
+    by_chance = dataclasses.replace(right, squares=right.squares * (1.0 + 3.0 / n))
+    clearly = dataclasses.replace(right, squares=right.squares * (1.0 + 12.0 / n))
+    assert not is_needed(right, by_chance, floor, 1.0) and is_needed(right, clearly, floor, 1.0)
+    # Residuals with a memory say less.
+    assert not is_needed(right, clearly, floor, 2.0)
 
 
 def test_an_exponent_that_nothing_tells_makes_its_term_idle() -> None:

@@ -61,6 +61,10 @@ class WindowThresholds(Thresholds):
 PRUNING_WINDOWS = WindowThresholds()
 
 
+class NoRoomError(Exception):
+    """There is no memory to prune even one law of so many states."""
+
+
 def window_length(p: Problem, extrema: float | None = None) -> int:
     """Intervals of a window whose start is fitted: a few oscillations.
 
@@ -95,7 +99,10 @@ def prune_laws(
         fitted: whether the laws are nearly right already, so that short windows would not improve them.
 
     Returns:
-        A candidate's `origin` is the index of the law it was pruned from.
+        A candidate's `origin` is the index of the law it was pruned from. None where all laws blow up.
+
+    Raises:
+        NoRoomError: there is no memory for a single one.
     """
     if not laws:
         return []
@@ -106,7 +113,7 @@ def prune_laws(
     most = _members_that_fit(p, field, how, window_length(p, extrema) if long else None)
     if most < field.members:
         if not most:
-            return []
+            raise NoRoomError
         laws = laws[:most]
         return prune_laws(p, laws, how, monitor, whole=whole, long=long, extrema=extrema, fitted=fitted)
     problem, unknowns = _problem(p, field, monitor, long=long, extrema=extrema, fitted=fitted)
