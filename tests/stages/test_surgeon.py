@@ -24,5 +24,14 @@ def test_of_linear_least_squares_the_estimate_is_the_refit() -> None:
 def test_a_parameter_that_no_residual_sees_has_no_influence() -> None:
     normal = torch.diag(torch.tensor([4.0, 0.0, 1.0], dtype=torch.float64))[None]
     free = torch.tensor([[True, True, False]])
-    assert is_without_influence(normal, free, 3).tolist() == [[False, True, False]]
-    assert is_without_influence(normal, free, 1).tolist() == [[False]]
+    values = torch.ones(1, 3, dtype=torch.float64)
+    assert is_without_influence(normal, values, free, 3).tolist() == [[False, True, False]]
+    assert is_without_influence(normal, values, free, 1).tolist() == [[False]]
+
+
+def test_a_singular_power_leaves_the_others_their_influence() -> None:
+    # A coefficient of 1e-30 before x^-3 at x = 1e-9: a step of 1 moves residuals by 1e27.
+    normal = torch.diag(torch.tensor([4.0, 0.0, 1e54], dtype=torch.float64))[None]
+    values = torch.tensor([[1.0, 1.0, 1e-30]], dtype=torch.float64)
+    free = torch.ones(1, 3, dtype=torch.bool)
+    assert is_without_influence(normal, values, free, 3).tolist() == [[False, True, False]]

@@ -160,7 +160,7 @@ def eliminate(
     count = problem.residuals(fit.unknowns[:1]).shape[1]
     for step in itertools.count(1):
         fit, free = _merge_twins(field, problem, fit, free, count, how, monitor)
-        dead = is_without_influence(fit.normal, free, p)
+        dead = is_without_influence(fit.normal, fit.unknowns, free, p)
         fit = _with(fit, unknowns=torch.cat([fit.unknowns[:, :p].masked_fill(dead, 0.0), fit.unknowns[:, p:]], dim=1))
         free[:, :p] &= ~dead
         path += [

@@ -37,10 +37,17 @@ class SurgeonThresholds(Thresholds):
 SURGEON = SurgeonThresholds()
 
 
-def is_without_influence(normal: Tensor, free: Tensor, parameters: int) -> Tensor:
-    """Free parameters whose column of the Jacobian is zero: rows that nothing reads."""
+def is_without_influence(normal: Tensor, unknowns: Tensor, free: Tensor, parameters: int) -> Tensor:
+    """Free parameters whose column of the Jacobian is zero: rows that nothing reads.
+
+    Measured by a step of 1 and by the parameter's own size: before a negative power of a state near 0 a step of 1
+    is so large that it would leave all others without influence.
+    """
     diagonal = normal.diagonal(dim1=1, dim2=2)[:, :parameters]
-    return free[:, :parameters] & (diagonal <= SURGEON.influence * diagonal.amax(dim=1, keepdim=True))
+    dead = free[:, :parameters].clone()
+    for size in (diagonal, unknowns[:, :parameters] ** 2 * diagonal):
+        dead &= size <= SURGEON.influence * size.amax(dim=1, keepdim=True)
+    return dead
 
 
 def inverse_of(normal: Tensor) -> Tensor:
