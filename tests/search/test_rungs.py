@@ -11,7 +11,8 @@ from problems import LOGISTIC
 from odediscovery import simulate_system
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
-from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.monitor import OUT_OF_MEMORY, Monitor
+from odediscovery.search import rungs
 from odediscovery.search.rungs import (
     ALWAYS,
     NEVER,
@@ -25,6 +26,8 @@ from odediscovery.search.rungs import (
     climb,
 )
 from odediscovery.settings import settings_for
+from odediscovery.stages.prune.paths import NoRoomError
+from odediscovery.stages.values import Candidate
 
 AS_GROWN = Pruning("not at all", as_grown=True)
 LAW = PowerSum(np.array([[0.1, -0.1]]), np.array([[1.0], [2.0]]))
@@ -96,3 +99,16 @@ def test_a_law_is_pruned_to_its_true_terms(at: Climb) -> None:
     found = Pruning("to the end").candidates(at, Proposal([excess], whole=True))
     best = min(found, key=lambda c: (c.mean_square > 1e-8, c.law.complexity))
     assert best.law.exponents.ravel().tolist() == LOGISTIC.exponents.ravel().tolist()
+
+
+def test_laws_stay_as_they_came_only_where_there_is_no_memory(at: Climb, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Laws that all blow up leave none, which is no lack of memory.
+    monkeypatch.setattr(rungs, "prune_laws", lambda *_, **__: [])
+    assert Pruning("to the end").candidates(at, Proposal([LAW])) == [] and not at.monitor.log
+
+    def full(*_: object, **__: object) -> list[Candidate]:
+        raise NoRoomError
+
+    monkeypatch.setattr(rungs, "prune_laws", full)
+    assert [c.law for c in Pruning("to the end").candidates(at, Proposal([LAW]))] == [LAW]
+    assert at.monitor.log[-1]["event"] == OUT_OF_MEMORY
