@@ -93,7 +93,7 @@ ENTRIES = (
     ),
     Entry(
         "pendulum",
-        "A damped pendulum",
+        "A pendulum",
         "A sine inside the law: functions are tried after powers.",
         'series = simulate_system("pendulum", noise=0.01)\nfound = discover(series, settings_for(seed=0))',
     ),
