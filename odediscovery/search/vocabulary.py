@@ -47,7 +47,7 @@ def vocabulary(names: Sequence[str], families: Sequence[Family] = FAMILIES) -> V
         InputError: a name that is none of a family, or nothing is left.
 
     >>> [family.name for family in vocabulary(["no-functions,no-trigonometric"]).families]
-    ['powers', 'sums', 'hill functions', 'sums of exponentials']
+    ['powers', 'sums', 'sums of exponentials', 'hill functions']
     >>> vocabulary(["textbook"]).families
     ()
     """
