@@ -168,7 +168,7 @@ def _straight_functions(law: PowerSum, x: Array) -> Iterator[tuple[Array, Array,
         z, f = np.zeros(law.features.size), np.zeros(law.features.size)
         z[function.state], f[n + k] = 1.0, 1.0
         # A line through the origin is one constant less.
-        line, off = _line(law, f, z, x, level=STATE_FUNCTIONS[function.name].value(np.zeros(1))[0] != 0.0)
+        line, off = _line(law, f, z, x, level=bool(STATE_FUNCTIONS[function.name].value(np.zeros(1)).any()))
         if off < QUOTIENTS.straight_function and (law.exponents[:, n + k] == 1.0).any():
             yield f, z, line
 
