@@ -102,7 +102,7 @@ def few_powers(at: Climb) -> Iterator[Proposal]:
     p = at.problem
     powers = grow_powers(at, min(GROWING.quick_monomials, at.settings.hidden))
     at.reference = powers[0] if powers else None
-    if powers and is_near(powers[0], p):
+    if any(is_near(law, p) for law in powers):
         yield Proposal(powers)
         # Pruning may have shown what a grown law only nearly is.
         at.reference = simplest(at.new, p).law if at.new else powers[0]
