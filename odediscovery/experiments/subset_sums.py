@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from odediscovery.experiments.refit import refit
+from odediscovery.experiments.refit import embed, refit
 from odediscovery.experiments.regression import (
     WEIGHT_ERROR,
     Training,
@@ -177,27 +177,28 @@ def train_published(
 def train_ours(
     model: str, data: Data, how: Setting, source: torch.Generator, monitor: Monitor, device: str
 ) -> tuple[nn.Sequential, Tensor]:
-    """Adam, then Levenberg-Marquardt, from new weights for the runs that have not fitted.
+    """Adam, then Levenberg-Marquardt, from new weights for the runs that have not fitted; fewest hidden units first.
 
     Returns:
-        The best start of every run, and the Adam steps it came after.
+        The best start of every run, its idle units with weights 0, and the Adam steps it came after.
     """
     runs, inputs = data.chosen.shape[:2]
     final = two_layers(model, inputs, runs, source, hidden=how.hidden)
     least = torch.full((runs,), torch.inf, dtype=torch.float64)
     taken = torch.zeros(runs, dtype=torch.float64)
-    for start in range(1, how.starts + 1):
+    # A product of a single unit is a sum, so that two are the fewest.
+    tries = [(width, start) for width in range(2, how.hidden + 1) for start in range(1, how.starts + 1)]
+    for count, (width, start) in enumerate(tries, start=1):
         left = (least > how.fitted).nonzero()[:, 0]
         if not len(left):
             break
         part = replace(data, chosen=data.chosen[left])
-        network = two_layers(model, inputs, len(left), source, clip=False, hidden=how.hidden)
-        missed = _fit_once(network, part, how, source, monitor, f"{model}, start {start}", device)
+        network = two_layers(model, inputs, len(left), source, clip=False, hidden=width)
+        missed = _fit_once(network, part, how, source, monitor, f"{model} of {width}, start {start}", device)
         better = missed < least[left]
         least[left[better]] = missed[better]
-        taken[left[better]] = float(start * how.our_steps)
-        for kept, value in zip(final.parameters(), network.parameters(), strict=True):
-            kept.data[left[better]] = value.data[better]
+        taken[left[better]] = float(count * how.our_steps)
+        embed(network, better.nonzero()[:, 0], final, left[better])
     return final, taken
 
 

@@ -14,7 +14,7 @@ from odediscovery.judge.residual_tests import RESIDUALS, correlations, has_no_me
 from odediscovery.judge.stability import runs_away
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem, increment_squares
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import Array, Mask, column_norms
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.values import STAGES, Candidate, Polished
@@ -161,7 +161,7 @@ def constant_errors(law: PowerSum, p: Problem) -> tuple[Array, Array]:
             moved[place] += h
             columns.append((weighted(*((a, moved) if is_exponent else (moved, w))) - here) / h)
     jacobian = np.nan_to_num(np.stack(columns, axis=1), posinf=0.0, neginf=0.0)
-    size = np.maximum(np.linalg.norm(jacobian, axis=0), np.finfo(float).tiny)
+    size = np.maximum(column_norms(jacobian), np.finfo(float).tiny)
     unit = jacobian / size
     errors = np.sqrt(np.diag(np.linalg.pinv(unit.T @ unit, rcond=DOUBT.singular, hermitian=True))) / size
     of_a, of_w = np.zeros(a.shape), np.zeros(w.shape)

@@ -28,7 +28,7 @@ from odediscovery.families import STATE_FUNCTIONS, Function
 from odediscovery.laws.cost import Free, count
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.runtime.archives import pack, unpack
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import Array, Mask, column_norms
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 _NAMES = ("coefficients", "exponents", "inner_weights", "inner_exponents")
@@ -84,7 +84,7 @@ class Covariance:
     def of(cls, jacobian: Array) -> Covariance:
         """From the Jacobian of residuals of unit variance, [residuals, numbers]."""
         size = jacobian.shape[1]
-        norms = np.linalg.norm(jacobian, axis=0)
+        norms = column_norms(jacobian)
         norms = np.where(norms > 0.0, norms, 1.0)
         short = np.zeros((max(size - len(jacobian), 0), size))
         _, s, directions = np.linalg.svd(np.vstack([jacobian / norms, short]), full_matrices=False)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from odediscovery.families import STATE_FUNCTIONS, Function
 from odediscovery.families.base import TINY
 from odediscovery.laws.mirror import factors, fractional, signs, turned
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import Array, Mask, sparse_powers
 from odediscovery.runtime.renamed import with_old_names
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -36,6 +36,7 @@ class PowerSumThresholds(Thresholds):
     equal_exponents: float = threshold(
         1e-9, "exponents no further apart make one monomial", origin="rounding of float64 in scaled and refitted laws"
     )
+    wide: int = threshold(16, "with more states only powers that are not 0 are taken", origin="cost: measured")
     like_exponents: float = threshold(0.5, "exponents of two sums are alike within this", unit="share of the exponent")
 
 
@@ -349,6 +350,8 @@ class Features:
 
 def powers(y: Array, exponents: Array, mirrored: Sequence[int] = ()) -> Array:
     """prod_k y_k ** W[j, k] for y [..., features] -> [..., monomials]."""
+    if exponents.shape[1] > EQUAL.wide and not mirrored:
+        return sparse_powers(y, exponents, _least_bases(exponents))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         own = y[..., None, :] if not mirrored else y[..., None, :] * signs(exponents, mirrored)
         base = np.maximum(own, _least_bases(exponents))
@@ -368,7 +371,7 @@ def vector_field(law: PowerSum) -> Callable[[float, Array], Array]:
     What depends on the constants alone is computed once; floating point warnings are the
     caller's concern.
     """
-    if law.features is not None or law.mirrored:
+    if law.features is not None or law.mirrored or law.n_states > EQUAL.wide:
         return lambda t, x: law.rhs(x)
     w, a, least = law.exponents, expanded(law).coefficients.T, _least_bases(law.exponents)
     times, maximum = np.multiply.reduce, np.maximum

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import FSIR
 
+from odediscovery.laws import power_sum
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.power_sum import EQUAL, PowerSum, vector_field
 from odediscovery.units import NAU
 
 
@@ -93,3 +96,16 @@ def test_former_names_of_attributes_warn() -> None:
         assert Equations.parse(["x"], {"x": "-2*x"}).rates([3.0]).tolist() == [-6.0]
     with pytest.warns(DeprecationWarning, match="'inputs' is now called 'n_in'"):
         assert NAU(2, 3).inputs == 2
+
+
+def test_many_states_give_what_few_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw, n = np.random.default_rng(0), 30
+    w = np.zeros((50, n))
+    for row in w[1:]:
+        row[draw.choice(n, 3, replace=False)] = draw.choice([1.0, 2.0, 0.5, -1.0], 3)
+    law, x = PowerSum(draw.normal(size=(n, 50)), w), draw.uniform(-1.0, 2.0, (7, n))
+    found = law.monomials(x), vector_field(law)(0.0, x)
+    assert EQUAL.wide < n
+    monkeypatch.setattr(power_sum, "EQUAL", dataclasses.replace(EQUAL, wide=n))
+    np.testing.assert_array_equal(found[0], law.monomials(x))
+    np.testing.assert_array_equal(found[1], vector_field(law)(0.0, x))

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from odediscovery.families import Family, Seen, Terms
 from odediscovery.laws.power_sum import Features
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import SQUARED, Array, Mask, column_norms
 from odediscovery.stages.grow.integral_form import Integral, Path
 
 # Sums that a candidate is divided by count as at least this.
@@ -32,8 +32,9 @@ def grid_for(problem: Integral, family: Family, integer: Mask, changing: Mask) -
 def columns_of(terms: Terms, problem: Integral, path: Path, equations: NDArray[np.int64]) -> Array:
     """Integrals of candidates as columns of norm 1, [equations, samples, candidates]."""
     columns = problem.integrals(values_of(terms, path), equations)
-    norm = np.linalg.norm(columns, axis=1, keepdims=True)
-    usable = (norm > 0) & np.isfinite(norm)
+    norm = column_norms(columns, axis=1, keepdims=True)
+    # A larger one has a single sample that counts.
+    usable = (norm > 0) & (norm < SQUARED)
     unit: Array = np.where(usable, columns / np.where(usable, norm, 1.0), 0.0)
     return unit
 

@@ -23,7 +23,7 @@ from scipy.interpolate import CubicSpline
 from odediscovery.laws.cost import constant_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import Array, Mask, column_norms
 from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -128,7 +128,7 @@ def library_law(p: Problem, degree: int) -> PowerSum | None:
         solution = np.stack([_selected(columns, y, worth) for y in increments.T])
     else:
         # A product that is 0 throughout, such as those of an absent species, has no size.
-        scale = np.linalg.norm(columns, axis=0)
+        scale = column_norms(columns)
         scale = np.where(scale > 0.0, scale, 1.0)
         solution = np.linalg.lstsq(columns / scale, increments, rcond=1e-10)[0].T / scale
     law = PowerSum(np.where(p.constant[:, None], 0.0, solution), exponents)
@@ -161,7 +161,7 @@ def _integral_form(p: Problem, exponents: Array) -> tuple[Array, Array]:
 
 def _selected(columns: Array, y: Array, worth: float) -> Array:
     """Coefficients of one equation after backward elimination, [monomials]."""
-    scale = np.linalg.norm(columns, axis=0)
+    scale = column_norms(columns)
     scaled = columns / np.where(scale > 0, scale, 1.0)
     kept = np.flatnonzero(scale > 0)
     best, best_score = np.zeros(columns.shape[1]), np.inf

@@ -29,7 +29,7 @@ from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.cost import COSTS, all_free, constant_penalty, cost, snap_penalty
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import Array, Mask, column_norms
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import integrate
 from odediscovery.stages.grow.integral_form import Integral, Path
@@ -319,7 +319,7 @@ def _rough(grid: Terms, problem: Integral) -> Mask:
 
 def _unit(columns: Array) -> tuple[Array, Array]:
     """Columns of norm 1, those that do nothing as 0, and the norms."""
-    norm = np.linalg.norm(columns, axis=0)
+    norm = column_norms(columns)
     usable = np.isfinite(norm) & (norm > SCORE.least_response * np.max(norm, where=np.isfinite(norm), initial=0.0))
     norm = np.where(usable, norm, 1.0)
     return np.where(usable, columns / norm, 0.0), norm
