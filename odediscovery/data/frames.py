@@ -132,7 +132,17 @@ def with_index_as_columns(
     frame = frame.rename_axis(index=names)
     if levels := [i for i, name in enumerate(names) if name is not None]:
         frame = frame.reset_index(level=levels, allow_duplicates=True)
-    return frame, of_index, messages
+    return _with_periods_as_dates(frame), of_index, messages
+
+
+def _with_periods_as_dates(frame: pd.DataFrame) -> pd.DataFrame:
+    """Periods, such as months, as the dates that they begin with."""
+    periods = [i for i, kind in enumerate(frame.dtypes) if isinstance(kind, pd.PeriodDtype)]
+    if periods:
+        frame = frame.copy()
+    for i in periods:
+        frame.isetitem(i, frame.iloc[:, i].dt.to_timestamp())
+    return frame
 
 
 def index_times(frame: Any) -> tuple[str, pd.Index] | None:

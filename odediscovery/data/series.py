@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from odediscovery.data.dates import counted_times
 from odediscovery.data.deviations import array_deviations
 from odediscovery.data.frames import is_dataset, plain_frame
-from odediscovery.data.recorded.rows import restarted, trials, without_repeats
+from odediscovery.data.recorded.rows import long_enough, restarted, trials, without_repeats
 from odediscovery.data.sheets import exact_table, exact_text, frame_table, read_table, with_made_columns
 from odediscovery.data.signals import Trajectory as Trajectory
 from odediscovery.data.table import Table, assigned, check_letters, check_names
@@ -161,9 +161,9 @@ class TimeSeries:
 
         Args:
             frame: times (numbers, dates or durations) and states, as a DataFrame of pandas or
-                polars, or an xarray Dataset, whose other dimensions are groups by default and whose
-                attributes may name units. A named index counts as a column in front. None, NaN, NA
-                and NaT are missing values.
+                polars, or an xarray Dataset, whose attributes may name units. A named index counts
+                as a column in front; other dimensions of a Dataset and other levels of an index are
+                groups by default. None, NaN, NA and NaT are missing values.
             time: column of the times; by default the one called t or time, else an index that is
                 called so or holds dates or durations, else the only column of these.
             states: columns of the states; by default all other columns of numbers.
@@ -183,8 +183,8 @@ class TimeSeries:
         """
         plain, told = plain_frame(frame)
         table = frame_table(plain, "the frame", time)
-        if group is None and is_dataset(frame):
-            group = [name for name in plain.index.names if name not in (time, table.time)]
+        if group is None and (is_dataset(frame) or plain.index.nlevels > 1):
+            group = [name for name in plain.index.names if name not in (None, time, table.time)]
         series = _series_of(table, "the frame", time, states, group, sigma, noise)
         named = {name: unit for name, unit in told.items() if name in (*series.states, series.time_name)}
         return with_units(replace(series, units={**named, **series.units}), units)
@@ -383,18 +383,18 @@ def _series_of(
         hint += "; if the file holds several trajectories, name the column that tells them apart as group"
     runs = table.groups(groups) if groups else trials(times)
     merged, told = without_repeats(list(runs.values()), times, values, errors, chosen)
-    messages += [*restarted(runs, table.lines, time_name), *told] if not groups else told
+    kept, short = long_enough(runs, merged)
+    messages += [*([] if groups else restarted(runs, table.lines, time_name)), *told, *short]
     trajectories, file_lines = [], table.lines
-    for label, one in zip(runs, merged, strict=True):
+    for label, one in kept:
         lines = [f"line {file_lines[k]}" for k in one.rows]
         trajectories.append(checked_trajectory(one.time, one.values, label, lines, time_name, hint))
-    sigma_of_runs = [one.sigma for one in merged]
     check_enough(trajectories, chosen)
     for name, column in zip(chosen, values.T, strict=True):
         if missing := int(np.isnan(column).sum()):
             messages.append(f"Column {name!r} lacks {missing} of {len(column)} values.")
     units = {name: unit for name, unit in table.units.items() if name in (*chosen, time_name)}
     units |= {time_name: clock.unit} if clock else {}
-    known = with_sigma(trajectories, chosen, sigma_of_runs, noise)
+    known = with_sigma(trajectories, chosen, [one.sigma for _, one in kept], noise)
     since = clock.since if clock else ""
     return TimeSeries(tuple(chosen), known, time_name, units, tuple(messages), since=since)

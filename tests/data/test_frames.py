@@ -187,3 +187,16 @@ def test_dates_and_hours_of_a_frame_and_a_gap() -> None:
         frame = pd.DataFrame({"day": [*known, pd.NaT], "x": range(len(known) + 1)})
         line = len(known) + 2
         assert refusal(frame) == f"line {line}: the time 'day' is missing or infinite"
+
+
+def test_months_begin_with_their_first_day() -> None:
+    series = TimeSeries.from_frame(pd.DataFrame(STATES, pd.period_range("2024-01", periods=4, freq="M")))
+    assert series.trajectories[0].time.tolist() == [0, 31, 60, 91]
+    assert series.messages == ("Column 'time' holds dates: time is counted in days since 2024-01-01.",)
+
+
+def test_levels_of_an_index_beside_the_times_are_groups() -> None:
+    index = pd.MultiIndex.from_product([["a", "b"], HALVES], names=["vessel", "t"])
+    series = TimeSeries.from_frame(pd.DataFrame({name: [*cells, *cells] for name, cells in STATES.items()}, index))
+    assert [run.label for run in series.trajectories] == ["a", "b"]
+    assert (series.states, series.messages) == (("prey", "pred"), ())

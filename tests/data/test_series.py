@@ -204,11 +204,21 @@ def test_refuses_text_that_was_asked_for(tmp_path: Path) -> None:
     )
 
 
+def test_groups_that_show_no_change_are_left_out(tmp_path: Path) -> None:
+    long = [f"{group},{k},{k + 1}" for group in "ab" for k in range(3)]
+    series = load_csv(table(tmp_path, *long, "c,1,3", "d,0,", "d,1,", header="g,t,x"), group="g")
+    assert [run.label for run in series.trajectories] == ["a", "b"]
+    assert series.n_samples == 6
+    assert "Trajectories 'c', 'd' have fewer than 2 samples with a value; left out of 4." in series.messages
+    series = load_csv(table(tmp_path, *long, *(f"{name},0,1" for name in "cdefghi"), header="g,t,x"), group="g")
+    assert "Trajectories 'c', 'd', 'e', 'f', 'g' and 2 more have" in series.messages[0]
+
+
 def test_refuses_bad_groups(tmp_path: Path) -> None:
     path = table(tmp_path, "a,0,1", "a,1,2", "b,1,2", "b,0,3", "b,2,3", header="g,t,x")
     assert refusal(path, group="g") == ("line 5 of trajectory 'b': the time 't' goes back: 0 after 1 in line 4")
-    path = table(tmp_path, "a,0,1", "a,1,2", "a,2,2", "b,1,3", header="g,t,x")
-    assert refusal(path, group="g") == ("trajectory 'b' has 1 sample with a value; at least 2 are needed")
+    path = table(tmp_path, "a,0,1", "b,1,3", header="g,t,x")
+    assert refusal(path, group="g") == ("trajectory 'a' has 1 sample with a value; at least 2 are needed")
     path = table(tmp_path, "a,0,1", ",1,2", header="g,t,x")
     assert refusal(path, group="g") == "line 3, column 'g': the group is missing"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,8 @@ class RowThresholds(Thresholds):
         "repeats beyond the first of their time from which on they tell the noise",
         origin="a standard deviation of six is known within a third",
     )
+    samples: int = threshold(2, "samples with a value of a trajectory", origin="one alone shows no change")
+    named: int = threshold(5, "trajectories left out that a message names", origin="a line of text")
 
 
 ROWS = RowThresholds()
@@ -83,6 +85,26 @@ class Merged:
     time: Array
     values: Array
     sigma: Array
+
+
+def long_enough(labels: Iterable[str], merged: Sequence[Merged]) -> tuple[list[tuple[str, Merged]], list[str]]:
+    """Trajectories that say anything of a law, each with its label, and which ones were left out.
+
+    One with fewer than two samples shows no change. Where no other is left all are kept, to be refused by name.
+
+    Args:
+        labels: one a trajectory.
+        merged: trajectories.
+    """
+    pairs = list(zip(labels, merged, strict=True))
+    samples = [int(np.isfinite(one.values).any(axis=1).sum()) for one in merged]
+    short = [repr(label) for (label, _), count in zip(pairs, samples, strict=True) if count < ROWS.samples]
+    if not short or len(short) == len(pairs):
+        return pairs, []
+    kept = [pair for pair, count in zip(pairs, samples, strict=True) if count >= ROWS.samples]
+    named = ", ".join(short[: ROWS.named]) + (f" and {len(short) - ROWS.named} more" if short[ROWS.named :] else "")
+    which = f"Trajectory {named} has" if len(short) == 1 else f"Trajectories {named} have"
+    return kept, [f"{which} fewer than {ROWS.samples} samples with a value; left out of {len(pairs)}."]
 
 
 def without_repeats(
