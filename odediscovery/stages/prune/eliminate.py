@@ -19,7 +19,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +30,7 @@ from odediscovery.networks.vector_field import VectorField
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.prune.surgeon import estimate_without, inverse_of, is_without_influence
+from odediscovery.stages.prune.twins import merge_twins
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,7 @@ class Elimination:
         trials: parameters tried side by side at each step.
         first_steps: most Levenberg-Marquardt steps before the first removal.
         hopeless: members whose first refit is this many times worse than the best are dropped.
+        worst: members whose first refit leaves a larger mean square are dropped, all of them if need be.
         steps: most Levenberg-Marquardt steps of a refit.
         glance: the same for a trial: the best one shows sooner.
         beyond: removals that are still made, for the front's simple rows, after BIC says that
@@ -120,6 +121,7 @@ class Elimination:
     trials: int = _default("trials")
     first_steps: int = _default("first_steps")
     hopeless: float = math.inf
+    worst: float = math.inf
     steps: int = _default("steps")
     glance: int = _default("glance")
     beyond: int = _default("beyond")
@@ -149,17 +151,24 @@ def eliminate(
     free[:, unknowns.shape[1] - how.labels :] = False
     member = torch.arange(field.members)
     fit = levenberg_marquardt(problem, unknowns, free, how.first_steps, monitor=monitor)
-    misfits = fit.sum_of_squares.nan_to_num(nan=torch.inf)
-    # The best stays, also where its misfit is 0, of which no multiple says anything.
-    near = (misfits <= how.hopeless * misfits.min() + how.floor) | (misfits <= misfits.min())
+    count = problem.residuals(fit.unknowns[:1]).shape[1]
+    near = _is_hopeful(fit.sum_of_squares.nan_to_num(nan=torch.inf), count, how)
     member, free, fit = member[near], free[near], _members(fit, near)
     path: list[Pruned] = []
+    if not len(member):
+        return path
     monitor.stage("prune", int(free[:, :p].sum(dim=1).max()))
     best = torch.full((field.members,), torch.inf, dtype=torch.float64)
     patience = torch.full((field.members,), how.beyond)
-    count = problem.residuals(fit.unknowns[:1]).shape[1]
+
+    def refit(start: Tensor, free: Tensor) -> LeastSquares:
+        return levenberg_marquardt(problem, start, free, how.steps, tolerance=how.tolerance, monitor=monitor)
+
+    def approves(old: Tensor, new: Tensor, saved: Tensor) -> Tensor:
+        return _approved(old, new, saved, count, how)
+
     for step in itertools.count(1):
-        fit, free = _merge_twins(field, problem, fit, free, count, how, monitor)
+        fit, free = merge_twins(field, fit, free, how.near, refit, approves)
         dead = is_without_influence(fit.normal, fit.unknowns, free, p)
         fit = _with(fit, unknowns=torch.cat([fit.unknowns[:, :p].masked_fill(dead, 0.0), fit.unknowns[:, p:]], dim=1))
         free[:, :p] &= ~dead
@@ -183,6 +192,12 @@ def eliminate(
     return path
 
 
+def _is_hopeful(misfits: Tensor, count: int, how: Elimination) -> Tensor:
+    # The best stays, also where its misfit is 0, of which no multiple says anything.
+    near = (misfits <= how.hopeless * misfits.min() + how.floor) | (misfits <= misfits.min())
+    return near & (misfits <= how.worst * count)
+
+
 def _repeated(left: Tensor, squares: Tensor) -> Tensor:
     """Members that became what one before them is: as many parameters, the same misfit."""
     same = (left[:, None] == left) & ((squares[:, None] / squares).log().abs() < ELIMINATION.same)
@@ -195,86 +210,6 @@ def _members(fit: LeastSquares, index: Tensor) -> LeastSquares:
 
 def _with(fit: LeastSquares, *, unknowns: Tensor) -> LeastSquares:
     return dataclasses.replace(fit, unknowns=unknowns)
-
-
-def _merge_twins(
-    field: VectorField,
-    problem: Residuals,
-    fit: LeastSquares,
-    free: Tensor,
-    count: int,
-    how: Elimination,
-    monitor: Monitor,
-) -> tuple[LeastSquares, Tensor]:
-    """The two most alike rows of a power unit as one, in the members where BIC approves.
-
-    Elimination alone cannot see that two rows became the same monomial: each alone is needed.
-    """
-    twins = _closest_rows(field, fit.unknowns, free)
-    if twins is None:
-        return fit, free
-    real, weight, keep, drop, gap = twins
-    index = (gap < how.near).nonzero()[:, 0]
-    if not len(index):
-        return fit, free
-    start, trial_free = fit.unknowns[index].clone(), free[index].clone()
-    members = torch.arange(len(index))
-    w, a = real(start), weight(start)
-    w_free, a_free = real(trial_free), weight(trial_free)
-    keep, drop = keep[index], drop[index]
-    share = a[members, :, keep].abs().sum(dim=1), a[members, :, drop].abs().sum(dim=1)
-    mix = (share[1] / (share[0] + share[1]).clamp_min(1e-300))[:, None]
-    joint = w_free[members, keep] | w_free[members, drop]
-    w[members, keep] = (1 - mix) * w[members, keep] + mix * w[members, drop]
-    w_free[members, keep] = joint
-    a[members, :, keep] += a[members, :, drop]
-    a_free[members, :, keep] |= a_free[members, :, drop]
-    for values in (w, w_free):
-        values[members, drop] = 0
-    for values in (a, a_free):
-        values[members, :, drop] = 0
-    refit = levenberg_marquardt(problem, start, trial_free, how.steps, tolerance=how.tolerance, monitor=monitor)
-    saved = free[index].sum(dim=1) - trial_free.sum(dim=1)
-    good = _approved(fit.sum_of_squares[index], refit.sum_of_squares, saved, count, how)
-    chosen = index[good]
-    merged = LeastSquares(fit.unknowns.clone(), fit.sum_of_squares.clone(), fit.normal.clone())
-    merged.unknowns[chosen] = refit.unknowns[good]
-    merged.sum_of_squares[chosen] = refit.sum_of_squares[good]
-    merged.normal[chosen] = refit.normal[good]
-    free = free.clone()
-    free[chosen] = trial_free[good]
-    return merged, free
-
-
-Rows = Callable[[Tensor], Tensor]
-
-
-def _closest_rows(
-    field: VectorField, unknowns: Tensor, free: Tensor
-) -> tuple[Rows, Rows, Tensor, Tensor, Tensor] | None:
-    """Views of the exponents and of the sum layer behind them, and each member's nearest rows.
-
-    None when the chain does not end in a power unit and a sum.
-    """
-    last, power = len(field.units) - 1, len(field.units) - 2
-    shapes = field.units[power].shapes()
-    if power < 0 or "real" not in shapes or "weight" not in field.units[last].shapes():
-        return None
-    h, n = shapes["real"]
-
-    def real(v: Tensor) -> Tensor:
-        return v[:, field.place(power, "real")].view(len(v), h, n)
-
-    def weight(v: Tensor) -> Tensor:
-        return v[:, field.place(last, "weight")].view(len(v), -1, h)
-
-    alive = weight(free).any(dim=1)
-    w = real(unknowns)
-    gap = (w[:, :, None] - w[:, None, :]).abs().amax(dim=-1)
-    apart = ~(alive[:, :, None] & alive[:, None, :]) | torch.eye(h, dtype=torch.bool)
-    gap = gap.masked_fill(apart, torch.inf)
-    least, flat = gap.flatten(1).min(dim=1)
-    return real, weight, flat // h, flat % h, least
 
 
 def _remove(

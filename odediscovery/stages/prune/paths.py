@@ -7,6 +7,7 @@ they are those of long windows with fitted starts, where noise of a start cannot
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -119,7 +120,7 @@ def prune_laws(
     problem, unknowns = _problem(p, field, monitor, long=long, extrema=extrema, fitted=fitted)
     samples = int((problem.windows.weight > 0).sum())
     if p.clean:
-        how = dataclasses.replace(how, floor=PRUNING_WINDOWS.floor * STAGES.settled * samples)
+        how = dataclasses.replace(how, floor=PRUNING_WINDOWS.floor * STAGES.settled * samples, worst=math.inf)
     path = eliminate(field, problem, unknowns, monitor, how)
     return [_candidate(field, problem, pruned, p, samples, whole) for pruned in path]
 

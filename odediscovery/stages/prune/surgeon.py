@@ -63,6 +63,24 @@ def inverse_of(normal: Tensor) -> Tensor:
     return inverse * scale[:, :, None] * scale[:, None, :]
 
 
+def wald_statistic(contrast: Tensor, values: Tensor, inverse: Tensor) -> Tensor:
+    """What it costs, linearly, that combinations of unknowns become 0: d^T (A C A^T)^-1 d with d = A theta.
+
+    Args:
+        contrast: A [combinations, F].
+        values: theta [F].
+        inverse: C [F, F].
+
+    >>> wald_statistic(torch.tensor([[1.0, -1.0]]), torch.tensor([3.0, 1.0]), torch.eye(2)).item()
+    2.0
+    """
+    gap, spread = contrast @ values, contrast @ inverse @ contrast.T
+    scale = spread.diagonal().clamp_min(1e-300).rsqrt()
+    h = spread * scale[:, None] * scale + SURGEON.ridge_removed * torch.eye(len(gap), dtype=gap.dtype)
+    found: Tensor = (gap * scale) @ torch.linalg.solve_ex(h, gap * scale)[0]
+    return found.nan_to_num(0.0).clamp_min(0.0)
+
+
 def estimate_without(unknowns: Tensor, inverse: Tensor, removed: Tensor) -> Tensor:
     """Linear estimate of the others when the `removed` unknowns [members, trials, F] become 0.
 
