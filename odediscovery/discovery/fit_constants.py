@@ -99,7 +99,7 @@ def fit_constants(
     law, free = split_known(p, law, free, fit=True) if exponents else (law, free)
     sigma, initial = sigma_of(p), p.initial
 
-    def refit(law: PowerSum, free: Free) -> Polished:
+    def refit(law: PowerSum, free: Free, most: int | None = None) -> Polished:
         return polish(
             law,
             p.data,
@@ -108,7 +108,7 @@ def fit_constants(
             floor=p.floor,
             nonnegative=p.nonnegative,
             free=free,
-            most=CONSTANTS.steps,
+            most=CONSTANTS.steps if most is None else most,
             relative_sigma=p.relative_sigma,
         )
 

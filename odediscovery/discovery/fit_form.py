@@ -66,6 +66,8 @@ TOLERANCE, ROUGH = 1e-10, 1e-3
 STEP = 1e-5
 # By how much the curve is moved for the derivatives behind standard errors, as a share of the spread.
 WIDE_STEP = 1e-3
+# Standard errors on each side of a 95 % interval.
+SURE = 1.96
 
 
 def fit_form(series: TimeSeries, form: Form, settings: Settings, monitor: Monitor) -> Discovery:
@@ -280,7 +282,7 @@ def _concluded(task: _Task, found: OptimizeResult, settings: Settings, monitor: 
         starts,
         np.sqrt(np.nanmean(squares, axis=0)),
         None,
-        [*_unknown(form, errors), *tests.sentences(series.states)],
+        [*_unknown(form, values, errors), *tests.sentences(series.states)],
         claim=Claim(r2, CLAIM.explained if tests.is_noise else CLAIM.explained_structured, each),
         freedom=freedom if freedom > 0 else None,
     )
@@ -297,7 +299,11 @@ def _plain(equations: Equations) -> Equations:
     return dataclasses.replace(equations, standard_errors=None, snapped=None)
 
 
-def _unknown(form: Form, errors: Array) -> Sequence[str]:
-    """Which constants the data do not tell, in a sentence."""
+def _unknown(form: Form, values: Array, errors: Array) -> Sequence[str]:
+    """Which constants the data do not tell, or not the sign of, in sentences."""
     names = [name for name, error in zip(form.names, errors, strict=False) if np.isnan(error)]
-    return [f"the data do not tell {', '.join(names)}: at most a combination of them is known"] if names else []
+    told = [f"the data do not tell {', '.join(names)}: at most a combination of them is known"] if names else []
+    unsigned = [name for name, c, e in zip(form.names, values, errors, strict=False) if abs(c) < SURE * e]
+    if unsigned:
+        told.append(f"the data do not tell the sign of {', '.join(unsigned)}: a law without may do as well")
+    return told

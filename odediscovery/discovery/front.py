@@ -67,7 +67,7 @@ class FrontThresholds(Thresholds):
     negligible: float = threshold(
         1e-6,
         "a term smaller than this share of its equation's largest one is no evidence",
-        unit="ratio of rms",
+        unit="rms over the samples",
         origin="accuracy of the solvers that judge, 1e-8, with a factor for long trajectories",
     )
 
@@ -228,16 +228,18 @@ def _is_fragile(p: Problem, found: Polished) -> bool:
 def drop_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free]:
     """The law without terms smaller than what the solvers that judge leave uncertain.
 
-    Over a long or chaotic trajectory such a term can fit the error of the integration.
+    Over a long or chaotic trajectory such a term can fit the error of the integration. Terms are
+    compared sample by sample: a negative power is huge where a state is near 0, and only there.
 
     Args:
         x: states at which terms are compared, [samples, states].
     """
     if not law.n_monomials:
         return law, free
-    with np.errstate(over="ignore", invalid="ignore"):
-        size = np.sqrt(np.mean(law.monomials(x) ** 2, axis=0)) * np.abs(law.coefficients)
-    small = (law.coefficients != 0) & (size < FRONT.negligible * size.max(axis=1, keepdims=True))
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        terms = np.abs(law.monomials(x)[:, None, :] * law.coefficients)
+        share = np.nan_to_num(terms / terms.max(axis=2, keepdims=True), nan=0.0)
+    small = (law.coefficients != 0) & (np.sqrt(np.mean(share**2, axis=0)) < FRONT.negligible)
     if not small.any():
         return law, free
     _, w, b, v = law.constants

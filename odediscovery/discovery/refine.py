@@ -127,7 +127,9 @@ def explain_open_exponents(verdict: Verdict, monitor: Monitor) -> list[Note]:
     if p.clean or monitor.stopping():
         return []
     sigma = residual_sigma(p, found)
-    return undetermined_exponents(p, found, lambda law, free: refined(p, law, free, found.initial, sigma))
+    return undetermined_exponents(
+        p, found, lambda law, free, most=None: refined(p, law, free, found.initial, sigma, most)
+    )
 
 
 def judge_all_samples(task: Task, verdict: Verdict) -> tuple[Verdict, TimeSeries]:

@@ -7,8 +7,9 @@ interval holds several whole numbers, the reader is warned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -25,7 +26,12 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.values import Polished, residual_freedom
 
-Refit = Callable[[PowerSum, Free], Polished]
+
+class Refit(Protocol):
+    """How a law is polished with some of its constants free."""
+
+    def __call__(self, law: PowerSum, free: Free, most: int | None = None) -> Polished:
+        """The law polished, with at most so many evaluations of the Jacobian (default: as many as usual)."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,11 @@ class IdentifiabilityThresholds(Thresholds):
         1.001,
         "factor by which a power starts beside that of a known term in another equation",
         origin="not 1: equal monomials are merged",
+    )
+    sure: float = threshold(
+        0.25,
+        "an exponent is told where its interval, all exponents free at once, is not longer",
+        origin="a fourth of the way between whole numbers: linear estimates err by less",
     )
     named: float = threshold(
         0.1,
@@ -79,7 +90,7 @@ def undetermined_exponents(p: Problem, found: Polished, refit: Refit) -> list[No
         w +- t f standard error,  t the 97.5 % point of Student's t,
 
     with f from `residual_tests.autocorrelation_inflation`. All other exponents that the law holds stay
-    held.
+    held. Those that are told although all are free at once need no refit.
 
     Args:
         p: what is known of the data and the law.
@@ -90,7 +101,11 @@ def undetermined_exponents(p: Problem, found: Polished, refit: Refit) -> list[No
         return []
     notes = []
     law, free = split_known(p, found.law, found.free, fit=False)
-    for j, k in np.argwhere(_may_be_real(p, law)):
+    real = _may_be_real(p, law)
+    if not real.any():
+        return []
+    all_free = refit(law, (free[0], free[1] | real, free[2], free[3]), 0)
+    for j, k in np.argwhere(real & ~_are_told(p, all_free, law, real)):
         refitted = found
         if law is not found.law or not free[1][j, k]:
             fitted = free[1].copy()
@@ -98,12 +113,27 @@ def undetermined_exponents(p: Problem, found: Polished, refit: Refit) -> list[No
             refitted = refit(law, (free[0], fitted, free[2], free[3]))
         if not refitted.finite or refitted.law.exponents.shape != law.exponents.shape:
             continue
-        value, error = refitted.law.exponents[j, k], refitted.errors.exponents[j, k]
-        error *= autocorrelation_inflation(residuals(refitted.law, p.data, refitted.initial))
-        ends = interval(float(value), float(error), residual_freedom(refitted))
+        ends = _interval(p, refitted, int(j), int(k))
         if ends is not None and np.floor(ends[1]) - np.ceil(ends[0]) >= 1:
             notes.append(_sentence(p, law, int(j), int(k), ends))
     return notes
+
+
+def _interval(p: Problem, found: Polished, j: int, k: int) -> list[float] | None:
+    """The 95 % interval of the exponent of state k in monomial j; None where it has none."""
+    value, error = found.law.exponents[j, k], found.errors.exponents[j, k]
+    error *= autocorrelation_inflation(residuals(found.law, p.data, found.initial))
+    return interval(float(value), float(error), residual_freedom(found))
+
+
+def _are_told(p: Problem, free: Polished, law: PowerSum, asked: Mask) -> Mask:
+    """Which exponents among those `asked` [monomials, states] have short intervals although all are free."""
+    told = np.zeros_like(asked)
+    if free.finite and free.law.exponents.shape == law.exponents.shape:
+        for j, k in np.argwhere(asked):
+            ends = _interval(p, free, int(j), int(k))
+            told[j, k] = ends is not None and ends[1] - ends[0] <= IDENTIFIABILITY.sure
+    return told
 
 
 def unidentifiable_combinations(p: Problem, found: Polished) -> list[Note]:

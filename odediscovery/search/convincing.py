@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.judge.criterion import rank
+from odediscovery.judge.criterion import CRITERION, rank, score
 from odediscovery.judge.doubt import (
+    DOUBT,
     doubtful,
     has_cancelling_terms,
     interval_squares,
@@ -19,17 +20,18 @@ from odediscovery.judge.doubt import (
     needs_every_term,
 )
 from odediscovery.judge.residual_tests import has_no_memory
+from odediscovery.judge.stability import runs_away
 from odediscovery.laws.cost import SIMPLE, all_free
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.search.noiseless import is_growable
+from odediscovery.search.noiseless import has_little_noise
 from odediscovery.search.refine_terms import FOLLOWING, follow_closely
 from odediscovery.search.refinement import REFINEMENT, follows, leaves_nothing, refined, sigma_of
 from odediscovery.search.rungs import Climb
 from odediscovery.solve.trajectories import residuals
-from odediscovery.stages.values import STAGES
+from odediscovery.stages.values import STAGES, Candidate
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class ConvincingThresholds(Thresholds):
     usual: float = threshold(
         0.5, "mean square from which on they are of the size of rounding", unit="variance of rounding"
     )
+    series: int = threshold(2, "step between the powers in the series of a sine")
     samples: int = threshold(
         40, "residuals of a state from which on this is asked", origin="normal noise of fewer may stay within it"
     )
@@ -97,12 +100,50 @@ def is_convincing(at: Climb) -> bool:
     return near is not None and needs_every_term(near[1], p.nonnegative & ~p.constant)
 
 
+def may_be_it(at: Climb) -> bool:
+    """Whether the best law leaves hardly more than noise with so few terms that it may be believed."""
+    if not at.candidates:
+        return False
+    best = rank(at.candidates, at.problem.samples)[0]
+    terms = (best.law.coefficients != 0).sum(axis=1).max()
+    return is_within_noise(at.problem, best) and bool(terms <= DOUBT.constants)
+
+
+def is_unrivalled(at: Climb) -> bool:
+    """Whether the best law may be it, is short or needs all its terms, and no terms along its trajectory do as well.
+
+    So long polynomials and odd powers are believed in noise too: where they are the series of another law, or
+    approximate it, that law's own terms explain more, or as much with fewer constants. And so are laws that seem to
+    leave a little more than noise, which may be underestimated: nothing explains any of it.
+    """
+    p = at.problem
+    best = rank(at.candidates, p.samples)[0] if at.candidates else None
+    if best is None or best is not at.unrivalled or not may_be_it(at) or _is_rivalled(at, best):
+        return False
+    if has_cancelling_terms(best.law, p)[~p.constant].any():
+        return False
+    if runs_away(best.law, p.data, best.initial, p.start_errors, p.nonnegative):
+        return False
+    near = None if is_short(best.law) else follow_closely(p, best)
+    return is_short(best.law) or (near is not None and needs_every_term(near[1], p.nonnegative & ~p.constant))
+
+
+def _is_rivalled(at: Climb, best: Candidate) -> bool:
+    """Whether a law with other functions or sums is about as good: whether its powers are simple is not known yet."""
+    most, own = score(best, at.problem.samples) + CRITERION.close, _functions(best.law)
+    return any(_functions(c.law) != own and score(c, at.problem.samples) < most for c in at.candidates)
+
+
+def _functions(law: PowerSum) -> tuple[object, ...]:
+    return () if law.features is None else (law.features.functions, len(law.features.sums))
+
+
 def _may_be_long(law: PowerSum, p: Problem) -> bool:
     """Whether many terms may be all there is: of whole powers only where there is little noise.
 
     In more of it a long polynomial leaves no more of a sine, or of a conserved sum, than noise hides.
     """
-    return law.features is not None or is_growable(p)
+    return law.features is not None or has_little_noise(p)
 
 
 def leaves_noise_alone(at: Climb) -> bool:
@@ -142,13 +183,14 @@ def has_odd_powers(at: Climb) -> bool:
     """Whether the best law has a power that the data tell from all that laws of nature like, or do not tell at all.
 
     Such a law may be short and leave noise only, and yet be an approximation: its powers are free numbers.
-    Functions of a state that never changes its sign are as odd: sines of an amount meet any smooth curve.
+    Functions of a state that never changes its sign are as odd: sines of an amount meet any smooth curve. And so are
+    the first terms of the series of a sine, where noise hides the others.
     """
     if not at.candidates:
         return True
     best = rank(at.candidates, at.problem.samples)[0]
     n = at.problem.data.n_states
-    if _has_functions_of_amounts(best.law, at.problem):
+    if _has_functions_of_amounts(best.law, at.problem) or _may_be_sine(best.law, at.problem):
         return True
     if not _is_odd(best.law.exponents[:, :n], 0.0):
         return False
@@ -162,6 +204,17 @@ def _has_functions_of_amounts(law: PowerSum, p: Problem) -> bool:
     first = law.features.states
     used = (law.exponents[:, first : first + len(law.features.functions)] != 0).any(axis=0)
     return any(u and p.nonnegative[f.state] for u, f in zip(used, law.features.functions, strict=True))
+
+
+def _may_be_sine(law: PowerSum, p: Problem) -> bool:
+    """Whether two terms of an equation differ by the square of a state that changes its sign: x - x^3 / 6 + ..."""
+    if law.features is not None or has_little_noise(p):
+        return False
+    used, apart = law.coefficients != 0, np.abs(law.exponents[:, None] - law.exponents)
+    both = (used[:, :, None] & used[:, None, :]).any(axis=0)
+    only = apart.sum(axis=2) == CONVINCING_LAW.series
+    step = only & (apart[..., ~p.nonnegative] == CONVINCING_LAW.series).any(axis=2)
+    return bool((both & step).any())
 
 
 def _is_odd(exponents: Array, errors: Array | float) -> bool:

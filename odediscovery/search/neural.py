@@ -15,9 +15,9 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search import proposals
-from odediscovery.search.candidates import at_rest, is_settled
+from odediscovery.search.candidates import at_rest, each_alone, is_settled
 from odediscovery.search.rungs import ALWAYS, Climb, Proposer, Rung, Strategy, climb
-from odediscovery.search.strategies import HARDLY_NOISY, IF_HOPEFUL, NOISY
+from odediscovery.search.strategies import IF_HOPEFUL, LITTLE_NOISE, NOISY
 from odediscovery.search.warm_start import warm_start
 from odediscovery.settings import Settings
 from odediscovery.stages.values import Candidate
@@ -26,7 +26,7 @@ _MEMBERS = Rung(
     "random members", ALWAYS, Proposer("networks trained under L1", proposals.trained_members), IF_HOPEFUL, late=True
 )
 AS_IF_EXACT = Strategy(
-    "neural, as if exact", "samples are taken for exact starts of windows", HARDLY_NOISY, (_MEMBERS,)
+    "neural, as if exact", "samples are taken for exact starts of windows", LITTLE_NOISE, (_MEMBERS,)
 )
 IN_NOISE = Strategy("neural, in noise", "starts of windows are fitted", NOISY, (_MEMBERS,))
 NEURAL = (AS_IF_EXACT, IN_NOISE)
@@ -53,4 +53,6 @@ def train_networks(
         climb(strategy, at)
         if q is p or p.clean or is_settled(at.candidates) or monitor.stopping():
             break
-    return q, warm_start(q, before, monitor) + at.candidates
+    candidates = warm_start(q, before, monitor) + at.candidates
+    # A stop ends with a law, also before the first network is trained.
+    return q, candidates or [each_alone(q)] * bool(monitor.stopping())

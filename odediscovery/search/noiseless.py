@@ -52,7 +52,10 @@ class NoiselessThresholds(Thresholds):
         origin="cost: each try takes a second or two",
     )
     growable_noise: float = threshold(
-        0.003, "above it growing on the integral form leads astray", unit="standard deviation of a state"
+        0.02, "above it growing on the integral form leads astray", unit="standard deviation of a state"
+    )
+    little_noise: float = threshold(
+        0.003, "up to it long laws and richer families are told from others", unit="standard deviation of a state"
     )
 
 
@@ -62,6 +65,11 @@ NOISELESS = NoiselessThresholds()
 def is_growable(p: Problem) -> bool:
     """Whether there is so little noise that growing on the integral form is to be trusted."""
     return bool(p.noisiness <= NOISELESS.growable_noise)
+
+
+def has_little_noise(p: Problem) -> bool:
+    """Whether there is so little noise that it hides no term of a series."""
+    return bool(p.noisiness <= NOISELESS.little_noise)
 
 
 def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:

@@ -37,7 +37,6 @@ class ProposalThresholds(Thresholds):
     """How many laws are proposed, and from where on it is worth it."""
 
     grown: int = threshold(8, "grown laws that are pruned, the best", origin="cost: members of one batch")
-    grown_clean: int = threshold(3, "laws found as if there were no noise that are pruned in noise")
     many_states: int = threshold(
         10, "above it no richer families are looked through", origin="cost: their terms grow with the square of it"
     )
@@ -174,14 +173,6 @@ def trained_and_grown(at: Climb) -> Iterator[Proposal]:
     yield Proposal([*trained, *grown], found_by=sources)
 
 
-def found_as_if_clean(at: Climb) -> Iterator[Proposal]:
-    """The best laws that were found as if there were no noise."""
-    ranked = rank(at.earlier["clean"], at.problem.samples)
-    whole = bool(ranked[0].whole.all())
-    alike = [c for c in ranked if bool(c.whole.all()) is whole][: PROPOSALS.grown_clean]
-    yield Proposal([c.law for c in alike], whole=whole, found_by=[c.found_by for c in alike])
-
-
 def coarse_library(at: Climb) -> Iterator[Proposal]:
     """All products up to degree two, fitted to the samples as they are.
 
@@ -241,6 +232,8 @@ def terms_along_the_best(at: Climb) -> Iterator[Proposal]:
         best = rank(at.candidates, p.samples)[0]
         if best is not base:
             base, near = best, follow_closely(p, best) or near
+        if idle == len(sought):
+            at.unrivalled = best
         if near is None or idle == len(sought) or at.monitor.stopping():
             return
         at.monitor.stage(f"terms along a law: {family.name}", 1)

@@ -36,11 +36,12 @@ class Climb:
         families: families of laws, from simple to rich.
         named: gives the textbook laws, fitted.
         earlier: candidates of earlier strategies by their names; found on other windows, they
-            compare among themselves only.
+            compare among themselves only, but for those that a strategy begins with.
         candidates: found so far.
         before: those that were there when the present rung began.
         new: what became of the last proposal.
         reference: the law that richer families go on from; its equations beyond doubt stay.
+        unrivalled: a candidate along whose trajectory no terms of any family do better.
         doubts: equations of laws that are in doubt, bool [states], of those that were looked at.
     """
 
@@ -54,6 +55,7 @@ class Climb:
     before: tuple[Candidate, ...] = ()
     new: list[Candidate] = field(default_factory=list)
     reference: PowerSum | None = None
+    unrivalled: Candidate | None = None
     doubts: dict[PowerSum, Mask] = field(default_factory=dict)
 
     @property
@@ -196,12 +198,14 @@ class Strategy:
         says: what it is for.
         when: it is tried.
         rungs: from cheap to dear.
+        begins_with: the strategy whose candidates it begins with, as they were found on the same windows.
     """
 
     name: str
     says: str
     when: Condition
     rungs: tuple[Rung, ...]
+    begins_with: str = ""
 
 
 def climb(strategy: Strategy, at: Climb) -> bool:

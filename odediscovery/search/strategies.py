@@ -8,6 +8,7 @@ state; in noise on long windows with fitted starts, where noise of a start canno
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,9 +22,16 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search import proposals
 from odediscovery.search.candidates import is_settled, simplest
-from odediscovery.search.convincing import has_odd_powers, in_doubt, is_convincing, leaves_noise_alone
-from odediscovery.search.noiseless import is_growable
-from odediscovery.search.rungs import ALWAYS, Climb, Condition, Proposer, Pruning, Rung, Strategy, climb
+from odediscovery.search.convincing import (
+    has_odd_powers,
+    in_doubt,
+    is_convincing,
+    is_unrivalled,
+    leaves_noise_alone,
+    may_be_it,
+)
+from odediscovery.search.noiseless import has_little_noise, is_growable
+from odediscovery.search.rungs import ALWAYS, NEVER, Climb, Condition, Proposer, Pruning, Rung, Strategy, climb
 from odediscovery.settings import Settings
 from odediscovery.stages.prune.eliminate import Elimination
 from odediscovery.stages.values import Candidate
@@ -46,6 +54,15 @@ class SearchThresholds(Thresholds):
     )
     hopeless_swapped: float = threshold(
         1.3, "the same of laws with a swapped monomial", unit="mean square of the best one"
+    )
+    worst: float = threshold(
+        1000.0,
+        "laws that are expected to come near and leave more are not pruned",
+        unit="variance of the noise",
+        origin="thirty standard deviations: no removal makes a misfit smaller",
+    )
+    beyond_near: int = threshold(
+        1, "removals that are still made of them after BIC says that nothing wins back what was lost", origin="cost"
     )
     first_steps: int = threshold(12, "Levenberg-Marquardt steps before these two are compared", origin="cost")
     first_steps_along: int = threshold(20, "the same for laws with terms sought along another", origin="cost")
@@ -84,8 +101,11 @@ def _is_improvable(at: Climb) -> bool:
 CLEAN = Condition("there is no noise", lambda at: at.problem.clean)
 NOISY = Condition("there is noise", lambda at: not at.problem.clean)
 GROWS = Condition("laws may be grown", lambda at: at.settings.grow)
-HARDLY_NOISY = Condition(
-    "no value is missing and there is hardly any noise", lambda at: at.problem.complete and is_growable(at.problem)
+SLIGHTLY_NOISY = Condition(
+    "no value is missing and there is not much noise", lambda at: at.problem.complete and is_growable(at.problem)
+)
+LITTLE_NOISE = Condition(
+    "no value is missing and there is little noise", lambda at: at.problem.complete and has_little_noise(at.problem)
 )
 SETTLED_BY_A_LAW = Condition("some law leaves nothing", lambda at: is_settled(at.candidates))
 UNSETTLED = Condition("every law leaves something", lambda at: not is_settled(at.candidates))
@@ -94,6 +114,13 @@ TRAINS = Condition(
 )
 CONVINCING = Condition("the best law leaves noise only, and is short or needs all its terms", is_convincing)
 UNCONVINCING = ~CONVINCING
+WHOLE = Condition("it has whole powers", lambda at: bool(rank(at.candidates, at.problem.samples)[0].whole.all()))
+WHOLE_POWERS = Condition("laws of whole powers are there", lambda at: any(c.whole.all() for c in at.candidates))
+MAY_BE_IT = Condition("the best law leaves hardly more than noise with few terms", may_be_it)
+IMPROVABLE = Condition("the best law leaves more than smoothing does", _is_improvable)
+UNRIVALLED = Condition(
+    "such a law is short or needs all its terms, and no terms along its trajectory do better", is_unrivalled
+)
 ODD = Condition("the best law has odd powers or sines of amounts", has_odd_powers)
 EXACT_AND_PLAIN = Condition("a law leaves nothing, and no equation is doubtful", _is_exact_and_plain)
 BEYOND_DOUBT = Condition("no equation is doubtful, and nothing was smoothed", _is_beyond_doubt)
@@ -108,6 +135,12 @@ FULLY = Pruning("to the end")
 BRIEFLY = Pruning("on brief windows", extrema=lambda: SEARCH.brief_extrema)
 AS_GROWN = Pruning("not at all", as_grown=True)
 FITTED = Pruning("from where they are", fitted=True)
+NEAR = Pruning(
+    "but for those that leave far more than noise", lambda: Elimination(worst=SEARCH.worst, beyond=SEARCH.beyond_near)
+)
+FITTED_NEAR = dataclasses.replace(
+    NEAR, says="from where they are, those that leave hardly more than noise", fitted=True
+)
 IF_HOPEFUL = Pruning("but for hopeless ones", lambda: Elimination(hopeless=SEARCH.hopeless))
 GROWN_IF_HOPEFUL = Pruning(
     "but for hopeless ones, after a few steps",
@@ -117,15 +150,34 @@ SWAPPED_IF_HOPEFUL = Pruning(
     "only the most promising, after a few steps",
     lambda: Elimination(hopeless=SEARCH.hopeless_swapped, first_steps=SEARCH.first_steps),
 )
-# Subsets of all sizes are proposed: there is nothing to eliminate.
+# Subsets of all sizes are proposed for each equation: what has to go is in the others.
 REFITTED = Pruning(
-    "a little, from where they are", lambda: Elimination(first_steps=SEARCH.first_steps_along, beyond=0), fitted=True
+    "a little, from where they are, the most promising",
+    lambda: Elimination(first_steps=SEARCH.first_steps_along, hopeless=SEARCH.hopeless_swapped, beyond=1),
+    fitted=True,
 )
 
 
 def _freed(pruning: Pruning) -> Rung:
     proposer = Proposer("the best law, its powers real", proposals.freed_powers)
-    return Rung("free powers", CONVINCING, proposer, pruning, until=GAINS_NOTHING)
+    return Rung("free powers", CONVINCING & WHOLE, proposer, pruning, until=GAINS_NOTHING)
+
+
+def _swapped(when: Condition, until: Condition = NEVER) -> Rung:
+    proposer = Proposer("the best laws with one monomial replaced", proposals.swapped_monomials)
+    return Rung("swapped monomials", when, proposer, SWAPPED_IF_HOPEFUL, until=until)
+
+
+def _families(name: str, when: Condition) -> Rung:
+    """Where powers were grown and do not do, richer families come before networks of powers."""
+    return Rung(
+        name,
+        GROWS & when & (UNCONVINCING | ODD),
+        Proposer("each family that is looked through in noise", proposals.noisy_families),
+        GROWN_IF_HOPEFUL,
+        enough=CONVINCING & ~ODD,
+        until=CONVINCING & ~ODD & when,
+    )
 
 
 STRATEGIES = (
@@ -144,28 +196,28 @@ STRATEGIES = (
             ),
             Rung(
                 "textbook laws",
-                GROWS & HARDLY_NOISY,
+                GROWS & SLIGHTLY_NOISY,
                 Proposer(
                     "the likeliest laws that have a name, if they come near", proposals.near(proposals.named_laws)
                 ),
-                FITTED,
+                FITTED_NEAR,
                 until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & LEAVES_NOISE) & ~ODD,
                 late=True,
             ),
             Rung(
                 "whole powers",
-                GROWS & HARDLY_NOISY & NOISY,
+                GROWS & SLIGHTLY_NOISY & NOISY,
                 Proposer("laws of whole powers by regression that come near", proposals.near(proposals.whole_powers)),
-                FULLY,
+                NEAR,
                 until=LEAVES_NOISE & ~ODD,
                 late=True,
             ),
             Rung(
                 "few powers",
-                GROWS & HARDLY_NOISY,
+                GROWS & SLIGHTLY_NOISY,
                 Proposer("small sums of real powers, grown", proposals.few_powers),
-                FITTED,
-                until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & LEAVES_NOISE) & ~ODD,
+                FITTED_NEAR,
+                until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & (LEAVES_NOISE | CONVINCING)) & ~ODD,
                 late=True,
             ),
             Rung(
@@ -204,25 +256,18 @@ STRATEGIES = (
         "noisy",
         "from simple to rich until a short law leaves noise only",
         NOISY,
-        (
-            Rung(
-                "laws found as if clean",
-                Condition("there are some", lambda at: bool(at.earlier.get("clean"))),
-                Proposer("the best of them", proposals.found_as_if_clean),
-                FULLY,
-                until=CONVINCING & ~ODD,
-                late=True,
-            ),
+        begins_with="clean",
+        rungs=(
             Rung(
                 "textbook laws",
-                GROWS & ~HARDLY_NOISY,
+                GROWS & ~SLIGHTLY_NOISY,
                 Proposer("the likeliest laws that have a name", proposals.named_laws),
                 FULLY,
                 late=True,
             ),
             Rung(
                 "richer families in little noise",
-                GROWS & HARDLY_NOISY & (UNCONVINCING | ODD),
+                GROWS & LITTLE_NOISE & (UNCONVINCING | ODD),
                 Proposer("each family in turn, for the equations in doubt", proposals.richer_families),
                 GROWN_IF_HOPEFUL,
                 enough=CONVINCING & ~ODD,
@@ -230,12 +275,21 @@ STRATEGIES = (
             ),
             Rung(
                 "whole powers",
-                GROWS,
+                GROWS & ~WHOLE_POWERS,
                 Proposer("laws of whole powers by regression", proposals.whole_powers),
                 FULLY,
                 late=True,
             ),
             _freed(FULLY),
+            Rung(
+                "rivals along the best law",
+                GROWS & MAY_BE_IT & (UNCONVINCING | ODD),
+                Proposer("what regression along its trajectory says", proposals.terms_along_the_best),
+                REFITTED,
+                until=(CONVINCING | UNRIVALLED) & ~ODD,
+            ),
+            _swapped(SLIGHTLY_NOISY & IMPROVABLE & (UNCONVINCING | ODD), until=CONVINCING & ~ODD | UNRIVALLED),
+            _families("richer families in slight noise", SLIGHTLY_NOISY),
             Rung(
                 "random members",
                 ALWAYS,
@@ -243,19 +297,8 @@ STRATEGIES = (
                 IF_HOPEFUL,
                 late=True,
             ),
-            Rung(
-                "swapped monomials",
-                Condition("the best law leaves more than smoothing does", _is_improvable),
-                Proposer("the best laws with one monomial replaced", proposals.swapped_monomials),
-                SWAPPED_IF_HOPEFUL,
-            ),
-            Rung(
-                "richer families",
-                GROWS & (UNCONVINCING | ODD),
-                Proposer("each family that is looked through in noise", proposals.noisy_families),
-                GROWN_IF_HOPEFUL,
-                enough=CONVINCING & ~ODD,
-            ),
+            _swapped(~SLIGHTLY_NOISY & IMPROVABLE),
+            _families("richer families", ~SLIGHTLY_NOISY),
             Rung(
                 "terms along the best law",
                 GROWS & UNCONVINCING,
@@ -278,12 +321,12 @@ def search(
 
     `named` gives the textbook laws, fitted, when they are asked for.
 
-    Candidates of different strategies are found on different windows and do not compare, so what
-    comes back is what the last one found; the others only propose.
+    Candidates of different strategies are found on different windows and do not compare, but for those
+    that a strategy begins with; so what comes back is what the last one has.
     """
     earlier: dict[str, list[Candidate]] = {}
     for strategy in STRATEGIES:
-        at = Climb(p, settings, monitor, families, named, earlier)
+        at = Climb(p, settings, monitor, families, named, earlier, [*earlier.get(strategy.begins_with, ())])
         if strategy.when.holds(at):
             ended = climb(strategy, at)
             earlier[strategy.name] = at.candidates

@@ -42,7 +42,8 @@ def strategies_table() -> str:
         table = _markdown(
             ("", "rung", "when", "proposes", "is pruned", "proposals end", "the search ends", "out of time"), rows
         )
-        parts.append(f"**{strategy.name}** ({strategy.says}; tried when: {strategy.when.says})\n\n{table}")
+        first = f"; begins with what {strategy.begins_with} found" if strategy.begins_with else ""
+        parts.append(f"**{strategy.name}** ({strategy.says}; tried when: {strategy.when.says}{first})\n\n{table}")
     return "\n\n".join(parts)
 
 

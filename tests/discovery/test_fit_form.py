@@ -50,6 +50,7 @@ def test_constants_lie_within_their_errors(logistic: Discovery) -> None:
         assert abs(row["value"] - true) < 3 * row["standard_error"]
         assert row["low"] < row["value"] < row["high"]
     assert 0.1 < table.loc["K", "standard_error"] < 1.0
+    assert not any("the sign of" in message for message in logistic.messages)
     assert logistic.outcome == "converged" and logistic.noise[0] == pytest.approx(1.0, rel=0.3)
     assert logistic.equations_text().splitlines()[0] == "N' = r*N*(1 - N/K)"
     assert logistic.equations_text().splitlines()[1].startswith("r = 0.")
@@ -82,6 +83,14 @@ def test_a_constant_that_is_not_told_has_no_error() -> None:
     assert table["standard_error"].isna().tolist() == [True, True, False]
     assert table.loc["K", "value"] == pytest.approx(K, rel=0.01)
     assert "the data do not tell a, b: at most a combination of them is known" in found.messages
+
+
+def test_a_constant_whose_sign_is_not_told_is_named(noisy: TimeSeries) -> None:
+    found = fit_constants(noisy, "N' = r*N*(1 - N/K) + c", start={"r": 0.8, "K": 50.0, "c": 0.1})
+    row = found.constants.set_index("name").loc["c"]
+    assert row["low"] < 0 < row["high"]
+    (note,) = [message for message in found.messages if "the sign of" in message]
+    assert note == "the data do not tell the sign of c: a law without may do as well"
 
 
 def test_what_is_printed_is_read_again(logistic: Discovery, noisy: TimeSeries) -> None:

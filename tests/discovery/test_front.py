@@ -40,6 +40,9 @@ def test_terms_below_the_accuracy_of_the_solvers_are_dropped() -> None:
     assert kept.exponents.tolist() == [[1.0]] and free[0].tolist() == [[True]]
     law = PowerSum(np.array([[1.0, 100.0 * small]]), np.array([[1.0], [2.0]]))
     assert drop_negligible(law, all_free(law), x)[0] is law
+    # A singular term is huge at one sample only: that says nothing of the others.
+    law, near_zero = PowerSum(np.array([[1.0, 1e-12]]), np.array([[1.0], [-3.0]])), np.vstack([[[1e-9]], x])
+    assert drop_negligible(law, all_free(law), near_zero)[0] is law
 
 
 def test_a_shortlist_of_laws_that_blow_up_is_no_verdict() -> None:

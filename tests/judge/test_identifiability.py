@@ -28,18 +28,20 @@ def test_an_exponent_whose_interval_holds_two_whole_numbers_is_named() -> None:
     asked = []
 
     def refit(error: float) -> list[str]:
-        def fitted(law: PowerSum, free: tuple) -> Polished:
-            asked.append(free[1].copy())
-            after = polish(law, p.data, p.initial, p.noise, free=free, **known)
+        def fitted(law: PowerSum, free: tuple, most: int | None = None) -> Polished:
+            asked.append((free[1].ravel().tolist(), most))
+            after = polish(law, p.data, p.initial, p.noise, free=free, most=most, **known)
             errors = after.law.with_constants(*(np.full_like(c, error) for c in after.law.constants))
             return dataclasses.replace(after, errors=errors)
 
         return undetermined_exponents(p, found, fitted)
 
-    assert refit(0.01) == []
-    # Each exponent was free once, alone.
-    assert [mask.ravel().tolist() for mask in asked] == [[True, False], [False, True]]
+    # Both are told although both are free: nothing is fitted.
+    assert refit(0.01) == [] and asked == [([True, True], 0)]
+    asked.clear()
     notes = refit(2.0)
+    # Each exponent was free once, alone.
+    assert asked[1:] == [([True, False], None), ([False, True], None)]
     assert len(notes) == 2
     assert notes[0].startswith("the exponent of x0 in the term x0 of x0' is known only to lie between -")
 

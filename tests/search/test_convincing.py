@@ -8,11 +8,19 @@ import numpy as np
 import pytest
 from problems import LOGISTIC, growth
 
+from odediscovery.data.series import TimeSeries
 from odediscovery.families import Function
 from odediscovery.laws.power_sum import Features, PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.search.convincing import has_odd_powers, is_convincing, is_rounding, leaves_noise_alone
+from odediscovery.search.convincing import (
+    has_odd_powers,
+    is_convincing,
+    is_rounding,
+    is_unrivalled,
+    leaves_noise_alone,
+    may_be_it,
+)
 from odediscovery.search.rungs import Climb
 from odediscovery.settings import settings_for
 from odediscovery.stages.values import Candidate
@@ -57,6 +65,35 @@ def test_powers_that_the_data_do_not_tell_are_odd() -> None:
 def test_functions_of_amounts_are_odd() -> None:
     sine = PowerSum(np.array([[0.5]]), np.array([[0.0, 1.0]]), Features(1, (Function("sin", 0),)))
     assert has_odd_powers(climb_with(sine))
+
+
+def test_first_terms_of_a_sine_are_odd_where_noise_hides_the_others() -> None:
+    t = np.linspace(0.0, 12.0, 80)
+    swing = TimeSeries.from_arrays(t, np.column_stack([np.sin(t), np.cos(t)]), ["q", "v"])
+    cubic = PowerSum(np.array([[0.0, 0.0, 1.0], [-1.0, 0.16, 0.0]]), np.array([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0]]))
+    mixed = PowerSum(cubic.coefficients, np.array([[1.0, 0.0], [2.0, 1.0], [0.0, 1.0]]))
+    for noise, law, odd in ((0.02, cubic, True), (0.02, mixed, False), (0.001, cubic, False)):
+        p = dataclasses.replace(prepare(swing), noise=np.array([noise, noise]))
+        at = Climb(p, settings_for(), Monitor())
+        at.candidates = [Candidate(law, p.initial, 1.0, 0, np.array([True, True]))]
+        assert has_odd_powers(at) is odd
+
+
+def test_a_law_stands_once_nothing_along_its_trajectory_does_as_well() -> None:
+    # Noise may be underestimated: a short law that leaves a little more than it is not convincing at once.
+    at = climb_with(LOGISTIC, 2.0)
+    best = at.candidates[0]
+    assert may_be_it(at) and not is_unrivalled(at)
+    at.unrivalled = best
+    assert is_unrivalled(at)
+    assert not may_be_it(climb_with(LOGISTIC, 50.0))
+    # Unless a law of another kind is about as good.
+    a, w, *_ = best.law.constants
+    sine = PowerSum(a, np.hstack([w, [[0.0], [1.0]]]), Features(1, (Function("sin", 0),)))
+    at.candidates.append(Candidate(sine, best.initial, 2.05, 0, np.array([True, True])))
+    assert not is_unrivalled(at)
+    at.candidates[1] = dataclasses.replace(at.candidates[1], mean_square=4.0)
+    assert is_unrivalled(at)
 
 
 def test_residuals_within_half_a_digit_are_rounding_and_normal_ones_of_the_same_size_are_not() -> None:

@@ -14,6 +14,7 @@ from odediscovery.command.cli import main
 from odediscovery.laws.systems import get_system
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.search import neural
 from odediscovery.search.candidates import is_settled
 from odediscovery.search.neural import train_networks
 
@@ -45,6 +46,14 @@ def test_exact_data_become_exact_and_noisy_data_do_not() -> None:
         q, candidates = train_networks(p, [], settings, Monitor())
         assert q.clean is exact and is_settled(candidates) is exact
         assert {c.found_by for c in candidates} == {"training"}
+
+
+def test_a_stop_before_the_first_network_ends_with_a_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neural, "climb", lambda strategy, at: True)
+    p, settings = prepare(simulate_system("logistic", noise=0.05)), settings_for("neural", **SMALL)
+    _, candidates = train_networks(p, [], settings, Monitor(1e-9))
+    assert [bool(np.isfinite(c.law.coefficients).all()) for c in candidates] == [True]
+    assert train_networks(p, [], settings, Monitor())[1] == []
 
 
 def test_states_that_never_change_need_no_network() -> None:
