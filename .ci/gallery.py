@@ -127,7 +127,7 @@ def run(entry: Entry, namespace: dict[str, Any]) -> str:
     figure: Figure = axes[0].figure
     PICTURES.mkdir(parents=True, exist_ok=True)
     drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=72, metadata={"Software": None})
+    figure.savefig(drawn, format="png", dpi=110, metadata={"Software": None})
     plt.close(figure)
     # Few colours make small files.
     Image.open(drawn).convert("RGB").quantize(48).save(PICTURES / f"{entry.name}.png", optimize=True)
@@ -140,7 +140,8 @@ def section(entry: Entry, printed: str) -> str:
     return (
         f"\n## {entry.title}\n\n{entry.text}\n\n<!-- accept -->\n```python\n{whole(entry)}\n"
         f"{output}\naxes = found.plot()\n```\n\n"
-        f"![Data and curves of the law found: {entry.title}](assets/gallery/{entry.name}.png)\n"
+        f"[![Data and curves of the law found: {entry.title}](assets/gallery/{entry.name}.png)]"
+        f"(assets/gallery/{entry.name}.png)\n"
     )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import runpy
 import sys
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
 
@@ -28,3 +31,13 @@ def test_the_module_ends_with_the_exit_code_of_the_command(
     shown = capsys.readouterr()
     assert ended.value.code == code
     assert "Usage: odediscovery" in shown.out if code == 0 else shown.err.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    "script", sorted((Path(__file__).parent.parent / ".ci").glob("*.py")), ids=lambda path: path.name
+)
+def test_scripts_of_the_project_import_names_that_exist(script: Path) -> None:
+    for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "odediscovery":
+            module = importlib.import_module(node.module or "")
+            assert [each.name for each in node.names if not hasattr(module, each.name)] == []

@@ -172,6 +172,26 @@ def page(folders: Annotated[list[Path], typer.Argument(help="folders that a suit
     say(side_by_side(folders, {name: len(load_suite(name)) for name in SUITES}))
 
 
+@bench.command()
+def stale(
+    folders: Annotated[
+        list[Path], typer.Argument(help="folders of rows, or a folder of these, such as data/results/bench")
+    ],
+    again: Annotated[bool, flag("measure again what is stale, and put it in its place")] = False,
+) -> None:
+    """Say which kept rows an older engine wrote, and the command for each; --again measures them again."""
+    from odediscovery.bench.stale import folders_of_rows, kept_in, measure_again
+
+    kept = [kept_in(folder) for folder in folders_of_rows(folders)]
+    print_table(("folder", "commit", "engine", "command"), [each.cells() for each in kept], numbers=(), width=1000)
+    old = [each for each in kept if each.is_stale]
+    say(f"{len(old)} of {len(kept)} are stale")
+    for each in old if again else []:
+        if each.command:
+            measure_again(each)
+            say(f"{each.folder}: measured again")
+
+
 for _name, _help in SUITES.items():
     bench.command(_name, help=_help)(with_groups(_suite))
 for _name, _command in (law_commands.COMMANDS | speed_commands.COMMANDS | draw_commands.COMMANDS).items():

@@ -126,10 +126,10 @@ def print_table(
     for k, title in enumerate(header):
         table.add_column(title, justify="right" if k in numbers else "left", overflow="fold")
     console = Console(width=None if sys.stdout.isatty() else width, highlight=False)
-    # The last column is what is left beside the others, each with two letters between.
+    # The last column is what is left beside the others, each with three letters between.
     columns = [[title, *cells] for title, cells in zip(header, zip(*rows, strict=True), strict=True)] if rows else []
     others = [max(len(line) for cell in column for line in cell.split("\n")) for column in columns[:-1]]
-    room = max(console.width - sum(others) - 2 * len(others) - 2, 20)
+    room = max(console.width - sum(others) - 3 * len(others), 20)
     for row in rows:
         *first, last = (printable(cell) for cell in row)
         table.add_row(*map(Text, first), Text("\n".join(broken(line, room) for line in last.split("\n"))))
@@ -147,20 +147,23 @@ def wrapped(text: str) -> str:
 
 
 def broken(line: str, room: int) -> str:
-    """A line of equations in lines of at most so many letters, broken between terms and factors, not in names.
+    """A line of equations in lines of at most so many letters, broken between terms, or factors of long ones.
 
-    >>> print(broken("x' = 0.5*alpha*beta^2 + 2*gamma", 18))
+    >>> print(broken("x' = 0.5*alpha*beta^2*gamma + 2*gamma", 18))
     x' = 0.5*alpha*
-        beta^2 + 2*
-        gamma
+        beta^2*gamma
+        + 2*gamma
     """
-    if len(line) <= room:
-        return line
     lines = [""]
-    for piece in re.findall(r"[^ *]+[ *]*|[ *]+", line):
-        if len(lines[-1]) + len(piece.rstrip()) > room and lines[-1].strip():
-            lines.append("    ")
-        lines[-1] += piece
+    for term in re.split(r" (?=[+-] )", line):
+        if len(lines[-1]) + 1 + len(term) <= room:
+            lines[-1] += f" {term}" if lines[-1] else term
+            continue
+        lines += ["    "] if lines[-1] else []
+        for piece in re.findall(r"[^ *]+[ *]*|[ *]+", term):
+            if len(lines[-1]) + len(piece.rstrip()) > room and lines[-1].strip():
+                lines.append("    ")
+            lines[-1] += piece
     return "\n".join(one.rstrip() for one in lines)
 
 

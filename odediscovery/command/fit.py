@@ -158,12 +158,12 @@ def _begin(data: Path, columns: Columns, settings: Settings, out: Path | None, w
     with ExitStack() as shown:
         monitor = _monitor(settings.max_seconds, watch)
         shown.enter_context(monitor.shown())
-        # Before the heavy libraries are loaded.
         monitor.name("read the table")
         series = measured_series(data, columns, _columns_of_groups(settings), _columns_of_doses(settings))
         place = shown.enter_context(_destination(out or Path(f"{data.stem}.odediscovery")))
         if out is None:
             _check_same_table(place.folder, source, series)
+        monitor.name("load the libraries")
         from odediscovery.discovery.discover import discover
 
         found = _finish(discover(series, settings, monitor), monitor, watch)

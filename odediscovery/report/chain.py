@@ -66,9 +66,7 @@ def network_svg(found: Discovery) -> Markup | None:
             _draw_lines(axes, before, after, column.weights)
         for i, (column, at) in enumerate(zip(columns, places, strict=True)):
             _draw_nodes(axes, column, at, first=i == 0, last=i == len(columns) - 1, top=height)
-        return inline(
-            figure, "network", "the pruned network from states to rates", least=0.95 * width, most=1.4 * width
-        )
+        return inline(figure, "network", "the pruned network from states to rates", least=0.8 * width, most=1.4 * width)
 
 
 def _columns(network: Network, found: Discovery) -> list[_Column]:
