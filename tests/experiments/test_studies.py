@@ -143,6 +143,19 @@ def test_subsets_overlap_by_half_and_sparsity_is_the_farthest_weight() -> None:
     assert grown == [0.0, 0.0, 10.0, 10.0]
 
 
+def test_our_training_leaves_hidden_units_out_that_a_product_does_not_need() -> None:
+    chosen = subset_sums.subsets("×", 2, source(), 4, 0.0)
+    data = subset_sums.Data("×", chosen)
+    how = subset_sums.Setting(runs=2, hidden=5, our_steps=300, refit_samples=60, refit_steps=30)
+    network, taken = subset_sums.train_ours("NMU", data, how, source(), Monitor(), "cpu")
+    x, y = data.draw((2.0, 6.0), 20, source(1))
+    torch.testing.assert_close(network(x), y)
+    sums, products = network
+    assert (products.weight[:, 0] == tensor(1.0, 1.0, 0.0, 0.0, 0.0)).all() and (taken > 0).all()
+    # (-a) (-b) is a b too.
+    assert torch.equal(sums.weight[:, :2].abs().sum(dim=1), chosen.sum(dim=2)) and not sums.weight[:, 2:].any()
+
+
 def test_a_run_is_judged_where_its_error_inside_is_least() -> None:
     x = uniform((1, 50, 1), 1.0, 2.0, source())
     watched = subset_sums.Watched((x, x), (3.0 * x, 3.0 * x), tensor(1e-4, 1e-4))

@@ -44,7 +44,7 @@ FULL = {
 }
 QUICK = {"torricelli": "classics"}
 # Runs in full: of networks on fSIR, of the default there, of either elsewhere.
-NEURAL_RUNS, DEFAULT_RUNS, OTHER_RUNS = 20, 5, 3
+NEURAL_RUNS, DEFAULT_RUNS, OTHER_RUNS = 20, 5, 1
 SMALL = {"members": 4, "hidden": 3, "adam_steps": 300}
 NOISE = ("0", "0.02")
 
