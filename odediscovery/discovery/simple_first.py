@@ -35,7 +35,7 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.noiseless import detect_noiseless
 from odediscovery.search.vocabulary import Vocabulary
 from odediscovery.stages.values import Judged
-from odediscovery.textbook.fit import FITTING, FittedForm, Fitter, fit_textbook
+from odediscovery.textbook.fit import FittedForm, Fitter, fit_textbook
 from odediscovery.textbook.judged import (
     as_judged,
     as_numbers,
@@ -78,7 +78,7 @@ def textbook_laws(task: Task, p: Problem, words: Vocabulary) -> list[FittedForm]
     if task.series.controls or p.constant.all() or not task.settings.grow or not words.textbook:
         return []
     # Where nothing else is tried the best of them is the answer, however far it is.
-    found = fit_textbook(p, task.monitor, most_left=None if words.families else FITTING.nothing)
+    found = fit_textbook(p, task.monitor, most_left=None if words.families else np.inf)
     return [one for one in found if _is_allowed(p, one) and (not words.families or _is_in(words, one))]
 
 

@@ -117,3 +117,11 @@ def test_the_report_names_the_laws(tank, tmp_path):
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert f"They are {tank.name}." in page
     assert all(f", {row.name}" in page for row in tank.front if row.name)
+
+
+def test_noise_alone_ends_with_the_simplest_law():
+    t = np.arange(40.0)
+    noise = TimeSeries.from_arrays(t, 3 + np.random.default_rng(0).normal(size=(40, 1)), ["x"])
+    found = discover(noise, settings_for(library=["textbook"]))
+    assert found.outcome == "poor-fit"
+    assert found.front[0].name == "a constant rate"
