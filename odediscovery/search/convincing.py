@@ -55,6 +55,9 @@ class ConvincingThresholds(Thresholds):
         0.5, "mean square from which on they are of the size of rounding", unit="variance of rounding"
     )
     series: int = threshold(2, "step between the powers in the series of a sine")
+    equal_score: float = threshold(
+        1e-3, "difference below which neither of two laws is better", unit="of the criterion", origin="rounding of fits"
+    )
     samples: int = threshold(
         40, "residuals of a state from which on this is asked", origin="normal noise of fewer may stay within it"
     )
@@ -118,7 +121,7 @@ def is_unrivalled(at: Climb) -> bool:
     """
     p = at.problem
     best = rank(at.candidates, p.samples)[0] if at.candidates else None
-    if best is None or best is not at.unrivalled or not may_be_it(at) or _is_rivalled(at, best):
+    if best is None or not _is_no_better(at, best) or not may_be_it(at) or _is_rivalled(at, best):
         return False
     if has_cancelling_terms(best.law, p)[~p.constant].any():
         return False
@@ -126,6 +129,12 @@ def is_unrivalled(at: Climb) -> bool:
         return False
     near = None if is_short(best.law) else follow_closely(p, best)
     return is_short(best.law) or (near is not None and needs_every_term(near[1], p.nonnegative & ~p.constant))
+
+
+def _is_no_better(at: Climb, best: Candidate) -> bool:
+    """Whether the best law is the one along which terms were sought in vain, or a copy that other rungs came to."""
+    n, sought = at.problem.samples, at.unrivalled
+    return sought is not None and score(best, n) > score(sought, n) - CONVINCING_LAW.equal_score
 
 
 def _is_rivalled(at: Climb, best: Candidate) -> bool:

@@ -23,6 +23,7 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search import proposals
 from odediscovery.search.candidates import is_settled, simplest
 from odediscovery.search.convincing import (
+    CONVINCING_LAW,
     has_odd_powers,
     in_doubt,
     is_convincing,
@@ -67,9 +68,6 @@ class SearchThresholds(Thresholds):
     first_steps: int = threshold(12, "Levenberg-Marquardt steps before these two are compared", origin="cost")
     first_steps_along: int = threshold(20, "the same for laws with terms sought along another", origin="cost")
     improvable: float = threshold(1.05, "above it the best law may be improved", unit="what smoothing leaves")
-    equal_score: float = threshold(
-        1e-3, "difference below which neither of two laws is better", unit="of the criterion", origin="rounding of fits"
-    )
 
 
 SEARCH = SearchThresholds()
@@ -89,7 +87,7 @@ def _is_beyond_doubt(at: Climb) -> bool:
 
 def _gains_nothing(at: Climb) -> bool:
     """Whether no new candidate is better than the best one before it."""
-    least = score(rank(at.before, at.problem.samples)[0], at.problem.samples) - SEARCH.equal_score
+    least = score(rank(at.before, at.problem.samples)[0], at.problem.samples) - CONVINCING_LAW.equal_score
     return all(score(c, at.problem.samples) > least for c in at.new)
 
 
