@@ -27,7 +27,8 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.grow.integral_form import Integral, Path
 from odediscovery.stages.grow.libraries import columns_of, features_for, grid_for
-from odediscovery.stages.grow.shrink import best_of_each, descent
+from odediscovery.stages.grow.shrink import best_of_each, descents
+from odediscovery.stages.grow.side_by_side import optimise_all
 from odediscovery.stages.grow.subsets import best_subsets
 from odediscovery.stages.grow.variable_projection import Fit, Model
 
@@ -112,8 +113,8 @@ def pairs(fit: Fit, columns: Array) -> list[list[int]]:
     return chosen
 
 
-def extended(fit: Fit, model: Model, terms: Terms, new: Sequence[int], steps: int = 20) -> Model:
-    """The law with more monomials in every equation, optimised."""
+def extended(fit: Fit, model: Model, terms: Terms, new: Sequence[int]) -> Model:
+    """The law with more monomials in every equation."""
     w, sums = model.exponents, model.sums
     for c in new:
         row = np.zeros(w.shape[1])
@@ -127,7 +128,7 @@ def extended(fit: Fit, model: Model, terms: Terms, new: Sequence[int], steps: in
             row[terms.rows.shape[1] + place] = terms.power[c]
         w = np.vstack([w, row])
     used = np.hstack([model.used, np.ones((len(fit.equations), len(new)), dtype=bool)])
-    return fit.optimised(fit.model(w, used, w != 0, model.path, sums), steps)
+    return fit.model(w, used, w != 0, model.path, sums)
 
 
 def empty(fit: Fit, path: Path) -> Model:
@@ -142,16 +143,14 @@ def climb_sizes(fit: Fit, path: Path, grid: Terms, most: int, beam: int, monitor
     penalty = 2 * np.log(fit.counts.sum())
     columns = columns_of(grid, fit.problem, path, fit.equations)
     while len(levels) <= most and monitor.stopping() is None:
-        wider = ((model, c) for model in levels[-1] for c in proposals(fit, model, columns))
+        wider = ((model, [c]) for model in levels[-1] for c in proposals(fit, model, columns))
         # One level of a long series takes minutes: a limit must hold within it.
-        found = [
-            extended(fit, model, grid, [c])
-            for model, c in itertools.takewhile(lambda _: monitor.stopping() is None, wider)
-        ]
-        if not found:
+        chosen = list(itertools.takewhile(lambda _: monitor.stopping() is None, wider))
+        if not chosen:
             break
         if len(levels) == 2 and len(fit.equations) == 1:
-            found += [extended(fit, levels[0][0], grid, pair) for pair in pairs(fit, columns)]
+            chosen += [(levels[0][0], pair) for pair in pairs(fit, columns)]
+        found = optimise_all(fit, [extended(fit, model, grid, new) for model, new in chosen], monitor)
         kept: list[Model] = []
         # Of laws that explain the same the smallest is kept.
         for model in sorted(found, key=lambda m: (round(m.score), m.size)):
@@ -177,8 +176,7 @@ def single_laws(fit: Fit, i: int, path: Path, grid: Terms, most: int, beam: int,
     starts = [m for level in levels[-2:] for m in level]
     if most <= GROWING.quick_monomials and starts and min(m.squares.max() for m in starts) > GROWING.promising:
         starts = starts[-1:]
-    found = [m for s in starts for m in descent(one, s, monitor, settle=False)]
-    return best_of_each(one, found)
+    return best_of_each(one, descents(one, starts, monitor, settle=False))
 
 
 def shared_laws(fit: Fit, i: int, path: Path, grid: Terms, others: Terms, monitor: Monitor) -> list[Model]:
@@ -215,7 +213,7 @@ def rich_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Model
     if not (found and fit.exact(found[0])):
         found = best_of_each(fit, found + subset_laws(fit, path, grid, monitor))
     near = [m for m in found[:2] if m.squares.max() < GROWING.promising]
-    return best_of_each(fit, found + [m for s in near for m in descent(fit, s, monitor, settle=False)])
+    return best_of_each(fit, found + descents(fit, near, monitor, settle=False))
 
 
 def subset_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor, *, few: bool = False) -> list[Model]:
@@ -239,9 +237,9 @@ def subset_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor, *, few: boo
     ):
         if monitor.stopping() is not None:
             break
-        quick = [extended(fit, start, grid, subset, GROWING.subset_steps) for subset in level]
-        quick.sort(key=lambda model: model.score)
-        found += [fit.optimised(model) for model in quick[: GROWING.subsets_fitted]]
+        begun = [extended(fit, start, grid, subset) for subset in level]
+        quick = sorted(optimise_all(fit, begun, steps=GROWING.subset_steps), key=lambda model: model.score)
+        found += optimise_all(fit, quick[: GROWING.subsets_fitted])
         if any(fit.exact(model) for model in found):
             break
     return found
@@ -389,5 +387,5 @@ def grow(
         starts += [fit.settled(m) for level in levels[-2:] for m in level]
     # Of a law that is plain, pruning on the differential equations tells what may go.
     rich = [m for m in starts[:1] if not plain(fit, m)]
-    found = [m for start in rich for m in descent(fit, start, monitor, settle=True)]
+    found = descents(fit, rich, monitor, settle=True)
     return tuple(fit.law(m) for m in best_of_each(fit, found + starts)[: GROWING.listed])

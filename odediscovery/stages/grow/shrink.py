@@ -8,21 +8,22 @@ exponential that is a straight line over the data becomes one. The best by the c
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from odediscovery.laws.power_sum import Sums
 from odediscovery.runtime.arrays import Mask
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.stages.grow.variable_projection import Fit, Model
+from odediscovery.stages.grow.side_by_side import optimise_all
+from odediscovery.stages.grow.variable_projection import Fit, Model, exp_features
 
 # Rates of exponentials, 1 / rms of the state, below which straight lines are tried for them.
 SLOW = 0.3
 
 
 def _tidied(fit: Fit, model: Model, used: Mask, powers: Mask, weights: Mask) -> Model:
-    """The law with fewer constants: empty and coinciding monomials go, the rest is refitted."""
+    """The law with fewer constants: empty and coinciding monomials go."""
     first = fit.problem.features.size
     exponents, used, rows = np.where(powers, model.exponents, 0.0), used.copy(), list[int]()
     exponents[:, first:][:, ~weights.any(axis=1)] = 0.0
@@ -36,7 +37,7 @@ def _tidied(fit: Fit, model: Model, used: Mask, powers: Mask, weights: Mask) -> 
     kept = np.flatnonzero(np.any(w[:, first:] != 0, axis=0))
     sums = Sums(np.where(weights, model.sums.weights, 0.0), model.sums.exponents).select(kept)
     w = w[:, [*range(first), *(first + kept)]]
-    return fit.optimised(fit.model(w, used, w != 0, model.path, sums))
+    return fit.model(w, used, w != 0, model.path, sums)
 
 
 def _merged(fit: Fit, model: Model, distance: float = 0.5) -> Model | None:
@@ -58,7 +59,7 @@ def _merged(fit: Fit, model: Model, distance: float = 0.5) -> Model | None:
     used[:, a] |= used[:, b]
     keep = np.arange(len(exponents)) != b
     w = exponents[keep]
-    return fit.optimised(fit.model(w, used[:, keep], w != 0, model.path, model.sums))
+    return fit.model(w, used[:, keep], w != 0, model.path, model.sums)
 
 
 def _with_one_sum_less(fit: Fit, model: Model) -> list[Model]:
@@ -80,16 +81,16 @@ def _without_slow_rates(fit: Fit, model: Model) -> list[Model]:
     """Exponentials that are straight lines over the data as such: exp(r x) ~ 1 + r x."""
     n, found = len(fit.problem.row), []
     for j, k in np.argwhere(model.powers):
-        if k in fit.exp_features and abs(model.exponents[j, k]) < SLOW:
+        if k in exp_features(fit.problem) and abs(model.exponents[j, k]) < SLOW:
             w = model.exponents.copy()
             w[j, fit.problem.features.functions[k - n].state] += 1.0
             w[j, k] = 0.0
-            found.append(fit.optimised(fit.model(w, model.used, w != 0, model.path, model.sums)))
+            found.append(fit.model(w, model.used, w != 0, model.path, model.sums))
     return found
 
 
-def simpler(fit: Fit, model: Model, tries: int = 3) -> Model | None:
-    """The best law with one constant less or two monomials made one."""
+def simpler(fit: Fit, model: Model, tries: int = 3) -> list[Model]:
+    """Laws with one constant less or two monomials made one, not refitted."""
     constants = (model.used, model.powers, model.sums.weights != 0)
     places = [
         (statistic[row, column], kind, row, column)
@@ -103,18 +104,23 @@ def simpler(fit: Fit, model: Model, tries: int = 3) -> Model | None:
         if left[0].any():
             found.append(_tidied(fit, model, *left))
     merged = _merged(fit, model)
-    return min([*found, *([merged] if merged else [])], key=fit.criterion, default=None)
+    return [*found, *([merged] if merged else [])]
 
 
-def descent(fit: Fit, model: Model, monitor: Monitor, *, settle: bool) -> Iterator[Model]:
-    """Every law on the way from a rich one to a single constant."""
-    yield model
-    while model.size > 1 and monitor.stopping() is None:
-        after = simpler(fit, model)
-        if after is None:
-            return
-        model = fit.settled(after) if settle else after
-        yield model
+def descents(fit: Fit, models: Sequence[Model], monitor: Monitor, *, settle: bool) -> list[Model]:
+    """Every law on the way from each rich one to a single constant; all ways are gone side by side.
+
+    Args:
+        settle: whether every law refines its own path.
+    """
+    found, live = list(models), [model for model in models if model.size > 1]
+    while live and monitor.stopping() is None:
+        tried = [simpler(fit, model) for model in live]
+        fitted = iter(optimise_all(fit, [model for own in tried for model in own]))
+        best = [min(itertools.islice(fitted, len(own)), key=fit.criterion) for own in tried if own]
+        found += (after := [fit.settled(model) for model in best] if settle else best)
+        live = [model for model in after if model.size > 1]
+    return found
 
 
 def best_of_each(fit: Fit, models: Sequence[Model]) -> list[Model]:

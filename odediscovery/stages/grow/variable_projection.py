@@ -15,13 +15,13 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dgeqrf, dorgqr, dtrtrs
 
 from odediscovery.families import power_is_rate
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.stages.grow.coefficients import Linear, solve
 from odediscovery.stages.grow.integral_form import Integral, Path
 
 
@@ -33,9 +33,6 @@ class ProjectionThresholds(Thresholds):
     most_exponent: float = threshold(6.0, "largest exponent")
     most_inside: float = threshold(12.0, "largest exponent inside a sum")
     fastest_rate: float = threshold(30.0, "largest rate of an exponential", unit="1 / rms of its state")
-    ridge: float = threshold(
-        1e-11, "keeps columns of coinciding monomials solvable", unit="norm of a column", origin="float64"
-    )
     likely: float = threshold(
         3.0,
         "distance of the mean square of mere noise above its expected value",
@@ -49,8 +46,12 @@ class ProjectionThresholds(Thresholds):
         origin="the usual 95 % of a normal distribution",
     )
     gain: float = threshold(1e-3, "gain below which a fit has converged", unit="of the score")
+    longest: float = threshold(0.5, "longest step of an exponent", origin="chosen: between two simple powers")
     round_gain: float = threshold(0.5, "gain below which a new path needs no next round", unit="of the score")
     first_damping: float = threshold(1e-3, "damping that a fit begins with", origin="usual")
+    singular: float = threshold(
+        1e-13, "added to every diagonal element", unit="the largest one", origin="float64: solves a singular matrix"
+    )
     damping_factor: float = threshold(10.0, "by which damping rises and falls", origin="usual: Marquardt")
     least_damping: float = threshold(1e-9, "least damping", origin="float64")
     most_damping: float = threshold(1e4, "damping beyond which no step helps", origin="usual")
@@ -112,60 +113,33 @@ class Model:
         return frozenset(terms), np.round(self.sums.exponents).tobytes()
 
 
-@dataclass(frozen=True, eq=False)
-class Linear:
-    """Least squares for the coefficients of all equations at once.
+def exponent_bounds(problem: Integral, features: NDArray[np.int64]) -> tuple[Array, Array]:
+    """Least and largest exponents of features."""
+    rates = np.isin(features, exp_features(problem))
+    most = np.where(rates, PROJECTION.fastest_rate, PROJECTION.most_exponent)
+    return np.where(rates, -most, PROJECTION.least_exponent), most
+
+
+def exp_features(problem: Integral) -> NDArray[np.int64]:
+    """Features that are exponential functions."""
+    return len(problem.row) + np.flatnonzero([power_is_rate(f) for f in problem.features.functions])
+
+
+def damped_steps(normal: Array, gradient: Array, damping: Array) -> Array:
+    """Steps -(J'J + lambda diag J'J)^-1 J'r, each with its own lambda, [laws, unknowns].
 
     Args:
-        q, r: of the scaled columns, [equations, samples, m] and [equations, m, m].
-        scale: norms of the columns, [equations, m].
-        coefficients: [equations, m].
-        residual: target - columns @ coefficients, [equations, samples].
+        normal: J'J, [laws, unknowns, unknowns].
+        gradient: J'r, [laws, unknowns].
+        damping: lambda, [laws].
+
+    >>> damped_steps(np.array([[[4.0]]]), np.array([[6.0]]), np.array([0.5])).round(6).tolist()
+    [[-1.0]]
     """
-
-    q: Array
-    r: Array
-    scale: Array
-    coefficients: Array
-    residual: Array
-
-    def projected(self, columns: Array) -> Array:
-        """What of columns [equations, samples, c] the monomials cannot express."""
-        result: Array = columns - self.q @ (self.q.transpose(0, 2, 1) @ columns)
-        return result
-
-
-def solve(columns: Array, target: Array, used: Mask) -> Linear:
-    """min |target_i - columns_i a_i|^2 over the used coefficients of every equation i.
-
-    >>> t = np.arange(4.0)
-    >>> columns = np.stack([t, t**2], axis=1)[None]
-    >>> fit = solve(columns, 3 * t[None] - t[None] ** 2, np.array([[True, True]]))
-    >>> fit.coefficients.round(6).tolist()
-    [[3.0, -1.0]]
-    """
-    n, samples, m = columns.shape
-    unit = np.eye(m)
-    q, r, scale = np.zeros(columns.shape), np.empty((n, m, m)), np.ones((n, m))
-    r[:] = unit
-    coefficients, residual = np.zeros((n, m)), target.copy()
-    for e in range(n):
-        of = np.flatnonzero(used[e])
-        k = len(of)
-        if not k:
-            continue
-        own = columns[e] if k == m else columns[e][:, of]
-        size = np.sqrt(np.einsum("tk,tk->k", own, own))
-        size[~(size > 0)] = 1.0
-        # LAPACK itself: laws are so small that numpy's checks would take most of the time.
-        stacked = np.concatenate([own / size, PROJECTION.ridge * unit[:k, :k]])
-        reflected, tau, _, _ = dgeqrf(stacked)
-        thin = dorgqr(reflected, tau)[0][:samples]
-        a = dtrtrs(reflected[:k], thin.T @ target[e])[0]
-        residual[e] -= stacked[:samples] @ a
-        q[e, :, of], r[e, of[:, None], of] = thin.T, np.triu(reflected[:k])
-        scale[e, of], coefficients[e, of] = size, a / size
-    return Linear(q, r, scale, coefficients, residual)
+    diagonal = np.diagonal(normal, axis1=1, axis2=2)
+    added = damping[:, None] * diagonal + PROJECTION.singular * diagonal.max(axis=1, keepdims=True) + TINY
+    step: Array = np.linalg.solve(normal + added[:, :, None] * np.eye(normal.shape[1]), gradient[:, :, None])
+    return -step[:, :, 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,12 +157,6 @@ class Fit:
     equations: NDArray[np.int64]
     counts: Array
     floor: Array
-
-    @property
-    def exp_features(self) -> NDArray[np.int64]:
-        """Features that are exponential functions."""
-        functions = self.problem.features.functions
-        return len(self.problem.row) + np.flatnonzero([power_is_rate(f) for f in functions])
 
     @property
     def target(self) -> Array:
@@ -252,10 +220,14 @@ class Fit:
 
     def _places(self, model: Model) -> tuple[Places, Places, Places]:
         """Where W, B and V are free: whole exponents stay."""
-        whole = np.concatenate([self.problem.integer, np.ones(len(model.sums), dtype=bool)])
         inside = np.array(np.nonzero(model.sums.exponents)).T
         of_v = inside[self.problem.real_inside[inside[:, 1]]]
-        return np.argwhere(model.powers & ~whole), np.argwhere(model.sums.weights), of_v
+        return self.free_powers(model), np.argwhere(model.sums.weights), of_v
+
+    def free_powers(self, model: Model) -> Places:
+        """Where W is free."""
+        whole = np.concatenate([self.problem.integer, np.ones(len(model.sums), dtype=bool)])
+        return np.argwhere(model.powers & ~whole)
 
     def _jacobian(self, model: Model, linear: Linear, places: tuple[Places, ...]) -> Array:
         """d residual / d (W, B, V) with A held, [equations, samples, places]."""
@@ -291,7 +263,7 @@ class Fit:
         places = self._places(model)
         if not sum(map(len, places)):
             return model
-        damping, bounds = PROJECTION.first_damping, self._bounds(places[0])
+        damping, bounds = PROJECTION.first_damping, exponent_bounds(self.problem, places[0][:, 1])
         equations: tuple[Array, Array] | None = None
         for _ in range(steps):
             if equations is None:
@@ -317,12 +289,6 @@ class Fit:
         flat = jac.reshape(-1, jac.shape[2])
         return flat.T @ flat, flat.T @ (linear.residual * weight[:, None]).ravel()
 
-    def _bounds(self, of_w: Places) -> tuple[Array, Array]:
-        """Least and largest values of free exponents."""
-        rates = np.isin(of_w[:, 1], self.exp_features)
-        most = np.where(rates, PROJECTION.fastest_rate, PROJECTION.most_exponent)
-        return np.where(rates, -most, PROJECTION.least_exponent), most
-
     def _stepped(
         self,
         model: Model,
@@ -332,19 +298,20 @@ class Fit:
         bounds: tuple[Array, Array],
     ) -> Model:
         normal, gradient = equations
-        diagonal, damped = normal.diagonal(), normal.copy()
-        damped.flat[:: len(normal) + 1] += damping * diagonal + 1e-13 * diagonal.max() + TINY
-        shift = -np.linalg.solve(damped, gradient)
+        shift = damped_steps(normal[None], gradient[None], np.array([damping]))[0]
         at, at_b, at_v = (tuple(p.T) for p in places)
         first, second = len(places[0]), len(places[0]) + len(places[1])
         w, sums = model.exponents.copy(), model.sums
-        w[at] = (w[at] + shift[:first].clip(-0.5, 0.5)).clip(*bounds)
+        longest = PROJECTION.longest
+        w[at] = (w[at] + shift[:first].clip(-longest, longest)).clip(*bounds)
         if first < len(shift):
             b, v = sums.weights.copy(), sums.exponents.copy()
             most = 0.5 * np.abs(b[at_b])
             b[at_b] += shift[first:second].clip(-most, most)
-            most = np.where(np.isin(at_v[1], self.exp_features), PROJECTION.fastest_rate, PROJECTION.most_inside)
-            v[at_v] = (v[at_v] + shift[second:].clip(-0.5, 0.5)).clip(-most, most)
+            most = np.where(
+                np.isin(at_v[1], exp_features(self.problem)), PROJECTION.fastest_rate, PROJECTION.most_inside
+            )
+            v[at_v] = (v[at_v] + shift[second:].clip(-longest, longest)).clip(-most, most)
             sums = Sums(b, v)
         return self.model(w, model.used, model.powers, model.path, sums)
 
