@@ -40,6 +40,7 @@ from odediscovery.discovery.refine import (
     explain_open_exponents,
     join_longer_pieces,
     judge_all_samples,
+    refine_constants,
 )
 from odediscovery.discovery.simple_first import (
     SIMPLE,
@@ -203,6 +204,7 @@ def _judge_laws(
         prefer_simple_exponents,
         prefer_textbook,
         partial(prefer_explained, fitted=simple, series=task.series),
+        partial(refine_constants, monitor=monitor),
         partial(drop_idle_terms, monitor=monitor),
         partial(join_longer_pieces, whole, monitor=monitor),
         drop_excess,

@@ -85,10 +85,10 @@ def polish_candidate(p: Problem, c: Candidate, law: PowerSum, free: Free, most: 
         most: most evaluations of the Jacobian.
     """
     initial = c.initial if p.heads is None else p.initial
-    found = refined(p, law, free, initial, sigma_of(p), most)
+    found = refined(p, law, free, initial, sigma_of(p), most, fully=False)
     if p.knowledge is not None and found.finite and not p.knowledge.allows(found.law):
         # Exponents have left their bounds: they are held there.
-        found = refined(p, found.law, found.free, found.initial, sigma_of(p), most)
+        found = refined(p, found.law, found.free, found.initial, sigma_of(p), most, fully=False)
     return found
 
 
@@ -229,7 +229,8 @@ def drop_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free
     """The law without terms smaller than what the solvers that judge leave uncertain.
 
     Over a long or chaotic trajectory such a term can fit the error of the integration. Terms are
-    compared sample by sample: a negative power is huge where a state is near 0, and only there.
+    compared sample by sample, for a negative power is huge where a state is near 0, and only there; where all
+    are small for once, with what is usual.
 
     Args:
         x: states at which terms are compared, [samples, states].
@@ -238,7 +239,8 @@ def drop_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free
         return law, free
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         terms = np.abs(law.monomials(x)[:, None, :] * law.coefficients)
-        share = np.nan_to_num(terms / terms.max(axis=2, keepdims=True), nan=0.0)
+        largest = terms.max(axis=2, keepdims=True)
+        share = np.nan_to_num(terms / np.maximum(largest, np.median(largest, axis=0)), nan=0.0)
     small = (law.coefficients != 0) & (np.sqrt(np.mean(share**2, axis=0)) < FRONT.negligible)
     if not small.any():
         return law, free
@@ -366,8 +368,8 @@ def _without_idle(p: Problem, row: Judged) -> Judged | None:
     return refit(p, law, free, before=row)
 
 
-def refit(p: Problem, law: PowerSum, free: Free, before: Judged) -> Judged:
-    """A changed law fitted from where a row stands, each state weighed by what the row leaves."""
+def refit(p: Problem, law: PowerSum, free: Free, before: Judged, *, fully: bool = False) -> Judged:
+    """A changed law fitted from where a row stands, each state weighed by what the row leaves; see `polish`."""
     found = before.polished
-    after = refined(p, law, free, found.initial, residual_sigma(p, found))
+    after = refined(p, law, free, found.initial, residual_sigma(p, found), fully=fully)
     return judge(after, sigma_of(p), before.origin, fragile=before.fragile)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
+from odediscovery.discovery.front import refit
 from odediscovery.discovery.task import Task
 from odediscovery.judge.criterion import CRITERION, judge
 from odediscovery.judge.identifiability import undetermined_exponents
@@ -26,6 +27,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.refinement import lengthened, on_all_samples, refined, residual_sigma, sigma_of, without_excess
 from odediscovery.solve.trajectories import residuals
+from odediscovery.stages.polish.polish import POLISHING
 from odediscovery.stages.polish.snap import merge_monomials
 from odediscovery.stages.values import Judged, Polished
 
@@ -39,6 +41,21 @@ def join_longer_pieces(whole: Problem, verdict: Verdict, monitor: Monitor) -> Ve
     if verdict.p is whole or monitor.stopping():
         return verdict
     return verdict.with_best(lengthened(whole, verdict.p, verdict.best, monitor))
+
+
+def refine_constants(verdict: Verdict, monitor: Monitor) -> Verdict:
+    """The claimed law with constants as near to the maximum of the likelihood as can be.
+
+    Laws that were only compared are not that near.
+    """
+    p, best = verdict.p, verdict.best
+    if p.clean or monitor.stopping():
+        return verdict
+    found = best.polished
+    after = refit(p, found.law, found.free, before=best, fully=True)
+    if not after.polished.finite or after.criterion > best.criterion + POLISHING.gain:
+        return verdict
+    return verdict.with_best(dataclasses.replace(after, criterion=min(after.criterion, best.criterion)))
 
 
 def drop_excess(verdict: Verdict) -> Verdict:
@@ -75,7 +92,7 @@ def _without_one(p: Problem, row: Judged, rows: Sequence[Judged]) -> Judged | No
         passed_over = (one for one in rows if one.criterion < row.criterion)
         if not law.n_monomials or any(_has_terms_of(one.polished.law, law) for one in passed_over):
             continue
-        shorter = refined(p, law, left, found.initial, residual_sigma(p, found))
+        shorter = refined(p, law, left, found.initial, residual_sigma(p, found), fully=False)
         if not shorter.finite or is_needed(found, shorter, sigma_of(p), inflation):
             continue
         after = judge(shorter, sigma_of(p), row.origin, fragile=row.fragile)

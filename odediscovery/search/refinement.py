@@ -58,8 +58,10 @@ def residual_sigma(p: Problem, found: Polished) -> Array:
     return sigma
 
 
-def refined(p: Problem, law: PowerSum, free: Free, initial: Array, sigma: Array, most: int | None = None) -> Polished:
-    """The law, as what is known wants it, with constants at the maximum of the likelihood."""
+def refined(
+    p: Problem, law: PowerSum, free: Free, initial: Array, sigma: Array, most: int | None = None, *, fully: bool = True
+) -> Polished:
+    """The law, as what is known wants it, with constants at the maximum of the likelihood; see `polish`."""
     law, free = apply_knowledge_to_fit(p, law, free)
     return polish(
         law,
@@ -71,6 +73,7 @@ def refined(p: Problem, law: PowerSum, free: Free, initial: Array, sigma: Array,
         free=free,
         most=REFINEMENT.evaluations if most is None else most,
         relative_sigma=p.relative_sigma,
+        fully=fully,
     )
 
 

@@ -43,6 +43,9 @@ def test_terms_below_the_accuracy_of_the_solvers_are_dropped() -> None:
     # A singular term is huge at one sample only: that says nothing of the others.
     law, near_zero = PowerSum(np.array([[1.0, 1e-12]]), np.array([[1.0], [-3.0]])), np.vstack([[[1e-9]], x])
     assert drop_negligible(law, all_free(law), near_zero)[0] is law
+    # Where all others pass through nothing, a constant is not much more for that.
+    law, crossing = PowerSum(np.array([[1.0, 1e-9]]), np.array([[1.0], [0.0]])), np.vstack([[[1e-7]], x])
+    assert drop_negligible(law, all_free(law), crossing)[0].exponents.tolist() == [[1.0]]
 
 
 def test_a_shortlist_of_laws_that_blow_up_is_no_verdict() -> None:

@@ -16,7 +16,7 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.solve.initial_values import Starts
 from odediscovery.solve.sensitivities import Evaluation, TrajectoryResiduals
 from odediscovery.solve.trajectories import residual_squares
-from odediscovery.stages.polish.polish import _least_squares, polish
+from odediscovery.stages.polish.polish import POLISHING, _least_squares, polish
 from odediscovery.stages.values import Polished
 
 T = np.linspace(0.0, 12.0, 40)
@@ -197,7 +197,7 @@ def test_a_law_that_blows_up_is_worse_than_the_poorest_start() -> None:
     model, start = Edge(), np.array([0.5])
     now = model.evaluate(start)
     assert now is not None
-    u, there = _least_squares(model, start, now, 25)
+    u, there = _least_squares(model, start, now, 25, POLISHING.ftol)
     assert 0.5 <= u[0] <= 1.0 and np.isfinite(there.residual).all()
 
 

@@ -54,6 +54,12 @@ class PolishThresholds(Thresholds):
         unit="relative",
         origin="far below one unit of the criterion",
     )
+    gain: float = threshold(
+        0.05,
+        "gain of a step below which a law in noise that is compared with others has converged",
+        unit="of the criterion",
+        origin="a hundredth of what counts as evidence; along a curved valley such steps go on for hundreds",
+    )
     gtol: float = threshold(
         1e-12, "gradient below which it counts as zero", unit="scaled", origin="as good as off: the other two decide"
     )
@@ -74,6 +80,7 @@ def polish(
     most: int | None = None,
     relative_sigma: Sequence[Array] | None = None,
     sums: Sums = (),
+    fully: bool = True,
 ) -> Polished:
     """The law's non-zero constants and start values at the maximum of the likelihood.
 
@@ -89,6 +96,7 @@ def polish(
         relative_sigma: noise of each sample relative to the others, [samples, states] a trajectory
             (default: all alike).
         sums: conserved sums with their values, which the start values keep.
+        fully: whether constants are wanted as near to the maximum as can be, not only the likelihood.
 
     Returns:
         The refined law; the given one with `finite=False` if it cannot be integrated.
@@ -100,7 +108,9 @@ def polish(
     u = model.pack(initial)
     now = model.evaluate(u)
     if now is not None and len(u) and most:
-        u, now = _least_squares(model, u, now, most)
+        noisy = bool((sigma > floor).any())
+        ftol = POLISHING.ftol if fully or not noisy else max(POLISHING.gain / len(now.residual), POLISHING.ftol)
+        u, now = _least_squares(model, u, now, most, ftol)
     law, initial = model.unpack(u)
     squares, plain, counts = model.squares(None if now is None else now.residual)
     unknown = np.nan if now is None else 0.0
@@ -141,7 +151,9 @@ def _covariance(
     return Covariance.of(now.jacobian * np.concatenate(rows)[:, None]).transformed(slopes)
 
 
-def _least_squares(model: TrajectoryResiduals, u: Array, now: Evaluation, most: int) -> tuple[Array, Evaluation]:
+def _least_squares(
+    model: TrajectoryResiduals, u: Array, now: Evaluation, most: int, ftol: float
+) -> tuple[Array, Evaluation]:
     """Unknowns at the minimum and what is known there; scipy's trust-region reflective method."""
     # scipy asks for residuals and Jacobian of a point one after the other.
     latest: tuple[bytes, Evaluation | None] = u.tobytes(), now
@@ -174,7 +186,7 @@ def _least_squares(model: TrajectoryResiduals, u: Array, now: Evaluation, most: 
         x_scale="jac",
         max_nfev=most,
         xtol=POLISHING.xtol,
-        ftol=POLISHING.ftol,
+        ftol=ftol,
         gtol=POLISHING.gtol,
     )
     best = at(found.x)

@@ -150,7 +150,7 @@ def eliminate(
     free = torch.cat([field.free, others], dim=1)
     free[:, unknowns.shape[1] - how.labels :] = False
     member = torch.arange(field.members)
-    fit = levenberg_marquardt(problem, unknowns, free, how.first_steps, monitor=monitor)
+    fit = levenberg_marquardt(problem, unknowns, free, how.first_steps, tolerance=how.tolerance, monitor=monitor)
     count = problem.residuals(fit.unknowns[:1]).shape[1]
     near = _is_hopeful(fit.sum_of_squares.nan_to_num(nan=torch.inf), count, how)
     member, free, fit = member[near], free[near], _members(fit, near)
