@@ -210,7 +210,8 @@ def rich_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Model
     Only those that leave next to nothing are worth a way down.
     """
     found = best_of_each(fit, subset_laws(fit, path, grid.select(np.flatnonzero(grid.lengths <= 1)), monitor, few=True))
-    if not (found and fit.exact(found[0])):
+    # Enough short terms meet any curve: fewer terms that are longer may be the law.
+    if not (found and plain(fit, found[0])):
         found = best_of_each(fit, found + subset_laws(fit, path, grid, monitor))
     near = [m for m in found[:2] if m.squares.max() < GROWING.promising]
     return best_of_each(fit, found + descents(fit, near, monitor, settle=False))

@@ -77,7 +77,7 @@ def shorten_quotients(law: PowerSum, x: Array) -> list[tuple[PowerSum, Free]]:
     # Two sums may have to be written anew before a whole part that they share goes.
     plain = [one for whole in (law, *_with_whole_powers(law)) for one in (whole, *_straightened(whole, x))]
     starts = [start for one in plain for start in (one, *_rewritten(one, x, without=1))]
-    shorter = sorted((_shortened(start, x) for start in starts), key=_constants)
+    shorter = sorted((one for start in starts for one in _shortened(start, x)), key=_constants)
     found: list[PowerSum] = []
     for one in (one for one in shorter if _constants(one) < _constants(law)):
         if not any(_is_same(one, other) for other in found):
@@ -98,13 +98,15 @@ def _is_same(one: PowerSum, other: PowerSum) -> bool:
     )
 
 
-def _shortened(law: PowerSum, x: Array) -> PowerSum:
+def _shortened(law: PowerSum, x: Array) -> Iterator[PowerSum]:
+    """The law and all shorter ones on the way to the shortest: what is small along the data may be needed."""
+    yield law.compact()
     for _ in range(law.n_monomials):
         found = next((new for new in _rewritten(law, x) if _terms(new) < _terms(law)), None)
         if found is None:
-            break
+            return
         law = found
-    return law.compact()
+        yield law.compact()
 
 
 def _terms(law: PowerSum) -> int:
