@@ -78,3 +78,28 @@ def test_printed_equations_of_a_conserved_epidemic_are_short() -> None:
     law = found.equations.power_sum
     assert law is not None
     assert np.count_nonzero(law.coefficients) == 4
+
+
+def test_a_fitted_constant_meets_the_known_one_that_it_is_balanced_by() -> None:
+    """R' = -0.3 I is known and I' follows from the sum: what I makes of S comes from R alone."""
+    mix = np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, -1.0], [0.0, 0.0, 1.0]])
+    waning = dataclasses.replace(SIR, coefficients=np.array([[-0.4, 0.3], [0.0, 0.0], [0.0, -0.3]]), stoichiometry=mix)
+    series = series_of(expanded(waning), np.array([[3.0, 0.5, 0.0]]), [TIMES], 0.01)
+    known = np.array([[False, False], [False, False], [False, True]])
+    free = ((waning.coefficients != 0) & ~known, *(np.zeros_like(c, dtype=bool) for c in waning.constants[1:]))
+    found = polish(
+        waning,
+        series,
+        np.array([[3.0, 0.5, 0.01]]),
+        np.full(3, 0.01),
+        free=free,
+        floor=np.full(3, 1e-9),
+        nonnegative=np.ones(3, bool),
+    )
+    after = balance(found)
+    assert expanded(found.law).coefficients[1, 1] != 0.0 == expanded(after.law).coefficients[1, 1]
+    assert after.law.coefficients[0, 1] == 0.3
+    assert not after.free[0][0, 1] and after.errors.coefficients[0, 1] == 0.0
+    # One constant less is fitted, and the others are known as they were or better.
+    assert len(after.joint.matrix) == len(found.joint.matrix) - 1
+    assert 0.0 < after.errors.coefficients[0, 0] <= found.errors.coefficients[0, 0]
