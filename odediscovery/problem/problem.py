@@ -155,6 +155,12 @@ class Problem:
         return float(np.nanmean(residual[:, ~self.constant] ** 2))
 
     @property
+    def rounding(self) -> float:
+        """Mean square that rounding and integration leave of any law, over changing states, in units of the noise."""
+        share = self.floor / np.maximum(self.noise, self.floor)
+        return float(np.mean(share[~self.constant] ** 2)) if not self.constant.all() else 1.0
+
+    @property
     def clean(self) -> bool:
         """Whether measured states can serve as exact starts of windows."""
         return self.complete and self.noisiness <= PROBLEMS.clean

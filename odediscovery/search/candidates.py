@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from odediscovery.judge.criterion import score
-from odediscovery.judge.doubt import interval_squares
+from odediscovery.judge.doubt import DOUBT, interval_squares
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.impose import apply_knowledge, fixed_mask
 from odediscovery.problem.problem import Problem
@@ -54,6 +54,12 @@ def as_grown(p: Problem, law: PowerSum) -> Candidate:
 def simplest(candidates: Sequence[Candidate], p: Problem) -> Candidate:
     """The best of clean data, where what is left is the error of integration."""
     return min(candidates, key=lambda c: score(c, p.samples, STAGES.settled))
+
+
+def leaves_only_rounding(candidates: Sequence[Candidate], p: Problem) -> bool:
+    """Whether some law leaves hardly more than rounding of data whose noise was taken to be far more."""
+    least = min((c.mean_square for c in candidates), default=np.inf)
+    return p.rounding < STAGES.rounding and least <= DOUBT.underestimated * p.rounding
 
 
 def is_settled(candidates: Sequence[Candidate]) -> bool:

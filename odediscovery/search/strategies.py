@@ -21,7 +21,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search import proposals
-from odediscovery.search.candidates import is_settled, simplest
+from odediscovery.search.candidates import is_settled, leaves_only_rounding, simplest
 from odediscovery.search.convincing import (
     CONVINCING_LAW,
     has_odd_powers,
@@ -76,6 +76,9 @@ SEARCH = SearchThresholds()
 
 def _is_exact_and_plain(at: Climb) -> bool:
     p = at.problem
+    if not p.clean:
+        best = rank(at.candidates, p.samples)[:1]
+        return leaves_only_rounding(best, p) and not in_doubt(at, best[0].law).any()
     return is_settled(at.candidates) and not in_doubt(at, simplest(at.candidates, p).law).any()
 
 

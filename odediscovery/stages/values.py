@@ -21,6 +21,12 @@ class StageThresholds(Thresholds):
     settled: float = threshold(
         1e-8, "a law that leaves less of clean data explains them as well as any law can", unit="relative mean square"
     )
+    rounding: float = threshold(
+        0.1,
+        "rounding is told from noise where its variance is a smaller share",
+        unit="variance of the noise",
+        origin="three times less in standard deviations: what is left is no noise",
+    )
 
 
 STAGES = StageThresholds()

@@ -173,6 +173,8 @@ def _candidate(
         starts = problem.starts(pruned.unknowns[None])[0]
         initial = starts[problem.windows.heads].numpy()[:, ~p.data.is_control]
     mean_square = pruned.sum_of_squares / samples
+    # Where curvature was taken for noise, a law leaves far less: what it leaves beyond rounding, not of rounding.
+    mean_square = mean_square if p.clean else max(mean_square, p.rounding)
     return Candidate(law, initial, mean_square, pruned.member, whole_features(law, p, whole), fixed_mask(p, law))
 
 
