@@ -211,7 +211,7 @@ def pareto_figure(discovery: Discovery) -> Figure:
                     zorder=4,
                     label=f"chosen: complexity {row.complexity}, MSE {row.mse:.3g}" + f", {row.name}" * bool(row.name),
                 )
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.margins(x=0.08, y=0.12)
         if lower.any():
             draw_cut(axes, cost, np.array([row.mse for row in rows]), error, floor, lower)

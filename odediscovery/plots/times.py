@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib import dates, rcParams
 from matplotlib.axes import Axes
-from matplotlib.ticker import Formatter, Locator
+from matplotlib.ticker import Formatter, Locator, MaxNLocator
 
 from odediscovery.data.dates import UNITS
 from odediscovery.data.series import TimeSeries
@@ -67,6 +67,8 @@ def literal(name: str) -> str:
 def set_times(axes: Axes, series: TimeSeries) -> None:
     """Label the horizontal axis as the time of a series, with dates as ticks where it has any."""
     name, unit = series.time_name, series.units.get(series.time_name, "")
+    # Six labels of four digits stand side by side on a narrow axis; 1902.5 would be too long.
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 4, 5, 10]))
     if not series.since or unit not in UNITS:
         axes.set_xlabel(literal(f"{name} [{unit}]" if unit else name))
         return

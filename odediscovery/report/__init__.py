@@ -37,7 +37,7 @@ from odediscovery.report.parts import sides
 from odediscovery.report.portraits import MAX_PORTRAITS, portraits
 from odediscovery.report.readings import readings
 from odediscovery.report.tables import constant_rows, stability_rows, start_rows, typeset
-from odediscovery.report.words import command, explained, listed, notes, outcome, settings_rows, summary
+from odediscovery.report.words import command, explained, listed, notes, outcome, settings_rows, summary, without_breaks
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.shown import state_scores
 from odediscovery.runtime.files import write_whole
@@ -79,6 +79,7 @@ def report_html(found: Discovery, forecast: Forecast | None = None, made_with: M
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment.filters["number"] = lambda x: typeset(constant(x, digits=3)) if np.isfinite(x) else "unknown"
     environment.filters["difference"] = lambda x: f"+{x:.1f}" if np.isfinite(x) else ""
+    environment.filters["without_breaks"] = without_breaks
     return environment.get_template("report.html.j2").render(
         **_values(found, runs),
         **_drawings(found, runs, forecast),

@@ -122,7 +122,7 @@ def _points(found: Discovery, rows: Sequence[FrontRow], chosen: int) -> Markup:
             hue = COLOURS[1] if row.selected else COLOURS[0]
             axes.plot(*at, "o", ms=15, mfc="none", mec=INK, mew=1.2, zorder=5, gid=f"mark-{i}")
             axes.plot(*at, "D" if row.selected else "o", ms=8.5, color=hue, mec="none", zorder=6, gid=f"point-{i}")
-        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
         if seen.any() and cost[seen].max() > WIDE * np.median(cost[seen]):
             axes.set_xscale("log")
             axes.xaxis.set_major_locator(FixedLocator(SIZES))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shlex
 from collections.abc import Sequence
 
 import numpy as np
+from markupsafe import Markup, escape
 
 from odediscovery.data.controls import interpolation_by_control
 from odediscovery.data.samples import measured
@@ -158,7 +160,25 @@ def command(found: Discovery) -> str | None:
     parts += [word for flag in _flags(settings) for word in flag]
     if found.survival is not None:
         parts += ["--bootstrap", str(found.survival.draws)]
-    return shlex.join(parts)
+    return " ".join(map(quoted, parts))
+
+
+def quoted(word: str) -> str:
+    """A word as a shell reads it, in double quotes where it has a prime and nothing that a shell would read in them.
+
+    >>> print(quoted("S' = -b*I"), quoted("a b"), quoted("out"))
+    "S' = -b*I" 'a b' out
+    """
+    return f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else shlex.quote(word)
+
+
+def without_breaks(text: str) -> Markup:
+    """Words as HTML in which no line breaks between the hyphens of an option.
+
+    >>> print(without_breaks("say --conserve if S' < 1"))
+    say <span class="option">--conserve</span> if S&#39; &lt; 1
+    """
+    return Markup(re.sub(r"--[a-z][a-z-]{1,24}", r'<span class="option">\g<0></span>', str(escape(text))))
 
 
 def _flags(settings: Settings) -> list[list[str]]:

@@ -26,7 +26,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-WIDTHS = (390, 1280)
+WIDTHS = (360, 1280)
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="no chromium on the PATH: apt-get install chromium runs these tests"
@@ -110,6 +110,16 @@ def test_nothing_hangs_over_the_edge(browser: Browser, folder: Path, kind: str, 
         width,
     )
     assert beyond == []
+    page.context.close()
+
+
+def test_tables_of_constants_are_seen_whole_on_a_phone(browser: Browser, folder: Path) -> None:
+    page = opened(browser, folder / "fitted.html", WIDTHS[0])
+    hidden = page.evaluate(
+        """() => [...document.querySelectorAll(".scroll:has(.stacked)")]
+        .map((part) => part.scrollWidth - part.clientWidth)"""
+    )
+    assert hidden == [0, 0]
     page.context.close()
 
 
