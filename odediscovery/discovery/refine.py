@@ -167,7 +167,8 @@ def judge_all_samples(task: Task, verdict: Verdict) -> tuple[Verdict, TimeSeries
         same_signs = (np.sign(whole.scale.state) == np.sign(p.scale.state)).all()
         moved = on_all_samples(whole, verdict, monitor) if same_signs else None
         if moved is not None:
-            return moved, task.every
+            # More samples moved the constants that a conserved sum had balanced.
+            return drop_excess(moved), task.every
     p = dataclasses.replace(p, messages=(*p.messages, *_thinned(every, few, on_all=False)))
     return dataclasses.replace(verdict, p=p), task.few
 

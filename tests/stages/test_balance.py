@@ -103,3 +103,13 @@ def test_a_fitted_constant_meets_the_known_one_that_it_is_balanced_by() -> None:
     # One constant less is fitted, and the others are known as they were or better.
     assert len(after.joint.matrix) == len(found.joint.matrix) - 1
     assert 0.0 < after.errors.coefficients[0, 0] <= found.errors.coefficients[0, 0]
+
+
+@pytest.mark.slow
+def test_more_samples_leave_what_is_balanced_so() -> None:
+    """Laws of a long series are found in some of its samples; all of them move the constants once more."""
+    series = simulate_system("fsir", samples=6000, noise=0.01)
+    found = discover(series, settings_for(conserve=["S + I + R"], known=["R' = 0.05*I - 0.01*R"], members=0))
+    law = found.equations.power_sum
+    assert law is not None
+    assert np.count_nonzero(law.coefficients) == 6
