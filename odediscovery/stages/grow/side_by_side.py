@@ -182,7 +182,7 @@ def _evaluated(fit: Fit, like: Model, exponents: Array, used: Mask) -> Stack:
     check_time()
     laws, m, _ = exponents.shape
     path, samples, n = like.path, fit.target.shape[1], len(fit.equations)
-    values = path.monomials(exponents.reshape(laws * m, -1))
+    values = path.monomials(exponents.reshape(laws * m, exponents.shape[2]))
     columns = fit.problem.integrals(values, fit.equations).reshape(n, samples, laws, m).transpose(2, 0, 1, 3)
     columns = np.where(used[:, :, None], columns, 0.0)
     with np.errstate(all="ignore"):  # trial exponents may be anything
