@@ -69,6 +69,15 @@ def in_unit(span: timedelta, unit: str) -> float:
     return span / timedelta(**{unit: 1})
 
 
+def first_day(text: str) -> str:
+    """A date as it is, a month as its first day.
+
+    >>> first_day("2024-05"), first_day("2024-05-03")
+    ('2024-05-01', '2024-05-03')
+    """
+    return f"{text}-01" if len(text) == len("2024-05") else text
+
+
 def time_of_date(text: str, since: str, unit: str) -> float | None:
     """The time that a date is, counted in units since another one; None where it is no date.
 
@@ -76,7 +85,7 @@ def time_of_date(text: str, since: str, unit: str) -> float | None:
     (2.0, None)
     """
     try:
-        when, first = datetime.fromisoformat(text.strip()), datetime.fromisoformat(since)
+        when, first = datetime.fromisoformat(first_day(text.strip())), datetime.fromisoformat(since)
         return in_unit(when - first, unit)
     except (ValueError, TypeError):
         return None

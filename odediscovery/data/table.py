@@ -16,7 +16,7 @@ from datetime import datetime
 import numpy as np
 import pandas as pd
 
-from odediscovery.data.dates import UNITS, Clock, duration_seconds, in_unit, unit_of_steps
+from odediscovery.data.dates import UNITS, Clock, duration_seconds, first_day, in_unit, unit_of_steps
 from odediscovery.data.deviations import check_deviations
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.arrays import Array
@@ -29,7 +29,7 @@ _PLAIN = re.compile(r"[0-9eE+.,-]+")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _MISSING = ("", "na", "n/a", "nan", "null", "none")
 _DATE = re.compile(
-    r"\d{4}-\d{2}-\d{2}(?P<time>[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?", re.ASCII
+    r"\d{4}-\d{2}(?P<day>-\d{2}(?P<time>[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?)?", re.ASCII
 )
 _OTHER_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?", re.ASCII)
 # A unit begins with a letter or 1/, so that x[0] is a name.
@@ -119,7 +119,9 @@ class Table:
             spans = {line: date - dates[first] for line, date in dates.items()}
             unit = unit_of_steps([span.total_seconds() for span in spans.values()])
             counted = {line: in_unit(span, unit) for line, span in spans.items()}
-            return np.array([counted.get(line, np.nan) for line in self.lines]), Clock(unit, str(cells[first]))
+            return np.array([counted.get(line, np.nan) for line in self.lines]), Clock(
+                unit, first_day(str(cells[first]))
+            )
         if duration_seconds(start) is not None:
             seconds = self._durations(name, cells)
             unit = unit_of_steps(list(seconds.values()))
@@ -283,7 +285,7 @@ class Table:
             where = f"line {line}, column {name!r}"
             try:
                 # The standard library alone would take "2020-W10-7" and any character before the hours.
-                found[line] = datetime.fromisoformat(cell if _DATE.fullmatch(cell) else "")
+                found[line] = datetime.fromisoformat(first_day(cell) if _DATE.fullmatch(cell) else "")
             except ValueError:
                 raise InputError(
                     f"{where}: expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
@@ -324,8 +326,8 @@ def assigned(
 
 def _kind_of_date(cell: str) -> str:
     found = _DATE.fullmatch(cell)
-    hours, zone = (found["time"], found["zone"]) if found else (None, None)
-    return "a date" + " and time" * bool(hours) + " with a time zone" * bool(zone)
+    day, hours, zone = found.group("day", "time", "zone") if found else ("", None, None)
+    return "a month" if day is None else "a date" + " and time" * bool(hours) + " with a time zone" * bool(zone)
 
 
 def split_unit(name: str) -> tuple[str, str | None]:

@@ -91,6 +91,14 @@ def test_days_of_all_trajectories_count_from_the_earliest_date(tmp_path: Path) -
     assert series.messages[0].endswith("days since 2020-03-01.")
 
 
+def test_months_count_from_their_first_days(tmp_path: Path) -> None:
+    path = tmp_path / "voles.csv"
+    path.write_text("Month,voles\n2001-01,20\n2001-02,24\n2001-03,27\n2001-04,29\n")
+    series = load_csv(path)
+    assert series.trajectories[0].time.tolist() == [0, 31, 59, 90]
+    assert series.messages[0].endswith("days since 2001-01-01.")
+
+
 @pytest.mark.parametrize(
     ("dates", "message"),
     [
@@ -123,6 +131,10 @@ def test_days_of_all_trajectories_count_from_the_earliest_date(tmp_path: Path) -
             ["2020-03-01", "2020-W10-7"],
             "line 3, column 'date': expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
             "'2020-W10-7'; correct it",
+        ),
+        (
+            ["2020-03", "2020-03-15"],
+            "line 3, column 'date': expected a month as in line 2, got a date, '2020-03-15'; write all times alike",
         ),
         (
             ["2020-03-01", "2"],
