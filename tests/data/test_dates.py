@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 
 from odediscovery.data.dates import as_moments, count_moments, duration_seconds, unit_of_steps
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, load_csv
 from odediscovery.errors import InputError
 
 START = datetime(2020, 3, 1, 6)
@@ -110,3 +111,11 @@ def test_times_of_two_kinds_are_refused(times: list[Any]) -> None:
 def test_a_missing_date_is_named() -> None:
     with pytest.raises(InputError, match="sample 2: the time 't' is missing"):
         TimeSeries.from_arrays(pd.to_datetime(["2020-03-01", "2020-03-02", None, "2020-03-04"]), range(4))
+
+
+def test_months_count_from_their_first_days(tmp_path: Path) -> None:
+    path = tmp_path / "voles.csv"
+    path.write_text("Month,voles\n2001-01,20\n2001-02,24\n2001-03,27\n2001-04,29\n")
+    series = load_csv(path)
+    assert series.trajectories[0].time.tolist() == [0, 31, 59, 90]
+    assert series.messages[0].endswith("days since 2001-01-01.")

@@ -91,14 +91,6 @@ def test_days_of_all_trajectories_count_from_the_earliest_date(tmp_path: Path) -
     assert series.messages[0].endswith("days since 2020-03-01.")
 
 
-def test_months_count_from_their_first_days(tmp_path: Path) -> None:
-    path = tmp_path / "voles.csv"
-    path.write_text("Month,voles\n2001-01,20\n2001-02,24\n2001-03,27\n2001-04,29\n")
-    series = load_csv(path)
-    assert series.trajectories[0].time.tolist() == [0, 31, 59, 90]
-    assert series.messages[0].endswith("days since 2001-01-01.")
-
-
 @pytest.mark.parametrize(
     ("dates", "message"),
     [
