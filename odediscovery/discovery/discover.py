@@ -109,7 +109,7 @@ def discover(
             `settings`.
 
     Raises:
-        InputError: a setting is out of range, or `holdout` leaves too few samples.
+        InputError: no TimeSeries, a setting is out of range, or `holdout` leaves too few samples.
         FitError: no law could be integrated through the data.
 
     >>> from odediscovery import settings_for, simulate_system
@@ -117,6 +117,11 @@ def discover(
     >>> sorted(found.equations.power_sum.exponents.ravel().tolist())
     [0.0, 0.5]
     """
+    if not isinstance(series, TimeSeries):
+        kind = type(series).__name__
+        raise InputError(
+            f"discover expects a TimeSeries, got a {kind}; load_csv reads a file, TimeSeries.from_frame a frame"
+        )
     settings = settings or Settings()
     settings = (settings if vary is None else replace(settings, vary=vary)).checked()
     check_size(series, settings)

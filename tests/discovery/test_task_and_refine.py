@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 from problems import LOGISTIC, growth
 
-from odediscovery import InputError, Monitor, Settings, TimeSeries, settings_for
+from odediscovery import InputError, Monitor, Settings, TimeSeries, discover, settings_for
 from odediscovery.data.controls import with_controls
 from odediscovery.discovery.refine import drop_excess, explain_open_exponents, join_longer_pieces, judge_all_samples
 from odediscovery.discovery.task import Task, pose_task
@@ -93,3 +94,9 @@ def test_exponents_are_open_in_few_noisy_samples_only() -> None:
     blurred = task_of(12, 0.2).p
     (note, *_) = explain_open_exponents(verdict_on(blurred), Monitor())
     assert "is known only to lie between" in note
+
+
+@pytest.mark.parametrize("given", [pd.DataFrame({"t": [0, 1], "x": [1, 2]}), "table.csv"])
+def test_what_is_no_series_is_refused_with_the_way_to_one(given: object) -> None:
+    with pytest.raises(InputError, match=r"expects a TimeSeries, got a (DataFrame|str); load_csv reads a file"):
+        discover(given)  # type: ignore[arg-type]
