@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import cache
 from pathlib import Path
 
@@ -60,6 +61,17 @@ def test_resting_points_of_a_damped_swing_and_of_competitors() -> None:
     }
     assert kinds[(0.0, 0.0)] == "unstable node" and kinds[(1.0, 0.0)] == "stable node"
     assert kinds[(0.3, 0.3)] == "saddle"
+
+
+def test_data_beyond_the_range_of_numbers_have_no_resting_points() -> None:
+    found = lotka()
+    (run,) = found.series.trajectories
+    values = run.values.copy()
+    values[:2, 0] = -1.7e308, 1.7e308
+    run = dataclasses.replace(run, values=values)
+    assert (
+        resting_points(dataclasses.replace(found, series=dataclasses.replace(found.series, trajectories=(run,)))) == []
+    )
 
 
 def test_constants_that_make_up_for_each_other_are_correlated() -> None:

@@ -58,8 +58,8 @@ def box_of(found: Discovery) -> Array:
 def resting_points(found: Discovery) -> list[Resting]:
     """The points near the data at which the law rests, by the first state.
 
-    Points of a whole line of them are left out. Nothing for laws with inputs, of more than three states, or
-    with constants that differ by group.
+    Points of a whole line of them are left out. Nothing for laws with inputs, of more than three states,
+    with constants that differ by group, or for data whose range leaves that of numbers.
 
     >>> from odediscovery import discover, settings_for, simulate_system
     >>> found = discover(simulate_system("logistic"), settings_for(members=0))
@@ -69,8 +69,11 @@ def resting_points(found: Discovery) -> list[Resting]:
     equations, n = found.equations, len(found.equations.states)
     if equations.controls or found.population is not None or n not in STARTS or n != found.series.n_states:
         return []
-    box = box_of(found)
-    size = box[:, 1] - box[:, 0]
+    with np.errstate(over="ignore"):
+        box = box_of(found)
+        size = box[:, 1] - box[:, 0]
+    if not np.isfinite(size).all():
+        return []
     grid = [np.linspace(low, high, STARTS[n]) for low, high in box]
     typical = _typical_rate(found)
     made: list[Resting] = []
