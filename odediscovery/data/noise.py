@@ -204,7 +204,12 @@ def _spread(log_squares: Array, q: float, square: Array) -> float:
     return float(np.mean(np.abs(off - np.median(off))))
 
 
-def estimate_noise(series: TimeSeries, relative_sigma: Sequence[Array] | None = None) -> Array:
+def estimate_noise(
+    series: TimeSeries,
+    relative_sigma: Sequence[Array] | None = None,
+    wanted: Mask | None = None,
+    earlier: Sequence[tuple[Sequence[Array], Array]] = (),
+) -> Array:
     """Standard deviation of the measurement noise of every state [states], in its own unit.
 
     The median of three estimates: that of the pseudo-residuals and, where these show that there is
@@ -213,11 +218,20 @@ def estimate_noise(series: TimeSeries, relative_sigma: Sequence[Array] | None = 
 
     Args:
         relative_sigma: noise of each sample over that of its state, from `relative_noise`.
+        wanted: states that are estimated, [states]; the others are nan.
+        earlier: relative sigma and what was estimated with it; a state with the same sigma is not estimated again.
     """
     relative_sigma = relative_sigma or [np.ones_like(t.values) for t in series.trajectories]
     noise = np.zeros(series.n_states)
     spread = np.nanstd(np.concatenate([t.values for t in series.trajectories]), axis=0)
     for i in range(series.n_states):
+        if wanted is not None and not wanted[i]:
+            noise[i] = np.nan
+            continue
+        known = [e[i] for sigma, e in earlier if np.isfinite(e[i]) and _is_same(sigma, relative_sigma, i)]
+        if known:
+            noise[i] = known[0]
+            continue
         runs = [
             (t.time[k], t.values[k, i], s[k, i])
             for t, s in zip(series.trajectories, relative_sigma, strict=True)
@@ -231,6 +245,10 @@ def estimate_noise(series: TimeSeries, relative_sigma: Sequence[Array] | None = 
             others = [_spline_noise(runs, inflation) for inflation in NOISE.inflations]
             noise[i] = min(float(np.median([noise[i], *others])), NOISE.most_over_pseudo * noise[i])
     return noise
+
+
+def _is_same(one: Sequence[Array], other: Sequence[Array], state: int) -> bool:
+    return all(np.array_equal(a[:, state], b[:, state]) for a, b in zip(one, other, strict=True))
 
 
 def shows_noise(series: TimeSeries) -> Mask:

@@ -161,18 +161,21 @@ def _find_noise(data: TimeSeries, rounded: Array) -> _Noise:
     # Without noise the residuals of polynomials are curvature. Noise that grows with a state that is
     # near 0 in most samples shows only on the scale of its own relative sigma.
     measurable = (uniform > SMOOTHING.clean * spread) | ((uniform > PROBLEMS.clean * spread) & shows_noise(data))
-    measurable |= estimate_noise(data, relative) > NOISE.noisy * spread
+    # Splines of hundreds of states take minutes: none is fitted twice, nor where nothing depends on it.
+    earlier = [(tuple(np.ones_like(t.values) for t in data.trajectories), uniform)]
+    earlier.append((relative, estimate_noise(data, relative, ~measurable, earlier)))
+    measurable |= earlier[-1][1] > NOISE.noisy * spread
     given, own = given_noise(data)
     known = np.isfinite(given)
     relative = tuple(np.where(known, g, np.where(measurable, s, 1.0)) for g, s in zip(own, relative, strict=True))
-    estimated = estimate_noise(data, relative)
+    estimated = estimate_noise(data, relative, earlier=earlier)
     # Where digits alone explain what samples are off, they tell how far each one is.
     of_digits = np.sqrt(np.mean(rounded**2, axis=0))
     ends = np.cumsum([len(t.time) for t in data.trajectories])[:-1]
     shapes = np.split(rounded / np.where(of_digits > 0, of_digits, 1.0), ends)
     shapes = [np.maximum(s, PREPARATION.least_relative) for s in shapes]
-    told = estimate_noise(data, shapes) <= PREPARATION.rounded * of_digits
-    told &= ~known & (of_digits > PROBLEMS.clean * spread)
+    told = ~known & (of_digits > PROBLEMS.clean * spread)
+    told &= estimate_noise(data, shapes, told, earlier) <= PREPARATION.rounded * of_digits
     # Neighbours that were written alike share what rounding left out.
     alike = [np.stack([lengths_of_runs(column) for column in t.values.T], axis=1) for t in data.trajectories]
     shapes = [s * np.where(spread > 0, np.sqrt(m), 1.0) for s, m in zip(shapes, alike, strict=True)]

@@ -32,3 +32,16 @@ def test_curvature_is_no_noise() -> None:
     assert not shows_noise(TimeSeries.from_arrays(TIMES, DECAY)).any()
     assert not shows_noise(TimeSeries.from_arrays(TIMES, np.zeros(len(TIMES)))).any()
     assert shows_noise(measured(1e-5, grows=False)).all()
+
+
+def test_no_state_is_estimated_twice_nor_where_nobody_asks() -> None:
+    t, draw = np.linspace(0.0, 10.0, 60), np.random.default_rng(0)
+    values = np.exp(-np.outer(t, [0.2, 0.5, 0.9])) + 0.05 * draw.standard_normal((60, 3))
+    series = TimeSeries.from_arrays(t, values)
+    whole, ones = estimate_noise(series), [np.ones((60, 3))]
+    other = [np.where([False, True, False], 1.0 + t[:, None], 1.0)]
+    afresh = estimate_noise(series, other)
+    told = np.array([7.0, 8.0, np.nan])
+    assert estimate_noise(series, other, earlier=[(ones, told)]).tolist() == [7.0, afresh[1], whole[2]]
+    asked = estimate_noise(series, other, np.array([False, True, False]))
+    np.testing.assert_array_equal(asked, [np.nan, afresh[1], np.nan])
