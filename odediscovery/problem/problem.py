@@ -155,12 +155,6 @@ class Problem:
         return float(np.nanmean(residual[:, ~self.constant] ** 2))
 
     @property
-    def rounding(self) -> float:
-        """Mean square that rounding and integration leave of any law, over changing states, in units of the noise."""
-        share = self.floor / np.maximum(self.noise, self.floor)
-        return float(np.mean(share[~self.constant] ** 2)) if not self.constant.all() else 1.0
-
-    @property
     def clean(self) -> bool:
         """Whether measured states can serve as exact starts of windows."""
         return self.complete and self.noisiness <= PROBLEMS.clean
@@ -171,6 +165,12 @@ def _runs(samples: int, length: int) -> list[slice]:
     count = max(samples // length, 1)
     edges = np.linspace(0, samples, count + 1).astype(int)
     return [slice(int(a), int(b)) for a, b in itertools.pairwise(edges)]
+
+
+def rounding_share(p: Problem) -> float:
+    """Mean square that rounding and integration leave of any law, over changing states, in units of the noise."""
+    share = p.floor / np.maximum(p.noise, p.floor)
+    return 1.0 if p.constant.all() else float(np.mean(share[~p.constant] ** 2))
 
 
 def increment_squares(p: Problem) -> Array:

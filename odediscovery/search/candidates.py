@@ -10,7 +10,7 @@ from odediscovery.judge.criterion import score
 from odediscovery.judge.doubt import DOUBT, interval_squares
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.impose import apply_knowledge, fixed_mask
-from odediscovery.problem.problem import Problem
+from odediscovery.problem.problem import Problem, rounding_share
 from odediscovery.stages.prune.paths import whole_features
 from odediscovery.stages.values import STAGES, Candidate
 
@@ -59,7 +59,7 @@ def simplest(candidates: Sequence[Candidate], p: Problem) -> Candidate:
 def leaves_only_rounding(candidates: Sequence[Candidate], p: Problem) -> bool:
     """Whether some law leaves hardly more than rounding of data whose noise was taken to be far more."""
     least = min((c.mean_square for c in candidates), default=np.inf)
-    return p.rounding < STAGES.rounding and least <= DOUBT.underestimated * p.rounding
+    return rounding_share(p) < STAGES.rounding and least <= DOUBT.underestimated * rounding_share(p)
 
 
 def is_settled(candidates: Sequence[Candidate]) -> bool:

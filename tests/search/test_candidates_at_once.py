@@ -13,6 +13,7 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import simulate_system
 from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import rounding_share
 from odediscovery.search.candidates import as_grown, at_rest, each_alone, leaves_only_rounding
 from odediscovery.search.strategies import search
 from odediscovery.settings import settings_for
@@ -40,13 +41,13 @@ def test_a_state_that_rests_stays_at_rest() -> None:
 def test_curvature_that_was_taken_for_noise_is_told_by_a_law_that_leaves_rounding_only() -> None:
     p = prepare(simulate_system("logistic", noise=0.001))
     law = as_grown(p, PowerSum(np.array([[1.0, -1.0]]), np.array([[1.0], [2.0]])))
-    assert p.rounding < 1e-6 and not p.clean
-    right, poor = (dataclasses.replace(law, mean_square=square) for square in (p.rounding, 1.0))
+    assert rounding_share(p) < 1e-6 and not p.clean
+    right, poor = (dataclasses.replace(law, mean_square=square) for square in (rounding_share(p), 1.0))
     assert leaves_only_rounding([poor, right], p) and not leaves_only_rounding([poor], p)
     assert not leaves_only_rounding([], p)
     # Where rounding is all the noise there is, nothing was taken for it.
     rough = dataclasses.replace(p, noise=p.floor)
-    assert rough.rounding == 1.0 and not leaves_only_rounding([right], rough)
+    assert rounding_share(rough) == 1.0 and not leaves_only_rounding([right], rough)
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.translate import laws_of, members_of
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.problem.impose import apply_knowledge, fixed_mask
-from odediscovery.problem.problem import Problem
+from odediscovery.problem.problem import Problem, rounding_share
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.memory import fitting_at_once, has_room
 from odediscovery.runtime.monitor import Monitor
@@ -174,7 +174,7 @@ def _candidate(
         initial = starts[problem.windows.heads].numpy()[:, ~p.data.is_control]
     mean_square = pruned.sum_of_squares / samples
     # Where curvature was taken for noise, a law leaves far less: what it leaves beyond rounding, not of rounding.
-    mean_square = mean_square if p.clean else max(mean_square, p.rounding)
+    mean_square = mean_square if p.clean else max(mean_square, rounding_share(p))
     return Candidate(law, initial, mean_square, pruned.member, whole_features(law, p, whole), fixed_mask(p, law))
 
 
