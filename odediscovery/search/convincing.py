@@ -39,6 +39,12 @@ class ConvincingThresholds(Thresholds):
     """When a law is believed in noise."""
 
     odd_power: float = threshold(0.03, "a power that differs by less from those that laws of nature like is usual")
+    telling: float = threshold(
+        3e-5,
+        "noise up to which few terms with free powers that leave noise only are no approximation",
+        unit="standard deviation of a state",
+        origin="powers meet quotients within a thousandth over a decade, a ten-thousandth over half of one",
+    )
     likely: float = threshold(
         3.0, "standard errors by which it has to differ", origin="99.9 % of a normal distribution"
     )
@@ -132,9 +138,12 @@ def is_unrivalled(at: Climb) -> bool:
 
 
 def _is_no_better(at: Climb, best: Candidate) -> bool:
-    """Whether the best law is the one along which terms were sought in vain, or a copy that other rungs came to."""
+    """Whether the best law is the one along which terms were sought in vain, or has the same terms, fitted again."""
     n, sought = at.problem.samples, at.unrivalled
-    return sought is not None and score(best, n) > score(sought, n) - CONVINCING_LAW.equal_score
+    if sought is None:
+        return False
+    alike = sought.law.structure() == best.law.structure() and _functions(sought.law) == _functions(best.law)
+    return alike or score(best, n) > score(sought, n) - CONVINCING_LAW.equal_score
 
 
 def _is_rivalled(at: Climb, best: Candidate) -> bool:
@@ -191,7 +200,8 @@ def is_rounding(p: Problem, left: Sequence[Array]) -> bool:
 def has_odd_powers(at: Climb) -> bool:
     """Whether the best law has a power that the data tell from all that laws of nature like, or do not tell at all.
 
-    Such a law may be short and leave noise only, and yet be an approximation: its powers are free numbers.
+    Such a law may be short and leave noise only, and yet be an approximation: its powers are free numbers. Where
+    there is next to no noise, an approximation would leave more.
     Functions of a state that never changes its sign are as odd: sines of an amount meet any smooth curve. And so are
     the first terms of the series of a sine, where noise hides the others.
     """
@@ -201,7 +211,7 @@ def has_odd_powers(at: Climb) -> bool:
     n = at.problem.data.n_states
     if _has_functions_of_amounts(best.law, at.problem) or _may_be_sine(best.law, at.problem):
         return True
-    if not _is_odd(best.law.exponents[:, :n], 0.0):
+    if at.problem.noisiness <= CONVINCING_LAW.telling or not _is_odd(best.law.exponents[:, :n], 0.0):
         return False
     near = follow_closely(at.problem, best)
     return near is None or _is_odd(near[1].law.exponents[:, :n], near[1].errors.exponents[:, :n])
