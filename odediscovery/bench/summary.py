@@ -227,9 +227,17 @@ def _kept(folder: Path, names: Sequence[str]) -> tuple[dict[str, Any], list[Row]
 
 
 def _condition(study: Mapping[str, Any]) -> str:
-    """What the training data of a study were, in words."""
+    """What the training data of a study were, in words.
+
+    >>> _condition({"suite": "random", "sigma": 0.0, "digits": 4, "drop": 0.0, "trajectories": 2, "seed": 2002})
+    '`random`, 4 digits, 2 trajectories, seed 2002'
+    """
     parts = [f"`{study['suite']}`"]
-    parts.append(f"{100 * study['sigma']:g} % noise" if study["sigma"] else "clean")
+    digits, solver = study.get("digits"), study.get("solver")
+    made = [f"{digits} digits"] if digits else []
+    made += [f"{solver} at {study['tolerance']:g}"] if solver else []
+    made += [f"{100 * study['sigma']:g} % noise"] if study["sigma"] else []
+    parts += made or ["clean"]
     if study["drop"]:
         share = "half" if study["drop"] == 0.5 else f"{100 - 100 * study['drop']:g} %"
         parts.append(f"{share} of the samples")
