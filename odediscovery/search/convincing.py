@@ -236,14 +236,6 @@ def _may_be_sine(law: PowerSum, p: Problem) -> bool:
     return bool((both & step).any())
 
 
-def has_odd_sums(law: PowerSum) -> bool:
-    """Whether powers inside sums of a law without noise are free numbers: such a sum bends until it meets any curve."""
-    if law.features is None:
-        return False
-    apart = np.abs(law.features.sums.exponents[..., None] - np.array([0.0, *SIMPLE])).min(axis=-1)
-    return bool((apart > DOUBT.whole).any())
-
-
 def _is_odd(exponents: Array, errors: Array | float) -> bool:
     apart = np.abs(exponents[..., None] - np.array([0.0, *SIMPLE])).min(axis=-1)
     far = apart > np.maximum(CONVINCING_LAW.odd_power, CONVINCING_LAW.likely * errors)

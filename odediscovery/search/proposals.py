@@ -17,12 +17,12 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.candidates import simplest
-from odediscovery.search.convincing import has_odd_sums, in_doubt
+from odediscovery.search.convincing import in_doubt
 from odediscovery.search.noiseless import NOISELESS, fit_library, is_growable
 from odediscovery.search.refine_terms import follow_closely
 from odediscovery.search.refinement import sigma_of
 from odediscovery.search.rungs import Climb, Proposal
-from odediscovery.search.swap_monomials import merge_powers, swap_monomials
+from odediscovery.search.swap_monomials import swap_monomials
 from odediscovery.stages.grow.grow import GROWING, grow
 from odediscovery.stages.grow.polynomials import polynomials
 from odediscovery.stages.grow.score_test import propose_terms
@@ -132,7 +132,7 @@ def richer_families(at: Climb) -> Iterator[Proposal]:
         better = [law for law in laws[:1] if best is None or in_doubt(at, law).sum() < doubt.sum()]
         if better and better[0].features is None:
             at.reference = better[0]
-        elif better and not in_doubt(at, better[0]).any() and not has_odd_sums(better[0]):
+        elif better and not in_doubt(at, better[0]).any():
             return
 
 
@@ -195,13 +195,6 @@ def freed_powers(at: Climb) -> Iterator[Proposal]:
     p, best = at.problem, rank(at.candidates, at.problem.samples)[0]
     if not p.integer_exponents and (best.law.exponents[:, : p.data.n_states][:, p.nonnegative] != 0).any():
         yield Proposal([best.law], found_by=[best.found_by])
-
-
-def merged_powers(at: Climb) -> Iterator[Proposal]:
-    """The best law with real powers in the place of its sums of whole ones."""
-    p, best = at.problem, rank(at.candidates, at.problem.samples)[0]
-    if not p.integer_exponents:
-        yield Proposal(merge_powers(p, best.law), found_by="regression")
 
 
 def swapped_monomials(at: Climb) -> Iterator[Proposal]:

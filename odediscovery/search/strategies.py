@@ -33,7 +33,6 @@ from odediscovery.search.convincing import (
 )
 from odediscovery.search.noiseless import has_little_noise, is_growable
 from odediscovery.search.rungs import ALWAYS, NEVER, Climb, Condition, Proposer, Pruning, Rung, Strategy, climb
-from odediscovery.search.swap_monomials import merge_powers
 from odediscovery.settings import Settings
 from odediscovery.stages.prune.eliminate import Elimination
 from odediscovery.stages.values import Candidate
@@ -100,12 +99,6 @@ def _is_improvable(at: Climb) -> bool:
     return bool(least >= SEARCH.improvable * at.problem.unexplained)
 
 
-def has_sums_of_powers(at: Climb) -> bool:
-    """Whether real powers could stand for sums in the best law."""
-    p = at.problem
-    return not p.integer_exponents and bool(merge_powers(p, rank(at.candidates, p.samples)[0].law))
-
-
 CLEAN = Condition("there is no noise", lambda at: at.problem.clean)
 NOISY = Condition("there is noise", lambda at: not at.problem.clean)
 GROWS = Condition("laws may be grown", lambda at: at.settings.grow)
@@ -124,7 +117,6 @@ CONVINCING = Condition("the best law leaves noise only, and is short or needs al
 UNCONVINCING = ~CONVINCING
 WHOLE = Condition("it has whole powers", lambda at: bool(rank(at.candidates, at.problem.samples)[0].whole.all()))
 WHOLE_POWERS = Condition("laws of whole powers are there", lambda at: any(c.whole.all() for c in at.candidates))
-HAS_SUMS_OF_POWERS = Condition("it has sums of powers of an amount", has_sums_of_powers)
 MAY_BE_IT = Condition("the best law leaves hardly more than noise with few terms", may_be_it)
 IMPROVABLE = Condition("the best law leaves more than smoothing does", _is_improvable)
 UNRIVALLED = Condition(
@@ -218,15 +210,8 @@ STRATEGIES = (
                 GROWS & SLIGHTLY_NOISY & NOISY,
                 Proposer("laws of whole powers by regression that come near", proposals.near(proposals.whole_powers)),
                 NEAR,
-                until=LEAVES_NOISE & ~ODD & ~HAS_SUMS_OF_POWERS,
-                late=True,
-            ),
-            Rung(
-                "real powers for sums",
-                GROWS & SLIGHTLY_NOISY & NOISY & WHOLE_POWERS & LEAVES_NOISE & ~ODD,
-                Proposer("the best law with real powers for sums of whole ones", proposals.merged_powers),
-                REFITTED,
                 until=LEAVES_NOISE & ~ODD,
+                late=True,
             ),
             Rung(
                 "few powers",
