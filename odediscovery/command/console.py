@@ -35,6 +35,8 @@ MAX_ROW_LETTERS = 160
 # Where nobody looks at a terminal lines stay whole.
 MAX_LINE_LETTERS = 10**9
 BACKENDS = ("processes", "dask")
+# An equals sign between spaces that no line ends at.
+HELD = "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
 
 
 @contextmanager
@@ -143,7 +145,10 @@ def wrapped(text: str) -> str:
     if not sys.stdout.isatty():
         return text
     width = max(Console().width - 1, 40)
-    return textwrap.fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    # A name and its value stay on one line.
+    joined = text.replace(" = ", HELD)
+    lines = textwrap.fill(joined, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return lines.replace(HELD, " = ")
 
 
 def broken(line: str, room: int) -> str:

@@ -13,7 +13,7 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -159,7 +159,7 @@ def _begin(data: Path, columns: Columns, settings: Settings, out: Path | None, w
         monitor = _monitor(settings.max_seconds, watch)
         shown.enter_context(monitor.shown())
         monitor.name("read the table")
-        series = measured_series(data, columns, _columns_of_groups(settings), _columns_of_doses(settings))
+        series = measured_series(data, columns, *_more_columns(settings))
         place = shown.enter_context(_destination(out or Path(f"{data.stem}.odediscovery")))
         if out is None:
             _check_same_table(place.folder, source, series)
@@ -168,7 +168,7 @@ def _begin(data: Path, columns: Columns, settings: Settings, out: Path | None, w
 
         found = _finish(discover(series, settings, monitor), monitor, watch)
         monitor.end()
-        _keep(found, place, source, monitor, watch.kinds)
+        _keep(found, place, source, monitor, watch)
 
 
 def _resume(before: Path, place: _Place, options: GivenSettings, watch: _Watch) -> None:
@@ -182,7 +182,7 @@ def _resume(before: Path, place: _Place, options: GivenSettings, watch: _Watch) 
     source = read_document(before / "result.json").get("source")
     with monitor.shown():
         found = _finish(resume(found, monitor, **options), monitor, watch)
-    _keep(found, place, source, monitor, watch.kinds)
+    _keep(found, place, source, monitor, watch)
 
 
 def _monitor(limit: float | None, watch: _Watch) -> TerminalMonitor:
@@ -211,7 +211,7 @@ def _finish(found: Discovery, monitor: TerminalMonitor, watch: _Watch) -> Discov
     return with_survival(found, watch.draws.bootstrap, monitor, watch.draws.jobs)
 
 
-def _keep(found: Discovery, place: _Place, source: object, monitor: TerminalMonitor, kinds: Sequence[str] = ()) -> None:
+def _keep(found: Discovery, place: _Place, source: object, monitor: TerminalMonitor, watch: _Watch) -> None:
     """Write the folder and say what was found."""
     from odediscovery.result.folder import write_folder
 
@@ -224,7 +224,7 @@ def _keep(found: Discovery, place: _Place, source: object, monitor: TerminalMoni
     except OSError as error:
         # Nobody listens any more: the folder is written all the same.
         unheard = error
-    add = partial(_add_pictures, found, monitor, kinds)
+    add = partial(_add_pictures, found, monitor, watch)
     write_folder(place.folder, found.series, found.files(), document, claim=place.claim, add=add)
     if unheard is not None:
         raise unheard
@@ -232,55 +232,54 @@ def _keep(found: Discovery, place: _Place, source: object, monitor: TerminalMoni
     say(f"{what} to {place.folder} ({found.seconds:.1f} s)")
 
 
-def _add_pictures(found: Discovery, monitor: TerminalMonitor, kinds: Sequence[str], folder: Path) -> None:
+def _add_pictures(found: Discovery, monitor: TerminalMonitor, watch: _Watch, folder: Path) -> None:
     """Pictures and the page; a result that they cannot show is a result all the same."""
+    from odediscovery.command.progress import TerminalMonitor
     from odediscovery.runtime.monitor import DRAWING
 
-    load_pictures()
-    for write in (partial(_write_figures, kinds=kinds), _write_report):
-        if found.series.n_states > WIDE and monitor.is_overdue(DRAWING):
-            note("for want of time some pictures are left out; `odediscovery report` makes the page")
-            return
-        try:
-            write(found, folder)
-        except (OdeDiscoveryError, OSError, MemoryError):
-            raise
-        except Exception as error:
-            what = "report.html" if write is _write_report else "the pictures"
-            reason = " ".join(str(error).split())[:200]
-            note(f"{what} could not be made ({type(error).__name__}: {reason}); all the rest is written")
+    drawing = TerminalMonitor(quiet=watch.quiet, started=watch.began)
+    with drawing.shown():
+        drawing.name("load the pictures")
+        load_pictures()
+        files = _shown_in(found, watch.kinds)
+        drawing.stage("pictures and page", len(files))
+        for done, (name, write) in enumerate(files.items()):
+            if found.series.n_states > WIDE and monitor.is_overdue(DRAWING):
+                note("for want of time some pictures are left out; `odediscovery report` makes the page")
+                return
+            try:
+                write(folder)
+            except (OdeDiscoveryError, OSError, MemoryError):
+                raise
+            except Exception as error:
+                reason = " ".join(str(error).split())[:200]
+                note(f"{name} could not be made ({type(error).__name__}: {reason}); all the rest is written")
+            drawing.step(done + 1)
 
 
-def _write_figures(found: Discovery, folder: Path, kinds: Sequence[str]) -> None:
+def _shown_in(found: Discovery, kinds: Sequence[str]) -> dict[str, Callable[[Path], None]]:
+    """What writes each file that people look at into a folder."""
     from odediscovery.plots.diagnostics.figures import checks_figure, groups_figure
-    from odediscovery.plots.figures import save_figures
-
-    more = {"checks": checks_figure} | ({} if found.population is None else {"groups": groups_figure})
-    save_figures(found, folder, kinds, more)
-
-
-def _write_report(found: Discovery, folder: Path) -> None:
+    from odediscovery.plots.figures import FIGURES, save_figures
     from odediscovery.report import write_report
 
-    write_report(found, folder / "report.html")
+    drawn = FIGURES | {"checks": checks_figure} | ({} if found.population is None else {"groups": groups_figure})
+    files = {f"{one}.png": partial(save_figures, found, kinds=kinds, pictures={one: drawn[one]}) for one in drawn}
+    return files | {"report.html": lambda folder: write_report(found, folder / "report.html")}
 
 
-def _columns_of_groups(settings: Settings) -> list[str]:
-    """Columns that starts and covariates of groups need."""
-    if not (settings.starts or settings.covariate):
-        return []
-    from odediscovery.problem.recorded import columns_of_groups
+def _more_columns(settings: Settings) -> tuple[list[str], list[str]]:
+    """Columns that starts and covariates of groups need, and columns of amounts."""
+    groups, doses = [], []
+    if settings.starts or settings.covariate:
+        from odediscovery.problem.recorded import columns_of_groups
 
-    return columns_of_groups(settings)
+        groups = columns_of_groups(settings)
+    if settings.doses:
+        from odediscovery.problem.impulses import dose_columns
 
-
-def _columns_of_doses(settings: Settings) -> list[str]:
-    """Columns of amounts."""
-    if not settings.doses:
-        return []
-    from odediscovery.problem.impulses import dose_columns
-
-    return dose_columns(settings)
+        doses = dose_columns(settings)
+    return groups, doses
 
 
 def measured_series(

@@ -98,7 +98,7 @@ class TerminalMonitor(Monitor):
         """The time left, for work without a bound by the pace of its steps so far."""
         if self.bound() is None and self._steps > 1 and self._done:
             left = (self.seconds() - self._stage_began) / self._done * max(self._steps - self._done, 0)
-            return f"about {left:.0f} s left, step {self._done} of {self._steps}"
+            return f"about {max(left, 1.0):.0f} s left, step {self._done} of {self._steps}"
         return super().left_text()
 
     @contextmanager

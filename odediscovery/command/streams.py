@@ -6,7 +6,9 @@ work was kept.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import gc
 import logging
 import os
 import sys
@@ -105,6 +107,8 @@ def prepare() -> None:
             stream.reconfigure(errors="backslashreplace")
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
+    # Torch leaves a million objects that Python would look through, for a second, before it ends.
+    atexit.register(gc.freeze)
     os.environ["MATPLOTLIBRC"], os.environ["MPLBACKEND"] = os.devnull, "agg"
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
 

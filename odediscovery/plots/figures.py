@@ -292,29 +292,30 @@ def weights_figure(discovery: Discovery) -> Figure:
         return network_figure(discovery.network, discovery.equations.variables, discovery.series.time_name)
 
 
+FIGURES: dict[str, Callable[[Discovery], Figure]] = {
+    "fit": fit_figure,
+    "pareto": pareto_figure,
+    "weights": weights_figure,
+}
+
+
 def save_figures(
     discovery: Discovery,
     folder: str | os.PathLike[str],
     kinds: Sequence[str] = (),
-    more: Mapping[str, Callable[[Discovery], Figure]] | None = None,
+    pictures: Mapping[str, Callable[[Discovery], Figure]] = FIGURES,
 ) -> None:
-    """Write fit.png, pareto.png and weights.png into `folder`, each whole or not at all.
+    """Write pictures into `folder`, each whole or not at all.
 
     Args:
         discovery: a result.
         folder: that is there.
         kinds: other kinds of files beside PNG: "svg", "pdf".
-        more: other pictures, by name.
+        pictures: by the names of their files (default: fit, pareto and weights).
 
     Raises:
         InputError: the folder cannot be written.
     """
-    pictures: dict[str, Callable[[Discovery], Figure]] = {
-        "fit": fit_figure,
-        "pareto": pareto_figure,
-        "weights": weights_figure,
-        **(more or {}),
-    }
     for name, draw in pictures.items():
         figure = draw(discovery)
         for kind in dict.fromkeys(("png", *kinds)):
