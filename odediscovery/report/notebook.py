@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from odediscovery.report.mathml import equation_rows
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
-from odediscovery.result.shown import shown_notes
+from odediscovery.result.shown import headline, shown_notes
 
 # Rows of the front that a notebook shows.
 MAX_ROWS = 30
@@ -34,7 +34,8 @@ def notebook_html(found: Discovery) -> str:
         Markup('<div style="margin:.3em 0;font-size:115%">{} {}</div>').format(left, Markup(" ").join(terms))
         for left, terms in equation_rows(found.equations)
     ]
-    facts = [f"{found.outcome}, R\N{SUPERSCRIPT TWO} = {found.r2:.6f}", *found.starts_text().splitlines()]
+    named = found.name_text() if found.named is None else found.named.one_line()
+    facts = [text for text in (headline(found), named, *found.starts_text().splitlines()) if text]
     told = Markup("").join(Markup("<div>{}</div>").format(text) for text in facts)
     notes = Markup("").join(Markup("<li>{}</li>").format(text) for text in shown_notes(found.messages))
     front = Markup("").join(_front_row(row) for row in found.front[:MAX_ROWS])

@@ -14,7 +14,7 @@ from odediscovery.data.controls import interpolation_by_control
 from odediscovery.data.samples import measured
 from odediscovery.data.series import group_column, sigma_columns
 from odediscovery.result.discovery import Discovery
-from odediscovery.result.shown import is_doubted, shown_notes
+from odediscovery.result.shown import head, is_doubted, shown_notes
 from odediscovery.settings import RECIPES, Settings
 
 # What the folder keeps the fitted data under.
@@ -40,30 +40,31 @@ class Outcome:
 
 def outcome(found: Discovery) -> Outcome:
     """The outcome, with what it means for somebody who wants to use the equations."""
+    title = head(found).capitalize()
     if found.outcome == "poor-fit":
         return Outcome(
             "poor",
-            "No law found",
-            "The equations below are the best that were found, but the data do not "
-            "support them as a law; the reasons stand below, under What to know. Do not "
+            title,
+            f"The equations below are the best {'that were found' if found.named is None else 'of their form'}, but "
+            "the data do not support them as a law; the reasons stand below, under What to know. Do not "
             "conclude or predict from them.",
         )
     if found.outcome == "stopped":
         return Outcome(
             "stopped",
-            "Stopped early",
+            title,
             "The search was ended before it was done: these are the best equations so "
             "far; odediscovery fit --resume goes on from them.",
         )
     if is_doubted(found):
         return Outcome(
             "stopped",
-            "Law found, with doubts",
+            title,
             "The equations explain the data, but something speaks against them: it stands first under What to know.",
         )
     return Outcome(
         "good",
-        "Law found",
+        title,
         "The equations explain the data." + bool(found.messages) * " Remarks stand below, under What to know.",
     )
 

@@ -188,6 +188,8 @@ class Shown:
 # Notes that are shown; result.json has all.
 MOST_NOTES = 5
 HEADS = {"converged": "law found", "stopped": "stopped early", "poor-fit": "no law found"}
+# Of a form that somebody wrote down, which nobody had to find.
+HEADS_OF_FORMS = {**HEADS, "converged": "constants fitted", "poor-fit": "the form does not fit"}
 
 
 DOUBTED = ", with doubts"
@@ -210,13 +212,18 @@ def state_scores(found: Shown) -> dict[str, float]:
     return {state: r2 for state, r2 in zip(found.series.states, each, strict=False) if r2 == r2}
 
 
+def head(found: Shown) -> str:
+    """How the fit ended, in a few words."""
+    heads = HEADS if found.named is None else HEADS_OF_FORMS
+    return heads[found.outcome] + DOUBTED * is_doubted(found)
+
+
 def headline(found: Shown) -> str:
     """How the fit ended, and R2 of all states and of each, on one line."""
     whole = f"{found.r2:.6f}" if np.isfinite(found.r2) else "unknown"
     scores = state_scores(found)
     each = ", ".join(f"{state} {r2:.4f}" for state, r2 in scores.items())
-    head = HEADS[found.outcome] + DOUBTED * is_doubted(found)
-    return f"{head}: R2 = {whole}" + f" ({each})" * (len(scores) > 1)
+    return f"{head(found)}: R2 = {whole}" + f" ({each})" * (len(scores) > 1)
 
 
 def shown_notes(messages: Sequence[str]) -> list[str]:

@@ -22,6 +22,8 @@ from odediscovery import (
 )
 from odediscovery.command.cli import main
 from odediscovery.data.series import write_csv
+from odediscovery.report.notebook import notebook_html
+from odediscovery.report.words import outcome
 
 T = np.linspace(0.0, 12.0, 40)
 R, K = 0.8, 50.0
@@ -54,6 +56,10 @@ def test_constants_lie_within_their_errors(logistic: Discovery) -> None:
     assert logistic.outcome == "converged" and logistic.noise[0] == pytest.approx(1.0, rel=0.3)
     assert logistic.equations_text().splitlines()[0] == "N' = r*N*(1 - N/K)"
     assert logistic.equations_text().splitlines()[1].startswith("r = 0.")
+    # Nobody searched: no page and no line says that a law was found.
+    assert "constants fitted: R2 = 0.9" in logistic.summary() and "law found" not in logistic.summary()
+    assert outcome(logistic).title == "Constants fitted"
+    assert "with r = 0." in notebook_html(logistic)
 
 
 def test_clean_data_give_exact_constants_from_several_runs() -> None:
