@@ -23,7 +23,7 @@ from rich.text import Text
 from odediscovery.command.flags import Where
 from odediscovery.command.streams import remark, say
 from odediscovery.errors import InputError, unknown_name
-from odediscovery.runtime.texts import printable
+from odediscovery.runtime.texts import HELD, printable
 
 if TYPE_CHECKING:
     from odediscovery.result.discovery import Discovery
@@ -35,8 +35,6 @@ MAX_ROW_LETTERS = 160
 # Where nobody looks at a terminal lines stay whole.
 MAX_LINE_LETTERS = 10**9
 BACKENDS = ("processes", "dask")
-# An equals sign between spaces that no line ends at.
-HELD = "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
 
 
 @contextmanager

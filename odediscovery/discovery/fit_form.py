@@ -302,7 +302,8 @@ def _plain(equations: Equations) -> Equations:
 def _unknown(form: Form, values: Array, errors: Array) -> Sequence[str]:
     """Which constants the data do not tell, or not the sign of, in sentences."""
     names = [name for name, error in zip(form.names, errors, strict=False) if np.isnan(error)]
-    told = [f"the data do not tell {', '.join(names)}: at most a combination of them is known"] if names else []
+    more = ": at most a combination of them is known" if len(names) > 1 else ""
+    told = [f"the data do not tell {', '.join(names)}{more}"] if names else []
     unsigned = [name for name, c, e in zip(form.names, values, errors, strict=False) if abs(c) < SURE * e]
     if unsigned:
         told.append(f"the data do not tell the sign of {', '.join(unsigned)}: a law without may do as well")

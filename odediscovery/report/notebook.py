@@ -13,6 +13,7 @@ from odediscovery.report.mathml import equation_rows
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.result.shown import headline, shown_notes
+from odediscovery.runtime.texts import HELD
 
 # Rows of the front that a notebook shows.
 MAX_ROWS = 30
@@ -36,7 +37,8 @@ def notebook_html(found: Discovery) -> str:
     ]
     named = found.name_text() if found.named is None else found.named.one_line()
     facts = [text for text in (headline(found), named, *found.starts_text().splitlines()) if text]
-    told = Markup("").join(Markup("<div>{}</div>").format(text) for text in facts)
+    # A name and its value stay on one line.
+    told = Markup("").join(Markup("<div>{}</div>").format(text.replace(" = ", HELD)) for text in facts)
     notes = Markup("").join(Markup("<li>{}</li>").format(text) for text in shown_notes(found.messages))
     front = Markup("").join(_front_row(row) for row in found.front[:MAX_ROWS])
     page = Markup(

@@ -10,6 +10,8 @@ import re
 
 # C0, DEL and C1; embeddings, overrides and isolates of direction; half of a pair.
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# An equals sign between spaces that no line ends at.
+HELD = "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
 # Longer names are a slip, such as a whole row in one cell.
 MAX_NAME_LETTERS = 1000
 

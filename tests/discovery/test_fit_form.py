@@ -59,7 +59,7 @@ def test_constants_lie_within_their_errors(logistic: Discovery) -> None:
     # Nobody searched: no page and no line says that a law was found.
     assert "constants fitted: R2 = 0.9" in logistic.summary() and "law found" not in logistic.summary()
     assert outcome(logistic).title == "Constants fitted"
-    assert "with r = 0." in notebook_html(logistic)
+    assert "with r\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}0." in notebook_html(logistic)
 
 
 def test_clean_data_give_exact_constants_from_several_runs() -> None:
