@@ -34,6 +34,8 @@ Rows = TypeVar("Rows")
 MAX_ROW_LETTERS = 160
 # Where nobody looks at a terminal lines stay whole.
 MAX_LINE_LETTERS = 10**9
+# Below a header, however long the lines of a table are where nobody looks at a terminal.
+RULE, MAX_RULE = "\N{BOX DRAWINGS LIGHT HORIZONTAL}", 120
 BACKENDS = ("processes", "dask")
 
 
@@ -135,7 +137,8 @@ def print_table(
         table.add_row(*map(Text, first), Text("\n".join(broken(line, room) for line in last.split("\n"))))
     with console.capture() as captured:
         console.print(table)
-    print("\n".join(line.rstrip() for line in captured.get().split("\n")).rstrip("\n"))
+    lines = (line.rstrip()[: MAX_RULE if line.startswith(RULE) else None] for line in captured.get().split("\n"))
+    print("\n".join(lines).rstrip("\n"))
 
 
 def wrapped(text: str) -> str:

@@ -126,7 +126,7 @@ def load_with_controls(
     table = with_made_columns(read_table(Path(path)), columns)
     for name in names:
         if name not in table.columns:
-            raise unknown_name("input", name, table.columns)
+            raise unknown_name("input", name, [one for one in table.columns if not table.is_text(one)])
         if states is not None and name in states:
             raise InputError(f"column {name!r} is named as a state and as an input; name it once")
         if name == group:

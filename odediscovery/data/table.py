@@ -9,7 +9,7 @@ January no program can know. `series` decides what a table means as a time serie
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -149,8 +149,8 @@ class Table:
             found.setdefault(label, []).append(k)
         return found
 
-    def chosen(self, names: str | Sequence[str] | None, kind: str) -> list[str]:
-        """Names given by the user (or one text parted by commas), checked to be columns.
+    def chosen(self, names: str | Sequence[str] | None, kind: str, unfit: Collection[str] = ()) -> list[str]:
+        """Names given by the user (or one text parted by commas), checked to be columns; none unfit is proposed.
 
         Raises:
             InputError: an unknown or repeated name.
@@ -162,7 +162,7 @@ class Table:
         picked = [self._bare(name.strip()) for name in names]
         for name in picked:
             if name not in self.columns:
-                raise unknown_name(kind, name, self.columns)
+                raise unknown_name(kind, name, [one for one in self.columns if one not in unfit])
             if picked.count(name) > 1:
                 raise InputError(f"{kind} {name!r} is named twice; name every column once")
         return picked
@@ -207,7 +207,7 @@ class Table:
         Raises:
             InputError: an unknown, repeated or taken name.
         """
-        chosen = self.chosen(wanted, "state")
+        chosen = self.chosen(wanted, "state", {*taken, *filter(self.is_text, self.columns)})
         for name in chosen:
             if name in taken:
                 raise InputError(f"column {name!r} is {taken[name]}, so it cannot be a state")

@@ -128,3 +128,10 @@ def test_a_shell_completes_commands_and_options() -> None:
         command = [sys.executable, "-m", "odediscovery"]
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **asked}, check=True)
         assert expected in done.stdout.split()
+
+
+def test_a_rule_stays_short_where_lines_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("system", "law"), [("long", "x" * 600)], numbers=(), width=1000)
+    header, rule, row = capsys.readouterr().out.splitlines()
+    assert (header.split(), set(rule), len(rule)) == (["system", "law"], {"─"}, 120)
+    assert row.endswith("x" * 600)

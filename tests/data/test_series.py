@@ -184,12 +184,15 @@ def test_refusals_name_line_and_column(tmp_path: Path, rows: Sequence[str], mess
 def test_refuses_wrong_columns(tmp_path: Path) -> None:
     path = table(tmp_path, *ROWS, header="t,Susceptible,I")
     assert refusal(path, states=["Suceptible"]) == (
-        "unknown state 'Suceptible': did you mean 'Susceptible'? Known: t, Susceptible, I"
+        "unknown state 'Suceptible': did you mean 'Susceptible'? Known: Susceptible, I"
     )
     assert refusal(path, time="tt").startswith("unknown time column 'tt': did you mean 't'?")
     assert refusal(path, group="run") == "unknown group column 'run': Known: t, Susceptible, I"
     assert refusal(path, states=["I", "I"]) == "state 'I' is named twice; name every column once"
     assert refusal(path, states=["t"]) == "column 't' is the time, so it cannot be a state"
+    # Neither times nor text can be states.
+    path = table(tmp_path, "2024-01-01,a,1,2", "2024-01-02,a,2,3", header="date,place,S,I")
+    assert refusal(path, states=["Q"]) == "unknown state 'Q': Known: S, I"
     path = table(tmp_path, *ROWS, header="t,S,S")
     assert refusal(path) == ("line 1: the column 'S' stands twice (columns 2 and 3); give every column its own name")
 
