@@ -51,6 +51,12 @@ class FormThresholds(Thresholds):
         unit="squares",
         origin="twice the best",
     )
+    poor: float = threshold(
+        0.5,
+        "rough fits that all leave more than this are fitted to the end",
+        unit="of the squares around the mean",
+        origin="half is no fit",
+    )
     settled: float = threshold(1.2, "change of one state's noise against another's that ends them", origin="20 %")
     rounds: int = threshold(3, "fits, each with the noise that the last one leaves", origin="the weights settle in two")
     steps: int = threshold(60, "most Jacobians of a fit", origin="cost: bounds the time")
@@ -85,6 +91,8 @@ def fit_form(series: TimeSeries, form: Form, settings: Settings, monitor: Monito
     task = _Task(series, form)
     begun = _beginnings(task, np.random.default_rng(settings.seed))
     fits = [found for begin in begun if (found := task.fitted(begin, task.spread, ROUGH)) is not None]
+    if fits and all(2.0 * found.cost > FORM.poor * len(found.fun) for found in fits):
+        fits = [task.fitted(found.x, task.spread, TOLERANCE) or found for found in fits]
     if not fits:
         raise FitError(
             "equations of this form could not be integrated through the data; name constants to start from, start={...}"
@@ -215,10 +223,10 @@ def _beginnings(task: _Task, random: np.random.Generator) -> list[Array]:
         size = 10.0 ** random.uniform(-FORM.decades, FORM.decades, (FORM.draws, task.k))
         begun += list(np.where(np.isnan(known), size, known))
     found = [(float(np.sum(_integral(task, begin) ** 2)), begin) for begin in begun]
-    if np.isnan(known).any():
-        found += [_matched(task, begin) for _, begin in sorted(found, key=lambda pair: pair[0])[: FORM.draws // 3]]
+    found += [_matched(task, begin) for _, begin in sorted(found, key=lambda pair: pair[0])[: FORM.draws // 3]]
     found.sort(key=lambda pair: pair[0])
-    kept: list[Array] = []
+    # Where all constants have a start it is tried as it is, too.
+    kept: list[Array] = [] if np.isnan(known).any() else [known]
     most = FORM.worse * found[0][0]
     for _, constants in (pair for pair in found if pair[0] <= most):
         if len(kept) < FORM.begun and not any(np.allclose(constants, other, rtol=0.05) for other in kept):

@@ -18,6 +18,7 @@ from odediscovery import (
     TimeSeries,
     compare,
     fit_constants,
+    load_csv,
     with_controls,
 )
 from odediscovery.command.cli import main
@@ -27,6 +28,7 @@ from odediscovery.report.words import outcome
 
 T = np.linspace(0.0, 12.0, 40)
 R, K = 0.8, 50.0
+LYNX = Path(__file__).parent.parent.parent / "data" / "lynx_hare_1900_1920.csv"
 
 
 def grown(start: float, noise: float = 0.0, seed: int = 0) -> np.ndarray:
@@ -171,3 +173,10 @@ def test_the_command_fits_a_law_in_a_file(
         assert main(arguments) == 2
         error = capsys.readouterr().err
         assert error.startswith("error: ") and error.count("\n") == 1 and message in error
+
+
+@pytest.mark.slow
+def test_a_printed_law_that_runs_away_from_the_first_sample_is_fitted_all_the_same() -> None:
+    """From the first sample the printed constants run beyond all numbers; the law follows both states well."""
+    printed = "hare' = 0.544*hare - 0.02685*hare*lynx\nlynx' = 6.677 + 0.03564*hare*lynx - 0.1949*hare - 1.204*lynx"
+    assert fit_constants(load_csv(LYNX), printed).r2 > 0.95
