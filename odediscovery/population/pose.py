@@ -55,12 +55,38 @@ def pose_groups(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Mea
         if state not in series.states:
             raise unknown_name("state with a known start", state, series.states)
     seen = has_samples(series)
+    _refuse_columns_of_groups(series)
     starts = tuple(
         _start(series, data.values[0, i], i, known.get(state), bool(seen[i])) for i, state in enumerate(series.states)
     )
     labels = tuple(run.label or str(g + 1) for g, run in enumerate(series.trajectories))
     covariates = {name: _logarithm(series, name) for name in settings.covariate}
     return series, Measured(data, starts, np.zeros(series.n_states, bool), labels, covariates)
+
+
+def _refuse_columns_of_groups(series: TimeSeries) -> None:
+    """Numbers that say something of a group, a year or a weight, follow no law of change.
+
+    Raises:
+        InputError: a state changes within no group.
+    """
+    idle = [
+        name
+        for i, name in enumerate(series.states)
+        if (columns := [x for run in series.trajectories if len(x := _finite(run.values[:, i]))])
+        and all(np.ptp(x) == 0 for x in columns)
+        and any(len(x) > 1 for x in columns)
+    ]
+    if idle:
+        others = [name for name in series.states if name not in idle]
+        advice = f"name the states, --states {','.join(others)}" if others else "there is no law to find"
+        raise InputError(
+            f"{', '.join(idle)}: expected states that change, got the same value within every group; {advice}"
+        )
+
+
+def _finite(values: Array) -> Array:
+    return values[np.isfinite(values)]
 
 
 def _start(series: TimeSeries, first: Array, i: int, known: str | float | None, seen: bool) -> Start:

@@ -247,3 +247,13 @@ def test_the_estimator_takes_groups() -> None:
     assert population is not None
     assert population.labels == tuple("abcde")
     assert population.constants[0].values == pytest.approx(rates, rel=0.03)
+
+
+def test_a_column_that_tells_of_groups_is_no_state() -> None:
+    times = np.arange(6.0)
+    runs = [
+        np.column_stack([np.exp(-0.3 * times) * size, np.full(6, year)]) for size, year in ((1.0, 1988), (2.0, 1990))
+    ]
+    series = TimeSeries.from_arrays([times, times], runs, ["weight", "year"])
+    with pytest.raises(InputError, match=r"year: expected states that change.*--states weight"):
+        discover(series, vary="auto")
