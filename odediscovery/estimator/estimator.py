@@ -41,6 +41,9 @@ LOWEST_SCORE = -1e6
 # An estimator knows as many states as X has columns, and scikit-learn keeps samples back itself.
 _DEFAULTS = {f.name: f.default for f in dataclasses.fields(Settings) if f.name not in ("hidden_states", "holdout")}
 
+# What a result says that was fitted to rows alone.
+NO_TIMES = "No times were given: rows count as one apart, and rates are per row; give t, or name an index of times."
+
 
 class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
     """dx/dt = f(x) found from samples of x(t), as a scikit-learn estimator.
@@ -195,8 +198,8 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         units = {name: clock.unit} if clock else None
         labels = None if groups is None else [str(label) for label in groups]
         series = TimeSeries.from_arrays(times, values, names, labels=labels, time_name=name, sigma=sigma, units=units)
-        if clock:
-            series = dataclasses.replace(series, messages=(clock.sentence(f"The time {name!r}"),))
+        told = clock.sentence(f"The time {name!r}") if clock else NO_TIMES if t is None and column is None else ""
+        series = dataclasses.replace(series, messages=(told,) if told else ())
         self._keep(discover(series, settings, Monitor(settings.max_seconds)))
         self.time_unit_ = clock.unit if clock else None
         self.interval_ = None

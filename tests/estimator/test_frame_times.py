@@ -102,3 +102,11 @@ def test_a_dataset_is_a_frame() -> None:
     assert rate(model) == pytest.approx(RATE, rel=1e-6)
     assert model.score(data) > 1 - 1e-9
     assert model.predict(data).shape == (COUNT, 1)
+
+
+def test_rows_without_times_are_counted_and_that_is_told() -> None:
+    rows = np.exp(-0.1 * np.arange(30.0))
+    for block in (rows[:, None], pd.DataFrame({"x": rows})):
+        assert any("No times were given" in text for text in ODEDiscovery(members=0).fit(block).discovery_.messages)
+    timed = ODEDiscovery(members=0).fit(rows[:, None], t=0.5)
+    assert not any("No times" in text for text in timed.discovery_.messages)
