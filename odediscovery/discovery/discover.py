@@ -204,7 +204,7 @@ def _judge_laws(
         partial(simplify_quotients, monitor=monitor),
         partial(prefer_determined, monitor=monitor),
         partial(prefer_what_predicts, monitor=monitor),
-        partial(prefer_what_stays, series=task.series, monitor=monitor),
+        partial(prefer_what_stays, monitor=monitor),
         partial(prefer_undominated, series=task.series),
         prefer_simple_exponents,
         prefer_textbook,

@@ -32,7 +32,7 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.refinement import refined, residual_sigma, sigma_of
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.values import Judged
-from odediscovery.textbook.fit import FittedForm
+from odediscovery.textbook.fit import FittedForm, user_path
 from odediscovery.textbook.judged import as_judged, as_numbers, criterion_of, has_terms_of, is_left_to_noise
 
 
@@ -148,16 +148,18 @@ def without_block(series: TimeSeries, b: int) -> tuple[TimeSeries, list[slice]]:
     return dataclasses.replace(series, trajectories=tuple(runs)), blocks
 
 
-def prefer_what_stays(verdict: Verdict, series: TimeSeries, monitor: Monitor) -> Verdict:
+def prefer_what_stays(verdict: Verdict, monitor: Monitor) -> Verdict:
     """The verdict for a law about as good where the claimed one leaves the data absurdly when continued.
 
     Growth goes on growing: only a law that is no more complex may take the place of one that leaves the data
     behind, any that is about as good that of one that blows up.
     """
     p, best = verdict.p, verdict.best
-    if p.clean or p.heads is not None or series.controls or monitor.stopping():
+    if p.clean or p.heads is not None or p.data.controls or monitor.stopping():
         return verdict
-    own = _excursion(verdict, verdict.chosen, series)
+    # What was searched may be runs of a long series, each with a start of its own.
+    searched, _ = user_path(p)
+    own = _excursion(verdict, verdict.chosen, searched)
     if own <= EXTRAPOLATION.absurd:
         return verdict
     size = best.polished.law.complexity if np.isfinite(own) else np.inf
@@ -170,7 +172,7 @@ def prefer_what_stays(verdict: Verdict, series: TimeSeries, monitor: Monitor) ->
         and not row.fragile
     ]
     for i in sorted(rivals, key=lambda i: verdict.rows[i].criterion):
-        if _excursion(verdict, i, series) <= EXTRAPOLATION.far:
+        if _excursion(verdict, i, searched) <= EXTRAPOLATION.far:
             return verdict.passed_over(i, weaker_ahead)
     return verdict
 

@@ -226,11 +226,14 @@ def stand_beside(
     fitter = Fitter(p)
     if winner is not None:
         found = _chosen(found, winner, fitter, task)
-    rows = [_row(p, one, series) for one in fitted if one is not winner]
+    # Laws that were fitted to runs of a long series have no start for the whole of it.
+    of_whole = [one for one in fitted if one is not winner and len(one.starts) == len(series.trajectories)]
+    rows = [_row(p, one, series) for one in of_whole]
     found = dataclasses.replace(found, front=merged(found.front, rows))
     if winner is None:
         same = next((one for one in fitted if has_terms_of(one.equations, found.equations)), None)
-        named = same or recognise(fitter, found.equations, found.initial_values)
+        starts = verdict.best.polished.initial * p.scale.state
+        named = same or recognise(fitter, found.equations, starts)
         if named is None:
             return found
         front = tuple(dataclasses.replace(row, name=named.says) if row.selected else row for row in found.front)

@@ -116,7 +116,9 @@ TRAINS = Condition(
 CONVINCING = Condition("the best law leaves noise only, and is short or needs all its terms", is_convincing)
 UNCONVINCING = ~CONVINCING
 WHOLE = Condition("it has whole powers", lambda at: bool(rank(at.candidates, at.problem.samples)[0].whole.all()))
-WHOLE_POWERS = Condition("laws of whole powers are there", lambda at: any(c.whole.all() for c in at.candidates))
+REGRESSED = Condition(
+    "laws of whole powers came of regression", lambda at: any(c.found_by == "regression" for c in at.candidates)
+)
 MAY_BE_IT = Condition("the best law leaves hardly more than noise with few terms", may_be_it)
 IMPROVABLE = Condition("the best law leaves more than smoothing does", _is_improvable)
 UNRIVALLED = Condition(
@@ -276,7 +278,7 @@ STRATEGIES = (
             ),
             Rung(
                 "whole powers",
-                GROWS & ~WHOLE_POWERS,
+                GROWS & ~REGRESSED,
                 Proposer("laws of whole powers by regression", proposals.whole_powers),
                 FULLY,
                 late=True,

@@ -69,16 +69,16 @@ def test_the_right_law_stays_and_few_samples_leave_nothing_out(monkeypatch: pyte
 
 def test_a_law_that_runs_away_is_passed_over_for_one_about_as_good() -> None:
     """Twice the fourth power of growth beside the logistic law: alike within the data, a blow-up beyond them."""
-    before, series = verdict(0.05, "long", "logistic")
+    before, _ = verdict(0.05, "long", "logistic")
     p, row = before.p, before.rows[0]
     wild = PowerSum(np.array([[0.5, -0.01, 1e-7, 1e-5]]), np.array([[1.0], [2.0], [3.0], [4.0]]))
     law = wild.rescaled(p.scale.state, p.scale.time)
     first = dataclasses.replace(row, polished=dataclasses.replace(row.polished, law=law), criterion=0.0)
     rows = (first, dataclasses.replace(before.rows[1], criterion=1.0))
-    after = prefer_what_stays(dataclasses.replace(before, rows=rows), series, Monitor())
+    after = prefer_what_stays(dataclasses.replace(before, rows=rows), Monitor())
     assert after.chosen == 1 and "run far away from everything measured" in after.reasons[0]
     far = (first, dataclasses.replace(before.rows[1], criterion=100.0))
-    assert prefer_what_stays(dataclasses.replace(before, rows=far), series, Monitor()).chosen == 0
+    assert prefer_what_stays(dataclasses.replace(before, rows=far), Monitor()).chosen == 0
 
 
 def test_a_simpler_row_that_is_nearer_to_every_state_is_taken() -> None:
