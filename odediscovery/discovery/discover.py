@@ -235,7 +235,7 @@ def _told(task: Task, judged: Verdict, named: Sequence[FittedForm], asked: Seque
     winner = monitor.in_time(TELLING, lambda: named_winner(judged, named, monitor), None)
     verdict, series = judge_all_samples(task, judged)
     plain = conclude(verdict, series, settings, monitor)
-    found = monitor.in_time(TELLING, lambda: stand_beside(plain, judged, named, winner, task), plain)
+    found = monitor.in_time(TELLING, lambda: stand_beside(plain, judged, verdict.p, named, winner, task), plain)
 
     def tell() -> Iterator[Sequence[str]]:
         yield explain_dominated(found)

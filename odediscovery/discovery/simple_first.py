@@ -24,7 +24,6 @@ from odediscovery.judge.residual_tests import is_walk_as_good
 from odediscovery.judge.significance import idle_terms
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import count
-from odediscovery.laws.equations import Equations
 from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
@@ -217,28 +216,47 @@ def _form_misfits(p: Problem, fitted: FittedForm) -> Array:
 
 
 def stand_beside(
-    found: Discovery, verdict: Verdict, fitted: Sequence[FittedForm], winner: FittedForm | None, task: Task
+    found: Discovery,
+    verdict: Verdict,
+    whole: Problem,
+    fitted: Sequence[FittedForm],
+    winner: FittedForm | None,
+    task: Task,
 ) -> Discovery:
-    """The result with textbook laws on its front, and the name of the chosen one."""
+    """The result with textbook laws on its front, and the name of the chosen one.
+
+    Args:
+        verdict: on the samples that the textbook laws were fitted to.
+        whole: the problem of the result: where laws were sought in fewer samples, perhaps of all of them.
+    """
     series, p = found.series, verdict.p
     if series.controls or p.heads is not None or p.constant.all() or found.equations.states != series.states:
         return found
-    fitter = Fitter(p)
+    fitter, moved = Fitter(p), whole.data is not p.data
     if winner is not None:
         found = _chosen(found, winner, fitter, task)
-    # Laws that were fitted to runs of a long series have no start for the whole of it.
-    of_whole = [one for one in fitted if one is not winner and len(one.starts) == len(series.trajectories)]
-    rows = [_row(p, one, series) for one in of_whole]
-    found = dataclasses.replace(found, front=merged(found.front, rows))
-    if winner is None:
-        same = next((one for one in fitted if has_terms_of(one.equations, found.equations)), None)
-        starts = verdict.best.polished.initial * p.scale.state
-        named = same or recognise(fitter, found.equations, starts)
-        if named is None:
-            return found
-        front = tuple(dataclasses.replace(row, name=named.says) if row.selected else row for row in found.front)
-        return dataclasses.replace(found, front=front, textbook=named_constants(fitter, named))
-    return found
+    others = [one for one in fitted if one is not winner]
+    if moved:
+        others = _on_all_samples(whole, others, found.initial_values)
+    found = dataclasses.replace(found, front=merged(found.front, [_row(whole, one, series) for one in others]))
+    if winner is not None:
+        return found
+    same = next((one for one in fitted if has_terms_of(one.equations, found.equations)), None)
+    if same is None or moved:
+        same = recognise(fitter, found.equations, verdict.best.polished.initial * p.scale.state)
+    if moved and same is not None:
+        fitter, same = Fitter(whole), next(iter(_on_all_samples(whole, [same], found.initial_values)), None)
+    if same is None:
+        return found
+    front = tuple(dataclasses.replace(row, name=same.says) if row.selected else row for row in found.front)
+    return dataclasses.replace(found, front=front, textbook=named_constants(fitter, same))
+
+
+def _on_all_samples(whole: Problem, fitted: Sequence[FittedForm], starts: Array) -> list[FittedForm]:
+    """Forms with the constants that they have, from the starts of the claimed law [trajectories, states]."""
+    fitter = Fitter(whole)
+    moved = (fitter.taken(one.form, one.constants, starts, one.says) for one in fitted)
+    return [one for one in moved if one is not None]
 
 
 def _chosen(found: Discovery, winner: FittedForm, fitter: Fitter, task: Task) -> Discovery:
@@ -271,8 +289,6 @@ def _row(p: Problem, fitted: FittedForm, series: TimeSeries) -> FrontRow:
     values = pooled(series)
     runs = zip(p.data.trajectories, fitted.left, strict=True)
     left = np.concatenate([run.plain(block) for run, block in runs])
-    if left.shape != values.shape:
-        left = _left(equations, fitted.starts, series)
     spread = float(np.nansum((values - np.nanmean(values, axis=0)) ** 2))
     r2 = 1.0 - float(np.nansum(left**2)) / spread if spread > 0 else 1.0
     mse = float(np.nanmean(left**2))
@@ -287,13 +303,6 @@ def _row(p: Problem, fitted: FittedForm, series: TimeSeries) -> FrontRow:
         fitted.says,
         state_r2=shares_explained(series, np.nansum(left**2, axis=0)),
     )
-
-
-def _left(equations: Equations, starts: Array, series: TimeSeries) -> Array:
-    """Curve - data at all samples of a longer series."""
-    runs = zip(starts, series.trajectories, strict=True)
-    found: Array = np.concatenate([equations.simulate(x0, run.time) - run.values for x0, run in runs])
-    return np.where(np.isnan(found) & np.isfinite(pooled(series)), np.inf, found)
 
 
 def complexity_of(fitted: FittedForm) -> int:

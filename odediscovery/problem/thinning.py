@@ -1,9 +1,9 @@
 """Long series with fewer samples, for the search: the hundred thousandth adds nothing to a law.
 
-Clean samples are picked where the states have moved on; noisy ones give way to the middle of a
-parabola fitted to each k neighbours, which keeps their joint information (its variance is 9 / 4k
-that of a sample). Where so few would not follow the extrema of the states, runs of neighbours spread
-over the series are taken. The chosen law is refined and judged on all samples afterwards.
+Clean samples are picked where the states have moved on; noisy ones give way to the mean of each k
+neighbours, which keeps their joint information, moved to their middle along the local parabola.
+Where so few would not follow the extrema of the states, runs of neighbours spread over the series
+are taken. The chosen law is refined and judged on all samples afterwards.
 
 Source of the local parabola: Savitzky and Golay, Analytical Chemistry 36 (1964).
 """
@@ -21,7 +21,7 @@ from odediscovery.data.noise import estimate_noise
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.smoothing import SMOOTHING
 from odediscovery.problem.problem import PROBLEMS
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -52,7 +52,10 @@ class ThinningThresholds(Thresholds):
         unit="standard deviation of the noise",
         origin="chosen: noise alone stays below; sensitivity in docs/thresholds",
     )
-    fitted: int = threshold(5, "fewest samples that a parabola is fitted to", origin="two more than it has constants")
+    fitted: int = threshold(
+        5, "fewest neighbours that a parabola is fitted to", origin="two more than it has constants"
+    )
+    seen: int = threshold(4, "fewest of them that were measured", origin="one more than it has constants")
     least_path: float = threshold(1e-300, "least length of a path, where no state moves", origin="range of float64")
 
 
@@ -82,9 +85,7 @@ def thin_series(series: TimeSeries) -> TimeSeries:
     prominence = np.maximum(PROBLEMS.prominence * spread, THINNING.prominence * noise)
     enough = THINNING.for_extremum * sum(_count_extrema(t, prominence) for t in series.trajectories)
     share = min(max(most, enough) / total, 1.0)
-    fewer = [
-        _pick(t, spread, share) if clean else _fit_parabolas(t, max(round(1.0 / share), 1)) for t in series.trajectories
-    ]
+    fewer = [_pick(t, spread, share) if clean else _average(t, max(round(1.0 / share), 1)) for t in series.trajectories]
     return dataclasses.replace(series, trajectories=tuple(_pick_runs(fewer)))
 
 
@@ -116,39 +117,55 @@ def _pick(t: Trajectory, spread: Array, share: float) -> Trajectory:
     return Trajectory(t.time[chosen], t.values[chosen], t.label, sigma)
 
 
-def _fit_parabolas(t: Trajectory, k: int) -> Trajectory:
-    """The values of parabolas through each k neighbours, at the middle one's time."""
-    if k < THINNING.fitted:
-        return t if k == 1 else t.part(slice(None, None, k))
+def _average(t: Trajectory, k: int) -> Trajectory:
+    r"""The mean of each k neighbours, moved to their middle along the parabola p through them and those beside them.
+
+        x(m) = mean(y) + p(m) - mean(p(t)),    variance  \sigma^2 / k
+
+    where m is the mean of their times: what bends is not flattened.
+    """
+    if k == 1 or len(t.time) < THINNING.fitted:
+        return t
+    count = len(t.time) // k
+    edges = np.linspace(0, len(t.time), count + 1).round().astype(int)
+    beside = max(k, THINNING.fitted // 2)
     times, values, sigmas = [], [], []
-    for first in range(0, len(t.time) - k // 2, k):
-        part = t.part(slice(first, first + k))
-        middle = part.time[len(part.time) // 2]
-        fits = [_middle_value(part, i, middle) for i in range(t.values.shape[1])]
+    for first, stop in itertools.pairwise(edges):
+        wide = t.part(slice(max(first - beside, 0), stop + beside))
+        inside = np.isin(wide.time, t.time[first:stop])
+        middle = float(wide.time[inside].mean())
+        found = [_middle_value(wide, i, inside, middle) for i in range(t.values.shape[1])]
         times.append(middle)
-        values.append([value for value, _ in fits])
-        sigmas.append([sigma for _, sigma in fits])
+        values.append([value for value, _ in found])
+        sigmas.append([sigma for _, sigma in found])
     known = None if t.sigma is None else np.array(sigmas)
     return Trajectory(np.array(times), np.array(values), t.label, known)
 
 
-def _middle_value(part: Trajectory, i: int, at: float) -> tuple[float, float]:
-    """Value of the weighted parabola of one state at a time, and its standard deviation."""
-    y = part.values[:, i]
-    sigma = np.ones_like(y) if part.sigma is None else part.sigma[:, i]
+def _middle_value(wide: Trajectory, i: int, inside: Mask, at: float) -> tuple[float, float]:
+    """Value of one state at a time by the samples inside, and its standard deviation.
+
+    Args:
+        wide: the samples and their neighbours, which tell the parabola.
+    """
+    y = wide.values[:, i]
+    sigma = np.ones_like(y) if wide.sigma is None else wide.sigma[:, i]
     seen = np.isfinite(y) & np.isfinite(sigma)
-    if seen.sum() < THINNING.fitted:
+    inside = inside & seen
+    if seen.sum() < THINNING.seen or not inside.any():
         return np.nan, np.nan
-    tau = (part.time[seen] - at) / (part.time[-1] - part.time[0])
-    weight = 1.0 / sigma[seen]
-    design = np.stack([np.ones_like(tau), tau, tau**2], axis=1) * weight[:, None]
-    inverse = np.linalg.pinv(design)
-    return float(inverse[0] @ (weight * y[seen])), float(np.linalg.norm(inverse[0]))
+    tau = (wide.time - at) / (wide.time[-1] - wide.time[0])
+    design, weight = np.stack([tau, tau**2], axis=1), 1.0 / sigma
+    root = np.column_stack([np.ones_like(tau), design])[seen] * weight[seen, None]
+    bend = np.linalg.lstsq(root, weight[seen] * y[seen], rcond=None)[0][1:]
+    share = weight[inside] ** 2
+    value = np.average(y[inside] - design[inside] @ bend, weights=share)
+    return float(value), float(share.sum() ** -0.5)
 
 
 def _pick_runs(trajectories: list[Trajectory]) -> list[Trajectory]:
     """All of them, or runs of neighbours spread evenly where there are too many samples."""
-    if sum(len(t.time) for t in trajectories) <= THINNING.worth * THINNING.in_runs:
+    if sum(len(t.time) for t in trajectories) <= THINNING.in_runs:
         return trajectories
     runs = []
     for t in trajectories:

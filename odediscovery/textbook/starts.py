@@ -17,8 +17,9 @@ import numpy as np
 import sympy
 from scipy.interpolate import CubicSpline, PchipInterpolator
 from scipy.optimize import least_squares
+from scipy.signal import find_peaks
 
-from odediscovery.data.series import TimeSeries
+from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.laws.equations import as_function
 from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.forms import Form
@@ -34,6 +35,11 @@ class StartThresholds(Thresholds):
 
     between: int = threshold(4, "parts of a sample interval over which the integrals are taken")
     most_points: int = threshold(400, "points of all paths, about", origin="cost")
+    for_turn: int = threshold(
+        20, "samples that follow one extremum", unit="samples", origin="as many as where long series are thinned"
+    )
+    prominence: float = threshold(0.2, "least prominence of an extremum", unit="standard deviation of a state")
+    runs: int = threshold(8, "runs of neighbours where so many points cannot follow all extrema", origin="cost")
     sizes: int = threshold(22, "sizes of a state that are tried, a hundredth to 30 times the largest value")
     distances: int = threshold(14, "distances beyond the data that are tried, a thousandth to 10 times their range")
     inside: int = threshold(9, "values within the data that are tried")
@@ -68,12 +74,19 @@ class Path:
 
     @classmethod
     def of(cls, smooth: TimeSeries) -> Path:
-        """The path through smoothed samples, none missing."""
+        """The path through smoothed samples, none missing.
+
+        Of many samples every so many are taken, or runs of neighbours where these would not follow the turns.
+        """
         count = sum(len(run.time) for run in smooth.trajectories)
         every = max(1, count * STARTS.between // STARTS.most_points) if count > STARTS.most_points else 1
         between = 1 if count * STARTS.between > 4 * STARTS.most_points else STARTS.between
+        followed = max(1, count // (STARTS.for_turn * max(_turns(smooth), 1)))
+        runs = list(smooth.trajectories)
+        if every > followed:
+            runs, every = _spread_runs(runs, followed * STARTS.most_points // STARTS.runs), followed
         times, values, ends = [], [], []
-        for run in smooth.trajectories:
+        for run in runs:
             rows = np.unique(np.append(np.arange(0, len(run.time), every), len(run.time) - 1))
             t, x = run.time[rows], run.values[rows]
             fine = np.unique(np.concatenate([np.linspace(a, b, between + 1) for a, b in itertools.pairwise(t)]))
@@ -90,6 +103,31 @@ class Path:
     def of_state(self, k: int) -> Path:
         """The path of one state."""
         return Path(self.times, tuple(v[:, k : k + 1] for v in self.values), self.ends, self.spread[k : k + 1])
+
+
+def _turns(smooth: TimeSeries) -> int:
+    """Clear extrema of the state that has most of them."""
+    least = STARTS.prominence * np.std(np.concatenate([run.values for run in smooth.trajectories]), axis=0)
+    counts = [
+        sum(
+            len(find_peaks(side, prominence=least[k])[0])
+            for run in smooth.trajectories
+            for side in (run.values[:, k], -run.values[:, k])
+        )
+        for k in range(len(least))
+    ]
+    return max(counts)
+
+
+def _spread_runs(trajectories: Sequence[Trajectory], length: int) -> list[Trajectory]:
+    """A few runs of so many neighbours, spread evenly over all trajectories."""
+    runs = [
+        run.part(slice(first, first + length))
+        for run in trajectories
+        for first in range(0, max(len(run.time) - length // 2, 1), length)
+    ]
+    places = np.unique(np.linspace(0, len(runs) - 1, STARTS.runs).round().astype(int))
+    return [runs[k] for k in places]
 
 
 def _between(t: Array, x: Array, fine: Array) -> Array:

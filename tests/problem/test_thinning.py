@@ -42,25 +42,36 @@ def test_clean_samples_are_picked_where_states_move() -> None:
     assert 0.7 < moving < 0.8  # half of the way is time, half is path
 
 
-def test_noisy_neighbours_give_way_to_the_middle_of_their_parabola() -> None:
+def test_noisy_neighbours_give_way_to_their_mean_moved_along_a_parabola() -> None:
     few = only(thin_series(growth(LONG, 0.1)))
     k = round(len(LONG) / THINNING.most_noisy)
     assert len(few.time) == pytest.approx(len(LONG) / k, abs=1)
     errors = few.values[:, 0] - logistic(few.time, 0.5, 0.5, 0.1)
-    assert np.std(errors) == pytest.approx(0.1 * np.sqrt(9.0 / 4.0 / k), rel=0.15)
+    assert np.std(errors) == pytest.approx(0.1 / np.sqrt(k), rel=0.15)
     assert abs(np.mean(errors)) < 4.0 * np.std(errors) / np.sqrt(len(errors))
 
 
 def test_known_deviations_and_gaps_go_along() -> None:
     values = growth(LONG, 0.1).trajectories[0].values.copy()
     k = round(len(LONG) / THINNING.most_noisy)
-    values[: k - THINNING.fitted + 1] = np.nan
+    values[:k] = np.nan
     series = TimeSeries.from_arrays(LONG, values, noise={"x0": 0.1})
     few = only(thin_series(series))
     assert few.sigma is not None
     assert np.isnan(few.values[0, 0]) and np.isfinite(few.values[1:]).all()
-    # The last parabola may have half of the samples only.
-    np.testing.assert_allclose(few.sigma[1:-1], 0.1 * np.sqrt(9.0 / 4.0 / k), rtol=0.05)
+    np.testing.assert_allclose(few.sigma[1:], 0.1 / np.sqrt(k), rtol=0.05)
+
+
+def test_what_bends_is_not_flattened_and_a_missing_sample_shifts_nothing() -> None:
+    t = np.linspace(0.0, 1.0, 2000)
+    values = 1.0 + 5.0 * t - 40.0 * t**2 + 1e-3 * np.random.default_rng(0).standard_normal(len(t))
+    values[100:103] = np.nan
+    few = only(thin_series(TimeSeries.from_arrays(t, values)))
+    k = round(len(t) / len(few.time))
+    errors = few.values[:, 0] - (1.0 + 5.0 * few.time - 40.0 * few.time**2)
+    # The means of k neighbours alone would lie 40 (k / 2000)^2 / 12 lower.
+    assert np.isfinite(errors).all() and abs(np.mean(errors)) < 4e-3 / np.sqrt(len(t))
+    assert np.abs(errors).max() < 5e-3 / np.sqrt(k - 3)
 
 
 def test_too_many_turns_are_kept_in_runs_of_neighbours() -> None:
