@@ -24,23 +24,35 @@ class RestingThresholds(Thresholds):
     beyond: float = threshold(3.0, "resting points farther beyond the data are not told", unit="range of the data")
     step: float = threshold(0.1, "step of a derivative by a constant", unit="its standard error")
     nothing: float = threshold(1e-3, "a state that rests below this rests at 0", unit="largest value in the data")
+    shift: float = threshold(1e-5, "step of a derivative by a state", unit="range of the data")
+    bent: float = threshold(1e-2, "curvature over that step up to which there is a tangent", unit="its slope")
+    regular: float = threshold(
+        1e6,
+        "condition of the Jacobian up to which it tells how the point moves",
+        origin="above it a conserved quantity may hold the point: solutions tell",
+    )
 
 
 RESTING = RestingThresholds()
 
 # Constants and times to the states at these times [times, states], nan from where the solution ends.
 Solve = Callable[[Array, Array], Array]
+# Constants and states to the rates of change [states].
+Rates = Callable[[Array, Array], Array]
 
 
 def resting_point(
-    solve: Solve, constants: Array, covariance: Array, span: tuple[float, float], low: Array, high: Array
+    solve: Solve, rates: Rates, constants: Array, covariance: Array, span: tuple[float, float], low: Array, high: Array
 ) -> tuple[Array, Array] | None:
     """The point at which the solution comes to rest, and its standard errors [states]; None where it does not.
 
-        cov(x) = (dx/dc) cov(c) (dx/dc)^T
+        cov(x) = (dx/dc) cov(c) (dx/dc)^T,    df/dx dx/dc = -df/dc
+
+    where the rates f have a regular Jacobian there; else dx/dc is that of solutions.
 
     Args:
         solve: the law's solution from its fitted start.
+        rates: the law, f.
         constants: fitted [constants].
         covariance: of them [constants, constants], nan where the data do not tell.
         span: first and last measured time.
@@ -48,8 +60,9 @@ def resting_point(
         high: greatest.
 
     >>> solve = lambda c, t: c[0] + np.exp(-np.asarray(t))[:, None]
+    >>> rates = lambda c, x: c[0] - x
     >>> low, high = np.array([4.0]), np.array([5.0])
-    >>> value, error = resting_point(solve, low, np.array([[0.01]]), (0, 3), low, high)
+    >>> value, error = resting_point(solve, rates, low, np.array([[0.01]]), (0, 3), low, high)
     >>> value.round(6).tolist(), error.round(6).tolist()
     ([4.0], [0.1])
     """
@@ -72,15 +85,36 @@ def resting_point(
         return None
     if not (np.isfinite(steps) & (steps > 0.0)).all():
         return here, np.full_like(here, np.nan)
-    slopes = []
-    for row, step in zip(np.diag(steps), steps, strict=True):
-        above, below = end(constants + row), end(constants - row)
-        if above is None or below is None:
-            return here, np.full_like(here, np.nan)
-        slopes.append((above - below) / (2.0 * step))
-    gradient = np.array(slopes).T
+    gradient = _moves(rates, constants, steps, here, RESTING.shift * wide)
+    if gradient is None:
+        slopes = []
+        for row, step in zip(np.diag(steps), steps, strict=True):
+            above, below = end(constants + row), end(constants - row)
+            if above is None or below is None:
+                return here, np.full_like(here, np.nan)
+            slopes.append((above - below) / (2.0 * step))
+        gradient = np.array(slopes).T
     errors: Array = np.sqrt(np.maximum(np.diag(gradient @ covariance @ gradient.T), 0.0))
     return here, np.where(here == 0.0, 0.0, errors)
+
+
+def _moves(rates: Rates, constants: Array, steps: Array, at: Array, shifts: Array) -> Array | None:
+    """How an attracting point moves with the constants [states, constants]; None where its Jacobian does not tell."""
+    by_state = np.array([(rates(constants, at + e), rates(constants, at - e)) for e in np.diag(shifts)])
+    by_constant = np.array([(rates(constants + e, at), rates(constants - e, at)) for e in np.diag(steps)])
+    jacobian, slopes = (np.diff(ends[:, ::-1], axis=1)[:, 0].T / 2.0 for ends in (by_state, by_constant))
+    slopes = slopes / steps
+    # At a root's end there is no tangent.
+    bent = np.abs(by_state.mean(axis=1).T - rates(constants, at)[:, None])
+    smooth = bent.max() <= RESTING.bent * np.abs(jacobian).max()
+    if not (smooth and np.isfinite(jacobian).all() and np.isfinite(slopes).all()):
+        return None
+    # In units of the shifts; eigenvalues are not changed by them.
+    attracts = (np.linalg.eigvals(jacobian / shifts).real < 0.0).all()
+    if not attracts or np.linalg.cond(jacobian / shifts[:, None]) > RESTING.regular:
+        return None
+    moved: Array = -shifts[:, None] * np.linalg.solve(jacobian, slopes)
+    return moved
 
 
 def resting_note(states: Sequence[str], values: Array, errors: Array) -> Note:

@@ -50,7 +50,10 @@ def rest(found: Discovery, form: Form | None = None, covariance: Array | None = 
     def solve(c: Array, times: Array) -> Array:
         return equations(c).simulate(start, times, TOLERANCE, most_evaluations=MAX_EVALUATIONS)
 
+    def rates(c: Array, x: Array) -> Array:
+        return equations(c).rhs(x)
+
     values, time = pooled(found.series), found.series.trajectories[0].time
     span, low, high = (float(time[0]), float(time[-1])), np.nanmin(values, axis=0), np.nanmax(values, axis=0)
-    at = resting_point(solve, constants, covariance, span, low, high)
+    at = resting_point(solve, rates, constants, covariance, span, low, high)
     return [] if at is None else [resting_note(found.series.states, *at)]

@@ -7,14 +7,18 @@ from odediscovery.laws.forms import read_form
 
 
 def rest(text, constants, start, until, covariance):
-    form = read_form(text, ["x"])
+    form = read_form(text, [f"x{i}" for i in range(len(start))] if len(start) > 1 else ["x"])
     times = np.linspace(0.0, until, 20)
 
     def solve(c, t):
         return form.with_constants(c.tolist()).simulate(start, t)
 
-    x = solve(np.array(constants), times)
-    return resting_point(solve, np.array(constants), np.array(covariance), (0.0, until), x.min(axis=0), x.max(axis=0))
+    def rates(c, x):
+        return form.with_constants(c.tolist()).rhs(x)
+
+    c = np.array(constants)
+    x = solve(c, times)
+    return resting_point(solve, rates, c, np.array(covariance), (0.0, until), x.min(axis=0), x.max(axis=0))
 
 
 def test_a_logistic_law_rests_at_its_capacity():
@@ -37,3 +41,18 @@ def test_what_grows_forever_vanishes_or_turns_rests_nowhere_worth_telling():
 def test_unknown_errors_are_left_out():
     value, error = rest("x' = r*x*(1 - x/K)", [0.5, 80.0], [2.0], 20.0, [[np.nan, 0.0], [0.0, 4.0]])
     assert np.isnan(error).all() and resting_note(["x"], value, error).startswith("comes to rest at x = 80:")
+
+
+def test_a_conserved_sum_holds_the_point_that_solutions_tell():
+    """x0 + x1 stays 3: the Jacobian is singular, and the point moves with the constants all the same."""
+    value, error = rest("x0' = -a*x0 + b*x1\nx1' = a*x0 - b*x1", [1.0, 0.5], [2.0, 1.0], 20.0, np.diag([1e-4, 1e-4]))
+    np.testing.assert_allclose(value, [1.0, 2.0], rtol=1e-5)
+    # x0 = 3 b / (a + b)
+    np.testing.assert_allclose(error, [0.01 * np.hypot(1.5, 3.0) / 2.25] * 2, rtol=1e-2)
+
+
+def test_an_isolated_point_moves_as_solutions_say():
+    """x0 = b / (a c), x1 = b / c."""
+    value, error = rest("x0' = x1 - a*x0\nx1' = b - c*x1", [2.0, 3.0, 0.5], [1.0, 5.0], 20.0, np.diag([1e-4] * 3))
+    np.testing.assert_allclose(value, [3.0, 6.0], rtol=1e-5)
+    np.testing.assert_allclose(error, [0.01 * np.sqrt(1.5**2 + 1.0 + 6.0**2), 0.01 * np.hypot(2.0, 12.0)], rtol=1e-3)
