@@ -64,6 +64,14 @@ class Form:
             self.states, self.texts, time_name=self.time_name, controls=(*self.controls, *self.names)
         )
 
+    def states_in(self, state: str) -> set[str]:
+        """Identifiers of the states that stand in the equation of one.
+
+        >>> sorted(read_form("x' = -k*x*y, y' = k*x", ["x", "y"]).states_in("y"))
+        ['x']
+        """
+        return set(identifiers(self.states).values()) & set(_NAME.findall(self.texts[state]))
+
     def lines(self) -> list[str]:
         """The equations as they were written, with ^ for powers."""
         back = {safe: name for name, safe in identifiers((*self.states, *self.controls)).items()}

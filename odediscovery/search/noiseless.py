@@ -44,6 +44,15 @@ class NoiselessThresholds(Thresholds):
         "highest degree that is fitted although regression leaves much: samples may be few a turn",
         origin="cost: each such fit takes seconds",
     )
+    solved: float = threshold(
+        3e-4,
+        "what a coarse fit leaves of samples without noise",
+        unit="mean squared increment of an interval",
+        origin="measured: 7e-5 at most of 16 laws in coarse samples",
+    )
+    noise_share: float = threshold(
+        0.3, "what it leaves of noise, at least", unit="variance of the noise of both ends", origin="chosen"
+    )
     steps: int = threshold(20, "most Levenberg-Marquardt steps of a fit", origin="cost")
     turning_noise: float = threshold(
         0.05,
@@ -130,6 +139,8 @@ def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf)
         residuals = ShortResiduals(windows, field)
         fit = levenberg_marquardt(residuals, field.theta, field.free, NOISELESS.steps, monitor=monitor)
         field = field.replace(fit.unknowns)
+        if _leaves_noise(laws_of(field)[0], p, taken):
+            break
     return laws_of(field)[0]
 
 
@@ -140,6 +151,14 @@ def _grown_as_if_clean(p: Problem) -> list[Family]:
     """
     turns = bool((~p.nonnegative & ~p.constant).any()) and p.noisiness <= NOISELESS.turning_noise
     return [POWERS] * (bool(p.data.controls) and is_growable(p)) + [TRIGONOMETRIC] * turns
+
+
+def _leaves_noise(law: PowerSum, p: Problem, taken: Problem) -> bool:
+    """Whether a law leaves so much that it is noise: more accurate solutions would leave as much."""
+    moving = ~p.constant
+    noise = 2.0 * p.noise**2 / increment_squares(taken)
+    least = np.maximum(NOISELESS.noise_share * noise, NOISELESS.solved)
+    return bool((interval_squares(law, taken) > least)[moving].any())
 
 
 def _leaves_nothing(law: PowerSum, p: Problem) -> bool:

@@ -253,7 +253,8 @@ def _begun(
     for law in (law for law in laws if path.goes(law.way)):
         for order in orders(law, states):
             form, sought = law.form(states, order, time_name)
-            starts = _each_alone(law, p, path) if law.n_states < len(states) else start_of(form, sought, path, most=1)
+            alone = law.n_states < len(states)
+            starts = _each_alone(law, p, path) if alone else start_of(form, sought, path, most=1, worst=most_left)
             for start in starts[:1]:
                 if start.misfit < most_left:
                     yield len(form.names), start, law, form

@@ -229,6 +229,12 @@ def recognise(
     return None
 
 
+def _has_the_same_states(form: Form, equations: Equations) -> bool:
+    """Whether each equation of a form is written with the states that stand in the given one."""
+    sides = dict(zip(equations.states, equations.right_hand_sides, strict=True))
+    return all({s.name for s in sides[state].free_symbols} == form.states_in(state) for state in form.states)
+
+
 def _near(
     fitter: Fitter, equations: Equations, laws: Sequence[TextbookLaw]
 ) -> Iterator[tuple[TextbookLaw, Form, Start]]:
@@ -236,7 +242,7 @@ def _near(
     for law in (law for law in laws if fitter.path.goes(law.way)):
         for order in orders(law, equations.states):
             form, sought = law.form(equations.states, order, equations.time_name)
-            if law.n_states == len(equations.states):
-                for start in start_of(form, sought, fitter.path, most=1):
+            if law.n_states == len(equations.states) and _has_the_same_states(form, equations):
+                for start in start_of(form, sought, fitter.path, most=1, worst=NAMING.near):
                     if start.misfit < NAMING.near:
                         yield law, form, start
