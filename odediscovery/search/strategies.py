@@ -119,6 +119,7 @@ WHOLE = Condition("it has whole powers", lambda at: bool(rank(at.candidates, at.
 REGRESSED = Condition(
     "laws of whole powers came of regression", lambda at: any(c.found_by == "regression" for c in at.candidates)
 )
+NONE_YET = Condition("there is no law yet", lambda at: not at.candidates)
 MAY_BE_IT = Condition("the best law leaves hardly more than noise with few terms", may_be_it)
 IMPROVABLE = Condition("the best law leaves more than smoothing does", _is_improvable)
 UNRIVALLED = Condition(
@@ -278,7 +279,7 @@ STRATEGIES = (
             ),
             Rung(
                 "whole powers",
-                GROWS & ~REGRESSED,
+                GROWS & ~REGRESSED & (~SLIGHTLY_NOISY | NONE_YET),
                 Proposer("laws of whole powers by regression", proposals.whole_powers),
                 FULLY,
                 late=True,
