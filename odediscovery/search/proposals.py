@@ -23,6 +23,7 @@ from odediscovery.search.refine_terms import follow_closely
 from odediscovery.search.refinement import sigma_of
 from odediscovery.search.rungs import Climb, Proposal
 from odediscovery.search.swap_monomials import swap_monomials
+from odediscovery.stages.grow.fewest_terms import fewest_terms
 from odediscovery.stages.grow.grow import GROWING, grow
 from odediscovery.stages.grow.polynomials import polynomials
 from odediscovery.stages.grow.score_test import propose_terms
@@ -72,6 +73,9 @@ def exact_law(at: Climb) -> Iterator[Proposal]:
         whole = all_whole(law.exponents)
         # Over a sample interval solutions are nearly linear in coefficients.
         yield Proposal([law], whole=whole, linear=whole, found_by="regression")
+        short = fewest_terms(simplest(at.new, at.problem).law, at.problem) if at.new and whole else None
+        if short is not None:
+            yield Proposal([short], whole=True, linear=True, found_by="regression")
 
 
 def named_laws(at: Climb) -> Iterator[Proposal]:

@@ -61,10 +61,10 @@ def polynomials(p: Problem) -> list[PowerSum]:
     for degree in POLYNOMIALS.degrees:
         if degree > 1 and n * math.comb(n + degree, degree) > POLYNOMIALS.library:
             continue
-        exponents = _products(n, degree)
+        exponents = products(n, degree)
         columns, increments = _integral_form(p, exponents)
         increments = increments - _of_known(p)
-        allowed = _allowed(p, exponents)
+        allowed = allowed_products(p, exponents)
         for factor in POLYNOMIALS.penalties:
             if factor == 0.0 and n * len(exponents) > POLYNOMIALS.unpruned:
                 continue
@@ -77,14 +77,14 @@ def polynomials(p: Problem) -> list[PowerSum]:
     return [law for law in laws.values() if law.n_monomials]
 
 
-def _products(n: int, degree: int) -> Array:
+def products(n: int, degree: int) -> Array:
     """Exponents of all products of n states up to a degree, [products, states]."""
     factors = itertools.combinations_with_replacement(range(n + 1), degree)
     rows = sorted(np.bincount(group, minlength=n + 1)[1:].tolist() for group in factors)
     return np.array(rows, dtype=float)
 
 
-def _allowed(p: Problem, exponents: Array) -> Mask:
+def allowed_products(p: Problem, exponents: Array) -> Mask:
     """Which products each equation may have, [states, products]."""
     found: Mask = np.repeat(~p.constant[:, None], len(exponents), axis=1)
     known = p.knowledge
@@ -117,7 +117,7 @@ def library_law(p: Problem, degree: int) -> PowerSum | None:
     size = n * math.comb(n + degree, degree)
     if size > POLYNOMIALS.selected_library or not _has_paths(p):
         return None
-    exponents = _products(n, degree)
+    exponents = products(n, degree)
     columns, increments = _integral_form(p, exponents)
     # Over a long gap interpolation tells little.
     gaps = np.concatenate([np.diff(t.time) for t in p.smooth.trajectories if len(t.time) >= 3])
