@@ -133,7 +133,12 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
         monitor: knows the log and the time, and whether the fit was stopped.
     """
     p, found = verdict.p, verdict.best.polished
-    tests = ResidualTests() if p.clean else examine_residuals(residuals(found.law, p.data, found.initial))
+    # Without noise what is left is the error of solvers, which is no noise and no physics.
+    left_by_solvers = (found.squares <= found.counts * p.floor**2).all()
+    if p.clean or left_by_solvers:
+        tests = ResidualTests()
+    else:
+        tests = examine_residuals(residuals(found.law, p.data, found.initial))
     if tests.inflation > 1.0:
         # Residuals that correlate say less than as many independent ones.
         found = found.widened(tests.inflation)

@@ -229,7 +229,7 @@ def _beginnings(task: _Task, random: np.random.Generator) -> list[Array]:
     kept: list[Array] = [] if np.isnan(known).any() else [known]
     most = FORM.worse * found[0][0]
     for _, constants in (pair for pair in found if pair[0] <= most):
-        if len(kept) < FORM.begun and not any(np.allclose(constants, other, rtol=0.05) for other in kept):
+        if len(kept) < FORM.begun and not any(np.allclose(constants, other, rtol=0.05, atol=0.0) for other in kept):
             kept.append(constants)
     return [np.concatenate([constants, task.starts]) for constants in kept]
 

@@ -345,7 +345,9 @@ class Features:
         if not len(self.sums):
             return Features(self.states, functions)
         factor = factors(self.sums.exponents[:, : self.states], scale)
-        return Features(self.states, functions, Sums(self.sums.weights * factor, self.sums.exponents))
+        with np.errstate(over="ignore", invalid="ignore"):
+            weights = self.sums.weights * factor
+        return Features(self.states, functions, Sums(weights, self.sums.exponents))
 
 
 def powers(y: Array, exponents: Array, mirrored: Sequence[int] = ()) -> Array:

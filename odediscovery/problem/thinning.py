@@ -78,14 +78,17 @@ def thin_series(series: TimeSeries) -> TimeSeries:
     values = np.concatenate([t.values for t in series.trajectories])
     spread, noise = np.nanstd(values, axis=0), estimate_noise(series)
     seen = np.isfinite(values).any(axis=0)
-    clean = bool((noise <= SMOOTHING.clean * spread)[seen].all() and np.isfinite(values[:, seen]).all())
+    clean = bool((noise <= SMOOTHING.clean * spread)[seen].all())
     most = THINNING.most_clean if clean else THINNING.most_noisy
     if total < THINNING.worth * most:
         return series
     prominence = np.maximum(PROBLEMS.prominence * spread, THINNING.prominence * noise)
     enough = THINNING.for_extremum * sum(_count_extrema(t, prominence) for t in series.trajectories)
     share = min(max(most, enough) / total, 1.0)
-    fewer = [_pick(t, spread, share) if clean else _average(t, max(round(1.0 / share), 1)) for t in series.trajectories]
+    if clean:
+        fewer = [_pick(_complete(t, seen, share), spread, share * len(t.time)) for t in series.trajectories]
+    else:
+        fewer = [_average(t, max(round(1.0 / share), 1)) for t in series.trajectories]
     return dataclasses.replace(series, trajectories=tuple(_pick_runs(fewer)))
 
 
@@ -103,14 +106,20 @@ def _count_extrema(t: Trajectory, prominence: Array) -> int:
     return 2 + max(counts)
 
 
-def _pick(t: Trajectory, spread: Array, share: float) -> Trajectory:
+def _complete(t: Trajectory, seen: Mask, share: float) -> Trajectory:
+    """The samples in which nothing is missing, if there are enough of them to pick from."""
+    whole = np.isfinite(t.values[:, seen]).all(axis=1)
+    return t.part(np.flatnonzero(whole)) if THINNING.worth * share <= whole.mean() < 1.0 else t
+
+
+def _pick(t: Trajectory, spread: Array, wanted: float) -> Trajectory:
     """Samples at equal steps of time and path: where states move fast they stay close."""
     size = np.where(spread > 0.0, spread, np.inf)
     path = np.abs(np.diff(t.values, axis=0) / size).sum(axis=1)
     time = np.diff(t.time)
     way = time / time.sum() + np.nan_to_num(path) / max(np.nansum(path), THINNING.least_path)
     way = np.concatenate([[0.0], np.cumsum(way)])
-    count = min(max(round(share * len(t.time)), THINNING.fitted), len(t.time))
+    count = min(max(round(wanted), THINNING.fitted), len(t.time))
     places = np.unique(np.searchsorted(way, np.linspace(0.0, way[-1], count)))
     chosen = places.clip(0, len(t.time) - 1)
     sigma = None if t.sigma is None else t.sigma[chosen]

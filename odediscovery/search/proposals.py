@@ -83,7 +83,9 @@ def named_laws(at: Climb) -> Iterator[Proposal]:
     p = at.problem
     fitted = sorted(at.named(), key=lambda one: criterion_of(p, one))
     scaled = [law.rescaled(p.scale.state, p.scale.time) for one in fitted if (law := as_law(one)) is not None]
-    laws = [law for law in scaled if not law.mirrored][: PROPOSALS.named]
+    # A constant may have run far away.
+    usable = [law for law in scaled if not law.mirrored and all(np.isfinite(part).all() for part in law.constants)]
+    laws = usable[: PROPOSALS.named]
     for whole in (True, False):
         yield Proposal([law for law in laws if has_whole_powers(law) is whole], whole=whole, found_by="textbook")
 

@@ -108,10 +108,10 @@ def as_numbers(fitted: FittedForm) -> tuple[PowerSum, Free] | None:
     a, w, b, v = law.constants
     order = [int(np.abs(moved.exponents - row).sum(axis=1).argmin()) for row in w]
     free = (
-        (a != 0) & ~np.isclose(moved.coefficients[:, order], a, rtol=1e-9),
-        (w != 0) & ~np.isclose(moved.exponents[order], w, rtol=1e-9),
-        (b != 0) & ~np.isclose(moved.constants[2], b, rtol=1e-9),
-        (v != 0) & ~np.isclose(moved.constants[3], v, rtol=1e-9),
+        (a != 0) & ~np.isclose(moved.coefficients[:, order], a, rtol=1e-9, atol=0.0),
+        (w != 0) & ~np.isclose(moved.exponents[order], w, rtol=1e-9, atol=0.0),
+        (b != 0) & ~np.isclose(moved.constants[2], b, rtol=1e-9, atol=0.0),
+        (v != 0) & ~np.isclose(moved.constants[3], v, rtol=1e-9, atol=0.0),
     )
     return (law, free) if sum(int(mask.sum()) for mask in free) == len(fitted.constants) else None
 
@@ -136,10 +136,12 @@ def as_judged(p: Problem, fitted: FittedForm) -> Judged | None:
     numbers = as_numbers(fitted)
     if numbers is None or (p.given is not None and not p.given.allows(numbers[0])):
         return None
-    law, free = numbers
+    law, free = numbers[0].rescaled(p.scale.state, p.scale.time), numbers[1]
+    if not all(np.isfinite(part).all() for part in law.constants):
+        return None
     sigma = np.maximum(p.noise, p.floor)
     found = polish(
-        law.rescaled(p.scale.state, p.scale.time),
+        law,
         p.data,
         fitted.starts / p.scale.state,
         sigma,

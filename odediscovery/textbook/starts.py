@@ -52,6 +52,7 @@ class StartThresholds(Thresholds):
         unit="what laws that are fitted leave",
         origin="measured: of 342 laws that were fitted in the end the worst had left 28 times as much",
     )
+    alike: float = threshold(0.3, "powers that differ by less begin alike")
     step: float = threshold(1e-4, "step of a derivative by a constant", unit="the constant")
     evaluations: int = threshold(30, "most steps of the descent from there", origin="cost")
     combinations: int = threshold(600, "most combinations of sought constants", origin="cost")
@@ -180,10 +181,12 @@ def start_of(form: Form, sought: Mapping[str, str], path: Path, most: int = 2, w
         grids[longest] = grids[longest][::2]
     found: list[Start] = []
     taken: list[Array] = []
+    # Powers have no unit; anything else is compared by its size.
+    alike = np.array([STARTS.alike if what.split(" ")[0] in (POWER, ANYTHING) else 0.0 for what in sought.values()])
     for point, _, misfit in _solved(form, list(sought), path, np.array(list(itertools.product(*grids)))):
         if len(found) == STARTS.refined * most or misfit > STARTS.hopeless * worst:
             break
-        if any(np.isclose(point, other, rtol=0.5, atol=0.3).all() for other in taken):
+        if any((np.abs(point - other) <= alike + 0.5 * np.abs(other)).all() for other in taken):
             continue
         taken.append(point)
         start = _refined(form, list(sought), path, grids, point)

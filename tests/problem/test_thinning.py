@@ -63,15 +63,16 @@ def test_known_deviations_and_gaps_go_along() -> None:
 
 
 def test_what_bends_is_not_flattened_and_a_missing_sample_shifts_nothing() -> None:
-    t = np.linspace(0.0, 1.0, 2000)
-    values = 1.0 + 5.0 * t - 40.0 * t**2 + 1e-3 * np.random.default_rng(0).standard_normal(len(t))
+    t = np.linspace(0.0, 60.0, 6000)
+    values = np.sin(t) + 5e-3 * np.random.default_rng(0).standard_normal(len(t))
     values[100:103] = np.nan
     few = only(thin_series(TimeSeries.from_arrays(t, values)))
     k = round(len(t) / len(few.time))
-    errors = few.values[:, 0] - (1.0 + 5.0 * few.time - 40.0 * few.time**2)
-    # The means of k neighbours alone would lie 40 (k / 2000)^2 / 12 lower.
-    assert np.isfinite(errors).all() and abs(np.mean(errors)) < 4e-3 / np.sqrt(len(t))
-    assert np.abs(errors).max() < 5e-3 / np.sqrt(k - 3)
+    errors = few.values[:, 0] - np.sin(few.time)
+    assert k > 10 and np.abs(errors).max() < 5.0 * 5e-3 / np.sqrt(k - 3)
+    # Means of k neighbours alone would lose (0.01 k)^2 / 24 of the height.
+    lost = np.mean(errors * np.sin(few.time)) / np.mean(np.sin(few.time) ** 2)
+    assert abs(lost) < 0.4 * (0.01 * k) ** 2 / 24.0
 
 
 def test_too_many_turns_are_kept_in_runs_of_neighbours() -> None:
@@ -121,3 +122,11 @@ def test_without_smoothing_gaps_are_bridged_by_straight_lines() -> None:
     p = prepare(TimeSeries.from_arrays(np.arange(7.0), values), smoothing=False)
     expected = np.arange(7.0) / p.scale.state
     np.testing.assert_allclose(only(p.smooth).values[:, 0], expected)
+
+
+def test_clean_samples_are_picked_where_nothing_is_missing() -> None:
+    t = np.linspace(0.0, 6.0, 6000)
+    values = np.stack([np.sin(t), np.cos(t)], axis=1)
+    values[np.random.default_rng(0).uniform(size=values.shape) < 0.1] = np.nan
+    few = only(thin_series(TimeSeries.from_arrays(t, values)))
+    assert np.isfinite(few.values).all() and 900 < len(few.time) <= 1000

@@ -227,11 +227,11 @@ def _with_fewest(law: PowerSum, x: Array, rows: Array, b: float, without: int | 
     with np.errstate(all="ignore"):
         size = np.sqrt(np.mean(PowerSum(three, rows, law.features).monomials(x) ** 2, axis=0))
     a = three.copy()
-    for i, old in enumerate(three):
+    for i, old in enumerate(three if np.isfinite(size).all() else three[:0]):
         ways = [np.where(np.arange(3) == k, 0.0, old + old[k] * instead[k]) for k in range(3)]
         ways = [old, *ways] if without is None else [ways[without]]
         kept = [np.where(np.abs(w) * size > QUOTIENTS.small * np.max(np.abs(w) * size), w, 0.0) for w in ways]
-        a[i] = min(kept, key=np.count_nonzero) if np.isfinite(size).all() else old
+        a[i] = min(kept, key=np.count_nonzero)
     others = ~near.any(axis=1)
     coefficients = np.concatenate([law.coefficients[:, others], a], axis=1)
     return PowerSum(coefficients, np.concatenate([law.exponents[others], rows]), law.features).merged().compact()
