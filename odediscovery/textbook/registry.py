@@ -170,6 +170,8 @@ TEXTBOOK: tuple[TextbookLaw, ...] = (
          signed="a b c d e f"),
     _law("chain", "first-order passage from one compartment to the next", "-a*x", "b*x - c*y", swapped=True),
     _law("exchange", "exchange between two compartments", "-a*x + b*y", "a*x - b*y"),
+    _law("enzyme", "an enzyme reaction and its product (Michaelis-Menten)", "-V*x/(K + x)", "V*x/(K + x)",
+         swapped=True, K=f"{SIZE} x"),
     _law("lotka-volterra", _PREDATION, "a*x - b*x*y", "c*x*y - d*y", backwards=_PREDATION),
     _law("competition", "competition (Lotka-Volterra)", "x*(r - a*x - b*y)", "y*(s - c*x - d*y)"),
     _law("rosenzweig-macarthur", "predator and prey with saturation (Rosenzweig-MacArthur)",

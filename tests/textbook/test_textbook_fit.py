@@ -29,6 +29,9 @@ CASES = {
         {"h": "-0.5*(h - 4)**0.5"}, [20.0], 12.0, {"k": 0.5, "x0": 4.0},
     ),
     "saturating elimination (Michaelis-Menten, Monod)": ({"c": "-2*c/(3 + c)"}, [12.0], 12.0, {"V": 2.0, "K": 3.0}),
+    "an enzyme reaction and its product (Michaelis-Menten)": (
+        {"P": "2*S/(1.5 + S)", "S": "-2*S/(1.5 + S)"}, [0.0, 7.0], 8.0, {"V": 2.0, "K": 1.5},
+    ),
     "predator and prey (Lotka-Volterra)": (
         {"x": "x - 0.1*x*y", "y": "0.05*x*y - 0.8*y"}, [20.0, 8.0], 15.0, {"a": 1.0, "b": 0.1, "c": 0.05, "d": 0.8},
     ),
