@@ -63,6 +63,7 @@ class SimpleThresholds(Thresholds):
     small_seconds: float = threshold(10.0, "time that a fit of a small table takes at most", unit="s of the processor")
     seconds: float = threshold(30.0, "time that any other fit takes at most", unit="s of the processor")
     searching: float = threshold(0.6, "share of that time for the search, the rest for judging what it found")
+    digits: int = threshold(2, "digits in which criteria differ", unit="digits behind the point", origin="of fits")
     last: int = threshold(2, "textbook laws that are polished once the time is up", origin="cost: a stop ends soon")
     hopeful: float = threshold(
         50.0, "a textbook law whose criterion is farther behind is not polished", unit="criterion", origin="cost"
@@ -156,17 +157,23 @@ def _judged(p: Problem, fitted: Sequence[FittedForm]) -> list[Judged]:
 def prefer_textbook(verdict: Verdict) -> Verdict:
     """The verdict for a textbook law with no more constants that is about as good as the best law.
 
-    One all of whose terms act stands before one with a term that the data do not tell from nothing.
+    One all of whose terms act stands before one with a term that the data do not tell from nothing. A sine of small
+    angles is a line: of two that are as good the one without functions is meant.
     """
     p, best = verdict.p, verdict.best
     rows = [
-        (not p.clean and bool(idle_terms(row.polished, 1.0)), row.criterion, i)
+        (
+            not p.clean and bool(idle_terms(row.polished, 1.0)),
+            round(row.criterion, SIMPLE.digits),
+            row.polished.law.features is not None,
+            i,
+        )
         for i, row in enumerate(verdict.rows)
         if row.origin.found_by == "textbook"
         and row.criterion < best.criterion + CRITERION.no_evidence
         and count(row.polished.free) <= count(best.polished.free)
     ]
-    return dataclasses.replace(verdict, chosen=min(rows)[2]) if rows else verdict
+    return dataclasses.replace(verdict, chosen=min(rows)[-1]) if rows else verdict
 
 
 def named_winner(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monitor) -> FittedForm | None:
@@ -176,11 +183,10 @@ def named_winner(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monito
     it did not see better.
     """
     p, best = verdict.p, verdict.best
-    if p.heads is not None:
+    if p.heads is not None or not fitted:
         return None
-    if not fitted:
-        return None
-    own = min(fitted, key=lambda one: criterion_of(p, one))
+    # Of laws that are as good a sum of powers is meant, as above.
+    own = min(fitted, key=lambda one: (round(criterion_of(p, one), SIMPLE.digits), as_numbers(one) is None))
     # A sum of powers stands among the rows of the verdict.
     if as_numbers(own) is not None:
         return None

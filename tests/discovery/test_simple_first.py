@@ -98,6 +98,14 @@ def test_left_out_blocks_are_predicted_alike_by_a_form_and_by_the_same_law_as_nu
     assert named_winner(verdict, [wrong], Monitor()) is None
 
 
+def test_small_angles_are_a_line():
+    """In other units the same temperatures are sines of their own size, as far as anybody can tell."""
+    t, random = np.linspace(0.0, 12.0, 15), np.random.default_rng(0)
+    values = 1e-6 * (20.0 + 60.0 * np.exp(-0.3 * t) + 0.4 * random.standard_normal(15))
+    found = discover(TimeSeries.from_arrays(86400.0 * t, values, ["T"]))
+    assert "sin" not in found.equations_text() and found.textbook is not None
+
+
 def test_time_is_bounded_where_nobody_sets_a_limit():
     series = made({"N": "0.5*N*(1 - N/80)"}, [2.0], 20.0)
     task = pose_task(series, settings_for(), Monitor())
