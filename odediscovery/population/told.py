@@ -25,7 +25,21 @@ from odediscovery.result.front import FrontRow
 from odediscovery.result.population import GroupConstant, Population
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.settings import Settings
+
+
+@dataclass(frozen=True)
+class ToldThresholds(Thresholds):
+    """When residuals are said to follow each other."""
+
+    followed: float = threshold(
+        0.3, "autocorrelation of neighbours that is told", origin="errors are larger by a third: (1 + r) / (1 - r)"
+    )
+    surely: float = threshold(4.0, "and how far it is from none", unit="1 / root of the pairs", origin="beyond chance")
+
+
+TOLD = ToldThresholds()
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +271,24 @@ def _messages(fit: MixedFit, series: TimeSeries) -> list[str]:
     if m.logarithmic.any():
         names = ", ".join(series.states[i] for i in np.flatnonzero(m.logarithmic))
         told.append(f"the noise of {names} grows with its size: logarithms were compared, residual_sd is theirs")
-    return [*told, *_odd_groups(fit)]
+    return [*told, *_followed(fit, series), *_odd_groups(fit)]
+
+
+def _followed(fit: MixedFit, series: TimeSeries) -> list[str]:
+    """States whose residuals follow each other, r = sum e_t e_(t+1) / sum e_t^2 over all groups."""
+    told, seen = [], fit.model.seen
+    left = fit.model.curves(fit.unknowns, slopes=False).residual
+    for i, state in enumerate(series.states):
+        both = seen[1:, i] & seen[:-1, i]
+        squares = float(np.sum(left[:, i] ** 2))
+        r = float(np.sum((left[1:, i] * left[:-1, i])[both])) / max(squares, 1e-300)
+        if r > TOLD.followed and r * np.sqrt(both.sum()) > TOLD.surely:
+            told.append(
+                f"residuals of {state} follow each other (autocorrelation {r:.2f}): the law lacks something, its terms "
+                f"are less sure than they look, and errors are about {np.sqrt((1 + r) / max(1 - r, 1e-2)):.1f} times "
+                "as large as said"
+            )
+    return told
 
 
 def _odd_groups(fit: MixedFit) -> list[str]:

@@ -20,7 +20,7 @@ from odediscovery.population.newcomer import meet
 from odediscovery.population.pose import asked_to_vary, pose_groups
 from odediscovery.population.screen import screen
 from odediscovery.population.structures import structure_of, tied, without
-from odediscovery.population.told import _odd_groups
+from odediscovery.population.told import _followed, _odd_groups
 from odediscovery.population.vary import choose_varying, may_vary
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.population import GroupConstant, Population
@@ -257,3 +257,17 @@ def test_a_column_that_tells_of_groups_is_no_state() -> None:
     series = TimeSeries.from_arrays([times, times], runs, ["weight", "year"])
     with pytest.raises(InputError, match=r"year: expected states that change.*--states weight"):
         discover(series, vary="auto")
+
+
+def test_residuals_that_follow_each_other_are_told() -> None:
+    """Growth that slows down is fitted as if it did not; with the right law nothing is said."""
+    times, values, _ = wells()
+    series = TimeSeries.from_arrays(times, values, ["n"])
+    _, measured = pose_groups(series, settings_for(vary="auto"))
+    told = {}
+    for structure in (LOGISTIC, structure_of([[(1, [1.0])]])):
+        model = Model(structure, measured)
+        begin = np.vstack([np.full((structure.n_constants, 10), -1.0), measured.first_starts()])
+        told[structure.n_constants] = _followed(fit_mixed(model, begin, may_vary(model)), series)
+    assert told[2] == []
+    assert "residuals of n follow each other" in told[1][0]
