@@ -158,7 +158,7 @@ def _solve(sums: Sums, design: Array, random: Mask, theta: Array) -> _Solved:
     inner = d[:, None] * _inverse(k) * d
     ad = a @ inner
     m = a - ad @ a
-    information = np.einsum("gpa,gpq,gqb->ab", design, m, design, optimize=True)
+    information = np.einsum("gpa,gpb->ab", design, m @ design)
     right = np.einsum("gpa,gp->a", design, v - np.einsum("gpq,gq->gp", ad, v))
     if not (np.isfinite(information).all() and np.isfinite(right).all()):
         raise np.linalg.LinAlgError("curves have run away")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.population.structures import Structure
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -154,20 +155,26 @@ class Field:
         total: Array = np.einsum("ijg,jg->ig", self.a, self.monomials(x)[0])
         return total
 
-    def both(self, x: Array, s: Array) -> tuple[Array, Array]:
-        """dx/dt and dS/dt, S [states, unknowns, groups]; unknowns: constants, free exponents, starts."""
-        m, logs, inverse = self.monomials(x)
+    def both(self, y: Array) -> Array:
+        """dx/dt and dS/dt side by side, as x and S are in y [states, 1 + unknowns, groups].
+
+        The unknowns are constants, free exponents, starts.
+        """
+        m, logs, inverse = self.monomials(y[:, 0])
         terms = self.a * m
         if self.w.shape[2] == 1:
             slope = np.einsum("ijg,jk->ikg", terms, self.w[:, :, 0]) * inverse
         else:
             slope = np.einsum("ijg,jkg->ikg", terms, self.w) * inverse
-        ds = np.einsum("ikg,kpg->ipg", slope, s)
+        found = np.empty(y.shape)
+        found[:, 0] = terms.sum(axis=1)
+        ds = found[:, 1:]
+        np.einsum("ikg,kpg->ipg", slope, y[:, 1:], out=ds)
         ds[self.i, self.k] += self.sizes * m[self.j]
         first_free = self.structure.n_constants
         for f, (row, state) in enumerate(self.structure.free):
             ds[:, first_free + f] += terms[:, row] * logs[state]
-        return terms.sum(axis=1), ds
+        return found
 
     def bounded(self, x: Array) -> Array:
         """x within what may be computed with."""
@@ -180,11 +187,7 @@ def solve(data: Members, field: Field, start: Array) -> Array:
     with np.errstate(all="ignore"):
         for count, h in data.grid():
             for _ in range(count):
-                k1 = field.rates(x)
-                k2 = field.rates(x + 0.5 * h * k1)
-                k3 = field.rates(x + 0.5 * h * k2)
-                k4 = field.rates(x + h * k3)
-                x = field.bounded(x + h / 6.0 * (k1 + 2.0 * (k2 + k3) + k4))
+                x = field.bounded(rk4_step(lambda _, at: field.rates(at), x, h))
             found.append(x)
     return np.stack(found)
 
@@ -196,19 +199,16 @@ def solve_with_slopes(data: Members, field: Field, start: Array) -> tuple[Array,
     """
     n, groups = start.shape
     unknowns = field.structure.n_constants + len(field.structure.free) + n
-    s = np.zeros((n, unknowns, groups))
+    y = np.zeros((n, 1 + unknowns, groups))
+    y[:, 0] = start
     for i in range(n):
-        s[i, unknowns - n + i] = 1.0
-    x, found, slopes = start, [start], [s]
+        y[i, 1 + unknowns - n + i] = 1.0
+    found = [y]
     with np.errstate(all="ignore"):
         for count, h in data.grid():
             for _ in range(count):
-                a1, b1 = field.both(x, s)
-                a2, b2 = field.both(x + 0.5 * h * a1, s + 0.5 * h * b1)
-                a3, b3 = field.both(x + 0.5 * h * a2, s + 0.5 * h * b2)
-                a4, b4 = field.both(x + h * a3, s + h * b3)
-                x = field.bounded(x + h / 6.0 * (a1 + 2.0 * (a2 + a3) + a4))
-                s = s + h / 6.0 * (b1 + 2.0 * (b2 + b3) + b4)
-            found.append(x)
-            slopes.append(s)
-    return np.stack(found), np.stack(slopes)
+                y = rk4_step(lambda _, at: field.both(at), y, h)
+                y[:, 0] = field.bounded(y[:, 0])
+            found.append(y)
+    whole = np.stack(found)
+    return whole[:, :, 0], whole[:, :, 1:]
