@@ -98,16 +98,18 @@ def populations(
     designs: Annotated[Path, argument("DESIGNS.json", "file of population designs")],
     draws: Count = 10,
     only: Annotated[str | None, flag("designs, with commas between (default: all)")] = None,
+    peers: Annotated[bool, flag("pysindy and separate fits of each group on the same draws, instead of ours")] = False,
     where: Where = WHERE,
     run: RunOptions = RUN,
 ) -> None:
     """Count the draws of simulated populations in which law, varying constants and spreads are found."""
-    from odediscovery.bench.draws.populations import populations as measured
-    from odediscovery.bench.draws.populations import summary
+    from odediscovery.bench.draws import population_peers, populations
 
-    chosen, folder = names_in(only, "--only") or (), run.out or Path("bench-populations")
+    chosen = names_in(only, "--only") or ()
+    folder = run.out or Path("bench-populations-peers" if peers else "bench-populations")
+    measured = population_peers.peers if peers else populations.populations
     work = partial(measured, designs, draws, folder, chosen, seed=run.seed, max_seconds=run.max_seconds)
-    measure(work, summary, folder, run.quiet, where)
+    measure(work, population_peers.summary if peers else populations.summary, folder, run.quiet, where)
 
 
 def _draw(about: Draws, count: int, where: Where, run: RunOptions, name: str) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from odediscovery.bench.draws.population_peers import APART, SIMPLE, TOGETHER, peers, score_peer
+from odediscovery.bench.draws.population_peers import summary as summary_of_peers
 from odediscovery.bench.draws.populations import blank, populations, score, simulate, summary
 from odediscovery.errors import InputError
 from odediscovery.runtime.workers import Failure
@@ -90,3 +92,19 @@ def test_a_draw_is_scored_against_its_truth() -> None:
     assert row["figures_right"] == row["figures"] == 2
     assert row["error_mixed"] < 0.1
     assert row["heldout_right"]
+
+
+def test_separate_fits_find_the_decay_that_pysindy_with_shared_constants_predicts_worse(tmp_path: Path) -> None:
+    simple = score_peer((DESIGN, 0, SIMPLE))
+    assert simple["groups"] == DESIGN["groups"]
+    assert simple["groups_exact"] > simple["groups"] / 2  # ten samples of some groups look like another law
+    assert simple["r2"] > 0.99
+    pytest.importorskip("pysindy")
+    kept = tmp_path / "peers"
+    rows = peers(written(tmp_path / "designs.json"), 1, kept)
+    assert rows == peers(written(tmp_path / "designs.json"), 1, kept)
+    together, apart = (next(row for row in rows if row["method"] == method) for method in (TOGETHER, APART))
+    assert together["r2"] < simple["r2"]
+    assert together["r2_heldout"] is not None
+    assert apart["groups_exact"] <= DESIGN["groups"]
+    assert "| cups | pysindy, all groups |" in summary_of_peers([together, apart, simple])

@@ -56,6 +56,24 @@ def read_designs(path: Path) -> list[Mapping[str, Any]]:
         raise InputError(f"{path}: expected a file of population designs ({type(error).__name__})") from None
 
 
+def chosen_designs(path: Path, names: Sequence[str]) -> list[Mapping[str, Any]]:
+    """The designs of a file with these names; all where there is no name.
+
+    Raises:
+        InputError: the file is another one, or has no design of these names.
+    """
+    known = read_designs(path)
+    chosen = [one for one in known if not names or one["id"] in names]
+    if not chosen:
+        raise InputError(f"no such design; there are {', '.join(str(one['id']) for one in known)}")
+    return chosen
+
+
+def study_of(path: Path, measure: str, max_seconds: float) -> dict[str, Any]:
+    """What tells the folder of one measurement from that of another."""
+    return {"measure": measure, "max_seconds": max_seconds, "designs": hashlib.sha256(path.read_bytes()).hexdigest()}
+
+
 def simulate(design: Mapping[str, Any], draw: int) -> tuple[TimeSeries, TimeSeries, dict[str, Array]]:
     """Measured groups, further ones that are kept back, and the constants of the first [groups]."""
     rng = np.random.default_rng([int(design["seed"]), draw])
@@ -96,11 +114,12 @@ def _run(
     if design["times"] != "even":
         inner = np.sort(rng.uniform(0.0, 1.0, n - 2)) ** float(design["early"]) * end
         t = np.unique(np.concatenate([[0.0], inner, [end]]))
-    law = _law(design, constants)
+    law = law_of(design, constants)
     return t, solve_until_failure(lambda _, x: law.rhs(x), np.array(start), t, rtol=1e-9, atol=1e-10)
 
 
-def _law(design: Mapping[str, Any], constants: Mapping[str, float]) -> PowerSum:
+def law_of(design: Mapping[str, Any], constants: Mapping[str, float]) -> PowerSum:
+    """The law of a design with these constants."""
     states, rows, columns = design["states"], [], []
     for i, state in enumerate(states):
         for term in design["terms"][state]:
@@ -155,9 +174,20 @@ def blank(task: tuple[Mapping[str, Any], int, float]) -> Row:
 def _matched(design: Mapping[str, Any], found: Discovery) -> dict[str, int] | None:
     """The constant of the population for every constant of the design; None for another structure."""
     law, population = found.equations.power_sum, found.population
-    true = _law(design, {name: float(about["mean"]) for name, about in design["constants"].items()})
     if law is None or population is None:
         return None
+    places = places_of_terms(design, law)
+    if places is None:
+        return None
+    return {
+        name: next(k for k, one in enumerate(population.constants) if place in one.terms)
+        for name, place in places.items()
+    }
+
+
+def places_of_terms(design: Mapping[str, Any], law: PowerSum) -> dict[str, int] | None:
+    """The place of a term for every constant of the design; None for another structure."""
+    true = law_of(design, {name: float(about["mean"]) for name, about in design["constants"].items()})
     terms = list(zip(*np.nonzero(law.coefficients), strict=True))
     wanted = [(i, t) for i, s in enumerate(design["states"]) for t in design["terms"][s]]
     if len(terms) != len(wanted) or np.count_nonzero(true.coefficients) != len(wanted):
@@ -174,7 +204,7 @@ def _matched(design: Mapping[str, Any], found: Discovery) -> dict[str, int] | No
         ]
         if len(at) != 1:
             return None
-        places[term["constant"]] = next(k for k, one in enumerate(population.constants) if at[0] in one.terms)
+        places[term["constant"]] = at[0]
     return places
 
 
@@ -270,16 +300,8 @@ def populations(
     Raises:
         InputError: the file or a name is wrong, or the folder holds something else.
     """
-    known = read_designs(path)
-    chosen = [one for one in known if not designs or one["id"] in designs]
-    if not chosen:
-        raise InputError(f"no such design; there are {', '.join(str(one['id']) for one in known)}")
-    study = {
-        "measure": "populations",
-        "max_seconds": max_seconds,
-        "designs": hashlib.sha256(path.read_bytes()).hexdigest(),
-    }
-    rows = Rows.claim(folder, study, COLUMNS)
+    chosen = chosen_designs(path, designs)
+    rows = Rows.claim(folder, study_of(path, "populations", max_seconds), COLUMNS)
     tasks = [(dict(design), draw, max_seconds) for draw in range(seed, seed + draws) for design in chosen]
     rows.run(
         "populations",
