@@ -76,7 +76,9 @@ WIDE_STEP = 1e-3
 SURE = 1.96
 
 
-def fit_form(series: TimeSeries, form: Form, settings: Settings, monitor: Monitor) -> Discovery:
+def fit_form(
+    series: TimeSeries, form: Form, settings: Settings, monitor: Monitor, starts: Array | None = None
+) -> Discovery:
     """The most likely constants of a form, with standard errors.
 
     Args:
@@ -84,11 +86,15 @@ def fit_form(series: TimeSeries, form: Form, settings: Settings, monitor: Monito
         form: equations with named constants.
         settings: are kept with the result; the seed draws where the fit begins.
         monitor: knows the time.
+        starts: states from which the trajectories begin, as far as they are known before [trajectories, states]
+            (default: the first samples).
 
     Raises:
         FitError: no constants were found with which the equations can be integrated through the data.
     """
     task = _Task(series, form)
+    if starts is not None:
+        task.starts = np.where(np.isfinite(task.known), task.known, starts).ravel()
     begun = _beginnings(task, np.random.default_rng(settings.seed))
     fits = [found for begin in begun if (found := task.fitted(begin, task.spread, ROUGH)) is not None]
     if fits and all(2.0 * found.cost > FORM.poor * len(found.fun) for found in fits):
@@ -139,27 +145,45 @@ class _Task:
         controls = self.controls(run, theta[: self.k])
         return self.law.simulate(start, run.time, controls=controls, most_evaluations=FORM.evaluations)
 
-    def left(self, theta: Array) -> list[Array]:
-        """Data - curve, of increments and limits where these were recorded, [samples, states] a trajectory.
+    def left_of(self, j: int, theta: Array) -> Array:
+        """Data - curve of trajectory j, of increments and limits where these were recorded [samples, states].
 
         It is nan where nothing was measured.
         """
-        found = []
-        for j, run in enumerate(self.runs):
-            left = -run.left(self.curve(j, theta))
-            lost = np.isfinite(run.values) & ~np.isfinite(left)
-            found.append(np.where(lost, FORM.lost * self.spread, left))
-        return found
+        run = self.runs[j]
+        left = -run.left(self.curve(j, theta))
+        lost = np.isfinite(run.values) & ~np.isfinite(left)
+        return np.where(lost, FORM.lost * self.spread, left)
+
+    def left(self, theta: Array) -> list[Array]:
+        """The same of every trajectory."""
+        return [self.left_of(j, theta) for j in range(len(self.runs))]
+
+    def residuals_of(self, j: int, theta: Array, sigma: Array) -> Array:
+        """The residuals of trajectory j in units of their standard deviations [its values]."""
+        run = self.runs[j]
+        known = np.full(run.values.shape, np.nan) if run.sigma is None else run.sigma
+        left: Array = (self.left_of(j, theta) / np.where(np.isfinite(known), known, sigma)).ravel()
+        return left[np.isfinite(left)]
 
     def residuals(self, theta: Array, sigma: Array) -> Array:
         """All residuals in units of their standard deviations [values]."""
-        blocks = []
-        for run, left in zip(self.runs, self.left(theta), strict=True):
-            known = np.full(left.shape, np.nan) if run.sigma is None else run.sigma
-            blocks.append((left / np.where(np.isfinite(known), known, sigma)).ravel())
-        joined: Array = np.concatenate(blocks)
-        finite: Array = joined[np.isfinite(joined)]
-        return finite
+        return np.concatenate([self.residuals_of(j, theta, sigma) for j in range(len(self.runs))])
+
+    def changes(self, theta: Array, steps: Array, sigma: Array) -> Array:
+        """What a step of each constant and start changes of the residuals [values, constants and starts].
+
+        A start moves its own trajectory alone.
+        """
+        here = [self.residuals_of(j, theta, sigma) for j in range(len(self.runs))]
+        changed = []
+        for i, step in enumerate(np.diag(steps)):
+            own = range(len(self.runs)) if i < self.k else [(i - self.k) // self.n]
+            blocks = [np.zeros(len(block)) for block in here]
+            for j in own:
+                blocks[j] = self.residuals_of(j, theta + step, sigma) - here[j]
+            changed.append(np.concatenate(blocks))
+        return np.stack(changed, axis=1)
 
     def deviations(self, theta: Array) -> Array:
         """Root mean square of what is left of every state [states]."""
@@ -177,12 +201,10 @@ class _Task:
 
         Steps move the curve by a thousandth of the spread, so that what tells two constants apart is seen.
         """
-        here = self.residuals(theta, self.spread)
-        moved = [self.residuals(theta + h, self.spread) - here for h in np.diag(STEP * self.size(theta))]
-        moves = np.sqrt(np.mean(np.square(moved), axis=1)) / (STEP * self.size(theta))
-        steps = np.diag(np.minimum(WIDE_STEP / np.maximum(moves, 1e-300), 1e2 * self.size(theta)))
-        columns = [self.residuals(theta + h, sigma) - self.residuals(theta - h, sigma) for h in steps]
-        slopes: Array = np.stack(columns, axis=1) / (2.0 * steps.sum(axis=0))
+        moved = self.changes(theta, STEP * self.size(theta), self.spread)
+        moves = np.sqrt(np.mean(moved**2, axis=0)) / (STEP * self.size(theta))
+        steps = np.minimum(WIDE_STEP / np.maximum(moves, 1e-300), 1e2 * self.size(theta))
+        slopes: Array = (self.changes(theta, steps, sigma) - self.changes(theta, -steps, sigma)) / (2.0 * steps)
         return slopes
 
     def fitted(self, theta: Array, sigma: Array, tolerance: float) -> OptimizeResult | None:
@@ -192,10 +214,8 @@ class _Task:
         size = self.size(theta)
 
         def jacobian(at: Array) -> Array:
-            here, steps = self.residuals(at, sigma), np.diag(STEP * size)
-            columns = [(self.residuals(at + step, sigma) - here) / step.sum() for step in steps]
             # Beyond all numbers a slope says nothing.
-            slopes: Array = np.nan_to_num(np.stack(columns, axis=1), posinf=0.0, neginf=0.0)
+            slopes: Array = np.nan_to_num(self.changes(at, STEP * size, sigma) / (STEP * size), posinf=0.0, neginf=0.0)
             return slopes
 
         with np.errstate(all="ignore"):  # squares of the largest numbers are none

@@ -267,10 +267,10 @@ def _on_all_samples(whole: Problem, fitted: Sequence[FittedForm], starts: Array)
 
 def _chosen(found: Discovery, winner: FittedForm, fitter: Fitter, task: Task) -> Discovery:
     """The result with a textbook law as its answer, fitted to all samples."""
-    starts = tuple(winner.constants.tolist())
-    form = dataclasses.replace(winner.form, starts=starts)
+    form = dataclasses.replace(winner.form, starts=tuple(winner.constants.tolist()))
+    fitted = len(winner.starts) == len(found.series.trajectories)
     try:
-        own = fit_form(found.series, form, task.settings, task.monitor)
+        own = fit_form(found.series, form, task.settings, task.monitor, winner.starts if fitted else None)
     except FitError:
         return found
     row = dataclasses.replace(own.front[0], name=winner.says, complexity=complexity_of(winner))

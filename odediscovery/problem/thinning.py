@@ -109,7 +109,9 @@ def _count_extrema(t: Trajectory, prominence: Array) -> int:
 def _complete(t: Trajectory, seen: Mask, share: float) -> Trajectory:
     """The samples in which nothing is missing, if there are enough of them to pick from."""
     whole = np.isfinite(t.values[:, seen]).all(axis=1)
-    return t.part(np.flatnonzero(whole)) if THINNING.worth * share <= whole.mean() < 1.0 else t
+    if whole.all() or whole.mean() < THINNING.worth * share:
+        return t
+    return Trajectory(t.time[whole], t.values[whole], t.label, None if t.sigma is None else t.sigma[whole])
 
 
 def _pick(t: Trajectory, spread: Array, wanted: float) -> Trajectory:
