@@ -42,3 +42,14 @@ def test_a_solution_over_times_whose_squares_are_no_numbers() -> None:
         times = np.linspace(0.0, 2.0, 5) * unit
         states = solve_until_failure(lambda t, x: -x / unit, np.array([1.0]), times, 1e-9, 1e-12)  # noqa: B023
         np.testing.assert_allclose(states[:, 0], np.exp(-np.linspace(0.0, 2.0, 5)), rtol=1e-6)
+
+
+def test_a_decay_with_gaps_in_noise_is_found_though_other_laws_run_away() -> None:
+    """Constants of a textbook law may reach numbers whose steps are none."""
+    t, random = np.linspace(0.0, 8.0, 40), np.random.default_rng([40, 1, *map(ord, "decaygaps")])
+    x = random.uniform(2.0, 6.0) * np.exp(-0.5 * t)[:, None]
+    x = x + 0.02 * np.std(x, axis=0) * random.standard_normal(x.shape)
+    found = discover(TimeSeries.from_arrays(t, np.where(random.uniform(size=x.shape) < 0.15, np.nan, x), ["x"]))
+    law = found.equations.power_sum
+    assert law is not None and law.exponents.tolist() == [[1.0]]
+    assert law.coefficients[0, 0] == pytest.approx(-0.5, rel=0.03)

@@ -162,7 +162,8 @@ def _least_squares(
     def at(v: Array) -> Evaluation | None:
         nonlocal latest, rtol
         if latest[0] != v.tobytes():
-            value = model.evaluate(v, rtol)
+            # Steps of constants that have run far away leave the range of numbers.
+            value = model.evaluate(v, rtol) if np.isfinite(v).all() else None
             latest, rtol = (v.tobytes(), value), rtol if value is None else value.rtol
         return latest[1]
 
@@ -178,17 +179,18 @@ def _least_squares(
         assert value is not None  # scipy asks for the Jacobian of accepted points only
         return value.jacobian
 
-    found = least_squares(
-        residual,
-        u,
-        jacobian,
-        method="trf",
-        x_scale="jac",
-        max_nfev=most,
-        xtol=POLISHING.xtol,
-        ftol=ftol,
-        gtol=POLISHING.gtol,
-    )
+    with np.errstate(all="ignore"):
+        found = least_squares(
+            residual,
+            u,
+            jacobian,
+            method="trf",
+            x_scale="jac",
+            max_nfev=most,
+            xtol=POLISHING.xtol,
+            ftol=ftol,
+            gtol=POLISHING.gtol,
+        )
     best = at(found.x)
     if best is None or np.sum(best.residual**2) > np.sum(now.residual**2):
         return u, now
