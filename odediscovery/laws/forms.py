@@ -67,7 +67,7 @@ class Form:
     def states_in(self, state: str) -> set[str]:
         """Identifiers of the states that stand in the equation of one.
 
-        >>> sorted(read_form("x' = -k*x*y, y' = k*x", ["x", "y"]).states_in("y"))
+        >>> sorted(read_form(["x' = -k*x*y", "y' = k*x"], ["x", "y"]).states_in("y"))
         ['x']
         """
         return set(identifiers(self.states).values()) & set(_NAME.findall(self.texts[state]))
