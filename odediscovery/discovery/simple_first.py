@@ -63,7 +63,12 @@ class SimpleThresholds(Thresholds):
     small_seconds: float = threshold(10.0, "time that a fit of a small table takes at most", unit="s of the processor")
     seconds: float = threshold(30.0, "time that any other fit takes at most", unit="s of the processor")
     searching: float = threshold(0.6, "share of that time for the search, the rest for judging what it found")
-    digits: int = threshold(2, "digits in which criteria differ", unit="digits behind the point", origin="of fits")
+    digits: int = threshold(
+        2,
+        "to how many digits criteria are compared",
+        unit="digits behind the point",
+        origin="two fits of one law differ by less",
+    )
     last: int = threshold(2, "textbook laws that are polished once the time is up", origin="cost: a stop ends soon")
     hopeful: float = threshold(
         50.0, "a textbook law whose criterion is farther behind is not polished", unit="criterion", origin="cost"

@@ -227,7 +227,9 @@ def _with_fewest(law: PowerSum, x: Array, rows: Array, b: float, without: int | 
     with np.errstate(all="ignore"):
         size = np.sqrt(np.mean(PowerSum(three, rows, law.features).monomials(x) ** 2, axis=0))
     a = three.copy()
-    for i, old in enumerate(three if np.isfinite(size).all() else three[:0]):
+    # Where a monomial leaves the range of numbers nothing can be compared, and the law stays.
+    compared = list(three) if np.isfinite(size).all() else []
+    for i, old in enumerate(compared):
         ways = [np.where(np.arange(3) == k, 0.0, old + old[k] * instead[k]) for k in range(3)]
         ways = [old, *ways] if without is None else [ways[without]]
         kept = [np.where(np.abs(w) * size > QUOTIENTS.small * np.max(np.abs(w) * size), w, 0.0) for w in ways]
