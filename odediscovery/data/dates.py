@@ -18,6 +18,7 @@ import pandas as pd
 
 from odediscovery.errors import InputError
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.texts import shortened
 
 # Units of time by name, in seconds, from long to short. Months and years differ in length.
 UNITS = {"days": 86400.0, "hours": 3600.0, "minutes": 60.0, "seconds": 1.0, "milliseconds": 1e-3, "microseconds": 1e-6}
@@ -27,6 +28,13 @@ _STEP_TOLERANCE = 1e-9
 
 # What pandas writes for a duration: "1 days 06:00:00.5".
 _DURATION = re.compile(r"(-?\d+) days?(?: ([+-]?)(\d{1,2}):(\d{2}):(\d{2}(?:\.\d+)?))?", re.ASCII)
+
+
+# An ISO date, and what looks like one of another kind.
+DATE = re.compile(
+    r"\d{4}-\d{2}(?P<day>-\d{2}(?P<time>[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?)?", re.ASCII
+)
+OTHER_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?", re.ASCII)
 
 
 class Clock(NamedTuple):
@@ -198,3 +206,45 @@ def _written(first: Any, blocks: Sequence[Any]) -> str:
     """A date, with its hours unless all are midnights."""
     midnights = first.tz is None and all((block.dropna() == block.dropna().normalize()).all() for block in blocks)
     return str(first.date().isoformat() if midnights else first.isoformat(" "))
+
+
+def durations_in(name: str, cells: pd.Series) -> dict[int, float]:
+    """The seconds of the durations in a column by their lines."""
+    found = {}
+    for line, cell in cells.items():
+        seconds = duration_seconds(cell)
+        if seconds is None:
+            raise InputError(
+                f"line {line}, column {name!r}: expected a duration such as 0 days 06:00:00, got "
+                f"{shortened(cell)}; write all times alike"
+            )
+        found[line] = seconds
+    return found
+
+
+def dates_in(name: str, cells: pd.Series) -> dict[int, datetime]:
+    """The dates in a column by their lines, all of the kind of the first of them."""
+    found, first = {}, cells.index[0]
+    for line, cell in cells.items():
+        where = f"line {line}, column {name!r}"
+        try:
+            # The standard library alone would take "2020-W10-7" and any character before the hours.
+            found[line] = datetime.fromisoformat(first_day(cell) if DATE.fullmatch(cell) else "")
+        except ValueError:
+            raise InputError(
+                f"{where}: expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
+                f"{shortened(cell)}; correct it"
+            ) from None
+        kind = _kind_of_date(cell)
+        if kind != _kind_of_date(cells[first]):
+            raise InputError(
+                f"{where}: expected {_kind_of_date(cells[first])} as in line {first}, got "
+                f"{kind}, {shortened(cell)}; write all times alike"
+            )
+    return found
+
+
+def _kind_of_date(cell: str) -> str:
+    found = DATE.fullmatch(cell)
+    day, hours, zone = found.group("day", "time", "zone") if found else ("", None, None)
+    return "a month" if day is None else "a date" + " and time" * bool(hours) + " with a time zone" * bool(zone)

@@ -132,10 +132,9 @@ class TimeSeries:
         check_names([time_name, *names], width + 1)
         trajectories = []
         for (t, v), label in zip(pairs, labels, strict=True):
-            rows = [f"sample {k}" for k in range(len(t))]
             for k, i in np.argwhere(np.isinf(v)):
-                raise InputError(f"{rows[k]}, state {names[i]!r}: infinite value; use nan if missing")
-            trajectories.append(checked_trajectory(t, v, label, rows, time_name))
+                raise InputError(f"sample {k}, state {names[i]!r}: infinite value; use nan if missing")
+            trajectories.append(checked_trajectory(t, v, label, ("sample", range(len(t))), time_name))
         check_enough(trajectories, names)
         given: Any = sigma if several and sigma is not None else [sigma] * len(times)
         deviations = array_deviations(given, [v for _, v in pairs], labels, names)
@@ -385,10 +384,10 @@ def _series_of(
     merged, told = without_repeats(list(runs.values()), times, values, errors, chosen)
     kept, short = long_enough(runs, merged)
     messages += [*([] if groups else restarted(runs, table.lines, time_name)), *told, *short]
-    trajectories, file_lines = [], table.lines
+    trajectories, lines = [], np.array(table.lines)
     for label, one in kept:
-        lines = [f"line {file_lines[k]}" for k in one.rows]
-        trajectories.append(checked_trajectory(one.time, one.values, label, lines, time_name, hint))
+        rows = ("line", lines[one.rows].tolist())
+        trajectories.append(checked_trajectory(one.time, one.values, label, rows, time_name, hint))
     check_enough(trajectories, chosen)
     for name, column in zip(chosen, values.T, strict=True):
         if missing := int(np.isnan(column).sum()):

@@ -1,26 +1,37 @@
-"""A table of text and what its cells mean: names, numbers, dates, gaps, groups.
+"""A table and what its cells mean: names, numbers, dates, gaps, groups.
 
-Numbers are read cell by cell by a pattern of our own instead of a library's guesses, so that
+Text is read cell by cell by a pattern of our own instead of a library's guesses, so that
 "1e3" is a number, "12 mg" is not, and every complaint names the line of the file (the header is
-line 1) and the column. Dates are read in ISO form only: whether 03/01/2020 is in March or in
-January no program can know. `series` decides what a table means as a time series.
+line 1) and the column. Where a file holds nothing but plain numbers, its columns come as such. Dates
+are read in ISO form only: whether 03/01/2020 is in March or in January no program can know.
+`series` decides what a table means as a time series.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 import numpy as np
 import pandas as pd
 
-from odediscovery.data.dates import UNITS, Clock, duration_seconds, first_day, in_unit, unit_of_steps
+from odediscovery.data.dates import (
+    DATE,
+    OTHER_DATE,
+    UNITS,
+    Clock,
+    dates_in,
+    duration_seconds,
+    durations_in,
+    first_day,
+    in_unit,
+    unit_of_steps,
+)
 from odediscovery.data.deviations import check_deviations
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.texts import MAX_NAME_LETTERS, has_unseen
+from odediscovery.runtime.texts import MAX_NAME_LETTERS, has_unseen, shortened
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII)
@@ -28,22 +39,17 @@ DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII)
 _PLAIN = re.compile(r"[0-9eE+.,-]+")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _MISSING = ("", "na", "n/a", "nan", "null", "none")
-_DATE = re.compile(
-    r"\d{4}-\d{2}(?P<day>-\d{2}(?P<time>[T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?)?", re.ASCII
-)
-_OTHER_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?", re.ASCII)
 # A unit begins with a letter or 1/, so that x[0] is a name.
 _WITH_UNIT = re.compile(r"(?P<name>.*\S)\s*\[(?P<unit>(?:1/)?\(?[^\W\d_%][\w^*/·µ°%. ()-]*|%|°\w+)\]")
-# Characters of a cell that a message quotes.
-_QUOTED = 40
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns of text.
+    """Columns of text or of numbers.
 
     Args:
-        cells: the named columns without outer blanks; the index holds the line in the file of every row.
+        cells: the named columns, text without outer blanks, or numbers and nan; the index holds the line in
+            the file of every row.
         decimal: "." or ",", how this file writes decimals.
         messages: what was left out in reading, one sentence each.
         time: the column that the index of a frame is, if it is called t or time or holds dates.
@@ -51,6 +57,7 @@ class Table:
             says otherwise; the first column of a frame is as likely a state.
         units: those in the header, by column: "mass [g]" is the column mass, with the unit g.
         spent: columns that others were computed from, which are no states unless they are named.
+        written: the text of a column of numbers, as it stands in the file.
     """
 
     cells: pd.DataFrame
@@ -60,6 +67,7 @@ class Table:
     of_frame: bool = False
     units: Mapping[str, str] = field(default_factory=dict)
     spent: tuple[str, ...] = ()
+    written: Callable[[str], pd.Series] | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -69,12 +77,13 @@ class Table:
     @property
     def lines(self) -> list[int]:
         """Line in the file of every row."""
-        return [int(line) for line in self.cells.index]
+        lines: list[int] = self.cells.index.tolist()
+        return lines
 
     def is_text(self, name: str) -> bool:
         """Whether a column has values, but not one number (or infinity)."""
         cells = self._present(name)
-        return bool(len(cells)) and all(np.isnan(self._number(cell)) for cell in cells)
+        return bool(len(cells)) and not _is_plain(cells) and all(np.isnan(self._number(cell)) for cell in cells)
 
     def numbers(self, name: str, use: str, gaps: bool = True) -> Array:
         """A column as numbers [rows], nan where missing; `use` is its role in messages.
@@ -111,10 +120,9 @@ class Table:
         Raises:
             InputError: a cell that is no number or, among dates, no date of the same kind.
         """
-        cells = self._present(name)
-        start = cells.iloc[0] if len(cells) else ""
-        if _DATE.fullmatch(start):
-            dates = self._dates(name, cells)
+        cells, start = self._present(name), self._first(name)
+        if DATE.fullmatch(start):
+            dates = dates_in(name, cells)
             first = min(dates, key=lambda line: dates[line])
             spans = {line: date - dates[first] for line, date in dates.items()}
             unit = unit_of_steps([span.total_seconds() for span in spans.values()])
@@ -123,10 +131,10 @@ class Table:
                 unit, first_day(str(cells[first]))
             )
         if duration_seconds(start) is not None:
-            seconds = self._durations(name, cells)
+            seconds = durations_in(name, cells)
             unit = unit_of_steps(list(seconds.values()))
             return np.array([seconds.get(line, np.nan) for line in self.lines]) / UNITS[unit], Clock(unit, "")
-        if _OTHER_DATE.fullmatch(start):
+        if OTHER_DATE.fullmatch(start):
             raise InputError(
                 f"line {cells.index[0]}, column {name!r}: expected numbers or ISO dates for the time, got "
                 f"{shortened(start)}; write dates as 2020-03-01 or 2020-03-01 12:00"
@@ -139,15 +147,21 @@ class Table:
         Raises:
             InputError: a cell without a value.
         """
+        if not names:
+            return {"": list(range(len(self.cells)))}
+        texts = pd.concat([self._texts(name) for name in names], axis=1)
+        for line, row in (texts == "").loc[lambda blank: blank.any(axis=1)].head(1).iterrows():
+            raise InputError(f"line {line}, column {texts.columns[row.argmax()]!r}: the group is missing")
+        joined = texts.iloc[:, 0].str.cat(texts.iloc[:, 1:], sep=", ") if len(names) > 1 else texts.iloc[:, 0]
+        codes, labels = pd.factorize(joined)
+        ends = np.cumsum(np.bincount(codes, minlength=len(labels)))[:-1]
         found: dict[str, list[int]] = {}
-        for k, (line, *cells) in enumerate(self.cells[list(names)].itertuples()):
-            if "" in cells:
-                raise InputError(f"line {line}, column {names[cells.index('')]!r}: the group is missing")
-            label = clean_name(", ".join(cells))
+        for written, rows in zip(labels, np.split(np.argsort(codes, kind="stable"), ends), strict=True):
+            label = clean_name(written)
             if label not in found:
                 check_letters(label)
-            found.setdefault(label, []).append(k)
-        return found
+            found.setdefault(label, []).extend(rows.tolist())
+        return {label: sorted(rows) for label, rows in found.items()}
 
     def chosen(self, names: str | Sequence[str] | None, kind: str, unfit: Collection[str] = ()) -> list[str]:
         """Names given by the user (or one text parted by commas), checked to be columns; none unfit is proposed.
@@ -243,10 +257,22 @@ class Table:
     def _present(self, name: str) -> pd.Series:
         """The cells of a column that hold a value."""
         cells = self.cells[name]
-        return cells[~cells.str.lower().isin(_MISSING)]
+        return cells.dropna() if _is_plain(cells) else cells[~cells.str.lower().isin(_MISSING)]
+
+    def _texts(self, name: str) -> pd.Series:
+        """The cells of a column as they are written."""
+        cells = self.cells[name]
+        return self.written(name) if self.written is not None and _is_plain(cells) else cells
+
+    def _first(self, name: str) -> str:
+        """The first cell of a column that holds a value, if it may be anything but a plain number."""
+        cells = self._present(name)
+        return "" if cells.empty or _is_plain(cells) else str(cells.iloc[0])
 
     def _plain(self, cells: pd.Series) -> pd.Series | None:
         """Cells that hold nothing but digits, points and exponents, all at once; None where one does not."""
+        if _is_plain(cells):
+            return cells
         if self.decimal == "," or not _PLAIN.fullmatch(",".join(cells)):
             return None
         try:
@@ -262,42 +288,12 @@ class Table:
 
     def _holds_moments(self, name: str) -> bool:
         """Whether a column begins with a date or a duration."""
-        start = next(iter(self._present(name)), "")
-        return bool(_DATE.fullmatch(start)) or duration_seconds(start) is not None
+        start = self._first(name)
+        return bool(DATE.fullmatch(start)) or duration_seconds(start) is not None
 
-    def _durations(self, name: str, cells: pd.Series) -> dict[int, float]:
-        """The seconds of the durations in a column by their lines."""
-        found = {}
-        for line, cell in cells.items():
-            seconds = duration_seconds(cell)
-            if seconds is None:
-                raise InputError(
-                    f"line {line}, column {name!r}: expected a duration such as 0 days 06:00:00, got "
-                    f"{shortened(cell)}; write all times alike"
-                )
-            found[line] = seconds
-        return found
 
-    def _dates(self, name: str, cells: pd.Series) -> dict[int, datetime]:
-        """The dates in a column by their lines, all of the kind of the first of them."""
-        found, first = {}, cells.index[0]
-        for line, cell in cells.items():
-            where = f"line {line}, column {name!r}"
-            try:
-                # The standard library alone would take "2020-W10-7" and any character before the hours.
-                found[line] = datetime.fromisoformat(first_day(cell) if _DATE.fullmatch(cell) else "")
-            except ValueError:
-                raise InputError(
-                    f"{where}: expected an ISO date such as 2020-03-01 or 2020-03-01 12:00, got "
-                    f"{shortened(cell)}; correct it"
-                ) from None
-            kind = _kind_of_date(cell)
-            if kind != _kind_of_date(cells[first]):
-                raise InputError(
-                    f"{where}: expected {_kind_of_date(cells[first])} as in line {first}, got "
-                    f"{kind}, {shortened(cell)}; write all times alike"
-                )
-        return found
+def _is_plain(cells: pd.Series) -> bool:
+    return bool(cells.dtype == np.float64)
 
 
 def assigned(
@@ -322,12 +318,6 @@ def assigned(
             raise InputError(f"{kind}: state {state!r} is named twice; name every state once")
         pairs[state] = column
     return pairs
-
-
-def _kind_of_date(cell: str) -> str:
-    found = _DATE.fullmatch(cell)
-    day, hours, zone = found.group("day", "time", "zone") if found else ("", None, None)
-    return "a month" if day is None else "a date" + " and time" * bool(hours) + " with a time zone" * bool(zone)
 
 
 def split_unit(name: str) -> tuple[str, str | None]:
@@ -386,13 +376,3 @@ def check_letters(name: str) -> None:
         raise InputError(
             f"the name {shortened(name)} has control characters or marks of direction, which nobody sees; take them out"
         )
-
-
-def shortened(cell: object) -> str:
-    """A cell in quotes, cut if it is long.
-
-    >>> shortened("a")
-    "'a'"
-    """
-    cell = cell if isinstance(cell, str) else repr(cell)
-    return repr(cell if len(cell) <= _QUOTED else f"{cell[: _QUOTED - 3]}...")

@@ -62,16 +62,21 @@ def with_sigma(
 
 
 def checked_trajectory(
-    time: Array, values: Array, label: str, rows: Sequence[str], time_name: str, hint: str = ""
+    time: Array, values: Array, label: str, rows: tuple[str, Sequence[int]], time_name: str, hint: str = ""
 ) -> Trajectory:
-    """A trajectory whose times are finite and increase; `rows` names every sample."""
+    """A trajectory whose times are finite and increase.
+
+    Args:
+        rows: what samples are called, and the number of each: ("line", [2, 3, 4]).
+    """
+    called, numbers = rows
     for k in map(int, np.flatnonzero(~np.isfinite(time))):
-        raise InputError(f"{rows[k]}: the time {time_name!r} is missing or infinite")
+        raise InputError(f"{called} {numbers[k]}: the time {time_name!r} is missing or infinite")
     for k in map(int, np.flatnonzero(np.diff(time) <= 0)):
         how = "repeats" if time[k + 1] == time[k] else "goes back:"
-        after = f"{time[k + 1]:.10g} after {time[k]:.10g} in {rows[k]}"
+        after = f"{time[k + 1]:.10g} after {time[k]:.10g} in {called} {numbers[k]}"
         where = f" of trajectory {label!r}" if label else ""
-        raise InputError(f"{rows[k + 1]}{where}: the time {time_name!r} {how} {after}{hint}")
+        raise InputError(f"{called} {numbers[k + 1]}{where}: the time {time_name!r} {how} {after}{hint}")
     samples = int(np.isfinite(values).any(axis=1).sum())
     if samples < 2:
         name = f"trajectory {label!r}" if label else "the series"

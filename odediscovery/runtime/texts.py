@@ -14,6 +14,8 @@ _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff
 HELD = "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
 # Longer names are a slip, such as a whole row in one cell.
 MAX_NAME_LETTERS = 1000
+# Characters of a cell that a message quotes.
+_QUOTED = 40
 
 
 def has_unseen(text: str) -> bool:
@@ -44,3 +46,13 @@ def cut(text: str, most: int) -> str:
         return text
     half = (most - 3) // 2
     return f"{text[:half]}...{text[len(text) - half :]}"
+
+
+def shortened(cell: object) -> str:
+    """A cell in quotes, cut if it is long.
+
+    >>> shortened("a")
+    "'a'"
+    """
+    cell = cell if isinstance(cell, str) else repr(cell)
+    return repr(cell if len(cell) <= _QUOTED else f"{cell[: _QUOTED - 3]}...")

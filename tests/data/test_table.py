@@ -10,9 +10,11 @@ import pandas as pd
 import pytest
 
 from odediscovery.data.dates import Clock
+from odediscovery.data.series import load_csv
 from odediscovery.data.sheets import frame_table, read_table
-from odediscovery.data.table import Table, assigned, check_names, clean_name, shortened
+from odediscovery.data.table import Table, assigned, check_names, clean_name
 from odediscovery.errors import InputError
+from odediscovery.runtime.texts import shortened
 
 
 def table(decimal: str = ".", **columns: list[str]) -> Table:
@@ -118,3 +120,36 @@ def test_tables_of_files_and_frames(tmp_path: Path) -> None:
     of = frame_table(frame, "the frame")
     assert (of.columns, of.lines, of.decimal) == (["g", "x", "n"], [2, 3], ".")
     assert of.cells.to_numpy().tolist() == [["a", "0.1", "1"], ["b", "", "2"]]
+
+
+def test_a_file_of_plain_numbers_is_the_same_table_as_cell_by_cell(tmp_path: Path) -> None:
+    """Numbers are read at once where there is nothing else; a word in the last row asks for every cell."""
+    draw = np.random.default_rng(0)
+    values = draw.standard_normal((40, 3)) * 10.0 ** draw.integers(-200, 200, (40, 3))
+    rows = [f"{k % 3:03d},{k}.0," + ",".join(map(repr, row)) for k, row in enumerate(values.tolist())]
+    rows[5], rows[9] = "002,5,,1e3,-.5", ""
+    plain, mixed = tmp_path / "plain.csv", tmp_path / "mixed.csv"
+    plain.write_text("g,t,x [g/L],y,z\n" + "\n".join(rows) + "\n")
+    mixed.write_text("g,t,x [g/L],y,z,note\n" + "\n".join(row and f"{row},a" for row in rows) + "\n")
+    one, other = read_table(plain), read_table(mixed)
+    assert one.written is not None and other.written is None
+    assert (one.columns, one.lines, one.units) == (other.columns[:-1], other.lines, other.units)
+    for name in "txyz":
+        np.testing.assert_array_equal(one.numbers(name, "state"), other.numbers(name, "state"))
+        assert not one.is_text(name)
+    assert one.groups(["g"]) == other.groups(["g"]) and list(one.groups(["g"])) == ["000", "001", "002"]
+    assert one.groups(["g", "t"]) == other.groups(["g", "t"])
+    for file in (plain, mixed):
+        with pytest.raises(InputError, match=r"line 7, column 'x': the group is missing"):
+            read_table(file).groups(["x"])
+    np.testing.assert_array_equal(load_csv(plain, group="g").trajectories[1].values[0], values[1])
+
+
+@pytest.mark.parametrize("body", ["1,2\n3,4,5\n", "1,2,3\n4,5,6\n", "1,1e999\n2,3\n", "1,-\n2,3\n", ""])
+def test_what_is_not_plainly_numbers_is_read_cell_by_cell(body: str, tmp_path: Path) -> None:
+    """So its errors name what they always did."""
+    (tmp_path / "odd.csv").write_bytes(f"t,x\n{body}".encode())
+    try:
+        assert read_table(tmp_path / "odd.csv").written is None
+    except InputError as error:
+        assert "\n" not in str(error)

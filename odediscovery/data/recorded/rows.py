@@ -121,10 +121,10 @@ def without_repeats(
         times, values, sigma: of all rows; sigma is nan where unknown.
         names: of the states.
     """
+    if not any((np.diff(times[rows]) == 0.0).any() for rows in runs):
+        return [Merged(rows, times[rows], values[rows], sigma[rows]) for rows in runs], []
     blocks = [_blocks(rows, times) for rows in runs]
     count = sum(len(block) > 1 for one in blocks for block in one)
-    if not count:
-        return [Merged(rows, times[rows], values[rows], sigma[rows]) for rows in runs], []
     noise = repeat_noise([values[block] for one in blocks for block in one])
     merged = [_merged(one, times, values, sigma, noise) for one in blocks]
     known = [
