@@ -34,6 +34,14 @@ class InputError(OdeDiscoveryError, ValueError):
     """
 
 
+class InputTypeError(InputError, TypeError):
+    """The same where something is of another kind altogether, such as a dict among numbers. Also a TypeError.
+
+    >>> issubclass(InputTypeError, InputError)
+    True
+    """
+
+
 class FitError(OdeDiscoveryError, RuntimeError):
     """The input was right, but no equations could be found; the message says why. Also a
     RuntimeError.

@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 
 from odediscovery.data.dates import Clock, as_moments, counted_times
 from odediscovery.data.frames import index_times, is_dataset, plain_frame
-from odediscovery.errors import InputError, unknown_name
+from odediscovery.errors import InputError, InputTypeError, unknown_name
 from odediscovery.runtime.arrays import Array
 
 
@@ -180,7 +180,8 @@ def numbers(x: Any, name: str) -> Array:
         kind = np.asarray(x).dtype
         if kind.kind in "biufO":
             return np.asarray(x, dtype=np.float64)
-        reason = "complex numbers: Complex data not supported" if kind.kind == "c" else str(kind)
+        reason, wrong = "complex numbers: Complex data not supported" if kind.kind == "c" else str(kind), InputError
     except (TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
-    raise InputError(f"{name}: expected an array of real numbers, got {reason}; convert it")
+        wrong = InputTypeError if isinstance(error, TypeError) else InputError
+    raise wrong(f"{name}: expected an array of real numbers, got {reason}; convert it")

@@ -362,19 +362,10 @@ def test_importing_the_package_does_not_import_sklearn() -> None:
     assert "sklearn" not in done.stdout.split()
 
 
-# What a time series cannot have, or what this package decided otherwise.
-EXPECTED = {
-    "check_dtype_object": "a cell that is no number is an InputError, which is a ValueError as "
-    "all mistakes in the data are here; scikit-learn wants a TypeError"
-}
-
-
 @pytest.mark.slow
 @parametrize_with_checks(
     # Textbook laws alone: a second a fit, and no limit of time, which two fits of one table reach at different places.
-    [ODEDiscovery(members=0, library=["textbook"])],
-    expected_failed_checks=lambda _: EXPECTED,
-    xfail_strict=True,
+    [ODEDiscovery(members=0, library=["textbook"])]
 )
 def test_scikit_learn_checks(estimator: ODEDiscovery, check: Callable[[Any], None]) -> None:
     check(estimator)
