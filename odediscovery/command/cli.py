@@ -186,7 +186,7 @@ def _new_curve(
     import numpy as np
 
     from odediscovery.command.times import asked_times
-    from odediscovery.population.newcomer import first_samples, meet
+    from odediscovery.uncertainty.newcomer import first_samples, meet
 
     law, population = found.equations.power_sum, found.population
     if law is None or population is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -17,12 +18,12 @@ import numpy as np
 from odediscovery.errors import FitError
 from odediscovery.population.measured import ANY, Measured, Model
 from odediscovery.population.mixed import MixedFit, fit_mixed
-from odediscovery.population.screen import Candidate, fine_times, screen
+from odediscovery.population.screen import combined, fine_times, screen
 from odediscovery.population.separate import Fit, fit_each
-from odediscovery.population.structures import Entry, Structure, structure_of, tied, without
+from odediscovery.population.structures import Entry, Structure, tied, without
 from odediscovery.population.vary import choose_varying, criterion, may_vary
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.monitor import JUDGING, SEARCHING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -30,13 +31,6 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 class ChoiceThresholds(Thresholds):
     """How many structures go how far."""
 
-    curves: int = threshold(16, "structures at each price that are fitted to the curves of every group", origin="cost")
-    prices: tuple[float, ...] = threshold(
-        (0.0, 0.05, 0.2, 1.0, 5.0),
-        "what a term costs where structures are taken from the integral form",
-        unit="-2 log likelihood a value",
-        origin="interpolated curves are wrong by an unknown amount: laws of every length go on",
-    )
     screens: int = threshold(
         3, "times that terms are screened, each on the curves of the best law so far", origin="cost"
     )
@@ -86,38 +80,51 @@ def choose(measured: Measured, monitor: Monitor, integer: bool = False) -> tuple
     """
     whole = integer or any(start.kind == ANY for start in measured.starts)
     monitor.stage("terms for all groups", 3)
-    begun = _fit_apart(measured, _combined(measured, screen(measured, whole)))
-    for _ in range(CHOICE.screens - 1):
-        if not begun:
+    begun = list[Begun]()
+    for _ in range(CHOICE.screens):
+        more = monitor.in_time(SEARCHING, partial(_screened, measured, whole, begun), begun)
+        if more is begun or not more:
             break
-        again = screen(measured, whole, _curves(measured, begun[0]))
-        begun = _joined(begun, _fit_apart(measured, _combined(measured, again)))
+        begun = more
     if not begun:
         raise FitError("no law could be integrated through the groups; fit them one by one")
-    kind = _with_noise(measured, begun[: CHOICE.kinds])
+    kind = monitor.in_time(SEARCHING, partial(_with_noise, measured, begun[: CHOICE.kinds]), measured)
     if kind is not measured:
         measured = kind
-        begun = _fit_apart(measured, [(one.structure, one.fit.unknowns) for one in begun])
+        pairs = [(one.structure, one.fit.unknowns) for one in begun]
+        begun = monitor.in_time(SEARCHING, partial(_fit_apart, measured, pairs), begun)
     monitor.step(1)
-    rows = []
+    rows = list[MixedFit]()
     for one in _best_of_each_size(begun, [one.structure.n_constants for one in begun], CHOICE.mixed):
-        rows += _mixed(measured, one.structure, one.fit.unknowns)
-        if rows and monitor.stopping():
-            break
+        mixed = partial(sound_model, measured, one.structure, one.fit.unknowns)
+        rows += monitor.in_time(SEARCHING if rows else JUDGING, mixed, [])
     if not rows:
         raise FitError("no law could be fitted to all groups; fit them one by one")
     rows.sort(key=criterion)
     monitor.step(2)
     for row in _best_of_each_size(rows, [row.model.n_constants for row in rows], CHOICE.freed):
-        rows += [] if monitor.stopping() or whole else [shorter(simple_exponents(shorter(row)))]
+        if not monitor.stopping() and not whole:
+            rows.append(monitor.in_time(SEARCHING, partial(_with_own_exponents, row), row))
     rows = _distinct(sorted(rows, key=criterion))
     # A law whose constants all groups share is simpler than one of as many terms whose constants vary.
-    rows[: CHOICE.varied] = [row if monitor.stopping() else _varied(row) for row in rows[: CHOICE.varied]]
+    for place, row in enumerate(rows[: CHOICE.varied] if not monitor.stopping() else []):
+        rows[place] = monitor.in_time(SEARCHING, partial(with_spreads, row), row)
     monitor.step(3)
     return sorted(rows, key=criterion), measured
 
 
-def _varied(row: MixedFit) -> MixedFit:
+def _screened(measured: Measured, whole: bool, begun: list[Begun]) -> list[Begun]:
+    """The structures so far and those whose terms are chosen on the curves of the best of them; these alone without."""
+    curves = _curves(measured, begun[0]) if begun else None
+    return _joined(begun, _fit_apart(measured, combined(measured, screen(measured, whole, curves))))
+
+
+def _with_own_exponents(row: MixedFit) -> MixedFit:
+    """The model with the terms and the exponents that the data want."""
+    return shorter(simple_exponents(shorter(row)))
+
+
+def with_spreads(row: MixedFit) -> MixedFit:
     """The model with the spreads that the criterion wants."""
     try:
         found = choose_varying(row)
@@ -161,23 +168,6 @@ def _curves(measured: Measured, one: Begun) -> Array:
     found = Model(one.structure, fine, scale=measured.data.scale).fitted(one.fit.unknowns)
     most = 3.0 * measured.data.scale[:, None]
     return np.nan_to_num(np.clip(found, -most, most))
-
-
-def _combined(measured: Measured, lists: Sequence[Sequence[Candidate]]) -> list[tuple[Structure, Array]]:
-    """Whole systems from the best sets of terms of their equations, with constants to begin from."""
-    first = measured.first_starts()
-    combos, chosen = list(itertools.product(*lists)), dict[int, None]()
-    score = np.array([sum(one.score for one in combo) for combo in combos])
-    size = np.array([sum(len(one.terms) for one in combo) for combo in combos])
-    values = float(measured.counts().sum())
-    for price in CHOICE.prices:
-        best = np.argsort(score + price * values * size, kind="stable")[: CHOICE.curves]
-        chosen.update(dict.fromkeys(best.tolist()))
-    found = []
-    for combo in (combos[c] for c in chosen):
-        logs = np.log(np.vstack([one.coefficients for one in combo]))
-        found.append((structure_of([one.terms for one in combo]), np.vstack([logs, first])))
-    return found
 
 
 def _tied(structure: Structure, logs: Array) -> tuple[Structure, Array]:
@@ -259,16 +249,16 @@ def _with_noise(measured: Measured, begun: Sequence[Begun]) -> Measured:
     if not positive.any():
         return measured
     kinds = [measured, measured.with_noise(positive)]
-    rows = [[row for one in begun for row in _mixed(kind, one.structure, one.fit.unknowns)] for kind in kinds]
+    rows = [[row for one in begun for row in sound_model(kind, one.structure, one.fit.unknowns)] for kind in kinds]
     plain, logs = (min((criterion(row) for row in kind), default=np.inf) for kind in rows)
     return kinds[1] if logs < plain - CHOICE.proportional else measured
 
 
-def _mixed(measured: Measured, structure: Structure, begin: Array) -> list[MixedFit]:
+def sound_model(measured: Measured, structure: Structure, begin: Array, rounds: int = CHOICE.rounds) -> list[MixedFit]:
     """The model in which all constants vary; none where the numbers do not allow it."""
     model = Model(structure, measured)
     try:
-        found = fit_mixed(model, begin, may_vary(model), rounds=CHOICE.rounds)
+        found = fit_mixed(model, begin, may_vary(model), rounds=rounds)
     except np.linalg.LinAlgError:
         return []
     return [found] if is_sound(found) else []
@@ -305,7 +295,7 @@ def shorter(fit: MixedFit) -> MixedFit:
         if not structure.entries:
             continue
         gone = [k, *_lost_exponents(fit.model.structure, k)]
-        for less in _mixed(fit.model.measured, structure, np.delete(fit.unknowns, gone, axis=0)):
+        for less in sound_model(fit.model.measured, structure, np.delete(fit.unknowns, gone, axis=0)):
             best = min(best, less, key=criterion)
     return best if best is fit else shorter(best)
 
@@ -336,7 +326,7 @@ def _freed(fit: MixedFit, places: tuple[tuple[int, int], ...]) -> list[MixedFit]
     """The model with these exponents fitted; none where the numbers do not allow it."""
     freed, k = replace(fit.model.structure, free=places), fit.model.n_constants
     values = np.repeat(freed.free_values()[:, None], fit.unknowns.shape[1], axis=1)
-    return _mixed(fit.model.measured, freed, np.vstack([fit.unknowns[:k], values, fit.unknowns[k:]]))
+    return sound_model(fit.model.measured, freed, np.vstack([fit.unknowns[:k], values, fit.unknowns[k:]]))
 
 
 def _held(fit: MixedFit, best_only: bool) -> list[MixedFit]:
@@ -356,7 +346,7 @@ def _held(fit: MixedFit, best_only: bool) -> list[MixedFit]:
             free.append(place)
             kept.append(k + f)
     rest = [*range(k), *kept, *range(k + fit.model.n_free, len(fit.unknowns))]
-    return _mixed(fit.model.measured, replace(structure, exponents=w, free=tuple(free)), fit.unknowns[rest])
+    return sound_model(fit.model.measured, replace(structure, exponents=w, free=tuple(free)), fit.unknowns[rest])
 
 
 def _nearest(value: float, error: float) -> float | None:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from odediscovery.errors import FitError
-from odediscovery.population.choose import is_sound
+from odediscovery.population.choose import sound_model
 from odediscovery.population.measured import SCALED, Measured, Model
-from odediscovery.population.mixed import MixedFit, fit_mixed
+from odediscovery.population.mixed import MIXED, MixedFit
 from odediscovery.population.separate import fit_each
 from odediscovery.population.structures import Entry, Structure
-from odediscovery.population.vary import criterion, may_vary
+from odediscovery.population.vary import criterion
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.monitor import JUDGING, SEARCHING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -52,20 +53,16 @@ def choose_flows(measured: Measured, monitor: Monitor) -> tuple[list[MixedFit], 
     begun: list[tuple[float, Structure, Array]] = []
     for place, flows in enumerate(sets):
         structure = _structure(flows, n)
-        score, unknowns = _begun(measured, structure)
-        begun.append((score, structure, unknowns))
-        monitor.step(place + 1)
-        if monitor.stopping():
+        first = monitor.in_time(SEARCHING, partial(_begun, measured, structure), None)
+        if first is None:
             break
+        begun.append((first[0], structure, first[1]))
+        monitor.step(place + 1)
     begun.sort(key=lambda one: one[0])
-    rows = []
+    rows = list[MixedFit]()
     for _, structure, unknowns in begun[: FLOWS.mixed]:
-        model = Model(structure, measured)
-        try:
-            found = fit_mixed(model, unknowns, may_vary(model))
-        except np.linalg.LinAlgError:
-            continue
-        rows += [found] if is_sound(found) else []
+        fit = partial(sound_model, measured, structure, unknowns, MIXED.rounds)
+        rows += monitor.in_time(SEARCHING if rows else JUDGING, fit, [])
     if not rows:
         raise FitError("no set of flows could be fitted to all groups; fit them one by one")
     return sorted(rows, key=criterion), measured

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odediscovery.population.members import MEMBERS, Field, Members, solve, solve_with_slopes
 from odediscovery.population.structures import Structure
@@ -93,6 +94,16 @@ class Measured:
                 values[i] = slopes[row] = np.exp(unknown[row]) * (value if kind == SCALED else 1.0)
         return values, slopes
 
+    def taken(self, groups: NDArray[np.intp]) -> Measured:
+        """Some of the groups, by their numbers."""
+        return replace(
+            self,
+            data=self.data.taken(groups),
+            starts=tuple(start._replace(value=start.value[groups]) for start in self.starts),
+            labels=tuple(self.labels[g] for g in groups),
+            covariates={name: values[groups] for name, values in self.covariates.items()},
+        )
+
     def with_noise(self, logarithmic: Mask) -> Measured:
         """The same groups with another kind of noise."""
         return replace(self, logarithmic=logarithmic)
@@ -174,7 +185,7 @@ class Model:
             of_data = np.log(np.maximum(y[:, i], least))
             residual[:, i] = np.where(self.seen[:, i], of_data - np.log(size), 0.0)
             if s is not None:
-                with np.errstate(over="ignore"):  # of a curve that has run away
+                with np.errstate(over="ignore", invalid="ignore"):  # of a curve that has run away
                     s[:, i] = s[:, i] / size[:, None]
         residual = np.nan_to_num(residual, nan=1e30, posinf=1e30, neginf=-1e30)
         if s is not None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.population.structures import Structure
@@ -75,7 +76,7 @@ class Members:
         """The same groups, solved with twice as many steps."""
         return replace(self, steps=2 * self.steps)
 
-    def taken(self, groups: Sequence[int] | Array) -> Members:
+    def taken(self, groups: Sequence[int] | NDArray[np.intp]) -> Members:
         """Some of the groups, in this order; one may come more than once."""
         which = np.asarray(groups, dtype=int)
         return replace(self, times=self.times[:, which], values=self.values[:, :, which])

@@ -9,7 +9,8 @@ terms uses the data of all groups though no two of them share a number.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,7 +19,9 @@ from scipy.interpolate import PchipInterpolator, make_smoothing_spline
 
 from odediscovery.population.measured import ANY, EXACT, KNOWN, Measured
 from odediscovery.population.members import Members
+from odediscovery.population.structures import Structure, structure_of
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -26,9 +29,22 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 class ScreenThresholds(Thresholds):
     """How terms are screened on the integral form."""
 
-    terms: int = threshold(3, "terms of one equation, at most", origin="cost: all subsets are looked at")
+    terms: int = threshold(3, "terms of one equation, at most", origin="cost")
+    subsets: int = threshold(
+        30_000,
+        "subsets of one length that are all looked at, as those of four states are",
+        origin="cost: a ten-thousandth of a second each",
+    )
+    longer: int = threshold(30, "best subsets that get one term more where there are too many", origin="cost")
     kept: int = threshold(5, "subsets of one equation and one length that go on", origin="cost")
     kept_alone: int = threshold(12, "the same of the only equation", origin="cost")
+    curves: int = threshold(16, "structures at each price that are fitted to the curves of every group", origin="cost")
+    prices: tuple[float, ...] = threshold(
+        (0.0, 0.05, 0.2, 1.0, 5.0),
+        "what a term costs where structures are taken from the integral form",
+        unit="-2 log likelihood a value",
+        origin="interpolated curves are wrong by an unknown amount: laws of every length go on",
+    )
     one_sign: float = threshold(0.8, "part of the groups in which a term has one sign", unit="share")
     points: int = threshold(8, "points of a quadrature between two samples", origin="cost")
     smooth: int = threshold(6, "samples from which a smoothing spline is used", origin="it needs five")
@@ -151,13 +167,22 @@ def _equation(measured: Measured, i: int, rows: Sequence[tuple[float, ...]], run
         count += int(seen.sum())
     norm = np.sqrt(np.maximum(np.einsum("gpp->gp", gram), 1e-300))
     scaled, right = gram / norm[:, :, None] / norm[:, None, :], moment / norm
-    found = []
+    found: list[Candidate] = []
+    ranked: list[tuple[int, ...]] = []
     for k in range(1, SCREEN.terms + 1):
-        subsets = itertools.combinations(range(len(rows)), k)
-        sized = [_fitted(chosen, scaled, right, norm, square, count, rows) for chosen in subsets]
-        best = sorted((one for one in sized if one is not None), key=lambda one: one.score)
-        found += best[: SCREEN.kept if data.n_states > 1 else SCREEN.kept_alone]
+        sized = {s: _fitted(s, scaled, right, norm, square, count, rows) for s in _subsets(len(rows), k, ranked)}
+        best = sorted(((one, s) for s, one in sized.items() if one is not None), key=lambda pair: pair[0].score)
+        ranked = [s for _, s in best]
+        found += [one for one, _ in best[: SCREEN.kept if data.n_states > 1 else SCREEN.kept_alone]]
     return sorted(found, key=lambda one: one.score)
+
+
+def _subsets(rows: int, k: int, smaller: Sequence[tuple[int, ...]]) -> Iterable[tuple[int, ...]]:
+    """All sets of k terms, or the best smaller ones with one term more where there are too many."""
+    if math.comb(rows, k) <= SCREEN.subsets or not smaller:
+        return itertools.combinations(range(rows), k)
+    longer = (tuple(sorted((*s, j))) for s in smaller[: SCREEN.longer] for j in range(rows) if j not in s)
+    return dict.fromkeys(longer)
 
 
 def _fitted(
@@ -170,6 +195,7 @@ def _fitted(
     rows: Sequence[tuple[float, ...]],
 ) -> Candidate | None:
     """One set of terms on all groups; None where terms change their sign from group to group."""
+    check_time()
     at = np.array([0, *(j + 1 for j in chosen)])
     g = gram[:, at][:, :, at] + 1e-9 * np.eye(len(at))
     c = np.linalg.solve(g, moment[:, at][:, :, None])[:, :, 0]
@@ -188,3 +214,23 @@ def _fitted(
     score = count * np.log(squares / max(count - effective - groups, 1)) + 2.0 * len(chosen) * np.log(max(count, 2))
     terms = tuple((int(s), rows[j]) for s, j in zip(signs, chosen, strict=True))
     return Candidate(terms, np.maximum(own, 1e-12), float(score))
+
+
+def combined(measured: Measured, lists: Sequence[Sequence[Candidate]]) -> list[tuple[Structure, Array]]:
+    """Whole systems from the best sets of terms of their equations, with constants to begin from."""
+    first, values = measured.first_starts(), float(measured.counts().sum())
+    chosen = dict[tuple[int, ...], None]()
+    for price in SCREEN.prices:
+        # The best sums of one row a list: those of more lists hold the best of fewer.
+        best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+        for rows in lists:
+            costs = [one.score + price * values * len(one.terms) for one in rows]
+            more = ((total + cost, (*at, k)) for total, at in best for k, cost in enumerate(costs))
+            best = sorted(more)[: SCREEN.curves]
+        chosen.update(dict.fromkeys(at for _, at in best))
+    found = []
+    for at in chosen:
+        combo = [rows[k] for rows, k in zip(lists, at, strict=True)]
+        logs = np.log(np.vstack([one.coefficients for one in combo]))
+        found.append((structure_of([one.terms for one in combo]), np.vstack([logs, first])))
+    return found

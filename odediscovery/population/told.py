@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,15 +16,16 @@ from odediscovery.laws.records import monomial_names
 from odediscovery.population.choose import choose, refined
 from odediscovery.population.hidden import choose_flows
 from odediscovery.population.linear_mixed import theta_errors
-from odediscovery.population.measured import ANY, EXACT, KNOWN, SCALED
+from odediscovery.population.measured import ANY, EXACT, KNOWN, SCALED, Measured
 from odediscovery.population.mixed import MixedFit
 from odediscovery.population.pose import asked_to_vary, pose_groups
 from odediscovery.population.separate import fit_each
+from odediscovery.population.strangers import STRANGERS, leave_out_strangers, odd_groups
 from odediscovery.population.vary import always_own, choose_varying, criterion, refit, with_covariates
 from odediscovery.result.front import FrontRow
 from odediscovery.result.population import GroupConstant, Population
-from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.monitor import JUDGING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.settings import Settings
 
@@ -36,10 +37,18 @@ class ToldThresholds(Thresholds):
     followed: float = threshold(
         0.3, "autocorrelation of neighbours that is told", origin="errors are larger by a third: (1 + r) / (1 - r)"
     )
+    far: float = threshold(
+        50.0,
+        "a group with values so many times as large or small may be in another unit",
+        origin="units differ by more",
+    )
+    usual: float = threshold(20.0, "if those of the others differ by no more", origin="one size")
     surely: float = threshold(4.0, "and how far it is from none", unit="1 / root of the pairs", origin="beyond chance")
 
 
 TOLD = ToldThresholds()
+# Exponent of a covariate and its error, by constant and name.
+Powers = dict[tuple[int, str], tuple[float, float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,18 +83,30 @@ def search_groups(series: TimeSeries, settings: Settings, monitor: Monitor) -> T
     if taken:
         raise InputError(f"--{taken[0]} is not yet possible beside --vary; leave one of them out")
     series, measured = pose_groups(series, settings)
-    if settings.hidden_states:
-        rows, measured = choose_flows(measured, monitor)
-    else:
-        rows, measured = choose(measured, monitor, settings.integer_exponents)
-    best = refined(_varied(rows[0], series, settings))
-    best, powers = with_covariates(best)
+    rows = _chosen(measured, settings, monitor)
+    first, strange = leave_out_strangers(rows, monitor)
+    messages = _strange(series, strange)
+    if strange.any():
+        # Terms that only a strange group needed are not sought in the others.
+        again = [] if monitor.stopping() else _chosen(measured.taken(np.flatnonzero(~strange)), settings, monitor)
+        kept = tuple(run for run, out in zip(series.trajectories, strange, strict=True) if not out)
+        series, rows = replace(series, trajectories=kept), again or [first]
+    best = monitor.in_time(JUDGING, lambda: refined(_varied(rows[0], series, settings)), rows[0])
+    powers: Powers = {}
+    best, powers = monitor.in_time(JUDGING, lambda: with_covariates(best), (best, powers))
     monitor.note(event="chosen", criterion=criterion(best), beta=best.estimate.beta.tolist())
     front = _front(series, [best, *(row for row in rows[1:])])
     noise = np.sqrt(_squares_in_units(best) / np.maximum(best.sums.counts, 1))
     noise = np.where(best.sums.counts > 0, noise, np.nan)
     population = _population(best, series, powers)
-    return Told(series, front, _starts(best), noise, population, tuple(_messages(best, series)))
+    return Told(series, front, _starts(best), noise, population, (*messages, *_messages(best, series)))
+
+
+def _chosen(measured: Measured, settings: Settings, monitor: Monitor) -> list[MixedFit]:
+    """Mixed models of the groups, the best first."""
+    if settings.hidden_states:
+        return choose_flows(measured, monitor)[0]
+    return choose(measured, monitor, settings.integer_exponents)[0]
 
 
 def _varied(fit: MixedFit, series: TimeSeries, settings: Settings) -> MixedFit:
@@ -183,7 +204,7 @@ def _starts(fit: MixedFit) -> Array:
     return values
 
 
-def _population(fit: MixedFit, series: TimeSeries, powers: dict[tuple[int, str], tuple[float, float]]) -> Population:
+def _population(fit: MixedFit, series: TimeSeries, powers: Powers) -> Population:
     """What groups share and how they differ."""
     structure, e = fit.model.structure, fit.estimate
     errors = np.sqrt(np.maximum(np.diag(e.covariance), 0.0))
@@ -291,15 +312,32 @@ def _followed(fit: MixedFit, series: TimeSeries) -> list[str]:
     return told
 
 
+def _strange(series: TimeSeries, strange: Mask) -> list[str]:
+    """Groups that are left out, and groups whose values are far larger or smaller than those of the others."""
+    labels = [run.label for run in series.trajectories]
+    out = [repr(labels[g]) for g in np.flatnonzero(strange)]
+    which = f"group {out[0]} follows" if len(out) == 1 else f"groups {', '.join(out[:5])} follow"
+    rest = len(labels) - len(out)
+    told = [f"{which} another law: left out, the law is that of the other {rest}; fit them alone"] if out else []
+    for i, state in enumerate(series.states):
+        sizes = [np.nanmax(np.abs(run.values[:, i]), initial=0.0) for run in series.trajectories]
+        if not np.median(sizes):
+            continue  # absent in most groups
+        ratio = np.array(sizes) / float(np.median(sizes))
+        far = np.flatnonzero((ratio > TOLD.far) | ((ratio < 1.0 / TOLD.far) & (ratio > 0.0)))
+        usual = np.delete(ratio, far)
+        if len(far) and len(far) <= STRANGERS.share * len(ratio) and usual.max() < TOLD.usual * usual[usual > 0].min():
+            names = ", ".join(repr(labels[g]) for g in far[:5])
+            told.append(
+                f"{state} of group {names} is about {ratio[far[0]]:.2g} times that of the others: another unit?"
+            )
+    return told
+
+
 def _odd_groups(fit: MixedFit) -> list[str]:
     """Groups that the law follows much worse than the others."""
     m = fit.model.measured
-    curves = fit.model.curves(fit.unknowns, slopes=False)
-    z = np.einsum("tig,i->g", curves.residual**2, 1.0 / fit.estimate.sigma**2)
-    count = m.seen.sum(axis=(0, 1))
-    ratio = np.sqrt(z / np.maximum(count, 1))
-    middle = max(float(np.median(ratio)), 1e-12)
-    odd = [m.labels[g] for g in np.flatnonzero((ratio > 3.0 * middle) & (count > 2))]
+    count, odd = m.seen.sum(axis=(0, 1)), [m.labels[g] for g in np.flatnonzero(odd_groups(fit))]
     told = [
         f"group {name} does not follow the law as the others do: its residuals are over three times as large"
         for name in odd[:5]

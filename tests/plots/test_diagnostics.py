@@ -128,21 +128,21 @@ def test_bands_end_at_0_where_the_state_does() -> None:
 
 @cache
 def grouped() -> Discovery:
-    """Six groups that decay at rates of their own, and one that grows in steps."""
+    """Six groups that decay at rates of their own, and three that jump: too many to be left out."""
     rng, times = np.random.default_rng(2), np.linspace(0, 6, 25)
     rates = [0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
     values = [10 * np.exp(-k * times) + 0.05 * rng.standard_normal(25) for k in rates]
-    values.append(2.0 + 3.0 * np.sign(np.sin(3.0 * times)))
-    series = TimeSeries.from_arrays([times] * 7, values, ["x"], labels=[*"abcdef", "odd"])
+    values += [2.0 + 3.0 * np.sign(np.sin(k * times)) for k in (3.0, 4.0, 5.0)]
+    series = TimeSeries.from_arrays([times] * 9, values, ["x"], labels=[*"abcdef", "odd 1", "odd 2", "odd 3"])
     return discover(series, settings_for(vary="all", members=0))
 
 
 def test_a_group_that_does_not_follow_the_law_is_named() -> None:
     fits = group_fits(grouped())
-    assert [one.label for one in fits if not one.follows] == ["odd"]
+    assert [one.label for one in fits if not one.follows] == ["odd 1", "odd 2", "odd 3"]
     page = report_html(grouped())
-    assert "1 of 7 groups does not follow the law" in page and "<b>odd</b>" in page
-    assert page.count('aria-label="data and curve of') == 7 and "of every group" in page
+    assert "3 of 9 groups" in page and "not follow the law" in page and "<b>odd 1</b>" in page
+    assert page.count('aria-label="data and curve of') == 9 and "of every group" in page
 
 
 def test_pictures_are_drawn(tmp_path: Path) -> None:

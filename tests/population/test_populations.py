@@ -16,15 +16,17 @@ from odediscovery.population.linear_mixed import Sums, estimate
 from odediscovery.population.measured import ANY, POSITIVE, Measured, Model, Start
 from odediscovery.population.members import Field, members_of, solve
 from odediscovery.population.mixed import fit_mixed
-from odediscovery.population.newcomer import meet
 from odediscovery.population.pose import asked_to_vary, pose_groups
-from odediscovery.population.screen import screen
+from odediscovery.population.screen import SCREEN, _subsets, screen
+from odediscovery.population.strangers import leave_out_strangers
 from odediscovery.population.structures import structure_of, tied, without
-from odediscovery.population.told import _followed, _odd_groups
-from odediscovery.population.vary import choose_varying, may_vary
+from odediscovery.population.told import _followed, _odd_groups, _strange
+from odediscovery.population.vary import choose_varying, criterion, may_vary
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.population import GroupConstant, Population
+from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import settings_for
+from odediscovery.uncertainty.newcomer import meet
 
 LOGISTIC = structure_of([[(1, [1.0]), (-1, [2.0])]])
 
@@ -271,3 +273,64 @@ def test_residuals_that_follow_each_other_are_told() -> None:
         told[structure.n_constants] = _followed(fit_mixed(model, begin, may_vary(model)), series)
     assert told[2] == []
     assert "residuals of n follow each other" in told[1][0]
+
+
+def test_a_group_of_another_law_is_left_out_and_the_others_keep_theirs() -> None:
+    times, values, _ = wells()
+    values[4] = 0.9 * np.exp(-0.4 * times[0]) + 0.01 * np.random.default_rng(7).standard_normal(len(times[0]))
+    series = TimeSeries.from_arrays(times, values, ["n"], labels=[f"w{g}" for g in range(10)])
+    _, measured = pose_groups(series, settings_for(vary="auto"))
+    rows = []
+    for structure in (LOGISTIC, structure_of([[(-1, [0.5]), (1, [1.0]), (-1, [1.5])]])):
+        model = Model(structure, measured)
+        begin = np.vstack([np.zeros((structure.n_constants, 10)), measured.first_starts()])
+        rows.append(fit_mixed(model, begin, may_vary(model)))
+    found, strange = leave_out_strangers(sorted(rows, key=criterion), Monitor())
+    assert np.flatnonzero(strange).tolist() == [4]
+    assert found.model.measured.labels == tuple(f"w{g}" for g in range(10) if g != 4)
+    if found.model.structure is LOGISTIC:
+        assert np.exp(found.estimate.beta[:2]) == pytest.approx([1.0, 1.0], rel=0.25)
+    told = _strange(series, strange)
+    assert told == ["group 'w4' follows another law: left out, the law is that of the other 9; fit them alone"]
+
+
+def test_no_group_is_left_out_where_all_follow_one_law() -> None:
+    times, values, _ = wells()
+    series = TimeSeries.from_arrays(times, values, ["n"])
+    _, measured = pose_groups(series, settings_for(vary="auto"))
+    model = Model(LOGISTIC, measured)
+    begin = np.vstack([np.zeros((2, 10)), measured.first_starts()])
+    row = fit_mixed(model, begin, may_vary(model))
+    found, strange = leave_out_strangers([row], Monitor())
+    assert found is row and not strange.any() and _strange(series, strange) == []
+
+
+def test_a_group_in_another_unit_is_named() -> None:
+    times, values, _ = wells()
+    values[2] = 1000.0 * values[2]
+    series = TimeSeries.from_arrays(times, values, ["n"], labels=[f"w{g}" for g in range(10)])
+    told = _strange(series, np.zeros(10, bool))
+    assert len(told) == 1 and told[0].startswith("n of group 'w2' is about ") and "another unit?" in told[0]
+
+
+def test_a_state_that_most_groups_lack_asks_for_no_unit() -> None:
+    times, values, _ = wells()
+    both = [np.column_stack([x, 0.0 * x if g else x]) for g, x in enumerate(values)]
+    series = TimeSeries.from_arrays(times, both, ["n", "rare"])
+    assert _strange(series, np.zeros(10, bool)) == []
+
+
+def test_many_terms_are_screened_by_making_the_best_sets_longer() -> None:
+    assert len(list(_subsets(31, 3, [(0, 1)]))) == 4495  # of three states: all
+    longer = list(_subsets(600, 3, [(4, 7), (2, 9)]))
+    assert len(longer) == 2 * 598 and (4, 7, 9) in longer and (2, 7, 9) in longer
+    assert len(list(_subsets(600, 3, [(4, 7)] * 50 + [(1, 2)]))) == 598 and SCREEN.longer == 30
+
+
+def test_without_time_groups_get_one_law_and_are_told_so() -> None:
+    times, values, _ = wells(groups=4)
+    series = TimeSeries.from_arrays(times, [x[:, None] for x in values], ["n"])
+    found = discover(series, settings_for(vary="auto"), Monitor(max_seconds=0.001, started=-1e6))
+    assert found.population is None and found.outcome in ("stopped", "poor-fit")
+    assert any("no time for constants of each group" in message for message in found.messages)
+    assert found.settings.vary == "auto" and np.isfinite(found.r2)

@@ -24,12 +24,12 @@ from odediscovery.errors import FitError, InputError
 from odediscovery.ivp.lsoda import solve_until_failure
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import plain
-from odediscovery.population.newcomer import meet
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import IN_TURN, Backend
 from odediscovery.settings import settings_for
+from odediscovery.uncertainty.newcomer import meet
 
 # Exponents this near are the same.
 EXPONENT = 0.1
