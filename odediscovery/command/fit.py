@@ -60,8 +60,6 @@ class Draws:
 
 # What pictures may be beside PNG.
 KINDS = ("png", "pdf", "svg")
-# States from which on pictures take seconds, and are left out where the time is up.
-WIDE = 12
 COLUMNS, DRAWS, GIVEN = Columns(), Draws(), GivenSettings()
 
 
@@ -237,6 +235,9 @@ def _add_pictures(found: Discovery, monitor: TerminalMonitor, watch: _Watch, fol
     from odediscovery.command.progress import TerminalMonitor
     from odediscovery.runtime.monitor import DRAWING
 
+    late = "for want of time some pictures are left out; `odediscovery report` makes the page"
+    if monitor.is_overdue(DRAWING):
+        return note(late)
     drawing = TerminalMonitor(quiet=watch.quiet, started=watch.began)
     with drawing.shown():
         drawing.name("load the pictures")
@@ -244,9 +245,8 @@ def _add_pictures(found: Discovery, monitor: TerminalMonitor, watch: _Watch, fol
         files = _shown_in(found, watch.kinds)
         drawing.stage("pictures and page", len(files))
         for done, (name, write) in enumerate(files.items()):
-            if found.series.n_states > WIDE and monitor.is_overdue(DRAWING):
-                note("for want of time some pictures are left out; `odediscovery report` makes the page")
-                return
+            if monitor.is_overdue(DRAWING):
+                return note(late)
             try:
                 write(folder)
             except (OdeDiscoveryError, OSError, MemoryError):

@@ -16,6 +16,7 @@ import numpy as np
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.smoothing import SMOOTHING, fit_smoother
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.monitor import is_time_up
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 # Median of |e| for a standard normal e.
@@ -126,7 +127,7 @@ def relative_noise(series: TimeSeries) -> tuple[Array, ...]:
             relative[t.values[:, i] == 0.0, i] = float(_changes(t.values[:, i]))
         own_runs = [whole[k] for k in changing]
         columns = [series.trajectories[k].values[:, i] for k in changing]
-        if not columns:
+        if not columns or is_time_up():
             continue
         sizes = [local_size(y) for y in columns]
         mean = float(np.mean(np.concatenate(sizes) ** 2))
@@ -223,7 +224,8 @@ def estimate_noise(
     """
     relative_sigma = relative_sigma or [np.ones_like(t.values) for t in series.trajectories]
     noise = np.zeros(series.n_states)
-    spread = np.nanstd(np.concatenate([t.values for t in series.trajectories]), axis=0)
+    values = np.concatenate([t.values for t in series.trajectories])
+    spread = np.nanstd(np.where(np.isfinite(values).any(axis=0), values, 0.0), axis=0)
     for i in range(series.n_states):
         if wanted is not None and not wanted[i]:
             noise[i] = np.nan
@@ -239,9 +241,10 @@ def estimate_noise(
             if _changes(t.values[:, i])
         ]
         noise[i] = _pseudo_noise(runs)
-        # For many samples the pseudo-residuals are enough.
+        # For many samples, or without time, the pseudo-residuals are enough.
         least, most = SMOOTHING.least_samples, SMOOTHING.factored
-        if noise[i] > NOISE.noisy * spread[i] and all(least <= len(t) <= most for t, _, _ in runs):
+        worth = noise[i] > NOISE.noisy * spread[i] and not is_time_up()
+        if worth and all(least <= len(t) <= most for t, _, _ in runs):
             others = [_spline_noise(runs, inflation) for inflation in NOISE.inflations]
             noise[i] = min(float(np.median([noise[i], *others])), NOISE.most_over_pseudo * noise[i])
     return noise

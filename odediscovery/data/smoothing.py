@@ -11,6 +11,7 @@ from scipy.interpolate import BSpline, make_smoothing_spline
 
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.monitor import is_time_up
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 # Penalties lambda that are compared, in units of the cube of the mean sample interval.
@@ -34,7 +35,10 @@ class SmoothingThresholds(Thresholds):
         500, "samples up to which all penalties are compared at once", origin="cost: n^3 of an eigenvalue problem"
     )
     probes: int = threshold(
-        12, "random vectors by which the trace of longer series is estimated", origin="cost: a spline each"
+        12, "most random vectors by which the trace of longer series is estimated", origin="cost: a spline each"
+    )
+    probed: int = threshold(
+        60_000, "numbers in them that are enough", origin="the trace's error falls with the root: half a per cent"
     )
     coarse: int = threshold(8, "every so many penalties are tried on longer series", origin="cost: a spline each")
     lost: float = threshold(
@@ -93,7 +97,8 @@ def _chosen(t: Array, y: Array, weights: Array, inflation: float = 1.0) -> tuple
         best = int(np.argmin(shrunk**2 @ (modes.T @ y) ** 2 / divisor(free) ** 2))
         spline = make_smoothing_spline(t, y, weights, lam=float(PENALTIES[best]) * unit)
         return spline, float(free[best])
-    probes = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(t), SMOOTHING.probes))
+    count = max(min(SMOOTHING.probes, SMOOTHING.probed // len(t)), 1)
+    probes = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(t), count))
     columns = np.column_stack([y, probes])
 
     def tried(penalty: float) -> tuple[float, float, float]:
@@ -125,7 +130,7 @@ def _modes(times: bytes, weighted: bytes) -> tuple[Array, Array]:
 
 def _smooth_state(t: Array, y: Array, noise: float, nonnegative: bool, relative_sigma: Array) -> Array:
     seen = np.isfinite(y)
-    if seen.sum() < SMOOTHING.least_samples or noise <= 0.0:
+    if seen.sum() < SMOOTHING.least_samples or noise <= 0.0 or is_time_up():
         filled: Array = np.interp(t, t[seen], y[seen]) if seen.any() else np.zeros_like(t)
         return filled
     curve = fit_smoother(t[seen], y[seen], relative_sigma[seen])[0]
@@ -148,8 +153,8 @@ def fit_smoother(
     spline, free = _chosen(t, y, weights, inflation)
     if y.min() > 0.0:
         of_log, free_of_log = _chosen(t, np.log(y), np.ones_like(t), inflation)
-        plain = np.sum(weights * (y - spline(t)) ** 2) / free**2
-        if np.sum(weights * (y - np.exp(of_log(t))) ** 2) / free_of_log**2 < plain:
+        plain = np.sum(weights * (y - spline(t)) ** 2) / max(free, NO_FREEDOM) ** 2
+        if np.sum(weights * (y - np.exp(of_log(t))) ** 2) / max(free_of_log, NO_FREEDOM) ** 2 < plain:
             return lambda at: np.exp(of_log(at)), free_of_log
     return spline, free
 

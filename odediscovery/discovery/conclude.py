@@ -41,7 +41,7 @@ from odediscovery.problem.redundancy import linear_relation
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.monitor import DRAWING, TELLING, Monitor
 from odediscovery.settings import Settings
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.user_units import unscaled_errors
@@ -150,7 +150,7 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
     starts = fitted.initial * p.scale.state[own]
     if not p.clean:
         front = tuple(
-            with_digits(row, series, starts, noise[own] * max(tests.inflation, 1.0)) if row.selected else row
+            with_digits(row, series, starts, noise[own] * max(tests.inflation, 1.0), monitor) if row.selected else row
             for row in front
         )
     explained, each = share_in_pieces(p, found) if p.heads is not None else _explained(front)
@@ -168,7 +168,7 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
             CLAIM.explained if tests.is_noise else CLAIM.explained_structured,
             each,
             least_shares(p, series, tests),
-            walk=not p.clean and _is_walk_as_good(verdict),
+            walk=not p.clean and monitor.in_time(TELLING, lambda: _is_walk_as_good(verdict), False),
             idle=[] if p.clean else _idle_names(front, found),
         ),
         freedom=residual_freedom(found),
@@ -195,9 +195,12 @@ def _idle_names(front: tuple[FrontRow, ...], found: Polished) -> list[str]:
     return [f"{terms[j]} in {equations.variables[i]}'" for i, j in idle_terms(found, 1.0)]
 
 
-def with_digits(row: FrontRow, series: TimeSeries, starts: Array, noise: Array) -> FrontRow:
-    """The row whose equations, as they are printed, are the fitted ones."""
-    return dataclasses.replace(row, equations=with_enough_digits(row.equations, series, starts, noise))
+def with_digits(row: FrontRow, series: TimeSeries, starts: Array, noise: Array, monitor: Monitor) -> FrontRow:
+    """The row whose equations, as they are printed, are the fitted ones; as it is where there is no time left."""
+    enough = monitor.in_time(
+        DRAWING, lambda: with_enough_digits(row.equations, series, starts, noise, monitor), row.equations
+    )
+    return dataclasses.replace(row, equations=enough)
 
 
 def _explained(front: tuple[FrontRow, ...]) -> tuple[float, Array | None]:

@@ -41,6 +41,7 @@ from odediscovery.discovery.refine import (
     join_longer_pieces,
     judge_all_samples,
     refine_constants,
+    stay_with_few,
 )
 from odediscovery.discovery.simple_first import (
     SIMPLE,
@@ -60,7 +61,7 @@ from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.judge.extrapolation import check_extrapolation
 from odediscovery.judge.identifiability import unidentifiable_combinations
-from odediscovery.judge.notes import found_break, memory_spent, no_break, time_spent
+from odediscovery.judge.notes import found_break, memory_spent, no_break, same_constants, time_spent
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.population.told import search_groups
@@ -296,7 +297,13 @@ def _unbroken(task: Task) -> list[FittedForm]:
 
 def _search_groups(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
     """One law for many groups, with constants of each group's own."""
-    told = search_groups(series, settings, monitor)
+    try:
+        told = search_groups(series, settings, monitor)
+    except FitError:
+        if not monitor.stopping():
+            raise
+        found = _search(series, replace(settings, vary=None), monitor, (), FAMILIES)
+        return add_messages(replace(found, settings=settings), same_constants())
     found = build_result(told.series, settings, monitor, told.front, told.starts, told.noise, None, told.messages)
     return replace(found, population=told.population)
 
@@ -304,7 +311,8 @@ def _search_groups(series: TimeSeries, settings: Settings, monitor: Monitor) -> 
 def _search_flows(task: Task) -> Discovery:
     """Laws of flows between compartments, where states are unmeasured."""
     won = compete(task.p, task.known, task.settings, task.monitor)
-    found = conclude(won.verdict, task.series, task.settings, task.monitor)
+    verdict, series = stay_with_few(task, won.verdict)
+    found = conclude(verdict, series, task.settings, task.monitor)
     return add_messages(found, *flow_notes(won, task.series.states), *task.known.sentences())
 
 

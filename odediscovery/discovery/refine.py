@@ -24,7 +24,7 @@ from odediscovery.laws.cost import Free
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.monitor import TELLING, Monitor
 from odediscovery.search.refinement import lengthened, on_all_samples, refined, residual_sigma, sigma_of, without_excess
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.polish import POLISHING
@@ -158,18 +158,32 @@ def judge_all_samples(task: Task, verdict: Verdict) -> tuple[Verdict, TimeSeries
     p, monitor = verdict.p, task.monitor
     if task.few is task.every:
         return verdict, task.series
-    few, every = (sum(len(t.time) for t in series.trajectories) for series in (task.few, task.every))
     if p.heads is None and not monitor.stopping():
-        whole = prepare(task.every, smoothing=False)
-        knowledge = p.given and p.given.rescaled(whole.scale.state, whole.scale.time)
-        messages = (*p.messages, *_thinned(every, few, on_all=True))
-        whole = dataclasses.replace(whole, knowledge=knowledge, given=p.given, messages=messages)
-        same_signs = (np.sign(whole.scale.state) == np.sign(p.scale.state)).all()
-        moved = on_all_samples(whole, verdict, monitor) if same_signs else None
+        moved = monitor.in_time(TELLING, lambda: _on_all(task, verdict), None)
         if moved is not None:
             # More samples moved the constants that a conserved sum had balanced.
             return drop_excess(moved), task.every
-    p = dataclasses.replace(p, messages=(*p.messages, *_thinned(every, few, on_all=False)))
+    return stay_with_few(task, verdict)
+
+
+def _on_all(task: Task, verdict: Verdict) -> Verdict | None:
+    """The verdict on all samples; None where the claimed law does not follow them."""
+    p = verdict.p
+    few, every = (sum(len(t.time) for t in series.trajectories) for series in (task.few, task.every))
+    whole = prepare(task.every, smoothing=False)
+    knowledge = p.given and p.given.rescaled(whole.scale.state, whole.scale.time)
+    messages = (*p.messages, *_thinned(every, few, on_all=True))
+    whole = dataclasses.replace(whole, knowledge=knowledge, given=p.given, messages=messages)
+    same_signs = (np.sign(whole.scale.state) == np.sign(p.scale.state)).all()
+    return on_all_samples(whole, verdict, task.monitor) if same_signs else None
+
+
+def stay_with_few(task: Task, verdict: Verdict) -> tuple[Verdict, TimeSeries]:
+    """The verdict on the samples that the search saw, which says so, and the series of these."""
+    if task.few is task.every:
+        return verdict, task.series
+    few, every = (sum(len(t.time) for t in series.trajectories) for series in (task.few, task.every))
+    p = dataclasses.replace(verdict.p, messages=(*verdict.p.messages, *_thinned(every, few, on_all=False)))
     return dataclasses.replace(verdict, p=p), task.few
 
 

@@ -16,7 +16,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.problem.thinning import thin_series
 from odediscovery.runtime.device import device_of
 from odediscovery.runtime.memory import GIGABYTE
-from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.monitor import SEARCHING, Monitor
 from odediscovery.settings import Settings
 
 # Members times windows are small tensors: a second thread waits longer than it works.
@@ -82,6 +82,8 @@ def pose_task(series: TimeSeries, settings: Settings, monitor: Monitor) -> Task:
     every, known = with_known_states(series, settings)
     if settings.recipe == "neural" and not measured(every).all():
         raise InputError("unmeasured states need --recipe default: recipe neural trains on what was measured")
-    few = thin_series(every) if not settings.published and measured(every).all() else every
-    p = pose_known(few, known, settings)
+    # Without time noise is estimated from neighbours alone.
+    with monitor.patient(SEARCHING):
+        few = every if settings.published else thin_series(every)
+        p = pose_known(few, known, settings)
     return Task(every, few, known, p, settings, monitor)

@@ -137,6 +137,11 @@ def time_spent() -> Note:
     )
 
 
+def same_constants() -> Note:
+    """There was no time for constants of each group's own."""
+    return Note("no time for constants of each group: the equations have the same for all; allow more", Weight.DOUBT)
+
+
 def tried(law: str, r2: float, behind: float) -> Note:
     """A law that the user asked for, and how it does beside the chosen one."""
     words = "the chosen equations" if behind == 0.0 else "as good as the chosen equations"
@@ -293,17 +298,11 @@ def judged_in_pieces(samples: int) -> Note:
 
 def not_determined(names: Sequence[str]) -> Note:
     """Constants of which the data tell nothing, or a combination only."""
-    if len(names) == 1:
-        return Note(
-            f"the data tell nothing of {names[0]}: its value means nothing; hold it (--known, --bounds), or measure "
-            "where it acts",
-            Weight.CONSTANTS,
-        )
-    return Note(
-        f"the data do not tell {' and '.join(names)} apart: only a combination of them is known; hold one of them "
-        "(--known), or measure from another start",
-        Weight.CONSTANTS,
-    )
+    told = f"tell nothing of {names[0]}: its value means nothing; hold it (--known, --bounds), or measure where it acts"
+    if len(names) > 1:
+        told = f"do not tell {' and '.join(names)} apart: only a combination of them is known; hold one of them "
+        told += "(--known), or measure from another start"
+    return Note(f"the data {told}", Weight.CONSTANTS)
 
 
 def undetermined_constants(names: Sequence[str]) -> Note:

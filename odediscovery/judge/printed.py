@@ -27,6 +27,7 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.printing import as_printed
 from odediscovery.laws.records import monomial_names
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import TELLING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -47,13 +48,16 @@ class PrintedThresholds(Thresholds):
 PRINTED = PrintedThresholds()
 
 
-def with_enough_digits(equations: Equations, series: TimeSeries, initial: Array, sigma: Array) -> Equations:
-    """The equations, to be printed with as many digits as they need.
+def with_enough_digits(
+    equations: Equations, series: TimeSeries, initial: Array, sigma: Array, monitor: Monitor
+) -> Equations:
+    """The equations, to be printed with as many digits as they need; with a few more where time is short.
 
     Args:
         initial: start values [trajectories, states].
         sigma: standard deviation of the residuals [states], times the factor of errors where residuals have memory;
             nan where nothing was measured.
+        monitor: knows how much time is left to find out what other starts would take back.
     """
     law, errors = equations.law, equations.standard_errors
     if law is None or errors is None:
@@ -61,7 +65,7 @@ def with_enough_digits(equations: Equations, series: TimeSeries, initial: Array,
     fitted = _curves(equations, series, initial)
     scale = np.where(sigma > 0.0, sigma, np.nan)
     fitted_constants = max(sum(int((e > 0.0).sum()) for e in errors.constants), 1)
-    moves = _moves(equations, series, initial, scale)
+    moves = monitor.in_time(TELLING, lambda: _moves(equations, series, initial, scale), list[Array]())
     for spare in range(PRINTED.most + 1):
         copied = as_printed(law, errors, PRINTED.digits, spare)
         printed = Equations.from_power_sum(
@@ -89,7 +93,9 @@ def _moves(equations: Equations, series: TimeSeries, initial: Array, scale: Arra
 
 
 def _beyond_starts(away: Array, moves: list[Array]) -> Array:
-    """What other starts, which are fitted too, cannot take back of a distance [samples, states]."""
+    """What other starts, which are fitted too, cannot take back of a distance [samples, states]; all without moves."""
+    if not moves:
+        return away.ravel()
     left, first = [], 0
     for block in moves:
         rows = len(block) // away.shape[1]
@@ -117,13 +123,12 @@ def name_undetermined(equations: Equations) -> list[Note]:
 
 def _undetermined(equations: Equations, law: PowerSum, errors: PowerSum) -> list[str]:
     terms, found = monomial_names(equations), []
-    for i, j in np.argwhere(errors.coefficients >= np.abs(law.coefficients)):
-        if law.coefficients[i, j] and i < len(equations.states):
+    for i, j in np.argwhere((law.coefficients != 0.0) & (errors.coefficients >= np.abs(law.coefficients))):
+        if i < len(equations.states):
             found.append(f"the coefficient of {terms[j]} in {equations.states[i]}'")
     names = [*equations.variables, *(["a function or sum"] * law.exponents.shape[1])]
-    for j, k in np.argwhere(errors.exponents >= np.abs(law.exponents)):
-        if law.exponents[j, k]:
-            found.append(f"the exponent of {names[k]} in {terms[j]}")
+    for j, k in np.argwhere((law.exponents != 0.0) & (errors.exponents >= np.abs(law.exponents))):
+        found.append(f"the exponent of {names[k]} in {terms[j]}")
     for b, e in zip(law.constants[2].ravel(), errors.constants[2].ravel(), strict=True):
         if b and e >= abs(b):
             found.append(f"the constant {abs(b):.3g} of a sum")

@@ -23,7 +23,7 @@ from odediscovery.ivp.lsoda import solve_until_failure
 from odediscovery.laws.expressions import identifiers, number, parse, text
 from odediscovery.laws.mirror import signs
 from odediscovery.laws.monomials import read_power_sum
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.power_sum import PowerSum, vector_field
 from odediscovery.laws.printing import latex_rows, pretty_text
 from odediscovery.laws.source_code import julia_source, python_source
 from odediscovery.runtime.arrays import Array
@@ -125,7 +125,7 @@ class Equations:
         mirrored = power_sum.mirrored
         monomials = [_product(_bases(factors, w, mirrored), w) for w in power_sum.exponents]
         sides = tuple(
-            sympy.Add(*(number(float(c)) * m for c, m in zip(row, monomials, strict=True)))
+            sympy.Add(*(number(float(row[j])) * monomials[j] for j in np.flatnonzero(row)))
             for row in power_sum.coefficients[: len(states)]
         )
         if power_sum.features is not None:
@@ -284,7 +284,8 @@ class Equations:
     def _rhs_function(self) -> Callable[[Array], Array]:
         law, own = self.power_sum, len(self.states)
         if law is not None:
-            return law.rhs if not self.controls else lambda x: law.rhs(x)[..., :own]
+            field = vector_field(law)
+            return lambda x: field(0.0, x)[..., :own]
         compiled = as_function(self.right_hand_sides, self.symbols)
 
         def rhs(x: Array) -> Array:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from odediscovery.families import STATE_FUNCTIONS, Function
 from odediscovery.families.base import TINY
 from odediscovery.laws.mirror import factors, fractional, signs, turned
-from odediscovery.runtime.arrays import Array, Mask, sparse_powers
+from odediscovery.runtime.arrays import Array, Mask, SparsePowers
 from odediscovery.runtime.renamed import with_old_names
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -353,7 +353,7 @@ class Features:
 def powers(y: Array, exponents: Array, mirrored: Sequence[int] = ()) -> Array:
     """prod_k y_k ** W[j, k] for y [..., features] -> [..., monomials]."""
     if exponents.shape[1] > EQUAL.wide and not mirrored:
-        return sparse_powers(y, exponents, _least_bases(exponents))
+        return SparsePowers.of(exponents, _least_bases(exponents)).products(y)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         own = y[..., None, :] if not mirrored else y[..., None, :] * signs(exponents, mirrored)
         base = np.maximum(own, _least_bases(exponents))
@@ -373,9 +373,12 @@ def vector_field(law: PowerSum) -> Callable[[float, Array], Array]:
     What depends on the constants alone is computed once; floating point warnings are the
     caller's concern.
     """
-    if law.features is not None or law.mirrored or law.n_states > EQUAL.wide:
+    if law.features is not None or law.mirrored:
         return lambda t, x: law.rhs(x)
     w, a, least = law.exponents, expanded(law).coefficients.T, _least_bases(law.exponents)
+    if law.n_states > EQUAL.wide:
+        sparse = SparsePowers.of(w, least)
+        return lambda t, x: sparse.products(x) @ a
     times, maximum = np.multiply.reduce, np.maximum
 
     def dx_dt(t: float, x: Array) -> Array:
@@ -387,6 +390,8 @@ def vector_field(law: PowerSum) -> Callable[[float, Array], Array]:
 
 def power_slopes(y: Array, w: Array) -> tuple[Array, Array]:
     """The same products [B, monomials] and their slopes [B, monomials, features]."""
+    if w.shape[1] > EQUAL.wide:
+        return SparsePowers.of(w, _least_bases(w)).slopes(y)
     base = np.maximum(y[:, None, :], _least_bases(w))
     factors = base**w
     slopes = np.where(w == 0.0, 0.0, w * base ** (w - 1.0))

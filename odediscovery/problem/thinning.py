@@ -76,8 +76,9 @@ def thin_series(series: TimeSeries) -> TimeSeries:
     if series.controls or any(t.recorded for t in series.trajectories) or total < THINNING.worth * THINNING.most_noisy:
         return series
     values = np.concatenate([t.values for t in series.trajectories])
-    spread, noise = np.nanstd(values, axis=0), estimate_noise(series)
     seen = np.isfinite(values).any(axis=0)
+    spread = np.nanstd(np.where(seen, values, 0.0), axis=0)
+    noise = estimate_noise(series)
     clean = bool((noise <= SMOOTHING.clean * spread)[seen].all())
     most = THINNING.most_clean if clean else THINNING.most_noisy
     if total < THINNING.worth * most:
@@ -117,9 +118,9 @@ def _complete(t: Trajectory, seen: Mask, share: float) -> Trajectory:
 def _pick(t: Trajectory, spread: Array, wanted: float) -> Trajectory:
     """Samples at equal steps of time and path: where states move fast they stay close."""
     size = np.where(spread > 0.0, spread, np.inf)
-    path = np.abs(np.diff(t.values, axis=0) / size).sum(axis=1)
+    path = np.nan_to_num(np.abs(np.diff(t.values, axis=0) / size)).sum(axis=1)
     time = np.diff(t.time)
-    way = time / time.sum() + np.nan_to_num(path) / max(np.nansum(path), THINNING.least_path)
+    way = time / time.sum() + path / max(path.sum(), THINNING.least_path)
     way = np.concatenate([[0.0], np.cumsum(way)])
     count = min(max(round(wanted), THINNING.fitted), len(t.time))
     places = np.unique(np.searchsorted(way, np.linspace(0.0, way[-1], count)))
@@ -142,8 +143,10 @@ def _average(t: Trajectory, k: int) -> Trajectory:
     beside = max(k, THINNING.fitted // 2)
     times, values, sigmas = [], [], []
     for first, stop in itertools.pairwise(edges):
-        wide = t.part(slice(max(first - beside, 0), stop + beside))
-        inside = np.isin(wide.time, t.time[first:stop])
+        before = max(first - beside, 0)
+        wide = t.part(slice(before, stop + beside))
+        inside = np.zeros(len(wide.time), bool)
+        inside[first - before : stop - before] = True
         middle = float(wide.time[inside].mean())
         found = [_middle_value(wide, i, inside, middle) for i in range(t.values.shape[1])]
         times.append(middle)
@@ -168,7 +171,8 @@ def _middle_value(wide: Trajectory, i: int, inside: Mask, at: float) -> tuple[fl
     tau = (wide.time - at) / (wide.time[-1] - wide.time[0])
     design, weight = np.stack([tau, tau**2], axis=1), 1.0 / sigma
     root = np.column_stack([np.ones_like(tau), design])[seen] * weight[seen, None]
-    bend = np.linalg.lstsq(root, weight[seen] * y[seen], rcond=None)[0][1:]
+    # Normal equations: three columns of about one size.
+    bend = np.linalg.lstsq(root.T @ root, root.T @ (weight[seen] * y[seen]), rcond=None)[0][1:]
     share = weight[inside] ** 2
     value = np.average(y[inside] - design[inside] @ bend, weights=share)
     return float(value), float(share.sum() ** -0.5)

@@ -1,6 +1,8 @@
-"""The types of arrays that pass between modules, and the lengths of their columns."""
+"""The types of arrays that pass between modules, the lengths of their columns, and powers of few of them."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,17 +35,47 @@ def column_norms(columns: Array, axis: int = 0, keepdims: bool = False) -> Array
     return np.asarray(norms if keepdims else norms.squeeze(axis))
 
 
-def sparse_powers(y: Array, exponents: Array, least: Array) -> Array:
-    """prod_k max(y_k, least[j, k]) ** W[j, k] for y [..., features] -> [..., rows], W nearly all 0.
+@dataclass(frozen=True, eq=False)
+class SparsePowers:
+    """prod_k max(y_k, least[j, k]) ** W[j, k], where nearly all W are 0: only the others are taken.
 
-    >>> sparse_powers(np.array([2.0, 3.0]), np.array([[0.0, 2.0], [0.0, 0.0]]), np.zeros((2, 2))).tolist()
-    [9.0, 1.0]
+    Args:
+        columns: features k of every row j whose W are not 0, and others to fill up [rows, most].
+        exponents, least: of these columns [rows, most].
+        features: number of the features.
+
+    >>> cubic = SparsePowers.of(np.array([[0.0, 2.0], [0.0, 0.0]]), np.zeros((2, 2)))
+    >>> cubic.products(np.array([2.0, 3.0])).tolist(), cubic.slopes(np.array([[2.0, 3.0]]))[1].tolist()
+    ([9.0, 1.0], [[[0.0, 6.0], [0.0, 0.0]]])
     """
-    most = int(np.count_nonzero(exponents, axis=1).max(initial=0))
-    order = np.argsort(exponents == 0.0, axis=1, kind="stable")[:, :most]
-    kept, floor = np.take_along_axis(exponents, order, axis=1), np.take_along_axis(least, order, axis=1)
-    products: Array = np.ones((*y.shape[:-1], len(exponents)))
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        for columns, w, lowest in zip(order.T, kept.T, floor.T, strict=True):
-            products *= np.power(np.maximum(y[..., columns], lowest), w)
-    return products
+
+    columns: NDArray[np.intp]
+    exponents: Array
+    least: Array
+    features: int
+
+    @classmethod
+    def of(cls, exponents: Array, least: Array) -> SparsePowers:
+        """From all exponents and least bases [rows, features]."""
+        most = int(np.count_nonzero(exponents, axis=1).max(initial=0))
+        columns = np.argsort(exponents == 0.0, axis=1, kind="stable")[:, :most]
+        kept, floor = np.take_along_axis(exponents, columns, axis=1), np.take_along_axis(least, columns, axis=1)
+        return cls(columns, kept, floor, exponents.shape[1])
+
+    def products(self, y: Array) -> Array:
+        """Those of y [..., features] -> [..., rows]."""
+        products: Array = np.ones((*y.shape[:-1], len(self.columns)))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+            for columns, w, lowest in zip(self.columns.T, self.exponents.T, self.least.T, strict=True):
+                products *= np.power(np.maximum(y[..., columns], lowest), w)
+        return products
+
+    def slopes(self, y: Array) -> tuple[Array, Array]:
+        """The products of y [B, features], [B, rows], and their slopes [B, rows, features]."""
+        base, w = np.maximum(y[:, self.columns], self.least), self.exponents
+        factors = base**w
+        own = np.where(w == 0.0, 0.0, w * base ** (w - 1.0))
+        others = np.where(np.eye(w.shape[1], dtype=bool), 1.0, factors[:, :, None, :]).prod(axis=3)
+        slopes = np.zeros((len(y), len(w), self.features))
+        slopes[:, np.arange(len(w))[:, None], self.columns] = own * others
+        return factors.prod(axis=2), slopes

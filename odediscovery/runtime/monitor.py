@@ -27,9 +27,9 @@ OUT_OF_MEMORY = "memory"
 # By how much a limit may be overrun, and the share of it if that is more.
 OVERRUN_SECONDS, OVERRUN_SHARE = 5.0, 0.1
 
-# Shares of that overrun after which a search, the judging of what it found, what is said of it, and pictures of
-# many states end; the rest is for the result.
-SEARCHING, JUDGING, TELLING, DRAWING = 0.1, 0.3, 0.4, 0.6
+# Shares of that overrun after which a search, the judging of what it found, what is said of it, and pictures
+# end; the rest is for the result.
+SEARCHING, JUDGING, TELLING, DRAWING = 0.1, 0.3, 0.4, 0.5
 
 T = TypeVar("T")
 # When, by `time.monotonic`, the work under way has to end; None: whenever it likes.
@@ -46,9 +46,14 @@ def check_time() -> None:
     Raises:
         TimeIsUp: work that `Monitor.patient` surrounds has to end.
     """
-    ends = _ends.get()
-    if ends is not None and time.monotonic() > ends():
+    if is_time_up():
         raise TimeIsUp
+
+
+def is_time_up() -> bool:
+    """Whether `check_time` would end the work; for work that goes on with something coarser instead."""
+    ends = _ends.get()
+    return ends is not None and time.monotonic() > ends()
 
 
 @dataclass

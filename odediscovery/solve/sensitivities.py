@@ -23,6 +23,8 @@ from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.cost import Free, count, filled
 from odediscovery.laws.power_sum import PowerSum, expanded, power_slopes, vector_field
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.memory import fitting_at_once
+from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.initial_values import Starts
 from odediscovery.solve.trajectories import SOLUTIONS, integrate, plain_residuals, tolerance
@@ -30,6 +32,8 @@ from odediscovery.solve.trajectories import SOLUTIONS, integrate, plain_residual
 # Steps over one interval and how much they are graded, from cheap to dear: an interval takes the
 # first that is accurate enough.
 STEPS_AND_GRADING = ((2, 0.0), (8, 0.0), (32, 4.0), (128, 6.0))
+# Copies of states and sensitivities that a Runge-Kutta step holds.
+COPIES = 8
 
 
 @dataclass(frozen=True)
@@ -217,13 +221,13 @@ class TrajectoryResiduals:
         multiplied up: D_{j+1} = Phi_j D_j + [Theta_j, 0].
         """
         k = self.n_constants
-        blocks = [first]
+        stacked = np.empty((len(own) + 1, *first.shape))
+        stacked[0] = first
         with np.errstate(all="ignore"):
-            for s in own:
-                d = s[:, : self.n] @ blocks[-1]
+            for s, before, d in zip(own, stacked, stacked[1:], strict=False):
+                check_time()
+                np.matmul(s[:, : self.n], before, out=d)
                 d[:, :k] += s[:, self.n :]
-                blocks.append(d)
-        stacked = np.stack(blocks)
         return stacked if np.abs(stacked).max() < SENSITIVITY.largest else None
 
     def of_intervals(self, law: PowerSum, paths: Sequence[Array], rtol: float) -> list[Array]:
@@ -272,7 +276,9 @@ class TrajectoryResiduals:
         with np.errstate(all="ignore"):
             for j, h in enumerate(lengths[:, :, None]):
                 path[j + 1] = rk4_step(rhs, path[j], h)
-            most = max(SENSITIVITY.steps_at_once // len(x), 1)
+            # A Runge-Kutta step holds so many copies of [x, Phi, Theta].
+            each = COPIES * 8.0 * self.n * (1 + self.n + self.n_constants)
+            most = max(fitting_at_once(SENSITIVITY.steps_at_once, each) // len(x), 1)
             for first in range(0, steps, most):
                 for own in self._steps(law, path[first:-1][:most], lengths[first:][:most], drift):
                     carried = own[:, :, : self.n] @ s

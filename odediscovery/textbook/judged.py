@@ -224,8 +224,12 @@ def recognise(
             off: Array = np.clip(np.nan_to_num((found - rates) / size, nan=1e3), -1e3, 1e3).ravel()
             return off
 
-        with np.errstate(all="ignore"):
-            solved = least_squares(missed, start.constants, x_scale="jac", max_nfev=30)
+        try:
+            with np.errstate(all="ignore"):
+                solved = least_squares(missed, start.constants, x_scale="jac", max_nfev=30)
+        except ValueError:
+            # Constants of 1e-300 have slopes that are no numbers.
+            continue
         if np.sqrt(np.mean(solved.fun**2)) < NAMING.same and (says := law.called(form.names, solved.x)):
             return fitter.taken(form, solved.x, starts, says)
     return None

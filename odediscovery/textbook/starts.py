@@ -293,9 +293,9 @@ def _blocks(
             stacked = np.stack([np.broadcast_to(f, shape) for f in found]).reshape(len(linear) + 1, n, *shape)
             steps = 0.5 * (stacked[..., 1:] + stacked[..., :-1]) * np.diff(times)
             whole = np.concatenate([np.zeros((*stacked.shape[:-1], 1)), np.cumsum(steps, axis=-1)], axis=-1)[..., ends]
-            whole = whole - whole.mean(axis=-1, keepdims=True)
+            whole = (whole - whole.mean(axis=-1, keepdims=True)) / path.spread[:, None, None]
         x = values[ends] - values[ends].mean(axis=0)
-        scaled = np.nan_to_num(whole / path.spread[:, None, None], nan=FAR, posinf=FAR, neginf=-FAR).clip(-FAR, FAR)
+        scaled = np.nan_to_num(whole, nan=FAR, posinf=FAR, neginf=-FAR).clip(-FAR, FAR)
         features.append(np.moveaxis(scaled[:-1], 0, -1))
         targets.append((x / path.spread).T[:, None, :] - scaled[-1])
     # [states, sets, rows(, constants)] -> [sets, states * rows(, constants)]

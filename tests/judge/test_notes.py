@@ -45,6 +45,7 @@ CASES: dict[str, Note] = {
     "bound_states": notes.bound_states("S + I + R = 2.1"),
     "judged_in_pieces": notes.judged_in_pieces(40),
     "thinned": notes.thinned(10000, 1003, on_all=True),
+    "same_constants": notes.same_constants(),
     "two_complexities": notes.two_complexities(),
 }
 # Words that only who wrote the program understands.

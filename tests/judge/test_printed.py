@@ -11,6 +11,7 @@ from odediscovery import Equations, TimeSeries
 from odediscovery.judge.printed import PRINTED, name_undetermined, with_enough_digits
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.printing import as_printed
+from odediscovery.runtime.monitor import Monitor
 
 T = np.linspace(0.0, 4.0, 60)
 
@@ -30,7 +31,7 @@ def series_of(equations: Equations, start: float) -> TimeSeries:
 
 def test_two_digits_of_an_error_are_enough_for_constants_known_alone() -> None:
     decay = law_of([-0.5003721], [1.0], [0.0031], [0.0])
-    printed = with_enough_digits(decay, series_of(decay, 5.0), np.array([[5.0]]), np.array([0.1]))
+    printed = with_enough_digits(decay, series_of(decay, 5.0), np.array([[5.0]]), np.array([0.1]), Monitor())
     assert printed.spare == 0 and printed.pretty() == "x' = -0.5004(31)*x"
 
 
@@ -38,7 +39,7 @@ def test_constants_that_nearly_cancel_get_the_digits_that_they_need() -> None:
     """Known far better together than one by one: two terms of nearly the same power."""
     law = law_of([12.34567891, -12.88567891], [1.0, 1.001], [4.2, 4.3], [0.0, 0.0])
     series, sigma = series_of(law, 5.0), np.array([0.01])
-    printed = with_enough_digits(law, series, np.array([[5.0]]), sigma)
+    printed = with_enough_digits(law, series, np.array([[5.0]]), sigma, Monitor())
     assert printed.spare >= 1
 
     def away(spare: int) -> float:
@@ -71,7 +72,7 @@ def test_an_undetermined_coefficient_is_named_and_others_are_not() -> None:
 
 def test_laws_without_errors_stay_as_they_are() -> None:
     plain = Equations.parse(["x"], {"x": "-0.5*x"})
-    assert with_enough_digits(plain, series_of(plain, 1.0), np.array([[1.0]]), np.array([0.1])) is plain
+    assert with_enough_digits(plain, series_of(plain, 1.0), np.array([[1.0]]), np.array([0.1]), Monitor()) is plain
     assert name_undetermined(dataclasses.replace(plain)) == []
 
 
@@ -86,7 +87,7 @@ def test_two_digits_are_enough_where_the_curve_hardly_moves() -> None:
     )
     t, start = np.arange(0.0, 21.0), np.array([[30.0, 4.0]])
     series = TimeSeries.from_arrays(t, law.simulate(start[0], t), ["hare", "lynx"])
-    printed = with_enough_digits(law, series, start, np.array([9.0, 6.0]))
+    printed = with_enough_digits(law, series, start, np.array([9.0, 6.0]), Monitor())
     assert printed.spare == 0
     assert printed.pretty().startswith("hare' = 0.481(65)*hare - 0.0248(31)*hare*lynx")
 
@@ -96,5 +97,12 @@ def test_a_long_sensitive_series_needs_no_digits_that_a_start_takes_back() -> No
     law = law_of([0.30004], [1.0], [0.0021], [0.0])
     t = np.linspace(0.0, 30.0, 200)
     series = TimeSeries.from_arrays(t, law.simulate([0.01], t), ["x"])
-    printed = with_enough_digits(law, series, np.array([[0.01]]), np.array([2.0]))
+    printed = with_enough_digits(law, series, np.array([[0.01]]), np.array([2.0]), Monitor())
     assert printed.spare == 0 and printed.pretty() == "x' = 0.3000(21)*x"
+
+
+def test_without_time_what_other_starts_take_back_gets_digits() -> None:
+    law = law_of([0.5, -0.02], [1.0, 2.0], [0.01, 0.001], [0.0, 0.0])
+    series, sigma = series_of(law, 5.0), np.array([0.05])
+    late = with_enough_digits(law, series, np.array([[5.0]]), sigma, Monitor(max_seconds=1.0, started=-1e6))
+    assert late.spare >= with_enough_digits(law, series, np.array([[5.0]]), sigma, Monitor()).spare

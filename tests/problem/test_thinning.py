@@ -130,3 +130,13 @@ def test_clean_samples_are_picked_where_nothing_is_missing() -> None:
     values[np.random.default_rng(0).uniform(size=values.shape) < 0.1] = np.nan
     few = only(thin_series(TimeSeries.from_arrays(t, values)))
     assert np.isfinite(few.values).all() and 900 < len(few.time) <= 1000
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.02])
+def test_a_state_that_was_not_measured_hinders_no_thinning(sigma: float) -> None:
+    series = growth(LONG, sigma)
+    values = np.column_stack([only(series).values, np.full(len(LONG), np.nan)])
+    few = only(thin_series(TimeSeries((*series.states, "hidden"), (Trajectory(LONG, values),))))
+    alone = only(thin_series(series))
+    np.testing.assert_array_equal(few.values[:, :-1], alone.values)
+    assert np.isnan(few.values[:, -1]).all() and np.array_equal(few.time, alone.time)

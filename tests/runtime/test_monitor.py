@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from odediscovery.runtime.monitor import Monitor, TimeIsUp, check_time
+from odediscovery.runtime.monitor import Monitor, TimeIsUp, check_time, is_time_up
 
 
 def test_goes_on_without_a_limit() -> None:
@@ -79,3 +79,12 @@ def test_nothing_is_ended_outside_and_the_outer_patience_returns() -> None:
         with pytest.raises(TimeIsUp), monitor.patient(0.1):
             check_time()
     check_time()
+
+
+def test_time_that_is_up_is_seen_within_patient_work_only() -> None:
+    late = Monitor(max_seconds=1.0, started=time.monotonic() - 60.0)
+    assert not is_time_up()
+    with late.patient(0.1):
+        assert is_time_up()
+    with Monitor().patient(0.1):
+        assert not is_time_up()
