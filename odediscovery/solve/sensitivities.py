@@ -280,6 +280,7 @@ class TrajectoryResiduals:
             each = COPIES * 8.0 * self.n * (1 + self.n + self.n_constants)
             most = max(fitting_at_once(SENSITIVITY.steps_at_once, each) // len(x), 1)
             for first in range(0, steps, most):
+                check_time()
                 for own in self._steps(law, path[first:-1][:most], lengths[first:][:most], drift):
                     carried = own[:, :, : self.n] @ s
                     carried[:, :, self.n :] += own[:, :, self.n :]
