@@ -142,7 +142,9 @@ def as_moments(times: Any) -> pd.DatetimeIndex | pd.TimedeltaIndex | None:
     kind = getattr(getattr(times, "dtype", None), "kind", "")
     if kind and kind not in "mMO":
         return None
-    cells = list(times) if np.ndim(times) == 1 else []
+    # Lists of lists of different lengths have no dimension.
+    nested = isinstance(times, (list, tuple)) and any(hasattr(cell, "__len__") for cell in times)
+    cells = list(times) if not nested and np.ndim(times) == 1 else []
     if not any(isinstance(cell, (date, timedelta, np.datetime64, np.timedelta64, pd.Period)) for cell in cells):
         return None
     try:

@@ -25,7 +25,7 @@ from odediscovery.data.frames import is_dataset, plain_frame
 from odediscovery.data.recorded.rows import long_enough, restarted, trials, without_repeats
 from odediscovery.data.sheets import exact_table, exact_text, frame_table, read_table, with_made_columns
 from odediscovery.data.signals import Trajectory as Trajectory
-from odediscovery.data.table import Table, assigned, check_letters, check_names
+from odediscovery.data.table import Table, assigned, check_letters, check_names, names_in
 from odediscovery.data.trajectories import check_enough, checked_trajectory, deviations_of, float_arrays, with_sigma
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.files import write_whole
@@ -128,7 +128,7 @@ class TimeSeries:
         width = pairs[0][1].shape[1]
         if any(v.shape[1] != width for _, v in pairs):
             raise InputError("every trajectory needs the same number of states")
-        names = [f"x{k}" for k in range(width)] if states is None else list(states)
+        names = [f"x{k}" for k in range(width)] if states is None else names_in(states)
         check_names([time_name, *names], width + 1)
         trajectories = []
         for (t, v), label in zip(pairs, labels, strict=True):

@@ -10,7 +10,7 @@ are read in ISO form only: whether 03/01/2020 is in March or in January no progr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -340,6 +340,18 @@ def units_in(names: Sequence[str]) -> dict[str, tuple[str, str]]:
 def clean_name(cell: str) -> str:
     """A column name on one line, without outer blanks."""
     return re.sub(r"\s*[\t\r\n\x0b\x0c\x85]+\s*", " ", cell.strip())
+
+
+def names_in(states: Iterable[str]) -> list[str]:
+    """The names of states that somebody gave.
+
+    Raises:
+        InputError: no list.
+    """
+    try:
+        return list(states)
+    except TypeError:
+        raise InputError(f"states: expected a list of names, got {states!r}; give one name for each column") from None
 
 
 def check_names(names: Sequence[str], expected: int | None) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 
 from odediscovery.data.deviations import with_levels
 from odediscovery.data.signals import Trajectory
-from odediscovery.errors import InputError
+from odediscovery.errors import InputError, InputTypeError
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -25,6 +27,8 @@ class SeriesThresholds(Thresholds):
 
 
 SERIES = SeriesThresholds()
+# What arrays of other kinds hold; scikit-learn looks for some of the words.
+_OTHER = {"c": "complex numbers: Complex data not supported", "U": "text", "S": "text"}
 
 
 def float_arrays(time: ArrayLike, values: ArrayLike) -> tuple[Array, Array]:
@@ -33,15 +37,34 @@ def float_arrays(time: ArrayLike, values: ArrayLike) -> tuple[Array, Array]:
     Raises:
         InputError: no numbers, or shapes that do not fit.
     """
-    try:
-        t, v = np.array(time, dtype=np.float64), np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"times and values should be arrays of numbers: {error}") from None
+    t, v = real_numbers(time, "times").copy(), real_numbers(values, "values").copy()
     if v.ndim == 1:
         v = v[:, None]
     if t.ndim != 1 or v.ndim != 2 or len(t) != len(v) or v.shape[1] == 0:
         raise InputError(f"expected times [n] and values [n, states], got shapes {t.shape} and {v.shape}")
     return t, v
+
+
+def real_numbers(x: Any, name: str) -> Array:
+    """Anything that holds real numbers as an array of floats, missing and masked ones as nan.
+
+    Raises:
+        InputError: no numbers, complex ones, or a sparse array; an `InputTypeError` where numpy has a TypeError.
+
+    >>> real_numbers(np.ma.masked_equal([1, 2], 2), "X").tolist()
+    [1.0, nan]
+    """
+    if issparse(x):
+        raise InputError(f"{name}: expected a dense array, got a sparse one; use {name}.toarray()")
+    try:
+        held = np.ma.asarray(x) if isinstance(x, np.ma.MaskedArray) else np.asarray(x)
+        if held.dtype.kind in "biufO":
+            return np.ma.filled(held.astype(np.float64, copy=False), np.nan)
+        reason, wrong = _OTHER.get(held.dtype.kind, str(held.dtype)), InputError
+    except (TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        wrong = InputTypeError if isinstance(error, TypeError) else InputError
+    raise wrong(f"{name}: expected an array of real numbers, got {reason}; convert it")
 
 
 def deviations_of(trajectory: Trajectory) -> Array:

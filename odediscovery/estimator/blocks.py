@@ -10,11 +10,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import issparse
 
 from odediscovery.data.dates import Clock, as_moments, counted_times
 from odediscovery.data.frames import index_times, is_dataset, plain_frame
-from odediscovery.errors import InputError, InputTypeError, unknown_name
+from odediscovery.data.trajectories import real_numbers
+from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.arrays import Array
 
 
@@ -60,7 +60,7 @@ def read_values(block: Any, states: list[str] | None) -> Array:
     names, frame = columns_of(block, states)[0], block
     values = np.empty((len(frame), len(names)))
     for k, name in enumerate(names):
-        values[:, k] = numbers(frame[name], f"column {name!r}")
+        values[:, k] = real_numbers(frame[name], f"column {name!r}")
     return _matrix(values)
 
 
@@ -73,7 +73,7 @@ def _times_of(block: Any, t: Any, states: list[str] | None) -> tuple[Any, str | 
         if t is not None:
             raise InputError(f"expected times once, got t and column {column!r}; drop one of them")
         held = block[column]
-        return held if as_moments(held) is not None else numbers(held, f"column {column!r}"), column
+        return held if as_moments(held) is not None else real_numbers(held, f"column {column!r}"), column
     if t is not None and np.ndim(t) > 0:
         return t, None
     told = index_times(block)
@@ -85,7 +85,7 @@ def _times_of(block: Any, t: Any, states: list[str] | None) -> tuple[Any, str | 
             "index, X.reset_index(drop=True)"
         )
     name, index = told
-    return index if as_moments(index) is not None else numbers(index, f"index {name!r}"), name
+    return index if as_moments(index) is not None else real_numbers(index, f"index {name!r}"), name
 
 
 def is_list(x: Any) -> bool:
@@ -128,7 +128,7 @@ def _times(t: Any, count: int, interval: float | None) -> Array:
         raise InputError(
             "t: expected the times of X, as fit was given times, got None; give t or DataFrames with a column t"
         )
-    times = numbers(step, "t")
+    times = real_numbers(step, "t")
     if times.ndim == 0:
         if not 0.0 < times < math.inf:
             raise InputError(f"t: expected a positive sample interval, got {step!r}; give that or all times")
@@ -156,7 +156,7 @@ def columns_of(frame: Any, states: list[str] | None) -> tuple[list[str], str | N
 
 def _matrix(x: Any) -> Array:
     """Values [samples, states], finite or nan."""
-    values = numbers(x, "X")
+    values = real_numbers(x, "X")
     if values.ndim != 2:
         raise InputError(
             f"X: expected an array [samples, states], got shape {values.shape}. "
@@ -170,18 +170,3 @@ def _matrix(x: Any) -> Array:
     if np.isinf(values).any():
         raise InputError("X: expected finite values, got infinity; use nan if missing")
     return values
-
-
-def numbers(x: Any, name: str) -> Array:
-    """Anything that holds real numbers as an array of floats, missing ones as nan."""
-    if issparse(x):
-        raise InputError(f"{name}: expected a dense array, got a sparse one; use {name}.toarray()")
-    try:
-        kind = np.asarray(x).dtype
-        if kind.kind in "biufO":
-            return np.asarray(x, dtype=np.float64)
-        reason, wrong = "complex numbers: Complex data not supported" if kind.kind == "c" else str(kind), InputError
-    except (TypeError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        wrong = InputTypeError if isinstance(error, TypeError) else InputError
-    raise wrong(f"{name}: expected an array of real numbers, got {reason}; convert it")

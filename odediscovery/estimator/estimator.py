@@ -25,9 +25,10 @@ from sklearn.utils.validation import check_is_fitted
 from odediscovery.data.dates import counted_times
 from odediscovery.data.frames import is_dataset
 from odediscovery.data.series import TimeSeries
+from odediscovery.data.trajectories import real_numbers
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
-from odediscovery.estimator.blocks import is_list, numbers, paired, read_runs, read_values
+from odediscovery.estimator.blocks import is_list, paired, read_runs, read_values
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import RECIPES, Settings
@@ -240,7 +241,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         [[2.0], [0.7358]]
         """
         check_is_fitted(self)
-        start = numbers(u0, "u0")
+        start = real_numbers(u0, "u0")
         if start.shape != (self.n_features_in_,) or not np.isfinite(start).all():
             raise InputError(
                 f"u0: expected {self.n_features_in_} finite numbers, one a state, got {start.tolist()}; give these"
@@ -248,7 +249,7 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         (times,), clock = counted_times([t], self.time_unit_)
         if clock and self.time_unit_ is None:
             raise InputError("t: expected numbers, as the fit had, got dates or durations; give numbers")
-        return self.discovery_.simulate(start, numbers(times, "t"))
+        return self.discovery_.simulate(start, real_numbers(times, "t"))
 
     def score(self, X: Any, y: object = None, t: Any = None) -> float:
         """R2 = 1 - sum |x - x_sim|^2 / sum |x - mean x|^2 of X simulated from its first sample.

@@ -277,7 +277,9 @@ def test_one_trajectory_is_written_without_labels() -> None:
             r"expected times \[n\] and values \[n, states\], got shapes "
             r"\(3,\) and \(1, 2\)",
         ),
-        ([0, 1, 2], ["a", "b", "c"], {}, "should be arrays of numbers"),
+        ([0, 1, 2], ["a", "b", "c"], {}, "values: expected an array of real numbers, got text; convert it"),
+        ([0, 1, 2], [1j, 2.0, 3.0], {}, "values: expected an array of real numbers, got complex numbers"),
+        ([0, 1, 2, 3], [1, 2, 3, 4], {"states": 7}, "states: expected a list of names, got 7"),
         ([0, 1, 1, 2], [1, 2, 3, 4], {}, "sample 2: the time 't' repeats 1 after 1 in sample 1"),
         ([0, 1, 2, 3], [1, 2, np.inf, 4], {}, "sample 2, state 'x0': infinite value"),
         ([0, 1, 2, 3], [1, 2, 3, 4], {"states": ["a", "b"]}, "expected 1 names of states, got 2"),

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from odediscovery.data.trajectories import real_numbers
 from odediscovery.errors import InputError
-from odediscovery.estimator.blocks import Run, columns_of, numbers, paired, read_runs
+from odediscovery.estimator.blocks import Run, columns_of, paired, read_runs
 
 
 class Frame(dict[str, list[float]]):
@@ -77,6 +78,6 @@ def test_mistakes_of_lists_and_sparse_arrays() -> None:
     with pytest.raises(InputError, match="one entry for each of 2 trajectories, got 1"):
         paired([np.zeros((2, 1))] * 2, [0.1])
     with pytest.raises(InputError, match="dense array"):
-        numbers(csr_array(np.eye(2)), "X")
+        real_numbers(csr_array(np.eye(2)), "X")
     with pytest.raises(InputError, match="column"):
         columns_of(FRAME, ["R"])

@@ -314,7 +314,7 @@ X = grown(0.5)
         ({}, [], None, "at least one trajectory"),
         ({}, X + np.inf, None, "got infinity"),
         ({}, X + 1j, None, "Complex data not supported"),
-        ({}, X.astype(str), None, "expected an array of real numbers, got <U"),
+        ({}, X.astype(str), None, "expected an array of real numbers, got text"),
         ({}, [X, X[:, :1]], None, "same number of states"),
         ({}, X, [0, 1, 2], r"t: expected 33 times, one a sample, got shape \(3,\)"),
         ({}, X, -0.1, "t: expected a positive sample interval, got -0.1"),
