@@ -146,6 +146,7 @@ def _inverse(k: Array) -> Array:
         return np.asarray(np.linalg.inv(k + 1e-9 * np.abs(k).max(axis=(1, 2), keepdims=True) * np.eye(k.shape[1])))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # where curves have run away, which is an error of its own
 def _solve(sums: Sums, design: Array, random: Mask, theta: Array) -> _Solved:
     """-2 log likelihood with its gradient, beta eliminated."""
     d, s = _unpacked(sums, random, theta)
