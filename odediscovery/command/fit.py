@@ -246,7 +246,7 @@ def _add_pictures(found: Discovery, monitor: TerminalMonitor, watch: _Watch, fol
         drawing.stage("pictures and page", len(files))
         for done, (name, write) in enumerate(files.items()):
             try:
-                if not monitor.in_time(DRAWING, partial(_is_written, write, folder), False):
+                if monitor.in_time(DRAWING, partial(write, folder), late):
                     return note(late)
             except (OdeDiscoveryError, OSError, MemoryError):
                 raise
@@ -254,11 +254,6 @@ def _add_pictures(found: Discovery, monitor: TerminalMonitor, watch: _Watch, fol
                 reason = " ".join(str(error).split())[:200]
                 note(f"{name} could not be made ({type(error).__name__}: {reason}); all the rest is written")
             drawing.step(done + 1)
-
-
-def _is_written(write: Callable[[Path], None], folder: Path) -> bool:
-    write(folder)
-    return True
 
 
 def _shown_in(found: Discovery, kinds: Sequence[str]) -> dict[str, Callable[[Path], None]]:

@@ -301,6 +301,8 @@ def _read_log(content: bytes | None, path: Path) -> tuple[Mapping[str, Any], ...
 def _jsonable(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _jsonable(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray) and value.dtype == float and np.isfinite(value).all():
+        return value.tolist()  # a law of a thousand states has millions of numbers
     if isinstance(value, (list, tuple, np.ndarray)):
         return [_jsonable(item) for item in value]
     if isinstance(value, (bool, np.bool_)):

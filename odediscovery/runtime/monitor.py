@@ -32,6 +32,7 @@ OVERRUN_SECONDS, OVERRUN_SHARE = 5.0, 0.1
 SEARCHING, JUDGING, TELLING, DRAWING = 0.1, 0.3, 0.4, 0.5
 
 T = TypeVar("T")
+S = TypeVar("S")
 # When, by `time.monotonic`, the work under way has to end; None: whenever it likes.
 _ends: ContextVar[Callable[[], float] | None] = ContextVar("ends", default=None)
 
@@ -122,7 +123,7 @@ class Monitor:
         finally:
             _ends.reset(before)
 
-    def in_time(self, share: float, work: Callable[[], T], otherwise: T) -> T:
+    def in_time(self, share: float, work: Callable[[], T], otherwise: S) -> T | S:
         """What work gives, or something else where its time is up before it ends.
 
         Args:
