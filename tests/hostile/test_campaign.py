@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import batches
+import calls
 import folders
 import names
 import programs
@@ -32,6 +33,11 @@ CLASSES: dict[str, tuple[Callable[[int], None], int, int]] = {
     "dying workers": (programs.dying_workers, 12, 1),
     "reproduce killed in the middle": (programs.killed_reproduce, 8, 0),
     "bench killed in the middle": (programs.killed_bench, 8, 0),
+    "hostile options": (calls.hostile_options, 300, 16),
+    "foreign encodings": (calls.foreign_encoding, 150, 8),
+    "broken streams": (calls.broken_streams, 48, 0),
+    "signals at any moment": (calls.signal_at_any_moment, 24, 0),
+    "odd arrays": (calls.odd_arrays, 200, 16),
 }
 
 
