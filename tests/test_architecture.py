@@ -40,6 +40,7 @@ ROOMS = (
     "search",
     "search.flows",
     "search.published",
+    "population.model",
     "population",
     "discovery",
     "many",

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from odediscovery.population.measured import ANY, Measured, Model, Start
-from odediscovery.population.members import Members, members_of
-from odediscovery.population.separate import Fit, fit_each
-from odediscovery.population.structures import Entry, Structure
+from odediscovery.population.model.measured import ANY, Measured, Model, Start
+from odediscovery.population.model.members import Members, members_of
+from odediscovery.population.model.separate import Fit, fit_each
+from odediscovery.population.model.structures import Entry, Structure
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 

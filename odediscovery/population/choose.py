@@ -16,12 +16,12 @@ from typing import TypeVar
 import numpy as np
 
 from odediscovery.errors import FitError
-from odediscovery.population.measured import ANY, Measured, Model
-from odediscovery.population.mixed import MixedFit, fit_mixed
+from odediscovery.population.model.measured import ANY, Measured, Model
+from odediscovery.population.model.mixed import MixedFit, fit_mixed
+from odediscovery.population.model.separate import Fit, fit_each
+from odediscovery.population.model.structures import Entry, Structure, tied, without
+from odediscovery.population.model.vary import choose_varying, criterion, may_vary
 from odediscovery.population.screen import combined, fine_times, screen
-from odediscovery.population.separate import Fit, fit_each
-from odediscovery.population.structures import Entry, Structure, tied, without
-from odediscovery.population.vary import choose_varying, criterion, may_vary
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import JUDGING, SEARCHING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold

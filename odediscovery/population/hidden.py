@@ -14,11 +14,11 @@ import numpy as np
 
 from odediscovery.errors import FitError
 from odediscovery.population.choose import sound_model
-from odediscovery.population.measured import SCALED, Measured, Model
-from odediscovery.population.mixed import MIXED, MixedFit
-from odediscovery.population.separate import fit_each
-from odediscovery.population.structures import Entry, Structure
-from odediscovery.population.vary import criterion
+from odediscovery.population.model.measured import SCALED, Measured, Model
+from odediscovery.population.model.mixed import MIXED, MixedFit
+from odediscovery.population.model.separate import fit_each
+from odediscovery.population.model.structures import Entry, Structure
+from odediscovery.population.model.vary import criterion
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import JUDGING, SEARCHING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold

@@ -18,8 +18,8 @@ from odediscovery.data.samples import measured as has_samples
 from odediscovery.data.samples import with_latent_states
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError, unknown_name
-from odediscovery.population.measured import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Start
-from odediscovery.population.members import members_of
+from odediscovery.population.model.measured import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Start
+from odediscovery.population.model.members import members_of
 from odediscovery.problem.recorded import of_groups
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.interpolate import PchipInterpolator, make_smoothing_spline
 
-from odediscovery.population.measured import ANY, EXACT, KNOWN, Measured
-from odediscovery.population.members import Members
-from odediscovery.population.structures import Structure, structure_of
+from odediscovery.population.model.measured import ANY, EXACT, KNOWN, Measured
+from odediscovery.population.model.members import Members
+from odediscovery.population.model.structures import Structure, structure_of
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold

@@ -18,8 +18,8 @@ from functools import partial
 import numpy as np
 
 from odediscovery.population.choose import sound_model, with_spreads
-from odediscovery.population.mixed import MixedFit
-from odediscovery.population.vary import criterion
+from odediscovery.population.model.mixed import MixedFit
+from odediscovery.population.model.vary import criterion
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import SEARCHING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold

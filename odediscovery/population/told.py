@@ -15,13 +15,14 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import monomial_names
 from odediscovery.population.choose import choose, refined
 from odediscovery.population.hidden import choose_flows
-from odediscovery.population.linear_mixed import theta_errors
-from odediscovery.population.measured import ANY, EXACT, KNOWN, SCALED, Measured
-from odediscovery.population.mixed import MixedFit
+from odediscovery.population.model.linear_mixed import theta_errors
+from odediscovery.population.model.measured import ANY, EXACT, KNOWN, SCALED, Measured
+from odediscovery.population.model.mixed import MixedFit
+from odediscovery.population.model.separate import fit_each
+from odediscovery.population.model.vary import always_own, choose_varying, criterion, refit, with_covariates
 from odediscovery.population.pose import asked_to_vary, pose_groups
-from odediscovery.population.separate import fit_each
+from odediscovery.population.resting import resting_point
 from odediscovery.population.strangers import STRANGERS, leave_out_strangers, odd_groups
-from odediscovery.population.vary import always_own, choose_varying, criterion, refit, with_covariates
 from odediscovery.result.front import FrontRow
 from odediscovery.result.population import GroupConstant, Population
 from odediscovery.runtime.arrays import Array, Mask
@@ -292,6 +293,8 @@ def _messages(fit: MixedFit, series: TimeSeries) -> list[str]:
     if m.logarithmic.any():
         names = ", ".join(series.states[i] for i in np.flatnonzero(m.logarithmic))
         told.append(f"the noise of {names} grows with its size: logarithms were compared, residual_sd is theirs")
+    rest = resting_point(fit)
+    told += [rest.sentence(series.states[0])] if rest else []
     return [*told, *_followed(fit, series), *_odd_groups(fit)]
 
 

@@ -17,10 +17,10 @@ from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.sheets import read_table
 from odediscovery.errors import InputError
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.population.measured import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Model, Start
-from odediscovery.population.members import Members
-from odediscovery.population.separate import fit_each
-from odediscovery.population.structures import Entry, Structure
+from odediscovery.population.model.measured import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Model, Start
+from odediscovery.population.model.members import Members
+from odediscovery.population.model.separate import fit_each
+from odediscovery.population.model.structures import Entry, Structure
 from odediscovery.result.population import Population
 from odediscovery.runtime.arrays import Array
 

@@ -12,16 +12,17 @@ from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
 from odediscovery.estimator.estimator import ODEDiscovery
 from odediscovery.population.choose import simple_exponents
-from odediscovery.population.linear_mixed import Sums, estimate
-from odediscovery.population.measured import ANY, POSITIVE, Measured, Model, Start
-from odediscovery.population.members import Field, members_of, solve
-from odediscovery.population.mixed import fit_mixed
+from odediscovery.population.model.linear_mixed import Sums, estimate
+from odediscovery.population.model.measured import ANY, POSITIVE, Measured, Model, Start
+from odediscovery.population.model.members import Field, members_of, solve
+from odediscovery.population.model.mixed import fit_mixed
+from odediscovery.population.model.structures import structure_of, tied, without
+from odediscovery.population.model.vary import choose_varying, criterion, may_vary
 from odediscovery.population.pose import asked_to_vary, pose_groups
+from odediscovery.population.resting import resting_point
 from odediscovery.population.screen import SCREEN, _subsets, screen
 from odediscovery.population.strangers import leave_out_strangers
-from odediscovery.population.structures import structure_of, tied, without
 from odediscovery.population.told import _followed, _odd_groups, _strange
-from odediscovery.population.vary import choose_varying, criterion, may_vary
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.population import GroupConstant, Population
 from odediscovery.runtime.monitor import Monitor
@@ -334,3 +335,20 @@ def test_without_time_groups_get_one_law_and_are_told_so() -> None:
     assert found.population is None and found.outcome in ("stopped", "poor-fit")
     assert any("no time for constants of each group" in message for message in found.messages)
     assert found.settings.vary == "auto" and np.isfinite(found.r2)
+
+
+def test_where_groups_come_to_rest_is_told_with_its_spread() -> None:
+    """n' = r n - q n^2 rests at r/q, whose logarithm is as wide as that of r where q is shared."""
+    times, values, r = wells(noise=0.005)
+    series = TimeSeries.from_arrays(times, values, ["n"])
+    _, measured = pose_groups(series, settings_for(vary="auto"))
+    model = Model(LOGISTIC, measured)
+    begin = np.vstack([np.zeros((2, 10)), measured.first_starts()])
+    rest = resting_point(fit_mixed(model, begin, np.array([True, False, True])))
+    assert rest is not None
+    assert rest.median == pytest.approx(1.0, abs=3.0 * rest.error) and 0.05 < rest.error < 0.25
+    assert rest.sd_log == pytest.approx(np.log(r).std(), rel=0.1) and 0.05 < rest.sd_log_error < 0.2
+    shared = resting_point(fit_mixed(model, begin, np.array([False, False, True])))
+    assert shared is not None and shared.sd_log == 0.0 and "in every group" in shared.sentence("n")
+    growing = Model(structure_of([[(1, [2.0]), (-1, [1.0])]]), measured)
+    assert resting_point(fit_mixed(growing, np.vstack([np.full((2, 10), -3.0), begin[2:]]), may_vary(growing))) is None

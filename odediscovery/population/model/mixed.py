@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.population.linear_mixed import Estimate, Sums, estimate
-from odediscovery.population.measured import Model
+from odediscovery.population.model.linear_mixed import Estimate, Sums, estimate
+from odediscovery.population.model.measured import Model
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from odediscovery.population.members import MEMBERS, Field, Members, solve, solve_with_slopes
-from odediscovery.population.structures import Structure
+from odediscovery.population.model.members import MEMBERS, Field, Members, solve, solve_with_slopes
+from odediscovery.population.model.structures import Structure
 from odediscovery.runtime.arrays import Array, Mask
 
 # What is known of a start: nothing but its sign, nothing, its value, that its sample is exact, or its

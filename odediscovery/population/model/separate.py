@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odediscovery.population.measured import Model
+from odediscovery.population.model.measured import Model
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 

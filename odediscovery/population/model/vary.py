@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.population.linear_mixed import estimate
-from odediscovery.population.measured import Model
-from odediscovery.population.mixed import MixedFit, fit_mixed
+from odediscovery.population.model.linear_mixed import estimate
+from odediscovery.population.model.measured import Model
+from odediscovery.population.model.mixed import MixedFit, fit_mixed
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
