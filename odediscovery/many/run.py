@@ -28,6 +28,10 @@ from odediscovery.runtime.workers import Backend, Failure
 
 # Series that one task fits: enough for long vectors, little to lose.
 BLOCK = 200
+# Wall-clock seconds of a block, which takes one or less.
+MAX_SECONDS = 600.0
+# A block whose process died is asked for once more.
+ATTEMPTS = 2
 COLUMNS = ("series", "outcome", "law", "equation", "r2", "samples", "constants", "exponent", "start", "seconds")
 
 
@@ -88,24 +92,29 @@ def fit_many(
     _check_source(folder / "source.json", source)
     kept = folder / "rows.jsonl"
     done = _done(kept)
-    waiting = [number for number in range(len(blocks)) if number not in done]
-    failed: list[str] = []
+    failed: dict[int, Failure] = {}
     monitor.stage("blocks of series", len(blocks))
     with kept.open("ab") as file:
-        tasks = [blocks[number] for number in waiting]
-        for place, rows in backend.results(explain_block, tasks, 600.0, monitor.stopping):
-            number = waiting[place]
-            if isinstance(rows, Failure):
-                failed.append(f"block {number}: {rows.reason}")
-                say(failed[-1])
-                continue
-            file.write((json.dumps({"block": number, "rows": rows}) + "\n").encode())
-            file.flush()
-            done[number] = True
-            monitor.step(len(done))
+        waiting = [number for number in range(len(blocks)) if number not in done]
+        for _ in range(ATTEMPTS):
+            tasks = [blocks[number] for number in waiting]
+            for place, rows in backend.results(explain_block, tasks, MAX_SECONDS, monitor.stopping):
+                number = waiting[place]
+                if isinstance(rows, Failure):
+                    failed[number] = rows
+                    continue
+                failed.pop(number, None)
+                file.write((json.dumps({"block": number, "rows": rows}) + "\n").encode())
+                file.flush()
+                done[number] = True
+                monitor.step(len(done))
+            waiting = [number for number, failure in failed.items() if failure.seconds < MAX_SECONDS]
+    reasons = [f"block {number}: {failure.reason}" for number, failure in sorted(failed.items())]
+    for reason in reasons:
+        say(reason)
     if parquet:
         write_parquet(folder / "summary.parquet", _named(folder / "rows.jsonl", name))
-    return _summarised(folder, name, len(blocks), tuple(failed))
+    return _summarised(folder, name, len(blocks), tuple(reasons))
 
 
 def _check_source(path: Path, source: dict[str, Any]) -> None:
@@ -136,10 +145,15 @@ def _done(path: Path) -> dict[int, bool]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[Row]]]:
+    """The blocks in the order of the table, in whatever order they came; one is in memory at a time."""
     with path.open("rb") as file:
+        places, at = [], 0
         for line in file:
-            kept = json.loads(line)
-            yield kept["block"], kept["rows"]
+            places.append((int(json.loads(line)["block"]), at))
+            at += len(line)
+        for number, place in sorted(places):
+            file.seek(place)
+            yield number, json.loads(file.readline())["rows"]
 
 
 def _named(path: Path, name: str) -> Iterator[list[Row]]:

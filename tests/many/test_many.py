@@ -24,17 +24,23 @@ NOISE = np.random.default_rng(0).standard_normal((6, 30))
 
 
 class Here:
-    """A place for tasks that is this process; some of them are lost."""
+    """A place for tasks that is this process; the task at one place is lost so many times."""
 
-    def __init__(self, lost: Sequence[int] = ()) -> None:
-        self.lost, self.ran = lost, 0
+    def __init__(self, lost: int | None = None, times: int = 0) -> None:
+        self.lost, self.times, self.ran, self.task = lost, times, 0, None
 
     def results(
         self, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float = 0.0, stopping: object = None
     ) -> Iterator[tuple[int, Any]]:
+        if self.task is None and self.lost is not None:
+            self.task = tasks[self.lost]
         for number, task in enumerate(tasks):
             self.ran += 1
-            yield number, Failure("killed", 0.0) if number in self.lost else function(task)
+            if task is self.task and self.times:
+                self.times -= 1
+                yield number, Failure("killed", 0.0)
+            else:
+                yield number, function(task)
 
 
 def curves(count: int) -> list[np.ndarray]:
@@ -95,8 +101,8 @@ def test_rows_of_a_group_have_to_stand_together(tmp_path: Path) -> None:
 def test_a_lost_task_costs_only_its_series_and_is_made_up_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odediscovery.many.run.BLOCK", 2)
     path, folder = write(tmp_path / "plate.csv", curves(6)), tmp_path / "each"
-    first = fit_many(path, "well", folder, Here(lost=[1]), Monitor())
-    assert (first.series, first.finished, len(first.failed)) == (4, False, 1)
+    first = fit_many(path, "well", folder, Here(lost=1, times=2), Monitor())
+    assert (first.series, first.finished, first.failed) == (4, False, ("block 1: killed",))
     # A line that a kill has cut off.
     with (folder / "rows.jsonl").open("ab") as file:
         file.write(b'{"block": 2, "ro')
@@ -105,7 +111,8 @@ def test_a_lost_task_costs_only_its_series_and_is_made_up_for(tmp_path: Path, mo
     assert (second.series, second.finished, place.ran) == (6, True, 1)
     with (folder / "summary.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert sorted(row["series"] for row in rows) == [f"w{k}" for k in range(6)]
+    # In the order of the table, whatever came last.
+    assert [row["series"] for row in rows] == [f"w{k}" for k in range(6)]
     assert {row["law"] for row in rows} == {"logistic growth"}
     assert rows[0]["equation"].startswith("od' = ")
     assert "most follow logistic growth (100%)" in told(second, "well", "plate.csv")
@@ -117,6 +124,13 @@ def parquet_table(count: int) -> pd.DataFrame:
     values = curves(count)
     wells = [f"w{k}" for k in range(count) for _ in T]
     return pd.DataFrame({"well": wells, "t": np.tile(T, count), "od": np.concatenate(values)})
+
+
+def test_a_task_that_is_lost_once_is_done_again_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odediscovery.many.run.BLOCK", 2)
+    place = Here(lost=0, times=1)
+    many = fit_many(write(tmp_path / "plate.csv", curves(6)), "well", tmp_path / "each", place, Monitor())
+    assert (many.series, many.finished, many.failed, place.ran) == (6, True, (), 4)
 
 
 def test_a_parquet_file_is_read_by_row_groups_and_the_summary_is_parquet_too(
@@ -131,7 +145,7 @@ def test_a_parquet_file_is_read_by_row_groups_and_the_summary_is_parquet_too(
     t, x = read_parquet_block(blocks[1])[1][1]
     assert np.array_equal(t, T)
     assert np.array_equal(x, curves(5)[3])
-    lost = fit_many(path, "well", folder, Here(lost=[0]), Monitor())
+    lost = fit_many(path, "well", folder, Here(lost=0, times=2), Monitor())
     found = fit_many(path, "well", folder, Here(), Monitor())
     assert (lost.series, found.series, found.finished) == (3, 5, True)
     kept = pd.read_parquet(folder / "summary.parquet")

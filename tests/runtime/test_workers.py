@@ -43,7 +43,9 @@ def test_a_request_to_stop_ends_the_processes() -> None:
 def test_processes_have_one_thread_and_leave_ctrl_c_to_their_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     assert dict(Processes(1).results(os.getenv, ["OMP_NUM_THREADS", "MKL_NUM_THREADS"])) == {0: "1", 1: "1"}
-    assert os.environ["OMP_NUM_THREADS"] == "7"
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
+    assert dict(Processes(1).results(os.getenv, ["MALLOC_TRIM_THRESHOLD_"])) == {0: None}
+    assert os.environ["OMP_NUM_THREADS"] == "7" and os.environ["MALLOC_TRIM_THRESHOLD_"] == "65536"
     ((_, interrupted),) = Processes(1).results(signal.raise_signal, [signal.SIGINT])
     assert interrupted is None
 
