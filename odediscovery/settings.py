@@ -150,11 +150,8 @@ class Settings:
             raise InputError(f"{names} need --recipe default: the published recipes know nothing")
         if self.vary is None and self.covariate:
             raise InputError("--covariate belongs to groups: it needs --vary all, none or auto")
-        if self.vary is not None and (self.censored or self.cumulative or self.doses or self.breaks):
-            names = "--censored, --cumulative, --doses and --breaks"
-            raise InputError(f"{names} are not known beside --vary yet: leave one of them out")
-        if self.vary is not None and self.published:
-            raise InputError("--vary needs --recipe default: the published recipes know no groups")
+        if self.vary is not None:
+            self._check_groups()
         if self.recipe != "default" and (not self.sources or any(getattr(self, name) for name in VOCABULARY)):
             names = ", ".join("--" + OPTIONS.get(name, name).replace("_", "-") for name in ("no_sources", *VOCABULARY))
             raise InputError(f"{names} need --recipe default")
@@ -164,6 +161,16 @@ class Settings:
         if self.max_seconds is not None and not 0.0 < self.max_seconds < math.inf:
             raise InputError(f"--max-seconds must be positive and finite, got {self.max_seconds}")
         return self
+
+    def _check_groups(self) -> None:
+        """Whether nothing is asked that the search of groups does not hear."""
+        asked = [name for name in NOT_OF_GROUPS if getattr(self, name) != self.__dataclass_fields__[name].default]
+        if asked:
+            name = "no_sources" if asked[0] == "sources" else OPTIONS.get(asked[0], asked[0])
+            own = "; a law of your own is fitted by fit-constants --vary" if asked[0] in ("tries", "known") else ""
+            raise InputError(
+                f"--{name.replace('_', '-')} is not yet possible beside --vary: leave one of them out{own}"
+            )
 
     def _check_training(self) -> None:
         """Whether the unit and the gradients are known, and go with the recipe."""
@@ -236,6 +243,11 @@ VOCABULARY = ("nonnegative_flows", "library", "template", "tries")
 OPTIONS = {"tries": "try"}
 RECORDED = ("starts", "censored", "cumulative", "doses", "breaks")
 KNOWLEDGE = ("known", "conserve", "hidden_states", "forbid", "bounds", "integer_exponents")
+# What the search of groups does not hear.
+NOT_OF_GROUPS = (
+    *("recipe", "known", "conserve", "forbid", "bounds", "sources", *VOCABULARY),
+    *("censored", "cumulative", "doses", "breaks"),
+)
 UNITS = ("RealNPU", "NPU", "Dense")
 GRADIENTS = ("closed-form", "odeint", "odeint-adjoint")
 DEVICES = ("cpu", "cuda")

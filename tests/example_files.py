@@ -55,9 +55,21 @@ def growth(path: Path) -> None:
     pd.DataFrame({"t": t, "N": seen, "N_sd": sigma}).to_csv(path, index=False)
 
 
+def richards(path: Path) -> None:
+    """Richards growth."""
+    path.write_text("od' = r*od - q*od^p\n", encoding="utf-8")
+
+
+def one_compartment(path: Path) -> None:
+    """A drug that is absorbed from the gut and eliminated."""
+    path.write_text("gut' = -ka*gut\nconc' = ka*gut - ke*conc\n", encoding="utf-8")
+
+
 FILES: Mapping[str, Callable[[Path], None]] = {
     "chemostat.csv": chemostat,
     "drop.csv": drop,
+    "richards.txt": richards,
+    "one_compartment.txt": one_compartment,
     "pendulum.csv": pendulum,
     "growth.csv": growth,
 }

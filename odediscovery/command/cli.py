@@ -121,7 +121,7 @@ def predict(
         raise InputError("--until and --times cannot be given together; choose one")
     import numpy as np
 
-    from odediscovery.command.times import as_dates, asked_times, what_acts
+    from odediscovery.command.reading import as_dates, asked_times, what_acts
 
     _check_places({"--report": report, "--out": out})
     found = _loaded(folder, row)
@@ -157,7 +157,7 @@ def predict(
 
 def _write_all(found: Discovery, until: str | None, times: Path | None, intervals: bool, out: Path | None) -> None:
     """Every trajectory from its own fitted start, one below the other, its label in the first column."""
-    from odediscovery.command.times import as_dates, asked_times
+    from odediscovery.command.reading import as_dates, asked_times
     from odediscovery.data.series import group_column
     from odediscovery.uncertainty.bands import with_intervals
 
@@ -185,7 +185,7 @@ def _new_curve(
     """Header, times and rows of the curve of a new group, with 95 % intervals of new measurements."""
     import numpy as np
 
-    from odediscovery.command.times import asked_times
+    from odediscovery.command.reading import asked_times
     from odediscovery.uncertainty.newcomer import first_samples, meet
 
     law, population = found.equations.power_sum, found.population

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from odediscovery.command.console import print_discovery
-from odediscovery.command.flags import GivenSettings, argument, assignments, flag, names_in, option, setting
+from odediscovery.command.flags import Columns, GivenSettings, argument, assignments, flag, names_in, option, setting
 from odediscovery.command.streams import load_pictures, note, say
 from odediscovery.errors import InputError, OdeDiscoveryError, unknown_name
 from odediscovery.settings import Settings, settings_for
@@ -31,21 +31,6 @@ if TYPE_CHECKING:
     from odediscovery.data.series import TimeSeries
     from odediscovery.result.discovery import Discovery
     from odediscovery.runtime.folders import Claim
-
-
-@dataclass(frozen=True)
-class Columns:
-    """What the columns of a table mean."""
-
-    time: str | None = option(None, "column of times (default: t, time or the first)")
-    states: str | None = option(None, "columns to model: S,I,R (default: all other numbers)")
-    group: str | None = option(None, "columns that tell trajectories apart: a,b")
-    sigma_columns: str | None = option(None, "columns of error bars: S=S_sd,I=I_sd")
-    noise_level: str | None = option(None, "known noise, in the states' units: S=2")
-    units: str | None = option(None, "units of states and time: S=g/L,t=h")
-    inputs: str | None = option(None, "columns that act on the states: T,force; or t")
-    held_inputs: str | None = option(None, "inputs that jump at samples: feed")
-    column: str | None = option(None, "columns computed from others: R=recovered+deaths")
 
 
 @dataclass(frozen=True)
@@ -152,12 +137,14 @@ def _fit_each(data: Path, columns: Columns, watch: _Watch, limit: float | None, 
 
 def _begin(data: Path, columns: Columns, settings: Settings, out: Path | None, watch: _Watch) -> None:
     """A fit from the start."""
+    from odediscovery.command.reading import measured_series
+
     source = {"table": data.name, "path": hashlib.sha256(os.fsencode(data.resolve())).hexdigest()}
     with ExitStack() as shown:
         monitor = _monitor(settings.max_seconds, watch)
         shown.enter_context(monitor.shown())
         monitor.name("read the table")
-        series = measured_series(data, columns, *_more_columns(settings))
+        series = measured_series(data, columns, settings)
         place = shown.enter_context(_destination(out or Path(f"{data.stem}.odediscovery")))
         if out is None:
             _check_same_table(place.folder, source, series)
@@ -267,47 +254,6 @@ def _shown_in(found: Discovery, kinds: Sequence[str]) -> dict[str, Callable[[Pat
     return files | {"report.html": lambda folder: write_report(found, folder / "report.html")}
 
 
-def _more_columns(settings: Settings) -> tuple[list[str], list[str]]:
-    """Columns that starts and covariates of groups need, and columns of amounts."""
-    groups, doses = [], []
-    if settings.starts or settings.covariate:
-        from odediscovery.problem.recorded import columns_of_groups
-
-        groups = columns_of_groups(settings)
-    if settings.doses:
-        from odediscovery.problem.impulses import dose_columns
-
-        doses = dose_columns(settings)
-    return groups, doses
-
-
-def measured_series(
-    data: Path, columns: Columns, of_groups: Sequence[str] = (), impulses: Sequence[str] = ()
-) -> TimeSeries:
-    """The series in the table, with its controls and the standard deviations that are known.
-
-    Args:
-        of_groups: more columns that are constant within a group.
-        impulses: columns of doses.
-    """
-    from odediscovery.data.controls import load_with_controls
-
-    noise = columns.noise_level
-    return load_with_controls(
-        data,
-        names_in(columns.inputs, "--inputs") or [],
-        [*(names_in(columns.held_inputs, "--held-inputs") or []), *of_groups],
-        time=columns.time,
-        states=names_in(columns.states, "--states"),
-        group=columns.group,
-        sigma=columns.sigma_columns,
-        noise=assignments(noise.split(",") if noise else [], "--noise-level"),
-        units=columns.units,
-        columns=columns.column or (),
-        impulses=impulses,
-    )
-
-
 @contextmanager
 def _destination(folder: Path) -> Iterator[_Place]:
     """The folder of a result, which nobody else writes meanwhile; made only when there is something to write.
@@ -366,17 +312,27 @@ def fit_constants(
     start: Annotated[list[str] | None, flag("where the fit of a constant begins: r=0.5", "sought")] = None,
     columns: Columns = COLUMNS,
     beside: Annotated[Path | None, flag("folder of a fit of the same table, to compare with")] = None,
+    vary: Annotated[str | None, setting("vary")] = None,
+    starts: Annotated[list[str] | None, setting("starts")] = None,
+    covariate: Annotated[list[str] | None, setting("covariate")] = None,
+    hidden_states: Annotated[str | None, flag("with --vary: states without a column, whose starts are known")] = None,
     out: Annotated[Path | None, flag("folder to write", "none")] = None,
 ) -> None:
     """Fit the named constants of a law of your own, with error bars."""
+    from odediscovery.command.reading import measured_series
+
     if law is None:
         raise InputError("expected a law, --law FILE: a text file with a line such as N' = r*N*(1 - N/K)")
     text = _law_text(law)
     given = assignments(start or [], "--start")
-    series = measured_series(data, columns)
+    latent = names_in(hidden_states, "--hidden-states")
+    if vary is None and (starts or covariate or latent):
+        raise InputError("--starts, --covariate and --hidden-states belong to groups: they need --vary")
+    settings = settings_for(vary=vary, starts=starts, covariate=covariate, hidden_states=latent)
+    series = measured_series(data, columns, settings)
     from odediscovery.discovery.fit_constants import fit_constants as fitted
 
-    found = fitted(series, text, start=given or None)
+    found = fitted(series, text, settings, start=given or None)
     print_discovery(found)
     if beside is not None:
         from odediscovery.result.compare import compare

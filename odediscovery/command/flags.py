@@ -62,6 +62,21 @@ class RunOptions:
     quiet: bool = option(False, "no progress on standard error")
 
 
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of a table mean."""
+
+    time: str | None = option(None, "column of times (default: t, time or the first)")
+    states: str | None = option(None, "columns to model: S,I,R (default: all other numbers)")
+    group: str | None = option(None, "columns that tell trajectories apart: a,b")
+    sigma_columns: str | None = option(None, "columns of error bars: S=S_sd,I=I_sd")
+    noise_level: str | None = option(None, "known noise, in the states' units: S=2")
+    units: str | None = option(None, "units of states and time: S=g/L,t=h")
+    inputs: str | None = option(None, "columns that act on the states: T,force; or t")
+    held_inputs: str | None = option(None, "inputs that jump at samples: feed")
+    column: str | None = option(None, "columns computed from others: R=recovered+deaths")
+
+
 class GivenSettings(dict[str, Any]):
     """The fields of `Settings` that were given, by name; None for those that were not."""
 

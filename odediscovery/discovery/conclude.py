@@ -35,6 +35,7 @@ from odediscovery.laws.power_sum import expanded
 from odediscovery.laws.records import monomial_names
 from odediscovery.networks.layers import Network
 from odediscovery.networks.translate import network_of
+from odediscovery.population.told import WrittenForm, search_groups
 from odediscovery.problem.impose import in_user_units
 from odediscovery.problem.problem import Problem
 from odediscovery.problem.redundancy import linear_relation
@@ -299,3 +300,17 @@ def build_result(
 def add_messages(found: Discovery, *messages: str) -> Discovery:
     """The result with more of what its reader should know."""
     return dataclasses.replace(found, messages=in_order((*found.messages, *messages)))
+
+
+def groups_result(
+    series: TimeSeries, settings: Settings, monitor: Monitor, written: WrittenForm | None = None
+) -> Discovery:
+    """The law that all groups share, searched or written down, with its population.
+
+    Raises:
+        InputError: one group only, or what is known does not fit the series.
+        FitError: no law, or not the written one, could be fitted to all groups.
+    """
+    told = search_groups(series, settings, monitor, written)
+    found = build_result(told.series, settings, monitor, told.front, told.starts, told.noise, None, told.messages)
+    return dataclasses.replace(found, population=dataclasses.replace(told.population, written=written is not None))

@@ -16,7 +16,7 @@ from functools import cache, partial
 from odediscovery.data.recorded.statements import FOUND
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.chaos import cut_until_followed
-from odediscovery.discovery.conclude import add_messages, build_result, conclude, constants
+from odediscovery.discovery.conclude import add_messages, build_result, conclude, constants, groups_result
 from odediscovery.discovery.fit_form import fit_form
 from odediscovery.discovery.front import (
     judge_shortlist,
@@ -64,7 +64,6 @@ from odediscovery.judge.identifiability import unidentifiable_combinations
 from odediscovery.judge.notes import found_break, memory_spent, no_break, same_constants, time_spent
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.population.told import search_groups
 from odediscovery.problem.impulses import break_controls, with_breaks
 from odediscovery.problem.problem import Problem
 from odediscovery.problem.recorded import without_controls
@@ -298,14 +297,12 @@ def _unbroken(task: Task) -> list[FittedForm]:
 def _search_groups(series: TimeSeries, settings: Settings, monitor: Monitor) -> Discovery:
     """One law for many groups, with constants of each group's own."""
     try:
-        told = search_groups(series, settings, monitor)
+        return groups_result(series, settings, monitor)
     except FitError:
         if not monitor.stopping():
             raise
         found = _search(series, replace(settings, vary=None), monitor, (), FAMILIES)
         return add_messages(replace(found, settings=settings), same_constants())
-    found = build_result(told.series, settings, monitor, told.front, told.starts, told.noise, None, told.messages)
-    return replace(found, population=told.population)
 
 
 def _search_flows(task: Task) -> Discovery:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.discovery.conclude import add_messages, conclude
+from odediscovery.discovery.conclude import add_messages, conclude, groups_result
 from odediscovery.discovery.fit_form import fit_form
 from odediscovery.errors import FitError, InputError
 from odediscovery.judge.criterion import judge
@@ -19,6 +19,7 @@ from odediscovery.laws.cost import Free, all_free
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.forms import Written, read_form
 from odediscovery.laws.power_sum import PowerSum
+from odediscovery.population.told import WrittenForm
 from odediscovery.problem.impose import apply_knowledge_to_fit
 from odediscovery.problem.pose import pose
 from odediscovery.result.discovery import Discovery
@@ -66,7 +67,8 @@ def fit_constants(
             law that can be written: names that are no states are its constants, other numbers stay. In
             text without names the numbers with a decimal point or an error bar are the constants.
         settings: of these only what is known counts (`known`, `conserve`, `bounds`, ...), which
-            is not fitted; of a form in text, the seed alone.
+            is not fitted; of a form in text, the seed alone, or what is said of groups: `vary`, `starts`,
+            `covariate`, `hidden_states`.
         exponents: whether exponents are fitted too; those of states that change sign are whole
             numbers and stay. Those of a form in text are fitted where they have names.
         start: of a form in text, where the fit of a constant begins, by its name; others are sought.
@@ -86,6 +88,8 @@ def fit_constants(
     ("x' = -rate*x", 0.5)
     """
     settings = (settings or Settings()).checked()
+    if settings.vary is not None:
+        return _fit_groups(series, form, settings, start or {})
     if not isinstance(form, Equations) or form.power_sum is None:
         return _fit_written(series, form, settings, start)
     if start is not None:
@@ -125,6 +129,16 @@ def fit_constants(
     result = conclude(Verdict.of(p, [row]), series, settings, monitor)
     wide = undetermined_exponents(p, found, refit) if exponents else []
     return add_messages(result, *wide, *known.sentences())
+
+
+def _fit_groups(
+    series: TimeSeries, form: Equations | Written, settings: Settings, start: Mapping[str, float]
+) -> Discovery:
+    """Constants of each group's own, as those of a mixed model."""
+    written = form.texts() if isinstance(form, Equations) else form
+    states = (*series.states, *settings.hidden_states)
+    read = read_form(written, states, controls=series.controls, time_name=series.time_name, start=start)
+    return groups_result(series, settings, Monitor(), WrittenForm(read, start))
 
 
 def _fit_written(

@@ -88,10 +88,10 @@ def choose(measured: Measured, monitor: Monitor, integer: bool = False) -> tuple
         begun = more
     if not begun:
         raise FitError("no law could be integrated through the groups; fit them one by one")
-    kind = monitor.in_time(SEARCHING, partial(_with_noise, measured, begun[: CHOICE.kinds]), measured)
+    pairs = [(one.structure, one.fit.unknowns) for one in begun]
+    kind = monitor.in_time(SEARCHING, partial(with_noise_seen, measured, pairs[: CHOICE.kinds]), measured)
     if kind is not measured:
         measured = kind
-        pairs = [(one.structure, one.fit.unknowns) for one in begun]
         begun = monitor.in_time(SEARCHING, partial(_fit_apart, measured, pairs), begun)
     monitor.step(1)
     rows = list[MixedFit]()
@@ -210,9 +210,9 @@ def _fit_apart(measured: Measured, begins: Sequence[tuple[Structure, Array]]) ->
     for s in range(many):
         at = slice(s * groups, (s + 1) * groups)
         centre[:size, at] = np.median(begin[:size, at], axis=1, keepdims=True)
-    width = np.full(size + first, CHOICE.width)
-    width[size:] = [np.inf if measured.starts[i].kind == ANY else 3.0 for i in measured.open_starts]
-    fit = fit_each(Model(whole, wide, signs, w), begin, 0.05 * _spread(measured), centre, width, CHOICE.steps)
+    fit = fit_each(
+        Model(whole, wide, signs, w), begin, 0.05 * _spread(measured), centre, _widths(measured, size), CHOICE.steps
+    )
     found = []
     for s, (structure, _) in enumerate(begins):
         at = slice(s * groups, (s + 1) * groups)
@@ -220,6 +220,19 @@ def _fit_apart(measured: Measured, begins: Sequence[tuple[Structure, Array]]) ->
         joined, kept = _tied(structure, logs)
         found.append(_begun(measured, joined, Fit(np.vstack([kept, starts_of]), fit.squares[:, at], fit.objective[at])))
     return sorted((one for one in found if np.isfinite(one.score)), key=lambda one: one.score)
+
+
+def fit_apart(measured: Measured, structure: Structure, begin: Array) -> Fit:
+    """One structure fitted to every group, its constants about those of the middle group."""
+    middle = np.median(begin, axis=1)
+    model, sigma = Model(structure, measured), 0.05 * _spread(measured)
+    return fit_each(model, begin, sigma, middle, _widths(measured, structure.n_constants), CHOICE.steps)
+
+
+def _widths(measured: Measured, constants: int) -> Array:
+    """How far from the middle unknowns of groups are looked for [constants and starts]."""
+    starts = [np.inf if measured.starts[i].kind == ANY else 3.0 for i in measured.open_starts]
+    return np.array([*[CHOICE.width] * constants, *starts])
 
 
 def _begun(measured: Measured, structure: Structure, fit: Fit) -> Begun:
@@ -238,8 +251,12 @@ def _spread(measured: Measured) -> Array:
     return np.where(found > 0, found, 1.0)
 
 
-def _with_noise(measured: Measured, begun: Sequence[Begun]) -> Measured:
-    """The groups with proportional noise, where the best laws are more likely with it."""
+def with_noise_seen(measured: Measured, begun: Sequence[tuple[Structure, Array]]) -> Measured:
+    """The groups with proportional noise, where the best laws are more likely with it.
+
+    Args:
+        begun: structures with their unknowns.
+    """
     positive = np.array(
         [
             start.kind != ANY and bool(np.all(measured.data.values[:, i][measured.seen[:, i]] > 0))
@@ -249,7 +266,7 @@ def _with_noise(measured: Measured, begun: Sequence[Begun]) -> Measured:
     if not positive.any():
         return measured
     kinds = [measured, measured.with_noise(positive)]
-    rows = [[row for one in begun for row in sound_model(kind, one.structure, one.fit.unknowns)] for kind in kinds]
+    rows = [[row for one in begun for row in sound_model(kind, *one)] for kind in kinds]
     plain, logs = (min((criterion(row) for row in kind), default=np.inf) for kind in rows)
     return kinds[1] if logs < plain - CHOICE.proportional else measured
 
@@ -315,18 +332,17 @@ def simple_exponents(fit: MixedFit) -> MixedFit:
     places = tuple((int(j), int(k)) for j, k in np.argwhere(fit.model.structure.exponents != 0))
     if not places or fit.model.n_free:
         return fit
-    freed = _freed(fit, places) or [found for place in places for found in _freed(fit, (place,))]
     rows = [fit]
-    for found in freed:
+    for found in freed(fit, places) or [one for place in places for one in freed(fit, (place,))]:
         rows += [*_held(found, best_only=True), *_held(found, best_only=False)]
     return min(rows, key=criterion)
 
 
-def _freed(fit: MixedFit, places: tuple[tuple[int, int], ...]) -> list[MixedFit]:
+def freed(fit: MixedFit, places: tuple[tuple[int, int], ...]) -> list[MixedFit]:
     """The model with these exponents fitted; none where the numbers do not allow it."""
-    freed, k = replace(fit.model.structure, free=places), fit.model.n_constants
-    values = np.repeat(freed.free_values()[:, None], fit.unknowns.shape[1], axis=1)
-    return sound_model(fit.model.measured, freed, np.vstack([fit.unknowns[:k], values, fit.unknowns[k:]]))
+    structure, k = replace(fit.model.structure, free=places), fit.model.n_constants
+    values = np.repeat(structure.free_values()[:, None], fit.unknowns.shape[1], axis=1)
+    return sound_model(fit.model.measured, structure, np.vstack([fit.unknowns[:k], values, fit.unknowns[k:]]))
 
 
 def _held(fit: MixedFit, best_only: bool) -> list[MixedFit]:

@@ -2,7 +2,8 @@ r"""Where groups come to rest whose law is a gain and a loss of one state: final
 
     dx/dt = a x^p - b x^q = 0    =>    \ln x^* = (\ln a - \ln b) / (q - p),    p < q
 
-Constants are log-normal over groups, and so is the resting point: its median and spread are those of a sum.
+Constants are log-normal over groups, and so is the resting point. Its spread is that of the groups' own points and
+of what is not known of each.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from odediscovery.laws.printing import constant
-from odediscovery.population.model.linear_mixed import theta_errors
 from odediscovery.population.model.mixed import MixedFit
 
 
@@ -59,12 +59,12 @@ def resting_point(fit: MixedFit) -> Rest | None:
         slope[place] = at / apart * ((j == gain.monomial) - (j == loss.monomial))
     median = float(np.exp(at))
     error = median * float(slope @ e.covariance @ slope) ** 0.5
-    # Of constants alone: starts do not move the point.
     varies = fit.random[:k] & (e.deviations[:k] > 0.0)
-    shares = np.where(varies, (slope[:k] * e.deviations[:k]) ** 2, 0.0)
-    sd_log = float(np.sqrt(shares.sum()))
-    errors = np.zeros(len(fit.random))
-    errors[fit.random] = theta_errors(fit.sums, fit.design, fit.random, e)
-    # d ln(sd_log) = sum of shares times d ln(deviation) / sd_log^2.
-    spread = float(np.linalg.norm((shares * errors[:k])[varies])) / sd_log if sd_log else 0.0
-    return Rest(median, error, sd_log, spread)
+    if not varies.any():
+        return Rest(median, error, 0.0, float("nan"))
+    # What groups are like themselves, since constants that go together spread the point less than each of them.
+    own = slope[:k] @ fit.unknowns[:k]
+    unsure = np.einsum("p,gpq,q->g", slope[:k], e.spread[:, :k, :k], slope[:k])
+    sd_log = float(np.sqrt(own.var(ddof=1) + np.maximum(unsure, 0.0).mean()))
+    groups = len(own)
+    return Rest(median, max(median * sd_log / groups**0.5, 1e-300), sd_log, sd_log / (2.0 * (groups - 1)) ** 0.5)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator, make_smoothing_spline
 
 from odediscovery.population.model.measured import ANY, EXACT, KNOWN, Measured
@@ -152,25 +153,52 @@ def _smooth(t: Array, y: Array, fine: Array, scale: float, kind: str) -> Array:
     return np.asarray(np.clip(found, -3 * scale, 3 * scale))
 
 
-def _equation(measured: Measured, i: int, rows: Sequence[tuple[float, ...]], runs: Sequence[Array]) -> list[Candidate]:
-    """The best sets of terms of one equation."""
-    data, groups = measured.data, measured.data.n_groups
+class _Normal(NamedTuple):
+    """The normal equations of one equation on the integral form: the start, then every monomial.
+
+    Args:
+        gram, moment: scaled, of every group.
+        norm: by which they were [groups, 1 + monomials].
+        square: of what is to be explained [groups].
+        samples: of all groups.
+    """
+
+    gram: Array
+    moment: Array
+    norm: Array
+    square: Array
+    samples: int
+
+    def solved(self, at: NDArray[np.intp]) -> tuple[Array, Array]:
+        """Coefficients of the start and some monomials in all groups [groups, terms], and what they leave [groups]."""
+        g = self.gram[:, at][:, :, at] + 1e-9 * np.eye(len(at))
+        c = np.linalg.solve(g, self.moment[:, at][:, :, None])[:, :, 0]
+        return c / self.norm[:, at], self.square - np.einsum("gp,gp->g", c, self.moment[:, at])
+
+
+def _normal(measured: Measured, i: int, runs: Sequence[Array]) -> _Normal:
+    """Those of state i from the integrals of all monomials [samples, monomials] in every group."""
+    data, groups, size = measured.data, measured.data.n_groups, runs[0].shape[1] + 1
     fixed = measured.starts[i].kind in (KNOWN, EXACT)
-    size, n_rows = len(rows) + 1, data.times.shape[0]
     gram, moment, square, count = np.zeros((groups, size, size)), np.zeros((groups, size)), np.zeros(groups), 0
     for g in range(groups):
         y = data.values[:, i, g] - (measured.starts[i].value[g] if fixed else 0.0)
-        design = np.column_stack([np.full(n_rows, 0.0 if fixed else 1.0), runs[g]])
+        design = np.column_stack([np.full(len(y), 0.0 if fixed else 1.0), runs[g]])
         seen = np.isfinite(y)
         d = design[seen]
         gram[g], moment[g], square[g] = d.T @ d, d.T @ y[seen], y[seen] @ y[seen]
         count += int(seen.sum())
     norm = np.sqrt(np.maximum(np.einsum("gpp->gp", gram), 1e-300))
-    scaled, right = gram / norm[:, :, None] / norm[:, None, :], moment / norm
+    return _Normal(gram / norm[:, :, None] / norm[:, None, :], moment / norm, norm, square, count)
+
+
+def _equation(measured: Measured, i: int, rows: Sequence[tuple[float, ...]], runs: Sequence[Array]) -> list[Candidate]:
+    """The best sets of terms of one equation."""
+    data, normal = measured.data, _normal(measured, i, runs)
     found: list[Candidate] = []
     ranked: list[tuple[int, ...]] = []
     for k in range(1, SCREEN.terms + 1):
-        sized = {s: _fitted(s, scaled, right, norm, square, count, rows) for s in _subsets(len(rows), k, ranked)}
+        sized = {s: _fitted(s, normal, rows) for s in _subsets(len(rows), k, ranked)}
         best = sorted(((one, s) for s, one in sized.items() if one is not None), key=lambda pair: pair[0].score)
         ranked = [s for _, s in best]
         found += [one for one, _ in best[: SCREEN.kept if data.n_states > 1 else SCREEN.kept_alone]]
@@ -185,35 +213,45 @@ def _subsets(rows: int, k: int, smaller: Sequence[tuple[int, ...]]) -> Iterable[
     return dict.fromkeys(longer)
 
 
-def _fitted(
-    chosen: Sequence[int],
-    gram: Array,
-    moment: Array,
-    norm: Array,
-    square: Array,
-    count: int,
-    rows: Sequence[tuple[float, ...]],
-) -> Candidate | None:
+def _fitted(chosen: Sequence[int], normal: _Normal, rows: Sequence[tuple[float, ...]]) -> Candidate | None:
     """One set of terms on all groups; None where terms change their sign from group to group."""
     check_time()
-    at = np.array([0, *(j + 1 for j in chosen)])
-    g = gram[:, at][:, :, at] + 1e-9 * np.eye(len(at))
-    c = np.linalg.solve(g, moment[:, at][:, :, None])[:, :, 0]
-    left = square - np.einsum("gp,gp->g", c, moment[:, at])
-    a = (c / norm[:, at])[:, 1:].T
+    coefficients, left = normal.solved(np.array([0, *(j + 1 for j in chosen)]))
+    a, square, count = coefficients[:, 1:].T, normal.square, normal.samples
     share = np.mean(a > 0, axis=1)
     if np.any((share < SCREEN.one_sign) & (share > 1 - SCREEN.one_sign)):
         return None
     signs = np.where(share > 0.5, 1, -1)
-    middle = np.median(np.abs(a), axis=1, keepdims=True)
-    right_sign = np.sign(a) == signs[:, None]
-    own = np.where(right_sign, np.clip(np.abs(a), middle / 5, middle * 5), middle)
     squares = max(float(np.sum(np.maximum(left, 0.0))), 1e-12 * float(square.sum()))
-    groups = gram.shape[0]
+    groups = len(square)
     effective = len(chosen) * groups
     score = count * np.log(squares / max(count - effective - groups, 1)) + 2.0 * len(chosen) * np.log(max(count, 2))
     terms = tuple((int(s), rows[j]) for s, j in zip(signs, chosen, strict=True))
-    return Candidate(terms, np.maximum(own, 1e-12), float(score))
+    return Candidate(terms, _sizes(a, signs), float(score))
+
+
+def _sizes(a: Array, signs: NDArray[np.intp]) -> Array:
+    """Positive sizes of the coefficients [terms, groups]: of the middle group where one has another sign."""
+    middle = np.median(np.abs(a), axis=1, keepdims=True)
+    own = np.where(np.sign(a) == signs[:, None], np.clip(np.abs(a), middle / 5, middle * 5), middle)
+    return np.maximum(own, 1e-12)
+
+
+def first_constants(measured: Measured, structure: Structure) -> Array:
+    """Logarithms of the constants of given terms in every group, from the integral form [constants, groups]."""
+    fine = fine_times(measured.data)
+    rows = [tuple(row) for row in structure.exponents.tolist()]
+    groups = range(measured.data.n_groups)
+    runs = [_integrals(fine[:, g], _smoothed(measured, g, fine[:, g]), rows) for g in groups]
+    logs, count = np.zeros((structure.n_constants, len(groups))), np.zeros((structure.n_constants, 1))
+    for i in range(structure.n_states):
+        own = [e for e in structure.entries if e.state == i]
+        a = _normal(measured, i, runs).solved(np.array([0, *(e.monomial + 1 for e in own)]))[0][:, 1:].T
+        for e, size in zip(own, _sizes(a, np.array([e.sign for e in own])), strict=True):
+            logs[e.constant] += np.log(size)
+            count[e.constant] += 1.0
+    # What stands in several terms is their mean.
+    return np.asarray(logs / count)
 
 
 def combined(measured: Measured, lists: Sequence[Sequence[Candidate]]) -> list[tuple[Structure, Array]]:

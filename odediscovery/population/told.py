@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
-from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
+from odediscovery.laws.forms import Form
 from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.printing import constant
 from odediscovery.laws.records import monomial_names
 from odediscovery.population.choose import choose, refined
 from odediscovery.population.hidden import choose_flows
@@ -23,6 +25,7 @@ from odediscovery.population.model.vary import always_own, choose_varying, crite
 from odediscovery.population.pose import asked_to_vary, pose_groups
 from odediscovery.population.resting import resting_point
 from odediscovery.population.strangers import STRANGERS, leave_out_strangers, odd_groups
+from odediscovery.population.written import fit_written, written_law
 from odediscovery.result.front import FrontRow
 from odediscovery.result.population import GroupConstant, Population
 from odediscovery.runtime.arrays import Array, Mask
@@ -52,6 +55,18 @@ TOLD = ToldThresholds()
 Powers = dict[tuple[int, str], tuple[float, float]]
 
 
+class WrittenForm(NamedTuple):
+    """A law that somebody wrote down.
+
+    Args:
+        form: with named constants.
+        starts: where the fit of some of them begins, by name.
+    """
+
+    form: Form
+    starts: Mapping[str, float]
+
+
 @dataclass(frozen=True, eq=False)
 class Told:
     """A law of many groups in the user's units.
@@ -73,19 +88,24 @@ class Told:
     messages: tuple[str, ...]
 
 
-def search_groups(series: TimeSeries, settings: Settings, monitor: Monitor) -> Told:
+def search_groups(series: TimeSeries, settings: Settings, monitor: Monitor, written: WrittenForm | None = None) -> Told:
     """The law that all groups share, with a population of constants.
+
+    Args:
+        written: the law, where somebody wrote it down, and where its constants begin.
 
     Raises:
         InputError: the series has one group only, or what is known does not fit it.
         FitError: no law could be fitted to all groups.
     """
-    taken = [name for name in ("known", "conserve", "forbid", "bounds") if getattr(settings, name)]
-    if taken:
-        raise InputError(f"--{taken[0]} is not yet possible beside --vary; leave one of them out")
     series, measured = pose_groups(series, settings)
-    rows = _chosen(measured, settings, monitor)
-    first, strange = leave_out_strangers(rows, monitor)
+    law = None if written is None else written_law(written.form)
+    if law is not None and written is not None:
+        rows = [fit_written(law, measured, written.starts)]
+        first, strange = rows[0], np.zeros(measured.data.n_groups, bool)
+    else:
+        rows = _chosen(measured, settings, monitor)
+        first, strange = leave_out_strangers(rows, monitor)
     messages = _strange(series, strange)
     if strange.any():
         # Terms that only a strange group needed are not sought in the others.
@@ -99,8 +119,16 @@ def search_groups(series: TimeSeries, settings: Settings, monitor: Monitor) -> T
     front = _front(series, [best, *(row for row in rows[1:])])
     noise = np.sqrt(_squares_in_units(best) / np.maximum(best.sums.counts, 1))
     noise = np.where(best.sums.counts > 0, noise, np.nan)
-    population = _population(best, series, powers)
+    population = _population(best, series, powers, {} if law is None else law.names)
+    messages += _own_exponents(best, [] if law is None else law.exponents)
     return Told(series, front, _starts(best), noise, population, (*messages, *_messages(best, series)))
+
+
+def _own_exponents(fit: MixedFit, names: Sequence[object]) -> list[str]:
+    """Fitted exponents that have names, with their errors."""
+    k, errors = fit.model.n_constants, np.sqrt(np.maximum(np.diag(fit.estimate.covariance), 0.0))
+    values = zip(names, fit.estimate.beta[k:], errors[k:], strict=False)
+    return [f"{name} = {constant(float(value), float(error))}, one for all groups" for name, value, error in values]
 
 
 def _chosen(measured: Measured, settings: Settings, monitor: Monitor) -> list[MixedFit]:
@@ -205,7 +233,7 @@ def _starts(fit: MixedFit) -> Array:
     return values
 
 
-def _population(fit: MixedFit, series: TimeSeries, powers: Powers) -> Population:
+def _population(fit: MixedFit, series: TimeSeries, powers: Powers, names: Mapping[int, str]) -> Population:
     """What groups share and how they differ."""
     structure, e = fit.model.structure, fit.estimate
     errors = np.sqrt(np.maximum(np.diag(e.covariance), 0.0))
@@ -224,7 +252,7 @@ def _population(fit: MixedFit, series: TimeSeries, powers: Powers) -> Population
         own = {name: power for (which, name), power in powers.items() if which == k}
         constants.append(
             GroupConstant(
-                f"k{number}",
+                names.get(k, f"k{number}"),
                 tuple(places),
                 mean,
                 mean * float(errors[k]),

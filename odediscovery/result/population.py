@@ -76,6 +76,7 @@ class Population:
         parameters: fitted numbers, by model.
         group_by: columns that tell the groups apart.
         r2: share of the variance that each group's own curve explains.
+        written: whether somebody wrote the law down, so that nobody had to find it.
 
     >>> k = GroupConstant("k1", (0,), 0.5, 0.1, 0.2, 0.05, np.array([0.4, 0.6]), np.array([0.01, 0.01]))
     >>> found = Population(("a", "b"), (k,), {}, {"x": 0.1}, (), {"mixed": 3.0}, {"mixed": 3})
@@ -92,6 +93,7 @@ class Population:
     parameters: Mapping[str, int]
     group_by: tuple[str, ...] = ()
     r2: Array | None = None
+    written: bool = False
 
     def place(self, label: str) -> int:
         """The place of a group.
@@ -205,6 +207,7 @@ class Population:
             "minus_2_log_likelihood": {name: plain(x) for name, x in self.minus_2_log_likelihood.items()},
             "parameters": dict(self.parameters),
             "groups": groups,
+            **({"written": True} if self.written else {}),
         }
 
     @classmethod
@@ -235,6 +238,7 @@ class Population:
             {str(k): int(x) for k, x in record["parameters"].items()},
             tuple(str(x) for x in record["group_by"]),
             r2 if np.isfinite(r2).any() else None,
+            record.get("written") is True,
         )
 
 

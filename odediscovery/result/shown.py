@@ -214,7 +214,8 @@ def state_scores(found: Shown) -> dict[str, float]:
 
 def head(found: Shown) -> str:
     """How the fit ended, in a few words."""
-    heads = HEADS if found.named is None else HEADS_OF_FORMS
+    written = found.named is not None or (found.population is not None and found.population.written)
+    heads = HEADS_OF_FORMS if written else HEADS
     return heads[found.outcome] + DOUBTED * is_doubted(found)
 
 

@@ -16,7 +16,7 @@ from odediscovery.command import bench_draws, bench_speed
 from odediscovery.command.console import opened, print_table
 from odediscovery.command.fit import Columns, Draws, fit
 from odediscovery.command.flags import GivenSettings, RunOptions, Where, assignments, names_in, with_groups
-from odediscovery.command.times import asked_times
+from odediscovery.command.reading import asked_times
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.settings import Settings

@@ -1,4 +1,6 @@
-"""The times of a prediction, from `--until` and `--times`: numbers, or dates where the data have dates; what acts."""
+"""What commands read: the series of a table, the times of a prediction (numbers, or dates where the data have dates),
+what acts on the states.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,17 @@ from pathlib import Path
 
 import numpy as np
 
-from odediscovery.data.controls import read_controls, read_doses
+from odediscovery.command.flags import Columns, assignments, names_in
+from odediscovery.data.controls import load_with_controls, read_controls, read_doses
 from odediscovery.data.dates import date_of_time, time_of_date
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.signals import Signal
 from odediscovery.errors import InputError
 from odediscovery.problem.impulses import dose_columns
+from odediscovery.problem.recorded import columns_of_groups
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
+from odediscovery.settings import Settings
 
 # More rows than this are more likely a slip in --until than a wish.
 MAX_ROWS = 100_000
@@ -101,3 +106,25 @@ def what_acts(found: Discovery, inputs: Path | None, doses: Path | None) -> Sign
     if doses is not None:
         return read_doses(doses, found.series, dose_columns(found.settings))
     return None if inputs is None else read_controls(inputs, found.series)
+
+
+def measured_series(data: Path, columns: Columns, settings: Settings | None = None) -> TimeSeries:
+    """The series in the table, with its controls and the standard deviations that are known.
+
+    Args:
+        settings: of the fit, which may need more columns: starts and covariates of groups, and doses.
+    """
+    noise, settings = columns.noise_level, settings or Settings()
+    return load_with_controls(
+        data,
+        names_in(columns.inputs, "--inputs") or [],
+        [*(names_in(columns.held_inputs, "--held-inputs") or []), *columns_of_groups(settings)],
+        time=columns.time,
+        states=names_in(columns.states, "--states"),
+        group=columns.group,
+        sigma=columns.sigma_columns,
+        noise=assignments(noise.split(",") if noise else [], "--noise-level"),
+        units=columns.units,
+        columns=columns.column or (),
+        impulses=dose_columns(settings),
+    )

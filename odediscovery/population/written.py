@@ -1,0 +1,176 @@
+r"""A law that somebody wrote down, as the structure of a mixed model.
+
+    n' = r n - q n^p,    every term:  sign * product of constants * \prod_k x_k ** W[j, k]
+
+The constants in front of a term are one constant of the model: of r n (1 - n/K) these are r and r/K. An exponent
+that has a name is fitted, one for all groups.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import sympy
+
+from odediscovery.errors import FitError, InputError
+from odediscovery.laws.forms import Form
+from odediscovery.population.choose import fit_apart, freed, sound_model, with_noise_seen
+from odediscovery.population.model.measured import ANY, Measured
+from odediscovery.population.model.mixed import MixedFit
+from odediscovery.population.model.structures import Entry, Structure
+from odediscovery.population.model.vary import criterion
+from odediscovery.population.screen import first_constants
+from odediscovery.runtime.arrays import Array
+
+# Where the fit of an exponent begins: it takes the best of these.
+EXPONENTS = (0.5, 1.0, 1.25, 1.5, 2.0, 3.0)
+# Exponents with names, at most: each has a grid of its own.
+MAX_EXPONENTS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenLaw:
+    """Terms with names for their constants.
+
+    Args:
+        structure: the terms.
+        constants: of the structure, as products of what was written.
+        exponents: those that have names, in the order of `structure.free`.
+    """
+
+    structure: Structure
+    constants: tuple[sympy.Expr, ...]
+    exponents: tuple[sympy.Expr, ...]
+
+    @property
+    def names(self) -> dict[int, str]:
+        """Names of the constants that are not products."""
+        return {k: str(one) for k, one in enumerate(self.constants) if one.is_Symbol}
+
+
+def written_law(form: Form) -> WrittenLaw:
+    """The terms of a form.
+
+    Raises:
+        InputError: it is no sum of products of powers, a term has no constant of its own, or there are fewer or
+            more products of constants than constants.
+
+    >>> from odediscovery.laws.forms import read_form
+    >>> law = written_law(read_form("n' = r*n*(1 - n/K)", ["n"]))
+    >>> [str(one) for one in law.constants], law.structure.exponents.ravel().tolist()
+    (['r', 'r/K'], [1.0, 2.0])
+    """
+    open_form = form.open()
+    acting = set(open_form.symbols[len(form.states) : len(form.states) + len(form.controls)])
+    if any(side.free_symbols & acting for side in open_form.right_hand_sides):
+        raise InputError("--vary: laws with inputs are not yet possible for groups with constants of their own")
+    places = {symbol: k for k, symbol in enumerate(open_form.symbols[: len(form.states)])}
+    rows: list[tuple[sympy.Expr, ...]] = []
+    constants: list[sympy.Expr] = []
+    entries: list[Entry] = []
+    for i, side in enumerate(open_form.right_hand_sides):
+        for term in sympy.Add.make_args(sympy.expand(side, force=True)):
+            if term == 0:
+                continue
+            sign, constant, row = _parts(term, places, form.states[i])
+            for found, one in ((rows, row), (constants, constant)):
+                if one not in found:
+                    found.append(one)
+            if any((e.state, e.monomial) == (i, rows.index(row)) for e in entries):
+                raise InputError(f"--vary: the equation of {form.states[i]} has two terms alike; write them as one")
+            entries.append(Entry(i, rows.index(row), constants.index(constant), sign))
+    named = [(j, k) for j, row in enumerate(rows) for k, power in enumerate(row) if not power.is_number]
+    exponents = tuple(rows[j][k] for j, k in named)
+    if len(set(exponents)) < len(exponents) or len(exponents) > MAX_EXPONENTS:
+        raise InputError(
+            f"--vary: expected at most {MAX_EXPONENTS} exponents with names, each in one term, got "
+            f"{', '.join(map(str, exponents))}; write numbers for the others"
+        )
+    if len(constants) + len(exponents) != len(form.names):
+        raise InputError(
+            f"--vary: expected as many constants as terms have products of them, got {len(form.names)} constants in "
+            f"{', '.join(map(str, (*constants, *exponents)))}; write one constant for each product"
+        )
+    values = [[1.0 if not power.is_number else float(power) for power in row] for row in rows]
+    structure = Structure(np.array(values).reshape(len(rows), len(form.states)), tuple(entries), tuple(named))
+    return WrittenLaw(structure, tuple(constants), exponents)
+
+
+def _parts(
+    term: sympy.Expr, places: Mapping[sympy.Symbol, int], state: str
+) -> tuple[int, sympy.Expr, tuple[sympy.Expr, ...]]:
+    """Sign, product of constants, and the exponent of every state of one term."""
+    constant, powers = sympy.Integer(1), [sympy.Integer(0)] * len(places)
+    for factor in sympy.Mul.make_args(term):
+        base, power = factor.as_base_exp()
+        if base in places and not power.free_symbols & set(places):
+            powers[places[base]] += power
+        elif not factor.free_symbols & set(places):
+            constant *= factor
+        else:
+            raise InputError(
+                f"--vary: expected sums of products of powers, got {factor} in the equation of {state}; fit groups of "
+                "such a law together without --vary, or one by one"
+            )
+    sign = -1 if constant.could_extract_minus_sign() else 1
+    if not constant.free_symbols:
+        raise InputError(
+            f"--vary: expected a constant in every term, got {term} in the equation of {state}; give it a name"
+        )
+    return sign, sign * constant, tuple(powers)
+
+
+def fit_written(law: WrittenLaw, measured: Measured, starts: Mapping[str, float]) -> MixedFit:
+    """The mixed model of a written law in which all constants vary, with the kind of noise that groups show.
+
+    Args:
+        starts: where the fit of a constant begins, by its name; others are sought.
+
+    Raises:
+        InputError: a state was not measured and its constants have no starts, or exponents of states that change
+            their sign have names.
+        FitError: the law could not be fitted to all groups.
+    """
+    if law.exponents and any(start.kind == ANY for start in measured.starts):
+        raise InputError("--vary: exponents of states that change their sign are whole numbers; write them")
+    grids = [[_value(one, starts)] if _is_given(one, starts) else list(EXPONENTS) for one in law.exponents]
+    fits = []
+    for exponents in itertools.product(*grids):
+        held = replace(law.structure.with_exponents(exponents), free=())
+        begin = np.vstack([_begin(law, held, measured, starts), measured.first_starts()])
+        apart = fit_apart(measured, held, begin).unknowns
+        fits += sound_model(with_noise_seen(measured, [(held, apart)]), held, apart)
+    free = law.structure.free
+    found = [one for fit in sorted(fits, key=criterion)[:1] for one in (freed(fit, free) if free else [fit])]
+    if not found:
+        raise FitError(
+            "the law could not be fitted to all groups: name where its constants begin, --start NAME=NUMBER, or write "
+            "numbers for its exponents"
+        )
+    return found[0]
+
+
+def _begin(law: WrittenLaw, held: Structure, measured: Measured, starts: Mapping[str, float]) -> Array:
+    """Logarithms of the constants in every group [constants, groups]."""
+    known = [k for k, one in enumerate(law.constants) if _is_given(one, starts)]
+    seen = np.isfinite(measured.data.values).any(axis=(0, 2)).all()
+    if not seen and len(known) < len(law.constants):
+        raise InputError("--vary: where a state was not measured every constant needs a start, --start NAME=NUMBER")
+    logs = first_constants(measured, held) if seen else np.zeros((len(law.constants), measured.data.n_groups))
+    for k in known:
+        logs[k] = np.log(abs(_value(law.constants[k], starts)))
+    return logs
+
+
+def _is_given(one: sympy.Expr, starts: Mapping[str, float]) -> bool:
+    return {symbol.name for symbol in one.free_symbols} <= set(starts)
+
+
+def _value(one: sympy.Expr, starts: Mapping[str, float]) -> float:
+    value = float(one.subs({symbol: starts[symbol.name] for symbol in one.free_symbols}))
+    if not np.isfinite(value) or value == 0.0:
+        raise InputError(f"--start: {one} begins at {value:g}; expected a number other than 0")
+    return value
