@@ -1,4 +1,4 @@
-"""What is told of many groups: the law that all share, its population of constants, and who does not follow it."""
+"""What is told of many groups: the law that all share, and its population of constants."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.forms import Form
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.laws.printing import constant
 from odediscovery.laws.records import monomial_names
 from odediscovery.population.choose import choose, refined
 from odediscovery.population.hidden import choose_flows
@@ -22,35 +21,16 @@ from odediscovery.population.model.measured import ANY, EXACT, KNOWN, SCALED, Me
 from odediscovery.population.model.mixed import MixedFit
 from odediscovery.population.model.separate import fit_each
 from odediscovery.population.model.vary import always_own, choose_varying, criterion, refit, with_covariates
+from odediscovery.population.notes import notes, strange_groups
 from odediscovery.population.pose import asked_to_vary, pose_groups
-from odediscovery.population.resting import resting_point
-from odediscovery.population.strangers import STRANGERS, leave_out_strangers, odd_groups
+from odediscovery.population.strangers import leave_out_strangers
 from odediscovery.population.written import fit_written, written_law
 from odediscovery.result.front import FrontRow
 from odediscovery.result.population import GroupConstant, Population
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import JUDGING, Monitor
-from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.settings import Settings
 
-
-@dataclass(frozen=True)
-class ToldThresholds(Thresholds):
-    """When residuals are said to follow each other."""
-
-    followed: float = threshold(
-        0.3, "autocorrelation of neighbours that is told", origin="errors are larger by a third: (1 + r) / (1 - r)"
-    )
-    far: float = threshold(
-        50.0,
-        "a group with values so many times as large or small may be in another unit",
-        origin="units differ by more",
-    )
-    usual: float = threshold(20.0, "if those of the others differ by no more", origin="one size")
-    surely: float = threshold(4.0, "and how far it is from none", unit="1 / root of the pairs", origin="beyond chance")
-
-
-TOLD = ToldThresholds()
 # Exponent of a covariate and its error, by constant and name.
 Powers = dict[tuple[int, str], tuple[float, float]]
 
@@ -106,7 +86,7 @@ def search_groups(series: TimeSeries, settings: Settings, monitor: Monitor, writ
     else:
         rows = _chosen(measured, settings, monitor)
         first, strange = leave_out_strangers(rows, monitor)
-    messages = _strange(series, strange)
+    messages = strange_groups(series, strange)
     if strange.any():
         # Terms that only a strange group needed are not sought in the others.
         again = [] if monitor.stopping() else _chosen(measured.taken(np.flatnonzero(~strange)), settings, monitor)
@@ -120,15 +100,9 @@ def search_groups(series: TimeSeries, settings: Settings, monitor: Monitor, writ
     noise = np.sqrt(_squares_in_units(best) / np.maximum(best.sums.counts, 1))
     noise = np.where(best.sums.counts > 0, noise, np.nan)
     population = _population(best, series, powers, {} if law is None else law.names)
-    messages += _own_exponents(best, [] if law is None else law.exponents)
-    return Told(series, front, _starts(best), noise, population, (*messages, *_messages(best, series)))
-
-
-def _own_exponents(fit: MixedFit, names: Sequence[object]) -> list[str]:
-    """Fitted exponents that have names, with their errors."""
-    k, errors = fit.model.n_constants, np.sqrt(np.maximum(np.diag(fit.estimate.covariance), 0.0))
-    values = zip(names, fit.estimate.beta[k:], errors[k:], strict=False)
-    return [f"{name} = {constant(float(value), float(error))}, one for all groups" for name, value, error in values]
+    exponents = [] if law is None else law.exponents
+    messages += notes(best, series, population, exponents)
+    return Told(series, front, _starts(best), noise, population, tuple(messages))
 
 
 def _chosen(measured: Measured, settings: Settings, monitor: Monitor) -> list[MixedFit]:
@@ -282,7 +256,18 @@ def _population(fit: MixedFit, series: TimeSeries, powers: Powers, names: Mappin
         {"mixed": fit.parameters},
         (),
         r2,
+        correlation=_correlation(fit, [k for k, _ in sorted(terms_of.items(), key=lambda item: item[1])]),
     )
+
+
+def _correlation(fit: MixedFit, order: Sequence[int]) -> Array | None:
+    """Of the logarithms of the constants that vary: those of the groups, and what is unsure of each."""
+    varying = [k for k in order if fit.estimate.deviations[k] > 0]
+    if len(varying) < 2:
+        return None
+    spread = np.cov(fit.unknowns[varying]) + fit.estimate.spread[:, varying][:, :, varying].mean(axis=0)
+    size = np.sqrt(np.diag(spread))
+    return np.asarray(spread / np.outer(size, size))
 
 
 def _apart(fit: MixedFit) -> Array:
@@ -305,78 +290,3 @@ def _start_population(fit: MixedFit, series: TimeSeries) -> dict[str, tuple[str,
         kind = "normal" if start.kind == ANY else "scaled" if start.kind == SCALED else "log-normal"
         found[series.states[i]] = (kind, beta if start.kind == ANY else float(np.exp(beta)), sd)
     return found
-
-
-def _messages(fit: MixedFit, series: TimeSeries) -> list[str]:
-    """What the reader should know of the groups, one sentence each."""
-    told, m = [], fit.model.measured
-    for i, start in enumerate(m.starts):
-        if start.kind == SCALED:
-            row = fit.model.n_constants + fit.model.n_free + m.open_starts.index(i)
-            factor, sd = float(np.exp(fit.estimate.beta[row])), float(fit.estimate.deviations[row])
-            told.append(
-                f"{series.states[i]} was not measured: it is in units of the state that it flows into and starts at "
-                f"{factor:.4g} times what is known of it (sd_log {sd:.2g} over groups)"
-            )
-    if m.logarithmic.any():
-        names = ", ".join(series.states[i] for i in np.flatnonzero(m.logarithmic))
-        told.append(f"the noise of {names} grows with its size: logarithms were compared, residual_sd is theirs")
-    rest = resting_point(fit)
-    told += [rest.sentence(series.states[0])] if rest else []
-    return [*told, *_followed(fit, series), *_odd_groups(fit)]
-
-
-def _followed(fit: MixedFit, series: TimeSeries) -> list[str]:
-    """States whose residuals follow each other, r = sum e_t e_(t+1) / sum e_t^2 over all groups."""
-    told, seen = [], fit.model.seen
-    left = fit.model.curves(fit.unknowns, slopes=False).residual
-    for i, state in enumerate(series.states):
-        both = seen[1:, i] & seen[:-1, i]
-        squares = float(np.sum(left[:, i] ** 2))
-        r = float(np.sum((left[1:, i] * left[:-1, i])[both])) / max(squares, 1e-300)
-        if r > TOLD.followed and r * np.sqrt(both.sum()) > TOLD.surely:
-            told.append(
-                f"residuals of {state} follow each other (autocorrelation {r:.2f}): the law lacks something, its terms "
-                f"are less sure than they look, and errors are about {np.sqrt((1 + r) / max(1 - r, 1e-2)):.1f} times "
-                "as large as said"
-            )
-    return told
-
-
-def _strange(series: TimeSeries, strange: Mask) -> list[str]:
-    """Groups that are left out, and groups whose values are far larger or smaller than those of the others."""
-    labels = [run.label for run in series.trajectories]
-    out = [repr(labels[g]) for g in np.flatnonzero(strange)]
-    which = f"group {out[0]} follows" if len(out) == 1 else f"groups {', '.join(out[:5])} follow"
-    rest = len(labels) - len(out)
-    told = [f"{which} another law: left out, the law is that of the other {rest}; fit them alone"] if out else []
-    for i, state in enumerate(series.states):
-        sizes = [np.nanmax(np.abs(run.values[:, i]), initial=0.0) for run in series.trajectories]
-        if not np.median(sizes):
-            continue  # absent in most groups
-        ratio = np.array(sizes) / float(np.median(sizes))
-        far = np.flatnonzero((ratio > TOLD.far) | ((ratio < 1.0 / TOLD.far) & (ratio > 0.0)))
-        usual = np.delete(ratio, far)
-        if len(far) and len(far) <= STRANGERS.share * len(ratio) and usual.max() < TOLD.usual * usual[usual > 0].min():
-            names = ", ".join(repr(labels[g]) for g in far[:5])
-            told.append(
-                f"{state} of group {names} is about {ratio[far[0]]:.2g} times that of the others: another unit?"
-            )
-    return told
-
-
-def _odd_groups(fit: MixedFit) -> list[str]:
-    """Groups that the law follows much worse than the others."""
-    m = fit.model.measured
-    count, odd = m.seen.sum(axis=(0, 1)), [m.labels[g] for g in np.flatnonzero(odd_groups(fit))]
-    told = [
-        f"group {name} does not follow the law as the others do: its residuals are over three times as large"
-        for name in odd[:5]
-    ]
-    few = [m.labels[g] for g in np.flatnonzero(count <= fit.model.n_constants)]
-    if few:
-        told.append(
-            f"{len(few)} groups have no more samples than the law has constants ({', '.join(few[:5])}): "
-            "their own constants lean on those of the others"
-        )
-    return told

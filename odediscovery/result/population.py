@@ -77,6 +77,8 @@ class Population:
         group_by: columns that tell the groups apart.
         r2: share of the variance that each group's own curve explains.
         written: whether somebody wrote the law down, so that nobody had to find it.
+        correlation: of the logarithms of the constants that vary, over groups [varying, varying]; None where fewer
+            than two do.
 
     >>> k = GroupConstant("k1", (0,), 0.5, 0.1, 0.2, 0.05, np.array([0.4, 0.6]), np.array([0.01, 0.01]))
     >>> found = Population(("a", "b"), (k,), {}, {"x": 0.1}, (), {"mixed": 3.0}, {"mixed": 3})
@@ -94,6 +96,7 @@ class Population:
     group_by: tuple[str, ...] = ()
     r2: Array | None = None
     written: bool = False
+    correlation: Array | None = None
 
     def place(self, label: str) -> int:
         """The place of a group.
@@ -197,7 +200,7 @@ class Population:
             "shared": [t for one in self.constants if not one.varies for t in one.terms],
             "undecided": [],
             "tied": [list(one.terms) for one in self.constants if len(one.terms) > 1],
-            "correlation": None,
+            "correlation": None if self.correlation is None else [list(map(plain, row)) for row in self.correlation],
             "starts": {
                 s: {"distribution": d, "mean": plain(m), "sd": plain(sd)} for s, (d, m, sd) in self.starts.items()
             },
@@ -239,7 +242,22 @@ class Population:
             tuple(str(x) for x in record["group_by"]),
             r2 if np.isfinite(r2).any() else None,
             record.get("written") is True,
+            _matrix(record.get("correlation"), sum(one.varies for one in found)),
         )
+
+
+def _matrix(kept: Any, size: int) -> Array | None:
+    """Correlations as they were kept.
+
+    Raises:
+        ValueError: they are of another size.
+    """
+    if kept is None:
+        return None
+    found = np.array([[number(x) for x in row] for row in kept])
+    if found.shape != (size, size):
+        raise ValueError("correlation")
+    return found
 
 
 def _kept(apart: Array) -> Array:

@@ -9,6 +9,7 @@ import pytest
 
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.discovery.discover import discover
+from odediscovery.discovery.fit_constants import fit_constants
 from odediscovery.errors import InputError
 from odediscovery.estimator.estimator import ODEDiscovery
 from odediscovery.population.choose import simple_exponents
@@ -18,11 +19,11 @@ from odediscovery.population.model.members import Field, members_of, solve
 from odediscovery.population.model.mixed import fit_mixed
 from odediscovery.population.model.structures import structure_of, tied, without
 from odediscovery.population.model.vary import choose_varying, criterion, may_vary
+from odediscovery.population.notes import _followed, _odd_groups, strange_groups
 from odediscovery.population.pose import asked_to_vary, pose_groups
 from odediscovery.population.resting import resting_point
 from odediscovery.population.screen import SCREEN, _subsets, screen
 from odediscovery.population.strangers import leave_out_strangers
-from odediscovery.population.told import _followed, _odd_groups, _strange
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.population import GroupConstant, Population
 from odediscovery.runtime.monitor import Monitor
@@ -291,7 +292,7 @@ def test_a_group_of_another_law_is_left_out_and_the_others_keep_theirs() -> None
     assert found.model.measured.labels == tuple(f"w{g}" for g in range(10) if g != 4)
     if found.model.structure is LOGISTIC:
         assert np.exp(found.estimate.beta[:2]) == pytest.approx([1.0, 1.0], rel=0.25)
-    told = _strange(series, strange)
+    told = strange_groups(series, strange)
     assert told == ["group 'w4' follows another law: left out, the law is that of the other 9; fit them alone"]
 
 
@@ -303,14 +304,14 @@ def test_no_group_is_left_out_where_all_follow_one_law() -> None:
     begin = np.vstack([np.zeros((2, 10)), measured.first_starts()])
     row = fit_mixed(model, begin, may_vary(model))
     found, strange = leave_out_strangers([row], Monitor())
-    assert found is row and not strange.any() and _strange(series, strange) == []
+    assert found is row and not strange.any() and strange_groups(series, strange) == []
 
 
 def test_a_group_in_another_unit_is_named() -> None:
     times, values, _ = wells()
     values[2] = 1000.0 * values[2]
     series = TimeSeries.from_arrays(times, values, ["n"], labels=[f"w{g}" for g in range(10)])
-    told = _strange(series, np.zeros(10, bool))
+    told = strange_groups(series, np.zeros(10, bool))
     assert len(told) == 1 and told[0].startswith("n of group 'w2' is about ") and "another unit?" in told[0]
 
 
@@ -318,7 +319,7 @@ def test_a_state_that_most_groups_lack_asks_for_no_unit() -> None:
     times, values, _ = wells()
     both = [np.column_stack([x, 0.0 * x if g else x]) for g, x in enumerate(values)]
     series = TimeSeries.from_arrays(times, both, ["n", "rare"])
-    assert _strange(series, np.zeros(10, bool)) == []
+    assert strange_groups(series, np.zeros(10, bool)) == []
 
 
 def test_many_terms_are_screened_by_making_the_best_sets_longer() -> None:
@@ -352,3 +353,24 @@ def test_where_groups_come_to_rest_is_told_with_its_spread() -> None:
     assert shared is not None and shared.sd_log == 0.0 and "in every group" in shared.sentence("n")
     growing = Model(structure_of([[(1, [2.0]), (-1, [1.0])]]), measured)
     assert resting_point(fit_mixed(growing, np.vstack([np.full((2, 10), -3.0), begin[2:]]), may_vary(growing))) is None
+
+
+def test_constants_that_go_together_are_told_and_kept() -> None:
+    """r and q of n' = r n - q n^2 that all wells have in one ratio: they come to rest at one size."""
+    rng = np.random.default_rng(5)
+    z = rng.standard_normal(16)
+    r = np.exp(0.3 * (z - z.mean()) / z.std())
+    t = np.linspace(0.0, 10.0, 15)
+    values = [1.0 / (1.0 + 19.0 * np.exp(-k * t)) + 0.003 * rng.standard_normal(15) for k in r]
+    series = TimeSeries.from_arrays([t] * 16, values, ["n"])
+    found = fit_constants(series, "n' = r*n - q*n^2", settings_for(vary="all"))
+    population = found.population
+    assert population is not None and population.correlation is not None
+    assert population.correlation[0, 1] > 0.95
+    assert any(
+        message.startswith("constants that go together over groups") and "r and q" in message
+        for message in found.messages
+    )
+    kept = Population.from_record(population.record())
+    assert kept is not None and kept.correlation is not None
+    np.testing.assert_allclose(kept.correlation, population.correlation)
