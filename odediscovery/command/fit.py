@@ -333,6 +333,8 @@ def fit_constants(
     from odediscovery.discovery.fit_constants import fit_constants as fitted
 
     found = fitted(series, text, settings, start=given or None)
+    if out is not None:
+        found.save(out)  # before anything is printed to somebody who has gone
     print_discovery(found)
     if beside is not None:
         from odediscovery.result.compare import compare
@@ -341,7 +343,6 @@ def fit_constants(
         say()
         say(repr(compare(found, Discovery.load(beside), names=[law.stem, str(beside)])))
     if out is not None:
-        found.save(out)
         note(f"written to {out}; `odediscovery report {out}` makes its page")
 
 

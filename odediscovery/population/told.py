@@ -23,11 +23,11 @@ from odediscovery.population.model.separate import fit_each
 from odediscovery.population.model.vary import always_own, choose_varying, criterion, refit, with_covariates
 from odediscovery.population.notes import notes, strange_groups
 from odediscovery.population.pose import asked_to_vary, pose_groups
-from odediscovery.population.strangers import leave_out_strangers
+from odediscovery.population.strangers import STRANGERS, leave_out_strangers
 from odediscovery.population.written import fit_written, written_law
 from odediscovery.result.front import FrontRow
 from odediscovery.result.population import GroupConstant, Population
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import JUDGING, Monitor
 from odediscovery.settings import Settings
 
@@ -81,17 +81,12 @@ def search_groups(series: TimeSeries, settings: Settings, monitor: Monitor, writ
     series, measured = pose_groups(series, settings)
     law = None if written is None else written_law(written.form)
     if law is not None and written is not None:
-        rows = [fit_written(law, measured, written.starts)]
-        first, strange = rows[0], np.zeros(measured.data.n_groups, bool)
+        rows, strange = [fit_written(law, measured, written.starts)], np.zeros(measured.data.n_groups, bool)
     else:
-        rows = _chosen(measured, settings, monitor)
-        first, strange = leave_out_strangers(rows, monitor)
+        rows, strange = _without_strangers(measured, settings, monitor)
     messages = strange_groups(series, strange)
-    if strange.any():
-        # Terms that only a strange group needed are not sought in the others.
-        again = [] if monitor.stopping() else _chosen(measured.taken(np.flatnonzero(~strange)), settings, monitor)
-        kept = tuple(run for run, out in zip(series.trajectories, strange, strict=True) if not out)
-        series, rows = replace(series, trajectories=kept), again or [first]
+    kept = tuple(run for run, out in zip(series.trajectories, strange, strict=True) if not out)
+    series = replace(series, trajectories=kept)
     best = monitor.in_time(JUDGING, lambda: refined(_varied(rows[0], series, settings)), rows[0])
     powers: Powers = {}
     best, powers = monitor.in_time(JUDGING, lambda: with_covariates(best), (best, powers))
@@ -103,6 +98,25 @@ def search_groups(series: TimeSeries, settings: Settings, monitor: Monitor, writ
     exponents = [] if law is None else law.exponents
     messages += notes(best, series, population, exponents)
     return Told(series, front, _starts(best), noise, population, tuple(messages))
+
+
+def _without_strangers(measured: Measured, settings: Settings, monitor: Monitor) -> tuple[list[MixedFit], Mask]:
+    """The laws of all groups, or of those that follow one law, and the groups that are left out [groups].
+
+    Terms that only a strange group needed are not sought in the others; one may show another.
+    """
+    kept = np.arange(measured.data.n_groups)
+    out = np.zeros(len(kept), bool)
+    rows = _chosen(measured, settings, monitor)
+    while True:
+        first, strange = leave_out_strangers(rows, monitor)
+        if not strange.any() or out.sum() + strange.sum() > STRANGERS.share * len(out):
+            return rows, out
+        out[kept[strange]] = True
+        kept = kept[~strange]
+        if monitor.stopping():
+            return [first], out
+        rows = _chosen(measured.taken(kept), settings, monitor)
 
 
 def _chosen(measured: Measured, settings: Settings, monitor: Monitor) -> list[MixedFit]:
