@@ -122,7 +122,7 @@ def _own_exponents(fit: MixedFit, names: Sequence[object]) -> list[str]:
     """Fitted exponents that have names, with their errors."""
     k, errors = fit.model.n_constants, np.sqrt(np.maximum(np.diag(fit.estimate.covariance), 0.0))
     values = zip(names, fit.estimate.beta[k:], errors[k:], strict=False)
-    return [f"{name} = {constant(float(value), float(error))}, one for all groups" for name, value, error in values]
+    return [f"the exponent {name} = {constant(float(v), float(e))} is one for all groups" for name, v, e in values]
 
 
 def _together(population: Population) -> list[str]:

@@ -65,7 +65,7 @@ def test_the_spread_of_a_constant_and_the_exponent_of_all_are_found() -> None:
     assert list(varying) == ["r"]
     assert np.corrcoef(np.log(varying["r"].values), np.log(r))[0, 1] > 0.95
     assert varying["r"].sd_log == pytest.approx(0.2, rel=0.35)
-    told = re.search(r"p = ([\d.]+)\((\d+)\), one for all groups", " ".join(found.messages))
+    told = re.search(r"the exponent p = ([\d.]+)\((\d+)\) is one for all groups", " ".join(found.messages))
     assert told and float(told[1]) == pytest.approx(1.3, abs=0.06)
     assert any(message.startswith("comes to rest at n = ") for message in found.messages)
 
