@@ -8,6 +8,7 @@ measurements themselves are not. Rows of other packages never become stale by ou
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -28,6 +29,10 @@ OURS, PEERS = "ours", {"pysindy", "pyoperon"}
 _NOT_OPTIONS = {"suite", "measure", "system", "commit", "machine", "versions", "peers", "solver", "tolerance", "axes"}
 # Measures whose rows are draws, and how many there are is an option.
 _DRAWN = ("coverage", "lawless", "fsir-noise", "fsir-gaps", "textbook")
+# The designs of populations that the package has; of others nobody knows where they lie.
+DESIGNS = PACKAGE / "bench" / "data" / "populations_dev.json"
+# Measures of populations, and what their command is told.
+_POPULATIONS = {"populations": (), "populations by peers": ("--peers",)}
 _SUITES = ("fractional", "odebench", "classics", "random")
 _KNOWN = (*_SUITES, *_DRAWN, "series", "speed", "growth")
 
@@ -103,6 +108,10 @@ def command_of(study: dict[str, Any], rows: Sequence[Row]) -> tuple[str, ...]:
     """
     name = study.get("suite") or study.get("measure")
     methods = {str(row.get("method", OURS)) for row in rows}
+    if name in _POPULATIONS:
+        of_the_package = study.get("designs") == hashlib.sha256(DESIGNS.read_bytes()).hexdigest()
+        draws = 1 + max((int(row["draw"]) for row in rows), default=-1)
+        return ("populations", "--draws", str(draws), *_POPULATIONS[name]) if of_the_package else ()
     # Variants of ours, as `bench ablation` has them, are measured side by side only.
     if name not in _KNOWN or (name in _SUITES and methods - {OURS, *PEERS}):
         return ()

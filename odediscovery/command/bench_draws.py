@@ -95,7 +95,7 @@ def textbook(
 
 
 def populations(
-    designs: Annotated[Path, argument("DESIGNS.json", "file of population designs")],
+    designs: Annotated[Path | None, argument("DESIGNS.json", "file of designs (default: those of the package)")] = None,
     draws: Count = 10,
     only: Annotated[str | None, flag("designs, with commas between (default: all)")] = None,
     peers: Annotated[bool, flag("pysindy and separate fits of each group on the same draws, instead of ours")] = False,
@@ -108,7 +108,8 @@ def populations(
     chosen = names_in(only, "--only") or ()
     folder = run.out or Path("bench-populations-peers" if peers else "bench-populations")
     measured = population_peers.peers if peers else populations.populations
-    work = partial(measured, designs, draws, folder, chosen, seed=run.seed, max_seconds=run.max_seconds)
+    file = populations.DESIGNS if designs is None else designs
+    work = partial(measured, file, draws, folder, chosen, seed=run.seed, max_seconds=run.max_seconds)
     measure(work, population_peers.summary if peers else populations.summary, folder, run.quiet, where)
 
 
