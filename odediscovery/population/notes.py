@@ -121,8 +121,12 @@ def _odd_groups(fit: MixedFit) -> list[str]:
 def _own_exponents(fit: MixedFit, names: Sequence[object]) -> list[str]:
     """Fitted exponents that have names, with their errors."""
     k, errors = fit.model.n_constants, np.sqrt(np.maximum(np.diag(fit.estimate.covariance), 0.0))
-    values = zip(names, fit.estimate.beta[k:], errors[k:], strict=False)
-    return [f"the exponent {name} = {constant(float(v), float(e))} is one for all groups" for name, v, e in values]
+    values = zip(names, fit.estimate.beta[k:], errors[k:], fit.estimate.deviations[k:], strict=False)
+    return [
+        f"the exponent {name} = {constant(float(value), float(error))} is one for all groups"
+        for name, value, error, spread in values
+        if not spread
+    ]
 
 
 def _together(population: Population) -> list[str]:

@@ -43,9 +43,13 @@ class Rest(NamedTuple):
 
 
 def resting_point(fit: MixedFit) -> Rest | None:
-    """Where groups come to rest; None unless the law is a gain and a loss of one state that grows faster."""
+    """Where groups come to rest; None unless the law is a gain and a loss of one state that grows faster.
+
+    None too where groups have exponents of their own.
+    """
     structure, e, k = fit.model.structure, fit.estimate, fit.model.n_constants
-    if structure.n_states != 1 or len(structure.entries) != 2 or {entry.sign for entry in structure.entries} != {-1, 1}:
+    own_exponents = e.deviations[k : k + fit.model.n_free].any()
+    if own_exponents or structure.n_states != 1 or sorted(entry.sign for entry in structure.entries) != [-1, 1]:
         return None
     loss, gain = sorted(structure.entries, key=lambda entry: entry.sign)
     w = structure.with_exponents(e.beta[k : k + fit.model.n_free].tolist()).exponents[:, 0]

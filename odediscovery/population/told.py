@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -10,23 +11,24 @@ import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
+from odediscovery.errors import FitError
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.forms import Form
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import monomial_names
-from odediscovery.population.choose import choose, refined
+from odediscovery.population.choose import choose, is_sound, refined
 from odediscovery.population.hidden import choose_flows
 from odediscovery.population.model.linear_mixed import theta_errors
 from odediscovery.population.model.measured import ANY, EXACT, KNOWN, SCALED, Measured
-from odediscovery.population.model.mixed import MixedFit
+from odediscovery.population.model.mixed import MixedFit, fit_mixed
 from odediscovery.population.model.separate import fit_each
 from odediscovery.population.model.vary import always_own, choose_varying, criterion, refit, with_covariates
 from odediscovery.population.notes import notes, strange_groups
 from odediscovery.population.pose import asked_to_vary, pose_groups
 from odediscovery.population.strangers import STRANGERS, leave_out_strangers
-from odediscovery.population.written import fit_written, written_law
+from odediscovery.population.written import WrittenLaw, fit_written, written_law
 from odediscovery.result.front import FrontRow
-from odediscovery.result.population import GroupConstant, Population
+from odediscovery.result.population import GroupConstant, GroupExponent, Population
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import JUDGING, Monitor
 from odediscovery.settings import Settings
@@ -87,15 +89,15 @@ def search_groups(series: TimeSeries, settings: Settings, monitor: Monitor, writ
     messages = strange_groups(series, strange)
     kept = tuple(run for run, out in zip(series.trajectories, strange, strict=True) if not out)
     series = replace(series, trajectories=kept)
-    best = monitor.in_time(JUDGING, lambda: refined(_varied(rows[0], series, settings)), rows[0])
+    best = monitor.in_time(JUDGING, lambda: refined(_varied(rows[0], series, settings, law)), rows[0])
     powers: Powers = {}
     best, powers = monitor.in_time(JUDGING, lambda: with_covariates(best), (best, powers))
     monitor.note(event="chosen", criterion=criterion(best), beta=best.estimate.beta.tolist())
     front = _front(series, [best, *(row for row in rows[1:])])
     noise = np.sqrt(_squares_in_units(best) / np.maximum(best.sums.counts, 1))
     noise = np.where(best.sums.counts > 0, noise, np.nan)
-    population = _population(best, series, powers, {} if law is None else law.names)
     exponents = [] if law is None else law.exponents
+    population = _population(best, series, powers, {} if law is None else law.names, exponents)
     messages += notes(best, series, population, exponents)
     return Told(series, front, _starts(best), noise, population, tuple(messages))
 
@@ -126,9 +128,12 @@ def _chosen(measured: Measured, settings: Settings, monitor: Monitor) -> list[Mi
     return choose(measured, monitor, settings.integer_exponents)[0]
 
 
-def _varied(fit: MixedFit, series: TimeSeries, settings: Settings) -> MixedFit:
+def _varied(fit: MixedFit, series: TimeSeries, settings: Settings, law: WrittenLaw | None) -> MixedFit:
     """The model in which the constants vary that should."""
     assert settings.vary is not None
+    named = None if law is None else law.places_of(settings.vary)
+    if named is not None:
+        return _with_named(fit, named, settings.vary)
     structure = fit.model.structure
     terms, order = _places(fit)
     names = monomial_names(Equations.from_power_sum(series.states, _law(fit)))
@@ -139,6 +144,24 @@ def _varied(fit: MixedFit, series: TimeSeries, settings: Settings) -> MixedFit:
     for place, varies in asked.items():
         random[structure.entries[order[place]].constant] |= varies
     return refit(fit, random)
+
+
+def _with_named(fit: MixedFit, places: Sequence[int], vary: str) -> MixedFit:
+    """The model in which these unknowns vary, begun from where it is and where all groups share the others.
+
+    Raises:
+        FitError: it cannot be fitted to all groups.
+    """
+    random, shared, found = always_own(fit.model), fit.unknowns.copy(), list[MixedFit]()
+    random[places] = True
+    shared[~random] = shared[~random].mean(axis=1, keepdims=True)
+    for begin in (fit.unknowns, shared):
+        with contextlib.suppress(np.linalg.LinAlgError):
+            found.append(fit_mixed(fit.model, begin, random))
+    sound = [one for one in found if is_sound(one)]
+    if not sound:
+        raise FitError(f"the law could not be fitted to all groups where {vary} varies; let other constants vary")
+    return min(sound, key=criterion)
 
 
 def _law(fit: MixedFit) -> PowerSum:
@@ -221,7 +244,9 @@ def _starts(fit: MixedFit) -> Array:
     return values
 
 
-def _population(fit: MixedFit, series: TimeSeries, powers: Powers, names: Mapping[int, str]) -> Population:
+def _population(
+    fit: MixedFit, series: TimeSeries, powers: Powers, names: Mapping[int, str], exponents: Sequence[object]
+) -> Population:
     """What groups share and how they differ."""
     structure, e = fit.model.structure, fit.estimate
     errors = np.sqrt(np.maximum(np.diag(e.covariance), 0.0))
@@ -254,11 +279,6 @@ def _population(fit: MixedFit, series: TimeSeries, powers: Powers, names: Mappin
             )
         )
     m = fit.model.measured
-    left, values = _left(fit), m.data.values
-    count = np.isfinite(values).sum(axis=(0, 2), keepdims=True).clip(1)
-    centre = np.nansum(values, axis=(0, 2), keepdims=True) / count
-    total = np.nansum((values - centre) ** 2, axis=(0, 1))
-    r2 = 1.0 - np.nansum(left**2, axis=(0, 1)) / np.where(total > 0, total, np.nan)
     seen = [i for i in range(len(series.states)) if fit.sums.counts[i] > 0]
     return Population(
         m.labels,
@@ -269,9 +289,34 @@ def _population(fit: MixedFit, series: TimeSeries, powers: Powers, names: Mappin
         {"mixed": fit.minus_2_log_likelihood},
         {"mixed": fit.parameters},
         (),
-        r2,
+        _r2_of_groups(fit),
         correlation=_correlation(fit, [k for k, _ in sorted(terms_of.items(), key=lambda item: item[1])]),
+        exponents=_exponents(fit, errors, sd_errors, exponents),
     )
+
+
+def _r2_of_groups(fit: MixedFit) -> Array:
+    """Share of the variance that each group's own curve explains [groups]."""
+    left, values = _left(fit), fit.model.measured.data.values
+    count = np.isfinite(values).sum(axis=(0, 2), keepdims=True).clip(1)
+    centre = np.nansum(values, axis=(0, 2), keepdims=True) / count
+    total = np.nansum((values - centre) ** 2, axis=(0, 1))
+    found: Array = 1.0 - np.nansum(left**2, axis=(0, 1)) / np.where(total > 0, total, np.nan)
+    return found
+
+
+def _exponents(fit: MixedFit, errors: Array, sd_errors: Array, names: Sequence[object]) -> tuple[GroupExponent, ...]:
+    """Exponents that groups have of their own."""
+    first, e, found = fit.model.n_constants, fit.estimate, []
+    spread = np.sqrt(np.maximum(np.einsum("gpp->gp", e.spread), 0.0))
+    for f, (name, place) in enumerate(zip(names, fit.model.structure.free, strict=False)):
+        p = first + f
+        if e.deviations[p] > 0:
+            sd = float(e.deviations[p])
+            mean = float(e.beta[p]), float(errors[p])
+            own = fit.unknowns[p], spread[:, p]
+            found.append(GroupExponent(str(name), place, *mean, sd, sd * float(sd_errors[p]), *own))
+    return tuple(found)
 
 
 def _correlation(fit: MixedFit, order: Sequence[int]) -> Array | None:

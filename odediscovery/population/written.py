@@ -3,7 +3,7 @@ r"""A law that somebody wrote down, as the structure of a mixed model.
     n' = r n - q n^p,    every term:  sign * product of constants * \prod_k x_k ** W[j, k]
 
 The constants in front of a term are one constant of the model: of r n (1 - n/K) these are r and r/K. An exponent
-that has a name is fitted, one for all groups.
+that has a name is fitted, one for all groups if it is not asked to vary.
 """
 
 from __future__ import annotations
@@ -49,6 +49,12 @@ class WrittenLaw:
     def names(self) -> dict[int, str]:
         """Names of the constants that are not products."""
         return {k: str(one) for k, one in enumerate(self.constants) if one.is_Symbol}
+
+    def places_of(self, vary: str) -> list[int] | None:
+        """Unknowns that are named to vary, "r,p": constants, then exponents; None where that is no list of names."""
+        names = [str(one) for one in (*self.constants, *self.exponents)]
+        asked = [piece.strip() for piece in vary.split(",")]
+        return [names.index(one) for one in asked] if set(asked) <= set(names) else None
 
 
 def written_law(form: Form) -> WrittenLaw:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -62,6 +63,31 @@ class GroupConstant:
 
 
 @dataclass(frozen=True, eq=False)
+class GroupExponent:
+    """One exponent that groups have of their own.
+
+    Args:
+        name: that it is printed with.
+        place: monomial and state of the law.
+        mean: over groups.
+        mean_error: its standard error.
+        sd: standard deviation over groups.
+        sd_error: its standard error, nan where unknown.
+        values: of the groups [groups].
+        errors: standard errors of these.
+    """
+
+    name: str
+    place: tuple[int, int]
+    mean: float
+    mean_error: float
+    sd: float
+    sd_error: float
+    values: Array
+    errors: Array
+
+
+@dataclass(frozen=True, eq=False)
 class Population:
     """A law that groups share, with constants of their own.
 
@@ -79,6 +105,7 @@ class Population:
         written: whether somebody wrote the law down, so that nobody had to find it.
         correlation: of the logarithms of the constants that vary, over groups [varying, varying]; None where fewer
             than two do.
+        exponents: those that groups have of their own.
 
     >>> k = GroupConstant("k1", (0,), 0.5, 0.1, 0.2, 0.05, np.array([0.4, 0.6]), np.array([0.01, 0.01]))
     >>> found = Population(("a", "b"), (k,), {}, {"x": 0.1}, (), {"mixed": 3.0}, {"mixed": 3})
@@ -97,6 +124,7 @@ class Population:
     r2: Array | None = None
     written: bool = False
     correlation: Array | None = None
+    exponents: tuple[GroupExponent, ...] = ()
 
     def place(self, label: str) -> int:
         """The place of a group.
@@ -111,7 +139,11 @@ class Population:
 
     def law_of(self, g: int, law: PowerSum) -> PowerSum:
         """The law with the constants of one group."""
-        return self.with_values([float(k.values[g]) for k in self.constants], law)
+        own = self.with_values([float(k.values[g]) for k in self.constants], law)
+        w = own.exponents.copy()
+        for one in self.exponents:
+            w[one.place] = one.values[g]
+        return replace(own, exponents=w)
 
     def with_values(self, values: Sequence[float], law: PowerSum) -> PowerSum:
         """The law with these constants, without their signs."""
@@ -128,6 +160,9 @@ class Population:
             return equations.pretty(digits)
         named = {term: one.name for one in self.constants if one.varies for term in one.terms}
         monomials, lines = monomial_names(equations), {state: "" for state in equations.states}
+        for own in self.exponents:
+            j, state = own.place[0], equations.variables[own.place[1]]
+            monomials[j] = re.sub(rf"(?<![^*]){re.escape(state)}(\^[^*]+)?", f"{state}^{own.name}", monomials[j])
         for term, (i, j) in enumerate(zip(*np.nonzero(law.coefficients), strict=True)):
             a, state = float(law.coefficients[i, j]), equations.states[i]
             error = float("nan") if errors is None else float(errors.coefficients[i, j])
@@ -139,7 +174,11 @@ class Population:
         for state, text in lines.items():
             first = text.removeprefix(" + ") if not text.startswith(" - ") else f"-{text[3:]}"
             told.append(f"{state}' = {first or '0'}")
-        return "\n".join([*told, *(self._line(one, digits) for one in self.constants if one.varies)])
+        told += [self._line(one, digits) for one in self.constants if one.varies]
+        for own in self.exponents:
+            mean, spread = constant(own.mean, own.mean_error, digits), constant(own.sd, own.sd_error, digits)
+            told.append(f"{own.name} = {mean}, normal over groups with sd {spread}")
+        return "\n".join(told)
 
     def _line(self, one: GroupConstant, digits: int) -> str:
         spread = constant(one.sd_log, one.sd_log_error, digits)
@@ -149,7 +188,8 @@ class Population:
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Header and rows: a group, its constants that vary, R2 of its curve."""
-        vary = [one for one in self.constants if one.varies]
+        vary: list[GroupConstant | GroupExponent] = [one for one in self.constants if one.varies]
+        vary += self.exponents
         header = ["group", *(one.name for one in vary)]
         rows = [
             [label, *(constant(float(one.values[g]), float(one.errors[g])) for one in vary)]
@@ -190,6 +230,7 @@ class Population:
                     str(t): plain(one.apart[g]) for one in self.constants if one.apart.size for t in one.terms
                 },
                 "r2": None if self.r2 is None else plain(self.r2[g]),
+                **({"exponents": {one.name: plain(one.values[g]) for one in self.exponents}} if self.exponents else {}),
             }
         mixed = self.minus_2_log_likelihood["mixed"]
         return {
@@ -211,6 +252,7 @@ class Population:
             "parameters": dict(self.parameters),
             "groups": groups,
             **({"written": True} if self.written else {}),
+            **({"exponents": [_exponent_entry(one) for one in self.exponents]} if self.exponents else {}),
         }
 
     @classmethod
@@ -243,7 +285,37 @@ class Population:
             r2 if np.isfinite(r2).any() else None,
             record.get("written") is True,
             _matrix(record.get("correlation"), sum(one.varies for one in found)),
+            tuple(_exponent(entry, groups, labels) for entry in record.get("exponents", ())),
         )
+
+
+def _exponent_entry(one: GroupExponent) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "monomial": one.place[0],
+        "state": one.place[1],
+        "mean": plain(one.mean),
+        "standard_error": plain(one.mean_error),
+        "sd": plain(one.sd),
+        "sd_standard_error": plain(one.sd_error),
+        "standard_errors": [plain(error) for error in one.errors],
+    }
+
+
+def _exponent(entry: Mapping[str, Any], groups: Mapping[str, Any], labels: Sequence[str]) -> GroupExponent:
+    """Inverse of `_exponent_entry`, with the values of the groups."""
+    name = str(entry["name"])
+    check_letters(name)
+    return GroupExponent(
+        name,
+        (int(entry["monomial"]), int(entry["state"])),
+        number(entry["mean"]),
+        number(entry["standard_error"]),
+        number(entry["sd"]),
+        number(entry["sd_standard_error"]),
+        np.array([number(groups[label]["exponents"][name]) for label in labels]),
+        np.array([number(error) for error in entry["standard_errors"]]),
+    )
 
 
 def _matrix(kept: Any, size: int) -> Array | None:

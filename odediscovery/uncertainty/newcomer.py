@@ -78,6 +78,8 @@ def meet(
     """
     if len(series.trajectories) != 1:
         raise InputError(f"expected the samples of one new group, got {len(series.trajectories)} groups")
+    if population.exponents:
+        raise InputError("a new group is not yet possible where exponents differ from group to group; fit it with them")
     run = series.trajectories[0]
     if times.min() < run.time[0]:
         raise InputError(f"times should not lie before the first sample at {run.time[0]:g}, got {times.min():g}")
