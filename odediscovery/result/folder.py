@@ -216,12 +216,14 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     start_errors = document.get("initial_value_errors")
     model = _companion(document, folder, "model.npz") or b""
     covariance = _companion(document, folder, "covariance.npz", optional=True)
+    equations = dataclasses.replace(
+        with_law(with_errors(parsed, document["terms"], document["exponents"]), document.get("law")),
+        spare=_spare(document),
+    )
+    population = Population.from_record(document.get("population"))
     return {
         "series": series,
-        "equations": dataclasses.replace(
-            with_law(with_errors(parsed, document["terms"], document["exponents"]), document.get("law")),
-            spare=_spare(document),
-        ),
+        "equations": equations,
         "initial_values": starts_from_record(document["initial_values"], series),
         "front": tuple(FrontRow.from_record(row, series) for row in document["pareto"]),
         "mse": number(scores["mse"]),
@@ -241,7 +243,7 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "named": NamedConstants.from_record(document.get("named_constants")),
         "textbook": NamedConstants.from_record(document.get("textbook")),
         "found_by": _found_by(document),
-        "population": Population.from_record(document.get("population")),
+        "population": population and population.checked(equations.power_sum, len(series.trajectories)),
     }
 
 

@@ -137,6 +137,23 @@ class Population:
             raise InputError(f"no group {label!r}; there are {shown}")
         return self.labels.index(label)
 
+    def checked(self, law: PowerSum | None, groups: int) -> Population:
+        """The population itself, if it is one of this law and of so many groups.
+
+        Raises:
+            ValueError: a term or an exponent that the law does not have, or another number of groups.
+        """
+        if law is None or len(self.labels) != groups:
+            raise ValueError("population")
+        terms, (rows, states) = int(np.count_nonzero(law.coefficients)), law.exponents.shape
+        if not all(0 <= term < terms for one in self.constants for term in one.terms):
+            raise ValueError("population: terms")
+        for one in self.exponents:
+            inside = 0 <= one.place[0] < rows and 0 <= one.place[1] < states
+            if not (inside and one.values.shape == one.errors.shape == (groups,)):
+                raise ValueError("population: exponents")
+        return self
+
     def law_of(self, g: int, law: PowerSum) -> PowerSum:
         """The law with the constants of one group."""
         own = self.with_values([float(k.values[g]) for k in self.constants], law)

@@ -18,7 +18,7 @@ import numpy as np
 from faces import discovery
 from promise import CODE, check
 
-from odediscovery import discover, settings_for, simulate_system
+from odediscovery import discover, fit_constants, settings_for, simulate_system
 from odediscovery.data.controls import with_controls
 from odediscovery.data.series import TimeSeries
 from odediscovery.result.folder import OWN
@@ -33,11 +33,15 @@ VALUES: tuple[Any, ...] = (
 
 @cache
 def whole_folders() -> tuple[Path, ...]:
-    """Results to tamper with: made by hand, fitted, of several runs, with an input."""
+    """Results to tamper with: made by hand, fitted, of several runs, with an input, of groups."""
     above = Path(mkdtemp(prefix="hostile-"))
     times = np.linspace(0.0, 8.0, 30)
     fed = TimeSeries.from_arrays(times, np.column_stack([5.0 - 4.0 * np.exp(-times), np.ones(30)]), ["x", "feed"])
+    starts = np.array([0.05, 0.1, 0.2])
+    wells = [1.0 / (1.0 + (1.0 / x - 1.0) * np.exp(-r * times)) for x, r in zip(starts, (0.8, 1.0, 1.3), strict=True)]
+    groups = TimeSeries.from_arrays([times] * 3, wells, ["n"], labels=["a", "b", "c"])
     made = {
+        "groups": fit_constants(groups, "n' = r*n - q*n^p", settings_for(vary="r,q,p")),
         "hand": discovery(hidden=6),
         "runs": discovery(runs=3),
         "fitted": discover(simulate_system("logistic", noise=0.01), settings_for(members=0)),
