@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from problems import LOGISTIC, growth
+from problems import LOGISTIC, PISTON, bouncing, growth
 
 from odediscovery import TimeSeries
 from odediscovery.laws.power_sum import PowerSum
@@ -47,3 +47,16 @@ def test_a_needless_term_goes_and_the_law_is_on_the_path(sigma: float) -> None:
     assert found == pytest.approx(law.coefficients[0], rel=1e-3 if sigma == 0.0 else 0.1)
     assert two.origin == 0 and two.whole.all() and not two.free[1].any()
     assert prune_laws(p, [], Elimination(), Monitor()) == []
+
+
+def test_laws_that_leave_much_do_not_decide_on_the_steps_of_a_steep_one() -> None:
+    # A piston that bounces off its gas: x^-1.3 wants finer steps than any law that has lost the data.
+    p = prepare(bouncing(1e-5))
+    law = PISTON.rescaled(p.scale.state, p.scale.time)
+    lost = [PowerSum(np.array([[0.1], [0.01 * k]]), np.array([[0.0, 1.0]])) for k in range(4)]
+    path = prune_laws(p, [law, *lost], Elimination(), Monitor(), fitted=True)
+    best = min(path, key=lambda c: c.mean_square)
+    assert best.law.n_monomials == 3
+    assert best.law.exponents.min() == pytest.approx(-1.3, abs=1e-4)
+    # The estimate of the noise is an upper limit: a law leaves no more than that.
+    assert best.mean_square < 1.0

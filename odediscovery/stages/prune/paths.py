@@ -48,6 +48,12 @@ class WindowThresholds(Thresholds):
         origin="a fiftieth of the noise is not seen in it",
     )
     accuracy_clean: float = threshold(1e-5, "the same on clean data", unit="standard deviations of a residual")
+    leading: float = threshold(
+        10.0,
+        "members whose integration has to be accurate leave up to this",
+        unit="mean square of the best one on short windows",
+        origin="others are pruned to laws of their own, or not at all",
+    )
     coarse_steps: int = threshold(
         8,
         "Levenberg-Marquardt steps on short windows before the elimination, in noise",
@@ -149,16 +155,19 @@ def _problem(
     own = PRUNING_WINDOWS
     # Unpenalised on short windows first: quick, and near enough to choose the step grids.
     coarse, theta = short_windows(p), field.theta
+    coarse = coarse.refined(field, theta, own.accuracy)
     if not fitted:
-        coarse = coarse.refined(field, theta, own.accuracy)
         steps = own.coarse_steps_clean if p.clean else own.coarse_steps
         theta = levenberg_marquardt(ShortResiduals(coarse, field), theta, field.free, steps, monitor=monitor).unknowns
+    # Laws that leave far more need no fine steps, and must not decide on those of the others.
+    left = ShortResiduals(coarse, field).residuals(theta).square().sum(dim=1).nan_to_num(torch.inf)
+    leading = theta[left <= own.leading * left.min()]
     if not long:
         accuracy = own.accuracy_clean if p.clean else own.accuracy
-        return ShortResiduals(coarse.refined(field, theta, accuracy), field), theta
+        return ShortResiduals(coarse.refined(field, leading, accuracy), field), theta
     weight = np.where(p.constant, 0.0, 1.0 / np.maximum(p.noise, p.floor))
     windows = cut(p.data, p.smooth, weight, window_length(p, extrema), relative_sigma=p.relative_sigma)
-    windows = windows.refined(field, theta, own.accuracy)
+    windows = windows.refined(field, leading, own.accuracy)
     problem = LongResiduals(windows, field, torch.as_tensor(p.nonnegative))
     return problem, problem.pack(theta)
 
