@@ -79,6 +79,15 @@ def all_free(law: PowerSum) -> Free:
     return a != 0, w != 0, b != 0, v != 0
 
 
+def but_whole_powers(law: PowerSum) -> Free:
+    """Every constant that is not zero, but for powers that are whole numbers.
+
+    States that change their sign have no other powers, and the powers of a series are not to bend.
+    """
+    (a, w, b, v), (_, power, _, inner) = all_free(law), law.constants
+    return a, w & (power != np.round(power)), b, v & (inner != np.round(inner))
+
+
 def none_free(law: PowerSum) -> Free:
     """Nothing is fitted."""
     a, w, b, v = (np.zeros(c.shape, dtype=bool) for c in law.constants)

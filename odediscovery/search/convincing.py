@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from odediscovery.data.samples import pooled
 from odediscovery.judge.criterion import CRITERION, rank, score
 from odediscovery.judge.doubt import (
     DOUBT,
@@ -21,7 +22,7 @@ from odediscovery.judge.doubt import (
 )
 from odediscovery.judge.residual_tests import has_no_memory
 from odediscovery.judge.stability import runs_away
-from odediscovery.laws.cost import SIMPLE, all_free
+from odediscovery.laws.cost import SIMPLE, but_whole_powers
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
@@ -31,7 +32,7 @@ from odediscovery.search.refine_terms import FOLLOWING, follow_closely
 from odediscovery.search.refinement import REFINEMENT, follows, leaves_nothing, refined, sigma_of
 from odediscovery.search.rungs import Climb
 from odediscovery.solve.trajectories import residuals
-from odediscovery.stages.values import STAGES, Candidate
+from odediscovery.stages.values import STAGES, Candidate, Polished
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ def in_doubt(at: Climb, law: PowerSum) -> Mask:
     """Equations that leave something, or do not look like those of a law, bool [states].
 
     The first terms of a series leave nothing of intervals, as far as laws are fitted to these. Refined on whole
-    trajectories they leave something, where a law leaves nothing.
+    trajectories they leave something that has memory, where a law leaves nothing, or noise alone. So a law tells
+    noise that is too small to be estimated before it is known.
     """
     if law not in at.doubts:
         at.doubts[law] = _in_doubt(law, at.problem)
@@ -87,8 +89,10 @@ def _in_doubt(law: PowerSum, p: Problem) -> Mask:
     doubt, moving = doubtful(law, p), ~p.constant
     if doubt.any() or (interval_squares(law, p)[moving] > STAGES.settled).any():
         return doubt
-    found = refined(p, law, all_free(law), p.initial, sigma_of(p), FOLLOWING.evaluations)
+    found = refined(p, law, but_whole_powers(law), p.initial, sigma_of(p), FOLLOWING.evaluations)
     if not follows(p, found) or leaves_nothing(p, found):
+        return doubt
+    if has_no_memory([r[:, moving] for r in residuals(found.law, p.data, found.initial)]):
         return doubt
     return moving & (interval_squares(found.law, p) > REFINEMENT.exact)
 
@@ -214,7 +218,18 @@ def has_odd_powers(at: Climb) -> bool:
     if at.problem.noisiness <= CONVINCING_LAW.telling or not _is_odd(best.law.exponents[:, :n], 0.0):
         return False
     near = follow_closely(at.problem, best)
+    if near is not None and _left_without_memory(*near) <= CONVINCING_LAW.telling:
+        return False
     return near is None or _is_odd(near[1].law.exponents[:, :n], near[1].errors.exponents[:, :n])
+
+
+def _left_without_memory(p: Problem, found: Polished) -> float:
+    """What a law leaves, as a share of the standard deviation of each state, the largest; inf if it has memory."""
+    moving = ~p.constant
+    if not has_no_memory([r[:, moving] for r in residuals(found.law, p.data, found.initial)]):
+        return math.inf
+    left = found.plain_squares / np.maximum(found.counts, 1)
+    return float(np.sqrt(left[moving] / np.nanvar(pooled(p.data)[:, moving], axis=0)).max(initial=0.0))
 
 
 def _has_functions_of_amounts(law: PowerSum, p: Problem) -> bool:

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from problems import LOGISTIC, growth
+from problems import LOGISTIC, PISTON, bouncing, growth
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.families import Function
@@ -14,7 +14,9 @@ from odediscovery.laws.power_sum import Features, PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.convincing import (
+    CONVINCING_LAW,
     has_odd_powers,
+    in_doubt,
     is_convincing,
     is_rounding,
     is_unrivalled,
@@ -107,3 +109,28 @@ def test_residuals_within_half_a_digit_are_rounding_and_normal_ones_of_the_same_
     assert not is_rounding(p, [normal])
     few = dataclasses.replace(p, relative_sigma=(p.relative_sigma[0][:20],))
     assert not is_rounding(few, [left[0][:20]])
+
+
+def test_a_law_that_leaves_small_noise_alone_is_beyond_doubt() -> None:
+    # Noise of 1e-6 cannot be estimated beside so much curvature: a law tells it.
+    for noise in (0.0, 1e-6):
+        p = prepare(bouncing(noise))
+        at = Climb(p, settings_for(), Monitor())
+        a, w = PISTON.coefficients, PISTON.exponents
+        # As pruning leaves it, nearly right.
+        near = PowerSum(a * (1.0 + 2e-6), np.where(w == -1.3, -1.30001, w)).rescaled(p.scale.state, p.scale.time)
+        assert not in_doubt(at, near).any()
+        curved = PowerSum(a, np.where(w == -1.3, -1.31, w)).rescaled(p.scale.state, p.scale.time)
+        other = PowerSum(np.hstack([curved.coefficients, [[0.0], [0.01]]]), np.vstack([curved.exponents, [[1.0, 0.0]]]))
+        assert in_doubt(at, PowerSum(other.coefficients, np.round(other.exponents)))[1]
+
+
+def test_an_unusual_power_is_not_odd_where_the_law_leaves_next_to_no_noise() -> None:
+    # As if curvature were taken for even more noise.
+    p = prepare(bouncing(1e-6))
+    p = dataclasses.replace(p, noise=3.0 * p.noise)
+    at = Climb(p, settings_for(), Monitor())
+    law = PISTON.rescaled(p.scale.state, p.scale.time)
+    at.candidates = [Candidate(law, p.initial, 1.0, 0, np.array([False, True]))]
+    assert p.noisiness > CONVINCING_LAW.telling
+    assert not has_odd_powers(at)
