@@ -62,6 +62,9 @@ class ConvincingThresholds(Thresholds):
         0.5, "mean square from which on they are of the size of rounding", unit="variance of rounding"
     )
     series: int = threshold(2, "step between the powers in the series of a sine")
+    powers: int = threshold(
+        4, "whole powers of one state in an equation that may be a series", origin="laws of nature have up to three"
+    )
     equal_score: float = threshold(
         1e-3, "difference below which neither of two laws is better", unit="of the criterion", origin="rounding of fits"
     )
@@ -207,13 +210,17 @@ def has_odd_powers(at: Climb) -> bool:
     Such a law may be short and leave noise only, and yet be an approximation: its powers are free numbers. Where
     there is next to no noise, an approximation would leave more.
     Functions of a state that never changes its sign are as odd: sines of an amount meet any smooth curve. And so are
-    the first terms of the series of a sine, where noise hides the others.
+    the first terms of the series of a sine, or of a real power, where noise hides the others.
     """
     if not at.candidates:
         return True
     best = rank(at.candidates, at.problem.samples)[0]
     n = at.problem.data.n_states
-    if _has_functions_of_amounts(best.law, at.problem) or _may_be_sine(best.law, at.problem):
+    law, p = best.law, at.problem
+    if _has_functions_of_amounts(law, p) or _may_be_sine(law, p):
+        return True
+    # Once real powers were grown it is known whether they do as well.
+    if at.reference is None and _may_be_real_power(law, p):
         return True
     if at.problem.noisiness <= CONVINCING_LAW.telling or not _is_odd(best.law.exponents[:, :n], 0.0):
         return False
@@ -249,6 +256,20 @@ def _may_be_sine(law: PowerSum, p: Problem) -> bool:
     only = apart.sum(axis=2) == CONVINCING_LAW.series
     step = only & (apart[..., ~p.nonnegative] == CONVINCING_LAW.series).any(axis=2)
     return bool((both & step).any())
+
+
+def _may_be_real_power(law: PowerSum, p: Problem) -> bool:
+    """Whether an equation has so many whole powers of one state that they may be the series of a real one."""
+    if law.features is not None or p.noisiness <= CONVINCING_LAW.telling:
+        return False
+    used, w = law.coefficients != 0, law.exponents
+    whole = (w == np.round(w)).all(axis=1)
+    for k in np.flatnonzero(p.nonnegative):
+        beside = np.delete(w, k, axis=1)
+        alike = (beside[:, None] == beside).all(axis=2) & whole & whole[:, None]
+        if (used[:, None, :] & used[:, :, None] & alike).sum(axis=2).max(initial=0) >= CONVINCING_LAW.powers:
+            return True
+    return False
 
 
 def _is_odd(exponents: Array, errors: Array | float) -> bool:

@@ -134,3 +134,13 @@ def test_an_unusual_power_is_not_odd_where_the_law_leaves_next_to_no_noise() -> 
     at.candidates = [Candidate(law, p.initial, 1.0, 0, np.array([False, True]))]
     assert p.noisiness > CONVINCING_LAW.telling
     assert not has_odd_powers(at)
+
+
+def test_many_whole_powers_of_an_amount_may_be_a_real_one_until_real_ones_were_grown() -> None:
+    at = climb_with(PowerSum(np.array([[0.1, 0.3, -0.3, -0.1]]), np.arange(4.0)[:, None]))
+    assert has_odd_powers(at)
+    at.reference = LOGISTIC
+    assert not has_odd_powers(at)
+    # Three are what laws of nature have: growth with an Allee effect.
+    at = climb_with(PowerSum(np.array([[-0.1, 0.3, -0.2]]), np.array([[1.0], [2.0], [3.0]])))
+    assert not has_odd_powers(at)
