@@ -75,7 +75,6 @@ from odediscovery.search.candidates import at_rest, each_alone, is_settled
 from odediscovery.search.flows.contest import compete
 from odediscovery.search.flows.notes import flow_notes
 from odediscovery.search.neural import train_networks
-from odediscovery.search.published.recipes import run_published
 from odediscovery.search.strategies import search
 from odediscovery.search.vocabulary import vocabulary
 from odediscovery.search.warm_start import warm_start
@@ -315,6 +314,8 @@ def _search_flows(task: Task) -> Discovery:
 
 def _train_as_published(task: Task) -> Discovery:
     """Members trained and read as a published recipe does."""
+    from odediscovery.search.published.recipes import run_published  # noqa: PLC0415 (torch waits until somebody trains)
+
     series, settings, monitor = task.series, task.settings, task.monitor
     ended = run_published(series, task.p, settings, monitor)
     return build_result(
