@@ -34,6 +34,7 @@ class VectorField:
         stoichiometry: [states, states], what the chain's outputs are multiplied by where equations follow
             from others (default: nothing).
 
+    >>> from odediscovery.units import NAU, RealNPU
     >>> chain = (RealNPU(2, 3), NAU(3, 2))
     >>> field = VectorField.random(chain, 4, torch.Generator().manual_seed(0))
     >>> field.rhs(field.theta)(torch.ones(4, 5, 2, dtype=torch.float64)).shape
