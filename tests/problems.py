@@ -7,14 +7,14 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from scipy.integrate import solve_ivp
-from torch import Tensor
 
 from odediscovery.data.controls import with_controls
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.signals import Signal
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.networks.translate import members_of
+from odediscovery.networks.chain import Chain, Pair
+from odediscovery.networks.translate import chain_of
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.runtime.arrays import Array
 from odediscovery.units import NAU, RealNPU
@@ -37,13 +37,31 @@ STARTS = np.array([[1.5, 0.8], [0.6, 1.7]])
 
 def field_of(law: PowerSum, members: int = 1) -> VectorField:
     """Identical members of a chain RealNPU -> NAU that compute the law."""
-    return members_of([law] * members, np.ones(law.n_states, dtype=bool))
+    chain = chain_of_law(law, members)
+    (pair,), (real, weight) = chain.pairs, chain.places()[0]
+    units = (RealNPU(pair.n_in, pair.width, nonnegative=True), NAU(pair.width, pair.n_out))
+    gates, held = np.ones((members, pair.n_in)), np.zeros((members, pair.n_in), dtype=bool)
+    theta = np.hstack([chain.theta[:, real], gates, chain.theta[:, weight]])
+    free = np.hstack([chain.free[:, real], held, chain.free[:, weight]])
+    return VectorField(units, torch.as_tensor(theta), torch.as_tensor(free))
+
+
+def chain_of_law(law: PowerSum, members: int = 1) -> Chain:
+    """Identical members that compute the law, as arrays."""
+    return chain_of([law] * members, np.ones(law.n_states, dtype=bool))
 
 
 def random_field(members: int = 2, states: int = 2, width: int = 3, seed: int = 0) -> VectorField:
     """RealNPU -> NAU with random weights and gates between 0 and 1."""
     units = (RealNPU(states, width, nonnegative=True, gain=0.5), NAU(width, states, gain=0.5))
     return VectorField.random(units, members, torch.Generator().manual_seed(seed))
+
+
+def random_chain(members: int = 2, states: int = 2, width: int = 3, seed: int = 0) -> Chain:
+    """Random sums of powers of nonnegative states, everything free."""
+    pair = Pair(np.ones(states, dtype=bool), width, states)
+    theta = 0.5 * np.random.default_rng(seed).standard_normal((members, 2 * width * states))
+    return Chain(states, (), (pair,), theta, np.ones_like(theta, dtype=bool))
 
 
 def solved(law: PowerSum, start: Array, times: Array) -> Array:
@@ -81,14 +99,14 @@ def series_of(law: PowerSum, starts: Array, times: list[Array], noise: float = 0
     return TimeSeries.from_arrays(list(times), values)
 
 
-def numeric_jacobian(function: Callable[[Tensor], Tensor], at: Tensor, step: float) -> Tensor:
+def numeric_jacobian(function: Callable[[Array], Array], at: Array, step: float) -> Array:
     """Central differences of function [members, U] -> [members, R]: [members, R, U]."""
     columns = []
     for k in range(at.shape[1]):
-        shift = torch.zeros_like(at)
+        shift = np.zeros_like(at)
         shift[:, k] = step
         columns.append((function(at + shift) - function(at - shift)) / (2.0 * step))
-    return torch.stack(columns, dim=-1)
+    return np.stack(columns, axis=-1)
 
 
 # ---- driven systems ----

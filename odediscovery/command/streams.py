@@ -21,6 +21,8 @@ from odediscovery.runtime.texts import cut, printable
 
 # Letters of one line on standard error; what is longer quotes a whole cell or row of somebody's file.
 MAX_LINE_LETTERS = 1500
+# So many new objects, not Python's 700, before it looks for those that only refer to each other.
+COLLECTED_AT = 50_000
 
 
 def say(text: str = "", end: str = "\n") -> None:
@@ -107,7 +109,9 @@ def prepare() -> None:
             stream.reconfigure(errors="backslashreplace")
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
-    # Torch leaves a million objects that Python would look through, for a second, before it ends.
+    # Modules and pictures are made of objects that stay: to look through them again and again for some that do
+    # not was a sixth of the time of a short fit, and before the end a second of that of a training.
+    gc.set_threshold(COLLECTED_AT)
     atexit.register(gc.freeze)
     os.environ["MATPLOTLIBRC"], os.environ["MPLBACKEND"] = os.devnull, "agg"
     logging.getLogger("matplotlib").setLevel(logging.ERROR)

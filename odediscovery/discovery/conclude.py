@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,7 +36,6 @@ from odediscovery.laws.power_sum import expanded
 from odediscovery.laws.records import monomial_names
 from odediscovery.networks.layers import Network
 from odediscovery.networks.translate import network_of
-from odediscovery.population.told import WrittenForm, search_groups
 from odediscovery.problem.impose import in_user_units
 from odediscovery.problem.problem import Problem
 from odediscovery.problem.redundancy import linear_relation
@@ -48,6 +48,9 @@ from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.user_units import unscaled_errors
 from odediscovery.stages.values import FoundBy, Judged, Polished, residual_freedom
 from odediscovery.textbook.judged import price_of_name
+
+if TYPE_CHECKING:
+    from odediscovery.population.told import WrittenForm
 
 
 def constants(p: Problem, row: Judged) -> dict[str, object]:
@@ -311,6 +314,8 @@ def groups_result(
         InputError: one group only, or what is known does not fit the series.
         FitError: no law, or not the written one, could be fitted to all groups.
     """
+    from odediscovery.population.told import search_groups  # noqa: PLC0415 (many modules for few fits)
+
     told = search_groups(series, settings, monitor, written)
     found = build_result(told.series, settings, monitor, told.front, told.starts, told.noise, None, told.messages)
     return dataclasses.replace(found, population=dataclasses.replace(told.population, written=written is not None))

@@ -72,10 +72,7 @@ from odediscovery.result.rest import rest
 from odediscovery.runtime.memory import at_most
 from odediscovery.runtime.monitor import JUDGING, OUT_OF_MEMORY, SEARCHING, TELLING, TIME_SPENT, Monitor, drawn
 from odediscovery.search.candidates import at_rest, each_alone, is_settled
-from odediscovery.search.flows.contest import compete
-from odediscovery.search.flows.notes import flow_notes
 from odediscovery.search.neural import train_networks
-from odediscovery.search.published.recipes import run_published
 from odediscovery.search.strategies import search
 from odediscovery.search.vocabulary import vocabulary
 from odediscovery.search.warm_start import warm_start
@@ -307,6 +304,9 @@ def _search_groups(series: TimeSeries, settings: Settings, monitor: Monitor) -> 
 
 def _search_flows(task: Task) -> Discovery:
     """Laws of flows between compartments, where states are unmeasured."""
+    from odediscovery.search.flows.contest import compete  # noqa: PLC0415 (many modules for few fits)
+    from odediscovery.search.flows.notes import flow_notes  # noqa: PLC0415
+
     won = compete(task.p, task.known, task.settings, task.monitor)
     verdict, series = stay_with_few(task, won.verdict)
     found = conclude(verdict, series, task.settings, task.monitor)
@@ -315,6 +315,8 @@ def _search_flows(task: Task) -> Discovery:
 
 def _train_as_published(task: Task) -> Discovery:
     """Members trained and read as a published recipe does."""
+    from odediscovery.search.published.recipes import run_published  # noqa: PLC0415 (torch waits until somebody trains)
+
     series, settings, monitor = task.series, task.settings, task.monitor
     ended = run_published(series, task.p, settings, monitor)
     return build_result(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
 from odediscovery.data.controls import drop_appended_controls
 from odediscovery.data.samples import measured
 from odediscovery.data.series import TimeSeries
@@ -14,13 +12,10 @@ from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.problem.pose import pose_known, with_known_states
 from odediscovery.problem.problem import Problem
 from odediscovery.problem.thinning import thin_series
-from odediscovery.runtime.device import device_of
 from odediscovery.runtime.memory import GIGABYTE
 from odediscovery.runtime.monitor import SEARCHING, Monitor
 from odediscovery.settings import Settings
 
-# Members times windows are small tensors: a second thread waits longer than it works.
-THREADS = 1
 # Copies of the samples, and matrices of all states, that a fit has at a time.
 SAMPLES_HELD, MATRICES_HELD = 20, 60
 
@@ -73,8 +68,10 @@ def pose_task(series: TimeSeries, settings: Settings, monitor: Monitor) -> Task:
         InputError: the device is missing, controls are asked of a published recipe, or a statement of the user
             does not fit the series.
     """
-    torch.set_num_threads(settings.threads or THREADS)
-    device_of(settings.device)  # A missing device is reported before any work is done.
+    if settings.device != "cpu":
+        from odediscovery.runtime.device import device_of  # noqa: PLC0415 (torch waits until it is needed)
+
+        device_of(settings.device)  # A missing device is reported before any work is done.
     if series.controls and settings.published:
         raise InputError(
             f"inputs ({', '.join(series.controls)}) need --recipe default: the published recipes know none"

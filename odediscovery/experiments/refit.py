@@ -5,11 +5,13 @@ A wide chain is thinned first, because the cost grows with the cube of the numbe
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from odediscovery.experiments.regression import layers, parameters_of
 from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
+from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.units import NAU, NMU, RealNPU
 
 # Least weight of a kept NMU factor (at 0 it has no gradient), least |value| behind a logarithm,
@@ -50,18 +52,23 @@ class ChainResiduals:
             chain.append(p)
         return chain
 
-    def solve(self, unknowns: Tensor) -> Tensor:
+    def solve(self, unknowns: Array) -> Array:
         """The residuals themselves: a chain has nothing to solve."""
-        return self._forward(unknowns)[0]
+        found: Array = self._forward(torch.as_tensor(unknowns))[0].numpy()
+        return found
 
-    def residuals(self, unknowns: Tensor, solved: Tensor | None = None) -> Tensor:
+    def residuals(self, unknowns: Array, solved: Array | None = None) -> Array:
         """[members, samples x outputs], then those of whole numbers if they count."""
         own = self.solve(unknowns) if solved is None else solved
         w = unknowns[:, :-1]
-        return torch.cat([own, self.whole * w * (1.0 - w * w)], dim=1) if self.whole else own
+        return np.concatenate([own, self.whole * w * (1.0 - w * w)], axis=1) if self.whole else own
 
-    def linearised(self, unknowns: Tensor, free: Tensor, solved: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def linearised(self, unknowns: Array, free: Mask, solved: Array | None = None) -> tuple[Array, Array]:
         """Residuals and their Jacobian [members, residuals, unknowns]."""
+        residuals, jacobian = self._linearised(torch.as_tensor(unknowns))
+        return self.residuals(unknowns, residuals.numpy()), jacobian.numpy()
+
+    def _linearised(self, unknowns: Tensor) -> tuple[Tensor, Tensor]:
         residuals, inputs = self._forward(unknowns)
         chain = self.parameters(unknowns)
         weight = self.weight[unknowns[:, -1].long()]
@@ -76,7 +83,7 @@ class ChainResiduals:
             w = unknowns[:, :-1]
             drawn = torch.diag_embed(self.whole * (1.0 - 3.0 * w * w))
             jacobian = torch.cat([jacobian, torch.nn.functional.pad(drawn, (0, 1))], dim=1)
-        return self.residuals(unknowns, residuals), jacobian
+        return residuals, jacobian
 
     def _forward(self, unknowns: Tensor) -> tuple[Tensor, list[Tensor]]:
         which, inputs = unknowns[:, -1].long(), []
@@ -103,14 +110,14 @@ def refit(
         The sum of squares of each member, [members].
     """
     problem = ChainResiduals(network, x, y, weight, whole)
-    unknowns = problem.gathered()
-    free = torch.ones_like(unknowns, dtype=torch.bool)
+    unknowns: Array = problem.gathered().numpy()
+    free = np.ones(unknowns.shape, dtype=bool)
     free[:, -1] = False
     fitted = levenberg_marquardt(problem, unknowns, free, steps, tolerance=tolerance)
-    for unit, p in zip(problem.units, problem.parameters(fitted.unknowns), strict=True):
+    for unit, p in zip(problem.units, problem.parameters(torch.as_tensor(fitted.unknowns)), strict=True):
         for name, value in parameters_of(unit).items():
             value.data.copy_(p[name])
-    return fitted.sum_of_squares
+    return torch.as_tensor(fitted.sum_of_squares)
 
 
 @torch.no_grad()

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-import torch
+import numpy as np
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
 
+from odediscovery.runtime.arrays import Array, Indices, Mask
 from odediscovery.runtime.memory import fitting_at_once
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -70,10 +70,10 @@ class Residuals(Protocol):
     Members stand side by side and do not know of each other: any subset of them may be asked for.
     """
 
-    def solve(self, unknowns: Tensor) -> Tensor:
+    def solve(self, unknowns: Array) -> Array:
         """What a model predicts at unknowns [members, unknowns], [members, ...]."""
 
-    def residuals(self, unknowns: Tensor, solved: Tensor | None = None) -> Tensor:
+    def residuals(self, unknowns: Array, solved: Array | None = None) -> Array:
         """Weighted residuals [members, R].
 
         Args:
@@ -81,7 +81,7 @@ class Residuals(Protocol):
             solved: what `solve` gave for these members, if that is known already.
         """
 
-    def linearised(self, unknowns: Tensor, free: Tensor, solved: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def linearised(self, unknowns: Array, free: Mask, solved: Array | None = None) -> tuple[Array, Array]:
         """Residuals [members, R] and their Jacobian [members, R, unknowns].
 
         Columns of unknowns that are not `free` [members, unknowns] may hold any number.
@@ -92,20 +92,21 @@ class Residuals(Protocol):
 class LeastSquares:
     """Where Levenberg-Marquardt ended: unknowns, sums of squares and J^T J."""
 
-    unknowns: Float[Tensor, "members unknowns"]
-    sum_of_squares: Float[Tensor, " members"]
-    normal: Float[Tensor, "members unknowns unknowns"]
+    unknowns: Float[np.ndarray, "members unknowns"]
+    sum_of_squares: Float[np.ndarray, " members"]
+    normal: Float[np.ndarray, "members unknowns unknowns"]
 
 
+@np.errstate(all="ignore")  # a law that runs away is worse than any other, and nothing to warn of
 def levenberg_marquardt(
     problem: Residuals,
-    unknowns: Float[Tensor, "members unknowns"],
-    free: Bool[Tensor, "members unknowns"],
+    unknowns: Float[np.ndarray, "members unknowns"],
+    free: Bool[np.ndarray, "members unknowns"],
     steps: int,
     *,
     tolerance: float | None = None,
     monitor: Monitor | None = None,
-    solved: Tensor | None = None,
+    solved: Array | None = None,
 ) -> LeastSquares:
     """Minimises every member's sum of squares with a damping of its own:
 
@@ -128,11 +129,11 @@ def levenberg_marquardt(
     Marquardt's method (1999), how damping follows the gain.
     """
     tolerance = MARQUARDT.tolerance if tolerance is None else tolerance
-    unknowns = unknowns.clone()
+    unknowns = unknowns.copy()
     total, normal, gradient = _normal_equations(problem, unknowns, free, solved)
-    damping = torch.full_like(total, MARQUARDT.first_damping)
-    growth = torch.full_like(total, MARQUARDT.growth)
-    active = total.isfinite().nonzero()[:, 0]
+    damping = np.full_like(total, MARQUARDT.first_damping)
+    growth = np.full_like(total, MARQUARDT.growth)
+    active = np.flatnonzero(np.isfinite(total))
     for _ in range(steps):
         if not len(active) or (monitor is not None and monitor.stopping() is not None):
             break
@@ -140,32 +141,38 @@ def levenberg_marquardt(
         step = _damped_step(h, g, lam, free[active])
         trial = unknowns[active] + step
         ends = problem.solve(trial)
-        value = problem.residuals(trial, ends).square().sum(dim=1).nan_to_num(torch.inf)
-        model_gain = -(step * (2 * g + (h @ step[..., None])[..., 0])).sum(dim=1)
+        value = finite_squares(problem.residuals(trial, ends))
+        model_gain = -(step * (2 * g + (h @ step[..., None])[..., 0])).sum(axis=1)
         gain = total[active] - value
         better = gain > 0
         if better.any():
             there = _normal_equations(problem, trial[better], free[active[better]], ends[better])
             # A place without a Jacobian is no place to go on from.
-            finite = there[0].isfinite()
-            better[better.clone()] = finite
+            finite = np.isfinite(there[0])
+            better[better.copy()] = finite
             moved = active[better]
             unknowns[moved] = trial[better]
             total[moved], normal[moved], gradient[moved] = (part[finite] for part in there)
         bound = MARQUARDT.largest_gain_ratio
-        ratio = (gain / model_gain.clamp_min(SMALLEST)).clamp(-bound, bound)
-        less = lam * (1 - (2 * ratio - 1) ** 3).clamp(MARQUARDT.least_decrease, MARQUARDT.growth)
-        damping[active] = torch.where(better, less, lam * growth[active]).clamp_min(MARQUARDT.least_damping)
-        growth[active] = torch.where(better, torch.full_like(lam, MARQUARDT.growth), 2 * growth[active])
+        ratio = np.clip(gain / np.maximum(model_gain, SMALLEST), -bound, bound)
+        less = lam * np.clip(1 - (2 * ratio - 1) ** 3, MARQUARDT.least_decrease, MARQUARDT.growth)
+        damping[active] = np.maximum(np.where(better, less, lam * growth[active]), MARQUARDT.least_damping)
+        growth[active] = np.where(better, MARQUARDT.growth, 2 * growth[active])
         small = better & (gain <= tolerance * (total[active] + gain))
         stuck = ~better & ((lam > MARQUARDT.stuck_damping) | (model_gain <= tolerance * total[active]))
         active = active[~(small | stuck)]
     return LeastSquares(unknowns, total, normal)
 
 
+def finite_squares(residuals: Array) -> Array:
+    """Sums of squares of residuals [members, R]; inf where they are no numbers."""
+    squares: Array = np.nan_to_num(np.square(residuals).sum(axis=1), nan=np.inf)
+    return squares
+
+
 def _normal_equations(
-    problem: Residuals, unknowns: Tensor, free: Tensor, solved: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
+    problem: Residuals, unknowns: Array, free: Mask, solved: Array | None
+) -> tuple[Array, Array, Array]:
     """Sum of squares, J^T J and J^T r over the free unknowns (unit rows for the others), in parts that fit."""
     members, size = unknowns.shape
     if members > 1 and size > MARQUARDT.many:
@@ -177,52 +184,67 @@ def _normal_equations(
             found = [
                 _normal_equations(problem, unknowns[k], free[k], None if solved is None else solved[k]) for k in parts
             ]
-            return (
-                torch.cat([f[0] for f in found]),
-                torch.cat([f[1] for f in found]),
-                torch.cat([f[2] for f in found]),
-            )
+            totals, normals, gradients = zip(*found, strict=True)
+            return np.concatenate(totals), np.concatenate(normals), np.concatenate(gradients)
     r, jac = problem.linearised(unknowns, free, solved)
     # Where most unknowns are held, products of their columns would be most of the work.
     columns = compact(free)
-    kept = free.gather(1, columns)
-    jac = jac.gather(2, columns[:, None].expand(-1, jac.shape[1], -1))
-    jac = jac.masked_fill(~kept[:, None, :], 0.0)
-    bad = ~(r.isfinite().all(dim=1) & jac.isfinite().all(dim=(1, 2)))
-    r, jac = r.masked_fill(bad[:, None], 0.0), jac.masked_fill(bad[:, None, None], 0.0)
-    total = r.square().sum(dim=1).masked_fill(bad, torch.inf)
-    small = jac.transpose(1, 2) @ torch.cat([jac, r[..., None]], dim=2)
-    normal, gradient = torch.diag_embed((~free).to(jac)), torch.zeros_like(unknowns)
-    member = torch.arange(len(free), device=free.device)[:, None, None]
+    kept = np.take_along_axis(free, columns, axis=1)
+    jac = np.where(kept[:, None, :], np.take_along_axis(jac, columns[:, None], axis=2), 0.0)
+    bad: Mask = np.asarray(~(np.isfinite(r).all(axis=1) & np.isfinite(jac).all(axis=(1, 2))))
+    r, jac = np.where(bad[:, None], 0.0, r), np.where(bad[:, None, None], 0.0, jac)
+    total = np.where(bad, np.inf, np.square(r).sum(axis=1))
+    small = jac.swapaxes(1, 2) @ np.concatenate([jac, r[..., None]], axis=2)
+    normal, gradient = (~free).astype(float)[:, :, None] * np.eye(size), np.zeros_like(unknowns)
+    member = np.arange(members)[:, None, None]
     normal[member, columns[:, :, None], columns[:, None, :]] += small[..., :-1]
     gradient[member[..., 0], columns] = small[..., -1]
     return total, normal, gradient
 
 
-def compact(free: Bool[Tensor, "members unknowns"]) -> Int[Tensor, "members free"]:
+def compact(free: Bool[np.ndarray, "members unknowns"]) -> Int[np.ndarray, "members free"]:
     """Places of the free parameters of each member, [members, F]; F is the most of any."""
-    most = max(int(free.sum(dim=1).max()), 1) if len(free) else 1
-    return (~free).to(torch.uint8).argsort(dim=1, stable=True)[:, :most]
+    most = max(int(free.sum(axis=1).max(initial=0)), 1)
+    places: Indices = np.argsort(~free, axis=1, kind="stable")[:, :most]
+    return places
 
 
 def within(
-    matrix: Float[Tensor, "members unknowns unknowns"], columns: Int[Tensor, "members free"]
-) -> Float[Tensor, "members free free"]:
+    matrix: Float[np.ndarray, "members unknowns unknowns"], columns: Int[np.ndarray, "members free"]
+) -> Float[np.ndarray, "members free free"]:
     """Rows and columns of [members, U, U] at some places [members, F] of each: [members, F, F]."""
-    member = torch.arange(len(columns), device=columns.device)[:, None, None]
-    return matrix[member, columns[:, :, None], columns[:, None, :]]
+    member = np.arange(len(columns))[:, None, None]
+    block: Array = matrix[member, columns[:, :, None], columns[:, None, :]]
+    return block
 
 
-def _damped_step(normal: Tensor, gradient: Tensor, damping: Tensor, free: Tensor) -> Tensor:
+def _damped_step(normal: Array, gradient: Array, damping: Array, free: Mask) -> Array:
     columns = compact(free)
-    h, g = within(normal, columns), gradient.gather(1, columns)
-    diagonal = h.diagonal(dim1=1, dim2=2)
+    h, g = within(normal, columns), np.take_along_axis(gradient, columns, axis=1)
+    diagonal = h.diagonal(axis1=1, axis2=2)
     # A column that is (nearly) zero must not turn a tiny gradient into a huge step.
-    least = MARQUARDT.least_column * diagonal.amax(dim=1, keepdim=True)
-    scale = torch.maximum(diagonal, least).rsqrt()
+    least = MARQUARDT.least_column * diagonal.max(axis=1, keepdims=True)
+    scale = 1.0 / np.sqrt(np.maximum(diagonal, least))
     h = h * scale[:, :, None] * scale[:, None, :]
-    h = h + torch.diag_embed(damping[:, None] + MARQUARDT.ridge + torch.zeros_like(diagonal))
-    factor, info = torch.linalg.cholesky_ex(h)
-    step = -torch.cholesky_solve((g * scale)[..., None], factor)[..., 0] * scale
-    step = torch.where((info == 0)[:, None], step, -g * scale * scale)
-    return torch.zeros_like(gradient).scatter(1, columns, step).masked_fill(~free, 0.0)
+    h = h + (damping + MARQUARDT.ridge)[:, None, None] * np.eye(h.shape[-1])
+    definite = is_definite(h)
+    # Where there is no minimum along the steps, down the gradient.
+    h[~definite] = np.eye(h.shape[-1])
+    step = np.zeros_like(gradient)
+    np.put_along_axis(step, columns, -np.linalg.solve(h, (g * scale)[..., None])[..., 0] * scale, axis=1)
+    return np.where(free, step, 0.0)
+
+
+def is_definite(matrices: Float[np.ndarray, "members free free"]) -> Bool[np.ndarray, " members"]:
+    """Which symmetric matrices are positive definite.
+
+    >>> is_definite(np.array([[[2.0]], [[-1.0]]])).tolist()
+    [True, False]
+    """
+    try:
+        np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        if len(matrices) == 1:
+            return np.zeros(1, dtype=bool)
+        return np.concatenate([is_definite(one[None]) for one in matrices])
+    return np.ones(len(matrices), dtype=bool)

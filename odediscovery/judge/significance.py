@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import f
+from scipy.special import fdtri
 
 from odediscovery.laws.records import interval
 from odediscovery.runtime.arrays import Array, Mask
@@ -83,7 +83,7 @@ def is_needed(found: Polished, without: Polished, floor: Array, inflation: float
     seen = n > 0
     ratio = (without.squares[seen] / n[seen] + floor[seen] ** 2) / (found.squares[seen] / n[seen] + floor[seen] ** 2)
     rise = float(n[seen] @ np.log(ratio)) / inflation**2
-    return bool(rise > n.sum() * np.log1p(f.ppf(SIGNIFICANCE.needed, 1, freedom) / freedom))
+    return bool(rise > n.sum() * np.log1p(fdtri(1, freedom, SIGNIFICANCE.needed) / freedom))
 
 
 def weak_terms(found: Polished) -> list[tuple[int, int]]:

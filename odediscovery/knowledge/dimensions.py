@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,6 @@ from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import Features
 from odediscovery.runtime.arrays import Array
-
-try:
-    import pint
-except ImportError:
-    pint = None
 
 # A unit: the power of every word in it. What stands in <> is unknown.
 Unit = Mapping[str, float]
@@ -197,8 +193,10 @@ def check_dimensions(known: Knowledge, time_name: str, units: Mapping[str, str])
     >>> from odediscovery.knowledge.constraints import knowledge
     >>> check_dimensions(knowledge(["h", "v"], known=["h' = -v"]), "t", {"h": "m", "v": "m/s", "t": "s"})
     """
-    if pint is None or not units:
+    if not units or find_spec("pint") is None:
         return
+    import pint  # noqa: PLC0415 (slow to load, and seldom needed)
+
     of = Dimensions(known.states, time_name, units)
     registry = pint.UnitRegistry()
     for i, side in enumerate(known.known):

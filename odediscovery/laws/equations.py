@@ -23,7 +23,8 @@ from odediscovery.ivp.lsoda import solve_until_failure
 from odediscovery.laws.expressions import identifiers, number, parse, text
 from odediscovery.laws.mirror import signs
 from odediscovery.laws.monomials import read_power_sum
-from odediscovery.laws.power_sum import PowerSum, vector_field
+from odediscovery.laws.pointwise import vector_field
+from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.printing import latex_rows, pretty_text
 from odediscovery.laws.source_code import julia_source, python_source
 from odediscovery.runtime.arrays import Array

@@ -1,9 +1,9 @@
-"""Right-hand sides at one point, for solvers that go step by step.
+"""Right-hand sides for solvers that go step by step: what depends on constants alone is computed once.
 
     dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k]
 
-Such a solver evaluates the right-hand sides of a few states some thousand times in a row. On so few
-numbers a call of numpy takes far longer than the arithmetic, so the entries of A and W that are not
+Such a solver evaluates the right-hand sides of a few states some thousand times in a row. On the numbers of a single
+point a call of numpy takes far longer than the arithmetic, so the entries of A and W that are not
 0 are listed once and evaluated as plain numbers.
 """
 
@@ -19,8 +19,8 @@ import numpy as np
 
 from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.families.base import TINY
-from odediscovery.laws.power_sum import Features, PowerSum, expanded
-from odediscovery.runtime.arrays import Array
+from odediscovery.laws.power_sum import EQUAL, Features, PowerSum, expanded, least_bases
+from odediscovery.runtime.arrays import Array, SparsePowers
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -54,16 +54,50 @@ def point_field(law: PowerSum) -> Rates:
     if size > POINTWISE.max_constants or law.mirrored:
         return lambda t, x: law.rhs(x)
     bases, powered = _bases(law.features), _powered(law.exponents)
-    rows = _rows(expanded(law).coefficients)
+    rows, beyond = _rows(expanded(law).coefficients), vector_field(law)
 
     def dx_dt(t: float, x: Array) -> Sequence[float] | Array:
         try:
             products = powered(bases(x.tolist()))
             return [sum([c * products[j] for c, j in row], 0.0) for row in rows]
         except (ArithmeticError, ValueError):
-            return law.rhs(x)
+            with np.errstate(all="ignore"):
+                return beyond(t, x)
 
     return dx_dt
+
+
+def vector_field(law: PowerSum) -> Callable[[float, Array], Array]:
+    """The function (t, x) -> dx/dt of any number of points x [..., states]; warnings are the caller's concern."""
+    wide = law.exponents.shape[1] > EQUAL.wide
+    if law.mirrored or (wide and law.features is not None):
+        return lambda t, x: law.rhs(x)
+    a, products = expanded(law).coefficients.T, _products_of(law.exponents)
+    if law.features is None:
+        return lambda t, x: products(x) @ a
+    features, sums = law.features, law.features.sums
+    inner, b = _products_of(sums.exponents), sums.weights.T
+
+    def dx_dt(t: float, x: Array) -> Array:
+        z = features.base(x)
+        rates: Array = products(np.concatenate([z, 1.0 + inner(z) @ b], axis=-1) if len(sums) else z) @ a
+        return rates
+
+    return dx_dt
+
+
+def _products_of(w: Array) -> Callable[[Array], Array]:
+    """Products of powers W [products, bases] of bases [..., bases]."""
+    least = least_bases(w)
+    if w.shape[1] > EQUAL.wide:
+        return SparsePowers.of(w, least).products
+    times, maximum = np.multiply.reduce, np.maximum
+
+    def products(y: Array) -> Array:
+        found: Array = times(maximum(y[..., None, :], least) ** w, axis=-1)
+        return found
+
+    return products
 
 
 def _rows(a: Array) -> list[list[tuple[float, int]]]:

@@ -12,7 +12,7 @@ Everything here is numpy and without scale: the same class holds dimensionless a
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -353,46 +353,25 @@ class Features:
 def powers(y: Array, exponents: Array, mirrored: Sequence[int] = ()) -> Array:
     """prod_k y_k ** W[j, k] for y [..., features] -> [..., monomials]."""
     if exponents.shape[1] > EQUAL.wide and not mirrored:
-        return SparsePowers.of(exponents, _least_bases(exponents)).products(y)
+        return SparsePowers.of(exponents, least_bases(exponents)).products(y)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         own = y[..., None, :] if not mirrored else y[..., None, :] * signs(exponents, mirrored)
-        base = np.maximum(own, _least_bases(exponents))
+        base = np.maximum(own, least_bases(exponents))
         products: Array = np.prod(np.power(base, exponents), axis=-1)
     return products
 
 
-def _least_bases(exponents: Array) -> Array:
+def least_bases(exponents: Array) -> Array:
     """What bases are raised to at least: fractional powers see nothing below `TINY`."""
     least: Array = np.where(fractional(exponents), TINY, -np.inf)
     return least
 
 
-def vector_field(law: PowerSum) -> Callable[[float, Array], Array]:
-    """The function (t, x) -> dx/dt of states [..., states] for solvers that call it often.
-
-    What depends on the constants alone is computed once; floating point warnings are the
-    caller's concern.
-    """
-    if law.features is not None or law.mirrored:
-        return lambda t, x: law.rhs(x)
-    w, a, least = law.exponents, expanded(law).coefficients.T, _least_bases(law.exponents)
-    if law.n_states > EQUAL.wide:
-        sparse = SparsePowers.of(w, least)
-        return lambda t, x: sparse.products(x) @ a
-    times, maximum = np.multiply.reduce, np.maximum
-
-    def dx_dt(t: float, x: Array) -> Array:
-        rhs: Array = times(maximum(x[..., None, :], least) ** w, axis=-1) @ a
-        return rhs
-
-    return dx_dt
-
-
 def power_slopes(y: Array, w: Array) -> tuple[Array, Array]:
     """The same products [B, monomials] and their slopes [B, monomials, features]."""
     if w.shape[1] > EQUAL.wide:
-        return SparsePowers.of(w, _least_bases(w)).slopes(y)
-    base = np.maximum(y[:, None, :], _least_bases(w))
+        return SparsePowers.of(w, least_bases(w)).slopes(y)
+    base = np.maximum(y[:, None, :], least_bases(w))
     factors = base**w
     slopes = np.where(w == 0.0, 0.0, w * base ** (w - 1.0))
     others = np.where(np.eye(w.shape[1], dtype=bool), 1.0, factors[:, :, None, :]).prod(axis=3)

@@ -1,109 +1,80 @@
-"""Networks as laws and laws as networks: RealNPU -> NAU with gates at 1 is a sum of powers.
+"""Chains as laws and laws as chains: powers and sums with gates at 1 are a sum of powers.
 
-A law with functions and sums among its features is a longer chain of the same units:
+A law with functions and sums among its features is a longer chain of the same layers, see `chain`, whose first pair
+passes the states and their functions on beside the sums. The network that a law is has them as units:
 
     Functions -> RealNPU -> NAU -> RealNPU -> NAU
-    x -> z = (x, f(x)) -> (z, 1, m) -> (z, u = 1 + B m) -> monomials -> dx/dt
-
-whose first pair passes z on beside the sums u.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
-import torch
 
 from odediscovery.data.scale import Scale
 from odediscovery.families import Function, power_is_rate
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, expanded
+from odediscovery.networks.chain import Chain, Pair
 from odediscovery.networks.layers import Layer, Network
-from odediscovery.networks.vector_field import VectorField
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.units import NAU, NPU, AbstractUnit, Functions, RealNPU
 
 
-@dataclass(frozen=True)
-class NetworkThresholds(Thresholds):
-    """How the networks of the search begin, and how their imaginary part ends."""
+class Trained(Protocol):
+    """A trained chain of two units, RealNPU or NPU and NAU; a `VectorField` is one."""
 
-    gain: float = threshold(
-        0.2, "factor on the Glorot weights of both layers", origin="code of the fSIR study, Heim et al. (2020)"
-    )
-    imaginary_l1: float = threshold(
-        10.0,
-        "weight of the imaginary exponents of an NPU in the L1 norm",
-        unit="weight of the real ones",
-        origin="strong enough to drive them out, as the closing words of Heim et al. propose",
-    )
+    @property
+    def stoichiometry(self) -> Any:
+        """What outputs are multiplied by, or None."""
 
+    @property
+    def members(self) -> int:
+        """Number of networks side by side."""
 
-NETWORKS = NetworkThresholds()
+    def arrays(self, member: int) -> list[dict[str, Array]]:
+        """One member's parameters by name, a dictionary a unit."""
 
 
-def power_units(
-    nonnegative: Sequence[bool], width: int, unit: str = "RealNPU", *, n_out: int | None = None
-) -> tuple[RealNPU | NPU, NAU]:
-    """The chain RealNPU -> NAU (or NPU -> NAU) for these features.
-
-    Args:
-        nonnegative: which features never change sign, one flag a feature.
-        width: number of products of powers.
-        unit: "RealNPU" or "NPU", whose imaginary exponents are penalised `NETWORKS.imaginary_l1` times.
-        n_out: number of sums (default: as many as features).
-    """
-    n, flags = len(nonnegative), [bool(f) for f in nonnegative]
-    power = (
-        NPU(n, width, nonnegative=flags, gain=NETWORKS.gain, imaginary_l1=NETWORKS.imaginary_l1)
-        if unit == "NPU"
-        else RealNPU(n, width, nonnegative=flags, gain=NETWORKS.gain)
-    )
-    return power, NAU(width, n if n_out is None else n_out, gain=NETWORKS.gain)
-
-
-def laws_of(field: VectorField) -> list[PowerSum]:
-    """The law that each member of a chain with gates at 1 is, equal monomials summed.
-
-    Of an NPU -> NAU chain it is what is left without the imaginary exponents.
-    """
+def laws_of(chain: Chain) -> list[PowerSum]:
+    """The law that each member of a chain is, equal monomials summed."""
     laws = []
-    for member in range(field.members):
-        *before, power, total = field.arrays(member)
-        features = _features_of(field, before) if before else None
-        exponents = power["real"]
+    for member in range(chain.members):
+        *before, (exponents, weight) = [(real[member], w[member]) for real, w in chain.unpack(chain.theta)]
+        features = _features_of(chain, before) if before or chain.functions else None
         if features is not None and len(features.sums):
             # A sum without weights is 1, whatever its power.
             used = np.any(features.sums.weights != 0, axis=1)
             exponents = exponents.copy()
             exponents[:, features.simple :][:, ~used] = 0.0
-        stoichiometry = None if field.stoichiometry is None else field.stoichiometry.numpy()
-        laws.append(PowerSum(total["weight"], exponents, features, stoichiometry).merged().compact())
+        laws.append(PowerSum(weight.copy(), exponents.copy(), features, chain.stoichiometry).merged().compact())
     return laws
 
 
-def _features_of(field: VectorField, layers: Sequence[Mapping[str, Array]]) -> Features:
-    """What the last power unit of a member sees."""
-    first, functions = field.units[0], tuple[Function, ...]()
-    if isinstance(first, Functions):
-        functions = tuple(
-            Function(name, state, float(rate))
-            for (name, state), rate in zip(first.functions, layers[0]["rate"], strict=True)
-        )
-        layers = layers[1:]
-    sums, simple = NO_SUMS, field.n_states + len(functions)
-    if layers:
-        inner, adding = layers
-        sums = Sums(adding["weight"][simple:, simple + 1 :], inner["real"][simple + 1 :])
-    return Features(field.n_states, functions, sums)
+def trained_laws_of(field: Trained) -> list[PowerSum]:
+    """The law that each trained member with gates at 1 is, equal monomials summed.
+
+    Of an NPU -> NAU chain it is what is left without the imaginary exponents.
+    """
+    mix, laws = None if field.stoichiometry is None else np.asarray(field.stoichiometry), []
+    for member in range(field.members):
+        power, total = field.arrays(member)
+        laws.append(PowerSum(total["weight"], power["real"], None, mix).merged().compact())
+    return laws
 
 
-def members_of(
+def _features_of(chain: Chain, before: Sequence[tuple[Array, Array]]) -> Features:
+    """What the last layer of powers of a member sees."""
+    sums, simple = NO_SUMS, chain.n_states + len(chain.functions)
+    if before:
+        ((inner, adding),) = before
+        sums = Sums(adding[simple:, simple + 1 :].copy(), inner[simple + 1 :].copy())
+    return Features(chain.n_states, chain.functions, sums)
+
+
+def chain_of(
     laws: Sequence[PowerSum], nonnegative: Mask, *, whole: bool = False, held: Sequence[tuple[Mask, Mask]] | None = None
-) -> VectorField:
+) -> Chain:
     """Members of one chain, as small as the laws allow, that compute the laws.
 
     What a law lacks is not free; exponents of features that change sign are rounded and not free
@@ -125,12 +96,8 @@ def members_of(
     sums = max(len(own.sums) for own in features)
     inner = max(own.sums.exponents.shape[0] for own in features)
     simple = n + len(functions)
-    units: list[AbstractUnit] = []
-    if functions:
-        units.append(Functions(n, simple, functions=[(f.name, f.state) for f in functions]))
-    if sums:
-        units += power_units(positive.tolist(), simple + 1 + inner, n_out=simple + sums)
-    units += power_units([*positive.tolist(), *[True] * sums], width, n_out=n)
+    pairs = [Pair(positive, simple + 1 + inner, simple + sums)] if sums else []
+    pairs.append(Pair(np.append(positive, np.ones(sums, dtype=bool)), width, n))
     theta, free = [], []
     for i, (law, own) in enumerate(zip(laws, features, strict=True)):
         layers = _layers(law, own, functions, fitted, (sums, inner, width), whole)
@@ -138,13 +105,7 @@ def members_of(
             _hold(layers, *held[i])
         theta.append(np.concatenate([values.ravel() for values, _ in layers]))
         free.append(np.concatenate([mask.ravel() for _, mask in layers]))
-    stoichiometry = laws[0].stoichiometry
-    return VectorField(
-        tuple(units),
-        torch.as_tensor(np.stack(theta)),
-        torch.as_tensor(np.stack(free)),
-        None if stoichiometry is None else torch.as_tensor(stoichiometry),
-    )
+    return Chain(n, functions, tuple(pairs), np.stack(theta), np.stack(free), laws[0].stoichiometry)
 
 
 def _hold(layers: list[tuple[Array, Mask]], coefficients: Mask, exponents: Mask) -> None:
@@ -154,7 +115,7 @@ def _hold(layers: list[tuple[Array, Mask]], coefficients: Mask, exponents: Mask)
     """
     rows, states = len(exponents), len(coefficients)
     layers[-1][1][:, :rows] &= ~coefficients
-    layers[-3][1][:rows, :states] &= ~exponents[:, :states]
+    layers[-2][1][:rows, :states] &= ~exponents[:, :states]
 
 
 def _layers(
@@ -174,10 +135,7 @@ def _layers(
     def powers(real: Array, free: Mask) -> None:
         rounded = np.where(free, real, np.round(real))
         layers.append((rounded, free & (real != 0)))
-        layers.append((np.ones(real.shape[1]), np.zeros(real.shape[1], dtype=bool)))
 
-    if functions:
-        layers.append((np.array([f.rate for f in functions]), np.zeros(len(functions), bool)))
     if sums:
         real = np.zeros((simple + 1 + inner, simple))
         real[:simple] = np.eye(simple)
@@ -207,14 +165,16 @@ def _layers(
 
 def network_of(law: PowerSum, scale: Scale, equations: int | None = None) -> Network:
     """The pruned chain of units that a law is, up to so many equations (features have none)."""
-    field = members_of([expanded(law)], np.ones(law.n_states, dtype=bool))
-    layers = []
-    for unit, arrays in zip(field.units, field.arrays(0), strict=True):
-        functions = unit.functions if isinstance(unit, Functions) else ()
-        if functions:
-            # The features pass as they are: one rate for every output.
-            arrays = {"rate": np.concatenate([np.ones(unit.n_in), arrays["rate"]])}
-        layers.append(Layer(unit.name, unit.n_out, unit.n_in, arrays, functions))
-    weight = layers[-1].arrays["weight"][:equations]
-    layers[-1] = dataclasses.replace(layers[-1], n_out=len(weight), arrays={"weight": weight})
+    chain = chain_of([expanded(law)], np.ones(law.n_states, dtype=bool))
+    n, functions, layers = chain.n_states, chain.functions, []
+    if functions:
+        # The features pass as they are: one rate for every output.
+        rates = np.array([*[1.0] * n, *(f.rate for f in functions)])
+        names = tuple((f.name, f.state) for f in functions)
+        layers.append(Layer("Functions", n + len(functions), n, {"rate": rates}, names))
+    for k, (pair, (real, weight)) in enumerate(zip(chain.pairs, chain.unpack(chain.theta), strict=True), start=1):
+        gate = np.ones(pair.n_in)
+        layers.append(Layer("RealNPU", pair.width, pair.n_in, {"real": real[0], "gate": gate}))
+        total = weight[0][:equations] if k == len(chain.pairs) else weight[0]
+        layers.append(Layer("NAU", len(total), pair.width, {"weight": total}))
     return Network(tuple(layers), scale)

@@ -7,13 +7,13 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.signal import find_peaks
 
 from odediscovery.data.samples import measured, pooled
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
 from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.peaks import count_peaks
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -123,7 +123,7 @@ class Problem:
         for t in self.smooth.trajectories:
             for i in np.flatnonzero(~self.constant):
                 for side in (t.values[:, i], -t.values[:, i]):
-                    count[i] += len(find_peaks(side, prominence=clear[i])[0])
+                    count[i] += count_peaks(side, clear[i])
         return float(count.max() / sum(len(t.time) - 1 for t in self.smooth.trajectories))
 
     def pieces(self, length: int) -> Problem:

@@ -15,11 +15,11 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.signal import find_peaks
 
 from odediscovery.data.noise import estimate_noise
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.smoothing import SMOOTHING
+from odediscovery.problem.peaks import count_peaks
 from odediscovery.problem.problem import PROBLEMS
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -103,7 +103,7 @@ def _count_extrema(t: Trajectory, prominence: Array) -> int:
             # The mean of neighbours: extrema between them are faster than any thinned series could follow.
             y = y[: len(y) // each * each].reshape(-1, each).mean(axis=1)
         if least > 0.0:
-            counts.append(sum(len(find_peaks(side, prominence=least)[0]) for side in (y, -y)))
+            counts.append(sum(count_peaks(side, least) for side in (y, -y)))
     return 2 + max(counts)
 
 

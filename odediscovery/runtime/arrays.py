@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Indices = NDArray[np.int64]
 # Numbers below it have squares, and sums of many squares, within the range of floats.
 SQUARED = 1e150
 

@@ -16,6 +16,8 @@ from odediscovery.errors import InputError
 from odediscovery.settings import checked_device
 
 T = TypeVar("T")
+# Members times windows are small tensors: a second thread waits longer than it works.
+THREADS = 1
 # By the names that `--device` has.
 _DEVICES = {"cpu": torch.device("cpu"), "cuda": torch.device("cuda")}
 
@@ -35,6 +37,11 @@ def device_of(name: str) -> torch.device:
         # Convolutions would be rounded to ten bits there, and results not be those of the CPU.
         torch.backends.cudnn.allow_tf32 = False
     return _DEVICES[name]
+
+
+def use_threads(threads: int | None) -> None:
+    """Train with so many threads of the processor (default: `THREADS`)."""
+    torch.set_num_threads(threads or THREADS)
 
 
 def moved(value: T, device: torch.device) -> T:

@@ -10,10 +10,11 @@ import numpy as np
 from odediscovery.data.smoothing import SMOOTHING
 from odediscovery.families import POWERS, TRIGONOMETRIC, Family
 from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
-from odediscovery.fitting.windows import ShortResiduals, short_windows
+from odediscovery.fitting.residuals import ShortResiduals
+from odediscovery.fitting.windows import short_windows
 from odediscovery.judge.doubt import interval_squares
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.networks.translate import laws_of, members_of
+from odediscovery.networks.translate import chain_of, laws_of
 from odediscovery.problem.problem import Problem, increment_squares
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -133,15 +134,15 @@ def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf)
         return law
     if left > near:
         return None
-    field = members_of([law], taken.nonnegative, whole=True)
+    chain = chain_of([law], taken.nonnegative, whole=True)
     for accuracy in (PRUNING_WINDOWS.accuracy, PRUNING_WINDOWS.accuracy_clean):
-        windows = short_windows(taken).refined(field, field.theta, accuracy)
-        residuals = ShortResiduals(windows, field)
-        fit = levenberg_marquardt(residuals, field.theta, field.free, NOISELESS.steps, monitor=monitor)
-        field = field.replace(fit.unknowns)
-        if _leaves_noise(laws_of(field)[0], p, taken):
+        windows = short_windows(taken).refined(chain, chain.theta, accuracy)
+        residuals = ShortResiduals(windows, chain)
+        fit = levenberg_marquardt(residuals, chain.theta, chain.free, NOISELESS.steps, monitor=monitor)
+        chain = chain.replace(fit.unknowns)
+        if _leaves_noise(laws_of(chain)[0], p, taken):
             break
-    return laws_of(field)[0]
+    return laws_of(chain)[0]
 
 
 def _grown_as_if_clean(p: Problem) -> list[Family]:

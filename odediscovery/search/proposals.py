@@ -28,7 +28,6 @@ from odediscovery.stages.grow.grow import GROWING, grow
 from odediscovery.stages.grow.polynomials import polynomials
 from odediscovery.stages.grow.score_test import propose_terms
 from odediscovery.stages.prune.paths import all_whole, has_whole_powers
-from odediscovery.stages.train import trained_laws
 from odediscovery.stages.values import FoundBy
 from odediscovery.textbook.judged import as_law, criterion_of
 
@@ -164,7 +163,7 @@ def more_powers(at: Climb) -> Iterator[Proposal]:
 
 def trained_members(at: Climb) -> Iterator[Proposal]:
     """Random networks trained on one-interval windows."""
-    yield Proposal(trained_laws(at.problem, at.settings, at.monitor), found_by="training")
+    yield Proposal(_trained(at), found_by="training")
 
 
 def trained_and_grown(at: Climb) -> Iterator[Proposal]:
@@ -174,9 +173,15 @@ def trained_and_grown(at: Climb) -> Iterator[Proposal]:
     # Where every state changes its sign powers are whole: there is nothing that training could find.
     real = p.nonnegative[~p.constant].any() and not p.integer_exponents
     if at.settings.members and real and not (grown and at.monitor.stopping()):
-        trained = trained_laws(at.problem, at.settings, at.monitor)
+        trained = _trained(at)
     sources: list[FoundBy] = ["training" if k < len(trained) else "growing" for k in range(len(trained) + len(grown))]
     yield Proposal([*trained, *grown], found_by=sources)
+
+
+def _trained(at: Climb) -> list[PowerSum]:
+    from odediscovery.stages.train import trained_laws  # noqa: PLC0415 (torch waits until somebody trains)
+
+    return trained_laws(at.problem, at.settings, at.monitor)
 
 
 def coarse_library(at: Climb) -> Iterator[Proposal]:

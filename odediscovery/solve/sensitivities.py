@@ -21,7 +21,8 @@ from odediscovery.data.signals import control_slopes
 from odediscovery.families.base import TINY
 from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.cost import Free, count, filled
-from odediscovery.laws.power_sum import PowerSum, expanded, power_slopes, vector_field
+from odediscovery.laws.pointwise import vector_field
+from odediscovery.laws.power_sum import PowerSum, expanded, power_slopes
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.memory import fitting_at_once
 from odediscovery.runtime.monitor import check_time

@@ -14,12 +14,14 @@ import torch
 from torch import Tensor
 
 from odediscovery.fitting.optimise import FirstOrder, Loss, lbfgs
-from odediscovery.fitting.windows import Windows, short_windows
+from odediscovery.fitting.training import TrainingWindows
+from odediscovery.fitting.windows import short_windows
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.networks.translate import laws_of, power_units
+from odediscovery.networks.power_units import power_units
+from odediscovery.networks.translate import trained_laws_of
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.device import device_of, moved
+from odediscovery.runtime.device import device_of, moved, use_threads
 from odediscovery.runtime.memory import keep_freed_memory
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -58,10 +60,11 @@ TRAINING = TrainThresholds()
 
 def trained_laws(p: Problem, settings: Settings, monitor: Monitor) -> list[PowerSum]:
     """Laws of random members after training."""
+    use_threads(settings.threads)
     field = random_members(p, [settings.hidden] * settings.members, settings.seed, settings.unit)
     if settings.unit == "NPU":
         field = with_imaginary(field, settings.seed)
-    return laws_of(train_and_threshold(p, field, settings, monitor))
+    return trained_laws_of(train_and_threshold(p, field, settings, monitor))
 
 
 def random_members(p: Problem, widths: Sequence[int], seed: int, unit: str = "RealNPU") -> VectorField:
@@ -106,7 +109,7 @@ def train_and_threshold(
     device = device_of(settings.device)
     there = train(
         moved(field, device),
-        moved(dataclasses.replace(short_windows(p), gradients=settings.gradients), device),
+        TrainingWindows.of(short_windows(p), settings.gradients, device),
         steps=settings.adam_steps,
         rate=settings.learning_rate,
         lbfgs_steps=settings.lbfgs_steps,
@@ -134,7 +137,7 @@ def penalties(field: VectorField) -> Tensor:
     return weights
 
 
-def penalised_loss(field: VectorField, windows: Windows, l1: float) -> Loss:
+def penalised_loss(field: VectorField, windows: TrainingWindows, l1: float) -> Loss:
     """loss(theta, progress) [members] with ramped L1 and gates drawn to 1."""
     gate, weight = gates(field), penalties(field)
 
@@ -150,7 +153,7 @@ def penalised_loss(field: VectorField, windows: Windows, l1: float) -> Loss:
 
 def train(
     field: VectorField,
-    windows: Windows,
+    windows: TrainingWindows,
     *,
     steps: int,
     rate: float,

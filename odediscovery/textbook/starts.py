@@ -17,12 +17,12 @@ import numpy as np
 import sympy
 from scipy.interpolate import CubicSpline, PchipInterpolator
 from scipy.optimize import least_squares
-from scipy.signal import find_peaks
 
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.laws.equations import as_function
 from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.forms import Form
+from odediscovery.problem.peaks import count_peaks
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -118,9 +118,7 @@ def _turns(smooth: TimeSeries) -> int:
     least = STARTS.prominence * np.std(np.concatenate([run.values for run in smooth.trajectories]), axis=0)
     counts = [
         sum(
-            len(find_peaks(side, prominence=least[k])[0])
-            for run in smooth.trajectories
-            for side in (run.values[:, k], -run.values[:, k])
+            count_peaks(side, least[k]) for run in smooth.trajectories for side in (run.values[:, k], -run.values[:, k])
         )
         for k in range(len(least))
     ]

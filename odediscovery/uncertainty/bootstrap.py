@@ -22,20 +22,20 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-import torch
 
 from odediscovery.data.samples import pooled
 from odediscovery.errors import FitError, InputError, OdeDiscoveryError
 from odediscovery.families.base import TINY
 from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
-from odediscovery.fitting.windows import LongResiduals, Windows, cut
+from odediscovery.fitting.residuals import LongResiduals
+from odediscovery.fitting.windows import Windows, cut
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.laws.cost import SIMPLE, constant_penalty, count, snap_penalty
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import PowerSum, powers
 from odediscovery.laws.records import monomial_names
-from odediscovery.networks.translate import members_of
-from odediscovery.networks.vector_field import VectorField
+from odediscovery.networks.chain import Chain
+from odediscovery.networks.translate import chain_of
 from odediscovery.problem.impose import apply_knowledge, fixed_mask
 from odediscovery.problem.pose import pose
 from odediscovery.problem.problem import PROBLEMS, Problem
@@ -157,21 +157,19 @@ def _chosen(
     """What is chosen on the data sets of some parts; None where nothing could be fitted."""
     p, estimates, rich, kind, seed, draws, parts = share
     generator, monitor = np.random.default_rng(seed), monitor or Monitor()
-    field = members_of([rich], p.nonnegative, held=[_held(p, rich, estimates)])
+    chain = chain_of([rich], p.nonnegative, held=[_held(p, rich, estimates)])
     windows, paths = _fit_starts(p, estimates.law, monitor)
-    problem = LongResiduals(
-        windows.refined(field, field.theta, PRUNING_WINDOWS.accuracy), field, torch.as_tensor(p.nonnegative)
-    )
+    problem = LongResiduals(windows.refined(chain, chain.theta, PRUNING_WINDOWS.accuracy), chain, p.nonnegative)
     if kind == "residuals":
         fitted = count(estimates.free) + problem.n_starts
         shift = resample_residuals(p, windows, paths, p.samples - fitted, draws, generator)
-        factor = torch.ones_like(shift)
+        factor = np.ones_like(shift)
     else:
         factor = resample_trajectories(windows, draws, generator)
-        shift = torch.zeros_like(factor)
+        shift = np.zeros_like(factor)
     drawn = ResampledResiduals(problem, shift, factor)
-    pruned = (path for part in parts for path in _pruned(field, drawn, part, monitor))
-    return [_choice(field, path, p, problem.n_starts) for path in pruned]
+    pruned = (path for part in parts for path in _pruned(chain, drawn, part, monitor))
+    return [_choice(chain, path, p, problem.n_starts) for path in pruned]
 
 
 def with_survival(found: Discovery, draws: int, monitor: Monitor, jobs: int = 1) -> Discovery:
@@ -273,56 +271,53 @@ def _held(p: Problem, rich: PowerSum, estimates: Estimates) -> tuple[Mask, Mask]
 def _fit_starts(p: Problem, law: PowerSum, monitor: Monitor) -> tuple[Windows, list[Array]]:
     """Windows with starts fitted to the law, and the law's states at all samples of each
     trajectory [samples, states]."""
-    field = members_of([law], p.nonnegative)
+    chain = chain_of([law], p.nonnegative)
     weight = np.where(p.constant, 0.0, 1.0 / p.noise)
     windows = cut(p.data, p.smooth, weight, window_length(p), relative_sigma=p.relative_sigma)
-    windows = windows.refined(field, field.theta, PRUNING_WINDOWS.accuracy)
-    problem = LongResiduals(windows, field, torch.as_tensor(p.nonnegative))
-    unknowns = problem.pack(field.theta)
-    starts = torch.zeros_like(unknowns, dtype=torch.bool)
-    starts[:, field.theta.shape[1] :] = True
+    windows = windows.refined(chain, chain.theta, PRUNING_WINDOWS.accuracy)
+    problem = LongResiduals(windows, chain, p.nonnegative)
+    unknowns = problem.pack(chain.theta)
+    starts = np.zeros(unknowns.shape, dtype=bool)
+    starts[:, chain.theta.shape[1] :] = True
     fit = levenberg_marquardt(problem, unknowns, starts, BOOTSTRAP.start_steps, monitor=monitor)
     windows = dataclasses.replace(windows, start=problem.starts(fit.unknowns)[0])
-    ends = windows.predict(field, field.theta)[0]
+    ends = windows.predict(chain, chain.theta)[0]
     paths, heads = [], [*windows.heads.tolist(), len(ends)]
     for first, stop in itertools.pairwise(heads):
         inside = windows.duration[first:stop] > 0
-        path = torch.cat([windows.start[first, None], ends[first:stop][inside]])
-        paths.append(path.detach().numpy())
+        paths.append(np.concatenate([windows.start[first, None], ends[first:stop][inside]]))
     return windows, paths
 
 
-def _pruned(field: VectorField, drawn: ResampledResiduals, part: range, monitor: Monitor) -> list[list[Pruned]]:
+def _pruned(chain: Chain, drawn: ResampledResiduals, part: range, monitor: Monitor) -> list[list[Pruned]]:
     """What backward elimination leaves step by step, for each data set of these numbers."""
-    base = drawn.problem.pack(field.theta)
+    base = drawn.problem.pack(chain.theta)
     how = Elimination(alone=True, near=0.0, labels=1)
     each = drawn.shift.shape[1] * base.shape[1] * (1 + how.trials)
     paths: list[list[Pruned]] = [[] for _ in part]
     size = max(BOOTSTRAP.batch // each, 1)
     for first in range(0, len(part), size):
-        own = torch.as_tensor(part[first : first + size], dtype=base.dtype)
+        own = np.array(part[first : first + size], dtype=float)
         m = len(own)
-        members = field.replace(field.theta.repeat(m, 1), field.free.repeat(m, 1))
-        problem = ResampledResiduals(dataclasses.replace(drawn.problem, field=members), drawn.shift, drawn.factor)
-        unknowns = torch.cat([base.repeat(m, 1), own[:, None]], dim=1)
+        members = chain.replace(np.tile(chain.theta, (m, 1)), np.tile(chain.free, (m, 1)))
+        problem = ResampledResiduals(dataclasses.replace(drawn.problem, chain=members), drawn.shift, drawn.factor)
+        unknowns = np.concatenate([np.tile(base, (m, 1)), own[:, None]], axis=1)
         for step in eliminate(members, problem, unknowns, monitor, how):
             paths[first + step.member].append(step)
     return paths
 
 
-def _choice(field: VectorField, path: list[Pruned], p: Problem, starts: int) -> Chosen | None:
+def _choice(chain: Chain, path: list[Pruned], p: Problem, starts: int) -> Chosen | None:
     """Coefficients and exponents where the criterion is least; None where nothing could be fitted.
 
     The criterion is that of the judge, on the windows.
     """
-    last = len(field.units) - 1
-    shape = field.units[last - 1].shapes()["real"]
-    real, weight = field.place(last - 1, "real"), field.place(last, "weight")
+    shape, (real, weight) = chain.pairs[-1].real, chain.places()[-1]
     best, least = None, np.inf
     for step in path:
-        a: Array = step.unknowns[weight].reshape(-1, shape[0]).numpy()
-        w: Array = step.unknowns[real].reshape(shape).numpy()
-        fitted: Mask = step.free[real].reshape(shape).numpy()
+        a: Array = step.unknowns[weight].reshape(-1, shape[0])
+        w: Array = step.unknowns[real].reshape(shape)
+        fitted: Mask = step.free[real].reshape(shape)
         simple = w[(w != 0) & ~fitted & np.any(a != 0, axis=0)[:, None]]
         cost = step.size * constant_penalty(len(a), p.samples) + sum(snap_penalty(float(e)) for e in simple)
         spare = max(p.samples - step.size - starts - 2.0, 1.0)

@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from odediscovery.data.series import TimeSeries, Trajectory
-from odediscovery.fitting.windows import LongResiduals, Windows, cut
+from odediscovery.fitting.residuals import LongResiduals
+from odediscovery.fitting.windows import Windows, cut
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import Array, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,30 +30,31 @@ class ResampledResiduals:
     """
 
     problem: LongResiduals
-    shift: Tensor
-    factor: Tensor
+    shift: Array
+    factor: Array
 
-    def solve(self, unknowns: Tensor) -> Tensor:
+    def solve(self, unknowns: Array) -> Array:
         """States at the ends of all intervals, [members, windows, intervals, states]."""
         return self.problem.solve(unknowns[:, :-1])
 
-    def residuals(self, unknowns: Tensor, solved: Tensor | None = None) -> Tensor:
+    def residuals(self, unknowns: Array, solved: Array | None = None) -> Array:
         """Weighted residuals [members, R]."""
-        own = unknowns[:, -1].long()
+        own = unknowns[:, -1].astype(int)
         found = self.problem.residuals(unknowns[:, :-1], solved)
-        return (found - self.shift[own]) * self.factor[own]
+        left: Array = (found - self.shift[own]) * self.factor[own]
+        return left
 
-    def linearised(self, unknowns: Tensor, free: Tensor, solved: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def linearised(self, unknowns: Array, free: Mask, solved: Array | None = None) -> tuple[Array, Array]:
         """Residuals [members, R] and Jacobian [members, R, unknowns]."""
-        own = unknowns[:, -1].long()
+        own = unknowns[:, -1].astype(int)
         found, jacobian = self.problem.linearised(unknowns[:, :-1], free[:, :-1], solved)
-        jacobian = torch.nn.functional.pad(jacobian, (0, 1)) * self.factor[own][..., None]
+        jacobian = np.pad(jacobian, ((0, 0), (0, 0), (0, 1))) * self.factor[own][..., None]
         return (found - self.shift[own]) * self.factor[own], jacobian
 
 
 def resample_residuals(
     p: Problem, windows: Windows, paths: list[Array], freedom: int, draws: int, generator: np.random.Generator
-) -> Tensor:
+) -> Array:
     """Data sets made of a solution and of its residuals, drawn anew in blocks of neighbours.
 
         data* = solution + residual*
@@ -86,8 +86,8 @@ def resample_residuals(
         drawn = cut(TimeSeries(p.data.states, runs), p.smooth, weight, length, relative_sigma=p.relative_sigma)
         first = (drawn.first - windows.first) * windows.first_weight
         ends = (drawn.target - windows.target) * windows.weight
-        shifts.append(torch.cat([first.flatten(), ends.flatten()]))
-    return torch.stack(shifts)
+        shifts.append(np.concatenate([first.ravel(), ends.ravel()]))
+    return np.stack(shifts)
 
 
 def _without_gaps(left: Array, together: Array, generator: np.random.Generator) -> Array:
@@ -116,7 +116,7 @@ def _blocks(left: list[Array], generator: np.random.Generator) -> list[Array]:
     return drawn
 
 
-def resample_trajectories(windows: Windows, draws: int, generator: np.random.Generator) -> Tensor:
+def resample_trajectories(windows: Windows, draws: int, generator: np.random.Generator) -> Array:
     """Data sets of trajectories drawn with replacement.
 
     Args:
@@ -130,6 +130,6 @@ def resample_trajectories(windows: Windows, draws: int, generator: np.random.Gen
     b, length, n = windows.size
     runs = len(windows.heads)
     counts = generator.multinomial(runs, np.full(runs, 1.0 / runs), size=draws)
-    owner = np.searchsorted(windows.heads.numpy(), np.arange(b), side="right") - 1
+    owner = np.searchsorted(windows.heads, np.arange(b), side="right") - 1
     root = np.sqrt(counts[:, owner].astype(np.float64))
-    return torch.as_tensor(np.hstack([root.repeat(n, axis=1), root.repeat(length * n, axis=1)]))
+    return np.hstack([root.repeat(n, axis=1), root.repeat(length * n, axis=1)])

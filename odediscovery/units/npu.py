@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import sympy
@@ -211,9 +211,6 @@ def _number(value: float) -> sympy.Expr:
     return sympy.Integer(int(value)) if value == round(value) else exact(value)
 
 
-Slope: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-
-
 class NPU(AbstractPowerUnit):
     """y = exp(Re log r - pi Im k) cos(Im log r + pi Re k) with relevance gates (Eq. 14).
 
@@ -236,38 +233,6 @@ class RealNPU(AbstractPowerUnit):
     """
 
     has_imaginary, has_gate = False, True
-
-    def slopes(self, p: Tensors) -> Callable[[Tensor], tuple[Tensor, Tensor, Slope]]:
-        """The function x -> (y, dy/dx, chosen dy/dReal) for fixed parameters p [members, *shape].
-
-        Returns:
-            y [members, batch, n_out], dy/dx [..., n_out, n_in], and a function that gives
-            dy_j/dReal[j, k], for j [members, batch, F] and k [members, F], as [members, batch, F].
-        """
-        polar, real, gate = self._polar(p), p["real"], p["gate"].clamp(0.0, 1.0)[:, None]
-        across = real.transpose(-1, -2)
-
-        def at(x: Tensor) -> tuple[Tensor, Tensor, Slope]:
-            r, k = polar(x)
-            log_r = torch.log(r)
-            size, angle, turned = torch.exp(log_r @ across), None, None
-            y, slope = size, (x > 0).to(x.dtype)
-            if not self.all_positive:
-                angle = k @ across
-                y, turned = size * torch.cos(angle), size * torch.sin(angle)
-                slope = torch.where(self.positive, slope, torch.sign(x))
-            y_x = y[..., None] * real[:, None] * (slope * gate / r)[:, :, None]
-
-            def of_exponents(rows: Tensor, columns: Tensor) -> Tensor:
-                columns = columns[:, None].expand_as(rows)
-                found = y.gather(2, rows) * log_r.gather(2, columns)
-                if turned is not None:
-                    found = found - turned.gather(2, rows) * k.gather(2, columns)
-                return found
-
-            return y, y_x, of_exponents
-
-        return at
 
 
 class NaiveNPU(AbstractPowerUnit):

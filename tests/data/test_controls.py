@@ -6,19 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from problems import OWN, SINE, STIRRED, TIMES, field_of, numeric_jacobian, stirred
+from problems import OWN, SINE, STIRRED, TIMES, chain_of_law, numeric_jacobian, stirred
 
 from odediscovery.data.controls import append_controls, drop_appended_controls, load_with_controls, with_controls
 from odediscovery.data.series import TimeSeries, write_csv
 from odediscovery.data.signals import Signal
 from odediscovery.errors import InputError
-from odediscovery.fitting.windows import LongResiduals, ShortResiduals, Windows, cut
+from odediscovery.fitting.residuals import LongResiduals, ShortResiduals
+from odediscovery.fitting.windows import Windows, cut
 from odediscovery.judge.doubt import interval_squares
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
-from odediscovery.solve.fixed_step import GRIDS
+from odediscovery.solve.grids import GRIDS
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.polish import polish
 
@@ -77,7 +77,7 @@ def test_straight_pieces_end_only_at_kinks_and_jumps() -> None:
 
 def finest(windows: Windows) -> Windows:
     values = {name: getattr(windows, name) for name in windows.__dataclass_fields__}
-    return Windows(**{**values, "grid": torch.full_like(windows.grid, len(GRIDS) - 1)})
+    return Windows(**{**values, "grid": np.full_like(windows.grid, len(GRIDS) - 1)})
 
 
 @pytest.mark.slow
@@ -86,18 +86,18 @@ def test_windows_of_the_true_law_leave_nothing_and_their_jacobian_is_right(lengt
     whole = append_controls(stirred())
     weight = np.where(OWN, 1.0, 0.0)
     windows = finest(cut(whole, whole, weight, length))
-    field = field_of(STIRRED)
-    left = windows.predict(field, field.theta)[0] - windows.target
-    assert float((left * windows.weight).abs().max()) < 1e-7
-    nonnegative = torch.tensor([True, False, True, True])
-    problem: ShortResiduals | LongResiduals = ShortResiduals(windows, field)
-    unknowns = field.theta
+    chain = chain_of_law(STIRRED)
+    left = windows.predict(chain, chain.theta)[0] - windows.target
+    assert float(np.abs(left * windows.weight).max()) < 1e-7
+    nonnegative = np.array([True, False, True, True])
+    problem: ShortResiduals | LongResiduals = ShortResiduals(windows, chain)
+    unknowns = chain.theta
     if length > 1:
-        problem = LongResiduals(windows, field, nonnegative)
-        unknowns = problem.pack(field.theta)
-    assert float(problem.residuals(unknowns).abs().max()) < 1e-7
-    free = torch.ones_like(unknowns, dtype=torch.bool)
-    free[:, : field.theta.shape[1]] = field.free
+        problem = LongResiduals(windows, chain, nonnegative)
+        unknowns = problem.pack(chain.theta)
+    assert float(np.abs(problem.residuals(unknowns)).max()) < 1e-7
+    free = np.ones_like(unknowns, dtype=bool)
+    free[:, : chain.theta.shape[1]] = chain.free
     residual, jacobian = problem.linearised(unknowns, free)
     numeric = numeric_jacobian(problem.residuals, unknowns, 1e-5)
     np.testing.assert_allclose(residual, problem.residuals(unknowns), atol=1e-12)

@@ -12,7 +12,8 @@ from problems import FSIR
 
 from odediscovery.laws import power_sum
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.power_sum import EQUAL, PowerSum, vector_field
+from odediscovery.laws.pointwise import vector_field
+from odediscovery.laws.power_sum import EQUAL, PowerSum
 from odediscovery.units import NAU
 
 

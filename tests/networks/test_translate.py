@@ -6,8 +6,10 @@ import numpy as np
 import torch
 from problems import FSIR, PREY, random_field
 
+from odediscovery.data.scale import Scale
 from odediscovery.laws.power_sum import Features, Function, PowerSum, Sums
-from odediscovery.networks.translate import laws_of, members_of, power_units
+from odediscovery.networks.translate import chain_of, laws_of, network_of, trained_laws_of
+from odediscovery.units import UNITS
 
 THREE = np.ones(3, dtype=bool)
 DECAY = PowerSum(np.diag([-0.1, -0.2, 0.0])[:, :2], np.eye(3)[:2])
@@ -16,44 +18,42 @@ NOTHING = PowerSum(np.zeros((3, 0)), np.zeros((0, 3)))
 
 def test_laws_become_members_and_come_back() -> None:
     laws = [FSIR, DECAY, NOTHING]
-    again = laws_of(members_of(laws, THREE))
+    again = laws_of(chain_of(laws, THREE))
     for law, read in zip(laws, again, strict=True):
         np.testing.assert_array_equal(read.coefficients, law.coefficients)
         np.testing.assert_array_equal(read.exponents, law.exponents)
 
 
 def test_members_compute_their_laws() -> None:
-    field = members_of([FSIR, DECAY], THREE)
+    chain = chain_of([FSIR, DECAY], THREE)
     x = np.random.default_rng(0).uniform(0.1, 3.0, (2, 6, 3))
-    rates = field.rhs(field.theta)(torch.as_tensor(x))
+    rates = chain.rhs(chain.theta)(x)
     for member, law in enumerate((FSIR, DECAY)):
         np.testing.assert_allclose(rates[member], law.rhs(x[member]), rtol=1e-12, atol=1e-15)
 
 
 def test_only_what_a_law_has_is_free() -> None:
-    field = members_of([FSIR, DECAY], THREE)
-    free = field.unpack(field.free)
-    assert not free[0]["gate"].any()
-    assert bool((field.unpack(field.theta)[0]["gate"] == 1).all())
+    chain = chain_of([FSIR, DECAY], THREE)
+    ((real, weight),) = chain.unpack(chain.free)
     for member, law in enumerate((FSIR, DECAY)):
         m = law.n_monomials
-        np.testing.assert_array_equal(free[0]["real"][member, :m], law.exponents != 0)
-        np.testing.assert_array_equal(free[1]["weight"][member, :, :m], law.coefficients != 0)
-        assert not free[0]["real"][member, m:].any() and not free[1]["weight"][member, :, m:].any()
+        np.testing.assert_array_equal(real[member, :m], law.exponents != 0)
+        np.testing.assert_array_equal(weight[member, :, :m], law.coefficients != 0)
+        assert not real[member, m:].any() and not weight[member, :, m:].any()
 
 
 def test_states_that_change_sign_have_whole_powers_that_are_held() -> None:
     law = PowerSum(np.array([[1.0], [-1.0]]), np.array([[0.48, 0.9]]))
-    field = members_of([law], np.array([True, False]))
-    real, free = field.unpack(field.theta)[0]["real"][0], field.unpack(field.free)[0]["real"][0]
+    chain = chain_of([law], np.array([True, False]))
+    real, free = chain.unpack(chain.theta)[0][0][0], chain.unpack(chain.free)[0][0][0]
     assert real.tolist() == [[0.48, 1.0]] and free.tolist() == [[True, False]]
 
 
 def test_whole_powers_on_request_for_all() -> None:
-    field = members_of([PREY], np.array([True, True]), whole=True)
-    assert not field.unpack(field.free)[0]["real"].any()
+    chain = chain_of([PREY], np.array([True, True]), whole=True)
+    assert not chain.unpack(chain.free)[0][0].any()
     near = PowerSum(PREY.coefficients, PREY.exponents + 0.2)
-    (law,) = laws_of(members_of([near], np.array([True, True]), whole=True))
+    (law,) = laws_of(chain_of([near], np.array([True, True]), whole=True))
     np.testing.assert_array_equal(law.exponents, PREY.exponents)
 
 
@@ -63,16 +63,10 @@ def test_equal_rows_of_a_network_are_one_monomial() -> None:
     parts = field.unpack(theta)
     parts[0]["gate"][:] = 1.0
     parts[0]["real"][0, 2] = parts[0]["real"][0, 0]
-    (law,) = laws_of(field.replace(theta))
+    (law,) = trained_laws_of(field.replace(theta))
     weight = parts[1]["weight"][0].numpy()
     assert law.n_monomials == 2
     np.testing.assert_allclose(law.coefficients[:, 0], weight[:, 0] + weight[:, 2])
-
-
-def test_the_chain_has_the_flags_of_its_states() -> None:
-    power, total = power_units([True, False], 5)
-    assert power.nonnegative == (True, False)
-    assert (power.n_in, power.n_out, total.n_in, total.n_out) == (2, 5, 5, 2)
 
 
 # x' = 2 x sin(2 x) - x^2 / (1 + 4 x^2 y),  y' = 0.5 y exp(-1.5 y);  and one with two sums
@@ -93,26 +87,42 @@ TWO = np.ones(2, dtype=bool)
 
 def test_laws_of_all_families_are_members_of_one_chain() -> None:
     laws = [RICH, PREY, TWO_SUMS]
-    field = members_of(laws, TWO, whole=True)
-    assert [unit.name for unit in field.units] == ["Functions", *["RealNPU", "NAU"] * 2]
+    chain = chain_of(laws, TWO, whole=True)
+    assert len(chain.functions) == 2 and len(chain.pairs) == 2
     x = np.random.default_rng(0).uniform(0.2, 2.0, (3, 5, 2))
-    rates = field.rhs(field.theta)(torch.as_tensor(x))
-    for member, (law, again) in enumerate(zip(laws, laws_of(field), strict=True)):
+    rates = chain.rhs(chain.theta)(x)
+    for member, (law, again) in enumerate(zip(laws, laws_of(chain), strict=True)):
         np.testing.assert_allclose(rates[member], law.rhs(x[member]), rtol=1e-12)
         np.testing.assert_allclose(again.rhs(x[member]), law.rhs(x[member]), rtol=1e-12)
         assert again.complexity == law.complexity
     # Coefficients, weights of sums and rates of exponentials; whole powers are held.
-    assert field.free.sum(dim=1).tolist() == [3 + 1 + 1, 4, 2 + 2]
+    assert chain.free.sum(axis=1).tolist() == [3 + 1 + 1, 4, 2 + 2]
     # Without `whole` the powers of states and of sums are fitted too.
-    assert members_of([TWO_SUMS], TWO).free.sum().item() == 2 + 2 + 3 + 3
+    assert chain_of([TWO_SUMS], TWO).free.sum().item() == 2 + 2 + 3 + 3
 
 
 def test_a_sum_that_lost_its_weight_is_no_input_any_more() -> None:
-    field = members_of([TWO_SUMS], TWO, whole=True)
-    theta = field.theta.clone()
-    weights = field.unpack(theta)[1]["weight"]
-    weights[0, 2, 3] = 0.0
-    (law,) = laws_of(field.replace(theta))
+    chain = chain_of([TWO_SUMS], TWO, whole=True)
+    theta = chain.theta.copy()
+    chain.unpack(theta)[0][1][0, 2, 3] = 0.0
+    (law,) = laws_of(chain.replace(theta))
     assert law.features is not None and law.features.sums.weights.tolist() == [[3.0]]
     x = np.array([[0.5, 2.0]])
     np.testing.assert_allclose(law.rhs(x), [[0.5 / 4.0, 1.0 / 4.0]], rtol=1e-12)
+
+
+def test_the_network_of_a_law_is_its_chain_in_units() -> None:
+    network = network_of(RICH, Scale(np.ones(2), 1.0))
+    assert [layer.unit for layer in network.layers] == ["Functions", *["RealNPU", "NAU"] * 2]
+    units = [
+        UNITS[one.unit](one.n_in, one.n_out, **({"functions": one.functions} if one.functions else {}))
+        for one in network.layers
+    ]
+    x = np.random.default_rng(0).uniform(0.2, 2.0, (1, 5, 2))
+    rates = torch.as_tensor(x)
+    for unit, layer in zip(units, network.layers, strict=True):
+        arrays = dict(layer.arrays)
+        if layer.functions:
+            arrays = {"rate": arrays["rate"][layer.n_in :]}
+        rates = unit.compute({name: torch.as_tensor(a)[None] for name, a in arrays.items()}, rates)
+    np.testing.assert_allclose(rates[0], RICH.rhs(x[0]), rtol=1e-12)

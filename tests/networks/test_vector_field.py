@@ -5,14 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import pytest
 import sympy
 import torch
-from problems import PREY, field_of, numeric_jacobian, random_field
+from problems import PREY, field_of, random_field
 
-from odediscovery.networks.translate import power_units
 from odediscovery.networks.vector_field import VectorField
-from odediscovery.units import NAU, Dense, RealNPU
+from odediscovery.units import NAU, RealNPU
 
 
 def random_states(members: int, states: int = 2, batch: int = 5) -> torch.Tensor:
@@ -47,28 +45,6 @@ def test_rates_are_the_chain_of_the_units() -> None:
     first, second = field.unpack(field.theta)
     chained = field.units[1].compute(second, field.units[0].compute(first, x))
     assert torch.equal(field.rhs(field.theta)(x), chained)
-
-
-@pytest.mark.parametrize("dense", [False, True])
-def test_linearised_is_the_derivative(dense: bool) -> None:
-    field = random_field()
-    if dense:
-        units = (Dense(2, 5, activation="tanh"), Dense(5, 2))
-        field = VectorField.random(units, 2, torch.Generator().manual_seed(1))
-    x = random_states(2)
-    f, f_x, f_theta = field.linearisation(field.theta)(x)
-    assert torch.allclose(f, field.rhs(field.theta)(x), rtol=1e-14)
-
-    def by_theta(theta: torch.Tensor) -> torch.Tensor:
-        return field.rhs(theta)(x).flatten(1)
-
-    numeric = numeric_jacobian(by_theta, field.theta, 1e-6)
-    np.testing.assert_allclose(f_theta.flatten(1, 2), numeric, rtol=1e-6, atol=1e-8)
-    for k in range(2):
-        shift = torch.zeros(2, dtype=torch.float64)
-        shift[k] = 1e-6
-        rates = field.rhs(field.theta)
-        np.testing.assert_allclose(f_x[..., k], (rates(x + shift) - rates(x - shift)) / 2e-6, rtol=1e-6, atol=1e-8)
 
 
 def test_selected_members_compute_what_they_did() -> None:
@@ -111,20 +87,3 @@ def test_the_same_generator_makes_the_same_members() -> None:
     one, two = (VectorField.random(units, 3, torch.Generator().manual_seed(4)) for _ in range(2))
     assert torch.equal(one.theta, two.theta)
     assert not torch.equal(one.theta[0], one.theta[1])
-
-
-@pytest.mark.parametrize("flags", [[True, True, True], [True, False, False]])
-@pytest.mark.parametrize("gates", [False, True])
-def test_columns_of_a_linearisation_are_those_of_the_whole(flags: list[bool], gates: bool) -> None:
-    source = torch.Generator().manual_seed(0)
-    field = VectorField.random(power_units(flags, 4), 2, source)
-    x = torch.randn(2, 5, 3, generator=source, dtype=torch.float64)
-    x = x.abs() if all(flags) else x
-    first = [0, 5, 11, 13] if gates else [0, 5, 11, 7]
-    columns = torch.tensor([first, [15, 26, 3, 20]])
-    f, f_x, f_theta = field.linearisation(field.theta)(x)
-    told = field.linearisation(field.theta, columns)(x)
-    torch.testing.assert_close(told[0], f)
-    torch.testing.assert_close(told[1], f_x)
-    for member in range(2):
-        torch.testing.assert_close(told[2][member], f_theta[member][..., columns[member]])

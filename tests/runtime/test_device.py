@@ -22,9 +22,9 @@ from odediscovery.estimator.estimator import ODEDiscovery
 from odediscovery.experiments.base import Plan
 from odediscovery.experiments.studies.fsir import Grid
 from odediscovery.experiments.studies.registry import EXPERIMENTS
-from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
 from odediscovery.fitting.optimise import FirstOrder, loss_and_gradient
-from odediscovery.fitting.windows import LongResiduals, ShortResiduals, cut, short_windows
+from odediscovery.fitting.training import TrainingWindows
+from odediscovery.fitting.windows import short_windows
 from odediscovery.laws.systems import simulate_system
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.problem.pose import pose
@@ -77,19 +77,13 @@ def test_numbers_are_those_of_the_cpu(simulated: None) -> None:
 @pytest.mark.parametrize("system", ["fsir", "lotka-volterra"])
 def test_what_is_left_behind_is_noticed(simulated: None, system: str) -> None:
     p, field = problem(system)
-    there, windows = moved(field, SIMULATED), short_windows(p)
+    there, windows = moved(field, SIMULATED), TrainingWindows.of(short_windows(p))
     with pytest.raises(RuntimeError, match="operands on two devices"):
         windows.loss(there, there.theta)
     for name in ("start", "duration", "target", "weight"):
         parts = {part: getattr(windows, part) for part in ("start", "duration", "target", "weight")}
         some = {k: v if k == name else v.to(SIMULATED) for k, v in parts.items()}
-        part = type(windows)(
-            **some,
-            grid=windows.grid.to(SIMULATED),
-            first=windows.first,
-            heads=windows.heads,
-            first_weight=windows.first_weight,
-        )
+        part = dataclasses.replace(windows, **some, grid=windows.grid.to(SIMULATED))
         with pytest.raises(RuntimeError, match="operands on two devices"):
             loss_and_gradient(lambda t, _, w=part: w.loss(there, t), there.theta, 0.0)
 
@@ -102,7 +96,7 @@ def test_loss_gradient_and_a_step_stay_on_the_device(simulated: None, system: st
     p, field = problem(system)
     found = []
     for place in (torch.device("cpu"), SIMULATED):
-        own, windows = moved(field, place), moved(short_windows(p), place)
+        own, windows = moved(field, place), TrainingWindows.of(short_windows(p), device=place)
         loss = penalised_loss(own, windows, 0.01)
         value, gradient = loss_and_gradient(loss, own.theta, 0.7)
         theta = FirstOrder(1, 0.01).run(loss, own.theta, own.free, Monitor())
@@ -152,24 +146,15 @@ def test_published_training_ends_as_on_the_cpu(simulated: None, recipe: str, uni
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("long", [False, True])
-def test_refits_stay_on_the_device(simulated: None, long: bool) -> None:
+def test_grids_of_members_on_the_device_are_those_of_the_cpu(simulated: None) -> None:
     p, field = problem("lotka-volterra")
-    windows = cut(p.data, p.smooth, np.ones(2), 5) if long else short_windows(p)
     found = []
     for place in (torch.device("cpu"), SIMULATED):
-        own, w = moved(field, place), moved(windows, place)
-        problem_there: ShortResiduals | LongResiduals = ShortResiduals(w, own)
-        unknowns, free = own.theta, own.free
-        if long:
-            problem_there = LongResiduals(w, own, torch.as_tensor(p.nonnegative).to(place))
-            unknowns = problem_there.pack(own.theta)
-            others = torch.ones_like(unknowns[:, own.theta.shape[1] :], dtype=torch.bool)
-            free = torch.cat([free, others], dim=1)
-        w = w.refined(own, own.theta, 0.1)
-        fit = levenberg_marquardt(problem_there, unknowns, free, 2)
-        found.append((fit.unknowns.cpu(), w.grid.cpu()))
-    assert all(torch.equal(here, there) for here, there in zip(*found, strict=True))
+        own = moved(field, place)
+        windows = TrainingWindows.of(short_windows(p), device=place).refined(own, own.theta, 0.1)
+        assert windows.grid.device == windows.start.device == place
+        found.append(windows.grid.cpu())
+    assert torch.equal(*found)
 
 
 # Units
@@ -290,7 +275,7 @@ def test_a_gpu_computes_the_gradient_of_the_cpu(system: str) -> None:
     p, field = problem(system)
     found = []
     for place in (torch.device("cpu"), torch.device("cuda")):
-        own, windows = moved(field, place), moved(short_windows(p), place)
+        own, windows = moved(field, place), TrainingWindows.of(short_windows(p), device=place)
         value, gradient = loss_and_gradient(penalised_loss(own, windows, 0.01), own.theta, 0.7)
         found.append((value.cpu(), gradient.cpu()))
     for here, there in zip(*found, strict=True):

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from problems import field_of
 from torch import Tensor
 
 from odediscovery.data.series import TimeSeries
@@ -17,7 +18,6 @@ from odediscovery.discovery.discover import discover
 from odediscovery.errors import FitError, InputError
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.systems import get_system, simulate_system
-from odediscovery.networks.translate import members_of
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.problem.prepare import prepare
 from odediscovery.result.discovery import Discovery
@@ -48,7 +48,7 @@ def fsir() -> TimeSeries:
 def truth() -> VectorField:
     law = get_system("fsir").equations().power_sum
     assert law is not None
-    return members_of([law], ALL)
+    return field_of(law)
 
 
 def wild(field: VectorField) -> VectorField:

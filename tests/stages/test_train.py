@@ -5,12 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from problems import growth
+from problems import growth, random_field
 
 from odediscovery import Monitor, settings_for
+from odediscovery.fitting.training import TrainingWindows
 from odediscovery.fitting.windows import short_windows
+from odediscovery.networks.vector_field import VectorField
 from odediscovery.problem.prepare import prepare
-from odediscovery.stages.train import TRAINING, gates, penalised_loss, random_members, train_and_threshold, trained_laws
+from odediscovery.stages.train import (
+    TRAINING,
+    binarise_gates,
+    drop_small,
+    gates,
+    penalised_loss,
+    random_members,
+    train_and_threshold,
+    trained_laws,
+)
+from odediscovery.units import NAU, NPU
 
 P = prepare(growth(np.linspace(0.0, 20.0, 60), 0.01))
 
@@ -26,7 +38,7 @@ def test_members_of_unequal_width_differ_by_what_is_free() -> None:
 
 
 def test_the_penalty_rises_and_gates_are_drawn_to_one() -> None:
-    field, windows = random_members(P, [2], seed=0), short_windows(P)
+    field, windows = random_members(P, [2], seed=0), TrainingWindows.of(short_windows(P))
     free, light = penalised_loss(field, windows, 0.0), penalised_loss(field, windows, 0.1)
     theta = field.theta
     norm = (theta * (field.free & ~gates(field))).abs().sum(dim=1)
@@ -41,7 +53,7 @@ def test_the_penalty_rises_and_gates_are_drawn_to_one() -> None:
 @pytest.mark.slow
 def test_training_lowers_the_loss_and_leaves_laws_that_are_read_exactly() -> None:
     settings = settings_for(members=4, hidden=2, adam_steps=150, lbfgs_steps=20)
-    field, windows = random_members(P, [2] * 4, seed=0), short_windows(P)
+    field, windows = random_members(P, [2] * 4, seed=0), TrainingWindows.of(short_windows(P))
     after = train_and_threshold(P, field, settings, Monitor(), keep=2)
     assert after.members == 2 and bool((after.theta[:, gates(after)] == 1.0).all())
     before = windows.loss(field, field.theta).min()
@@ -75,3 +87,41 @@ def test_a_stop_ends_training(steps: int) -> None:
     monitor.interrupt()
     settings = settings_for(members=2, hidden=2, adam_steps=max(steps, 1), lbfgs_steps=steps)
     assert len(trained_laws(P, settings, monitor)) == 2
+
+
+def test_gates_end_at_one_or_take_their_exponents_with_them() -> None:
+    field = random_field(members=2, states=2, width=3)
+    theta = field.theta.clone()
+    gate = field.place(0, "gate")
+    theta[:, gate] = torch.tensor([[0.9, TRAINING.closed_gate / 2], [-0.3, 1.4]], dtype=torch.float64)
+    after = binarise_gates(field.replace(theta))
+    assert bool((after.theta[:, gate] == 1).all()) and not after.free[:, gate].any()
+    real = after.unpack(after.theta)[0]["real"]
+    free = after.unpack(after.free)[0]["real"]
+    hidden = torch.tensor([[False, True], [True, False]])[:, None, :].expand(-1, 3, -1)
+    assert bool((real[hidden] == 0).all()) and not free[hidden].any()
+    before = field.unpack(theta)[0]["real"]
+    assert torch.equal(real[~hidden], before[~hidden]) and bool(free[~hidden].all())
+    weight = field.place(1, "weight")
+    assert torch.equal(after.theta[:, weight], theta[:, weight])
+
+
+def test_closed_gates_hide_imaginary_exponents_too() -> None:
+    units = (NPU(2, 3), NAU(3, 2))
+    field = VectorField.random(units, 1, torch.Generator().manual_seed(0))
+    theta = field.theta.clone()
+    theta[:, field.place(0, "imaginary")] = 0.7
+    theta[:, field.place(0, "gate")] = torch.tensor([0.0, 1.0], dtype=torch.float64)
+    imaginary = binarise_gates(field.replace(theta)).unpack(binarise_gates(field.replace(theta)).theta)[0]
+    assert imaginary["imaginary"][0].tolist() == [[0.0, 0.7]] * 3
+
+
+def test_small_parameters_are_removed_and_fixed_ones_are_not() -> None:
+    field = random_field(members=1)
+    theta, free = field.theta.clone(), field.free.clone()
+    theta[0, :3] = torch.tensor([TRAINING.small / 2, -TRAINING.small / 2, -2 * TRAINING.small])
+    theta[0, 3], free[0, 3] = TRAINING.small / 3, False
+    after = drop_small(field.replace(theta, free))
+    assert after.theta[0, :4].tolist() == [0.0, 0.0, theta[0, 2].item(), theta[0, 3].item()]
+    assert after.free[0, :4].tolist() == [False, False, True, False]
+    assert drop_small(field, 1e9).free.sum() == 0

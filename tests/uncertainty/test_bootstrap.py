@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from problems import PREY, STARTS, series_of
 from test_bands import fitted
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import FitError, InputError
 from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
-from odediscovery.fitting.windows import LongResiduals, cut
+from odediscovery.fitting.residuals import LongResiduals
+from odediscovery.fitting.windows import cut
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.networks.translate import members_of
+from odediscovery.networks.translate import chain_of
 from odediscovery.problem.prepare import prepare
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
@@ -87,28 +87,26 @@ def test_members_with_data_of_their_own_are_fits_to_these_data() -> None:
     series = [TimeSeries.from_arrays(p.data.trajectories[0].time, x) for x in others]
     own = [cut(s, p.smooth, weight, 10) for s in series]
     windows = cut(p.data, p.smooth, weight, 10)
-    shift = torch.stack(
+    shift = np.stack(
         [
-            torch.cat(
+            np.concatenate(
                 [
-                    ((w.first - windows.first) * windows.first_weight).flatten(),
-                    ((w.target - windows.target) * windows.weight).flatten(),
+                    ((w.first - windows.first) * windows.first_weight).ravel(),
+                    ((w.target - windows.target) * windows.weight).ravel(),
                 ]
             )
             for w in own
         ]
     )
-    nonnegative = torch.ones(2, dtype=torch.bool)
-    field = members_of([law] * 3, p.nonnegative)
-    together = LongResiduals(windows, field, nonnegative)
-    start = together.pack(field.theta)
-    drawn = ResampledResiduals(together, shift, torch.ones_like(shift))
-    labelled = torch.cat([start, torch.tensor([[2.0], [0.0], [1.0]], dtype=torch.float64)], dim=1)
-    free = torch.cat(
-        [field.free, torch.ones(3, together.n_starts, dtype=torch.bool), torch.zeros(3, 1, dtype=torch.bool)], dim=1
-    )
+    nonnegative = np.ones(2, dtype=bool)
+    chain = chain_of([law] * 3, p.nonnegative)
+    together = LongResiduals(windows, chain, nonnegative)
+    start = together.pack(chain.theta)
+    drawn = ResampledResiduals(together, shift, np.ones_like(shift))
+    labelled = np.hstack([start, [[2.0], [0.0], [1.0]]])
+    free = np.hstack([chain.free, np.ones((3, together.n_starts), dtype=bool), np.zeros((3, 1), dtype=bool)])
     batch = levenberg_marquardt(drawn, labelled, free, 20)
-    one = members_of([law], p.nonnegative)
+    one = chain_of([law], p.nonnegative)
     for member, which in enumerate((2, 0, 1)):
         alone = LongResiduals(own[which], one, nonnegative)
         fit = levenberg_marquardt(alone, start[:1], free[:1, :-1], 20)

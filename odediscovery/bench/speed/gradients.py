@@ -20,18 +20,20 @@ from odediscovery.bench.peers import diffrax_peer, plain_loop
 from odediscovery.bench.rows import Row
 from odediscovery.bench.speed.task import MEMBERS, ROUNDING_DIFFERENCE
 from odediscovery.bench.speed.timing import alternate
-from odediscovery.discovery.task import THREADS
 from odediscovery.errors import FitError
 from odediscovery.fitting.optimise import loss_and_gradient
-from odediscovery.fitting.windows import Windows, short_windows
+from odediscovery.fitting.training import TrainingWindows
+from odediscovery.fitting.windows import short_windows
 from odediscovery.laws.systems import simulate_system
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.device import use_threads
 from odediscovery.runtime.memory import keep_freed_memory
 from odediscovery.search.published.trajectories import Trajectories
 from odediscovery.settings import Settings
-from odediscovery.solve.fixed_step import DEFAULT_GRID, GRIDS
+from odediscovery.solve.fixed_step import GRIDS
+from odediscovery.solve.grids import DEFAULT_GRID
 from odediscovery.stages.train import random_members
 
 # The loop is so slow that it is timed on some of the members.
@@ -50,7 +52,7 @@ class GradientCase:
     """
 
     field: VectorField
-    windows: Windows
+    windows: TrainingWindows
     whole: Trajectories
 
     @classmethod
@@ -58,7 +60,7 @@ class GradientCase:
         """So many members of one hidden size (default: that of a fit) on clean fSIR."""
         p = prepare(simulate_system("fsir"))
         field = random_members(p, [hidden or Settings().hidden] * members, seed)
-        return cls(field, short_windows(p), Trajectories.of(p.data, p.initial, "rk4"))
+        return cls(field, TrainingWindows.of(short_windows(p)), Trajectories.of(p.data, p.initial, "rk4"))
 
 
 def measure_gradients(what: str, members: int = MEMBERS, seed: int = 0, seconds: float = 10.0) -> list[Row]:
@@ -143,7 +145,7 @@ def _ours(field: VectorField, loss: Callable[[VectorField, Tensor], Tensor]) -> 
 
     def evaluate() -> tuple[Array, Array]:
         before = torch.get_num_threads()
-        torch.set_num_threads(THREADS)
+        use_threads(None)
         try:
             value, gradient = loss_and_gradient(lambda t, _: loss(field, t), field.theta, 0.0)
         finally:

@@ -21,15 +21,15 @@ from odediscovery.bench.suites.scores import CLEAN_TOLERANCE, NOISY_TOLERANCE
 from odediscovery.bench.suites.scoring import same_equations
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
-from odediscovery.discovery.task import THREADS
 from odediscovery.errors import FitError
 from odediscovery.fitting.optimise import FirstOrder, loss_and_gradient
+from odediscovery.fitting.training import TrainingWindows
 from odediscovery.fitting.windows import short_windows
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import get_system, simulate_system
 from odediscovery.problem.prepare import prepare
-from odediscovery.runtime.device import device_of, moved
+from odediscovery.runtime.device import device_of, moved, use_threads
 from odediscovery.runtime.memory import keep_freed_memory
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import Settings, settings_for
@@ -125,11 +125,11 @@ def measure_training(what: str, size: int, seed: int) -> Row:
         size: how many.
     """
     keep_freed_memory()
-    torch.set_num_threads(THREADS)
+    use_threads(None)
     p, usual = prepare(simulate_system("fsir")), Settings()
     members, hidden = (size, usual.hidden) if what == "members" else (MEMBERS, size)
     field = random_members(p, [hidden] * members, seed)
-    loss = penalised_loss(field, short_windows(p), usual.l1)
+    loss = penalised_loss(field, TrainingWindows.of(short_windows(p)), usual.l1)
 
     def steps() -> None:
         FirstOrder(STEPS, usual.learning_rate).run(loss, field.theta, field.free, Monitor())
@@ -152,9 +152,9 @@ def measure_throughput(members: int, seed: int, seconds: float = 2.0) -> list[Ro
         FitError: the GPU computes something else.
     """
     keep_freed_memory()
-    torch.set_num_threads(THREADS)
+    use_threads(None)
     p, usual = prepare(simulate_system("fsir")), Settings()
-    field, windows = random_members(p, [usual.hidden] * members, seed), short_windows(p)
+    field, windows = random_members(p, [usual.hidden] * members, seed), TrainingWindows.of(short_windows(p))
 
     def on(name: str) -> Callable[[], Tensor]:
         device = device_of(name)

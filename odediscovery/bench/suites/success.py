@@ -19,7 +19,7 @@ from odediscovery.data.samples import pooled
 from odediscovery.judge.criterion import penalty
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.systems import get_system, simulate_system
-from odediscovery.networks.translate import laws_of
+from odediscovery.networks.translate import trained_laws_of
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
@@ -78,7 +78,7 @@ def success_rate(
     settings = Settings(seed=seed, members=len(hidden), adam_steps=adam_steps or ADAM_STEPS, device=device)
     field = train_and_threshold(p, random_members(p, hidden, seed, unit), settings, monitor, keep=len(hidden))
     say(f"trained {len(hidden)} members in {monitor.seconds():.0f} s")
-    laws = laws_of(field)
+    laws = trained_laws_of(field)
     rows: list[MemberOutcome | None] = [None] * len(hidden)
     order = sorted(range(len(laws)), key=lambda i: laws[i].n_monomials)
     for first in range(0, len(order), CHUNK):

@@ -36,7 +36,7 @@ from odediscovery.networks.vector_field import VectorField
 from odediscovery.problem.problem import Problem
 from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.device import device_of, moved
+from odediscovery.runtime.device import device_of, moved, use_threads
 from odediscovery.runtime.memory import keep_freed_memory
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -104,6 +104,7 @@ def run_published(series: TimeSeries, prepared: Problem, settings: Settings, mon
         FitError: no member could be integrated through the data.
         InputError: too many Euler steps.
     """
+    use_threads(settings.threads)
     recipe = RECIPES[settings.recipe]
     n, widths = series.n_states, [settings.hidden] * settings.members
     field = random_members(settings.unit, n, widths, settings.seed, recipe)

@@ -22,11 +22,18 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from odediscovery.fitting.levenberg_marquardt import LeastSquares, Residuals, compact, levenberg_marquardt, within
-from odediscovery.networks.vector_field import VectorField
+from odediscovery.fitting.levenberg_marquardt import (
+    LeastSquares,
+    Residuals,
+    compact,
+    finite_squares,
+    levenberg_marquardt,
+    within,
+)
+from odediscovery.networks.chain import Chain
+from odediscovery.runtime.arrays import Array, Indices, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.prune.surgeon import estimate_without, inverse_of, is_without_influence
@@ -80,8 +87,8 @@ class Pruned:
     """
 
     member: int
-    unknowns: Tensor
-    free: Tensor
+    unknowns: Array
+    free: Mask
     sum_of_squares: float
 
     @property
@@ -134,8 +141,9 @@ class Elimination:
     linear: bool = False
 
 
+@np.errstate(all="ignore")  # of what runs away no more is said
 def eliminate(
-    field: VectorField, problem: Residuals, unknowns: Tensor, monitor: Monitor, how: Elimination | None = None
+    chain: Chain, problem: Residuals, unknowns: Array, monitor: Monitor, how: Elimination | None = None
 ) -> list[Pruned]:
     """The path of every member, from the first refit to (almost) nothing.
 
@@ -145,43 +153,44 @@ def eliminate(
         unknowns: where to begin.
     """
     how = how or Elimination()
-    p = field.theta.shape[1]
-    others = torch.ones(field.members, unknowns.shape[1] - p, dtype=torch.bool)
-    free = torch.cat([field.free, others], dim=1)
+    p = chain.theta.shape[1]
+    others = np.ones((chain.members, unknowns.shape[1] - p), dtype=bool)
+    free = np.concatenate([chain.free, others], axis=1)
     free[:, unknowns.shape[1] - how.labels :] = False
-    member = torch.arange(field.members)
+    member = np.arange(chain.members)
     fit = levenberg_marquardt(problem, unknowns, free, how.first_steps, tolerance=how.tolerance, monitor=monitor)
     count = problem.residuals(fit.unknowns[:1]).shape[1]
-    near = _is_hopeful(fit.sum_of_squares.nan_to_num(nan=torch.inf), count, how)
+    near = _is_hopeful(np.nan_to_num(fit.sum_of_squares, nan=np.inf), count, how)
     member, free, fit = member[near], free[near], _members(fit, near)
     path: list[Pruned] = []
     if not len(member):
         return path
-    monitor.stage("prune", int(free[:, :p].sum(dim=1).max()))
-    best = torch.full((field.members,), torch.inf, dtype=torch.float64)
-    patience = torch.full((field.members,), how.beyond)
+    monitor.stage("prune", int(free[:, :p].sum(axis=1).max()))
+    best = np.full(chain.members, np.inf)
+    patience = np.full(chain.members, how.beyond)
 
-    def refit(start: Tensor, free: Tensor) -> LeastSquares:
+    def refit(start: Array, free: Mask) -> LeastSquares:
         return levenberg_marquardt(problem, start, free, how.steps, tolerance=how.tolerance, monitor=monitor)
 
-    def approves(old: Tensor, new: Tensor, saved: Tensor) -> Tensor:
+    def approves(old: Array, new: Array, saved: Indices) -> Mask:
         return _approved(old, new, saved, count, how)
 
     for step in itertools.count(1):
-        fit, free = merge_twins(field, fit, free, how.near, refit, approves)
+        fit, free = merge_twins(chain, fit, free, how.near, refit, approves)
         dead = is_without_influence(fit.normal, fit.unknowns, free, p)
-        fit = _with(fit, unknowns=torch.cat([fit.unknowns[:, :p].masked_fill(dead, 0.0), fit.unknowns[:, p:]], dim=1))
+        kept = np.where(dead, 0.0, fit.unknowns[:, :p])
+        fit = dataclasses.replace(fit, unknowns=np.concatenate([kept, fit.unknowns[:, p:]], axis=1))
         free[:, :p] &= ~dead
         path += [
-            Pruned(int(member[m]), fit.unknowns[m].clone(), free[m, :p].clone(), float(fit.sum_of_squares[m]))
+            Pruned(int(member[m]), fit.unknowns[m].copy(), free[m, :p].copy(), float(fit.sum_of_squares[m]))
             for m in range(len(member))
-            if fit.sum_of_squares[m].isfinite()
+            if np.isfinite(fit.sum_of_squares[m])
         ]
-        misfit = count * torch.log(fit.sum_of_squares + how.floor)
-        left = free[:, :p].sum(dim=1)
-        best[member] = torch.minimum(best[member], misfit + left * math.log(count))
-        patience[member] -= (misfit > best[member]).long()
-        alive = (patience[member] > 0) & (left > 1) & misfit.isfinite()
+        misfit = count * np.log(fit.sum_of_squares + how.floor)
+        left = free[:, :p].sum(axis=1)
+        best[member] = np.minimum(best[member], misfit + left * math.log(count))
+        patience[member] -= misfit > best[member]
+        alive = (patience[member] > 0) & (left > 1) & np.isfinite(misfit)
         if not how.alone:
             alive &= ~_repeated(left, fit.sum_of_squares + how.floor)
         monitor.step(step, float(fit.sum_of_squares.min()))
@@ -192,107 +201,104 @@ def eliminate(
     return path
 
 
-def _is_hopeful(misfits: Tensor, count: int, how: Elimination) -> Tensor:
+def _is_hopeful(misfits: Array, count: int, how: Elimination) -> Mask:
     # The best stays, also where its misfit is 0, of which no multiple says anything.
     near = (misfits <= how.hopeless * misfits.min() + how.floor) | (misfits <= misfits.min())
-    return near & (misfits <= how.worst * count)
+    hopeful: Mask = near & (misfits <= how.worst * count)
+    return hopeful
 
 
-def _repeated(left: Tensor, squares: Tensor) -> Tensor:
+def _repeated(left: Indices, squares: Array) -> Mask:
     """Members that became what one before them is: as many parameters, the same misfit."""
-    same = (left[:, None] == left) & ((squares[:, None] / squares).log().abs() < ELIMINATION.same)
-    return same.tril(diagonal=-1).any(dim=1)
+    same = (left[:, None] == left) & (np.abs(np.log(squares[:, None] / squares)) < ELIMINATION.same)
+    repeated: Mask = np.tril(same, -1).any(axis=1)
+    return repeated
 
 
-def _members(fit: LeastSquares, index: Tensor) -> LeastSquares:
+def _members(fit: LeastSquares, index: Indices | Mask) -> LeastSquares:
     return LeastSquares(fit.unknowns[index], fit.sum_of_squares[index], fit.normal[index])
 
 
-def _with(fit: LeastSquares, *, unknowns: Tensor) -> LeastSquares:
-    return dataclasses.replace(fit, unknowns=unknowns)
-
-
 def _remove(
-    problem: Residuals, fit: LeastSquares, free: Tensor, p: int, count: int, how: Elimination, monitor: Monitor
-) -> tuple[LeastSquares, Tensor]:
+    problem: Residuals, fit: LeastSquares, free: Mask, p: int, count: int, how: Elimination, monitor: Monitor
+) -> tuple[LeastSquares, Mask]:
     """Each member without one more parameter, or without many at once where BIC approves."""
-    members = len(free)
+    members, size = free.shape
     removed, start, bulk = _trials(fit, free, p, count, how)
     # Where the linear estimate overshoots, begin at the old values instead.
-    plain = fit.unknowns[:, None].expand_as(start).masked_fill(removed, 0.0).flatten(0, 1)
-    start = start.flatten(0, 1)
-    both = torch.cat([plain, start])
+    plain = np.where(removed, 0.0, fit.unknowns[:, None]).reshape(-1, size)
+    start = start.reshape(-1, size)
+    both = np.concatenate([plain, start])
     solved = problem.solve(both)
-    of_plain, of_start = problem.residuals(both, solved).square().sum(dim=1).nan_to_num(torch.inf).chunk(2)
-    chosen = torch.arange(len(start)) + len(start) * ~(of_plain < of_start)
-    trial_free = (free[:, None] & ~removed).flatten(0, 1)
+    of_plain, of_start = np.split(finite_squares(problem.residuals(both, solved)), 2)
+    chosen = np.arange(len(start)) + len(start) * ~(of_plain < of_start)
+    trial_free = (free[:, None] & ~removed).reshape(-1, size)
     refit = levenberg_marquardt(
         problem, both[chosen], trial_free, how.glance, tolerance=how.tolerance, monitor=monitor, solved=solved[chosen]
     )
     total = refit.sum_of_squares.reshape(members, -1)
     approved = _approved(fit.sum_of_squares, total[:, 0], bulk, count, how) & (bulk > 1)
-    pick = torch.where(approved, 0, 1 + total[:, 1:].argmin(dim=1))
-    pick = torch.arange(members) * (1 + how.trials) + pick
+    pick = np.where(approved, 0, 1 + total[:, 1:].argmin(axis=1))
+    pick = np.arange(members) * (1 + how.trials) + pick
     fit = levenberg_marquardt(
         problem, refit.unknowns[pick], trial_free[pick], how.steps, tolerance=how.tolerance, monitor=monitor
     )
     return fit, trial_free[pick]
 
 
-def _trials(fit: LeastSquares, free: Tensor, p: int, count: int, how: Elimination) -> tuple[Tensor, Tensor, Tensor]:
+def _trials(fit: LeastSquares, free: Mask, p: int, count: int, how: Elimination) -> tuple[Mask, Array, Indices]:
     """What each trial removes and where it begins, both [members, 1 + trials, U], and `bulk`.
 
     Trial 0 removes the `bulk` [members] parameters with the smallest Wald statistics together, the
     others one parameter each.
     """
     columns = compact(free)
-    inverse, values = inverse_of(within(fit.normal, columns)), fit.unknowns.gather(1, columns)
-    variance = inverse.diagonal(dim1=1, dim2=2).clamp_min(1e-300)
-    loose = free.gather(1, columns)
+    inverse, values = inverse_of(within(fit.normal, columns)), np.take_along_axis(fit.unknowns, columns, axis=1)
+    variance = np.maximum(inverse.diagonal(axis1=1, axis2=2), 1e-300)
+    loose = np.take_along_axis(free, columns, axis=1)
     removable = loose & (columns < p)
-    wald = (values.square() / variance).masked_fill(~removable, torch.inf)
-    rank = wald.argsort(dim=1).argsort(dim=1)
-    size = free[:, :p].sum(dim=1)
-    most = torch.where(size > how.bulk_above, size // ELIMINATION.bulk_share, 1)
+    wald = np.where(removable, np.square(values) / variance, np.inf)
+    rank = wald.argsort(axis=1, kind="stable").argsort(axis=1)
+    size = free[:, :p].sum(axis=1)
+    most = np.where(size > how.bulk_above, size // ELIMINATION.bulk_share, 1)
     together = rank < most[:, None]
     if how.linear:
         for m in range(len(free)):
             spare = _spare(values[m], inverse[m], removable[m], fit.sum_of_squares[m], count, how)
             together[m] = spare if int(spare.sum()) > most[m] else together[m]
-    turns = [torch.minimum(size - 1, torch.tensor(trial)) for trial in range(how.trials)]
-    removed = torch.stack([together, *(rank == turn[:, None] for turn in turns)], dim=1)
+    turns = [np.minimum(size - 1, trial) for trial in range(how.trials)]
+    removed = np.stack([together, *(rank == turn[:, None] for turn in turns)], axis=1)
 
-    def placed(trials: Tensor, whole: Tensor) -> Tensor:
-        """Trials [members, trials, F] among all unknowns [members, U]."""
-        wide = whole[:, None].expand(-1, trials.shape[1], -1)
-        return wide.scatter(2, columns[:, None].expand_as(trials), trials)
-
+    # Trials [members, 1 + trials, F] at their places among all unknowns.
     others = estimate_without(values, inverse, removed)
-    start = placed(torch.where(loose[:, None], others, values[:, None]), fit.unknowns)
-    return placed(removed, torch.zeros_like(free)), start, together.sum(dim=1)
+    gone, start = (np.repeat(whole[:, None], 1 + how.trials, axis=1) for whole in (np.zeros_like(free), fit.unknowns))
+    np.put_along_axis(gone, columns[:, None], removed, axis=2)
+    np.put_along_axis(start, columns[:, None], np.where(loose[:, None], others, values[:, None]), axis=2)
+    return gone, start, together.sum(axis=1)
 
 
-def _spare(values: Tensor, inverse: Tensor, removable: Tensor, squares: Tensor, count: int, how: Elimination) -> Tensor:
+def _spare(values: Array, inverse: Array, removable: Mask, squares: Array, count: int, how: Elimination) -> Mask:
     """Unknowns of one member that linear backward elimination takes while BIC approves, bool [F].
 
     theta <- theta - C_:k theta_k / C_kk,    C <- C - C_:k C_k: / C_kk,    squares += w_k
     """
-    values, inverse, gone = values.clone(), inverse.clone(), torch.zeros_like(removable)
+    gone = np.zeros_like(removable)
     after = squares
     while int(gone.sum()) + 1 < int(removable.sum()):
-        variance = inverse.diagonal().clamp_min(1e-300)
-        wald = (values.square() / variance).masked_fill(gone | ~removable, torch.inf)
+        variance = np.maximum(inverse.diagonal(), 1e-300)
+        wald = np.where(gone | ~removable, np.inf, np.square(values) / variance)
         k = int(wald.argmin())
         after = after + wald[k]
         if not _approved(squares, after, gone.sum() + 1, count, how):
             break
         column = inverse[:, k] / variance[k]
-        values, inverse = values - column * values[k], inverse - torch.outer(column, inverse[k])
+        values, inverse = values - column * values[k], inverse - np.outer(column, inverse[k])
         gone[k] = True
     return gone
 
 
-def _approved(old: Tensor, new: Tensor, saved: Tensor, count: int, how: Elimination) -> Tensor:
+def _approved(old: Array, new: Array, saved: Indices, count: int, how: Elimination) -> Mask:
     """Whether BIC prefers the smaller network: count ln(new / old) < saved ln(count)."""
-    gain = count * torch.log((new + how.floor) / (old + how.floor))
-    return gain < saved * math.log(count)
+    gain = count * np.log((new + how.floor) / (old + how.floor))
+    approved: Mask = gain < saved * math.log(count)
+    return approved

@@ -13,15 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from odediscovery.families import power_is_rate
 from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
-from odediscovery.fitting.windows import LongResiduals, ShortResiduals, cut, short_windows
+from odediscovery.fitting.residuals import LongResiduals, ShortResiduals
+from odediscovery.fitting.windows import cut, short_windows
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.networks.translate import laws_of, members_of
-from odediscovery.networks.vector_field import VectorField
+from odediscovery.networks.chain import Chain
+from odediscovery.networks.translate import chain_of, laws_of
 from odediscovery.problem.impose import apply_knowledge, fixed_mask
 from odediscovery.problem.problem import Problem, rounding_share
 from odediscovery.runtime.arrays import Array, Mask
@@ -115,23 +114,23 @@ def prune_laws(
         return []
     laws, whole = [apply_knowledge(p, law) for law in laws], whole or p.integer_exponents
     known = None if p.knowledge is None else [p.knowledge.fixed_mask(law) for law in laws]
-    field = members_of(laws, p.nonnegative, whole=whole, held=known)
+    chain = chain_of(laws, p.nonnegative, whole=whole, held=known)
     long = not p.clean if long is None else long
-    most = _members_that_fit(p, field, how, window_length(p, extrema) if long else None)
-    if most < field.members:
+    most = _members_that_fit(p, chain, how, window_length(p, extrema) if long else None)
+    if most < chain.members:
         if not most:
             raise NoRoomError
         laws = laws[:most]
         return prune_laws(p, laws, how, monitor, whole=whole, long=long, extrema=extrema, fitted=fitted)
-    problem, unknowns = _problem(p, field, monitor, long=long, extrema=extrema, fitted=fitted)
+    problem, unknowns = _problem(p, chain, monitor, long=long, extrema=extrema, fitted=fitted)
     samples = int((problem.windows.weight > 0).sum())
     if p.clean:
         how = dataclasses.replace(how, floor=PRUNING_WINDOWS.floor * STAGES.settled * samples, worst=math.inf)
-    path = eliminate(field, problem, unknowns, monitor, how)
-    return [_candidate(field, problem, pruned, p, samples, whole) for pruned in path]
+    path = eliminate(chain, problem, unknowns, monitor, how)
+    return [_candidate(chain, problem, pruned, p, samples, whole) for pruned in path]
 
 
-def _members_that_fit(p: Problem, field: VectorField, how: Elimination, length: int | None) -> int:
+def _members_that_fit(p: Problem, chain: Chain, how: Elimination, length: int | None) -> int:
     """How many members there is memory for, 0 if none; all of small tables.
 
     Each trial of a removal has a normal matrix of all unknowns; a Jacobian is needed for one member at a time.
@@ -139,48 +138,48 @@ def _members_that_fit(p: Problem, field: VectorField, how: Elimination, length: 
     Args:
         length: intervals of a window whose start is fitted; None where starts are given.
     """
-    n, intervals = field.n_states, sum(len(t.time) - 1 for t in p.data.trajectories)
+    n, intervals = chain.n_states, sum(len(t.time) - 1 for t in p.data.trajectories)
     windows = 0 if length is None else sum(-(-(len(t.time) - 1) // length) for t in p.data.trajectories)
-    size = field.theta.shape[1] + windows * n
+    size = chain.theta.shape[1] + windows * n
     if not has_room(64.0 * (intervals + windows) * n * size):
         return 0
     each = 16.0 * (1 + how.trials) * size**2
-    return fitting_at_once(field.members, each) if has_room(each) else 0
+    return fitting_at_once(chain.members, each) if has_room(each) else 0
 
 
 def _problem(
-    p: Problem, field: VectorField, monitor: Monitor, *, long: bool, extrema: float | None, fitted: bool
-) -> tuple[ShortResiduals | LongResiduals, Tensor]:
+    p: Problem, chain: Chain, monitor: Monitor, *, long: bool, extrema: float | None, fitted: bool
+) -> tuple[ShortResiduals | LongResiduals, Array]:
     """The residuals that elimination sees, and the unknowns to begin from."""
     own = PRUNING_WINDOWS
     # Unpenalised on short windows first: quick, and near enough to choose the step grids.
-    coarse, theta = short_windows(p), field.theta
-    coarse = coarse.refined(field, theta, own.accuracy)
+    coarse, theta = short_windows(p), chain.theta
+    coarse = coarse.refined(chain, theta, own.accuracy)
     if not fitted:
         steps = own.coarse_steps_clean if p.clean else own.coarse_steps
-        theta = levenberg_marquardt(ShortResiduals(coarse, field), theta, field.free, steps, monitor=monitor).unknowns
+        theta = levenberg_marquardt(ShortResiduals(coarse, chain), theta, chain.free, steps, monitor=monitor).unknowns
     # Laws that leave far more need no fine steps, and must not decide on those of the others.
-    left = ShortResiduals(coarse, field).residuals(theta).square().sum(dim=1).nan_to_num(torch.inf)
+    left = np.nan_to_num((ShortResiduals(coarse, chain).residuals(theta) ** 2).sum(axis=1), nan=np.inf)
     leading = theta[left <= own.leading * left.min()]
     if not long:
         accuracy = own.accuracy_clean if p.clean else own.accuracy
-        return ShortResiduals(coarse.refined(field, leading, accuracy), field), theta
+        return ShortResiduals(coarse.refined(chain, leading, accuracy), chain), theta
     weight = np.where(p.constant, 0.0, 1.0 / np.maximum(p.noise, p.floor))
     windows = cut(p.data, p.smooth, weight, window_length(p, extrema), relative_sigma=p.relative_sigma)
-    windows = windows.refined(field, leading, own.accuracy)
-    problem = LongResiduals(windows, field, torch.as_tensor(p.nonnegative))
+    windows = windows.refined(chain, leading, own.accuracy)
+    problem = LongResiduals(windows, chain, p.nonnegative)
     return problem, problem.pack(theta)
 
 
 def _candidate(
-    field: VectorField, problem: ShortResiduals | LongResiduals, pruned: Pruned, p: Problem, samples: int, whole: bool
+    chain: Chain, problem: ShortResiduals | LongResiduals, pruned: Pruned, p: Problem, samples: int, whole: bool
 ) -> Candidate:
-    theta = pruned.unknowns[None, : field.theta.shape[1]]
-    law = apply_knowledge(p, laws_of(field.replace(theta, pruned.free[None]))[0])
+    theta = pruned.unknowns[None, : chain.theta.shape[1]]
+    law = apply_knowledge(p, laws_of(chain.replace(theta, pruned.free[None]))[0])
     initial = p.initial
     if isinstance(problem, LongResiduals):
         starts = problem.starts(pruned.unknowns[None])[0]
-        initial = starts[problem.windows.heads].numpy()[:, ~p.data.is_control]
+        initial = starts[problem.windows.heads][:, ~p.data.is_control]
     mean_square = pruned.sum_of_squares / samples
     # Where curvature was taken for noise, a law leaves far less: what it leaves beyond rounding, not of rounding.
     mean_square = mean_square if p.clean else max(mean_square, rounding_share(p))

@@ -7,19 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from odediscovery.fitting.levenberg_marquardt import LeastSquares
-from odediscovery.networks.vector_field import VectorField
+from odediscovery.networks.chain import Chain
+from odediscovery.runtime.arrays import Array, Indices, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.prune.surgeon import inverse_of, wald_statistic
 
-Rows: TypeAlias = Callable[[Tensor], Tensor]
-Refit: TypeAlias = Callable[[Tensor, Tensor], LeastSquares]
-Approval: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
+Scalar = TypeVar("Scalar", bound=np.generic)
+Refit: TypeAlias = Callable[[Array, Mask], LeastSquares]
+Approval: TypeAlias = Callable[[Array, Array, Indices], Mask]
+
+
+class Rows(Protocol):
+    """Entries [members, rows, columns] of a layer among all unknowns, and of masks and places like them (views)."""
+
+    def __call__(self, v: NDArray[Scalar]) -> NDArray[Scalar]:
+        """Those of `v` [members, U]."""
 
 
 @dataclass(frozen=True)
@@ -37,33 +45,30 @@ TWINS = TwinThresholds()
 
 
 def merge_twins(
-    field: VectorField, fit: LeastSquares, free: Tensor, near: float, refit: Refit, approves: Approval
-) -> tuple[LeastSquares, Tensor]:
+    chain: Chain, fit: LeastSquares, free: Mask, near: float, refit: Refit, approves: Approval
+) -> tuple[LeastSquares, Mask]:
     """The two most alike rows of a power unit as one, in the members where that is approved.
 
     Args:
-        field: whose chain ends in a power unit and a sum; with any other nothing happens.
+        chain: whose unknowns these are.
         fit: unknowns [members, U], parameters first.
         free: which of them are left, bool [members, U].
         near: rows whose exponents differ by less are tried.
         refit: unknowns and which of them are free -> the least squares there.
         approves: sums of squares before and after, and how many parameters that saves -> which are approved.
     """
-    twins = _closest_rows(field, fit.unknowns, free)
-    if twins is None:
-        return fit, free
-    real, weight, keep, drop, gap = twins
-    index = (gap < near).nonzero()[:, 0]
+    real, weight, keep, drop, gap = _closest_rows(chain, fit.unknowns, free)
+    index = np.flatnonzero(gap < near)
     index = index[_may_be_one(fit, free, real, (keep, drop), index, approves)]
     if not len(index):
         return fit, free
-    start, trial_free = fit.unknowns[index].clone(), free[index].clone()
-    members = torch.arange(len(index))
+    start, trial_free = fit.unknowns[index], free[index]
+    members = np.arange(len(index))
     w, a = real(start), weight(start)
     w_free, a_free = real(trial_free), weight(trial_free)
     keep, drop = keep[index], drop[index]
-    share = a[members, :, keep].abs().sum(dim=1), a[members, :, drop].abs().sum(dim=1)
-    mix = (share[1] / (share[0] + share[1]).clamp_min(1e-300))[:, None]
+    share = np.abs(a[members, :, keep]).sum(axis=1), np.abs(a[members, :, drop]).sum(axis=1)
+    mix = (share[1] / np.maximum(share[0] + share[1], 1e-300))[:, None]
     joint = w_free[members, keep] | w_free[members, drop]
     w[members, keep] = (1 - mix) * w[members, keep] + mix * w[members, drop]
     w_free[members, keep] = joint
@@ -74,66 +79,57 @@ def merge_twins(
     for values in (a, a_free):
         values[members, :, drop] = 0
     merged_fit = refit(start, trial_free)
-    saved = free[index].sum(dim=1) - trial_free.sum(dim=1)
+    saved = free[index].sum(axis=1) - trial_free.sum(axis=1)
     good = approves(fit.sum_of_squares[index], merged_fit.sum_of_squares, saved)
     chosen = index[good]
-    merged = LeastSquares(fit.unknowns.clone(), fit.sum_of_squares.clone(), fit.normal.clone())
+    merged = LeastSquares(fit.unknowns.copy(), fit.sum_of_squares.copy(), fit.normal.copy())
     merged.unknowns[chosen] = merged_fit.unknowns[good]
     merged.sum_of_squares[chosen] = merged_fit.sum_of_squares[good]
     merged.normal[chosen] = merged_fit.normal[good]
-    free = free.clone()
+    free = free.copy()
     free[chosen] = trial_free[good]
     return merged, free
 
 
 def _may_be_one(
-    fit: LeastSquares, free: Tensor, real: Rows, rows: tuple[Tensor, Tensor], index: Tensor, approves: Approval
-) -> Tensor:
+    fit: LeastSquares, free: Mask, real: Rows, rows: tuple[Indices, Indices], index: Indices, approves: Approval
+) -> Mask:
     """Which members `index` might be allowed one row in place of two, by the Wald statistic of equal exponents.
 
     d = w_keep - w_drop,    d^T (A C A^T)^-1 d,    A the rows of +1 and -1 that give d
     """
-    places = real(torch.arange(free.shape[1]).expand_as(free))
-    hopeful = torch.ones(len(index), dtype=torch.bool)
+    places = real(np.broadcast_to(np.arange(free.shape[1]), free.shape))
+    hopeful = np.ones(len(index), dtype=bool)
     for i, m in enumerate(index.tolist()):
         keep, drop = (places[m, row[m]] for row in rows)
         moves = free[m, keep] | free[m, drop]
-        columns = free[m].nonzero()[:, 0]
-        contrast = torch.zeros(int(moves.sum()), free.shape[1], dtype=fit.unknowns.dtype)
-        each = torch.arange(len(contrast))
+        columns = np.flatnonzero(free[m])
+        contrast = np.zeros((int(moves.sum()), free.shape[1]))
+        each = np.arange(len(contrast))
         contrast[each, keep[moves]], contrast[each, drop[moves]] = 1.0, -1.0
         inverse = inverse_of(fit.normal[m][columns][:, columns][None])[0]
         wald = wald_statistic(contrast[:, columns], fit.unknowns[m, columns], inverse)
         squares = fit.sum_of_squares[m]
         after = squares + wald / TWINS.linear
         # One row saves the exponents of the other, and a coefficient of each equation that has both.
-        hopeful[i] = approves(squares, after, torch.tensor(2 * len(moves)))
+        hopeful[i] = approves(squares, after, np.array(2 * len(moves)))
     return hopeful
 
 
-def _closest_rows(
-    field: VectorField, unknowns: Tensor, free: Tensor
-) -> tuple[Rows, Rows, Tensor, Tensor, Tensor] | None:
-    """Views of the exponents and of the sum layer behind them, and each member's nearest rows.
+def _closest_rows(chain: Chain, unknowns: Array, free: Mask) -> tuple[Rows, Rows, Indices, Indices, Array]:
+    """Views of the exponents and of the weights of the last pair, and each member's nearest rows."""
+    (h, n), (of_real, of_weight) = chain.pairs[-1].real, chain.places()[-1]
 
-    None when the chain does not end in a power unit and a sum.
-    """
-    last, power = len(field.units) - 1, len(field.units) - 2
-    shapes = field.units[power].shapes()
-    if power < 0 or "real" not in shapes or "weight" not in field.units[last].shapes():
-        return None
-    h, n = shapes["real"]
+    def real(v: NDArray[Scalar]) -> NDArray[Scalar]:
+        return v[:, of_real].reshape(len(v), h, n)
 
-    def real(v: Tensor) -> Tensor:
-        return v[:, field.place(power, "real")].view(len(v), h, n)
+    def weight(v: NDArray[Scalar]) -> NDArray[Scalar]:
+        return v[:, of_weight].reshape(len(v), -1, h)
 
-    def weight(v: Tensor) -> Tensor:
-        return v[:, field.place(last, "weight")].view(len(v), -1, h)
-
-    alive = weight(free).any(dim=1)
+    alive = np.asarray(weight(free).any(axis=1))
     w = real(unknowns)
-    gap = (w[:, :, None] - w[:, None, :]).abs().amax(dim=-1)
-    apart = ~(alive[:, :, None] & alive[:, None, :]) | torch.eye(h, dtype=torch.bool)
-    gap = gap.masked_fill(apart, torch.inf)
-    least, flat = gap.flatten(1).min(dim=1)
-    return real, weight, flat // h, flat % h, least
+    gap = np.abs(w[:, :, None] - w[:, None, :]).max(axis=-1)
+    apart = ~(alive[:, :, None] & alive[:, None, :]) | np.eye(h, dtype=bool)
+    gap = np.where(apart, np.inf, gap).reshape(len(gap), -1)
+    flat = gap.argmin(axis=1)
+    return real, weight, flat // h, flat % h, gap.min(axis=1)

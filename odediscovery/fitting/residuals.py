@@ -1,0 +1,184 @@
+"""What is left of measured series on windows, and its derivatives: what pruning minimises.
+
+On one-interval windows starts are given, on long ones they are fitted too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from odediscovery.fitting.levenberg_marquardt import compact
+from odediscovery.fitting.windows import WINDOWS, Windows
+from odediscovery.networks.chain import Chain
+from odediscovery.runtime.arrays import Array, Indices
+from odediscovery.solve.array_shapes import Ends, Jacobian, Residual, States, Theta, Unknowns
+from odediscovery.solve.grids import GRIDS, LinearControls, rk4_nodes, sensitivities
+
+# A law that runs away leaves more than any other, and nothing to warn of.
+_QUIET = np.errstate(all="ignore")
+
+
+@dataclass(frozen=True, eq=False)
+class ShortResiduals:
+    """Residuals of one-interval windows from given starts, and their Jacobian.
+
+    The unknowns of a member are theta alone: `unknowns` is [members, P].
+    """
+
+    windows: Windows
+    chain: Chain
+
+    @_QUIET
+    def solve(self, unknowns: Unknowns) -> Ends:
+        """States at the ends of all intervals, [members, windows, intervals, states]."""
+        return self.windows.predict(self.chain, unknowns)
+
+    @_QUIET
+    def residuals(self, unknowns: Unknowns, solved: Array | None = None) -> Residual:
+        """Weighted residuals [members, R]."""
+        ends = self.solve(unknowns) if solved is None else solved
+        left: Array = (ends - self.windows.target) * self.windows.weight
+        return left.reshape(len(ends), -1)
+
+    @_QUIET
+    def linearised(
+        self, unknowns: Unknowns, free: Bool[np.ndarray, "members unknowns"], solved: Array | None = None
+    ) -> tuple[Residual, Jacobian]:
+        """Residuals [members, R] and Jacobian [members, R, P], right in the free columns.
+
+        The ends come with their sensitivities; what is `solved` already does not help.
+        """
+        w, n, members = self.windows, self.chain.n_states, len(unknowns)
+        start = np.broadcast_to(w.start, (members, *w.start.shape))
+        columns = compact(free)
+        end, s = sensitivities(
+            self.chain, unknowns, start, w.duration[:, 0], w.grid[:, 0], columns, w.controls and w.controls.flat()
+        )
+        residual = (end - w.target[:, 0]) * w.weight[:, 0]
+        jacobian = (s[..., n:] * w.weight[:, 0, :, None]).reshape(members, residual[0].size, -1)
+        return residual.reshape(members, -1), spread(jacobian, columns, free.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class LongResiduals:
+    """Residuals of long windows whose start states are fitted too, and their Jacobian.
+
+    The unknowns of a member are theta and, behind it, one number a window and state: the start
+    itself, or its square root for nonnegative states (near zero the influence of a start under
+    sqrt(I) is unbounded, that of its root is not). The Jacobian is parallel in time: after one
+    sequential solve, the sensitivities of all intervals are one batch from the states found,
+    and the chain rule multiplies them up.
+
+        dx_{j+1} = Phi_j dx_j + Theta_j dtheta
+    """
+
+    windows: Windows
+    chain: Chain
+    nonnegative: Bool[np.ndarray, " states"]
+
+    @property
+    def n_starts(self) -> int:
+        """How many unknowns stand behind theta."""
+        b, _, n = self.windows.size
+        return b * n
+
+    def pack(self, theta: Theta) -> Unknowns:
+        """Unknowns [members, P + starts] that begin at the windows' own starts."""
+        s, weight = self.windows.start, self.windows.first_weight.max(axis=0)
+        # A root of exactly 0 has no gradient and would never leave.
+        least = WINDOWS.waking_start * np.divide(1.0, weight, out=np.zeros_like(weight), where=weight > 0.0)
+        s = np.where(self.nonnegative, np.sqrt(np.maximum(s, least).clip(0.0)), s)
+        return np.concatenate([theta, np.tile(s.reshape(1, -1), (len(theta), 1))], axis=1)
+
+    def starts(self, unknowns: Unknowns) -> States:
+        """Start states [members, windows, states]."""
+        b, _, n = self.windows.size
+        q = unknowns[:, unknowns.shape[1] - b * n :].reshape(-1, b, n)
+        return np.where(self.nonnegative, q * q, q)
+
+    def _residuals(self, start: Array, ends: Array) -> Array:
+        w, members = self.windows, len(start)
+        first = (start - w.first) * w.first_weight
+        later = (ends - w.target) * w.weight
+        return np.concatenate([first.reshape(members, -1), later.reshape(members, -1)], axis=1)
+
+    @_QUIET
+    def residuals(self, unknowns: Unknowns, solved: Array | None = None) -> Residual:
+        """Weighted residuals [members, R], those of the starts first."""
+        return self._residuals(self.starts(unknowns), self.solve(unknowns) if solved is None else solved)
+
+    @cached_property
+    def _steps(self) -> tuple[Array, Indices, LinearControls | None]:
+        """Lengths of all steps [windows, K], how many lead to the end of each interval [L], and
+        their controls.
+
+        An interval is stepped on the finest grid that any window chose for it.
+        """
+        w = self.windows
+        grids = [np.diff(GRIDS[g]) for g in w.grid.max(axis=0).tolist()]
+        lengths = [w.duration[:, j, None] * grid for j, grid in enumerate(grids)]
+        controls = None
+        if w.controls is not None:
+            parts = [w.controls.at((slice(None), j)).through(h) for j, h in enumerate(lengths)]
+            controls = LinearControls(
+                np.concatenate([part.entry for part in parts], axis=1),
+                np.concatenate([part.slope for part in parts], axis=1),
+            )
+        return np.concatenate(lengths, axis=1), np.cumsum([len(g) for g in grids]), controls
+
+    @_QUIET
+    def solve(self, unknowns: Unknowns) -> Ends:
+        """States at the ends of all intervals, [members, windows, intervals, states]."""
+        rhs = self.chain.rhs(unknowns[:, : -self.n_starts])
+        steps, last, controls = self._steps
+        return rk4_nodes(rhs, self.starts(unknowns), steps, controls)[:, :, last]
+
+    @_QUIET
+    def linearised(
+        self, unknowns: Unknowns, free: Bool[np.ndarray, "members unknowns"], solved: Array | None = None
+    ) -> tuple[Residual, Jacobian]:
+        """Residuals [members, R] and Jacobian [members, R, P + starts], right in free columns."""
+        w = self.windows
+        b, length, n = w.size
+        theta, start = unknowns[:, : -self.n_starts], self.starts(unknowns)
+        columns = compact(free[:, : -self.n_starts])
+        members, p = columns.shape
+        ends = self.solve(unknowns) if solved is None else solved
+        begin = np.concatenate([start[:, :, None], ends[:, :, :-1]], axis=2).reshape(members, -1, n)
+        duration, grid, controls = w.duration.reshape(-1), w.grid.reshape(-1), w.controls and w.controls.flat()
+        _, s = sensitivities(self.chain, theta, begin, duration, grid, columns, controls)
+        s = s.reshape(members, b, length, n, n + p)
+        # Columns of a window: parameters, then its own n start unknowns.
+        q = unknowns[:, -self.n_starts :].reshape(members, b, n)
+        d = np.zeros((members, b, n, p + n))
+        d[..., p:] = np.where(self.nonnegative, 2.0 * q, 1.0)[..., None] * np.eye(n)
+        blocks = [d]
+        for j in range(length):
+            d = s[:, :, j, :, :n] @ d
+            d[..., :p] += s[:, :, j, :, n:]
+            blocks.append(d)
+        jac = np.stack(blocks, axis=2)  # [members, b, 1 + length, n, p + n]
+        weight = np.concatenate([w.first_weight[:, None], w.weight], axis=1)
+        jac = jac * weight[..., None]
+        full = np.zeros((members, b, length + 1, n, p + b * n))
+        full[..., :p] = jac[..., :p]
+        for i in range(b):
+            full[:, i, :, :, p + i * n : p + (i + 1) * n] = jac[:, i, :, :, p:]
+        size = p + b * n
+        first, later = full[:, :, 0].reshape(members, -1, size), full[:, :, 1:].reshape(members, -1, size)
+        ordered = np.concatenate([first, later], axis=1)
+        of_theta = spread(ordered[..., :p], columns, theta.shape[1])
+        return self._residuals(start, ends), np.concatenate([of_theta, ordered[..., p:]], axis=2)
+
+
+def spread(
+    jacobian: Float[np.ndarray, "members residuals columns"], columns: Int[np.ndarray, "members columns"], count: int
+) -> Float[np.ndarray, "members residuals parameters"]:
+    """Columns [members, R, F] at their places among `count` parameters, 0 elsewhere."""
+    full = np.zeros((*jacobian.shape[:2], count))
+    np.put_along_axis(full, columns[:, None], jacobian, axis=2)
+    return full

@@ -1,0 +1,298 @@
+"""Fixed steps of many small initial value problems side by side, on arrays.
+
+An adaptive method shares one step size over the whole batch, so one difficult window slows all, and
+one member that turns nan stops all. Here the steps of every interval are chosen beforehand, from an
+error estimate: an interval of the data is integrated over tau in [0, 1] with its duration as a
+factor, on one of a few `GRIDS`. The graded ones begin with tiny steps for a start near a singular
+point (I = 0.01 under sqrt(I)). Training solves on the same grids, see `fixed_step`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from odediscovery.networks.chain import Chain, Linearisation, Rhs
+from odediscovery.runtime.arrays import Array, Indices
+from odediscovery.runtime.monitor import check_time
+from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.solve.array_shapes import Durations, Grid, GridIndex, Nodes, States, Steps, Theta
+
+
+def _uniform(steps: int) -> Array:
+    return np.linspace(0.0, 1.0, steps + 1)
+
+
+def _graded(steps: int, spread: float = 4.0) -> Array:
+    graded: Array = np.expm1(spread * _uniform(steps)) / math.expm1(spread)
+    return graded
+
+
+# From cheap to dear; an interval takes the first that is accurate enough.
+GRIDS: tuple[Array, ...] = (
+    _uniform(1),
+    _uniform(2),
+    _uniform(4),
+    _graded(6),
+    _uniform(8),
+    _graded(12),
+    _uniform(16),
+    _graded(24),
+    _uniform(32),
+)
+REFERENCE = _graded(64)
+DEFAULT_GRID = 1
+
+
+@dataclass(frozen=True)
+class StepThresholds(Thresholds):
+    """Where sensitivities are computed for all steps of an interval side by side."""
+
+    points_of_pair: int = threshold(
+        3, "points of a grid above which its steps stand side by side", origin="cost: two steps are faster in turn"
+    )
+    side_by_side: int = threshold(
+        20_000, "members times windows times points at most for that", origin="cost: more would leave the cache"
+    )
+
+
+STEPS = StepThresholds()
+
+
+@dataclass(frozen=True, eq=False)
+class LinearControls:
+    """Controls in intervals of time, straight lines: u = entry + slope * time.
+
+    Args:
+        entry: values where an interval begins [..., states]; nan for states with an equation.
+        slope: rates of change in it [..., states]; 0 for states with an equation.
+    """
+
+    entry: Float[np.ndarray, "*intervals states"]
+    slope: Float[np.ndarray, "*intervals states"]
+
+    def enter(self, x: Array) -> Array:
+        """States [members, ..., states], the controls among them set to their entry values."""
+        return np.where(np.isnan(self.entry), x, self.entry)
+
+    def added(self, rhs: Rhs) -> Rhs:
+        """dx/dt of all states: the law's, and the slopes of the controls."""
+        return lambda x: rhs(x) + self.slope
+
+    def at(self, index: Indices | slice | tuple[slice, int]) -> LinearControls:
+        """The controls of some intervals."""
+        return LinearControls(self.entry[index], self.slope[index])
+
+    def through(self, steps: Array) -> LinearControls:
+        """That of every step, [windows, K, states], of intervals [windows, states].
+
+        Args:
+            steps: their lengths [windows, K].
+        """
+        before = (steps.cumsum(axis=1) - steps)[..., None]
+        slope = np.repeat(self.slope[:, None], steps.shape[1], axis=1)
+        return LinearControls(self.entry[:, None] + before * slope, slope)
+
+    def flat(self) -> LinearControls:
+        """All intervals of all windows in one row."""
+        n = self.entry.shape[-1]
+        return LinearControls(self.entry.reshape(-1, n), self.slope.reshape(-1, n))
+
+
+def advance(
+    rhs: Rhs,
+    start: Float[np.ndarray, "members windows *rest"],
+    duration: Durations,
+    grid: Grid,
+    controls: LinearControls | None = None,
+) -> Float[np.ndarray, "members windows *rest"]:
+    """State at the end of one interval for every member and window.
+
+    Args:
+        rhs: x [members, windows, ...] -> dx/dt, the same shape.
+        start: [members, windows, ...].
+        duration: length of each window's interval, [windows], in the unit of time of `rhs`.
+        grid: increasing points of tau from 0 to 1; one Runge-Kutta step between neighbours.
+        controls: of the windows; states are then [members, windows, states].
+    """
+    x = start
+    if controls is not None:
+        x, rhs = controls.enter(x), controls.added(rhs)
+    factor = duration.reshape(1, -1, *[1] * (start.ndim - 2))
+    for step in np.diff(grid).tolist():
+        x = three_eighths_step(rhs, x, factor * step)
+    return x
+
+
+def rk4_nodes(rhs: Rhs, start: States, steps: Steps, controls: LinearControls | None = None) -> Nodes:
+    """States after every step.
+
+    Args:
+        rhs: x [members, windows, states] -> dx/dt.
+        start: [members, windows, states].
+        steps: lengths of the K steps of every window, [windows, K]; 0 beyond its end.
+        controls: of each of them [windows, K, states].
+
+    Returns:
+        [members, windows, 1 + K, states], the start first.
+    """
+    x, nodes, dx_dt = start, [start], rhs
+    for k, h in enumerate(steps.T[:, :, None]):
+        if controls is not None:
+            here = controls.at((slice(None), k))
+            x, dx_dt = here.enter(x), here.added(rhs)
+        x = three_eighths_step(dx_dt, x, h)
+        nodes.append(x)
+    return np.stack(nodes, axis=2)
+
+
+def three_eighths_step(rhs: Rhs, x: Array, h: Array) -> Array:
+    """x after one step of length h by Kutta's 3/8 rule, what torchdiffeq calls rk4.
+
+    Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I (1993), Table II.1.2.
+    """
+    check_time()
+    k1 = rhs(x)
+    third = h / 3.0
+    k2 = rhs(x + third * k1)
+    k3 = rhs(x + h * k2 - third * k1)
+    k4 = rhs(x + h * (k1 - k2 + k3))
+    return x + h / 8.0 * (k1 + 3.0 * (k2 + k3) + k4)
+
+
+def advance_by_grid(
+    rhs: Rhs, start: States, duration: Durations, grid_index: GridIndex, controls: LinearControls | None = None
+) -> States:
+    """`advance` with every window on its own grid, windows in their order."""
+    ends = np.empty_like(start)
+    for g in np.unique(grid_index).tolist():
+        part = np.flatnonzero(grid_index == g)
+        ends[:, part] = advance(rhs, start[:, part], duration[part], GRIDS[g], controls and controls.at(part))
+    return ends
+
+
+def sensitivities(
+    chain: Chain,
+    theta: Theta,
+    start: States,
+    duration: Durations,
+    grid_index: GridIndex,
+    columns: Int[np.ndarray, "members columns"],
+    controls: LinearControls | None = None,
+) -> tuple[States, Float[np.ndarray, "members windows states inputs"]]:
+    """End states and their derivatives by start state and parameters, by forward sensitivities.
+
+        dX/dt = f,    d(S)/dt = df/dx S + [0, df/dtheta],    S(0) = [1, 0]
+
+    Args:
+        columns: parameters that are asked for, [members, F].
+        controls: of the windows; no start and no parameter changes them.
+
+    Returns:
+        end [members, windows, states] and S [members, windows, states, states + F].
+    """
+    members, windows, n = start.shape
+    linear, rhs = chain.linearisation(theta, columns), chain.rhs(theta)
+    count = columns.shape[1]
+    ends, slopes = np.empty(start.shape), np.empty((members, windows, n, n + count))
+    for g in np.unique(grid_index).tolist():
+        part = np.flatnonzero(grid_index == g)
+        x, h, grid, own = start[:, part], duration[part], GRIDS[g], controls and controls.at(part)
+        if len(grid) > STEPS.points_of_pair and members * len(part) * len(grid) <= STEPS.side_by_side:
+            ends[:, part], slopes[:, part] = _step_by_step(linear, rhs, x, h, grid, count, own)
+        else:
+            ends[:, part], slopes[:, part] = _variational(linear, x, h, grid, count, own)
+    return ends, slopes
+
+
+def _variational(
+    linear: Linearisation,
+    start: Array,
+    duration: Array,
+    grid: Array,
+    count: int,
+    controls: LinearControls | None = None,
+) -> tuple[Array, Array]:
+    members, windows, n = start.shape
+
+    def rhs(y: Array) -> Array:
+        check_time()
+        f, f_x, f_theta = linear(y[..., 0])
+        found = np.empty_like(y)
+        found[..., 0] = f if controls is None else f + controls.slope
+        np.matmul(f_x, y[..., 1:], out=found[..., 1:])
+        found[..., 1 + n :] += f_theta
+        return found
+
+    y = np.zeros((members, windows, n, 1 + n + count))
+    y[..., 0] = start if controls is None else controls.enter(start)
+    own = np.ones(n) if controls is None else np.isnan(controls.entry).astype(float)
+    y[..., 1 : n + 1] = own[..., None] * np.eye(n)
+    end = advance(rhs, y, duration, grid)
+    return end[..., 0], end[..., 1:]
+
+
+def _step_by_step(
+    linear: Linearisation,
+    rhs: Rhs,
+    start: Array,
+    duration: Array,
+    grid: Array,
+    count: int,
+    controls: LinearControls | None = None,
+) -> tuple[Array, Array]:
+    """The same with all steps side by side, from a solve without sensitivities, then multiplied.
+
+    S_{k+1} = Phi_k S_k + [0, Theta_k]
+    """
+    members, windows, n = start.shape
+    steps = duration[:, None] * np.diff(grid)
+    each_step = controls and controls.through(steps)
+    nodes = rk4_nodes(rhs, start, steps, each_step)
+    begin = nodes[:, :, :-1].reshape(members, -1, n)
+    _, each = _variational(linear, begin, steps.reshape(-1), GRIDS[0], count, each_step and each_step.flat())
+    each = each.reshape(members, windows, -1, n, n + count)
+    total = each[:, :, 0]
+    for k in range(1, each.shape[2]):
+        later = each[:, :, k, :, :n] @ total
+        later[..., n:] += each[:, :, k, :, n:]
+        total = later
+    return nodes[:, :, -1], total
+
+
+def choose_grids(
+    rhs: Rhs,
+    start: States,
+    duration: Durations,
+    tolerance: Float[np.ndarray, " states"],
+    controls: LinearControls | None = None,
+) -> GridIndex:
+    """For every window the cheapest grid whose error stays below `tolerance` [states].
+
+    The error is the distance to a fine graded solution, its median over the members with a
+    finite solution; windows that no grid solves get the finest.
+    """
+    with np.errstate(all="ignore"):
+        reference = advance(rhs, start, duration, REFERENCE, controls)
+        todo = np.ones(len(duration), dtype=bool)
+        index = np.full(len(duration), len(GRIDS) - 1)
+        for g, grid in enumerate(GRIDS[:-1]):
+            end = advance(rhs, start, duration, grid, controls)
+            good = _median((np.abs(end - reference) / tolerance).max(axis=-1)) <= 1.0
+            index[todo & good] = g
+            todo &= ~good
+            if not todo.any():
+                break
+    return index
+
+
+def _median(errors: Array) -> Array:
+    """The median of each column [members, windows], nan left out; nan where there is nothing else."""
+    ordered, known = np.sort(errors, axis=0), (~np.isnan(errors)).sum(axis=0)
+    lower, upper = np.maximum(known - 1, 0) // 2, np.minimum(known // 2, len(errors) - 1)
+    each = np.arange(errors.shape[1])
+    middle: Array = (ordered[lower, each] + ordered[upper, each]) / 2.0
+    return middle

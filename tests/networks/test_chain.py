@@ -1,0 +1,102 @@
+"""Chains as arrays: their rates are those of the units, their derivatives are right."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from problems import numeric_jacobian
+
+from odediscovery.families import STATE_FUNCTIONS, Function
+from odediscovery.networks.chain import Chain, Pair
+from odediscovery.runtime.arrays import Array
+from odediscovery.units import NAU, Functions, RealNPU
+
+SIGNED, POSITIVE = np.array([True, False]), np.array([True, True])
+SHORT = (Pair(SIGNED, 4, 2),)
+NONNEGATIVE = (Pair(POSITIVE, 4, 2),)
+LONG = (Pair(np.array([True, False, False, True]), 5, 6), Pair(np.array([True, False, False, True, True, True]), 3, 2))
+# As a chain of units names them.
+FUNCTIONS = (Function("sin", 1, 2.0), Function("exp", 0, 0.5))
+
+
+def random(functions: tuple[Function, ...], pairs: tuple[Pair, ...]) -> Chain:
+    size = sum(np.prod(pair.real) + np.prod(pair.weight) for pair in pairs)
+    # Positive, so that sums are, which later powers take to be.
+    theta = np.random.default_rng(1).uniform(0.1, 0.7, (2, size))
+    return Chain(2, functions, pairs, theta, np.ones(theta.shape, dtype=bool))
+
+
+CHAINS = {
+    "powers": random((), SHORT),
+    "powers of amounts": random((), NONNEGATIVE),
+    "functions and sums": random(FUNCTIONS, LONG),
+    "tied": dataclasses.replace(random((), SHORT), stoichiometry=np.array([[1.0, 0.0], [-1.0, 0.5]])),
+}
+
+
+def states(chain: Chain, batch: int = 5) -> Array:
+    x = np.random.default_rng(2).standard_normal((chain.members, batch, 2))
+    if len(chain.pairs) > 1:
+        return np.abs(x) + 0.2
+    x[..., chain.pairs[0].nonnegative[:2]] = np.abs(x[..., chain.pairs[0].nonnegative[:2]])
+    return x
+
+
+@pytest.mark.parametrize("name", [*CHAINS])
+def test_rates_are_those_of_the_units(name: str) -> None:
+    chain = CHAINS[name]
+    x = states(chain)
+    y = torch.as_tensor(x)
+    if chain.functions:
+        unit = Functions(2, 2 + len(chain.functions), functions=[(f.name, f.state) for f in chain.functions])
+        y = unit.compute({"rate": torch.tensor([[f.rate for f in chain.functions]] * 2, dtype=torch.float64)}, y)
+    for pair, (real, weight) in zip(chain.pairs, chain.unpack(chain.theta), strict=True):
+        powers = RealNPU(pair.n_in, pair.width, nonnegative=pair.nonnegative.tolist())
+        gate = torch.ones(2, pair.n_in, dtype=torch.float64)
+        y = powers.compute({"real": torch.as_tensor(real), "gate": gate}, y)
+        y = NAU(pair.width, pair.n_out).compute({"weight": torch.as_tensor(weight)}, y)
+    expected = y if chain.stoichiometry is None else y @ torch.as_tensor(chain.stoichiometry).T
+    np.testing.assert_allclose(chain.rhs(chain.theta)(x), expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", [*CHAINS])
+def test_linearised_is_the_derivative(name: str) -> None:
+    chain = CHAINS[name]
+    x, count = states(chain), chain.theta.shape[1]
+    f, f_x, f_theta = chain.linearisation(chain.theta, np.tile(np.arange(count), (2, 1)))(x)
+    np.testing.assert_allclose(f, chain.rhs(chain.theta)(x), rtol=1e-13, atol=1e-14)
+    numeric = numeric_jacobian(lambda theta: chain.rhs(theta)(x).reshape(2, -1), chain.theta, 1e-6)
+    np.testing.assert_allclose(f_theta.reshape(2, -1, count), numeric, rtol=1e-6, atol=1e-7)
+    rates = chain.rhs(chain.theta)
+    for k in range(2):
+        shift = 1e-6 * np.eye(2)[k]
+        np.testing.assert_allclose(f_x[..., k], (rates(x + shift) - rates(x - shift)) / 2e-6, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [*CHAINS])
+def test_columns_of_a_linearisation_are_those_of_the_whole(name: str) -> None:
+    chain = CHAINS[name]
+    x, count = states(chain), chain.theta.shape[1]
+    columns = np.array([[0, 5, 11, 7], [15, count - 1, 3, 12]])
+    f, f_x, f_theta = chain.linearisation(chain.theta, np.tile(np.arange(count), (2, 1)))(x)
+    told = chain.linearisation(chain.theta, columns)(x)
+    np.testing.assert_array_equal(told[0], f)
+    np.testing.assert_array_equal(told[1], f_x)
+    np.testing.assert_allclose(told[2], np.take_along_axis(f_theta, columns[:, None, None], axis=-1), rtol=1e-14)
+
+
+def test_arguments_out_of_bounds_count_as_the_bounds() -> None:
+    name, f = next((name, f) for name, f in STATE_FUNCTIONS.items() if np.isfinite(f.bounds[1]))
+    chain = random((Function(name, 0),), (Pair(np.array([True, True, True]), 2, 2),))
+    beyond, at = (np.array([[[z, 1.0]]] * 2) for z in (f.bounds[1] + 5.0, f.bounds[1]))
+    np.testing.assert_array_equal(chain.features(beyond)[..., 2], chain.features(at)[..., 2])
+
+
+def test_selected_members_compute_what_they_did() -> None:
+    chain = CHAINS["functions and sums"]
+    x = states(chain)
+    chosen = chain.select([1, 0, 1])
+    np.testing.assert_allclose(chosen.rhs(chosen.theta)(x[[1, 0, 1]]), chain.rhs(chain.theta)(x)[[1, 0, 1]], rtol=1e-14)
