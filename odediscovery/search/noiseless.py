@@ -14,6 +14,7 @@ from odediscovery.fitting.residuals import ShortResiduals
 from odediscovery.fitting.windows import short_windows
 from odediscovery.judge.doubt import interval_squares
 from odediscovery.laws.power_sum import PowerSum
+from odediscovery.networks.chain import Chain
 from odediscovery.networks.translate import chain_of, laws_of
 from odediscovery.problem.problem import Problem, increment_squares
 from odediscovery.runtime.monitor import Monitor
@@ -55,6 +56,9 @@ class NoiselessThresholds(Thresholds):
         0.3, "what it leaves of noise, at least", unit="variance of the noise of both ends", origin="chosen"
     )
     steps: int = threshold(20, "most Levenberg-Marquardt steps of a fit", origin="cost")
+    rounds: int = threshold(
+        4, "fits of a library, each on steps that are fine enough for the last one", origin="the second or third agrees"
+    )
     turning_noise: float = threshold(
         0.05,
         "what looks like more noise is not only curvature",
@@ -136,13 +140,24 @@ def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf)
         return None
     chain = chain_of([law], taken.nonnegative, whole=True)
     for accuracy in (PRUNING_WINDOWS.accuracy, PRUNING_WINDOWS.accuracy_clean):
-        windows = short_windows(taken).refined(chain, chain.theta, accuracy)
-        residuals = ShortResiduals(windows, chain)
-        fit = levenberg_marquardt(residuals, chain.theta, chain.free, NOISELESS.steps, monitor=monitor)
-        chain = chain.replace(fit.unknowns)
+        chain = _fitted(chain, taken, accuracy, monitor)
         if _leaves_noise(laws_of(chain)[0], p, taken):
             break
     return laws_of(chain)[0]
+
+
+def _fitted(chain: Chain, p: Problem, accuracy: float, monitor: Monitor) -> Chain:
+    """The law fitted to intervals, on steps that are fine enough for what comes of it."""
+    windows = short_windows(p)
+    for _ in range(NOISELESS.rounds):
+        finer = windows.refined(chain, chain.theta, accuracy)
+        if np.array_equal(finer.grid, windows.grid):
+            break
+        windows = finer
+        residuals = ShortResiduals(windows, chain)
+        fit = levenberg_marquardt(residuals, chain.theta, chain.free, NOISELESS.steps, monitor=monitor)
+        chain = chain.replace(fit.unknowns)
+    return chain
 
 
 def _grown_as_if_clean(p: Problem) -> list[Family]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from problems import series_of
 from scipy.integrate import solve_ivp
 
 from odediscovery import TimeSeries, simulate_system
+from odediscovery.judge.doubt import interval_squares
+from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.noiseless import detect_noiseless, fit_library
+from odediscovery.stages.values import STAGES
 
 
 @pytest.mark.slow
@@ -53,3 +57,13 @@ def test_a_polynomial_of_the_fifth_degree_is_recognised() -> None:
     p = prepare(TimeSeries.from_arrays([t, t], [run.y.T for run in runs]))
     found = detect_noiseless(p, Monitor())
     assert found.exact is not None and found.exact.exponents.max() == 5.0
+
+
+def test_a_library_is_fitted_on_steps_that_are_fine_enough_for_what_comes_of_it() -> None:
+    # Predators that follow six times as fast, sampled coarsely: regression gives a slow law, whose steps do not do.
+    times = np.arange(0.0, 30.0, 0.3)
+    fierce = PowerSum(np.array([[1.0, 0.0, -1.0], [0.0, -6.0, 6.0]]), np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
+    p = prepare(series_of(fierce, np.array([[6.0, 1.0], [0.5, 0.2]]), [times, times]))
+    law = fit_library(p, 2, Monitor())
+    assert law is not None and interval_squares(law, p.without_noise(None)).max() < STAGES.settled
+    assert detect_noiseless(p, Monitor()).clean
