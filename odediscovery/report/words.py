@@ -14,7 +14,7 @@ from odediscovery.data.controls import interpolation_by_control
 from odediscovery.data.samples import measured
 from odediscovery.data.series import group_column, sigma_columns
 from odediscovery.result.discovery import Discovery
-from odediscovery.result.shown import head, is_doubted, shown_notes
+from odediscovery.result.shown import head, is_contested, is_doubted, shown_notes
 from odediscovery.settings import RECIPES, Settings
 
 # What the folder keeps the fitted data under.
@@ -61,6 +61,13 @@ def outcome(found: Discovery) -> Outcome:
             "stopped",
             title,
             "The equations explain the data, but something speaks against them: it stands first under What to know.",
+        )
+    if is_contested(found):
+        return Outcome(
+            "stopped",
+            title,
+            "The equations explain the data, but other rows of the front do so about as well: read all of them "
+            "before you believe one.",
         )
     return Outcome(
         "good",

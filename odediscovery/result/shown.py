@@ -15,6 +15,7 @@ import numpy as np
 import odediscovery
 from odediscovery.data.frames import Frame, records_frame
 from odediscovery.data.series import TimeSeries
+from odediscovery.judge.criterion import CRITERION
 from odediscovery.judge.notes import Weight
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.records import monomial_names, starts_text, terms
@@ -192,7 +193,7 @@ HEADS = {"converged": "law found", "stopped": "stopped early", "poor-fit": "no l
 HEADS_OF_FORMS = {**HEADS, "converged": "constants fitted", "poor-fit": "the form does not fit"}
 
 
-DOUBTED = ", with doubts"
+DOUBTED, CONTESTED = ", with doubts", ", others about as good"
 
 
 def doubts_of(messages: Sequence[str]) -> list[str]:
@@ -203,6 +204,16 @@ def doubts_of(messages: Sequence[str]) -> list[str]:
 def is_doubted(found: Shown) -> bool:
     """Whether a law is claimed that a note below doubts."""
     return found.outcome == "converged" and bool(doubts_of(found.messages))
+
+
+def is_contested(found: Shown) -> bool:
+    """Whether a law is claimed that the data hardly prefer to another row of the front."""
+    chosen = next(row for row in found.front if row.selected)
+    most = chosen.criterion + CRITERION.no_evidence
+    rivals = [row for row in found.front if not row.selected and row.criterion < most]
+    # The same law, with another count of what was fitted, is no rival.
+    own = _plain(chosen) if rivals else ""
+    return found.outcome == "converged" and any(_plain(row) != own for row in rivals)
 
 
 def state_scores(found: Shown) -> dict[str, float]:
@@ -216,7 +227,7 @@ def head(found: Shown) -> str:
     """How the fit ended, in a few words."""
     written = found.named is not None or (found.population is not None and found.population.written)
     heads = HEADS_OF_FORMS if written else HEADS
-    return heads[found.outcome] + DOUBTED * is_doubted(found)
+    return heads[found.outcome] + (DOUBTED if is_doubted(found) else CONTESTED * is_contested(found))
 
 
 def headline(found: Shown) -> str:
@@ -248,11 +259,16 @@ def _verdict(found: Shown) -> str:
 
 def _front_line(row: FrontRow) -> str:
     """One row of the front on one line, without error bars."""
-    plain = replace(row.equations, standard_errors=None).pretty(3).replace("\n", "; ")
+    plain = _plain(row).replace("\n", "; ")
     cut = plain if len(plain) <= MAX_LINE else f"{plain[: MAX_LINE - 3]}..."
     name = f"  [{row.name}]" if row.name else ""
     start = f"{'*' if row.selected else ' '} complexity {row.complexity:3d}  MSE {row.mse:.3g}  R2 {row.r2:.6f}"
     return f"{start}  {cut}{name}"
+
+
+def _plain(row: FrontRow) -> str:
+    """The equations of a row to three digits, without error bars."""
+    return replace(row.equations, standard_errors=None).pretty(3)
 
 
 def _aligned(latex: str) -> str:

@@ -17,7 +17,10 @@ from problems import FSIR
 
 from odediscovery import Discovery, InputError, discover, plot_fit
 from odediscovery.command.cli import main
+from odediscovery.judge.notes import Note, Weight
 from odediscovery.laws.equations import Equations
+from odediscovery.report.words import outcome
+from odediscovery.result.population import GroupConstant, Population
 from odediscovery.result.survival import Survival
 
 
@@ -131,6 +134,9 @@ def test_a_notebook_shows_mathematics() -> None:
     assert found._repr_latex_().startswith("$\\displaystyle \\begin{aligned}") and "align}" not in found._repr_latex_()
     assert "&lt;" not in re.sub("<li>.*</li>", "", html)
     ElementTree.fromstring(awkward()._repr_html_())
+    many = dataclasses.replace(found, messages=tuple("abcdefg"))._repr_html_()
+    ElementTree.fromstring(many)
+    assert "<summary>2 more notes</summary><ul><li>f</li><li>g</li></ul>" in many and "result.json" not in many
 
 
 def test_a_plot_gives_its_axes() -> None:
@@ -166,3 +172,31 @@ def test_help_fits_on_a_screen() -> None:
     text = pydoc.render_doc(discover, renderer=pydoc.plaintext)
     shown = sum(1 + len(line) // 100 for line in text.splitlines())
     assert shown <= 30, shown
+
+
+def test_no_law_is_headed_as_found_where_another_row_is_about_as_good() -> None:
+    found = discovery()
+    assert "law found: R2" in found.summary() and outcome(found).kind == "good"
+    close = dataclasses.replace(found.front[0], criterion=found.front[1].criterion + 1.0)
+    contested = dataclasses.replace(found, front=(close, found.front[1]))
+    assert "law found, others about as good: R2" in contested.summary()
+    assert outcome(contested).kind == "stopped" and "before you believe one" in outcome(contested).meaning
+    twin = dataclasses.replace(found, front=(dataclasses.replace(close, equations=found.equations), found.front[1]))
+    assert "law found: R2" in twin.summary()
+    doubted = dataclasses.replace(contested, messages=(Note("it drifts", Weight.DOUBT),))
+    assert "law found, with doubts: R2" in doubted.summary()
+
+
+def test_a_notebook_says_what_differs_between_groups_and_in_which_units() -> None:
+    found = discovery(runs=2)
+    rate = GroupConstant("k1", (0, 2), 0.06, 0.001, 0.3, 0.1, np.array([0.05, 0.07]), np.full(2, 0.002))
+    groups = Population(("a", "b<c"), (rate,), {}, {"S": 0.1}, (), {"mixed": 3.0}, {"mixed": 3})
+    units = {"S": "g", "I": "g", "R": "g", "t": "days"}
+    series = dataclasses.replace(found.series, units=units)
+    law = dataclasses.replace(found.equations, units=units)
+    html = dataclasses.replace(found, population=groups, series=series, equations=law)._repr_html_()
+    ElementTree.fromstring(html)
+    assert "k1*S^0.5*I^0.5" in html and "log-normal over groups" in html
+    assert "<summary>Groups</summary>" in html and "<td>b&lt;c</td><td>0.0700(20)</td>" in html
+    assert "units in S" in html and "/day" in html
+    assert "Groups" not in found._repr_html_()
