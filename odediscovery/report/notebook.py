@@ -34,7 +34,9 @@ def notebook_html(found: Discovery) -> str:
     (True, True, False)
     """
     rows = [
-        Markup('<div style="margin:.3em 0;font-size:115%">{} {}</div>').format(left, Markup(" ").join(terms))
+        Markup('<div style="margin:.3em 0;font-size:115%">{} {}</div>').format(
+            left, Markup(" ").join(map(_whole, terms))
+        )
         for left, terms in equation_rows(found.equations)
     ]
     # A name and its value stay on one line.
@@ -46,6 +48,11 @@ def notebook_html(found: Discovery) -> str:
         "<th>R\N{SUPERSCRIPT TWO}</th><th>equations</th></tr></thead><tbody>{}</tbody></table></details></div>"
     ).format(Markup("").join(rows), told, _notes(found.messages), _groups(found), front)
     return str(page)
+
+
+def _whole(term: Markup) -> Markup:
+    """A term that goes to the next line as a whole; Firefox breaks within formulas."""
+    return Markup('<span style="display:inline-block">{}</span>').format(term)
 
 
 def _facts(found: Discovery) -> list[str]:

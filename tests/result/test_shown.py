@@ -129,6 +129,8 @@ def test_a_notebook_shows_mathematics() -> None:
     found = dataclasses.replace(discovery(), messages=("a < b & c",))
     html = found._repr_html_()
     ElementTree.fromstring(html)
+    # A term is never broken, which Firefox would do within a formula.
+    assert html.count('<span style="display:inline-block"><math>') == 6
     assert html.count("<mfrac>") == 3 and "<script" not in html and "http" not in html
     assert "<li>a &lt; b &amp; c</li>" in html and html.count("<tr>") == 3
     assert found._repr_latex_().startswith("$\\displaystyle \\begin{aligned}") and "align}" not in found._repr_latex_()
