@@ -11,6 +11,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from odediscovery.data.controls import interpolation_by_control
+from odediscovery.data.dates import date_of_time
 from odediscovery.data.samples import measured
 from odediscovery.data.series import group_column, sigma_columns
 from odediscovery.result.discovery import Discovery
@@ -132,10 +133,11 @@ def summary(found: Discovery) -> str:
     missing = int(sum(lost))
     gaps = f", {missing} values missing" if missing else ""
     acting = f", with the input{'s'[: len(series.controls) > 1]} {listed(series.controls)}" if (series.controls) else ""
-    return (
-        f"{series.n_samples} samples{several} from {series.time_name} = {first:g} to "
-        f"{last:g}{' ' + unit if unit else ''}{gaps}{acting}"
-    )
+    if series.since:
+        span = " to ".join(date_of_time(t, series.since, unit) for t in (first, last))
+    else:
+        span = f"{series.time_name} = {first:g} to {last:g}{' ' + unit if unit else ''}"
+    return f"{series.n_samples} samples{several} from {span}{gaps}{acting}"
 
 
 def command(found: Discovery) -> str | None:
