@@ -6,7 +6,6 @@ It loads nothing and has no script or style sheet; the colours are those of the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from markupsafe import Markup, escape
 
@@ -91,7 +90,7 @@ def _groups(found: Discovery) -> Markup:
 
 
 def _front_row(row: FrontRow) -> Markup:
-    lines = replace(row.equations, standard_errors=None).pretty(3).splitlines()
+    lines = row.plain().splitlines()
     short = [line if len(line) <= MAX_LETTERS else f"{line[: MAX_LETTERS - 3]}..." for line in lines]
     cells = ("\N{BLACK STAR}" if row.selected else "", row.complexity, f"{row.mse:.3g}", f"{row.r2:.6f}")
     plain = Markup("").join(Markup("<td>{}</td>").format(cell) for cell in cells)

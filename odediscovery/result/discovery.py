@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from odediscovery.data.controls import interpolation_by_control
+from odediscovery.data.frames import Frame, records_frame
 from odediscovery.data.samples import measured
 from odediscovery.data.series import TimeSeries, group_column, sigma_columns
 from odediscovery.data.signals import Signal
@@ -101,6 +102,26 @@ class Discovery(Shown):
     textbook: NamedConstants | None = None
     found_by: FoundBy = ""
     population: Population | None = None
+
+    @property
+    def rows(self) -> Frame:
+        """The front as a table: complexity, mse, r2, difference of the criterion to the chosen row, name, equations.
+
+        >>> from odediscovery import discover, settings_for, simulate_system
+        >>> found = discover(simulate_system("logistic"), settings_for(members=0))
+        >>> found.rows.columns.tolist()
+        ['complexity', 'mse', 'r2', 'difference', 'selected', 'name', 'equations']
+        """
+        chosen = next(row.criterion for row in self.front if row.selected)
+        told = [
+            {
+                **{key: getattr(row, key) for key in ("complexity", "mse", "r2", "selected", "name")},
+                "difference": row.criterion - chosen,
+                "equations": row.plain(),
+            }
+            for row in self.front
+        ]
+        return records_frame(told, ["complexity", "mse", "r2", "difference", "selected", "name", "equations"])
 
     def select(self, complexity: int) -> Discovery:
         """The result with another row of the front as its answer.

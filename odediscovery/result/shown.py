@@ -17,7 +17,7 @@ from odediscovery.data.frames import Frame, records_frame
 from odediscovery.data.series import TimeSeries
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.judge.notes import Weight
-from odediscovery.laws.equations import Equations
+from odediscovery.laws.equations import MAX_LINE, Equations
 from odediscovery.laws.records import monomial_names, starts_text, terms
 from odediscovery.result.front import FrontRow
 from odediscovery.result.named import NamedConstants
@@ -26,9 +26,6 @@ from odediscovery.result.survival import Survival
 from odediscovery.result.units import constant_records, named_units, units_text
 from odediscovery.runtime.arrays import Array
 from odediscovery.stages.values import FoundBy
-
-# A longer equation is cut where a result prints itself; `equations_text` has it whole.
-MAX_LINE = 160
 
 _STAGES = {
     "growing": "term by term on the integral form",
@@ -212,8 +209,8 @@ def is_contested(found: Shown) -> bool:
     most = chosen.criterion + CRITERION.no_evidence
     rivals = [row for row in found.front if not row.selected and row.criterion < most]
     # The same law, with another count of what was fitted, is no rival.
-    own = _plain(chosen) if rivals else ""
-    return found.outcome == "converged" and any(_plain(row) != own for row in rivals)
+    own = chosen.plain() if rivals else ""
+    return found.outcome == "converged" and any(row.plain() != own for row in rivals)
 
 
 def state_scores(found: Shown) -> dict[str, float]:
@@ -259,16 +256,11 @@ def _verdict(found: Shown) -> str:
 
 def _front_line(row: FrontRow) -> str:
     """One row of the front on one line, without error bars."""
-    plain = _plain(row).replace("\n", "; ")
+    plain = row.plain().replace("\n", "; ")
     cut = plain if len(plain) <= MAX_LINE else f"{plain[: MAX_LINE - 3]}..."
     name = f"  [{row.name}]" if row.name else ""
     start = f"{'*' if row.selected else ' '} complexity {row.complexity:3d}  MSE {row.mse:.3g}  R2 {row.r2:.6f}"
     return f"{start}  {cut}{name}"
-
-
-def _plain(row: FrontRow) -> str:
-    """The equations of a row to three digits, without error bars."""
-    return replace(row.equations, standard_errors=None).pretty(3)
 
 
 def _aligned(latex: str) -> str:
