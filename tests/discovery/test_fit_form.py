@@ -117,6 +117,8 @@ def test_a_fit_of_named_constants_is_kept(logistic: Discovery, tmp_path: Path) -
 
 
 def test_mistakes_are_one_line(noisy: TimeSeries) -> None:
+    with pytest.raises(InputError, match=r"fit_constants expects a TimeSeries, got a DataFrame; load_csv reads"):
+        fit_constants(noisy.to_frame(), "N' = r*N")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="write what is known into the form"):
         fit_constants(noisy, "N' = r*N", Settings(conserve=("N",)))
     with pytest.raises(InputError, match="expected only beside a form in text"):

@@ -7,10 +7,12 @@ import json
 import pydoc
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from faces import awkward, discovery
 from problems import FSIR
@@ -212,3 +214,31 @@ def test_a_notebook_says_what_differs_between_groups_and_in_which_units() -> Non
     assert "<summary>Groups</summary>" in html and "<td>b&lt;c</td><td>0.0700(20)</td>" in html
     assert "units in S" in html and "/day" in html
     assert "Groups" not in found._repr_html_()
+
+
+def test_starts_have_names_and_times_may_be_dates() -> None:
+    found = discovery()
+    named = found.simulate({"I": 2.0}, [0.0, 10.0])
+    np.testing.assert_allclose(named, found.simulate([100.0, 2.0, 0.0], [0.0, 10.0]))
+    units = {"t": "days"}
+    dated = dataclasses.replace(found, series=dataclasses.replace(found.series, units=units, since="2024-05-01"))
+    numbers = found.simulate(times=[0.0, 2.0])
+    for dates in (["2024-05-01", "2024-05-03"], pd.to_datetime(["2024-05-01", "2024-05-03"])):
+        np.testing.assert_allclose(dated.simulate(times=dates), numbers)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"initial": {"J": 1.0}, "times": [0.0, 1.0]}, "unknown state 'J': "),
+        ({"initial": [1.0], "times": [0.0, 1.0]}, "initial: expected 3 finite numbers, of S, I, R, or these by name"),
+        ({"initial": "abc", "times": [0.0, 1.0]}, "initial: expected 3 finite numbers"),
+        ({"times": ["2024-05-01", "2024-05-03"]}, "times should be a list of finite numbers, at least one, got"),
+        ({"times": 3.0}, "times should be a list of finite numbers, at least one, got 3.0"),
+        ({"times": [0.0, 0.0]}, "times should increase"),
+    ],
+)
+def test_what_cannot_be_simulated_is_said_in_a_line(asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        discovery().simulate(**asked)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
