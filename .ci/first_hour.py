@@ -95,8 +95,7 @@ print("differ by", f"{abs(ours - theirs).max():.0e}")
 print(open("law.jl").read())
 """
 DRAWS = """
-from odediscovery import Discovery
-from odediscovery.uncertainty.bootstrap import bootstrap
+from odediscovery import Discovery, bootstrap
 print(bootstrap(Discovery.load("yeast_carlson_1913.odediscovery"), 20).terms)
 """
 HYPOTHESIS = """hare' = r*hare*(1 - hare/K) - a*hare*lynx/(1 + b*hare)

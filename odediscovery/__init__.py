@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from odediscovery.result.discovery import Discovery
     from odediscovery.runtime.monitor import Monitor
     from odediscovery.settings import Settings, settings_for
+    from odediscovery.uncertainty.bootstrap import bootstrap
 
 __version__ = "0.1.0"
 
@@ -50,6 +51,7 @@ __all__ = [
     "Signal",
     "TimeSeries",
     "Trajectory",
+    "bootstrap",
     "compare",
     "discover",
     "fit_constants",
@@ -83,6 +85,7 @@ _HOME = {
     "result.discovery": ("Discovery",),
     "runtime.monitor": ("Monitor",),
     "settings": ("Settings", "settings_for"),
+    "uncertainty.bootstrap": ("bootstrap",),
 }
 
 keep_old_names()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,16 @@ def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(text):
         if "://" not in target and Path(target).name not in MADE:
             assert (page.parent / target).exists(), target
+
+
+def test_the_recipe_of_conda_asks_for_what_the_package_asks_for() -> None:
+    package = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = (ROOT / "docs" / "how-to" / "install.md").read_text(encoding="utf-8")
+    run = page.partition("  run:\n")[2].partition("\n\n")[0].splitlines()
+    renamed = {"torch": "pytorch", "matplotlib": "matplotlib-base"}
+    asked = [re.fullmatch(r"([a-z0-9-]+)(>=.*)", each) for each in package["dependencies"]]
+    expected = [f"    - {renamed.get(each[1], each[1])} {each[2]}" for each in asked if each]
+    assert run == [f"    - python {package['requires-python']}", *expected] and len(expected) == len(asked)
 
 
 def test_every_page_stands_in_the_menu() -> None:

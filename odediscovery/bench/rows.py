@@ -30,9 +30,9 @@ Row: TypeAlias = dict[str, Any]
 GIT_SECONDS = 10.0
 
 # The columns of a suite: `failed` is the reason why there are no scores, `outcome` how the search
-# ended, `recon` and `gen` are None where the equations cannot be integrated, `complexity` counts
-# nodes of the expression trees, `seconds` are the
-# processor's in the method.
+# ended, `recon` and `gen` are None where the equations cannot be integrated, `recon_front` is the best
+# `recon` of all laws that the method offers, None where it offers one; `complexity` counts nodes of the
+# expression trees, `seconds` are the processor's in the method.
 COLUMNS = (
     "id",
     "method",
@@ -41,6 +41,7 @@ COLUMNS = (
     "failed",
     "outcome",
     "recon",
+    "recon_front",
     "gen",
     "exact",
     "coef",

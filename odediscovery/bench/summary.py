@@ -149,6 +149,8 @@ KINDS = {
     "random-development": "Random laws, of seeds below 1000, which were developed on",
     "random": "Random laws, of seeds that nobody developed on",
 }
+# The title of what an oracle would choose.
+FRONT = "best of the front"
 # Seeds of random laws below this one were developed on.
 FIRST_UNSEEN_SEED = 1000
 
@@ -167,8 +169,11 @@ def kind_of(study: Mapping[str, Any]) -> str:
 def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
     """Several kept folders as tables, one a kind of suite, conditions with all their methods side by side.
 
+    "Best of the front" counts the systems of which some row of the front reconstructs the trajectory: so
+    do published studies choose, by the clean trajectory that no user has.
+
     Args:
-        folders: of suites, each with study.json and rows.jsonl.
+        folders: of suites, each with study.json and rows.jsonl, or folders of such folders.
         sizes: how many systems every suite has; random laws have as many as were drawn.
 
     Raises:
@@ -179,18 +184,22 @@ def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
         "method",
         "EXACT",
         "RECON (R2 > 0.9)",
+        FRONT,
         "RECON > 0.999",
         "GEN",
         "median s",
         "95 % s",
         "longest s",
+        "limit s",
         "commit",
     )
     tables: dict[str, list[tuple[Any, Sequence[str]]]] = {kind: [] for kind in KINDS}
-    names = [*sizes, "random"]
-    for folder in folders:
+    names, engines = [*sizes, "random"], set()
+    for folder in folders_of_suites(folders, names):
         study, rows = _kept(folder, names)
         commit = str(study.get("commit") or commit_of(folder / "rows.jsonl") or "unknown")
+        limit = f"{study['max_seconds']:g}" if "max_seconds" in study else "-"
+        engines |= {commit for row in rows if row["method"] == "ours"}
         for method in dict.fromkeys(row["method"] for row in rows):
             of_it = [row for row in rows if row["method"] == method]
             key = (
@@ -202,26 +211,62 @@ def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
                 method != "ours",
             )
             size = sizes.get(study["suite"], len(of_it))
-            tables[kind_of(study)].append((key, (_condition(study), *_figures(of_it, size), commit)))
-    parts = [
-        f"## {KINDS[kind]}\n\n{table(header, [line for _, line in sorted(lines, key=lambda pair: pair[0])])}"
-        for kind, lines in tables.items()
-        if lines
-    ]
-    return "\n\n".join(parts)
+            tables[kind_of(study)].append((key, (_condition(study), *_figures(of_it, size), limit, commit)))
+    cells = [line for lines in tables.values() for _, line in lines]
+    # Rows from before this was measured would fill a column with dashes.
+    shown = [k for k, title in enumerate(header) if title != FRONT or any(line[k] != "-" for line in cells)]
+    parts = []
+    for kind, lines in tables.items():
+        ordered = [[line[k] for k in shown] for _, line in sorted(lines, key=lambda pair: pair[0])]
+        parts += [f"## {KINDS[kind]}\n\n{table([header[k] for k in shown], ordered)}"] if lines else []
+    return "\n\n".join([*parts, *_engines(engines)])
+
+
+def _engines(commits: set[str]) -> list[str]:
+    """Whether all rows of ours are of one engine, in a sentence.
+
+    >>> _engines({"abc1234"}), _engines(set())
+    (['All rows of ours are of commit abc1234.'], [])
+    """
+    if len(commits) == 1:
+        return [f"All rows of ours are of commit {min(commits)}."]
+    told = f"Rows of ours are of {len(commits)} commits; `odediscovery bench stale` says which an older engine wrote."
+    return [told] if commits else []
+
+
+def folders_of_suites(folders: Sequence[Path], names: Sequence[str]) -> list[Path]:
+    """The folders themselves, and of a folder that holds no rows those within it that are of a suite."""
+    found: list[Path] = []
+    for folder in folders:
+        below = [] if (folder / "rows.jsonl").is_file() else sorted(folder.glob("*/rows.jsonl"))
+        of_suites = [path.parent for path in below if _study(path.parent).get("suite") in names]
+        found += of_suites or [folder]
+    return found
+
+
+def _study(folder: Path) -> dict[str, Any]:
+    """What study.json says, nothing where there is none."""
+    try:
+        study = json.loads((folder / "study.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return study if isinstance(study, dict) else {}
 
 
 def _kept(folder: Path, names: Sequence[str]) -> tuple[dict[str, Any], list[Row]]:
     """The study of a folder and its rows."""
+    study = _study(folder)
     try:
-        study = json.loads((folder / "study.json").read_text(encoding="utf-8"))
         lines = (folder / "rows.jsonl").read_text(encoding="utf-8").splitlines()
         rows = [json.loads(line) for line in lines]
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise InputError(
-            f"{folder}: expected a folder of `bench SUITE` with study.json and rows.jsonl, got {type(error).__name__}"
+            f"{folder}: expected a folder of `bench SUITE`, or of such folders, got {error.strerror or error} for "
+            f"{folder / 'rows.jsonl'}"
         ) from None
-    if not isinstance(study, dict) or study.get("suite") not in names or not rows:
+    except ValueError:
+        raise InputError(f"{folder / 'rows.jsonl'}: holds a line that is no row; measure it again") from None
+    if study.get("suite") not in names or not rows:
         raise InputError(f"{folder}: holds no rows of a suite ({', '.join(names)})")
     return study, rows
 
@@ -250,7 +295,11 @@ def _condition(study: Mapping[str, Any]) -> str:
 def _figures(rows: Sequence[Row], size: int) -> tuple[str, ...]:
     """The cells of one method under one condition."""
     n, seconds = len(rows), [row["seconds"] for row in rows]
-    above = [count_above(rows, *asked) for asked in (("recon", GOOD), ("recon", NEAR_PERFECT), ("gen", GOOD))]
+    above: list[int | str] = [
+        count_above(rows, *asked) for asked in (("recon", GOOD), ("recon", NEAR_PERFECT), ("gen", GOOD))
+    ]
+    offered = any(row.get("recon_front") is not None for row in rows)
+    above.insert(1, count_above(rows, "recon_front", GOOD) if offered else "-")
     times = (np.median(seconds), np.percentile(seconds, 95), max(seconds))
     method = rows[0]["method"] if n == size else f"{rows[0]['method']}, {n} of {size} systems"
     return (method, hits_of(rows, "exact"), *map(str, above), *(f"{t:.1f}" for t in times))

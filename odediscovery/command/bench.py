@@ -164,8 +164,10 @@ def thresholds(
 
 
 @bench.command()
-def page(folders: Annotated[list[Path], typer.Argument(help="folders that a suite wrote")]) -> None:
-    """Print one table of several folders of suites, methods side by side."""
+def page(
+    folders: Annotated[list[Path], typer.Argument(help="folders that suites wrote, or a folder of these")],
+) -> None:
+    """Print kept rows of suites as tables: development, public and random ones apart, methods side by side."""
     from odediscovery.bench.suites.problems import load_suite
     from odediscovery.bench.summary import side_by_side
 

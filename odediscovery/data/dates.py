@@ -29,6 +29,8 @@ _STEP_TOLERANCE = 1e-9
 # What pandas writes for a duration: "1 days 06:00:00.5".
 _DURATION = re.compile(r"(-?\d+) days?(?: ([+-]?)(\d{1,2}):(\d{2}):(\d{2}(?:\.\d+)?))?", re.ASCII)
 
+# Names of states in a line.
+MOST_NAMES = 12
 
 # An ISO date, and what looks like one of another kind.
 DATE = re.compile(
@@ -250,3 +252,22 @@ def _kind_of_date(cell: str) -> str:
     found = DATE.fullmatch(cell)
     day, hours, zone = found.group("day", "time", "zone") if found else ("", None, None)
     return "a month" if day is None else "a date" + " and time" * bool(hours) + " with a time zone" * bool(zone)
+
+
+def brief(series: Any) -> str:
+    """A series in a line: what was measured, how often, when; then what its reader should know.
+
+    >>> from odediscovery import TimeSeries
+    >>> TimeSeries.from_arrays([0, 1, 2, 4], [4, 3, 2, 1], ["mass"], units={"mass": "g", "t": "h"})
+    mass [g]: 4 samples, t from 0 to 4 h
+    """
+    names = [f"{name} [{series.units[name]}]" if name in series.units else name for name in series.states]
+    shown = ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+    runs = series.trajectories
+    several = f" of {len(runs)} trajectories" if len(runs) > 1 else ""
+    first, last = min(run.time[0] for run in runs), max(run.time[-1] for run in runs)
+    unit = f" {series.units[series.time_name]}" if series.time_name in series.units else ""
+    since = f" since {series.since}" if series.since else ""
+    acts = f", {', '.join(series.controls)} given" if series.controls else ""
+    head = f"{shown}: {series.n_samples} samples{several}, {series.time_name} from {first:g} to {last:g}{unit}{since}"
+    return "\n".join([head + acts, *(f"note: {message}" for message in series.messages)])

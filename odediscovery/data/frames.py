@@ -44,6 +44,8 @@ def plain_frame(data: Any) -> tuple[pd.DataFrame, dict[str, str]]:
     >>> plain_frame(pd.DataFrame({"t": [0, 1], "x": [1.0, 2.0]}))[0].columns.tolist()
     ['t', 'x']
     """
+    if isinstance(data, pd.Series):
+        data = data.to_frame("x" if data.name is None else str(data.name))
     if isinstance(data, pd.DataFrame):
         return data, {}
     if is_dataset(data):

@@ -10,7 +10,21 @@ from numpy.typing import NDArray
 
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.table import check_names
+from odediscovery.errors import InputError
 from odediscovery.runtime.arrays import Array
+
+
+def check_series(series: object, caller: str) -> None:
+    """Whether this is a series, which a table is not yet.
+
+    Raises:
+        InputError: it is none; the message says what makes one.
+    """
+    if not isinstance(series, TimeSeries):
+        kind = type(series).__name__
+        raise InputError(
+            f"{caller} expects a TimeSeries, got a {kind}; load_csv reads a file, TimeSeries.from_frame a frame"
+        )
 
 
 def with_latent_states(series: TimeSeries, latent: Sequence[str]) -> TimeSeries:

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from odediscovery.data.dates import counted_times
+from odediscovery.data.dates import brief, counted_times
 from odediscovery.data.deviations import array_deviations
 from odediscovery.data.frames import is_dataset, plain_frame
 from odediscovery.data.recorded.rows import long_enough, restarted, trials, without_repeats
@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 
 
 @with_old_names(inputs="controls", driven="is_control")
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TimeSeries:
     """Trajectories of the same states.
 
@@ -59,6 +59,8 @@ class TimeSeries:
     messages: tuple[str, ...] = ()
     controls: tuple[str, ...] = ()
     since: str = ""
+
+    __repr__ = brief
 
     @property
     def n_states(self) -> int:
@@ -189,8 +191,7 @@ class TimeSeries:
         return with_units(replace(series, units={**named, **series.units}), units)
 
     def to_frame(self) -> pd.DataFrame:
-        """The series as one table: (group column,) time, states (, controls, standard deviations);
-        one line a sample."""
+        """The series as one table, a line a sample: (group,) time, states (, controls, standard deviations)."""
         group, deviations = group_column(self), sigma_columns(self)
         labels = [trajectory.label for trajectory in self.trajectories]
         if not all(labels) or len(set(labels)) < len(labels):

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import cache, partial
 
 from odediscovery.data.recorded.statements import FOUND
+from odediscovery.data.samples import check_series
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.chaos import cut_until_followed
 from odediscovery.discovery.conclude import add_messages, build_result, conclude, constants, groups_result
@@ -114,11 +115,7 @@ def discover(
     >>> sorted(found.equations.power_sum.exponents.ravel().tolist())
     [0.0, 0.5]
     """
-    if not isinstance(series, TimeSeries):
-        kind = type(series).__name__
-        raise InputError(
-            f"discover expects a TimeSeries, got a {kind}; load_csv reads a file, TimeSeries.from_frame a frame"
-        )
+    check_series(series, "discover")
     settings = settings or Settings()
     settings = (settings if vary is None else replace(settings, vary=vary)).checked()
     check_size(series, settings)

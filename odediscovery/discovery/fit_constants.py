@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from odediscovery.data.samples import check_series
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.conclude import add_messages, conclude, groups_result
 from odediscovery.discovery.fit_form import fit_form
@@ -74,7 +75,7 @@ def fit_constants(
         start: of a form in text, where the fit of a constant begins, by its name; others are sought.
 
     Raises:
-        InputError: the form has other states, cannot be read, or comes with something known that has
+        InputError: no TimeSeries, or the form has other states, cannot be read, or comes with something known that has
             to be written into it.
         FitError: it cannot be integrated through the data from these constants.
 
@@ -87,6 +88,7 @@ def fit_constants(
     >>> found.equations_text().splitlines()[0], float(found.constants["value"][0].round(6))
     ("x' = -rate*x", 0.5)
     """
+    check_series(series, "fit_constants")
     settings = (settings or Settings()).checked()
     if settings.vary is not None:
         return _fit_groups(series, form, settings, start or {})
@@ -96,7 +98,6 @@ def fit_constants(
         raise InputError("start: expected only beside a form in text; these equations have their own constants")
     law = _checked_law(form, series)
     series, p, known = pose(series, settings)
-    monitor = Monitor()
     law = law.rescaled(p.scale.state, p.scale.time)
     a, w, b, v = all_free(law)
     law, free = apply_knowledge_to_fit(p, law, (a, w & p.nonnegative & exponents, b, v))
@@ -126,7 +127,7 @@ def fit_constants(
         law, initial = found.law, found.initial
         sigma = residual_sigma(p, found)
     row = judge(found, sigma_of(p), Origin(0))
-    result = conclude(Verdict.of(p, [row]), series, settings, monitor)
+    result = conclude(Verdict.of(p, [row]), series, settings, Monitor())
     wide = undetermined_exponents(p, found, refit) if exponents else []
     return add_messages(result, *wide, *known.sentences())
 

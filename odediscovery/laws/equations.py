@@ -30,9 +30,12 @@ from odediscovery.laws.source_code import julia_source, python_source
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.renamed import with_old_names
 
+# A longer equation is cut where equations print themselves; `pretty` has it whole.
+MAX_LINE = 160
+
 
 @with_old_names(inputs="controls", rates="rhs")
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Equations:
     """dx_i/dt = f_i(x, u(t)) for named states and, where there are any, controls.
 
@@ -258,6 +261,10 @@ class Equations:
         """Right-hand side of every state, over safe identifiers, with exact numbers."""
         sides = zip(self.states, self.right_hand_sides, strict=True)
         return {state: text(side) for state, side in sides}
+
+    def __repr__(self) -> str:
+        lines = self.pretty().splitlines()
+        return "\n".join(line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 3]}..." for line in lines)
 
     def pretty(self, digits: int = 4) -> str:
         """Lines for people: x' = 0.0600(12)*x^0.5, with two digits of the standard error in

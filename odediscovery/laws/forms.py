@@ -25,7 +25,9 @@ MAX_CONSTANTS = 60
 
 _NUMBER = re.compile(r"(?<![\w.])(?P<value>\d+\.?\d*|\.\d+)(?P<error>\(\d+\))?(?P<power>[eE][+-]?\d+)?(?![\w.])")
 _NAME = re.compile(r"[^\W\d]\w*")
-_EQUATION = re.compile(r"\s*(?P<state>[^=]+?)\s*'\s*=(?P<side>.*)", re.DOTALL)
+_EQUATION = re.compile(r"\s*(?P<state>[^=]+?)\s*['\u2019\u2032]\s*=(?P<side>.*)", re.DOTALL)
+# The same as textbooks write it, dx/dt = ...
+_DERIVATIVE = re.compile(r"\s*d\s*(?P<state>[^=]+?)\s*/\s*d\s*[^=/]+?\s*=(?P<side>.*)", re.DOTALL)
 # Lines that stand below printed equations.
 _REMARK = re.compile(r"\s*(note:|at .+? = .+?:|#|\()")
 
@@ -90,8 +92,8 @@ def read_form(
     """A form as it was written down, or as this program printed it.
 
     Args:
-        written: lines "x' = ...", as one text or a list, or right-hand sides by state. Remarks below
-            printed equations are passed over.
+        written: lines "x' = ..." or "dx/dt = ...", as one text or a list, or right-hand sides by state.
+            Remarks below printed equations are passed over.
         states: names of all states.
         controls: names of what acts on them.
         time_name: name of the time.
@@ -137,7 +139,7 @@ def _sides(written: Written, states: Sequence[str]) -> dict[str, str]:
         lines = re.split(r"[\n;]", written) if isinstance(written, str) else [str(line) for line in written]
         sides = {}
         for line in (line for line in lines if line.strip() and not _REMARK.match(line)):
-            found = _EQUATION.fullmatch(line)
+            found = _EQUATION.fullmatch(line) or _DERIVATIVE.fullmatch(line)
             if not found:
                 raise InputError(f"cannot read {line.strip()!r}: expected an equation such as {states[0]}' = ...")
             state = found["state"].strip()

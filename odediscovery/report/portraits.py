@@ -23,6 +23,7 @@ from odediscovery.plots.figures import COLOURS, INK, MUTED
 from odediscovery.report.curves import Drawn, ring, with_unit
 from odediscovery.report.drawing import DRAWN, PAPER, colour, inline, panel
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.units import rate_label
 from odediscovery.runtime.arrays import Array
 
 MAX_PORTRAITS = 6
@@ -169,5 +170,5 @@ def _rate(found: Discovery, runs: Sequence[Drawn]) -> Markup:
             axes.plot(x[:, 0], found.equations_of(d.index).rhs(x)[:, 0], color=colour(n), lw=1.6, zorder=3)
         axes.axhline(0.0, color=MUTED, lw=0.9, zorder=1)
         axes.set_xlabel(with_unit(series, state))
-        axes.set_ylabel(f"rate of {state}")
+        axes.set_ylabel(rate_label(series, state).replace("\n", " "))
         return inline(figure, "rate", f"the rate of {state} against {state}")

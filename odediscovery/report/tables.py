@@ -10,6 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from odediscovery.data.dates import date_of_time
 from odediscovery.laws.printing import constant
 from odediscovery.laws.records import interval
 from odediscovery.report.mathml import term_mathml
@@ -141,7 +142,9 @@ def start_rows(found: Discovery) -> list[tuple[str, str, list[Row]]]:
                 continue
             ends = interval(value, error, found.degrees_of_freedom)
             own.append(Row(what, rounded(value, error), rounded(error, error), between(ends, error)))
-        rows.append((run.label, f"{run.time[0]:g}", own))
+        series = found.series
+        date = f" ({date_of_time(run.time[0], series.since, series.units[series.time_name])})" if series.since else ""
+        rows.append((run.label, f"{run.time[0]:g}{date}", own))
     return rows
 
 

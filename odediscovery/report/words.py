@@ -11,10 +11,11 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from odediscovery.data.controls import interpolation_by_control
+from odediscovery.data.dates import date_of_time
 from odediscovery.data.samples import measured
 from odediscovery.data.series import group_column, sigma_columns
 from odediscovery.result.discovery import Discovery
-from odediscovery.result.shown import head, is_doubted, shown_notes
+from odediscovery.result.shown import head, is_contested, is_doubted, shown_notes
 from odediscovery.settings import RECIPES, Settings
 
 # What the folder keeps the fitted data under.
@@ -61,6 +62,13 @@ def outcome(found: Discovery) -> Outcome:
             "stopped",
             title,
             "The equations explain the data, but something speaks against them: it stands first under What to know.",
+        )
+    if is_contested(found):
+        return Outcome(
+            "stopped",
+            title,
+            "The equations explain the data, but other rows of the front do so about as well: read all of them "
+            "before you believe one.",
         )
     return Outcome(
         "good",
@@ -125,10 +133,11 @@ def summary(found: Discovery) -> str:
     missing = int(sum(lost))
     gaps = f", {missing} values missing" if missing else ""
     acting = f", with the input{'s'[: len(series.controls) > 1]} {listed(series.controls)}" if (series.controls) else ""
-    return (
-        f"{series.n_samples} samples{several} from {series.time_name} = {first:g} to "
-        f"{last:g}{' ' + unit if unit else ''}{gaps}{acting}"
-    )
+    if series.since:
+        span = " to ".join(date_of_time(t, series.since, unit) for t in (first, last))
+    else:
+        span = f"{series.time_name} = {first:g} to {last:g}{' ' + unit if unit else ''}"
+    return f"{series.n_samples} samples{several} from {span}{gaps}{acting}"
 
 
 def command(found: Discovery) -> str | None:

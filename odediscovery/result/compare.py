@@ -69,7 +69,11 @@ class Comparison:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return str(self.table.to_html(index=False, float_format=lambda x: f"{x:.4g}").replace("\\n", "<br/>"))
+        # Without held-out data the column would be empty.
+        table = self.table.dropna(axis=1, how="all")
+        return str(
+            table.to_html(index=False, float_format=lambda x: f"{x:.4g}", justify="left").replace("\\n", "<br/>")
+        )
 
 
 def compare(*results: Discovery, names: Sequence[str] | None = None) -> Comparison:

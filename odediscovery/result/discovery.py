@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from odediscovery.data.controls import interpolation_by_control
+from odediscovery.data.frames import Frame, records_frame
 from odediscovery.data.samples import measured
 from odediscovery.data.series import TimeSeries, group_column, sigma_columns
 from odediscovery.data.signals import Signal
@@ -26,6 +28,7 @@ from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.records import LEVEL, exponents, extended, plain, start_intervals, terms
 from odediscovery.networks.layers import Network
+from odediscovery.result.asked import asked_times, start_values
 from odediscovery.result.folder import FORMAT, VERSION, log_lines, read_folder, write_folder
 from odediscovery.result.front import FrontRow, by_state, starts_record
 from odediscovery.result.named import NamedConstants
@@ -101,6 +104,26 @@ class Discovery(Shown):
     textbook: NamedConstants | None = None
     found_by: FoundBy = ""
     population: Population | None = None
+
+    @property
+    def rows(self) -> Frame:
+        """The front as a table: complexity, mse, r2, difference of the criterion to the chosen row, name, equations.
+
+        >>> from odediscovery import discover, settings_for, simulate_system
+        >>> found = discover(simulate_system("logistic"), settings_for(members=0))
+        >>> found.rows.columns.tolist()
+        ['complexity', 'mse', 'r2', 'difference', 'selected', 'name', 'equations']
+        """
+        chosen = next(row.criterion for row in self.front if row.selected)
+        told = [
+            {
+                **{key: getattr(row, key) for key in ("complexity", "mse", "r2", "selected", "name")},
+                "difference": row.criterion - chosen,
+                "equations": row.plain(),
+            }
+            for row in self.front
+        ]
+        return records_frame(told, ["complexity", "mse", "r2", "difference", "selected", "name", "equations"])
 
     def select(self, complexity: int) -> Discovery:
         """The result with another row of the front as its answer.
@@ -189,27 +212,27 @@ class Discovery(Shown):
 
     @with_old_names(inputs="controls")
     def simulate(
-        self, initial: Array | None = None, times: Array | None = None, controls: Signal | None = None
+        self,
+        initial: ArrayLike | Mapping[str, float] | None = None,
+        times: ArrayLike | None = None,
+        controls: Signal | None = None,
     ) -> Array:
         """The chosen equations integrated, [times, states] in the data's units.
 
         Args:
-            initial: values [states] at the first of `times`; default: the fitted values of the
-                first trajectory, which hold at its own first time.
-            times: increasing times [n]; default: those of the first trajectory. Rows after a
-                solution that blows up are nan.
+            initial: values [states] at the first of `times`, or by name, {"S": 100}, the others as
+                fitted; default: the fitted values of the first trajectory, which hold at its own first time.
+            times: increasing times [n], or dates where the data had dates; default: those of the first
+                trajectory. Rows after a solution that blows up are nan.
             controls: what acts on the states; default: the controls of the first trajectory. After
                 their last time they keep their last values.
 
         Raises:
-            InputError: times that do not increase, or lie before the fitted start or the controls.
+            InputError: other start values, times that do not increase, or that lie before the fitted
+                start or the controls.
         """
         start = float(self.series.trajectories[0].time[0])
-        times = self.series.trajectories[0].time if times is None else np.asarray(times, float)
-        if times.ndim != 1 or not times.size or not np.all(np.isfinite(times)):
-            raise InputError("times should be a list of finite numbers, at least one")
-        if np.any(np.diff(times) <= 0):
-            raise InputError("times should increase from one to the next")
+        times = asked_times(times, self.series)
         if controls is None and self.series.controls != (self.series.time_name,):
             controls = self.series.trajectories[0].controls
         first = float(times[0]) if initial is not None else start
@@ -220,7 +243,7 @@ class Discovery(Shown):
             )
         solve = partial(self.equations.simulate, controls=controls)
         if initial is not None:
-            return solve(np.asarray(initial, float), times)
+            return solve(start_values(initial, self.initial_values[0], self.equations.states), times)
         if times[0] < start:
             raise InputError(
                 f"times should not lie before the first sample at {start:g}, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from odediscovery.laws.records import number, plain
 from odediscovery.runtime.arrays import Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FrontRow:
     """One row of the Pareto front: equations and what they cost and achieve.
 
@@ -32,8 +32,8 @@ class FrontRow:
         name: what the law is called, where it has a name.
         state_r2: r2 of every state [states], nan where nothing varies or is measured; None where not kept.
 
-    >>> FrontRow(Equations.parse(["x"], {"x": "-x"}), 3, 0.1, 0.98, -70.0, True).complexity
-    3
+    >>> FrontRow(Equations.parse(["x"], {"x": "-0.5*x"}), 3, 0.1, 0.98, -70.0, True)
+    complexity 3, MSE 0.1, R2 0.980000, chosen: x' = -0.5*x
     """
 
     equations: Equations
@@ -45,6 +45,14 @@ class FrontRow:
     initial_values: Array | None = None
     name: str = ""
     state_r2: Array | None = None
+
+    def __repr__(self) -> str:
+        told = f"complexity {self.complexity}, MSE {self.mse:.3g}, R2 {self.r2:.6f}{', chosen' * self.selected}"
+        return f"{told}: {self.plain().replace(chr(10), '; ')}{f'  [{self.name}]' if self.name else ''}"
+
+    def plain(self) -> str:
+        """The equations to three digits, without error bars, a line a state."""
+        return replace(self.equations, standard_errors=None).pretty(3)
 
     def record(self) -> dict[str, Any]:
         """Plain values for `result.json`."""

@@ -15,8 +15,9 @@ import numpy as np
 import odediscovery
 from odediscovery.data.frames import Frame, records_frame
 from odediscovery.data.series import TimeSeries
+from odediscovery.judge.criterion import CRITERION
 from odediscovery.judge.notes import Weight
-from odediscovery.laws.equations import Equations
+from odediscovery.laws.equations import MAX_LINE, Equations
 from odediscovery.laws.records import monomial_names, starts_text, terms
 from odediscovery.result.front import FrontRow
 from odediscovery.result.named import NamedConstants
@@ -25,9 +26,6 @@ from odediscovery.result.survival import Survival
 from odediscovery.result.units import constant_records, named_units, units_text
 from odediscovery.runtime.arrays import Array
 from odediscovery.stages.values import FoundBy
-
-# A longer equation is cut where a result prints itself; `equations_text` has it whole.
-MAX_LINE = 160
 
 _STAGES = {
     "growing": "term by term on the integral form",
@@ -192,7 +190,7 @@ HEADS = {"converged": "law found", "stopped": "stopped early", "poor-fit": "no l
 HEADS_OF_FORMS = {**HEADS, "converged": "constants fitted", "poor-fit": "the form does not fit"}
 
 
-DOUBTED = ", with doubts"
+DOUBTED, CONTESTED = ", with doubts", ", others about as good"
 
 
 def doubts_of(messages: Sequence[str]) -> list[str]:
@@ -203,6 +201,16 @@ def doubts_of(messages: Sequence[str]) -> list[str]:
 def is_doubted(found: Shown) -> bool:
     """Whether a law is claimed that a note below doubts."""
     return found.outcome == "converged" and bool(doubts_of(found.messages))
+
+
+def is_contested(found: Shown) -> bool:
+    """Whether a law is claimed that the data hardly prefer to another row of the front."""
+    chosen = next(row for row in found.front if row.selected)
+    most = chosen.criterion + CRITERION.no_evidence
+    rivals = [row for row in found.front if not row.selected and row.criterion < most]
+    # The same law, with another count of what was fitted, is no rival.
+    own = chosen.plain() if rivals else ""
+    return found.outcome == "converged" and any(row.plain() != own for row in rivals)
 
 
 def state_scores(found: Shown) -> dict[str, float]:
@@ -216,7 +224,7 @@ def head(found: Shown) -> str:
     """How the fit ended, in a few words."""
     written = found.named is not None or (found.population is not None and found.population.written)
     heads = HEADS_OF_FORMS if written else HEADS
-    return heads[found.outcome] + DOUBTED * is_doubted(found)
+    return heads[found.outcome] + (DOUBTED if is_doubted(found) else CONTESTED * is_contested(found))
 
 
 def headline(found: Shown) -> str:
@@ -248,7 +256,7 @@ def _verdict(found: Shown) -> str:
 
 def _front_line(row: FrontRow) -> str:
     """One row of the front on one line, without error bars."""
-    plain = replace(row.equations, standard_errors=None).pretty(3).replace("\n", "; ")
+    plain = row.plain().replace("\n", "; ")
     cut = plain if len(plain) <= MAX_LINE else f"{plain[: MAX_LINE - 3]}..."
     name = f"  [{row.name}]" if row.name else ""
     start = f"{'*' if row.selected else ' '} complexity {row.complexity:3d}  MSE {row.mse:.3g}  R2 {row.r2:.6f}"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.knowledge.dimensions import units_of_constants
+from odediscovery.knowledge.dimensions import Dimensions, unit_text, units_of_constants
 from odediscovery.knowledge.named_units import units_of_names
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.printing import law_constant, order
@@ -18,6 +18,8 @@ from odediscovery.result.named import NamedConstants
 
 # Equations whose constants are printed with units.
 MAX_STATES = 6
+# Letters that stand beside a small drawing on one line.
+LONGEST_LABEL = 26
 
 
 def constant_records(
@@ -45,6 +47,19 @@ def named_units(named: NamedConstants | None, series: TimeSeries) -> list[str | 
     return units_of_names(
         named.lines, named.names, series.states, series.time_name, series.units, controls=series.controls
     )
+
+
+def rate_label(series: TimeSeries, state: str) -> str:
+    """What an axis of rates is called, with the unit where the columns say theirs.
+
+    >>> from odediscovery import load_csv
+    >>> yeast = load_csv("data/yeast_carlson_1913.csv", units="t=h,biomass=g/L")
+    >>> rate_label(yeast, "biomass")
+    'rate of biomass [g/(L h)]'
+    """
+    unit = unit_text(Dimensions(series.states, series.time_name, series.units).rate(state))
+    told = f"rate of {state} [{unit}]" if unit not in (None, "1") else f"rate of {state}"
+    return told if len(told) <= LONGEST_LABEL else told.replace(" [", "\n[")
 
 
 def named_record(named: NamedConstants, series: TimeSeries) -> dict[str, Any]:

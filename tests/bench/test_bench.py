@@ -134,6 +134,7 @@ def test_a_row_tells_what_became_of_a_system() -> None:
     row = run.solve(task())
     assert tuple(row) == COLUMNS and json.loads(json.dumps(row, allow_nan=False)) == row
     assert row["exact"] and row["coef"] and row["recon"] > 0.999 and row["gen"] > 0.999
+    assert row["recon_front"] >= row["recon"]
     assert row["failed"] is None and row["outcome"] == "converged" and row["seconds"] > 0
     assert row["equations"]["h"].endswith("*h**0.5")
 

@@ -96,7 +96,7 @@ def kept(folder: Path, methods: tuple[str, ...], systems: int, **changed: object
     folder.mkdir()
     study = {"suite": "fractional", "sigma": 0.0, "drop": 0.0, "trajectories": 1, "seed": 0}
     (folder / "study.json").write_text(json.dumps({**study, **changed}))
-    row = dict.fromkeys(COLUMNS) | {"coef": False, "gen": -3.0}
+    row = dict.fromkeys(COLUMNS) | {"coef": False, "gen": -3.0, "recon_front": 0.95 if "ours" in methods else None}
     rows = [
         row
         | {"id": str(k), "method": method, "exact": k % 2 == 0, "recon": None if k == 1 else 0.95, "seconds": float(k)}
@@ -111,22 +111,28 @@ def test_kept_folders_stand_side_by_side(tmp_path: Path, capsys: pytest.CaptureF
     folders = [
         kept(tmp_path / "c", ("pysindy",), 34, suite="odebench", sigma=0.05, drop=0.5),
         kept(tmp_path / "b", ("pysindy", "pyoperon"), 25),
-        kept(tmp_path / "a", ("ours",), 11, trajectories=1, seed=0),
+        kept(tmp_path / "a", ("ours",), 11, trajectories=1, seed=0, max_seconds=90.0),
     ]
     assert main(["bench", "page", *map(str, folders)]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    shown = capsys.readouterr().out
+    kept(tmp_path / "other", ("ours",), 2, suite="ablation")
+    assert main(["bench", "page", str(tmp_path)]) == 0 and capsys.readouterr().out == shown
+    lines = shown.splitlines()
+    assert lines[-1] == "All rows of ours are of commit unknown."
     assert [line for line in lines if line.startswith("#")] == [
         "## Systems that the engine was developed on",
         "## Public systems: the half of ODEBench that the engine was developed on",
     ]
     rows = [line for line in lines if line.startswith("| `")]
     assert rows == [
-        "| `fractional`, clean, 1 trajectory | ours, 11 of 25 systems | 6 of 11 | 10 | 0 | 0 | 5.0 | 9.5 | 10.0 "
+        "| `fractional`, clean, 1 trajectory | ours, 11 of 25 systems | 6 of 11 | 10 | 11 | 0 | 0 | 5.0 | 9.5 "
+        "| 10.0 | 90 | unknown |",
+        "| `fractional`, clean, 1 trajectory | pysindy | 13 of 25 | 24 | - | 0 | 0 | 12.0 | 22.8 | 24.0 | - "
         "| unknown |",
-        "| `fractional`, clean, 1 trajectory | pysindy | 13 of 25 | 24 | 0 | 0 | 12.0 | 22.8 | 24.0 | unknown |",
-        "| `fractional`, clean, 1 trajectory | pyoperon | 13 of 25 | 24 | 0 | 0 | 12.0 | 22.8 | 24.0 | unknown |",
+        "| `fractional`, clean, 1 trajectory | pyoperon | 13 of 25 | 24 | - | 0 | 0 | 12.0 | 22.8 | 24.0 | - "
+        "| unknown |",
         "| `odebench`, 5 % noise, half of the samples, 1 trajectory | pysindy | 17 of 34 | 33 "
-        "| 0 | 0 | 16.5 | 31.3 | 33.0 | unknown |",
+        "| - | 0 | 0 | 16.5 | 31.3 | 33.0 | - | unknown |",
     ]
 
 
@@ -134,16 +140,25 @@ def test_random_laws_of_seeds_that_were_developed_on_stand_apart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen, unseen = (kept(tmp_path / str(seed), ("ours",), 5, suite="random", seed=seed) for seed in (0, 1000))
+    for folder in (seen, unseen):
+        lines = (folder / "rows.jsonl").read_text().replace('"recon_front": 0.95', '"recon_front": null')
+        (folder / "rows.jsonl").write_text(lines)
     about = json.loads((unseen / "study.json").read_text())
     (unseen / "study.json").write_text(json.dumps({**about, "commit": "abc1234"}))
     assert main(["bench", "page", str(unseen), str(seen)]) == 0
-    first, second = capsys.readouterr().out.split("## ")[1:]
+    page = capsys.readouterr().out
+    assert "best of the front" not in page
+    first, second = page.split("## ")[1:]
+    assert "Rows of ours are of 2 commits; `odediscovery bench stale` says" in second
     assert first.startswith("Random laws, of seeds below 1000") and "| unknown |" in first
     assert second.startswith("Random laws, of seeds that nobody developed on") and "| abc1234 |" in second
 
 
 def test_a_folder_without_rows_of_a_suite_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = kept(tmp_path / "other", ("ours",), 2, suite="ablation")
-    for folder in (other, tmp_path / "missing"):
+    broken = kept(tmp_path / "broken", ("ours",), 2)
+    (broken / "rows.jsonl").write_text("{\n")
+    for folder in (other, broken, tmp_path / "missing"):
         assert main(["bench", "page", str(folder)]) == 2
-        assert str(folder) in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert str(folder) in said and said.count("\n") == 1 and "Error" not in said

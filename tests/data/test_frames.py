@@ -200,3 +200,22 @@ def test_levels_of_an_index_beside_the_times_are_groups() -> None:
     series = TimeSeries.from_frame(pd.DataFrame({name: [*cells, *cells] for name, cells in STATES.items()}, index))
     assert [run.label for run in series.trajectories] == ["a", "b"]
     assert (series.states, series.messages) == (("prey", "pred"), ())
+
+
+def test_a_series_says_what_it_holds_and_no_arrays() -> None:
+    days = pd.date_range("2024-05-01", periods=5)
+    dated = TimeSeries.from_frame(pd.DataFrame({"cells": [1.0, 2.0, np.nan, 4.0, 5.0]}, index=days))
+    first, *notes = repr(dated).splitlines()
+    assert first == "cells: 5 samples, time from 0 to 4 days since 2024-05-01"
+    assert notes == [f"note: {message}" for message in dated.messages] and len(notes) == 2
+    wide = TimeSeries.from_arrays([np.arange(4.0)] * 2, [np.ones((4, 20))] * 2)
+    assert repr(wide).startswith("x0, x1, ")
+    assert repr(wide).endswith("x11 and 8 more: 8 samples of 2 trajectories, t from 0 to 3")
+
+
+def test_a_series_of_pandas_is_a_frame_of_one_column() -> None:
+    days = pd.date_range("2024-05-01", periods=5)
+    assert TimeSeries.from_frame(pd.Series(np.arange(5.0), index=days, name="cells")).states == ("cells",)
+    assert TimeSeries.from_frame(pd.Series(np.arange(5.0), index=days)).states == ("x",)
+    with pytest.raises(InputError, match="does not count rows and is not called t or time"):
+        TimeSeries.from_frame(pd.Series(np.arange(5.0), index=0.5 * np.arange(5), name="cells"))

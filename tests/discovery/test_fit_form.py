@@ -117,6 +117,8 @@ def test_a_fit_of_named_constants_is_kept(logistic: Discovery, tmp_path: Path) -
 
 
 def test_mistakes_are_one_line(noisy: TimeSeries) -> None:
+    with pytest.raises(InputError, match=r"fit_constants expects a TimeSeries, got a DataFrame; load_csv reads"):
+        fit_constants(noisy.to_frame(), "N' = r*N")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="write what is known into the form"):
         fit_constants(noisy, "N' = r*N", Settings(conserve=("N",)))
     with pytest.raises(InputError, match="expected only beside a form in text"):
@@ -136,7 +138,8 @@ def test_a_comparison_ranks_laws_of_the_same_data(logistic: Discovery, noisy: Ti
     n, gap = len(T), np.log(straight.mse / logistic.mse)
     assert other["difference"] == pytest.approx(n * gap - np.log(n), rel=1e-6)
     assert repr(found).splitlines()[0].startswith("logistic: 3 constants, criterion +0.0")
-    assert "<table" in found._repr_html_()
+    html = found._repr_html_()
+    assert "<table" in html and "R2_heldout" not in html and "NaN" not in html
     axes = found.plot()
     assert len(axes[0].lines) == 3
     plt.close(axes[0].figure)

@@ -81,3 +81,10 @@ def test_mistakes_say_what_to_write(written: str, message: str) -> None:
 def test_a_start_belongs_to_a_constant() -> None:
     with pytest.raises(InputError, match="unknown constant 'q'"):
         read_form("x' = -k*x", ["x"], start={"q": 1.0})
+
+
+@pytest.mark.parametrize("left", ["dx/dt", "d x / d t", "dx/dtime", "x\u2019", "x\u2032", " x '"])
+def test_derivatives_are_read_as_people_write_them(left: str) -> None:
+    assert read_form(f"{left} = -k*x", ["x"]).texts == {"x": "-k*x"}
+    with pytest.raises(InputError, match="unknown state 'y'"):
+        read_form(f"{left.replace('x', 'y')} = -k*x", ["x"])

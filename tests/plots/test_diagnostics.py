@@ -160,3 +160,14 @@ def test_a_fit_writes_pictures_of_other_kinds(tmp_path: Path, capsys: pytest.Cap
     assert {("fit", ".pdf"), ("pareto", ".svg"), ("checks", ".png"), ("checks", ".pdf")} <= kinds
     assert main(["fit", str(table), "--figures", "gif"]) == 2
     assert "unknown kind of picture 'gif'" in capsys.readouterr().err
+
+
+def test_axes_of_rates_say_their_units_and_cells_of_correlations_are_square() -> None:
+    figure = checks_figure(lotka())
+    figure.canvas.draw()
+    labels = [axes.get_ylabel() for axes in figure.axes]
+    # The unit of y is not known, and so is none of its rate.
+    assert labels.count("rate of x [g/(L h)]") == 2 and labels.count("rate of y") == 2
+    cells = next(axes for axes in figure.axes if axes.get_title("left") == "correlations of the constants")
+    box, (left, right), (low, high) = cells.get_window_extent(), cells.get_xlim(), cells.get_ylim()
+    assert box.width / abs(right - left) == pytest.approx(box.height / abs(high - low), rel=0.01)

@@ -311,3 +311,11 @@ def test_shares_are_never_rounded_up() -> None:
     assert explained(0.999986) == "99.999 %" and explained(0.95) == "95.0 %"
     assert explained(0.999996) == "more than 99.999 %"
     assert explained(float("nan")) == "unknown"
+
+
+def test_times_that_were_dates_are_told_as_dates() -> None:
+    found = discovery()
+    series = dataclasses.replace(found.series, time_name="day", units={"day": "days"}, since="2024-05-01")
+    shown = " ".join(Page(report_html(dataclasses.replace(found, series=series))).text)
+    assert "Fitted to 40 samples from 2024-05-01 to 2024-11-17" in shown
+    assert "0 (2024-05-01)" in shown

@@ -152,3 +152,10 @@ def test_hostile_names_run_nothing(browser: Browser, folder: Path) -> None:
     assert page.locator("script").count() == 1
     assert "<script>alert(1)</script>" in page.locator("h1").inner_text()
     page.context.close()
+
+
+@pytest.mark.parametrize("width", [900, 1000, 1280])
+def test_the_table_of_the_front_is_seen_whole_beside_its_drawing(browser: Browser, folder: Path, width: int) -> None:
+    page = opened(browser, folder / "fitted.html", width)
+    hidden = page.locator("#front .split .scroll").evaluate("(box) => box.scrollWidth - box.clientWidth")
+    assert hidden <= 0

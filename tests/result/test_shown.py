@@ -7,17 +7,22 @@ import json
 import pydoc
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from faces import awkward, discovery
 from problems import FSIR
 
 from odediscovery import Discovery, InputError, discover, plot_fit
 from odediscovery.command.cli import main
+from odediscovery.judge.notes import Note, Weight
 from odediscovery.laws.equations import Equations
+from odediscovery.report.words import outcome
+from odediscovery.result.population import GroupConstant, Population
 from odediscovery.result.survival import Survival
 
 
@@ -39,6 +44,16 @@ def test_a_result_prints_its_equations() -> None:
     cut = dataclasses.replace(found, equations=long)
     assert all(len(line) <= 160 for line in repr(cut).splitlines())
     assert repr(cut).splitlines()[0].endswith("...")
+
+
+def test_laws_and_rows_print_no_arrays() -> None:
+    found = discovery()
+    assert repr(found.equations) == found.equations.pretty()
+    assert "array" not in repr(found.front) and repr(found.front[1]).startswith("complexity 13, MSE ")
+    assert ", chosen: S' = " in repr(found.front[1]) and ", chosen" not in repr(found.front[0])
+    table = found.rows
+    assert table["selected"].tolist() == [False, True] and table["difference"].tolist() == [1400.0, 0.0]
+    assert table["equations"][1] == found.front[1].plain()
 
 
 def test_a_summary_holds_notes_and_the_front() -> None:
@@ -126,11 +141,16 @@ def test_a_notebook_shows_mathematics() -> None:
     found = dataclasses.replace(discovery(), messages=("a < b & c",))
     html = found._repr_html_()
     ElementTree.fromstring(html)
+    # A term is never broken, which Firefox would do within a formula.
+    assert html.count('<span style="display:inline-block"><math>') == 6
     assert html.count("<mfrac>") == 3 and "<script" not in html and "http" not in html
     assert "<li>a &lt; b &amp; c</li>" in html and html.count("<tr>") == 3
     assert found._repr_latex_().startswith("$\\displaystyle \\begin{aligned}") and "align}" not in found._repr_latex_()
     assert "&lt;" not in re.sub("<li>.*</li>", "", html)
     ElementTree.fromstring(awkward()._repr_html_())
+    many = dataclasses.replace(found, messages=tuple("abcdefg"))._repr_html_()
+    ElementTree.fromstring(many)
+    assert "<summary>2 more notes</summary><ul><li>f</li><li>g</li></ul>" in many and "result.json" not in many
 
 
 def test_a_plot_gives_its_axes() -> None:
@@ -166,3 +186,59 @@ def test_help_fits_on_a_screen() -> None:
     text = pydoc.render_doc(discover, renderer=pydoc.plaintext)
     shown = sum(1 + len(line) // 100 for line in text.splitlines())
     assert shown <= 30, shown
+
+
+def test_no_law_is_headed_as_found_where_another_row_is_about_as_good() -> None:
+    found = discovery()
+    assert "law found: R2" in found.summary() and outcome(found).kind == "good"
+    close = dataclasses.replace(found.front[0], criterion=found.front[1].criterion + 1.0)
+    contested = dataclasses.replace(found, front=(close, found.front[1]))
+    assert "law found, others about as good: R2" in contested.summary()
+    assert outcome(contested).kind == "stopped" and "before you believe one" in outcome(contested).meaning
+    twin = dataclasses.replace(found, front=(dataclasses.replace(close, equations=found.equations), found.front[1]))
+    assert "law found: R2" in twin.summary()
+    doubted = dataclasses.replace(contested, messages=(Note("it drifts", Weight.DOUBT),))
+    assert "law found, with doubts: R2" in doubted.summary()
+
+
+def test_a_notebook_says_what_differs_between_groups_and_in_which_units() -> None:
+    found = discovery(runs=2)
+    rate = GroupConstant("k1", (0, 2), 0.06, 0.001, 0.3, 0.1, np.array([0.05, 0.07]), np.full(2, 0.002))
+    groups = Population(("a", "b<c"), (rate,), {}, {"S": 0.1}, (), {"mixed": 3.0}, {"mixed": 3})
+    units = {"S": "g", "I": "g", "R": "g", "t": "days"}
+    series = dataclasses.replace(found.series, units=units)
+    law = dataclasses.replace(found.equations, units=units)
+    html = dataclasses.replace(found, population=groups, series=series, equations=law)._repr_html_()
+    ElementTree.fromstring(html)
+    assert "k1*S^0.5*I^0.5" in html and "log-normal over groups" in html
+    assert "<summary>Groups</summary>" in html and "<td>b&lt;c</td><td>0.0700(20)</td>" in html
+    assert "units in S" in html and "/day" in html
+    assert "Groups" not in found._repr_html_()
+
+
+def test_starts_have_names_and_times_may_be_dates() -> None:
+    found = discovery()
+    named = found.simulate({"I": 2.0}, [0.0, 10.0])
+    np.testing.assert_allclose(named, found.simulate([100.0, 2.0, 0.0], [0.0, 10.0]))
+    units = {"t": "days"}
+    dated = dataclasses.replace(found, series=dataclasses.replace(found.series, units=units, since="2024-05-01"))
+    numbers = found.simulate(times=[0.0, 2.0])
+    for dates in (["2024-05-01", "2024-05-03"], pd.to_datetime(["2024-05-01", "2024-05-03"])):
+        np.testing.assert_allclose(dated.simulate(times=dates), numbers)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"initial": {"J": 1.0}, "times": [0.0, 1.0]}, "unknown state 'J': "),
+        ({"initial": [1.0], "times": [0.0, 1.0]}, "initial: expected 3 finite numbers, of S, I, R, or these by name"),
+        ({"initial": "abc", "times": [0.0, 1.0]}, "initial: expected 3 finite numbers"),
+        ({"times": ["2024-05-01", "2024-05-03"]}, "times should be a list of finite numbers, at least one, got"),
+        ({"times": 3.0}, "times should be a list of finite numbers, at least one, got 3.0"),
+        ({"times": [0.0, 0.0]}, "times should increase"),
+    ],
+)
+def test_what_cannot_be_simulated_is_said_in_a_line(asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        discovery().simulate(**asked)
+    assert said in str(caught.value) and "\n" not in str(caught.value)

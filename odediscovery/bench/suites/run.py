@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from odediscovery.bench.rows import COLUMNS, Row, Rows, reason_of
 from odediscovery.bench.suites.problems import SuiteSystem, choose, load_suite
 from odediscovery.bench.suites.protocol import Protocol, check_trajectories, training_data
-from odediscovery.bench.suites.scores import score
+from odediscovery.bench.suites.scores import best_recon, score
 from odediscovery.bench.summary import in_a_line
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
@@ -29,9 +29,11 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import IN_TURN, Backend
 from odediscovery.settings import settings_for
 
-# (series, seconds it may take, seed) -> equations over the states of the series, and how the
-# search ended.
-Method: TypeAlias = Callable[[TimeSeries, float, int], tuple[Equations, str]]
+# Equations over the states of the series, how the search ended, and, of a method that offers several laws,
+# all of them.
+Answer: TypeAlias = tuple[Equations, str] | tuple[Equations, str, Sequence[Equations]]
+# (series, seconds it may take, seed) -> answer.
+Method: TypeAlias = Callable[[TimeSeries, float, int], Answer]
 
 # A method ends by itself at about its limit; one that does not within half of it more, or within this
 # many seconds, is killed.
@@ -90,10 +92,10 @@ class SystemFit:
         return self.given or load_suite(self.study.suite)[self.id]
 
 
-def ours(series: TimeSeries, max_seconds: float, seed: int) -> tuple[Equations, str]:
-    """`discover` with its default recipe."""
+def ours(series: TimeSeries, max_seconds: float, seed: int) -> Answer:
+    """`discover` with its default recipe, and the rows of its front."""
     found = discover(series, settings_for("default", seed=seed, max_seconds=max_seconds))
-    return found.equations, found.outcome
+    return found.equations, found.outcome, [row.equations for row in found.front]
 
 
 def solve(task: SystemFit) -> Row:
@@ -104,14 +106,16 @@ def solve(task: SystemFit) -> Row:
         system = task.system
         series = training_data(system, study.protocol)
         began = time.process_time()
-        equations, outcome = task.method(series, study.max_seconds, study.protocol.seed)
+        equations, outcome, *offered = task.method(series, study.max_seconds, study.protocol.seed)
         row |= {"seconds": round(time.process_time() - began, 3), "outcome": outcome, "equations": equations.texts()}
         scores = score(equations, system, study.protocol)
+        best = best_recon(offered[0], system, study.protocol) if offered else None
     except Exception as error:
         seconds = row["seconds"] or round(time.process_time() - began, 3)
         return row | {"failed": reason_of(error), "seconds": seconds}
     return row | {
         "recon": _finite(scores.recon),
+        "recon_front": None if best is None else _finite(max(best, scores.recon)),
         "gen": _finite(scores.gen),
         "exact": scores.exact,
         "coef": scores.coef,

@@ -10,8 +10,9 @@ from odediscovery.laws.cost import count
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.records import monomial_names
 from odediscovery.plots.figures import COLOURS, INK, MUTED
-from odediscovery.plots.times import set_times
+from odediscovery.plots.times import literal, set_times
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.units import rate_label
 from odediscovery.runtime.arrays import Array
 
 # Terms with a curve of their own; the rest is one more curve.
@@ -66,7 +67,7 @@ def draw_contributions(axes: Axes, found: Discovery, k: int, j: int = 0) -> list
     axes.plot(times, values.sum(axis=1), color=INK, lw=1.1, ls=(0, (4, 2)), label="sum, the rate")
     axes.axhline(0.0, color=MUTED, lw=0.8, zorder=1)
     set_times(axes, found.series)
-    axes.set_ylabel(f"rate of {found.series.states[k]}")
+    axes.set_ylabel(literal(rate_label(found.series, found.series.states[k])))
     return labels
 
 
@@ -120,4 +121,5 @@ def draw_correlations(axes: Axes, names: list[str], r: Array) -> None:
     axes.set_ylim(n, 1)
     axes.set_xticks(np.arange(n - 1) + 0.5, [str(i + 1) for i in range(n - 1)])
     axes.set_yticks(np.arange(1, n) + 0.5, [str(i + 1) for i in range(1, n)])
+    axes.set_aspect("equal", anchor="W")
     axes.grid(visible=False)

@@ -32,8 +32,10 @@ def checks_figure(found: Discovery) -> Figure:
     left, known = residuals_of(found), correlations(found)
     rows = len(states) + (known is not None)
     with rc_context(STYLE | {"font.size": 8.5, "axes.titlesize": 9.5}):
-        figure = empty_figure(13.5, 2.9 * len(states) + (3.2 if known else 0.0))
-        grid = figure.add_gridspec(rows, 4, width_ratios=(1.5, 1.1, 1.0, 1.0))
+        below = min(1.2 + 0.34 * len(known[0]), 3.2) if known is not None else 0.0
+        figure = empty_figure(13.5, 2.9 * len(states) + below)
+        heights = [2.9] * len(states) + [below] * (known is not None)
+        grid = figure.add_gridspec(rows, 4, width_ratios=(1.5, 1.1, 1.0, 1.0), height_ratios=heights)
         for k, state in enumerate(states):
             first, *others = (figure.add_subplot(grid[k, column]) for column in range(4))
             draw_contributions(first, found, k)

@@ -13,8 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from scipy.special import ndtri
 
-from odediscovery.plots.figures import COLOURS, INK, MUTED
+from odediscovery.plots.figures import COLOURS, INK, MUTED, with_unit
+from odediscovery.plots.times import literal
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.units import rate_label
 from odediscovery.runtime.arrays import Array
 
 MAX_LAGS = 20
@@ -124,6 +126,6 @@ def draw_rates(axes: Axes, found: Discovery, k: int) -> bool:
         axes.plot(curve[:, k], own.rhs(variables)[:, k], color=colour, lw=1.5)
         drawn = True
     axes.axhline(0.0, color=MUTED, lw=0.9, zorder=1)
-    axes.set_xlabel(found.series.states[k])
-    axes.set_ylabel(f"rate of {found.series.states[k]}")
+    axes.set_xlabel(with_unit(found.series.states[k], found.series.units))
+    axes.set_ylabel(literal(rate_label(found.series, found.series.states[k])))
     return drawn
