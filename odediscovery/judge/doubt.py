@@ -46,11 +46,14 @@ class DoubtThresholds(Thresholds):
         "highest power of a long law of whole powers that is believed in noise",
         origin="the series of a sine goes on to the fifth and farther",
     )
+    products: float = threshold(
+        2.0, "highest power of a law that is no first part of a series", origin="what a series has next is seen then"
+    )
     needed: float = threshold(100.0, "squared t statistic from which on a term is needed", origin="ten standard errors")
     cliff: float = threshold(
         1000.0,
         "what a needed term explains at least of the increments of clean data",
-        unit="`STAGES.settled`",
+        unit="`STAGES.settled`, or what a law of products of two states leaves",
         origin="chosen: approximations converge by less than this with a term",
     )
     singular: float = threshold(1e-12, "least eigenvalue that counts", unit="the largest", origin="float64")
@@ -195,9 +198,23 @@ def doubtful(law: PowerSum, p: Problem) -> Mask:
         samples = sum(len(t.values) for t in p.smooth.trajectories)
         share = gain * 2.0 * np.maximum(p.noise, p.floor) ** 2 / increment_squares(p) / samples
         whole = ~(used & (off > 0).any(axis=1)).any(axis=1)
-        many &= ~whole | (gain < DOUBT.needed) | (share < DOUBT.cliff * STAGES.settled)
+        many &= ~whole | (gain < DOUBT.needed) | (share < DOUBT.cliff * _least_left(law, p))
     found |= (used & nearly.any(axis=1)).any(axis=1) | has_cancelling_terms(law, p) | many
     return found & ~p.constant
+
+
+def _least_left(law: PowerSum, p: Problem) -> Array:
+    """What approximations of the same terms would leave at least of each equation, as `interval_squares` [states].
+
+    A series goes on to higher powers, and may leave any little; products of two states are the first terms of one
+    that leaves much, so there it counts what the law itself leaves.
+    """
+    degrees = np.where(law.coefficients != 0, np.abs(law.exponents).sum(axis=1), 0.0).max(axis=1, initial=0.0)
+    rounding = 2.0 * p.floor**2 / increment_squares(p)
+    left = np.clip(interval_squares(law, p), np.minimum(rounding, STAGES.settled), STAGES.settled)
+    plain = law.features is None
+    least: Array = np.where(plain & (degrees <= DOUBT.products), left, STAGES.settled)
+    return least
 
 
 def has_cancelling_terms(law: PowerSum, p: Problem) -> Mask:
