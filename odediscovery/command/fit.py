@@ -20,8 +20,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from odediscovery.command.console import print_discovery
-from odediscovery.command.flags import Columns, GivenSettings, argument, assignments, flag, names_in, option, setting
+from odediscovery.command.console import opened, print_discovery, sayer
+from odediscovery.command.flags import (
+    Columns,
+    GivenSettings,
+    Where,
+    argument,
+    assignments,
+    flag,
+    names_in,
+    option,
+    setting,
+)
 from odediscovery.command.streams import load_pictures, note, say
 from odediscovery.errors import InputError, OdeDiscoveryError, unknown_name
 from odediscovery.settings import Settings, settings_for
@@ -31,16 +41,43 @@ if TYPE_CHECKING:
     from odediscovery.data.series import TimeSeries
     from odediscovery.result.discovery import Discovery
     from odediscovery.runtime.folders import Claim
+    from odediscovery.runtime.workers import Backend
 
 
 @dataclass(frozen=True)
 class Draws:
-    """How many data sets are drawn, if any, and by how many processes."""
+    """What is asked of the result besides, and where that runs."""
 
     bootstrap: int | None = option(None, "drawn data sets, for stability of terms")
-    jobs: int = option(1, "processes for --bootstrap above 250, and for --each")
-    backend: str = option("processes", "where --each runs: processes of this machine or dask")
-    scheduler: str | None = option(None, "address of a dask scheduler for --each: tcp://node1:8786")
+    profile: bool = option(False, "95 % intervals of all constants by profile likelihood")
+    jobs: int = option(1, "processes that share --bootstrap, --profile or --each")
+    backend: str = option("processes", "where these run: processes of this machine or dask")
+    scheduler: str | None = option(None, "address of a dask scheduler: tcp://node1:8786")
+
+    @property
+    def where(self) -> Where:
+        """Where that runs."""
+        return Where(self.jobs, self.backend, self.scheduler)
+
+    def check(self, vary: str | None) -> None:
+        """Whether the options go together.
+
+        Raises:
+            InputError: they do not.
+        """
+        if self.bootstrap is not None and self.bootstrap < 1:
+            raise InputError(f"--bootstrap must be at least 1, got {self.bootstrap}")
+        asked = self.bootstrap is not None or self.profile
+        if not asked and self.where != Where():
+            raise InputError(
+                "--jobs, --backend and --scheduler need --bootstrap, --profile or --each: the members of a fit are "
+                "one batch, which more processes do not make faster"
+            )
+        if asked and vary is not None:
+            raise InputError(
+                "--bootstrap and --profile ask about the constants of one series of trajectories; beside --vary means "
+                "and spreads are printed with errors of their own: leave them out"
+            )
 
 
 # What pictures may be beside PNG.
@@ -114,8 +151,6 @@ class _Watch:
 
 def _fit_each(data: Path, columns: Columns, watch: _Watch, limit: float | None, folder: Path) -> None:
     """Every series of a table its own law."""
-    from odediscovery.command.console import opened, sayer
-    from odediscovery.command.flags import Where
     from odediscovery.command.progress import TerminalMonitor
     from odediscovery.many.run import fit_many, told
 
@@ -124,9 +159,8 @@ def _fit_each(data: Path, columns: Columns, watch: _Watch, limit: float | None, 
         raise InputError("--each fits every group: name their column, --group well")
     if states is not None and len(states) > 1:
         raise InputError(f"--each fits one state, got {', '.join(states)}; --vary fits several")
-    draws = watch.draws
     monitor, hears = TerminalMonitor(limit, quiet=watch.quiet, started=watch.began), sayer(watch.quiet)
-    with opened(Where(draws.jobs, draws.backend, draws.scheduler), hears) as backend, monitor.shown():
+    with opened(watch.draws.where, hears) as backend, monitor.shown():
         found = fit_many(
             data, group, folder, backend, monitor, time=columns.time, state=states[0] if states else None, say=hears
         )
@@ -141,7 +175,9 @@ def _begin(data: Path, columns: Columns, settings: Settings, out: Path | None, w
 
     source = {"table": data.name, "path": hashlib.sha256(os.fsencode(data.resolve())).hexdigest()}
     with ExitStack() as shown:
+        watch.draws.check(settings.vary)
         monitor = _monitor(settings.max_seconds, watch)
+        backend = shown.enter_context(opened(watch.draws.where, sayer(watch.quiet)))
         shown.enter_context(monitor.shown())
         monitor.name("read the table")
         series = measured_series(data, columns, settings)
@@ -151,7 +187,7 @@ def _begin(data: Path, columns: Columns, settings: Settings, out: Path | None, w
         monitor.name("load the libraries")
         from odediscovery.discovery.discover import discover
 
-        found = _finish(discover(series, settings, monitor), monitor, watch)
+        found = _finish(discover(series, settings, monitor), monitor, watch.draws, backend)
         monitor.end()
         _keep(found, place, source, monitor, watch)
 
@@ -162,38 +198,35 @@ def _resume(before: Path, place: _Place, options: GivenSettings, watch: _Watch) 
     from odediscovery.result.discovery import Discovery
     from odediscovery.result.folder import read_document
 
-    monitor = _monitor(options["max_seconds"], watch)
     found = Discovery.load(before)
+    watch.draws.check(found.settings.vary)
+    monitor = _monitor(options["max_seconds"], watch)
     source = read_document(before / "result.json").get("source")
-    with monitor.shown():
-        found = _finish(resume(found, monitor, **options), monitor, watch)
+    with opened(watch.draws.where, sayer(watch.quiet)) as backend, monitor.shown():
+        found = _finish(resume(found, monitor, **options), monitor, watch.draws, backend)
     _keep(found, place, source, monitor, watch)
 
 
 def _monitor(limit: float | None, watch: _Watch) -> TerminalMonitor:
-    """Who hears the progress, after a look at the options of the bootstrap."""
-    count, jobs = watch.draws.bootstrap, watch.draws.jobs
-    if count is not None and count < 1:
-        raise InputError(f"--bootstrap must be at least 1, got {count}")
-    if jobs < 1:
-        raise InputError(f"--jobs must be at least 1, got {jobs}")
-    if jobs > 1 and count is None:
-        raise InputError(
-            f"--jobs {jobs} needs --bootstrap: the members of a fit are one batch, "
-            "which more processes do not make faster"
-        )
+    """Who hears the progress."""
     from odediscovery.command.progress import TerminalMonitor
 
     return TerminalMonitor(limit, quiet=watch.quiet, started=watch.began)
 
 
-def _finish(found: Discovery, monitor: TerminalMonitor, watch: _Watch) -> Discovery:
-    """The result, with a bootstrap if it was asked for."""
-    if watch.draws.bootstrap is None:
-        return found
-    from odediscovery.uncertainty.bootstrap import with_survival
+def _finish(found: Discovery, monitor: TerminalMonitor, draws: Draws, backend: Backend) -> Discovery:
+    """The result, with a bootstrap and profiles if they were asked for."""
+    # One process of this machine is this one, which loads nothing anew.
+    place = None if draws.where == Where() else backend
+    if draws.bootstrap is not None:
+        from odediscovery.uncertainty.bootstrap import with_survival
 
-    return with_survival(found, watch.draws.bootstrap, monitor, watch.draws.jobs)
+        found = with_survival(found, draws.bootstrap, monitor, place)
+    if draws.profile:
+        from odediscovery.uncertainty.profile import with_profiles
+
+        found = with_profiles(found, monitor, place)
+    return found
 
 
 def _keep(found: Discovery, place: _Place, source: object, monitor: TerminalMonitor, watch: _Watch) -> None:

@@ -24,14 +24,12 @@ from odediscovery.many.parquet import (
 from odediscovery.many.simple import Row, explain
 from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.workers import Backend, Failure
+from odediscovery.runtime.workers import Backend, Failure, results_of_tasks
 
 # Series that one task fits: enough for long vectors, little to lose.
 BLOCK = 200
 # Wall-clock seconds of a block, which takes one or less.
 MAX_SECONDS = 600.0
-# A block whose process died is asked for once more.
-ATTEMPTS = 2
 COLUMNS = ("series", "outcome", "law", "equation", "r2", "samples", "constants", "exponent", "start", "seconds")
 
 
@@ -96,19 +94,16 @@ def fit_many(
     monitor.stage("blocks of series", len(blocks))
     with kept.open("ab") as file:
         waiting = [number for number in range(len(blocks)) if number not in done]
-        for _ in range(ATTEMPTS):
-            tasks = [blocks[number] for number in waiting]
-            for place, rows in backend.results(explain_block, tasks, MAX_SECONDS, monitor.stopping):
-                number = waiting[place]
-                if isinstance(rows, Failure):
-                    failed[number] = rows
-                    continue
-                failed.pop(number, None)
-                file.write((json.dumps({"block": number, "rows": rows}) + "\n").encode())
-                file.flush()
-                done[number] = True
-                monitor.step(len(done))
-            waiting = [number for number, failure in failed.items() if failure.seconds < MAX_SECONDS]
+        tasks = [blocks[number] for number in waiting]
+        for place, rows in results_of_tasks(backend, explain_block, tasks, MAX_SECONDS, monitor.stopping):
+            number = waiting[place]
+            if isinstance(rows, Failure):
+                failed[number] = rows
+                continue
+            file.write((json.dumps({"block": number, "rows": rows}) + "\n").encode())
+            file.flush()
+            done[number] = True
+            monitor.step(len(done))
     reasons = [f"block {number}: {failure.reason}" for number, failure in sorted(failed.items())]
     for reason in reasons:
         say(reason)

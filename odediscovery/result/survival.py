@@ -31,6 +31,7 @@ class Survival:
             first.
         states: names of the rows of `shares`, where known.
         monomials: names of its columns, where known.
+        lacking: how many more draws were asked for and why they are lacking, in words; empty where none are.
 
     >>> seen = Survival("residuals", 100, np.array([[1.0, 0.93]]), 0.93)
     >>> print(seen.text(["N"], ["N", "N^2"]))
@@ -45,6 +46,7 @@ class Survival:
     others: tuple[tuple[str, str, float], ...] = ()
     states: tuple[str, ...] = ()
     monomials: tuple[str, ...] = ()
+    lacking: str = ""
 
     @property
     def terms(self) -> Frame:
@@ -80,6 +82,7 @@ class Survival:
             "states": list(self.states),
             "monomials": list(self.monomials),
             "other_terms": [{"state": state, "term": term, "share": share} for state, term, share in self.others],
+            **({"lacking": self.lacking} if self.lacking else {}),
         }
 
     @classmethod
@@ -96,7 +99,9 @@ class Survival:
             float(record["same_terms"]),
             others,
             # Results of earlier versions have no names here.
-            *(tuple(str(name) for name in record.get(key, ())) for key in ("states", "monomials")),
+            states=tuple(str(name) for name in record.get("states", ())),
+            monomials=tuple(str(name) for name in record.get("monomials", ())),
+            lacking=str(record.get("lacking", "")),
         )
 
     def text(self, states: Sequence[str], monomials: Sequence[str]) -> str:
@@ -106,7 +111,8 @@ class Survival:
             states: names of the states.
             monomials: what the law's monomials are called.
         """
-        lines = [f"{self.draws} bootstrap fits ({self.kind} drawn): {self.same:.0%} have just these terms"]
+        lacking = f"; {self.lacking}" if self.lacking else ""
+        lines = [f"{self.draws} bootstrap fits ({self.kind} drawn): {self.same:.0%} have just these terms{lacking}"]
         for state, row in zip(states, self.shares, strict=True):
             kept = [f"{name} {share:.0%}" for name, share in zip(monomials, row, strict=True) if not np.isnan(share)]
             came = [f"{term} {share:.0%}" for owner, term, share in self.others if owner == state]
