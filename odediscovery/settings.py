@@ -246,7 +246,7 @@ KNOWLEDGE = ("known", "conserve", "hidden_states", "forbid", "bounds", "integer_
 # What the search of groups does not hear.
 NOT_OF_GROUPS = (
     *("recipe", "known", "conserve", "forbid", "bounds", "sources", *VOCABULARY),
-    *("censored", "cumulative", "doses", "breaks"),
+    *("censored", "cumulative", "breaks"),
 )
 UNITS = ("RealNPU", "NPU", "Dense")
 GRADIENTS = ("closed-form", "odeint", "odeint-adjoint")

@@ -368,6 +368,7 @@ def fit_constants(
     beside: Annotated[Path | None, flag("folder of a fit of the same table, to compare with")] = None,
     vary: Annotated[str | None, setting("vary")] = None,
     starts: Annotated[list[str] | None, setting("starts")] = None,
+    doses: Annotated[list[str] | None, setting("doses")] = None,
     covariate: Annotated[list[str] | None, setting("covariate")] = None,
     hidden_states: Annotated[str | None, flag("with --vary: states without a column, whose starts are known")] = None,
     out: Annotated[Path | None, flag("folder to write", "none")] = None,
@@ -377,12 +378,11 @@ def fit_constants(
 
     if law is None:
         raise InputError("expected a law, --law FILE: a text file with a line such as N' = r*N*(1 - N/K)")
-    text = law_text(law)
-    given = assignments(start or [], "--start")
+    text, given = law_text(law), assignments(start or [], "--start")
     latent = names_in(hidden_states, "--hidden-states")
-    if vary is None and (starts or covariate or latent):
-        raise InputError("--starts, --covariate and --hidden-states belong to groups: they need --vary")
-    settings = settings_for(vary=vary, starts=starts, covariate=covariate, hidden_states=latent)
+    if vary is None and (starts or covariate or latent or doses):
+        raise InputError("--starts, --doses, --covariate and --hidden-states belong to groups: they need --vary")
+    settings = settings_for(vary=vary, starts=starts, doses=doses, covariate=covariate, hidden_states=latent)
     series = measured_series(data, columns, settings)
     from odediscovery.discovery.fit_constants import fit_constants as fitted
 

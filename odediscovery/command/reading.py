@@ -17,7 +17,7 @@ from odediscovery.command.flags import Columns, assignments, names_in
 from odediscovery.data.controls import load_with_controls, read_controls, read_doses
 from odediscovery.data.dates import date_of_time, time_of_date
 from odediscovery.data.series import TimeSeries, series_text
-from odediscovery.data.signals import Signal
+from odediscovery.data.signals import SIGNALS, Signal
 from odediscovery.errors import InputError
 from odediscovery.many.run import Table, opened_table
 from odediscovery.problem.impulses import dose_columns
@@ -44,7 +44,9 @@ def asked_times(series: TimeSeries, last: str | None, file: Path | None) -> Arra
         raise InputError(f"--until expects {expected}, got {last!r}")
     if not own[0] < until < math.inf:
         raise InputError(f"--until must be later than the data's start {own[0]:g}, got {until:g}")
-    count = math.ceil((until - own[0]) / float(np.median(np.diff(own)))) + 1
+    # The moment after a dose has a time too, which is none of the data's pace.
+    gaps = np.diff(own)
+    count = math.ceil((until - own[0]) / float(np.median(gaps[gaps > 10.0 * SIGNALS.moment * gaps.max()]))) + 1
     if count > MAX_ROWS:
         raise InputError(
             f"--until {until:g} would give {count} rows, at most {MAX_ROWS}: give the times you want with --times"
@@ -109,7 +111,8 @@ def what_acts(found: Discovery, inputs: Path | None, doses: Path | None) -> Sign
     if inputs is not None and doses is not None:
         raise InputError("--inputs and --doses cannot be given together; --doses takes the other inputs too")
     if doses is not None:
-        return read_doses(doses, found.series, dose_columns(found.settings))
+        own = dose_columns(found.settings)
+        return read_doses(doses, found.series, own, columns_of_groups(found.settings))
     return None if inputs is None else read_controls(inputs, found.series)
 
 
