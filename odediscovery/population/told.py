@@ -126,7 +126,7 @@ def _without_strangers(measured: Measured, settings: Settings, monitor: Monitor)
 
 def _chosen(measured: Measured, settings: Settings, monitor: Monitor) -> list[MixedFit]:
     """Mixed models of the groups, the best first."""
-    if settings.hidden_states:
+    if not np.isfinite(measured.data.values).any(axis=(0, 2)).all():
         return choose_flows(measured, monitor)[0]
     return choose(measured, monitor, settings.integer_exponents)[0]
 

@@ -13,6 +13,7 @@ import pytest
 
 from odediscovery import TimeSeries, discover, fit_constants, load_with_controls, settings_for, with_controls
 from odediscovery.command.cli import main
+from odediscovery.discovery.resume import resume
 from odediscovery.errors import InputError
 from odediscovery.plots.diagnostics.figures import groups_figure
 from odediscovery.population.model.measured import KNOWN, SCALED, Measured, Model, Start
@@ -22,6 +23,7 @@ from odediscovery.population.pose import pose_groups
 from odediscovery.population.screen import screen
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.population import GroupConstant
+from odediscovery.runtime.monitor import Monitor
 
 SAMPLES = np.unique([d + s for d in (0.0, 12.0, 24.0) for s in (0.5, 1.0, 2.0, 4.0, 8.0, 11.5)] + [36.0, 42.0, 48.0])
 TRUTH = {"ka": 1.5, "ke": 0.1, "f": 1.0 / 30.0}
@@ -157,6 +159,7 @@ def test_the_law_and_the_spreads_of_many_oral_doses_are_found(own: bool, tmp_pat
     left = run.values[:, 0] - one.simulate(times=run.time)[:, 0]
     assert np.sqrt(np.nanmean(left**2)) < 0.15
     assert len(groups_figure(kept).axes) > 3
+    assert resume(kept, Monitor()).equations_text() == found.equations_text()
 
 
 @pytest.mark.slow
