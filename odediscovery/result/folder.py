@@ -244,7 +244,7 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "named": NamedConstants.from_record(document.get("named_constants")),
         "textbook": NamedConstants.from_record(document.get("textbook")),
         "found_by": _found_by(document),
-        "profiles": tuple(Profile.from_record(one) for one in document.get("profiles", ())),
+        "profiles": tuple(Profile.from_record(one, equations) for one in document.get("profiles", ())),
         "population": population and population.checked(equations.power_sum, len(series.trajectories)),
     }
 

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from odediscovery.errors import InputError
+from odediscovery.laws.equations import Equations
 from odediscovery.laws.printing import constant
-from odediscovery.laws.records import plain
+from odediscovery.laws.records import monomial_names, plain
+
+KINDS = ("coefficient", "exponent")
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,15 @@ class Profile:
         }
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Profile:
+    def from_record(cls, record: Mapping[str, Any], equations: Equations) -> Profile:
         """Inverse of `record()`.
 
+        Args:
+            record: plain values.
+            equations: of the result, which have the constant.
+
         Raises:
-            InputError: ends that do not stand on both sides of the value.
+            InputError: a constant that the equations do not have, or ends that do not stand on both sides of it.
         """
         low, high = record["interval"]
         found = cls(
@@ -61,6 +68,9 @@ class Profile:
             int(record["monomial"]),
             str(record["of"]),
         )
+        terms, known = len(monomial_names(equations)), found.kind in KINDS and found.of in equations.variables
+        if not known or not 0 <= found.monomial < terms or not math.isfinite(found.value):
+            raise InputError("'profiles' should be of constants of the equations")
         if not found.low <= found.value <= found.high:
             raise InputError("'profiles' should have ends on both sides of their values")
         return found

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from odediscovery.data.frames import Frame, records_frame
+from odediscovery.data.table import check_letters
 from odediscovery.runtime.arrays import Array
 
 
@@ -92,6 +93,8 @@ class Survival:
             return None
         shares = [[np.nan if x is None else float(x) for x in row] for row in record["shares"]]
         others = tuple((str(o["state"]), str(o["term"]), float(o["share"])) for o in record["other_terms"])
+        lacking = str(record.get("lacking", ""))
+        check_letters(lacking)
         return cls(
             str(record["kind"]),
             int(record["draws"]),
@@ -101,7 +104,7 @@ class Survival:
             # Results of earlier versions have no names here.
             states=tuple(str(name) for name in record.get("states", ())),
             monomials=tuple(str(name) for name in record.get("monomials", ())),
-            lacking=str(record.get("lacking", "")),
+            lacking=lacking,
         )
 
     def text(self, states: Sequence[str], monomials: Sequence[str]) -> str:

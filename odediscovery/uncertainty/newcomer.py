@@ -15,7 +15,7 @@ import numpy as np
 
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.sheets import read_table
-from odediscovery.errors import InputError
+from odediscovery.errors import InputError, unknown_name
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.population.model.measured import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Model, Start
 from odediscovery.population.model.members import Members
@@ -145,6 +145,9 @@ def first_samples(
     Raises:
         InputError: a column is missing or holds other than numbers, or times do not increase.
     """
+    for state, _ in doses:
+        if state not in like.states:
+            raise unknown_name("state with doses", state, like.states)
     table = read_table(path)
     asked = [like.time_name, *(state for state in like.states if state not in hidden), *(name for _, name in doses)]
     if not set(asked) <= set(table.columns):

@@ -34,7 +34,7 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import LEVEL, monomial_names
 from odediscovery.problem.pose import pose
 from odediscovery.result.discovery import Discovery
-from odediscovery.result.profiled import Profile
+from odediscovery.result.profiled import KINDS, Profile
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import TELLING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -66,8 +66,6 @@ class ProfileThresholds(Thresholds):
 
 
 PROFILING = ProfileThresholds()
-
-KINDS = ("coefficient", "exponent")
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from test_bands import fitted, measured
 from odediscovery.errors import InputError
 from odediscovery.laws.records import interval
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.profiled import Profile
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import Failure
 from odediscovery.uncertainty.profile import profile, profiles, with_profiles
@@ -89,6 +90,9 @@ def test_any_number_of_processes_profiles_the_same_and_the_result_keeps_it(tmp_p
     document = json.loads((tmp_path / "kept" / "result.json").read_text("utf-8"))
     assert document["profiles"][0]["interval"] == [told[0].low, told[0].high]
     assert "profiles" not in found.as_dict()
+    for wrong in ({"monomial": 3}, {"of": "x9"}, {"kind": "power"}, {"interval": [9.0, None]}):
+        with pytest.raises(InputError, match="'profiles' should "):
+            Profile.from_record(told[0].record() | wrong, found.equations)
 
 
 class Losing:

@@ -27,8 +27,11 @@ class MixedThresholds(Thresholds):
     settled: float = threshold(1e-3, "change of -2 log likelihood that ends them")
     calm: int = threshold(
         10,
-        "straightenings after which steps are halved, and again after as many more",
-        origin="what has not settled until then goes round in circles, and where it ends would be chance",
+        "straightenings after which each one that is worse than the last halves the steps",
+        origin="what has not settled until then may go round in circles, and where it ends would be chance",
+    )
+    noise: float = threshold(
+        1e-4, "noise from which on that is done", unit="size of the values", origin="less is the solver's"
     )
     halvings: int = threshold(4, "times that a step is halved before it is given up")
     begin: float = threshold(0.3, "spread of a logarithm to begin from", origin="typical of constants of people")
@@ -112,12 +115,16 @@ def fit_mixed(
     x = begin
     sums, squares = sums_of(model, x)
     sigma = np.sqrt(np.maximum(squares / np.maximum(sums.counts, 1), 1e-14 * _size(model)))
-    found, last = None, np.inf
+    found, last, share = None, np.inf, 1.0
     for done in range(MIXED.rounds if rounds is None else rounds):
         found = estimate(sums, design, random, d, sigma)
         d, sigma = found.deviations, np.maximum(found.sigma, 1e-8 * np.sqrt(_size(model)))
         target = found.unknowns.T
-        x_new, squares, settled = _stepped(model, x, target, found, design, 0.5 ** (done // MIXED.calm))
+        worse = done >= MIXED.calm and found.minus_2_log_likelihood > last + MIXED.settled
+        # Without noise the likelihood has no bound, and what is worse is rounding.
+        if worse and np.any((sigma**2 > MIXED.noise**2 * _size(model))[sums.counts > 0]):
+            share *= 0.5
+        x_new, squares, settled = _stepped(model, x, target, found, design, share)
         if settled or abs(last - found.minus_2_log_likelihood) < MIXED.settled:
             if not settled:
                 x = x_new
