@@ -61,7 +61,8 @@ class Settings:
         starts: starts that are known ("tissue = 0", "gut = dose", "gut = measured").
         censored: states whose values below a limit are not known ("virus = 50": 0 means below 50).
         cumulative: states that are cumulative counts, of which the increments are fitted with their noise.
-        doses: columns of amounts that are added to a state at their times ("gut = dose").
+        doses: columns of amounts that are added to a state at their times ("gut = dose"); beside `vary` with a
+            factor if they are in another unit ("conc = f*dose").
         breaks: times at which a rate may change, everything else being fixed ("t=23,41"), or "found".
         sources: whether equations may have constant terms, flows from nowhere.
         nonnegative_flows: whether what flows out of a state has to vanish with it, so that it stays
@@ -246,7 +247,7 @@ KNOWLEDGE = ("known", "conserve", "hidden_states", "forbid", "bounds", "integer_
 # What the search of groups does not hear.
 NOT_OF_GROUPS = (
     *("recipe", "known", "conserve", "forbid", "bounds", "sources", *VOCABULARY),
-    *("censored", "cumulative", "doses", "breaks"),
+    *("censored", "cumulative", "breaks"),
 )
 UNITS = ("RealNPU", "NPU", "Dense")
 GRADIENTS = ("closed-form", "odeint", "odeint-adjoint")

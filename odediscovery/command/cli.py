@@ -186,16 +186,18 @@ def _new_curve(
     import numpy as np
 
     from odediscovery.command.reading import asked_times
+    from odediscovery.data.recorded.statements import dose_column
+    from odediscovery.data.samples import measured
     from odediscovery.uncertainty.newcomer import first_samples, meet
 
     law, population = found.equations.power_sum, found.population
     if law is None or population is None:
         raise InputError("--new-subject leans on a population: expected a fit with --vary")
-    hidden = [s for s in found.series.states if population.starts[s][0] == "scaled"]
-    series = first_samples(table, found.series, hidden)
+    hidden = [s for s, seen in zip(found.series.states, measured(found.series), strict=True) if not seen]
+    series, doses = first_samples(table, found.series, hidden, [dose_column(text) for text in found.settings.doses])
     when = asked_times(found.series, until, times)
     first = float(series.trajectories[0].time[0])
-    met = meet(law, population, series, when[when >= first], known)
+    met = meet(law, population, series, when[when >= first], known, doses)
     note(", ".join(f"{name} = {value:.4g}" for name, value in met.constants.items()))
     half = 1.96 * met.deviations
     names = [n for s in found.series.states for n in (s, f"{s}_low", f"{s}_high")]

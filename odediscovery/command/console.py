@@ -82,6 +82,8 @@ def opened(where: Where, say: Callable[[str], None]) -> Iterator[Backend]:
 
 def print_discovery(found: Discovery) -> None:
     """Equations with error bars, notes, then the Pareto front with the chosen row marked."""
+    from odediscovery.laws.records import monomial_names
+    from odediscovery.result.profiled import profiles_text
     from odediscovery.result.units import units_text
 
     room = Console().width - 1 if sys.stdout.isatty() else MAX_LINE_LETTERS
@@ -93,6 +95,7 @@ def print_discovery(found: Discovery) -> None:
         found.starts_text(),
         units_text(found.equations, found.series, found.named, found.textbook),
         found.stability_text(),
+        profiles_text(found.profiles, monomial_names(found.equations)),
     ):
         if text:
             say("\n".join(wrapped(line) for line in text.splitlines()))

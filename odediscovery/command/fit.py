@@ -9,38 +9,73 @@ The flags take their help from `Settings`, so that help is instant.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from odediscovery.command.console import print_discovery
-from odediscovery.command.flags import Columns, GivenSettings, argument, assignments, flag, names_in, option, setting
+from odediscovery.command.console import opened, print_discovery, sayer
+from odediscovery.command.flags import (
+    Columns,
+    GivenSettings,
+    Where,
+    argument,
+    assignments,
+    flag,
+    names_in,
+    option,
+    setting,
+)
 from odediscovery.command.streams import load_pictures, note, say
-from odediscovery.errors import InputError, OdeDiscoveryError, unknown_name
+from odediscovery.errors import FitError, InputError, OdeDiscoveryError, unknown_name
 from odediscovery.settings import Settings, settings_for
 
 if TYPE_CHECKING:
     from odediscovery.command.progress import TerminalMonitor
-    from odediscovery.data.series import TimeSeries
+    from odediscovery.many.run import Table
     from odediscovery.result.discovery import Discovery
     from odediscovery.runtime.folders import Claim
+    from odediscovery.runtime.workers import Backend
 
 
 @dataclass(frozen=True)
 class Draws:
-    """How many data sets are drawn, if any, and by how many processes."""
+    """What is asked of the result besides, and where that runs."""
 
     bootstrap: int | None = option(None, "drawn data sets, for stability of terms")
-    jobs: int = option(1, "processes for --bootstrap above 250, and for --each")
-    backend: str = option("processes", "where --each runs: processes of this machine or dask")
-    scheduler: str | None = option(None, "address of a dask scheduler for --each: tcp://node1:8786")
+    profile: bool = option(False, "95 % intervals of all constants by profile likelihood")
+    jobs: int = option(1, "processes that share --bootstrap, --profile or --each")
+    backend: str = option("processes", "where these run: processes of this machine or dask")
+    scheduler: str | None = option(None, "address of a dask scheduler: tcp://node1:8786")
+
+    @property
+    def where(self) -> Where:
+        """Where that runs."""
+        return Where(self.jobs, self.backend, self.scheduler)
+
+    def check(self, vary: str | None) -> None:
+        """Whether the options go together.
+
+        Raises:
+            InputError: they do not.
+        """
+        if self.bootstrap is not None and self.bootstrap < 1:
+            raise InputError(f"--bootstrap must be at least 1, got {self.bootstrap}")
+        asked = self.bootstrap is not None or self.profile
+        if not asked and self.where != Where():
+            raise InputError(
+                "--jobs, --backend and --scheduler need --bootstrap, --profile or --each: the members of a fit are "
+                "one batch, which more processes do not make faster"
+            )
+        if asked and vary is not None:
+            raise InputError(
+                "--bootstrap and --profile ask about the constants of one series of trajectories; beside --vary means "
+                "and spreads are printed with errors of their own: leave them out"
+            )
 
 
 # What pictures may be beside PNG.
@@ -58,6 +93,7 @@ def fit(
     holdout: Annotated[float | None, setting("holdout")] = None,
     draws: Draws = DRAWS,
     each: Annotated[bool, flag("every group its own simple law: a folder with summary.csv")] = False,
+    folders: Annotated[str | None, flag("with --each: series that get a result folder of their own: A1,B3")] = None,
     out: Annotated[Path | None, flag("folder to write", "DATA.odediscovery")] = None,
     figures: Annotated[str | None, flag("kinds of pictures beside PNG: pdf,svg")] = None,
     quiet: Annotated[bool, flag("no progress on standard error")] = False,
@@ -85,13 +121,14 @@ def fit(
         return
     if data is None:
         raise InputError("expected a table, DATA.csv, or a folder to go on with, --resume DIR")
-    if each:
-        _fit_each(
-            data, columns, _Watch(began, draws, quiet, kinds), given["max_seconds"], out or Path(f"{data.stem}.each")
-        )
-        return
     settings = settings_for(recipe, hidden_states=latent, holdout=holdout, **given)
-    _begin(data, columns, settings, out, _Watch(began, draws, quiet, kinds))
+    watch = _Watch(began, draws, quiet, kinds)
+    if each:
+        chosen = names_in(folders, "--folders") or []
+        return _fit_each(data, columns, settings, out or Path(f"{data.stem}.each"), watch, chosen)
+    if folders is not None:
+        raise InputError("--folders names series of a table that is fitted with --each: it needs --each")
+    _begin(data, columns, settings, out, watch)
 
 
 @dataclass(frozen=True)
@@ -112,46 +149,91 @@ class _Watch:
     kinds: tuple[str, ...] = ()
 
 
-def _fit_each(data: Path, columns: Columns, watch: _Watch, limit: float | None, folder: Path) -> None:
-    """Every series of a table its own law."""
-    from odediscovery.command.console import opened, sayer
-    from odediscovery.command.flags import Where
+def _fit_each(
+    data: Path, columns: Columns, settings: Settings, folder: Path, watch: _Watch, chosen: Sequence[str]
+) -> None:
+    """Every series of a table its own law, and chosen ones a result folder of their own."""
     from odediscovery.command.progress import TerminalMonitor
+    from odediscovery.command.reading import each_table
     from odediscovery.many.run import fit_many, told
 
-    group, states = columns.group, names_in(columns.states, "--states")
-    if group is None or "," in group:
-        raise InputError("--each fits every group: name their column, --group well")
-    if states is not None and len(states) > 1:
-        raise InputError(f"--each fits one state, got {', '.join(states)}; --vary fits several")
-    draws = watch.draws
-    monitor, hears = TerminalMonitor(limit, quiet=watch.quiet, started=watch.began), sayer(watch.quiet)
-    with opened(Where(draws.jobs, draws.backend, draws.scheduler), hears) as backend, monitor.shown():
-        found = fit_many(
-            data, group, folder, backend, monitor, time=columns.time, state=states[0] if states else None, say=hears
+    table, draws = each_table(data, columns, folder), watch.draws
+    if draws.bootstrap is not None or draws.profile or settings.vary is not None:
+        raise InputError(
+            "--bootstrap, --profile and --vary are not for --each: go on with the folder of one series, "
+            f"--folders A1, then fit --resume {folder}/A1.odediscovery"
         )
-    say(told(found, group, data.name), end="")
-    more = "" if found.finished else "; stopped early, the same command goes on"
-    say(f"written to {folder}/summary.csv ({monitor.seconds():.1f} s{more})")
+    monitor, hears = TerminalMonitor(settings.max_seconds, quiet=watch.quiet, started=watch.began), sayer(watch.quiet)
+    with opened(draws.where, hears) as backend:
+        with monitor.shown():
+            found = fit_many(table, backend, monitor, say=hears)
+        say(told(found, str(columns.group), data.name), end="")
+        more = "" if found.finished else "; stopped early, the same command goes on"
+        say(f"written to {folder}/summary.csv ({monitor.seconds():.1f} s{more})")
+        if chosen:
+            _fit_folders(data, table, chosen, settings, watch, backend, monitor, hears)
+
+
+def _fit_folders(
+    data: Path,
+    table: Table,
+    labels: Sequence[str],
+    settings: Settings,
+    watch: _Watch,
+    backend: Backend,
+    monitor: TerminalMonitor,
+    hears: Callable[[str], None],
+) -> None:
+    """Chosen series by the whole search, each with a folder of its own.
+
+    Raises:
+        FitError: series that have none.
+    """
+    from odediscovery.command.reading import source_of
+    from odediscovery.many.alone import chosen_alone, fit_alone
+
+    chosen = chosen_alone(table, labels, settings, source_of(data))
+    waiting = [one for one in chosen if not one.is_done]
+    for one in chosen:
+        if one not in waiting:
+            say(f"{one.label}: kept in {one.folder}")
+    failed, written = list[str](), 0
+    with monitor.shown():
+        monitor.end()  # each result is printed as it comes, which a bar would be in the way of
+        hears(f"{len(waiting)} series to fit alone, by the whole search")
+        for one, found in fit_alone(waiting, backend, monitor):
+            if isinstance(found, str):
+                failed.append(f"{one.label}: {found}")
+                continue
+            say(f"\nseries {one.label}")
+            with _destination(one.folder) as place:
+                _keep(found, place, one.source, monitor, watch)
+            written += 1
+    if failed:
+        raise FitError(f"{len(failed)} of {len(chosen)} series have no folder: {'; '.join(failed)}")
+    if written < len(waiting):
+        say(f"stopped early ({monitor.stopping()}): the same command makes the other folders")
 
 
 def _begin(data: Path, columns: Columns, settings: Settings, out: Path | None, watch: _Watch) -> None:
     """A fit from the start."""
-    from odediscovery.command.reading import measured_series
+    from odediscovery.command.reading import check_same_table, measured_series, source_of
 
-    source = {"table": data.name, "path": hashlib.sha256(os.fsencode(data.resolve())).hexdigest()}
+    source = source_of(data)
     with ExitStack() as shown:
+        watch.draws.check(settings.vary)
         monitor = _monitor(settings.max_seconds, watch)
+        backend = shown.enter_context(opened(watch.draws.where, sayer(watch.quiet)))
         shown.enter_context(monitor.shown())
         monitor.name("read the table")
         series = measured_series(data, columns, settings)
         place = shown.enter_context(_destination(out or Path(f"{data.stem}.odediscovery")))
         if out is None:
-            _check_same_table(place.folder, source, series)
+            check_same_table(place.folder, source, series)
         monitor.name("load the libraries")
         from odediscovery.discovery.discover import discover
 
-        found = _finish(discover(series, settings, monitor), monitor, watch)
+        found = _finish(discover(series, settings, monitor), monitor, watch.draws, backend)
         monitor.end()
         _keep(found, place, source, monitor, watch)
 
@@ -162,38 +244,35 @@ def _resume(before: Path, place: _Place, options: GivenSettings, watch: _Watch) 
     from odediscovery.result.discovery import Discovery
     from odediscovery.result.folder import read_document
 
-    monitor = _monitor(options["max_seconds"], watch)
     found = Discovery.load(before)
+    watch.draws.check(found.settings.vary)
+    monitor = _monitor(options["max_seconds"], watch)
     source = read_document(before / "result.json").get("source")
-    with monitor.shown():
-        found = _finish(resume(found, monitor, **options), monitor, watch)
+    with opened(watch.draws.where, sayer(watch.quiet)) as backend, monitor.shown():
+        found = _finish(resume(found, monitor, **options), monitor, watch.draws, backend)
     _keep(found, place, source, monitor, watch)
 
 
 def _monitor(limit: float | None, watch: _Watch) -> TerminalMonitor:
-    """Who hears the progress, after a look at the options of the bootstrap."""
-    count, jobs = watch.draws.bootstrap, watch.draws.jobs
-    if count is not None and count < 1:
-        raise InputError(f"--bootstrap must be at least 1, got {count}")
-    if jobs < 1:
-        raise InputError(f"--jobs must be at least 1, got {jobs}")
-    if jobs > 1 and count is None:
-        raise InputError(
-            f"--jobs {jobs} needs --bootstrap: the members of a fit are one batch, "
-            "which more processes do not make faster"
-        )
+    """Who hears the progress."""
     from odediscovery.command.progress import TerminalMonitor
 
     return TerminalMonitor(limit, quiet=watch.quiet, started=watch.began)
 
 
-def _finish(found: Discovery, monitor: TerminalMonitor, watch: _Watch) -> Discovery:
-    """The result, with a bootstrap if it was asked for."""
-    if watch.draws.bootstrap is None:
-        return found
-    from odediscovery.uncertainty.bootstrap import with_survival
+def _finish(found: Discovery, monitor: TerminalMonitor, draws: Draws, backend: Backend) -> Discovery:
+    """The result, with a bootstrap and profiles if they were asked for."""
+    # One process of this machine is this one, which loads nothing anew.
+    place = None if draws.where == Where() else backend
+    if draws.bootstrap is not None:
+        from odediscovery.uncertainty.bootstrap import with_survival
 
-    return with_survival(found, watch.draws.bootstrap, monitor, watch.draws.jobs)
+        found = with_survival(found, draws.bootstrap, monitor, place)
+    if draws.profile:
+        from odediscovery.uncertainty.profile import with_profiles
+
+        found = with_profiles(found, monitor, place)
+    return found
 
 
 def _keep(found: Discovery, place: _Place, source: object, monitor: TerminalMonitor, watch: _Watch) -> None:
@@ -281,31 +360,6 @@ def _destination(folder: Path) -> Iterator[_Place]:
         yield _Place(folder, claim)
 
 
-def _check_same_table(folder: Path, source: Mapping[str, str], series: TimeSeries) -> None:
-    """Whether the result that lies under the default name, if any, is one of the same table.
-
-    Raises:
-        InputError: it is of another one.
-    """
-    from odediscovery.data.series import series_text
-    from odediscovery.result.discovery import Discovery
-    from odediscovery.result.folder import read_document
-
-    if not (folder / "result.json").exists():
-        return
-    before = read_document(folder / "result.json").get("source")
-    if isinstance(before, dict) and before.get("path") == source["path"]:
-        return
-    try:
-        if series_text(Discovery.load(folder).series) == series_text(series):
-            return
-    except InputError:
-        pass
-    raise InputError(
-        f"{folder} holds the result of another table; name a folder with --out (--out {folder} replaces that result)"
-    )
-
-
 def fit_constants(
     data: Annotated[Path, argument("DATA.csv", "table, one row a sample")],
     law: Annotated[Path | None, flag("text file of the law, a line a state: N' = r*N*(1 - N/K)")] = None,
@@ -314,21 +368,21 @@ def fit_constants(
     beside: Annotated[Path | None, flag("folder of a fit of the same table, to compare with")] = None,
     vary: Annotated[str | None, setting("vary")] = None,
     starts: Annotated[list[str] | None, setting("starts")] = None,
+    doses: Annotated[list[str] | None, setting("doses")] = None,
     covariate: Annotated[list[str] | None, setting("covariate")] = None,
     hidden_states: Annotated[str | None, flag("with --vary: states without a column, whose starts are known")] = None,
     out: Annotated[Path | None, flag("folder to write", "none")] = None,
 ) -> None:
     """Fit the named constants of a law of your own, with error bars."""
-    from odediscovery.command.reading import measured_series
+    from odediscovery.command.reading import law_text, measured_series
 
     if law is None:
         raise InputError("expected a law, --law FILE: a text file with a line such as N' = r*N*(1 - N/K)")
-    text = _law_text(law)
-    given = assignments(start or [], "--start")
+    text, given = law_text(law), assignments(start or [], "--start")
     latent = names_in(hidden_states, "--hidden-states")
-    if vary is None and (starts or covariate or latent):
-        raise InputError("--starts, --covariate and --hidden-states belong to groups: they need --vary")
-    settings = settings_for(vary=vary, starts=starts, covariate=covariate, hidden_states=latent)
+    if vary is None and (starts or covariate or latent or doses):
+        raise InputError("--starts, --doses, --covariate and --hidden-states belong to groups: they need --vary")
+    settings = settings_for(vary=vary, starts=starts, doses=doses, covariate=covariate, hidden_states=latent)
     series = measured_series(data, columns, settings)
     from odediscovery.discovery.fit_constants import fit_constants as fitted
 
@@ -344,12 +398,3 @@ def fit_constants(
         say(repr(compare(found, Discovery.load(beside), names=[law.stem, str(beside)])))
     if out is not None:
         note(f"written to {out}; `odediscovery report {out}` makes its page")
-
-
-def _law_text(path: Path) -> str:
-    """The text of a law."""
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "no text in UTF-8"
-        raise InputError(f"--law {path}: cannot be read ({reason})") from None

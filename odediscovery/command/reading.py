@@ -5,7 +5,10 @@ what acts on the states.
 from __future__ import annotations
 
 import csv
+import hashlib
 import math
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +16,14 @@ import numpy as np
 from odediscovery.command.flags import Columns, assignments, names_in
 from odediscovery.data.controls import load_with_controls, read_controls, read_doses
 from odediscovery.data.dates import date_of_time, time_of_date
-from odediscovery.data.series import TimeSeries
-from odediscovery.data.signals import Signal
+from odediscovery.data.series import TimeSeries, series_text
+from odediscovery.data.signals import SIGNALS, Signal
 from odediscovery.errors import InputError
+from odediscovery.many.run import Table, opened_table
 from odediscovery.problem.impulses import dose_columns
 from odediscovery.problem.recorded import columns_of_groups
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.folder import read_document
 from odediscovery.runtime.arrays import Array
 from odediscovery.settings import Settings
 
@@ -39,7 +44,9 @@ def asked_times(series: TimeSeries, last: str | None, file: Path | None) -> Arra
         raise InputError(f"--until expects {expected}, got {last!r}")
     if not own[0] < until < math.inf:
         raise InputError(f"--until must be later than the data's start {own[0]:g}, got {until:g}")
-    count = math.ceil((until - own[0]) / float(np.median(np.diff(own)))) + 1
+    # The moment after a dose has a time too, which is none of the data's pace.
+    gaps = np.diff(own)
+    count = math.ceil((until - own[0]) / float(np.median(gaps[gaps > 10.0 * SIGNALS.moment * gaps.max()]))) + 1
     if count > MAX_ROWS:
         raise InputError(
             f"--until {until:g} would give {count} rows, at most {MAX_ROWS}: give the times you want with --times"
@@ -104,7 +111,8 @@ def what_acts(found: Discovery, inputs: Path | None, doses: Path | None) -> Sign
     if inputs is not None and doses is not None:
         raise InputError("--inputs and --doses cannot be given together; --doses takes the other inputs too")
     if doses is not None:
-        return read_doses(doses, found.series, dose_columns(found.settings))
+        own = dose_columns(found.settings)
+        return read_doses(doses, found.series, own, columns_of_groups(found.settings))
     return None if inputs is None else read_controls(inputs, found.series)
 
 
@@ -128,3 +136,52 @@ def measured_series(data: Path, columns: Columns, settings: Settings | None = No
         columns=columns.column or (),
         impulses=dose_columns(settings),
     )
+
+
+def each_table(data: Path, columns: Columns, folder: Path) -> Table:
+    """A table of many series, each with a law of its own, and the folder of what is found, begun.
+
+    Raises:
+        InputError: no group column, or several states.
+    """
+    group, states = columns.group, names_in(columns.states, "--states")
+    if group is None or "," in group:
+        raise InputError("--each fits every group: name their column, --group well")
+    if states is not None and len(states) > 1:
+        raise InputError(f"--each fits one state, got {', '.join(states)}; --vary fits several")
+    return opened_table(data, group, folder, time=columns.time, state=states[0] if states else None)
+
+
+def source_of(data: Path) -> dict[str, str]:
+    """What a result says of its table: the name, and a hash of the place that tells it from others of that name."""
+    return {"table": data.name, "path": hashlib.sha256(os.fsencode(data.resolve())).hexdigest()}
+
+
+def check_same_table(folder: Path, source: Mapping[str, str], series: TimeSeries) -> None:
+    """Whether the result that lies under the default name, if any, is one of the same table.
+
+    Raises:
+        InputError: it is of another one.
+    """
+    if not (folder / "result.json").exists():
+        return
+    before = read_document(folder / "result.json").get("source")
+    if isinstance(before, dict) and before.get("path") == source["path"]:
+        return
+    try:
+        if series_text(Discovery.load(folder).series) == series_text(series):
+            return
+    except InputError:
+        pass
+    raise InputError(
+        f"{folder} holds the result of another table; name a folder with --out (--out {folder} replaces that result)"
+    )
+
+
+def law_text(path: Path) -> str:
+    """The text of a law."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "no text in UTF-8"
+        raise InputError(f"--law {path}: cannot be read ({reason})") from None

@@ -81,7 +81,12 @@ def with_controls(
         sigma = None if t.sigma is None else t.sigma[:, kept]
         run = Trajectory(t.time, t.values[:, kept], t.label, sigma, signal)
         trajectories.append(with_moments(run, np.isin(names, list(impulses))))
-    return dataclasses.replace(series, states=states, trajectories=tuple(trajectories), controls=tuple(names))
+    # Where nothing is written nothing was given: no value is lacking.
+    blank = tuple(f"Column {name!r} lacks " for name in impulses)
+    messages = tuple(text for text in series.messages if not blank or not text.startswith(blank))
+    return dataclasses.replace(
+        series, states=states, trajectories=tuple(trajectories), controls=tuple(names), messages=messages
+    )
 
 
 def load_with_controls(
@@ -146,13 +151,16 @@ with_inputs = old_name("with_inputs", with_controls)
 load_driven = old_name("load_driven", load_with_controls)
 
 
-def read_controls(path: Path, series: TimeSeries, *, empty: Sequence[str] = ()) -> Signal:
+def read_controls(
+    path: Path, series: TimeSeries, *, empty: Sequence[str] = (), kept: Mapping[str, float] | None = None
+) -> Signal:
     """Controls for a prediction, from a table with columns of the time and of every control.
 
     Args:
         path: a table as `load_csv` reads it.
         series: whose controls they are.
         empty: controls that are 0 where nothing is written.
+        kept: values of controls that need no column.
 
     Raises:
         InputError: no controls to read, a column that is missing or holds other than numbers,
@@ -162,13 +170,21 @@ def read_controls(path: Path, series: TimeSeries, *, empty: Sequence[str] = ()) 
     if own is None:
         raise InputError(f"{path}: these equations have no inputs; leave the option out")
     table = read_table(path)
-    asked = dict.fromkeys((series.time_name, *series.controls))
+    known = {name: value for name, value in (kept or {}).items() if name not in table.columns}
+    asked = dict.fromkeys((series.time_name, *(name for name in series.controls if name not in known)))
     if not asked.keys() <= set(table.columns):
         raise InputError(f"{path}: expected columns {', '.join(asked)}, got {', '.join(table.columns)}; name them so")
     times = table.numbers(series.time_name, "time", gaps=False)
     if not len(times) or (np.diff(times) <= 0).any():
         raise InputError(f"{path}: expected times that increase from one row to the next")
-    columns = [times if name == series.time_name else table.numbers(name, "input") for name in series.controls]
+    columns = [
+        np.full(len(times), known[name])
+        if name in known
+        else times
+        if name == series.time_name
+        else table.numbers(name, "input")
+        for name in series.controls
+    ]
     columns = [np.nan_to_num(u) if name in empty else u for name, u in zip(series.controls, columns, strict=True)]
     for name, column in zip(series.controls, columns, strict=True):
         if np.isnan(column[0]):
@@ -177,13 +193,14 @@ def read_controls(path: Path, series: TimeSeries, *, empty: Sequence[str] = ()) 
     return Signal(times, np.stack(values, axis=1), own.held)
 
 
-def read_doses(path: Path, series: TimeSeries, doses: Sequence[str]) -> Signal:
+def read_doses(path: Path, series: TimeSeries, doses: Sequence[str], constant: Sequence[str] = ()) -> Signal:
     """Controls for a prediction with another plan of doses, from a table as `read_controls` takes it.
 
     Args:
         path: a table of times and amounts, empty or 0 where nothing is given; other controls stand in it too.
         series: whose controls they are.
         doses: which of them are amounts.
+        constant: controls that stay as they were in the data where the table has no column of them.
 
     Raises:
         InputError: the series has no doses, or as in `read_controls`.
@@ -192,7 +209,8 @@ def read_doses(path: Path, series: TimeSeries, doses: Sequence[str]) -> Signal:
     if own is None or not doses:
         raise InputError(f"{path}: this fit has no doses; fit with --doses, or give other inputs with --inputs")
     given = np.isin(series.controls, list(doses))
-    plan = read_controls(path, series, empty=tuple(doses))
+    kept = {name: float(own.values[0, series.controls.index(name)]) for name in constant if name in series.controls}
+    plan = read_controls(path, series, empty=tuple(doses), kept=kept)
     step = float(np.diff(plan.times if len(plan.times) > 1 else run.time).min())
     times, values = np.append(plan.times, plan.times[-1] + step), np.vstack([plan.values, plan.values[-1]])
     values[-1, given] = 0.0

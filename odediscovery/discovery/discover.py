@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
-from odediscovery.data.recorded.statements import FOUND
+from odediscovery.data.recorded.statements import FOUND, dose_factor
 from odediscovery.data.samples import check_series
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.chaos import cut_until_followed
@@ -293,7 +293,7 @@ def _search_groups(series: TimeSeries, settings: Settings, monitor: Monitor) -> 
     try:
         return groups_result(series, settings, monitor)
     except FitError:
-        if not monitor.stopping():
+        if not monitor.stopping() or any(map(dose_factor, settings.doses)):
             raise
         found = _search(series, replace(settings, vary=None), monitor, (), FAMILIES)
         return add_messages(replace(found, settings=settings), same_constants())

@@ -54,8 +54,7 @@ def blocks_of(path: Path, group: str, time: str | None, state: str | None, serie
     try:
         with path.open("rb") as file:
             header = file.readline()
-            separator = "\t" if b"\t" in header else ";" if b";" in header else ","
-            names = [name.strip().strip('"') for name in header.decode("utf-8-sig").strip().split(separator)]
+            separator, names = _header(header)
             places, name = place_columns(names, group, time, state)
             starts = list(_starts(file, len(header), places[0], separator, series, path))
     except (OSError, UnicodeDecodeError) as error:
@@ -63,6 +62,18 @@ def blocks_of(path: Path, group: str, time: str | None, state: str | None, serie
         raise InputError(f"{path}: cannot be read ({reason})") from None
     pairs = itertools.pairwise(starts)
     return [Block(str(path), a, b, places, separator) for a, b in pairs], name
+
+
+def column_names(path: Path) -> list[str]:
+    """Names of the columns of a table of text."""
+    with path.open("rb") as file:
+        return _header(file.readline())[1]
+
+
+def _header(line: bytes) -> tuple[str, list[str]]:
+    """What parts the columns, and their names."""
+    separator = "\t" if b"\t" in line else ";" if b";" in line else ","
+    return separator, [name.strip().strip('"') for name in line.decode("utf-8-sig").strip().split(separator)]
 
 
 def place_columns(

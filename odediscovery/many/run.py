@@ -24,14 +24,12 @@ from odediscovery.many.parquet import (
 from odediscovery.many.simple import Row, explain
 from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.workers import Backend, Failure
+from odediscovery.runtime.workers import Backend, Failure, results_of_tasks
 
 # Series that one task fits: enough for long vectors, little to lose.
 BLOCK = 200
 # Wall-clock seconds of a block, which takes one or less.
 MAX_SECONDS = 600.0
-# A block whose process died is asked for once more.
-ATTEMPTS = 2
 COLUMNS = ("series", "outcome", "law", "equation", "r2", "samples", "constants", "exponent", "start", "seconds")
 
 
@@ -59,27 +57,31 @@ def explain_block(block: Block | ParquetBlock) -> list[Row]:
     return explain(*(read_block(block) if isinstance(block, Block) else read_parquet_block(block)))
 
 
-def fit_many(
-    path: Path,
-    group: str,
-    folder: Path,
-    backend: Backend,
-    monitor: Monitor,
-    *,
-    time: str | None = None,
-    state: str | None = None,
-    say: Callable[[str], None] = lambda _: None,
-) -> Many:
-    """The law of every series of a table, kept in `summary.csv` of a folder, of Parquet in `summary.parquet` too.
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table of many series, its blocks, and the folder of what is found.
+
+    Args:
+        folder: begun before by the same table, it is continued.
+        parquet: whether it is of Parquet.
+        state: name of the state.
+        blocks: parts that are read one at a time.
+    """
+
+    folder: Path
+    parquet: bool
+    state: str
+    blocks: Sequence[Block | ParquetBlock]
+
+
+def opened_table(path: Path, group: str, folder: Path, *, time: str | None = None, state: str | None = None) -> Table:
+    """A table, and its folder begun.
 
     Args:
         path: CSV or Parquet file, or a folder of Parquet files; rows of one group stand together.
         group: column that tells the series apart.
-        folder: begun before by the same table, it is continued.
-        backend: where blocks are fitted.
-        monitor: hears the progress and can stop the work.
+        folder: begun before by the same table, or new.
         time, state: columns.
-        say: hears what failed.
 
     Raises:
         InputError: the table or the folder is of another kind.
@@ -90,29 +92,39 @@ def fit_many(
     folder.mkdir(parents=True, exist_ok=True)
     source = {"bytes": size_of(path), "blocks": len(blocks), "group": group, "state": name, "series": BLOCK}
     _check_source(folder / "source.json", source)
+    return Table(folder, parquet, name, blocks)
+
+
+def fit_many(table: Table, backend: Backend, monitor: Monitor, *, say: Callable[[str], None] = lambda _: None) -> Many:
+    """The law of every series of a table, kept in `summary.csv` of a folder, of Parquet in `summary.parquet` too.
+
+    Args:
+        table: what was not fitted before is fitted.
+        backend: where blocks are fitted.
+        monitor: hears the progress and can stop the work.
+        say: hears what failed.
+    """
+    folder, blocks, name = table.folder, table.blocks, table.state
     kept = folder / "rows.jsonl"
     done = _done(kept)
     failed: dict[int, Failure] = {}
     monitor.stage("blocks of series", len(blocks))
     with kept.open("ab") as file:
         waiting = [number for number in range(len(blocks)) if number not in done]
-        for _ in range(ATTEMPTS):
-            tasks = [blocks[number] for number in waiting]
-            for place, rows in backend.results(explain_block, tasks, MAX_SECONDS, monitor.stopping):
-                number = waiting[place]
-                if isinstance(rows, Failure):
-                    failed[number] = rows
-                    continue
-                failed.pop(number, None)
-                file.write((json.dumps({"block": number, "rows": rows}) + "\n").encode())
-                file.flush()
-                done[number] = True
-                monitor.step(len(done))
-            waiting = [number for number, failure in failed.items() if failure.seconds < MAX_SECONDS]
+        tasks = [blocks[number] for number in waiting]
+        for place, rows in results_of_tasks(backend, explain_block, tasks, MAX_SECONDS, monitor.stopping):
+            number = waiting[place]
+            if isinstance(rows, Failure):
+                failed[number] = rows
+                continue
+            file.write((json.dumps({"block": number, "rows": rows}) + "\n").encode())
+            file.flush()
+            done[number] = True
+            monitor.step(len(done))
     reasons = [f"block {number}: {failure.reason}" for number, failure in sorted(failed.items())]
     for reason in reasons:
         say(reason)
-    if parquet:
+    if table.parquet:
         write_parquet(folder / "summary.parquet", _named(folder / "rows.jsonl", name))
     return _summarised(folder, name, len(blocks), tuple(reasons))
 
@@ -154,6 +166,17 @@ def _lines(path: Path) -> Iterator[tuple[int, list[Row]]]:
         for number, place in sorted(places):
             file.seek(place)
             yield number, json.loads(file.readline())["rows"]
+
+
+def label_places(folder: Path, labels: Sequence[str] | None) -> dict[str, int]:
+    """Blocks of the series that were fitted, by label; of all without labels."""
+    asked = None if labels is None else set(labels)
+    return {
+        row["series"]: number
+        for number, rows in _lines(folder / "rows.jsonl")
+        for row in rows
+        if asked is None or row["series"] in asked
+    }
 
 
 def _named(path: Path, name: str) -> Iterator[list[Row]]:

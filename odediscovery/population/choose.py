@@ -21,7 +21,7 @@ from odediscovery.population.model.mixed import MixedFit, fit_mixed
 from odediscovery.population.model.separate import Fit, fit_each
 from odediscovery.population.model.structures import Entry, Structure, tied, without
 from odediscovery.population.model.vary import choose_varying, criterion, may_vary
-from odediscovery.population.screen import combined, fine_times, screen
+from odediscovery.population.screen import combined, fine_doses, fine_times, screen
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import JUDGING, SEARCHING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -164,7 +164,7 @@ def _curves(measured: Measured, one: Begun) -> Array:
     """Curves of a law that follows the samples, between them too [points, states, groups]."""
     times = fine_times(measured.data)
     values = np.full((len(times), *measured.data.values.shape[1:]), np.nan)
-    fine = replace(measured, data=replace(measured.data, times=times, values=values))
+    fine = replace(measured, data=replace(measured.data, times=times, values=values, doses=fine_doses(measured.data)))
     found = Model(one.structure, fine, scale=measured.data.scale).fitted(one.fit.unknowns)
     most = 3.0 * measured.data.scale[:, None]
     return np.nan_to_num(np.clip(found, -most, most))

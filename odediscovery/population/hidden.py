@@ -46,7 +46,7 @@ def choose_flows(measured: Measured, monitor: Monitor) -> tuple[list[MixedFit], 
         FitError: no set of flows could be fitted to all groups.
     """
     n = measured.data.n_states
-    hidden = [i for i, start in enumerate(measured.starts) if start.kind == SCALED]
+    hidden = [i for i in range(n) if not np.isfinite(measured.data.values[:, i]).any()]
     ways = [(i, j) for i in range(n) for j in [*range(n), OUTSIDE] if i != j]
     sets = [s for k in range(1, FLOWS.flows + 1) for s in itertools.combinations(ways, k) if _is_fed(s, hidden, n)]
     monitor.stage("flows of all groups", len(sets))
@@ -89,6 +89,15 @@ def _structure(flows: tuple[tuple[int, int], ...], n: int) -> Structure:
     return Structure(np.eye(n)[sources], tuple(sorted(entries)))
 
 
+def _amount(measured: Measured, i: int) -> Array:
+    """The largest amount that is known of a state at once: of its start, or a dose [groups]."""
+    doses = measured.data.doses
+    found = measured.starts[i].value if doses is None else np.maximum(measured.starts[i].value, doses[:, i].max(axis=0))
+    # A group that was given nothing tells nothing of the factor.
+    usual: Array = np.where(found > 0, found, np.median(found[found > 0]))
+    return usual
+
+
 def _begun(measured: Measured, structure: Structure) -> tuple[float, Array]:
     """The best of several beginnings for every group, and what it leaves in units of -2 log likelihood."""
     groups, k = measured.data.n_groups, structure.n_constants
@@ -104,7 +113,7 @@ def _begun(measured: Measured, structure: Structure) -> tuple[float, Array]:
     first = measured.first_starts()
     for row, i in enumerate(measured.open_starts):
         if measured.starts[i].kind == SCALED:
-            first[row] = np.log(max(height, 1e-300)) - np.log(measured.starts[i].value)
+            first[row] = np.log(max(height, 1e-300)) - np.log(_amount(measured, i))
     begin = np.vstack([np.repeat(rates.T, groups, axis=1), np.tile(first, (1, many))])
     width = np.full(len(begin), 2.0)
     fit = fit_each(Model(structure, wide), begin, 0.1 * wide.data.scale, begin, width, 20)

@@ -46,17 +46,20 @@ def notes(fit: MixedFit, series: TimeSeries, population: Population, exponents: 
     """
     told, m = [], fit.model.measured
     for i, start in enumerate(m.starts):
-        if start.kind == SCALED:
+        if start.kind == SCALED and not m.seen[:, i].any():
             row = fit.model.n_constants + fit.model.n_free + m.open_starts.index(i)
             factor, sd = float(np.exp(fit.estimate.beta[row])), float(fit.estimate.deviations[row])
+            dosed = i in dict(m.dosed)
+            what = "starts at" if start.value.any() else "is given"
+            of = "every dose" if dosed and not start.value.any() else "what is known of it" + ", and of doses" * dosed
             told.append(
-                f"{series.states[i]} was not measured: it is in units of the state that it flows into and starts at "
-                f"{factor:.4g} times what is known of it (sd_log {sd:.2g} over groups)"
+                f"{series.states[i]} was not measured: it is in units of the state that it flows into and {what} "
+                f"{factor:.4g} times {of} (sd_log {sd:.2g} over groups)"
             )
     if m.logarithmic.any():
         names = ", ".join(series.states[i] for i in np.flatnonzero(m.logarithmic))
         told.append(f"the noise of {names} grows with its size: logarithms were compared, residual_sd is theirs")
-    rest = resting_point(fit)
+    rest = None if m.dosed else resting_point(fit)
     told += [rest.sentence(series.states[0])] if rest else []
     told += [*_own_exponents(fit, exponents), *_together(population)]
     return [*told, *_followed(fit, series), *_odd_groups(fit)]

@@ -18,8 +18,9 @@ from odediscovery.data.samples import measured as has_samples
 from odediscovery.data.samples import with_latent_states
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError, unknown_name
+from odediscovery.population.doses import dosed_places, doses_of_groups, first_factor, with_factors
 from odediscovery.population.model.measured import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Start
-from odediscovery.population.model.members import members_of
+from odediscovery.population.model.members import Members, members_of
 from odediscovery.problem.recorded import of_groups
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -49,19 +50,27 @@ def pose_groups(series: TimeSeries, settings: Settings) -> tuple[TimeSeries, Mea
         raise InputError("--vary compares groups: expected two or more, name their column with --group")
     if settings.hidden_states:
         series = with_latent_states(series, settings.hidden_states)
-    data = members_of([(run.time - run.time[0], run.values) for run in series.trajectories])
+    data = members_of(*doses_of_groups(series, settings))
+    dosed = dosed_places(series, settings)
     known = dict(map(known_start, settings.starts))
     for state in known:
         if state not in series.states:
             raise unknown_name("state with a known start", state, series.states)
     seen = has_samples(series)
     _refuse_columns_of_groups(series)
+    factors = with_factors(series, settings)
+    for i, _ in dosed:
+        # Who has nothing but doses and no first sample had nothing before the first of them.
+        if series.states[i] not in known and not np.isfinite(data.values[0, i]).any():
+            known[series.states[i]] = 0.0
     starts = tuple(
-        _start(series, data.values[0, i], i, known.get(state), bool(seen[i])) for i, state in enumerate(series.states)
+        _start(series, data.values[0, i], i, known.get(state), bool(seen[i]), i in dict(dosed))
+        for i, state in enumerate(series.states)
     )
+    starts = tuple(_with_factor(one, data, i, series.states) if i in factors else one for i, one in enumerate(starts))
     labels = tuple(run.label or str(g + 1) for g, run in enumerate(series.trajectories))
     covariates = {name: _logarithm(series, name) for name in settings.covariate}
-    return series, Measured(data, starts, np.zeros(series.n_states, bool), labels, covariates)
+    return series, Measured(data, starts, np.zeros(series.n_states, bool), labels, covariates, dosed)
 
 
 def _refuse_columns_of_groups(series: TimeSeries) -> None:
@@ -89,14 +98,15 @@ def _finite(values: Array) -> Array:
     return values[np.isfinite(values)]
 
 
-def _start(series: TimeSeries, first: Array, i: int, known: str | float | None, seen: bool) -> Start:
+def _start(series: TimeSeries, first: Array, i: int, known: str | float | None, seen: bool, dosed: bool) -> Start:
     """What is known of the starts of one state."""
     name = series.states[i]
     if known is None:
         if not seen:
             raise InputError(
                 f"{name} was not measured: with --vary its start has to be known, such as "
-                f'--starts "{name} = dose" with a column of doses, or "{name} = 1"'
+                f'--starts "{name} = dose" with a column of doses, or "{name} = 1", or --doses "{name} = dose" with '
+                "a column of amounts at their times"
             )
         values = np.concatenate([run.values[:, i] for run in series.trajectories])
         least, middle = (
@@ -114,9 +124,21 @@ def _start(series: TimeSeries, first: Array, i: int, known: str | float | None, 
             raise InputError(f"--starts {name!r} = {OF_SAMPLE}: expected a first sample in every group; fill it in")
         return Start(EXACT, first)
     value = of_groups(series, known) if isinstance(known, str) else np.full(len(first), known)
-    if not seen and np.any(value <= 0):
+    if not seen and np.any(value < 0 if dosed else value <= 0):
         raise InputError(f"--starts {name!r}: an unmeasured state has to start above 0; {known} is not")
     return Start(KNOWN if seen else SCALED, value)
+
+
+def _with_factor(start: Start, data: Members, i: int, states: Sequence[str]) -> Start:
+    """The start of a state in whose unit doses are but for a factor that is fitted."""
+    if start.kind == SCALED:
+        return start
+    if start.kind != KNOWN or start.value.any():
+        raise InputError(
+            f"--doses with a factor for {states[i]}: expected that it starts at 0 before the first dose, say so with "
+            f'--starts "{states[i]} = 0"'
+        )
+    return Start(SCALED, start.value, first_factor(data, i))
 
 
 def _is_positive_but_for_noise(series: TimeSeries, i: int, values: Array) -> bool:

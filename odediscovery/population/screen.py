@@ -1,7 +1,8 @@
 r"""Which terms: every equation alone, on the integral form, with coefficients of each group's own.
 
-    x_i(t) - x_i(t_0) = \sum_j a_{gj} \int_{t_0}^{t} m_j(x) dt'
+    x_i(t) - x_i(t_0) - D_i(t) = \sum_j a_{gj} \int_{t_0}^{t} m_j(x) dt'
 
+with D what doses added before t.
 The coefficients a of every group g and its start are eliminated group by group, so that the choice of
 terms uses the data of all groups though no two of them share a number.
 """
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator, make_smoothing_spline
 
-from odediscovery.population.model.measured import ANY, EXACT, KNOWN, Measured
+from odediscovery.population.model.measured import ANY, EXACT, KNOWN, SCALED, Measured
 from odediscovery.population.model.members import Members
 from odediscovery.population.model.structures import Structure, structure_of
 from odediscovery.runtime.arrays import Array
@@ -98,58 +99,104 @@ def fine_times(data: Members) -> Array:
     return np.vstack([*parts, data.times[-1:]])
 
 
+def fine_doses(data: Members) -> Array | None:
+    """Doses right after the points of `fine_times` [points, states, groups]; None for none."""
+    if data.doses is None:
+        return None
+    found = np.zeros(((len(data.doses) - 1) * SCREEN.points + 1, *data.doses.shape[1:]))
+    found[:: SCREEN.points] = data.doses
+    return found
+
+
+def _in_units(measured: Measured) -> Array | None:
+    """The same in the units of their states, as far as factors are known."""
+    doses = fine_doses(measured.data)
+    factors = np.array([[start.factor] for start in measured.starts])
+    return None if doses is None else doses * factors
+
+
 def screen(measured: Measured, whole: bool, curves: Array | None = None) -> list[list[Candidate]]:
     """For every equation its best sets of terms, the best first.
 
     Args:
         whole: whether exponents are whole numbers.
-        curves: of the states at `fine_times` [points, states, groups], of a law that follows the
-            samples; by default smooth curves through the samples.
+        curves: of the states at `fine_times` [points, states, groups], before a dose, of a law that
+            follows the samples; by default smooth curves through the samples.
     """
     data = measured.data
-    rows, fine = library(data.n_states, whole), fine_times(data)
+    rows, fine, doses = library(data.n_states, whole), fine_times(data), _in_units(measured)
     runs = []
     for g in range(data.n_groups):
         x = _smoothed(measured, g, fine[:, g]) if curves is None else curves[:, :, g].T
-        runs.append(_integrals(fine[:, g], x, rows))
+        runs.append(_integrals(fine[:, g], x, rows, None if doses is None else doses[:, :, g].T))
     return [_equation(measured, i, rows, runs) for i in range(data.n_states)]
 
 
-def _integrals(fine: Array, x: Array, rows: Sequence[tuple[float, ...]]) -> Array:
-    """Integrals of all monomials from the start to the samples of one group [samples, monomials]."""
-    found = []
+def _integrals(fine: Array, x: Array, rows: Sequence[tuple[float, ...]], doses: Array | None = None) -> Array:
+    """Integrals of all monomials from the start to the samples of one group [samples, monomials].
+
+    Args:
+        fine: points between the samples too.
+        x: states at these, before a dose [states, points].
+        rows: exponents of the monomials.
+        doses: right after the points [states, points].
+    """
+    found, after = [], x if doses is None else x + doses
     for row in rows:
-        m = np.ones(len(fine))
-        for k, p in enumerate(row):
-            if p:
-                m = m * (x[k] ** p if p == int(p) else np.maximum(x[k], 0.0) ** p)
-        steps = 0.5 * (m[1:] + m[:-1]) * np.diff(fine)
+        before = _product(x, row)
+        begun = before if doses is None else _product(after, row)
+        steps = 0.5 * (before[1:] + begun[:-1]) * np.diff(fine)
         found.append(np.append(0.0, np.cumsum(steps))[:: SCREEN.points])
     return np.stack(found, axis=1)
 
 
+def _product(x: Array, row: tuple[float, ...]) -> Array:
+    """A product of powers of states [states, points] at every point."""
+    m = np.ones(x.shape[1])
+    for k, p in enumerate(row):
+        if p:
+            m = m * (x[k] ** p if p == int(p) else np.maximum(x[k], 0.0) ** p)
+    return m
+
+
 def _smoothed(measured: Measured, g: int, fine: Array) -> Array:
-    """Smooth curves through the samples of one group [states, points]."""
-    data = measured.data
+    """Smooth curves through the samples of one group, before a dose [states, points].
+
+    Doses are taken away before: what is smoothed has no jumps.
+    """
+    factors = np.array([start.factor for start in measured.starts])
+    data, given = measured.data, measured.data.given()[:, :, g] * factors
     count = int(np.sum(np.append(True, np.diff(data.times[:, g]) > 0)))
     t, y = data.times[:count, g], data.values[:count, :, g]
     kinds = [start.kind for start in measured.starts]
-    return np.stack([_smooth(t, y[:, i], fine, data.scale[i], kinds[i]) for i in range(data.n_states)])
+    # Before a dose at the start of an interval what was given is that of the sample there.
+    index = np.minimum(np.ceil(np.arange(len(fine)) / SCREEN.points).astype(int), len(given) - 1)
+    return np.stack(
+        [
+            _smooth(t, y[:, i], fine, data.scale[i], kinds[i], given[:count, i], given[index, i])
+            for i in range(data.n_states)
+        ]
+    )
 
 
-def _smooth(t: Array, y: Array, fine: Array, scale: float, kind: str) -> Array:
-    """A curve through noisy samples."""
+def _smooth(t: Array, y: Array, fine: Array, scale: float, kind: str, given: Array, between: Array) -> Array:
+    """A curve through noisy samples.
+
+    Args:
+        given: what doses added before the samples.
+        between: the same of the points of the curve.
+    """
     seen = np.isfinite(y)
-    t, y = t[seen], y[seen]
+    t, positive, y = t[seen], y[seen], y[seen] - given[seen]
     if len(t) < 2:
-        return np.full(len(fine), y[0] if len(y) else 0.0)
+        return (y[0] if len(y) else 0.0) + between
     if len(t) < SCREEN.smooth:
         found = PchipInterpolator(t, y, extrapolate=True)(np.clip(fine, t[0], t[-1]))
     else:
         found = make_smoothing_spline(t, y)(fine)
+    found = found + between
     if kind != ANY:
-        positive = y[y > 0]
-        found = np.maximum(found, 0.5 * positive.min() if len(positive) and y.min() > 0 else 0.0)
+        found = np.maximum(found, 0.5 * positive.min() if positive.min() > 0 else 0.0)
     return np.asarray(np.clip(found, -3 * scale, 3 * scale))
 
 
@@ -181,9 +228,14 @@ def _normal(measured: Measured, i: int, runs: Sequence[Array]) -> _Normal:
     data, groups, size = measured.data, measured.data.n_groups, runs[0].shape[1] + 1
     fixed = measured.starts[i].kind in (KNOWN, EXACT)
     gram, moment, square, count = np.zeros((groups, size, size)), np.zeros((groups, size)), np.zeros(groups), 0
+    given, scaled = data.given()[:, i], measured.starts[i].kind == SCALED
     for g in range(groups):
-        y = data.values[:, i, g] - (measured.starts[i].value[g] if fixed else 0.0)
-        design = np.column_stack([np.full(len(y), 0.0 if fixed else 1.0), runs[g]])
+        y, first = data.values[:, i, g], np.full(len(given), 0.0 if fixed else 1.0)
+        if scaled:  # what was given, in a unit that is fitted
+            first = measured.starts[i].value[g] + given[:, g]
+        else:
+            y = y - given[:, g] - (measured.starts[i].value[g] if fixed else 0.0)
+        design = np.column_stack([first, runs[g]])
         seen = np.isfinite(y)
         d = design[seen]
         gram[g], moment[g], square[g] = d.T @ d, d.T @ y[seen], y[seen] @ y[seen]
@@ -241,8 +293,11 @@ def first_constants(measured: Measured, structure: Structure) -> Array:
     """Logarithms of the constants of given terms in every group, from the integral form [constants, groups]."""
     fine = fine_times(measured.data)
     rows = [tuple(row) for row in structure.exponents.tolist()]
-    groups = range(measured.data.n_groups)
-    runs = [_integrals(fine[:, g], _smoothed(measured, g, fine[:, g]), rows) for g in groups]
+    groups, doses = range(measured.data.n_groups), _in_units(measured)
+    runs = [
+        _integrals(fine[:, g], _smoothed(measured, g, fine[:, g]), rows, None if doses is None else doses[:, :, g].T)
+        for g in groups
+    ]
     logs, count = np.zeros((structure.n_constants, len(groups))), np.zeros((structure.n_constants, 1))
     for i in range(structure.n_states):
         own = [e for e in structure.entries if e.state == i]

@@ -17,6 +17,7 @@ from odediscovery.laws.forms import Form
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import monomial_names
 from odediscovery.population.choose import choose, is_sound, refined
+from odediscovery.population.doses import dose_rows, factor_names, unknown_of_terms, with_doses, with_factors
 from odediscovery.population.hidden import choose_flows
 from odediscovery.population.model.linear_mixed import theta_errors
 from odediscovery.population.model.measured import ANY, EXACT, KNOWN, SCALED, Measured
@@ -97,7 +98,9 @@ def search_groups(series: TimeSeries, settings: Settings, monitor: Monitor, writ
     noise = np.sqrt(_squares_in_units(best) / np.maximum(best.sums.counts, 1))
     noise = np.where(best.sums.counts > 0, noise, np.nan)
     exponents = [] if law is None else law.exponents
-    population = _population(best, series, powers, {} if law is None else law.names, exponents)
+    names = {} if law is None else law.names
+    names |= factor_names(best, with_factors(series, settings), names)
+    population = _population(best, series, powers, names, exponents)
     messages += notes(best, series, population, exponents)
     return Told(series, front, _starts(best), noise, population, tuple(messages))
 
@@ -123,7 +126,7 @@ def _without_strangers(measured: Measured, settings: Settings, monitor: Monitor)
 
 def _chosen(measured: Measured, settings: Settings, monitor: Monitor) -> list[MixedFit]:
     """Mixed models of the groups, the best first."""
-    if settings.hidden_states:
+    if not np.isfinite(measured.data.values).any(axis=(0, 2)).all():
         return choose_flows(measured, monitor)[0]
     return choose(measured, monitor, settings.integer_exponents)[0]
 
@@ -134,15 +137,16 @@ def _varied(fit: MixedFit, series: TimeSeries, settings: Settings, law: WrittenL
     named = None if law is None else law.places_of(settings.vary)
     if named is not None:
         return _with_named(fit, named, settings.vary)
-    structure = fit.model.structure
-    terms, order = _places(fit)
-    names = monomial_names(Equations.from_power_sum(series.states, _law(fit)))
+    law_of_all = _law(fit, series.controls)
+    terms, unknowns = unknown_of_terms(fit, law_of_all)
+    names = monomial_names(Equations.from_power_sum(series.states, law_of_all, controls=series.controls))
     asked = asked_to_vary(settings.vary, series.states, [(i, names[j]) for i, j in terms])
     if asked is None:
         return choose_varying(fit)
     random = always_own(fit.model)
     for place, varies in asked.items():
-        random[structure.entries[order[place]].constant] |= varies
+        if (unknown := unknowns[place]) is not None:
+            random[unknown] |= varies
     return refit(fit, random)
 
 
@@ -164,34 +168,24 @@ def _with_named(fit: MixedFit, places: Sequence[int], vary: str) -> MixedFit:
     return min(sound, key=criterion)
 
 
-def _law(fit: MixedFit) -> PowerSum:
-    """The law of the typical group."""
-    k, model = fit.model.n_constants, fit.model
-    exponents = fit.estimate.beta[k : k + model.n_free]
-    return model.structure.with_exponents(exponents.tolist()).law(fit.estimate.beta[:k])
-
-
-def _places(fit: MixedFit) -> tuple[list[tuple[int, int]], list[int]]:
-    """State and monomial of every term in the order of the results, and the entry of each."""
-    law = _law(fit)
-    terms = [(int(i), int(j)) for i, j in zip(*np.nonzero(law.coefficients), strict=True)]
-    of = {(e.state, e.monomial): place for place, e in enumerate(fit.model.structure.entries)}
-    return terms, [of[term] for term in terms]
+def _law(fit: MixedFit, controls: Sequence[str]) -> PowerSum:
+    """The law of the typical group, with its doses."""
+    k, model, beta = fit.model.n_constants, fit.model, fit.estimate.beta
+    law = model.structure.with_exponents(beta[k : k + model.n_free].tolist()).law(beta[:k])
+    factors = {unknown: 1.0 if unknown is None else float(np.exp(beta[unknown])) for *_, unknown in dose_rows(fit)}
+    return with_doses(law, fit, controls, factors)
 
 
 def _equations(fit: MixedFit, series: TimeSeries) -> Equations:
     """The law of the typical group, with standard errors."""
-    law, structure, k = _law(fit), fit.model.structure, fit.model.n_constants
+    law, k = _law(fit, series.controls), fit.model.n_constants
     errors = np.sqrt(np.maximum(np.diag(fit.estimate.covariance), 0.0))
     a, w = np.zeros(law.coefficients.shape), np.zeros(law.exponents.shape)
-    for e in structure.entries:
-        a[e.state, e.monomial] = abs(law.coefficients[e.state, e.monomial]) * errors[e.constant]
-    for f, place in enumerate(structure.free):
+    for place, unknown in zip(*unknown_of_terms(fit, law), strict=True):
+        a[place] = 0.0 if unknown is None else abs(law.coefficients[place]) * errors[unknown]
+    for f, place in enumerate(fit.model.structure.free):
         w[place] = errors[k + f]
-    # Controls are what is known of the groups; no law of groups contains one.
-    more = len([name for name in series.controls])
-    law = PowerSum(np.pad(law.coefficients, ((0, more), (0, 0))), np.pad(law.exponents, ((0, 0), (0, more))))
-    held = PowerSum(np.pad(a, ((0, more), (0, 0))), np.pad(w, ((0, 0), (0, more))))
+    held = PowerSum(a, w)
     return Equations.from_power_sum(
         series.states,
         law,
@@ -248,18 +242,20 @@ def _population(
     fit: MixedFit, series: TimeSeries, powers: Powers, names: Mapping[int, str], exponents: Sequence[object]
 ) -> Population:
     """What groups share and how they differ."""
-    structure, e = fit.model.structure, fit.estimate
+    e = fit.estimate
     errors = np.sqrt(np.maximum(np.diag(e.covariance), 0.0))
     sd_errors = np.full(len(fit.random), np.nan)
     sd_errors[fit.random] = theta_errors(fit.sums, fit.design, fit.random, e)
     apart = _apart(fit)
-    _, order = _places(fit)
     terms_of: dict[int, list[int]] = {}
-    for place, entry in enumerate(order):
-        terms_of.setdefault(structure.entries[entry].constant, []).append(place)
+    for place, unknown in enumerate(unknown_of_terms(fit, _law(fit, series.controls))[1]):
+        if unknown is not None:
+            terms_of.setdefault(unknown, []).append(place)
     constants = []
     spread = np.sqrt(np.maximum(np.einsum("gpp->gp", e.spread), 0.0))
-    for number, (k, places) in enumerate(sorted(terms_of.items(), key=lambda item: item[1]), start=1):
+    number = 0
+    for k, places in sorted(terms_of.items(), key=lambda item: item[1]):
+        number += k < fit.model.n_constants
         values, mean = np.exp(fit.unknowns[k]), float(np.exp(e.beta[k]))
         two_stage = float(np.exp(apart[k].mean())), float(apart[k].std(ddof=1))
         own = {name: power for (which, name), power in powers.items() if which == k}

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from odediscovery.data.recorded.statements import break_times, dose_column
+from odediscovery.data.recorded.statements import break_times, dose_column, dose_factor
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.signals import Signal
 from odediscovery.errors import InputError, unknown_name
@@ -33,6 +33,8 @@ def dose_statements(series: TimeSeries, settings: Settings) -> tuple[str, ...]:
         InputError: a state or a column that there is not.
     """
     names, known = identifiers([*series.states, *series.controls]), []
+    if settings.vary is None and any(map(dose_factor, settings.doses)):
+        raise InputError("--doses with a factor that is fitted belongs to groups: it needs --vary all, none or auto")
     for state, column in map(dose_column, settings.doses):
         if state not in series.states:
             raise unknown_name("state with doses", state, series.states)

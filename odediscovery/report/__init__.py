@@ -26,6 +26,7 @@ from markupsafe import Markup
 
 from odediscovery.errors import InputError
 from odediscovery.laws.printing import constant
+from odediscovery.laws.records import monomial_names
 from odediscovery.plots.diagnostics.resting import resting_points
 from odediscovery.report.chain import network_svg
 from odediscovery.report.checks import correlation_drawing, groups_of, resting_rows, state_checks
@@ -139,6 +140,7 @@ def _values(found: Discovery, runs: list[Drawn]) -> dict[str, Any]:
         "constants": constant_rows(found),
         "starts": start_rows(found),
         "stability": stability_rows(found),
+        "profiles": [one.text(monomial_names(found.equations)) for one in found.profiles],
         "command": command(found),
         "settings": settings_rows(found.settings),
         "left_out": left_out(series, runs),

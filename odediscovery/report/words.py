@@ -170,6 +170,7 @@ def command(found: Discovery) -> str | None:
     parts += [word for flag in _flags(settings) for word in flag]
     if found.survival is not None:
         parts += ["--bootstrap", str(found.survival.draws)]
+    parts += ["--profile"] if found.profiles else []
     return " ".join(map(quoted, parts))
 
 

@@ -33,6 +33,7 @@ from odediscovery.result.folder import FORMAT, VERSION, log_lines, read_folder, 
 from odediscovery.result.front import FrontRow, by_state, starts_record
 from odediscovery.result.named import NamedConstants
 from odediscovery.result.population import Population
+from odediscovery.result.profiled import Profile
 from odediscovery.result.shown import Shown, doubts_of
 from odediscovery.result.survival import Survival
 from odediscovery.result.units import constant_records, named_record
@@ -70,6 +71,7 @@ class Discovery(Shown):
         estimates: fitted constants and start values with their covariance, dimensionless, for
             bands and prediction intervals; None where it is not known.
         survival: how often each term came back in bootstrap fits, if they were asked for.
+        profiles: intervals of constants by profile likelihood, if they were asked for.
         named: the constants of a form that was written down, if one was fitted.
         textbook: where the chosen equations are a law with a name, its constants as textbooks write them.
         found_by: the stage that proposed `equations`: growing, training or regression; "" if none did, or
@@ -104,6 +106,7 @@ class Discovery(Shown):
     textbook: NamedConstants | None = None
     found_by: FoundBy = ""
     population: Population | None = None
+    profiles: tuple[Profile, ...] = ()
 
     @property
     def rows(self) -> Frame:
@@ -169,6 +172,7 @@ class Discovery(Shown):
             named=None,
             found_by="",
             population=None,
+            profiles=(),
         )
 
     def of_group(self, label: str) -> Discovery:
@@ -280,6 +284,7 @@ class Discovery(Shown):
             "latex": equations.latex(),
             "terms": terms(equations, None if self.survival is None else self.survival.shares),
             "bootstrap": None if self.survival is None else self.survival.record(),
+            **({"profiles": [one.record() for one in self.profiles]} if self.profiles else {}),
             "exponents": exponents(equations),
             "constants": constant_records(equations, self.degrees_of_freedom, self.series.units),
             **({} if self.named is None else {"named_constants": named_record(self.named, self.series)}),

@@ -30,6 +30,7 @@ from odediscovery.networks.layers import Network
 from odediscovery.result.front import FrontRow, parsed_equations, starts_from_record
 from odediscovery.result.named import NamedConstants
 from odediscovery.result.population import Population
+from odediscovery.result.profiled import Profile
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.archives import DAMAGED, read_bytes, read_json
 from odediscovery.runtime.folders import Claim, claimed
@@ -243,6 +244,7 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "named": NamedConstants.from_record(document.get("named_constants")),
         "textbook": NamedConstants.from_record(document.get("textbook")),
         "found_by": _found_by(document),
+        "profiles": tuple(Profile.from_record(one, equations) for one in document.get("profiles", ())),
         "population": population and population.checked(equations.power_sum, len(series.trajectories)),
     }
 

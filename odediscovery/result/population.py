@@ -185,7 +185,8 @@ class Population:
             error = float("nan") if errors is None else float(errors.coefficients[i, j])
             size = named.get(term) or constant(abs(a), error, digits)
             sign = " - " if a < 0 else " + "
-            product = size if monomials[j] == "1" else f"{size}*{monomials[j]}"
+            held = size == "1" and error == 0.0  # what enters as it is, a dose
+            product = size if monomials[j] == "1" else monomials[j] if held else f"{size}*{monomials[j]}"
             lines[state] += sign + product
         told = []
         for state, text in lines.items():

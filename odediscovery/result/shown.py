@@ -22,6 +22,7 @@ from odediscovery.laws.records import monomial_names, starts_text, terms
 from odediscovery.result.front import FrontRow
 from odediscovery.result.named import NamedConstants
 from odediscovery.result.population import Population
+from odediscovery.result.profiled import Profile, profiles_text
 from odediscovery.result.survival import Survival
 from odediscovery.result.units import constant_records, named_units, units_text
 from odediscovery.runtime.arrays import Array
@@ -53,6 +54,7 @@ class Shown:
         textbook: NamedConstants | None
         found_by: FoundBy
         population: Population | None
+        profiles: tuple[Profile, ...]
 
         def equations_of(self, k: int) -> Equations: ...
 
@@ -107,6 +109,7 @@ class Shown:
             self.starts_text(),
             units_text(self.equations, self.series, self.named, self.textbook),
             self.stability_text(),
+            profiles_text(self.profiles, monomial_names(self.equations)),
             headline(self),
         ]
         told += [f"note: {message}" for message in shown_notes(self.messages)]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from odediscovery.data.frames import Frame, records_frame
+from odediscovery.data.table import check_letters
 from odediscovery.runtime.arrays import Array
 
 
@@ -31,6 +32,7 @@ class Survival:
             first.
         states: names of the rows of `shares`, where known.
         monomials: names of its columns, where known.
+        lacking: how many more draws were asked for and why they are lacking, in words; empty where none are.
 
     >>> seen = Survival("residuals", 100, np.array([[1.0, 0.93]]), 0.93)
     >>> print(seen.text(["N"], ["N", "N^2"]))
@@ -45,6 +47,7 @@ class Survival:
     others: tuple[tuple[str, str, float], ...] = ()
     states: tuple[str, ...] = ()
     monomials: tuple[str, ...] = ()
+    lacking: str = ""
 
     @property
     def terms(self) -> Frame:
@@ -80,6 +83,7 @@ class Survival:
             "states": list(self.states),
             "monomials": list(self.monomials),
             "other_terms": [{"state": state, "term": term, "share": share} for state, term, share in self.others],
+            **({"lacking": self.lacking} if self.lacking else {}),
         }
 
     @classmethod
@@ -89,6 +93,8 @@ class Survival:
             return None
         shares = [[np.nan if x is None else float(x) for x in row] for row in record["shares"]]
         others = tuple((str(o["state"]), str(o["term"]), float(o["share"])) for o in record["other_terms"])
+        lacking = str(record.get("lacking", ""))
+        check_letters(lacking)
         return cls(
             str(record["kind"]),
             int(record["draws"]),
@@ -96,7 +102,9 @@ class Survival:
             float(record["same_terms"]),
             others,
             # Results of earlier versions have no names here.
-            *(tuple(str(name) for name in record.get(key, ())) for key in ("states", "monomials")),
+            states=tuple(str(name) for name in record.get("states", ())),
+            monomials=tuple(str(name) for name in record.get("monomials", ())),
+            lacking=lacking,
         )
 
     def text(self, states: Sequence[str], monomials: Sequence[str]) -> str:
@@ -106,7 +114,8 @@ class Survival:
             states: names of the states.
             monomials: what the law's monomials are called.
         """
-        lines = [f"{self.draws} bootstrap fits ({self.kind} drawn): {self.same:.0%} have just these terms"]
+        lacking = f"; {self.lacking}" if self.lacking else ""
+        lines = [f"{self.draws} bootstrap fits ({self.kind} drawn): {self.same:.0%} have just these terms{lacking}"]
         for state, row in zip(states, self.shares, strict=True):
             kept = [f"{name} {share:.0%}" for name, share in zip(monomials, row, strict=True) if not np.isnan(share)]
             came = [f"{term} {share:.0%}" for owner, term, share in self.others if owner == state]

@@ -135,6 +135,27 @@ class Processes:
 IN_TURN = Processes(1)
 
 
+def results_of_tasks(
+    backend: Backend,
+    function: Callable[[Any], Any],
+    tasks: Sequence[Any],
+    limit: float = math.inf,
+    stopping: Callable[[], object] = lambda: None,
+) -> Iterator[tuple[int, Any]]:
+    """As `Backend.results`, but a task that failed before its limit is done once more before its `Failure` comes."""
+    waiting = list(range(len(tasks)))
+    for last in (False, True):
+        again = []
+        for place, result in backend.results(function, [tasks[number] for number in waiting], limit, stopping):
+            if isinstance(result, Failure) and not last and result.seconds < limit:
+                again.append(waiting[place])
+            else:
+                yield waiting[place], result
+        waiting = again
+        if not waiting:
+            return
+
+
 def packed(value: Any) -> bytes:
     """What a pipe between processes would carry; a `Child` unpacks it."""
     return bytes(ForkingPickler.dumps(value))

@@ -17,7 +17,7 @@ jackknife and the bootstrap for general stationary observations (1989).
 from __future__ import annotations
 
 import dataclasses
-import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -26,9 +26,7 @@ import numpy as np
 from odediscovery.data.samples import pooled
 from odediscovery.errors import FitError, InputError, OdeDiscoveryError
 from odediscovery.families.base import TINY
-from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
 from odediscovery.fitting.residuals import LongResiduals
-from odediscovery.fitting.windows import Windows, cut
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.laws.cost import SIMPLE, constant_penalty, count, snap_penalty
 from odediscovery.laws.estimates import Estimates
@@ -44,12 +42,12 @@ from odediscovery.result.survival import Survival
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.runtime.workers import Failure, Processes
+from odediscovery.runtime.workers import Backend, Failure, Processes, results_of_tasks
 from odediscovery.stages.grow.variable_projection import PROJECTION
 from odediscovery.stages.prune.eliminate import Elimination, Pruned, eliminate
-from odediscovery.stages.prune.paths import PRUNING_WINDOWS, window_length
+from odediscovery.stages.prune.paths import PRUNING_WINDOWS
 from odediscovery.uncertainty.bands import checked_estimates
-from odediscovery.uncertainty.resampled import ResampledResiduals, resample_residuals, resample_trajectories
+from odediscovery.uncertainty.resampled import ResampledResiduals, fit_starts, resample_residuals, resample_trajectories
 
 
 @dataclass(frozen=True)
@@ -72,9 +70,10 @@ class BootstrapThresholds(Thresholds):
     )
     batch: int = threshold(40_000_000, "numbers in the Jacobians of one batch", origin="cost: 320 MB of memory")
     part: int = threshold(
-        250,
-        "most members of one batch",
-        origin="more are no faster; a batch decides how sums are rounded, so it does not depend on the processes",
+        50,
+        "most members of one batch, which is one task",
+        origin="200 of them take 2.2 s in batches of 250 and 3.0 s in these, which a hundred draws can share; a batch "
+        "decides how sums are rounded, so it does not depend on the processes",
     )
     start_steps: int = threshold(40, "most steps of the fit of starts alone", origin="cost: bounds the time")
     fitted: float = threshold(
@@ -105,8 +104,11 @@ def bootstrap(
     seed: int | None = None,
     monitor: Monitor | None = None,
     jobs: int = 1,
+    backend: Backend | None = None,
 ) -> Survival:
     """How often each term of the chosen equations survives the choice on drawn data.
+
+    Stopped early, it is that of the draws that were finished.
 
     Args:
         found: a result of the default recipe, from `discover` or `Discovery.load`.
@@ -114,11 +116,12 @@ def bootstrap(
         kind: "residuals", or "trajectories" where there are at least 5.
         seed: of the draws (default: that of the fit).
         monitor: hears the progress and can stop the work.
-        jobs: processes that share the draws, 250 at a time; the result is the same.
+        jobs: processes that share the draws, 50 at a time; the result is the same.
+        backend: where they are shared instead, such as a dask cluster.
 
     Raises:
         InputError: nothing to draw: data without noise, too few trajectories, no covariance.
-        FitError: the monitor asked to stop, or the drawn data could not be fitted.
+        FitError: the monitor asked to stop before any draw was finished, or the drawn data could not be fitted.
 
     >>> from odediscovery import Equations, fit_constants, simulate_system
     >>> form = Equations.parse(["N"], {"N": "0.4*N - 0.004*N**2"})
@@ -131,57 +134,100 @@ def bootstrap(
     p = _prepared(found)
     rich = richer(p, found, estimates.law)
     seed = found.settings.seed if seed is None else seed
-    parts = [range(first, min(first + BOOTSTRAP.part, draws)) for first in range(0, draws, BOOTSTRAP.part)]
-    jobs = min(Processes(jobs).jobs, len(parts))
-    shares = [(p, estimates, rich, kind, seed, draws, parts[k::jobs]) for k in range(jobs)]
-    choices = _chosen(shares[0], monitor) if jobs == 1 else []
-    if jobs > 1:
-        monitor.stage("bootstrap", jobs)
-        ended = Processes(jobs).results(_chosen, shares, stopping=monitor.stopping)
-        for done, (_, share) in enumerate(ended, start=1):
-            if isinstance(share, Failure):
-                raise FitError(f"a part of the bootstrap could not be done: {share.reason}")
-            choices += share
-            monitor.step(done)
-    if reason := monitor.stopping():
-        raise FitError(f"the bootstrap was stopped ({reason}): no stability of terms is known")
+    sizes = [min(BOOTSTRAP.part, draws - first) for first in range(0, draws, BOOTSTRAP.part)]
+    parts = [_Part(p, estimates, rich, kind, (seed, number), size) for number, size in enumerate(sizes)]
+    place = backend or Processes(jobs)
+    here = backend is None and min(jobs, len(parts)) == 1
+    choices, lost = _chosen_here(parts, monitor) if here else _chosen_there(parts, place, monitor)
+    if not choices:
+        reason = f"was stopped ({monitor.stopping()})" if monitor.stopping() else f"could not be done: {lost}"
+        raise FitError(f"the bootstrap {reason}: no stability of terms is known")
     kept = [choice for choice in choices if choice is not None]
-    if len(kept) < BOOTSTRAP.fitted * draws:
-        raise FitError(f"only {len(kept)} of {draws} bootstrap fits could be done: no stability of terms is known")
-    return _survival(found, estimates, rich, kept, kind)
+    if len(kept) < BOOTSTRAP.fitted * len(choices):
+        raise FitError(
+            f"only {len(kept)} of {len(choices)} bootstrap fits could be done: no stability of terms is known"
+        )
+    lacking = draws - len(choices)
+    why = f"{lacking} of {draws} draws are lacking ({monitor.stopping() or lost})" if lacking else ""
+    return dataclasses.replace(_survival(found, estimates, rich, kept, kind), lacking=why)
 
 
-def _chosen(
-    share: tuple[Problem, Estimates, PowerSum, str, int, int, list[range]], monitor: Monitor | None = None
-) -> list[Chosen | None]:
-    """What is chosen on the data sets of some parts; None where nothing could be fitted."""
-    p, estimates, rich, kind, seed, draws, parts = share
-    generator, monitor = np.random.default_rng(seed), monitor or Monitor()
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Draws that are one batch, a task.
+
+    Args:
+        p: the data, with the noise that the law leaves.
+        estimates: of the chosen law.
+        rich: the law that is pruned.
+        kind: what is drawn.
+        seed: of these draws: that of all, and the number of the part.
+        draws: how many.
+    """
+
+    p: Problem
+    estimates: Estimates
+    rich: PowerSum
+    kind: str
+    seed: tuple[int, int]
+    draws: int
+
+
+def _chosen_here(parts: Sequence[_Part], monitor: Monitor) -> tuple[list[Chosen | None], str]:
+    """What is chosen on all parts that this process finishes, and why others were lost."""
+    choices: list[Chosen | None] = []
+    for part in parts:
+        found = _chosen(part, monitor)
+        if monitor.stopping():  # in the middle of this part
+            break
+        choices += found
+    return choices, ""
+
+
+def _chosen_there(parts: Sequence[_Part], backend: Backend, monitor: Monitor) -> tuple[list[Chosen | None], str]:
+    """The same of processes elsewhere."""
+    monitor.stage("bootstrap", len(parts))
+    found: dict[int, list[Chosen | None]] = {}
+    lost = ""
+    for number, part in results_of_tasks(backend, _chosen, parts, stopping=monitor.stopping):
+        if isinstance(part, Failure):
+            lost = part.reason
+            continue
+        found[number] = part
+        monitor.step(len(found))
+    return [choice for _, part in sorted(found.items()) for choice in part], lost
+
+
+def _chosen(part: _Part, monitor: Monitor | None = None) -> list[Chosen | None]:
+    """What is chosen on the data sets of a part; None where nothing could be fitted."""
+    p, estimates, rich = part.p, part.estimates, part.rich
+    generator, monitor = np.random.default_rng(part.seed), monitor or Monitor()
     chain = chain_of([rich], p.nonnegative, held=[_held(p, rich, estimates)])
-    windows, paths = _fit_starts(p, estimates.law, monitor)
+    windows, paths = fit_starts(p, estimates.law, BOOTSTRAP.start_steps, monitor)
     problem = LongResiduals(windows.refined(chain, chain.theta, PRUNING_WINDOWS.accuracy), chain, p.nonnegative)
-    if kind == "residuals":
+    if part.kind == "residuals":
         fitted = count(estimates.free) + problem.n_starts
-        shift = resample_residuals(p, windows, paths, p.samples - fitted, draws, generator)
+        shift = resample_residuals(p, windows, paths, p.samples - fitted, part.draws, generator)
         factor = np.ones_like(shift)
     else:
-        factor = resample_trajectories(windows, draws, generator)
+        factor = resample_trajectories(windows, part.draws, generator)
         shift = np.zeros_like(factor)
     drawn = ResampledResiduals(problem, shift, factor)
-    pruned = (path for part in parts for path in _pruned(chain, drawn, part, monitor))
-    return [_choice(chain, path, p, problem.n_starts) for path in pruned]
+    return [_choice(chain, path, p, problem.n_starts) for path in _pruned(chain, drawn, range(part.draws), monitor)]
 
 
-def with_survival(found: Discovery, draws: int, monitor: Monitor, jobs: int = 1) -> Discovery:
+def with_survival(found: Discovery, draws: int, monitor: Monitor, backend: Backend | None = None) -> Discovery:
     """The result with the stability of its terms, or with a message why it has none."""
     try:
-        survival = bootstrap(found, draws, monitor=monitor, jobs=jobs)
+        survival = bootstrap(found, draws, monitor=monitor, backend=backend)
         return dataclasses.replace(found, survival=survival)
     except OdeDiscoveryError as error:
         return dataclasses.replace(found, messages=(*found.messages, f"no bootstrap: {error}"))
 
 
 def _check(found: Discovery, draws: int, kind: str) -> None:
+    if found.population is not None:
+        raise InputError("residuals of many groups are not drawn; means and spreads have errors of their own")
     if draws < 1:
         raise InputError(f"--bootstrap must be at least 1, got {draws}")
     if kind not in ("residuals", "trajectories"):
@@ -266,27 +312,6 @@ def _held(p: Problem, rich: PowerSum, estimates: Estimates) -> tuple[Mask, Mask]
                 of_w[j] = ~free
     known = fixed_mask(p, rich)
     return (of_a, of_w) if known is None else (of_a | known[0], of_w | known[1])
-
-
-def _fit_starts(p: Problem, law: PowerSum, monitor: Monitor) -> tuple[Windows, list[Array]]:
-    """Windows with starts fitted to the law, and the law's states at all samples of each
-    trajectory [samples, states]."""
-    chain = chain_of([law], p.nonnegative)
-    weight = np.where(p.constant, 0.0, 1.0 / p.noise)
-    windows = cut(p.data, p.smooth, weight, window_length(p), relative_sigma=p.relative_sigma)
-    windows = windows.refined(chain, chain.theta, PRUNING_WINDOWS.accuracy)
-    problem = LongResiduals(windows, chain, p.nonnegative)
-    unknowns = problem.pack(chain.theta)
-    starts = np.zeros(unknowns.shape, dtype=bool)
-    starts[:, chain.theta.shape[1] :] = True
-    fit = levenberg_marquardt(problem, unknowns, starts, BOOTSTRAP.start_steps, monitor=monitor)
-    windows = dataclasses.replace(windows, start=problem.starts(fit.unknowns)[0])
-    ends = windows.predict(chain, chain.theta)[0]
-    paths, heads = [], [*windows.heads.tolist(), len(ends)]
-    for first, stop in itertools.pairwise(heads):
-        inside = windows.duration[first:stop] > 0
-        paths.append(np.concatenate([windows.start[first, None], ends[first:stop][inside]]))
-    return windows, paths
 
 
 def _pruned(chain: Chain, drawn: ResampledResiduals, part: range, monitor: Monitor) -> list[list[Pruned]]:

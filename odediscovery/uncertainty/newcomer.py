@@ -15,13 +15,13 @@ import numpy as np
 
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.sheets import read_table
-from odediscovery.errors import InputError
+from odediscovery.errors import InputError, unknown_name
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.population.model.measured import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Model, Start
 from odediscovery.population.model.members import Members
 from odediscovery.population.model.separate import fit_each
 from odediscovery.population.model.structures import Entry, Structure
-from odediscovery.result.population import Population
+from odediscovery.result.population import GroupConstant, Population
 from odediscovery.runtime.arrays import Array
 
 # Width of a prior that says that a number is known, in logarithms.
@@ -49,19 +49,32 @@ class Newcomer:
 
 def structure_in(law: PowerSum, population: Population) -> Structure:
     """The structure of a law whose constants are tied as the population says."""
-    places = list(zip(*np.nonzero(law.coefficients), strict=True))
+    n, places = len(population.starts), list(zip(*np.nonzero(law.coefficients), strict=True))
+    # Behind the states stand columns that are known of the groups, of which a law contains doses alone.
+    own = np.all(law.exponents[:, n:] == 0, axis=1)
+    row = np.cumsum(own) - 1
     entries = [
-        Entry(int(i), int(j), k, 1 if law.coefficients[i, j] > 0 else -1)
-        for k, one in enumerate(population.constants)
+        Entry(int(i), int(row[j]), k, 1 if law.coefficients[i, j] > 0 else -1)
+        for k, one in enumerate(_of_states(law, population))
         for i, j in (places[term] for term in one.terms)
     ]
-    # Behind the states stand columns that are known of the groups, which no law of groups contains.
-    n = len(population.starts)
-    return Structure(law.exponents[:, :n], tuple(sorted(entries)))
+    return Structure(law.exponents[own, :n], tuple(sorted(entries)))
+
+
+def _of_states(law: PowerSum, population: Population) -> list[GroupConstant]:
+    """The constants of the terms of states: those of doses belong to the starts."""
+    places = list(zip(*np.nonzero(law.coefficients), strict=True))
+    own = np.all(law.exponents[:, len(population.starts) :] == 0, axis=1)
+    return [one for one in population.constants if own[places[one.terms[0]][1]]]
 
 
 def meet(
-    law: PowerSum, population: Population, series: TimeSeries, times: Array, known: Mapping[str, float]
+    law: PowerSum,
+    population: Population,
+    series: TimeSeries,
+    times: Array,
+    known: Mapping[str, float],
+    doses: Mapping[str, Array] | None = None,
 ) -> Newcomer:
     """The curve of a new group at `times`.
 
@@ -72,6 +85,7 @@ def meet(
         times: where its curve is asked for, from its first sample on.
         known: starts that are known, by state: exact ones, or what the start of an unmeasured state is
             proportional to.
+        doses: amounts that are given to a state right after each of the samples, by state.
 
     Raises:
         InputError: several groups, times before the first sample, or an unknown start.
@@ -87,36 +101,55 @@ def meet(
     every = np.union1d(run.time, times)
     values = np.full((len(every), n, 1), np.nan)
     values[np.searchsorted(every, run.time), :, 0] = run.values
-    data = Members((every - every[0])[:, None], values, steps=200)
-    sized = Members(data.times, values)
+    given = np.zeros(values.shape)
+    for state, amounts in (doses or {}).items():
+        given[np.searchsorted(every, run.time), states.index(state), 0] = amounts
+    sized = Members((every - every[0])[:, None], values, doses=given if doses else None)
     logarithmic = np.array([state in population.proportional for state in states])
-    starts, centre, width = _starts(states, population, run.values[0], known)
+    # A state that is given doses had nothing before, if nothing else is known of it.
+    nothing = {state: 0.0 for state in doses or () if population.starts[state][0] == "scaled"}
+    starts, centre, width = _starts(states, population, run.values[0], nothing | dict(known))
     measured = Measured(sized, starts, logarithmic, ("new",), {})
-    k = len(population.constants)
-    middle = np.concatenate([np.log([one.mean for one in population.constants]), centre])
-    spread = np.concatenate([[max(one.sd_log, _KNOWN) for one in population.constants], width])
+    constants = _of_states(law, population)
+    k = len(constants)
+    middle = np.concatenate([np.log([one.mean for one in constants]), centre])
+    spread = np.concatenate([[max(one.sd_log, _KNOWN) for one in constants], width])
     sigma = np.array([population.residual_sd.get(state, 1.0) for state in states])
     # The band of a state that nobody measures is that of its curve alone.
     noise = np.array([population.residual_sd.get(state, 0.0) for state in states])
-    scale = np.maximum(np.nan_to_num(np.nanmax(np.abs(run.values), axis=0)), 1e-6) * 10.0
+    scale = np.maximum(np.nan_to_num(np.abs(run.values)).max(axis=0), 1e-6) * 10.0
     model = Model(structure_in(law, population), measured, scale=scale)
     fit = fit_each(model, middle[:, None], sigma, middle, spread)
     curve = model.fitted(fit.unknowns)[:, :, 0]
     at = np.searchsorted(every, times)
     deviations = _deviations(model, fit.unknowns, sigma, noise, spread, logarithmic, curve)[at]
     found = np.exp(fit.unknowns[:k, 0])
-    names = {one.name: float(value) for one, value in zip(population.constants, found, strict=True)}
+    names = {one.name: float(value) for one, value in zip(constants, found, strict=True)}
     return Newcomer(names, curve[0], times, curve[at], deviations)
 
 
-def first_samples(path: Path, like: TimeSeries, hidden: Sequence[str]) -> TimeSeries:
+def first_samples(
+    path: Path, like: TimeSeries, hidden: Sequence[str], doses: Sequence[tuple[str, str]] = ()
+) -> tuple[TimeSeries, dict[str, Array]]:
     """A table of a few samples of a new group, of the states of another series but the hidden ones.
+
+    Args:
+        path: of the table.
+        like: the series.
+        hidden: states without a column.
+        doses: states and columns of the amounts that they are given; empty where nothing is.
+
+    Returns:
+        The samples, and amounts right after each of them [samples] by state.
 
     Raises:
         InputError: a column is missing or holds other than numbers, or times do not increase.
     """
+    for state, _ in doses:
+        if state not in like.states:
+            raise unknown_name("state with doses", state, like.states)
     table = read_table(path)
-    asked = [like.time_name, *(state for state in like.states if state not in hidden)]
+    asked = [like.time_name, *(state for state in like.states if state not in hidden), *(name for _, name in doses)]
     if not set(asked) <= set(table.columns):
         raise InputError(f"{path}: expected columns {', '.join(asked)}, got {', '.join(table.columns)}; name them so")
     times = table.numbers(like.time_name, "time", gaps=False)
@@ -125,7 +158,10 @@ def first_samples(path: Path, like: TimeSeries, hidden: Sequence[str]) -> TimeSe
     nothing = np.full(len(times), np.nan)
     columns = [nothing if state in hidden else table.numbers(state, "state") for state in like.states]
     run = Trajectory(times, np.stack(columns, axis=1), "new")
-    return TimeSeries(like.states, (run,), like.time_name, like.units)
+    given: dict[str, Array] = {}
+    for state, name in doses:
+        given[state] = given.get(state, 0.0) + np.nan_to_num(table.numbers(name, "dose"))
+    return TimeSeries(like.states, (run,), like.time_name, like.units), given
 
 
 def _starts(

@@ -16,7 +16,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.special import stdtrit
@@ -24,15 +27,18 @@ from scipy.special import stdtrit
 from odediscovery.data.controls import append_controls
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
-from odediscovery.errors import InputError, unknown_name
+from odediscovery.errors import InputError, OdeDiscoveryError, unknown_name
 from odediscovery.laws.cost import Free, filled
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.laws.records import LEVEL
+from odediscovery.laws.records import LEVEL, monomial_names
 from odediscovery.problem.pose import pose
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.profiled import KINDS, Profile
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.monitor import TELLING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.runtime.workers import Backend, Failure, Processes, results_of_tasks
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.values import Polished, residual_freedom
 from odediscovery.uncertainty.bands import checked_estimates, residual_deviation
@@ -60,26 +66,6 @@ class ProfileThresholds(Thresholds):
 
 
 PROFILING = ProfileThresholds()
-
-KINDS = ("coefficient", "exponent")
-
-
-@dataclass(frozen=True)
-class Profile:
-    """The 95 % interval of a constant by its likelihood, in the user's units.
-
-    Args:
-        value: where the likelihood is largest.
-        low: lower end of the interval; -inf where the data set none.
-        high: upper end; inf where the data set none.
-
-    >>> Profile(0.5, 0.4, math.inf).low
-    0.4
-    """
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,22 +117,154 @@ def profile(found: Discovery, kind: str, monomial: int, of: str) -> Profile:
     >>> growth.low < 0.4 < growth.high
     True
     """
-    estimates = checked_estimates(found)
+    return _interval(_asked(found, checked_estimates(found), kind, monomial, of))
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A constant whose interval is asked for, a task.
+
+    Args:
+        kind, monomial, of: which one, as its user says.
+        fit: to whole trajectories.
+        law: in units in which the constant is that of the user's units but for a factor.
+        free: what is fitted.
+        initial: start values.
+        which, place: index of its array, and place in it.
+        unit: that factor.
+    """
+
+    kind: str
+    monomial: int
+    of: str
+    fit: _Fit
+    law: PowerSum
+    free: Free
+    initial: Array
+    which: int
+    place: tuple[int, int]
+    unit: float
+
+
+def profiles(
+    found: Discovery, *, monitor: Monitor | None = None, jobs: int = 1, backend: Backend | None = None
+) -> tuple[tuple[Profile, ...], tuple[str, ...]]:
+    """The intervals of all fitted constants of the chosen equations by profile likelihood.
+
+    Args:
+        found: a result of the default recipe.
+        monitor: hears the progress and can stop the work; what was found until then is given.
+        jobs: processes that share the constants; the result is the same.
+        backend: where they are shared instead, such as a dask cluster.
+
+    Returns:
+        The intervals, and for constants without one a sentence why.
+
+    Raises:
+        InputError: no covariance of the constants is known.
+
+    >>> from odediscovery import Equations, fit_constants, simulate_system
+    >>> form = Equations.parse(["N"], {"N": "0.4*N - 0.004*N**2"})
+    >>> found = fit_constants(simulate_system("logistic", noise=0.05), form, exponents=False)
+    >>> intervals, missing = profiles(found)
+    >>> len(intervals), missing
+    (2, ())
+    """
+    monitor, place, names = monitor or Monitor(), backend or Processes(jobs), monomial_names(found.equations)
+    asked = _all_asked(found, checked_estimates(found))
+    here = backend is None and min(jobs, len(asked)) <= 1
+    monitor.stage("profile likelihoods", len(asked))
+    ended = _here(asked, monitor) if here else results_of_tasks(place, _profiled, asked, stopping=monitor.stopping)
+    told: dict[int, Profile] = {}
+    missing: dict[int, str] = {}
+    for number, result in ended:
+        if isinstance(result, Profile):
+            told[number] = result
+        else:
+            missing[number] = result.reason if isinstance(result, Failure) else result
+        monitor.step(len(told) + len(missing))
+    for number in range(len(asked)):
+        if number not in told:
+            missing.setdefault(number, f"stopped ({monitor.stopping()})")
+    unknown = {number: Profile(0.0, 0.0, 0.0, one.kind, one.monomial, one.of) for number, one in enumerate(asked)}
+    return (
+        tuple(told[number] for number in sorted(told)),
+        tuple(f"no profile of {unknown[number].name(names)}: {missing[number]}" for number in sorted(missing)),
+    )
+
+
+def with_profiles(found: Discovery, monitor: Monitor, backend: Backend | None = None) -> Discovery:
+    """The result with the intervals of its constants, and with a message where one has none."""
+    try:
+        told, missing = profiles(found, monitor=monitor, backend=backend)
+    except OdeDiscoveryError as error:
+        return dataclasses.replace(found, messages=(*found.messages, f"no profiles: {error}"))
+    return dataclasses.replace(found, profiles=told, messages=(*found.messages, *missing))
+
+
+def _here(asked: Sequence[_Asked], monitor: Monitor) -> Iterator[tuple[int, Profile | str]]:
+    """The intervals one after the other in this process, until somebody asks to stop."""
+    for number, one in enumerate(asked):
+        result = None if monitor.stopping() else monitor.in_time(TELLING, partial(_profiled, one), None)
+        if result is None:
+            return
+        yield number, result
+
+
+def _profiled(asked: _Asked) -> Profile | str:
+    """The interval of a constant, or why it has none."""
+    try:
+        return _interval(asked)
+    except OdeDiscoveryError as error:
+        return str(error)
+
+
+def _all_asked(found: Discovery, estimates: Estimates) -> list[_Asked]:
+    """All fitted constants of the chosen equations."""
+    printed, variables = found.equations.law, found.equations.variables
+    assert printed is not None  # estimates are those of a law
+    places = [(KINDS[0], int(j), variables[i]) for i, j in np.argwhere(printed.coefficients != 0)]
+    places += [(KINDS[1], int(j), variables[k]) for j, k in np.argwhere(printed.exponents[:, : len(variables)] != 0)]
+    asked = []
+    for place in places:
+        with suppress(InputError):  # it was not fitted
+            asked.append(_asked(found, estimates, *place))
+    return asked
+
+
+def _asked(found: Discovery, estimates: Estimates, kind: str, monomial: int, of: str) -> _Asked:
+    """What the interval of a constant needs.
+
+    Raises:
+        InputError: no such constant, or one that was not fitted.
+    """
     which, place = _place(found, estimates, kind, monomial, of)
     law, scale = _in_units(estimates, which, place)
-    fit = _fit(found, scale)
     initial = found.initial_values / scale.state[: len(found.equations.states)]
-    best = fit(law, estimates.free, initial)
+    unit = float(law.unscaled(scale.state, scale.time).constants[which][place] / law.constants[which][place])
+    return _Asked(kind, monomial, of, _fit(found, scale), law, estimates.free, initial, which, place, unit)
+
+
+def _interval(asked: _Asked) -> Profile:
+    """Both ends of the interval of a constant.
+
+    Raises:
+        InputError: trajectories could only be followed in pieces.
+    """
+    fit, which, place = asked.fit, asked.which, asked.place
+    best = fit(asked.law, asked.free, asked.initial)
     least = fit.squares(best)
     if not least < PROFILING.pieces * float(best.counts.sum()):
         raise InputError(
             "the equations do not follow whole trajectories from one start: there is no likelihood of these to profile"
         )
     degrees = residual_freedom(best)
-    unit = float(law.unscaled(scale.state, scale.time).constants[which][place] / law.constants[which][place])
     student = float(stdtrit(degrees, 0.5 + LEVEL / 2.0))
-    ends = sorted(unit * _end(fit, best, which, place, side * student, least / degrees) for side in (-1.0, 1.0))
-    return Profile(unit * float(best.law.constants[which][place]), *ends)
+    low, high = sorted(
+        asked.unit * _end(fit, best, which, place, side * student, least / degrees) for side in (-1.0, 1.0)
+    )
+    value = asked.unit * float(best.law.constants[which][place])
+    return Profile(value, low, high, asked.kind, asked.monomial, asked.of)
 
 
 def _place(found: Discovery, estimates: Estimates, kind: str, monomial: int, of: str) -> tuple[int, tuple[int, int]]:

@@ -6,15 +6,22 @@ members with resampled data share windows, step grids and Jacobians with all oth
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 
 from odediscovery.data.series import TimeSeries, Trajectory
+from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
 from odediscovery.fitting.residuals import LongResiduals
 from odediscovery.fitting.windows import Windows, cut
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.networks.translate import chain_of
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.stages.prune.paths import PRUNING_WINDOWS, window_length
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +57,33 @@ class ResampledResiduals:
         found, jacobian = self.problem.linearised(unknowns[:, :-1], free[:, :-1], solved)
         jacobian = np.pad(jacobian, ((0, 0), (0, 0), (0, 1))) * self.factor[own][..., None]
         return (found - self.shift[own]) * self.factor[own], jacobian
+
+
+def fit_starts(p: Problem, law: PowerSum, steps: int, monitor: Monitor) -> tuple[Windows, list[Array]]:
+    """Windows with starts fitted to a law, and its states at all samples of each trajectory [samples, states].
+
+    Args:
+        p: the data, dimensionless, with the noise that the law leaves.
+        law: dimensionless.
+        steps: at most, of the fit.
+        monitor: can stop it.
+    """
+    chain = chain_of([law], p.nonnegative)
+    weight = np.where(p.constant, 0.0, 1.0 / p.noise)
+    windows = cut(p.data, p.smooth, weight, window_length(p), relative_sigma=p.relative_sigma)
+    windows = windows.refined(chain, chain.theta, PRUNING_WINDOWS.accuracy)
+    problem = LongResiduals(windows, chain, p.nonnegative)
+    unknowns = problem.pack(chain.theta)
+    starts = np.zeros(unknowns.shape, dtype=bool)
+    starts[:, chain.theta.shape[1] :] = True
+    fit = levenberg_marquardt(problem, unknowns, starts, steps, monitor=monitor)
+    windows = dataclasses.replace(windows, start=problem.starts(fit.unknowns)[0])
+    ends = windows.predict(chain, chain.theta)[0]
+    paths, heads = [], [*windows.heads.tolist(), len(ends)]
+    for first, stop in itertools.pairwise(heads):
+        inside = windows.duration[first:stop] > 0
+        paths.append(np.concatenate([windows.start[first, None], ends[first:stop][inside]]))
+    return windows, paths
 
 
 def resample_residuals(

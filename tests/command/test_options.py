@@ -13,6 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from odediscovery.command import bench_draws, bench_speed
+from odediscovery.command.cli import main
 from odediscovery.command.console import opened, print_table
 from odediscovery.command.fit import Columns, Draws, fit
 from odediscovery.command.flags import GivenSettings, RunOptions, Where, assignments, names_in, with_groups
@@ -78,6 +79,22 @@ def test_names_and_assignments() -> None:
 def test_backends_that_do_not_go_together(where: Where, message: str) -> None:
     with pytest.raises(InputError, match=message), opened(where, lambda _: None):
         pass
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--jobs", "2"], "--jobs, --backend and --scheduler need --bootstrap, --profile or --each"),
+        (["--bootstrap", "0"], "--bootstrap must be at least 1, got 0"),
+        (["--profile", "--group", "tree", "--vary", "auto"], "leave them out"),
+        (["--bootstrap", "9", "--backend", "dask"], "needs --scheduler"),
+    ],
+)
+def test_what_is_asked_besides_is_checked_before_the_fit(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fit", "data/orange_trees.csv", *options]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_a_table_has_numbers_flush_right_and_no_blanks_at_its_ends(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from odediscovery.errors import InputError
 from odediscovery.many.blocks import blocks_of, read_block
 from odediscovery.many.parquet import parquet_blocks, read_parquet_block
-from odediscovery.many.run import fit_many, told
+from odediscovery.many.run import fit_many, opened_table, told
 from odediscovery.many.simple import explain
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import Failure
@@ -101,13 +101,13 @@ def test_rows_of_a_group_have_to_stand_together(tmp_path: Path) -> None:
 def test_a_lost_task_costs_only_its_series_and_is_made_up_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odediscovery.many.run.BLOCK", 2)
     path, folder = write(tmp_path / "plate.csv", curves(6)), tmp_path / "each"
-    first = fit_many(path, "well", folder, Here(lost=1, times=2), Monitor())
+    first = fit_many(opened_table(path, "well", folder), Here(lost=1, times=2), Monitor())
     assert (first.series, first.finished, first.failed) == (4, False, ("block 1: killed",))
     # A line that a kill has cut off.
     with (folder / "rows.jsonl").open("ab") as file:
         file.write(b'{"block": 2, "ro')
     place = Here()
-    second = fit_many(path, "well", folder, place, Monitor())
+    second = fit_many(opened_table(path, "well", folder), place, Monitor())
     assert (second.series, second.finished, place.ran) == (6, True, 1)
     with (folder / "summary.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -117,7 +117,7 @@ def test_a_lost_task_costs_only_its_series_and_is_made_up_for(tmp_path: Path, mo
     assert rows[0]["equation"].startswith("od' = ")
     assert "most follow logistic growth (100%)" in told(second, "well", "plate.csv")
     with pytest.raises(InputError, match="begun with another table"):
-        fit_many(write(tmp_path / "other.csv", curves(3)), "well", folder, place, Monitor())
+        fit_many(opened_table(write(tmp_path / "other.csv", curves(3)), "well", folder), place, Monitor())
 
 
 def parquet_table(count: int) -> pd.DataFrame:
@@ -129,7 +129,7 @@ def parquet_table(count: int) -> pd.DataFrame:
 def test_a_task_that_is_lost_once_is_done_again_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odediscovery.many.run.BLOCK", 2)
     place = Here(lost=0, times=1)
-    many = fit_many(write(tmp_path / "plate.csv", curves(6)), "well", tmp_path / "each", place, Monitor())
+    many = fit_many(opened_table(write(tmp_path / "plate.csv", curves(6)), "well", tmp_path / "each"), place, Monitor())
     assert (many.series, many.finished, many.failed, place.ran) == (6, True, (), 4)
 
 
@@ -145,8 +145,8 @@ def test_a_parquet_file_is_read_by_row_groups_and_the_summary_is_parquet_too(
     t, x = read_parquet_block(blocks[1])[1][1]
     assert np.array_equal(t, T)
     assert np.array_equal(x, curves(5)[3])
-    lost = fit_many(path, "well", folder, Here(lost=0, times=2), Monitor())
-    found = fit_many(path, "well", folder, Here(), Monitor())
+    lost = fit_many(opened_table(path, "well", folder), Here(lost=0, times=2), Monitor())
+    found = fit_many(opened_table(path, "well", folder), Here(), Monitor())
     assert (lost.series, found.series, found.finished) == (3, 5, True)
     kept = pd.read_parquet(folder / "summary.parquet")
     assert sorted(kept["series"]) == [f"w{k}" for k in range(5)]

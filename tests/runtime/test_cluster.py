@@ -108,6 +108,22 @@ def test_a_killed_worker_loses_and_doubles_no_row(
 
 
 @pytest.mark.slow
+def test_a_bootstrap_and_profiles_on_a_cluster_are_those_of_one_process(
+    scheduler: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["fit", str(ROOT / "data" / "lynx_hare_1900_1920.csv"), "--members", "0", "--bootstrap", "60", "--profile"]
+    where = {"here": [], "there": ["--backend", "dask", "--scheduler", scheduler]}
+    documents = {}
+    for name, options in where.items():
+        assert main([*asked, *options, "--quiet", "--out", str(tmp_path / name)]) == 0
+        documents[name] = json.loads((tmp_path / name / "result.json").read_text("utf-8"))
+    here, there = documents.values()
+    assert here["bootstrap"] == there["bootstrap"] and here["bootstrap"]["draws"] == 60
+    assert here["profiles"] == there["profiles"] and len(here["profiles"]) == 4
+    assert "95 % intervals by profile likelihood" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_a_limit_holds_on_a_worker_and_a_crash_costs_one_task(scheduler: str) -> None:
     with connected(scheduler, print) as place:
         ended = dict(place.results(time.sleep, [0.1, 60.0, 0.2], 1.0))

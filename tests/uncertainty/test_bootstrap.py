@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.result.survival import Survival
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.runtime.workers import Failure, Processes
+from odediscovery.runtime.workers import Failure
 from odediscovery.uncertainty import bootstrap as module
 from odediscovery.uncertainty.bootstrap import bootstrap, richer, with_survival
 from odediscovery.uncertainty.resampled import ResampledResiduals
@@ -61,12 +63,46 @@ def test_any_number_of_processes_chooses_the_same(monkeypatch: pytest.MonkeyPatc
     one, two = (bootstrap(found_with(MORE), 12, seed=1, jobs=jobs) for jobs in (1, 2))
     np.testing.assert_array_equal(one.shares, two.shares)
     assert one.same == two.same and one.others == two.others
-    lost = iter([(0, Failure("its process ended", 1.0))])
-    monkeypatch.setattr(Processes, "results", lambda *_, **__: lost)
-    with pytest.raises(FitError, match=r"a part of the bootstrap could not be done: its process"):
-        bootstrap(found_with(MORE), 12, seed=1, jobs=2)
     with pytest.raises(InputError, match="--jobs must be at least 1, got 0"):
         bootstrap(found_with(MORE), 12, jobs=0)
+
+
+class Here:
+    """A place for tasks that is this process; some of them, by their draws, end without a result every time."""
+
+    def __init__(self, lost: Sequence[int] = (), monitor: Monitor | None = None) -> None:
+        self.lost, self.monitor, self.ran = lost, monitor, 0
+
+    def results(
+        self, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float = 0.0, stopping: object = None
+    ) -> Iterator[tuple[int, Any]]:
+        for number, task in enumerate(tasks):
+            if self.monitor is not None and self.monitor.stopping():
+                return
+            self.ran += 1
+            yield number, Failure("its process ended", 1.0) if task.seed[1] in self.lost else function(task)
+            if self.monitor is not None:
+                self.monitor.interrupt()
+
+
+@pytest.mark.slow
+def test_a_lost_part_costs_its_draws_only_and_a_stop_keeps_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BOOTSTRAP", dataclasses.replace(module.BOOTSTRAP, part=4))
+    place = Here(lost=[1])
+    found = bootstrap(found_with(MORE), 10, seed=1, backend=place)
+    # Three parts, and the lost one is asked for once more.
+    assert (found.draws, found.lacking, place.ran) == (6, "4 of 10 draws are lacking (its process ended)", 4)
+    assert "have just these terms; 4 of 10 draws are lacking (its process ended)" in found.text(
+        found.states, found.monomials
+    )
+    assert Survival.from_record(json.loads(json.dumps(found.record()))).lacking == found.lacking  # type: ignore[union-attr]
+    with pytest.raises(FitError, match=r"the bootstrap could not be done: its process ended"):
+        bootstrap(found_with(MORE), 4, seed=1, backend=Here(lost=[0]))
+    monitor = Monitor()
+    stopped = bootstrap(found_with(MORE), 10, seed=1, monitor=monitor, backend=Here(monitor=monitor))
+    assert (stopped.draws, stopped.lacking) == (4, "6 of 10 draws are lacking (interrupted)")
+    alone = bootstrap(found_with(MORE), 4, seed=1)
+    np.testing.assert_array_equal(stopped.shares, alone.shares)
 
 
 @pytest.mark.slow

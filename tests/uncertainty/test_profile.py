@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +18,11 @@ from test_bands import fitted, measured
 
 from odediscovery.errors import InputError
 from odediscovery.laws.records import interval
-from odediscovery.uncertainty.profile import profile
+from odediscovery.result.discovery import Discovery
+from odediscovery.result.profiled import Profile
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.workers import Failure
+from odediscovery.uncertainty.profile import profile, profiles, with_profiles
 
 TIMES = np.linspace(0.0, 12.0, 25)
 
@@ -59,6 +67,60 @@ def test_a_constant_that_the_data_do_not_tell_has_no_end() -> None:
     found = fitted(TWINS, measured(TWINS, np.array([0.1]), TIMES, 0.02, 0), 0.02)
     told = profile(found, "coefficient", 0, "x0")
     assert (told.low, told.high) == (-math.inf, math.inf)
+
+
+@pytest.mark.slow
+def test_any_number_of_processes_profiles_the_same_and_the_result_keeps_it(tmp_path: Path) -> None:
+    found = fitted(PREY, measured(PREY, np.array([1.5, 0.8]), TIMES, 0.02, 1), 0.02)
+    told, missing = profiles(found)
+    assert [(one.kind, one.monomial, one.of) for one in told] == [
+        ("coefficient", 0, "x0"),
+        ("coefficient", 1, "x0"),
+        ("coefficient", 1, "x1"),
+        ("coefficient", 2, "x1"),
+    ]
+    assert told[0] == profile(found, "coefficient", 0, "x0") and not missing
+    assert profiles(found, jobs=2) == (told, ())
+    kept = with_profiles(found, Monitor())
+    assert kept.profiles == told and kept.messages == found.messages
+    kept.save(tmp_path / "kept")
+    again = Discovery.load(tmp_path / "kept")
+    assert again.profiles == told and again.as_dict() == kept.as_dict()
+    assert "95 % intervals by profile likelihood\n  x0 in x0': " in again.summary()
+    document = json.loads((tmp_path / "kept" / "result.json").read_text("utf-8"))
+    assert document["profiles"][0]["interval"] == [told[0].low, told[0].high]
+    assert "profiles" not in found.as_dict()
+    for wrong in ({"monomial": 3}, {"of": "x9"}, {"kind": "power"}, {"interval": [9.0, None]}):
+        with pytest.raises(InputError, match="'profiles' should "):
+            Profile.from_record(told[0].record() | wrong, found.equations)
+
+
+class Losing:
+    """A place for tasks that is this process and loses the first one; it stops after the second."""
+
+    def __init__(self, monitor: Monitor) -> None:
+        self.monitor = monitor
+
+    def results(
+        self, function: Callable[[Any], Any], tasks: Sequence[Any], limit: float = 0.0, stopping: object = None
+    ) -> Iterator[tuple[int, Any]]:
+        if len(tasks) > 1:
+            yield 0, Failure("its process ended", 1.0)
+            yield 1, function(tasks[1])
+            self.monitor.interrupt()
+
+
+@pytest.mark.slow
+def test_a_lost_constant_costs_no_other_and_a_stop_keeps_what_is_there() -> None:
+    found, monitor = fitted(PREY, measured(PREY, np.array([1.5, 0.8]), TIMES, 0.02, 1), 0.02), Monitor()
+    told = with_profiles(found, monitor, Losing(monitor))
+    assert [(one.monomial, one.of) for one in told.profiles] == [(1, "x0")]
+    assert told.messages[-3:] == tuple(
+        f"no profile of {name}: stopped (interrupted)" for name in ("x0 in x0'", "x0*x1 in x1'", "x1 in x1'")
+    )
+    assert with_profiles(found, monitor).profiles == ()
+    none = dataclasses.replace(found, estimates=None)
+    assert with_profiles(none, Monitor()).messages[-1].startswith("no profiles: this result has no covariance")
 
 
 def test_what_cannot_be_profiled_is_said() -> None:

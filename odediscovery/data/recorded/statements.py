@@ -43,18 +43,31 @@ def detection_limit(text: str) -> tuple[str, float]:
 
 
 def dose_column(text: str) -> tuple[str, str]:
-    """State and column of "gut = dose".
+    """State and column of "gut = dose", or of "conc = f*dose".
 
     Raises:
         InputError: no such pair.
 
-    >>> dose_column("gut = dose")
-    ('gut', 'dose')
+    >>> dose_column("gut = dose"), dose_column("conc = f*dose")
+    (('gut', 'dose'), ('conc', 'dose'))
     """
-    state, sign, column = (part.strip() for part in text.partition("="))
-    if not sign or not state or not column:
-        raise InputError(f'--doses expects STATE = COLUMN of amounts, such as "gut = dose", got {text!r}')
+    state, sign, amount = (part.strip() for part in text.partition("="))
+    factor, times, column = (part.strip() for part in amount.rpartition("*"))
+    if not sign or not state or not column or (times and not factor.isidentifier()):
+        raise InputError(
+            f'--doses expects STATE = COLUMN of amounts, such as "gut = dose", or with a factor that is fitted, '
+            f'"conc = f*dose", got {text!r}'
+        )
     return state, column
+
+
+def dose_factor(text: str) -> str:
+    """Name of the factor of "conc = f*dose", by which amounts are in the unit of their state; nothing for none.
+
+    >>> dose_factor("conc = f*dose"), dose_factor("gut = dose")
+    ('f', '')
+    """
+    return text.partition("=")[2].rpartition("*")[0].strip()
 
 
 # Said of breaks that are to be found.

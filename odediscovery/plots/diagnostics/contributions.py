@@ -11,6 +11,7 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.records import monomial_names
 from odediscovery.plots.figures import COLOURS, INK, MUTED
 from odediscovery.plots.times import literal, set_times
+from odediscovery.problem.impulses import dose_columns
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.units import rate_label
 from odediscovery.runtime.arrays import Array
@@ -23,7 +24,7 @@ POINTS = 300
 
 
 def terms_over_time(found: Discovery, k: int, j: int = 0) -> tuple[Array, list[str], Array]:
-    """The terms of equation k along the curve of trajectory j.
+    """The terms of equation k along the curve of trajectory j, but for doses, whose rates are those of a moment.
 
     Returns:
         Times [n], the terms as text, and their values [n, terms].
@@ -32,7 +33,9 @@ def terms_over_time(found: Discovery, k: int, j: int = 0) -> tuple[Array, list[s
     times = np.linspace(run.time[0], run.time[-1], POINTS)
     curve = own.simulate(found.initial_values[j], times, controls=run.controls)
     x = curve if run.controls is None else np.hstack([curve, run.controls.at(times)])
+    doses = {own.symbols[own.variables.index(name)] for name in dose_columns(found.settings) if name in own.variables}
     parts = [part for part in sympy.Add.make_args(own.right_hand_sides[k]) if part != 0]
+    parts = [part for part in parts if not part.free_symbols or not part.free_symbols <= doses]
     n, names, columns = len(own.states), [], []
     for first in range(0, len(parts), n):
         few = parts[first : first + n]
@@ -49,7 +52,7 @@ def _side(line: str) -> str:
 
 
 def draw_contributions(axes: Axes, found: Discovery, k: int, j: int = 0) -> list[str]:
-    """The terms of equation k over time, and their sum, the rate.
+    """The terms of equation k over time, and their sum, the rate between doses.
 
     Returns:
         The terms in the order of their colours; what is behind the last colour is "the rest".

@@ -85,8 +85,11 @@ def groups_figure(found: Discovery) -> Figure:
         for column, one in enumerate(varying):
             axes = parts[upper].add_subplot(1, len(varying), column + 1)
             draw_forest(axes, found, one)
-            alone = "; crosses: fits of each group alone" if np.isfinite(one.apart).any() else ""
-            axes.set_title(f"{one.name} of each group, 95 % intervals; line and band: the mean and its interval{alone}")
+            axes.set_title(one.name)
+        if varying:
+            alone = "; crosses: fits of each group alone" if np.isfinite(varying[0].apart).any() else ""
+            told = f"constants of each group, 95 % intervals; line and band: the mean and its interval{alone}"
+            parts[upper].suptitle(told, x=0.02, ha="left", fontsize=9)
         across = min(ACROSS, max(len(shown), 1))
         drawn = [parts[lower].add_subplot(rows, across, place + 1) for place in range(len(shown))]
         for axes, g in zip(drawn, shown, strict=True):

@@ -43,7 +43,8 @@ def group_fits(found: Discovery) -> list[GroupFit]:
     size = found.noise if np.all(np.isfinite(found.noise) & (found.noise > 0)) else np.ones(found.series.n_states)
     for g, run in enumerate(found.series.trajectories):
         left = (run.values - _curve(found, g, run.time)) / size
-        around = (run.values - np.nanmean(run.values, axis=0)) / size if np.isfinite(run.values).any() else left
+        middle = [np.nanmean(x) if np.isfinite(x).any() else np.nan for x in run.values.T]
+        around = (run.values - middle) / size
         known = np.isfinite(left)
         count = int(known.sum())
         spread.append(float(np.sqrt(np.sum(left[known] ** 2) / count)) if count else np.nan)

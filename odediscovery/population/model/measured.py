@@ -27,12 +27,14 @@ class Start(NamedTuple):
 
     Args:
         kind: "positive" or "any" (fitted), "known", "exact" (known, its sample is no evidence), or
-            "scaled" (a fitted factor times `value`).
+            "scaled" (a fitted factor times `value`, by which doses of this state are multiplied too).
         value: [groups], known or a first guess.
+        factor: a first guess of that of a scaled start.
     """
 
     kind: str
     value: Array
+    factor: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,7 @@ class Measured:
         logarithmic: states whose noise is proportional [states].
         labels: of the groups.
         covariates: logarithms of what is known of each group, less their mean [groups], by name.
+        dosed: place of a state and column of its doses, which `data` has.
     """
 
     data: Members
@@ -52,6 +55,7 @@ class Measured:
     logarithmic: Mask
     labels: tuple[str, ...]
     covariates: Mapping[str, Array]
+    dosed: tuple[tuple[int, str], ...] = ()
 
     @property
     def open_starts(self) -> list[int]:
@@ -75,24 +79,49 @@ class Measured:
         """A first guess of the unknowns of the starts [open starts, groups]."""
         rows = []
         for i in self.open_starts:
-            kind, value = self.starts[i]
-            rows.append(
-                np.zeros(len(value)) if kind == SCALED else value if kind == ANY else np.log(np.maximum(value, 1e-300))
-            )
+            kind, value, factor = self.starts[i]
+            if kind == SCALED:
+                rows.append(np.full(len(value), np.log(factor)))
+            else:
+                rows.append(value if kind == ANY else np.log(np.maximum(value, 1e-300)))
         return np.array(rows).reshape(len(rows), self.data.n_groups)
 
     def start_values(self, unknown: Array) -> tuple[Array, Array]:
-        """Starts [states, groups] and their derivatives by their unknowns [open starts, groups]."""
+        """Starts [states, groups], and the derivatives of the numbers they depend on by the unknowns [open, groups].
+
+        Such a number is the start itself, or the factor of what is known of it, see `seeds`.
+        """
         values = np.stack([start.value for start in self.starts]).astype(float)
         slopes = np.ones(unknown.shape)
         for row, i in enumerate(self.open_starts):
-            kind, value = self.starts[i]
+            kind, value, _ = self.starts[i]
             if kind == ANY:
                 values[i] = unknown[row]
                 continue
-            with np.errstate(over="ignore"):
-                values[i] = slopes[row] = np.exp(unknown[row]) * (value if kind == SCALED else 1.0)
+            with np.errstate(over="ignore", invalid="ignore"):  # of a start that has run away
+                slopes[row] = np.exp(unknown[row])
+                values[i] = slopes[row] * (value if kind == SCALED else 1.0)
         return values, slopes
+
+    def seeds(self) -> Array:
+        """Derivatives of the starts by the numbers that they depend on [states, groups]."""
+        ones = np.ones(self.data.n_groups)
+        return np.stack([start.value if start.kind == SCALED else ones for start in self.starts]).astype(float)
+
+    def jumps(self, unknown: Array) -> tuple[Array | None, Array | None]:
+        """Doses in the units of their states, and their derivatives by the numbers that starts depend on.
+
+        Both [samples, states, groups]; None where there are no doses.
+        """
+        if self.data.doses is None:
+            return None, None
+        factor, scaled = np.ones(self.data.values.shape[1:]), np.zeros((self.data.n_states, 1))
+        for row, i in enumerate(self.open_starts):
+            if self.starts[i].kind == SCALED:
+                with np.errstate(over="ignore"):
+                    factor[i], scaled[i] = np.exp(unknown[row]), 1.0
+        with np.errstate(invalid="ignore"):  # of a factor that has run away
+            return self.data.doses * factor, self.data.doses * scaled
 
     def taken(self, groups: NDArray[np.intp]) -> Measured:
         """Some of the groups, by their numbers."""
@@ -162,17 +191,18 @@ class Model:
         """Residuals at these unknowns, and the slopes of the curves."""
         data, n_before = self.measured.data, self.n_constants + self.n_free
         start, start_slopes = self.measured.start_values(unknowns[n_before:])
+        jumps, pushes = self.measured.jumps(unknowns[n_before:])
         field = self._field(unknowns)
         s = None
         if slopes:
-            x, wide = solve_with_slopes(data, field, start)
+            x, wide = solve_with_slopes(data, field, start, self.measured.seeds(), jumps, pushes)
             places = [*range(n_before), *(n_before + i for i in self.measured.open_starts)]
             s = wide[:, :, places]
             # A curve without bound has slopes without bound; its fit is given up by its residuals.
             with np.errstate(over="ignore", invalid="ignore"):
                 s[:, :, n_before:] *= start_slopes
         else:
-            x = solve(data, field, start)
+            x = solve(data, field, start, jumps)
         return self._compared(x, s)
 
     def _compared(self, x: Array, s: Array | None) -> Curves:
@@ -197,5 +227,6 @@ class Model:
 
     def fitted(self, unknowns: Array) -> Array:
         """Curves at the samples [samples, states, groups]."""
-        start, _ = self.measured.start_values(unknowns[self.n_constants + self.n_free :])
-        return solve(self.measured.data, self._field(unknowns), start)
+        own = unknowns[self.n_constants + self.n_free :]
+        start, jumps = self.measured.start_values(own)[0], self.measured.jumps(own)[0]
+        return solve(self.measured.data, self._field(unknowns), start, jumps)

@@ -46,6 +46,7 @@ class Members:
         times: [samples, groups], the last one repeated behind the end.
         values: [samples, states, groups], nan where nothing was measured.
         steps: steps of the solver over the longest span.
+        doses: amounts that are added right after each sample [samples, states, groups]; None for none.
 
     >>> data = Members(np.array([[0.0], [1.0]]), np.array([[[1.0]], [[0.5]]]))
     >>> data.n_groups, data.n_states
@@ -55,6 +56,7 @@ class Members:
     times: Array
     values: Array
     steps: int = MEMBERS.steps
+    doses: Array | None = None
 
     @property
     def n_groups(self) -> int:
@@ -79,7 +81,15 @@ class Members:
     def taken(self, groups: Sequence[int] | NDArray[np.intp]) -> Members:
         """Some of the groups, in this order; one may come more than once."""
         which = np.asarray(groups, dtype=int)
-        return replace(self, times=self.times[:, which], values=self.values[:, :, which])
+        doses = None if self.doses is None else self.doses[:, :, which]
+        return replace(self, times=self.times[:, which], values=self.values[:, :, which], doses=doses)
+
+    def given(self) -> Array:
+        """What doses added to each state before each sample [samples, states, groups]."""
+        found = np.zeros(self.values.shape)
+        if self.doses is not None:
+            found[1:] = np.cumsum(self.doses[:-1], axis=0)
+        return found
 
     def grid(self) -> list[tuple[int, Array]]:
         """Number and size [groups] of the steps from each sample to the next."""
@@ -93,8 +103,12 @@ class Members:
         return found
 
 
-def members_of(runs: Sequence[tuple[Array, Array]]) -> Members:
+def members_of(runs: Sequence[tuple[Array, Array]], doses: Sequence[Array] = ()) -> Members:
     """Groups from their times [samples] and values [samples, states].
+
+    Args:
+        runs: of the groups.
+        doses: amounts right after the samples of each group [samples, states]; nothing for none.
 
     >>> members_of([(np.arange(3.0), np.ones((3, 1))), (np.arange(2.0), np.ones((2, 1)))]).values[2, 0].tolist()
     [1.0, nan]
@@ -104,7 +118,12 @@ def members_of(runs: Sequence[tuple[Array, Array]]) -> Members:
     for g, (t, x) in enumerate(runs):
         times[:, g] = np.append(t, np.full(longest - len(t), t[-1]))
         values[: len(t), :, g] = x
-    return Members(times, values)
+    if not doses:
+        return Members(times, values)
+    amounts = np.zeros(values.shape)
+    for g, given in enumerate(doses):
+        amounts[: len(given), :, g] = given
+    return Members(times, values, doses=amounts)
 
 
 class Field:
@@ -182,31 +201,55 @@ class Field:
         return np.clip(x, -self.most, self.most)
 
 
-def solve(data: Members, field: Field, start: Array) -> Array:
-    """Curves at the samples [samples, states, groups] from start [states, groups]."""
+def solve(data: Members, field: Field, start: Array, jumps: Array | None = None) -> Array:
+    """Curves at the samples [samples, states, groups] from start [states, groups].
+
+    Args:
+        jumps: of the states right after the samples [samples, states, groups].
+    """
     x, found = start, [start]
     with np.errstate(all="ignore"):
-        for count, h in data.grid():
+        for k, (count, h) in enumerate(data.grid()):
+            x = x if jumps is None else x + jumps[k]
             for _ in range(count):
                 x = field.bounded(rk4_step(lambda _, at: field.rates(at), x, h))
             found.append(x)
     return np.stack(found)
 
 
-def solve_with_slopes(data: Members, field: Field, start: Array) -> tuple[Array, Array]:
+def solve_with_slopes(
+    data: Members,
+    field: Field,
+    start: Array,
+    seeds: Array | None = None,
+    jumps: Array | None = None,
+    pushes: Array | None = None,
+) -> tuple[Array, Array]:
     """Curves [samples, states, groups] and their derivatives [samples, states, unknowns, groups].
 
-    The unknowns are the constants' logarithms, the free exponents, and the starts of all states.
+    The unknowns are the constants' logarithms, the free exponents, and one number of each state on which its
+    start, and its doses if it has some, depend.
+
+    Args:
+        start: [states, groups].
+        seeds: derivatives of the starts by these numbers [states, groups], by default 1.
+        jumps: of the states right after the samples [samples, states, groups].
+        pushes: their derivatives by these numbers [samples, states, groups].
     """
     n, groups = start.shape
     unknowns = field.structure.n_constants + len(field.structure.free) + n
     y = np.zeros((n, 1 + unknowns, groups))
     y[:, 0] = start
     for i in range(n):
-        y[i, 1 + unknowns - n + i] = 1.0
+        y[i, 1 + unknowns - n + i] = 1.0 if seeds is None else seeds[i]
     found = [y]
+    own = np.arange(n), np.arange(1 + unknowns - n, 1 + unknowns)
     with np.errstate(all="ignore"):
-        for count, h in data.grid():
+        for k, (count, h) in enumerate(data.grid()):
+            if jumps is not None and pushes is not None:
+                y = y.copy()
+                y[:, 0] += jumps[k]
+                y[own] += pushes[k]
             for _ in range(count):
                 y = rk4_step(lambda _, at: field.both(at), y, h)
                 y[:, 0] = field.bounded(y[:, 0])

@@ -25,6 +25,14 @@ class MixedThresholds(Thresholds):
 
     rounds: int = threshold(30, "straightenings of the curves, at most", origin="cost: most fits need 5 to 10")
     settled: float = threshold(1e-3, "change of -2 log likelihood that ends them")
+    calm: int = threshold(
+        10,
+        "straightenings after which each one that is worse than the last halves the steps",
+        origin="what has not settled until then may go round in circles, and where it ends would be chance",
+    )
+    noise: float = threshold(
+        1e-4, "noise from which on that is done", unit="size of the values", origin="less is the solver's"
+    )
     halvings: int = threshold(4, "times that a step is halved before it is given up")
     begin: float = threshold(0.3, "spread of a logarithm to begin from", origin="typical of constants of people")
 
@@ -107,12 +115,16 @@ def fit_mixed(
     x = begin
     sums, squares = sums_of(model, x)
     sigma = np.sqrt(np.maximum(squares / np.maximum(sums.counts, 1), 1e-14 * _size(model)))
-    found, last = None, np.inf
-    for _ in range(MIXED.rounds if rounds is None else rounds):
+    found, last, share = None, np.inf, 1.0
+    for done in range(MIXED.rounds if rounds is None else rounds):
         found = estimate(sums, design, random, d, sigma)
         d, sigma = found.deviations, np.maximum(found.sigma, 1e-8 * np.sqrt(_size(model)))
         target = found.unknowns.T
-        x_new, squares, settled = _stepped(model, x, target, found, design)
+        worse = done >= MIXED.calm and found.minus_2_log_likelihood > last + MIXED.settled
+        # Without noise the likelihood has no bound, and what is worse is rounding.
+        if worse and np.any((sigma**2 > MIXED.noise**2 * _size(model))[sums.counts > 0]):
+            share *= 0.5
+        x_new, squares, settled = _stepped(model, x, target, found, design, share)
         if settled or abs(last - found.minus_2_log_likelihood) < MIXED.settled:
             if not settled:
                 x = x_new
@@ -133,8 +145,10 @@ def _size(model: Model) -> Array:
     return found
 
 
-def _stepped(model: Model, x: Array, target: Array, found: Estimate, design: Array) -> tuple[Array, Array, bool]:
-    """The way to the target as far as it is downhill; True where it is not at all."""
+def _stepped(
+    model: Model, x: Array, target: Array, found: Estimate, design: Array, share: float
+) -> tuple[Array, Array, bool]:
+    """A share of the way to the target as far as it is downhill; True where it is not at all."""
     weight = 1.0 / found.sigma**2
     d = np.maximum(found.deviations, 1e-4)
 
@@ -145,7 +159,6 @@ def _stepped(model: Model, x: Array, target: Array, found: Estimate, design: Arr
 
     # Where constants are shared the present ones of the groups may differ: they first become one.
     before = np.inf if np.any(np.ptp(x[found.deviations <= 0], axis=1) > 1e-9) else value(x)[0]
-    share = 1.0
     for _ in range(MIXED.halvings + 1):
         tried = x + share * (target - x)
         reached, squares = value(tried)

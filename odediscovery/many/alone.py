@@ -1,0 +1,135 @@
+"""Chosen series of a large table, each fitted alone: the whole search, where a summary has a simple law."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.discovery.discover import discover
+from odediscovery.errors import InputError, OdeDiscoveryError, unknown_name
+from odediscovery.many.blocks import Block, column_names, read_block
+from odediscovery.many.parquet import ParquetBlock, read_parquet_block
+from odediscovery.many.run import Table, label_places
+from odediscovery.result.discovery import Discovery
+from odediscovery.result.folder import read_document
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.workers import Backend, Failure, results_of_tasks
+from odediscovery.settings import Settings
+
+# Letters of a label that the name of its folder has.
+_LETTERS = 80
+
+
+@dataclass(frozen=True, eq=False)
+class Alone:
+    """One series and where its result belongs, a task.
+
+    Args:
+        label: of the series in its table.
+        series: its samples.
+        settings: of the fit.
+        folder: of the result.
+        source: what `result.json` says of the table.
+    """
+
+    label: str
+    series: TimeSeries
+    settings: Settings
+    folder: Path
+    source: Mapping[str, str]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the folder holds the result already: of the same series and settings, and not stopped early."""
+        try:
+            kept = read_document(self.folder / "result.json")
+        except InputError:
+            return False
+        same = kept.get("source") == dict(self.source) and kept.get("settings") == _plain(self.settings.as_dict())
+        return same and kept.get("outcome") != "stopped"
+
+
+def chosen_alone(table: Table, labels: Sequence[str], settings: Settings, source: Mapping[str, str]) -> list[Alone]:
+    """The series of some labels, read from the blocks that hold them.
+
+    Args:
+        table: with a summary that is finished as far as these series go.
+        labels: of the series.
+        settings: of their fits; a limit of time is that of all.
+        source: what is said of the table in every result.
+
+    Raises:
+        InputError: a label that no series has, or a series that cannot be fitted.
+    """
+    places = label_places(table.folder, labels)
+    for label in labels:
+        if label not in places:
+            raise unknown_name("series for --folders", label, list(label_places(table.folder, None)))
+    own = replace(settings, max_seconds=None)
+    found: dict[str, Alone] = {}
+    for number in sorted(set(places.values())):
+        block = table.blocks[number]
+        time = _time_name(block)
+        names, runs = read_block(block) if isinstance(block, Block) else read_parquet_block(block)
+        for label, (t, x) in zip(names, runs, strict=True):
+            if label in labels:
+                try:
+                    series = TimeSeries.from_arrays(t, x, [table.state], time_name=time)
+                except InputError as error:
+                    raise InputError(f"series {label!r} cannot be fitted alone: {error}") from None
+                folder = table.folder / f"{folder_name(label)}.odediscovery"
+                found[label] = Alone(label, series, own, folder, {**source, "series": label})
+    return [found[label] for label in dict.fromkeys(labels)]
+
+
+def fit_alone(chosen: Sequence[Alone], backend: Backend, monitor: Monitor) -> Iterator[tuple[Alone, Discovery | str]]:
+    """The result of every series as it comes, or in words why it has none.
+
+    Args:
+        chosen: series.
+        backend: where they are fitted.
+        monitor: hears the progress and can stop the work.
+    """
+    monitor.stage("series alone", len(chosen))
+    for done, (number, found) in enumerate(
+        results_of_tasks(backend, _fitted, chosen, stopping=monitor.stopping), start=1
+    ):
+        yield chosen[number], found.reason if isinstance(found, Failure) else found
+        monitor.step(done)
+
+
+def folder_name(label: str) -> str:
+    """A label as the name of a folder: what file systems do not like is written as %2F.
+
+    >>> folder_name("A1"), folder_name("plate 3/B 7")
+    ('A1', 'plate 3%2FB 7')
+    """
+    name = "".join(
+        c if c.isalnum() or c in "_-+=(), " or (c == "." and k) else "".join(f"%{byte:02X}" for byte in c.encode())
+        for k, c in enumerate(label)
+    )
+    if len(name) <= _LETTERS and name == name.strip() and name:
+        return name
+    # Long ones, and blanks at the ends, which some systems drop.
+    return f"{name[:_LETTERS].strip()}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
+
+
+def _fitted(alone: Alone) -> Discovery | str:
+    try:
+        return discover(alone.series, alone.settings)
+    except OdeDiscoveryError as error:
+        return str(error)
+
+
+def _time_name(block: Block | ParquetBlock) -> str:
+    return column_names(Path(block.path))[block.places[1]] if isinstance(block, Block) else block.columns[1]
+
+
+def _plain(value: Any) -> Any:
+    """As a value that was written as JSON comes back."""
+    return json.loads(json.dumps(value))
