@@ -65,6 +65,12 @@ class ConvincingThresholds(Thresholds):
     powers: int = threshold(
         4, "whole powers of one state in an equation that may be a series", origin="laws of nature have up to three"
     )
+    astray: float = threshold(
+        1e-4,
+        "a law that leaves nothing of intervals and more than this of whole trajectories has lost them",
+        unit="variance",
+        origin="ten thousand times what intervals may leave: small errors grow so in chaos alone",
+    )
     equal_score: float = threshold(
         1e-3, "difference below which neither of two laws is better", unit="of the criterion", origin="rounding of fits"
     )
@@ -93,7 +99,8 @@ def _in_doubt(law: PowerSum, p: Problem) -> Mask:
     if doubt.any() or (interval_squares(law, p)[moving] > STAGES.settled).any():
         return doubt
     found = refined(p, law, but_whole_powers(law), p.initial, sigma_of(p), FOLLOWING.evaluations)
-    if not follows(p, found) or leaves_nothing(p, found):
+    # In chaos whole trajectories say nothing of a law that leaves nothing of intervals.
+    if not follows(p, found, CONVINCING_LAW.astray) or leaves_nothing(p, found):
         return doubt
     if has_no_memory([r[:, moving] for r in residuals(found.law, p.data, found.initial)]):
         return doubt

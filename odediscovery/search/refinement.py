@@ -158,11 +158,11 @@ def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | 
     return Verdict(p, tuple(found[i] for i in order), order.index(chosen), verdict.reasons)
 
 
-def follows(p: Problem, found: Polished) -> bool:
-    """Whether a law explains most of the variance of the series."""
+def follows(p: Problem, found: Polished, most: float | None = None) -> bool:
+    """Whether a law explains the variance of the series, but for a share of at most `REFINEMENT.lost` or `most`."""
     values, moving = pooled(p.data), ~p.constant
     spread = np.nansum((values - np.nanmean(values, axis=0))[:, moving] ** 2)
-    return found.finite and bool(found.plain_squares.sum() <= REFINEMENT.lost * spread)
+    return found.finite and bool(found.plain_squares.sum() <= (REFINEMENT.lost if most is None else most) * spread)
 
 
 def follows_closely(p: Problem, found: Polished, c: Candidate) -> bool:

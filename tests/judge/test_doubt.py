@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from problems import LOGISTIC, growth
+from problems import LOGISTIC, growth, series_of
 from scipy.integrate import solve_ivp
 
 from odediscovery import TimeSeries
@@ -129,3 +129,16 @@ def test_many_terms_are_no_doubt_where_each_is_needed() -> None:
 def series_of_law(law: PowerSum, t: np.ndarray) -> TimeSeries:
     runs = [solve_ivp(lambda _, y: law.rhs(y), (t[0], t[-1]), [y0], t_eval=t, rtol=1e-11, atol=1e-13) for y0 in (-1, 3)]
     return TimeSeries.from_arrays([t, t], [run.y.T for run in runs])
+
+
+def test_small_terms_are_needed_where_products_of_two_states_leave_nothing() -> None:
+    # y has five terms, of which 0.0005 y is hardly anything: far more than such a law leaves, far less than a series.
+    w = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
+    law = PowerSum(np.array([[0.0, 1.0, 0.0, 0.0, 0.0], [-1.0, -0.0005, -0.4, 0.1, -0.05]]), w)
+    times = np.linspace(0.0, 20.0, 120)
+    p = prepare(series_of(law, np.array([[0.5, 0.0], [-0.7, 0.4]]), [times, times])).without_noise(None)
+    assert not doubtful(law.rescaled(p.scale.state, p.scale.time), p).any()
+    # The same small share of a power that a series may have says nothing.
+    cubic = PowerSum(law.coefficients, np.where(w == 2.0, 3.0, w))
+    q = prepare(series_of(cubic, np.array([[0.5, 0.0], [-0.7, 0.4]]), [times, times])).without_noise(None)
+    assert doubtful(cubic.rescaled(q.scale.state, q.scale.time), q).tolist() == [False, True]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from problems import LOGISTIC, PISTON, bouncing, growth
 
+from odediscovery import simulate_system
 from odediscovery.data.series import TimeSeries
 from odediscovery.families import Function
 from odediscovery.laws.power_sum import Features, PowerSum
@@ -144,3 +145,13 @@ def test_many_whole_powers_of_an_amount_may_be_a_real_one_until_real_ones_were_g
     # Three are what laws of nature have: growth with an Allee effect.
     at = climb_with(PowerSum(np.array([[-0.1, 0.3, -0.2]]), np.array([[1.0], [2.0], [3.0]])))
     assert not has_odd_powers(at)
+
+
+@pytest.mark.slow
+def test_a_law_is_beyond_doubt_although_chaos_loses_whole_trajectories() -> None:
+    p = prepare(simulate_system("lorenz", samples=1000, until=25.0)).without_noise(None)
+    at = Climb(p, settings_for(), Monitor())
+    w = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
+    lorenz = PowerSum(np.array([[-10.0, 10.0, 0, 0, 0], [28.0, -1.0, 0, -1.0, 0], [0, 0, -8.0 / 3.0, 0, 1.0]]), w)
+    near = PowerSum(lorenz.coefficients * (1.0 + 1e-8), w).rescaled(p.scale.state, p.scale.time)
+    assert not in_doubt(at, near).any()
