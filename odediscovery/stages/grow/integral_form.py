@@ -319,14 +319,13 @@ class Integral:
         """
         laws, own, columns, _ = nodes.shape
         over = (nodes.reshape(-1, NODES) @ WEIGHT).reshape(laws, own, columns, len(self.left)) * self.step
-        of_each = over.swapaxes(0, 1).reshape(own, laws * columns, len(self.left))
         if self.operators:
-            found = np.stack([of_each[e % own] @ self.operators[i].T for e, i in enumerate(states)])
-        else:
-            flat = self._accumulated(of_each.reshape(-1, len(self.left)).T)
-            each = flat.reshape(len(flat), own, laws * columns).transpose(1, 0, 2)
-            found = self.reduced(each, states).transpose(0, 2, 1)
-        return found.reshape(len(states), laws, columns, len(self.time)).swapaxes(0, 1)
+            # Law by law: of one large product BLAS would make threads, which cost more than they bring.
+            return np.stack([over[:, e % own] @ self.operators[i].T for e, i in enumerate(states)], axis=1)
+        flat = self._accumulated(over.reshape(-1, len(self.left)).T).reshape(-1, laws, own, columns)
+        each = flat.transpose(2, 0, 1, 3).reshape(own, len(self.time), laws * columns)
+        found = self.reduced(each, states).reshape(len(states), len(self.time), laws, columns)
+        return found.transpose(2, 0, 3, 1)
 
     def columns(self, path: Path, exponents: Array, states: NDArray[np.int64]) -> Array:
         """Integrals of monomials as rows of residuals, [states, samples, monomials]."""

@@ -131,11 +131,14 @@ def _extensions(
     usable = norm > SUBSETS.dependent
     scaled = np.where(usable, b - of_y @ projected, 0.0) / np.where(usable, norm, 1.0)
     left = np.maximum(total - float(of_y @ of_y) - scaled**2, 0.0)
-    chosen: list[int] = []
-    for c in np.argsort(left, kind="stable")[: 10 * children]:
-        cosines = gram[c, chosen] - projected[:, c] @ projected[:, chosen]
-        if usable[c] and np.abs(cosines / (norm[c] * norm[chosen])).max(initial=0.0) < alike:
-            chosen.append(int(c))
-        if len(chosen) == children:
-            break
+    first = min(10 * children, len(left))
+    best = np.argpartition(left, first - 1)[:first]
+    best = best[usable[best]]
+    best = best[np.lexsort((best, left[best]))]
+    chosen, free = list[int](), np.ones(len(best), dtype=bool)
+    while len(chosen) < children and free.any():
+        c = int(best[np.argmax(free)])
+        chosen.append(c)
+        cosines = (gram[c, best] - projected[:, c] @ projected[:, best]) / (norm[c] * norm[best])
+        free &= (np.abs(cosines) < alike) & (best != c)
     return [(c, float(left[c])) for c in chosen]
