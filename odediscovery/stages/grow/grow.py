@@ -115,18 +115,20 @@ def pairs(fit: Fit, columns: Array) -> list[list[int]]:
 
 def extended(fit: Fit, model: Model, terms: Terms, new: Sequence[int]) -> Draft:
     """The law with more monomials in every equation."""
-    w, sums = model.exponents, model.sums
+    sums, places, first, old = model.sums, list[int | None](), terms.rows.shape[1], len(model.exponents)
     for c in new:
-        row = np.zeros(w.shape[1])
-        row[: terms.rows.shape[1]] = terms.rows[c]
+        place = None
         if terms.constant[c]:
             own = Sums(terms.constant[c : c + 1, None], terms.inner[c : c + 1])
             place = sums.alike(own, GROWING.same_sum)
             if place is None:
                 place, sums = len(sums), sums.and_also(own)
-                w, row = np.pad(w, ((0, 0), (0, 1))), np.pad(row, (0, 1))
-            row[terms.rows.shape[1] + place] = terms.power[c]
-        w = np.vstack([w, row])
+        places.append(place)
+    w = np.zeros((old + len(new), first + len(sums)))
+    w[:old, : model.exponents.shape[1]], w[old:, :first] = model.exponents, terms.rows[list(new)]
+    for k, (c, place) in enumerate(zip(new, places, strict=True), start=old):
+        if place is not None:
+            w[k, first + place] = terms.power[c]
     used = np.hstack([model.used, np.ones((len(fit.equations), len(new)), dtype=bool)])
     return Draft(w, used, w != 0, sums, model.path)
 

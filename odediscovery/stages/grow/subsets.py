@@ -135,10 +135,10 @@ def _extensions(
     best = np.argpartition(left, first - 1)[:first]
     best = best[usable[best]]
     best = best[np.lexsort((best, left[best]))]
+    within, size = projected[:, best], norm[best]
     chosen, free = list[int](), np.ones(len(best), dtype=bool)
-    while len(chosen) < children and free.any():
-        c = int(best[np.argmax(free)])
-        chosen.append(c)
-        cosines = (gram[c, best] - projected[:, c] @ projected[:, best]) / (norm[c] * norm[best])
-        free &= (np.abs(cosines) < alike) & (best != c)
+    while len(chosen) < min(children, len(best)) and free[k := int(free.argmax())]:
+        chosen.append(int(best[k]))
+        free &= np.abs(gram[best[k], best] - within[:, k] @ within) < alike * size[k] * size
+        free[k] = False
     return [(c, float(left[c])) for c in chosen]
