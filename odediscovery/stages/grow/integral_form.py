@@ -318,9 +318,9 @@ class Integral:
             nodes: [laws, states, columns, nodes], or one such for all states.
         """
         laws, own, columns, _ = nodes.shape
-        over = (nodes.reshape(-1, NODES) @ WEIGHT).reshape(laws, own, columns, len(self.left)) * self.step
+        # Law by law: on one large product BLAS may set threads, which cost many times what they bring.
+        over = (nodes.reshape(laws, own, columns, len(self.left), NODES) @ WEIGHT) * self.step
         if self.operators:
-            # Law by law: of one large product BLAS would make threads, which cost more than they bring.
             return np.stack([over[:, e % own] @ self.operators[i].T for e, i in enumerate(states)], axis=1)
         flat = self._accumulated(over.reshape(-1, len(self.left)).T).reshape(-1, laws, own, columns)
         each = flat.transpose(2, 0, 1, 3).reshape(own, len(self.time), laws * columns)

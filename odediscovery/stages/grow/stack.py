@@ -111,15 +111,13 @@ class Stack(Constants):
 
 def _products(path: Path, exponents: Array, more: Array | None = None) -> Array:
     """prod_k x_k ** W[l, j, k], times exp(more), at the nodes, [laws, monomials, nodes]."""
-    laws, rows, features = exponents.shape
-    log = exponents.reshape(-1, features) @ path.log_rows
-    log = log.reshape(laws, rows, log.shape[1])
+    log = exponents @ path.log_rows
     if more is not None:
         log += more
     values: Array = np.exp(np.minimum(log, INTEGRAL.most_log, out=log), out=log)
     if path.negative.any():
         odd = np.round(exponents) % 2
-        values *= 1.0 - 2.0 * ((odd @ path.negative.reshape(-1, features).T) % 2)
+        values *= 1.0 - 2.0 * ((odd @ path.negative.reshape(-1, exponents.shape[2]).T) % 2)
     return values
 
 
