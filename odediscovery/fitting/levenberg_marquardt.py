@@ -1,8 +1,8 @@
 """Levenberg-Marquardt for all members at once: sums of squares, batched; it knows no equations.
 
 Two more loops of this name stand elsewhere, because they minimise something else or a batch of
-another kind: `stages/grow/variable_projection.py` (a likelihood without known variances, one law at
-a time) and `search/flows/rough_fits.py` (a fixed number of steps, members by the ten thousand).
+another kind: `stages/grow/side_by_side.py` (a likelihood without known variances, coefficients
+eliminated) and `search/flows/rough_fits.py` (a fixed number of steps, members by the ten thousand).
 """
 
 from __future__ import annotations

@@ -46,14 +46,14 @@ def test_integrals_by_one_product_are_those_step_by_step(monkeypatch: pytest.Mon
     features = features_for(POWERS, REAL, CHANGING, np.ones(1))
     quick, slow = (Integral.of(SERIES, np.full(1, 1e-3), REAL, features) for _ in range(2))
     nodes = quick.interpolated().monomials(np.array([[1.0], [0.5], [-2.0]]))
-    states = np.array([0])
+    states, in_rows = np.array([0]), nodes.reshape(-1, 3).T[None, None]
     expected = slow.reduced(slow.cumulative(nodes), states)
     np.testing.assert_allclose(quick.integrals(nodes, states), expected, rtol=1e-9)
-    np.testing.assert_allclose(quick.integrals_of_each(nodes[:, :, None, :], states), expected, rtol=1e-9)
+    np.testing.assert_allclose(quick.rows(in_rows, states)[0].transpose(0, 2, 1), expected, rtol=1e-9)
     monkeypatch.setattr(integral_form, "INTEGRAL", dataclasses.replace(integral_form.INTEGRAL, largest_operator=1))
     assert slow.operators == ()
     np.testing.assert_allclose(slow.integrals(nodes, states), expected, rtol=1e-12)
-    np.testing.assert_allclose(slow.integrals_of_each(nodes[:, :, None, :], states), expected, rtol=1e-12)
+    np.testing.assert_allclose(slow.rows(in_rows, states)[0].transpose(0, 2, 1), expected, rtol=1e-12)
 
 
 def test_the_length_of_a_term_is_its_number_of_factors() -> None:

@@ -11,8 +11,9 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.grow.integral_form import Integral
 from odediscovery.stages.grow.shrink import best_of_each, descents, simpler
-from odediscovery.stages.grow.side_by_side import optimise_all
+from odediscovery.stages.grow.side_by_side import optimise_all, settled
 from odediscovery.stages.grow.variable_projection import Fit, Model
+from odediscovery.stages.grow.wald import wald
 
 # N' = 0.5 N - 0.5 N^2 without noise.
 SERIES = growth(np.linspace(0.0, 14.0, 60), 0.0)
@@ -38,8 +39,8 @@ def constants(found: Model) -> Array:
 
 def test_exponents_that_are_off_come_to_the_true_ones(fit: Fit) -> None:
     start = model(fit, 0.8, 2.3)
-    assert fit.optimised(start).score < start.score
-    found = fit.settled(start)
+    assert optimise_all(fit, [start])[0].score < start.score
+    found = settled(fit, start)
     np.testing.assert_allclose(constants(found), [1.0, 2.0, 0.5, -0.5], atol=1e-4)
     assert found.size == 4 and fit.exact(found)
     np.testing.assert_allclose(fit.law(found).rhs(np.array([[0.3]])), [[0.5 * 0.3 - 0.5 * 0.3**2]], rtol=1e-5)
@@ -47,7 +48,7 @@ def test_exponents_that_are_off_come_to_the_true_ones(fit: Fit) -> None:
 
 def test_the_term_that_nothing_needs_is_the_least_certain_and_goes(fit: Fit) -> None:
     crowded = model(fit, 1.0, 2.0, 3.0)
-    of_coefficients, _, _ = fit.wald(crowded)
+    of_coefficients, _, _ = wald(fit, crowded)
     assert np.argmin(of_coefficients[0]) == 2 and of_coefficients[0, 2] < 1.0 < 1e4 < of_coefficients[0, :2].min()
     less = min(optimise_all(fit, simpler(fit, crowded)), key=fit.criterion)
     assert less.size == crowded.size - 1

@@ -28,9 +28,9 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.grow.integral_form import Integral, Path
 from odediscovery.stages.grow.libraries import columns_of, features_for, grid_for
 from odediscovery.stages.grow.shrink import best_of_each, descents
-from odediscovery.stages.grow.side_by_side import optimise_all
+from odediscovery.stages.grow.side_by_side import optimise_all, settled
 from odediscovery.stages.grow.subsets import best_subsets
-from odediscovery.stages.grow.variable_projection import Fit, Model
+from odediscovery.stages.grow.variable_projection import Draft, Fit, Model
 
 
 @dataclass(frozen=True)
@@ -113,22 +113,24 @@ def pairs(fit: Fit, columns: Array) -> list[list[int]]:
     return chosen
 
 
-def extended(fit: Fit, model: Model, terms: Terms, new: Sequence[int]) -> Model:
+def extended(fit: Fit, model: Model, terms: Terms, new: Sequence[int]) -> Draft:
     """The law with more monomials in every equation."""
-    w, sums = model.exponents, model.sums
+    sums, places, first, old = model.sums, list[int | None](), terms.rows.shape[1], len(model.exponents)
     for c in new:
-        row = np.zeros(w.shape[1])
-        row[: terms.rows.shape[1]] = terms.rows[c]
+        place = None
         if terms.constant[c]:
             own = Sums(terms.constant[c : c + 1, None], terms.inner[c : c + 1])
             place = sums.alike(own, GROWING.same_sum)
             if place is None:
                 place, sums = len(sums), sums.and_also(own)
-                w, row = np.pad(w, ((0, 0), (0, 1))), np.pad(row, (0, 1))
-            row[terms.rows.shape[1] + place] = terms.power[c]
-        w = np.vstack([w, row])
+        places.append(place)
+    w = np.zeros((old + len(new), first + len(sums)))
+    w[:old, : model.exponents.shape[1]], w[old:, :first] = model.exponents, terms.rows[list(new)]
+    for k, (c, place) in enumerate(zip(new, places, strict=True), start=old):
+        if place is not None:
+            w[k, first + place] = terms.power[c]
     used = np.hstack([model.used, np.ones((len(fit.equations), len(new)), dtype=bool)])
-    return fit.model(w, used, w != 0, model.path, sums)
+    return Draft(w, used, w != 0, sums, model.path)
 
 
 def empty(fit: Fit, path: Path) -> Model:
@@ -272,7 +274,7 @@ def joined(fit: Fit, parts: Sequence[Model], path: Path) -> Model:
             used[same[0] if same else -1][i] = True
     w = np.array(exponents).reshape(-1, first + len(sums))
     uses = np.array(used).reshape(-1, len(parts)).T
-    return fit.settled(fit.optimised(fit.model(w, uses, w != 0, path, sums)))
+    return settled(fit, optimise_all(fit, [Draft(w, uses, w != 0, sums, path)])[0])
 
 
 def terms_of(fit: Fit, model: Model) -> Terms:
@@ -318,7 +320,7 @@ def separately(fit: Fit, grids: Sequence[Terms], most: int, beam: int, monitor: 
             return fit, [law]
         path = law.path
         fit = on_path(fit, path, grid)
-        law = fit.settled(fit.model(law.exponents, law.used, law.powers, path, law.sums))
+        law = settled(fit, fit.model(law.exponents, law.used, law.powers, path, law.sums))
         if found and fit.criterion(law) > fit.criterion(found[-1]) - 1.0:
             break
         found.append(law)
@@ -385,7 +387,7 @@ def grow(
     if thorough and len(equations) > 1 and not any(fit.exact(m) for m in starts):
         path = starts[0].path if starts else problem.interpolated()
         levels = climb_sizes(fit, path, grids[0], most, GROWING.beam, monitor)
-        starts += [fit.settled(m) for level in levels[-2:] for m in level]
+        starts += [settled(fit, m) for level in levels[-2:] for m in level]
     # Of a law that is plain, pruning on the differential equations tells what may go.
     rich = [m for m in starts[:1] if not plain(fit, m)]
     found = descents(fit, rich, monitor, settle=True)

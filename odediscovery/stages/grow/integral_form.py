@@ -99,8 +99,12 @@ class Path:
         return Path(
             np.concatenate([self.log, np.log(np.maximum(u, INTEGRAL.least_state))], axis=-1),
             np.concatenate([self.negative, np.zeros(u.shape, dtype=bool)], axis=-1),
-            None if self.coarse is None else self.coarse.with_sums(sums),
         )
+
+    @cached_property
+    def log_rows(self) -> Array:
+        """ln |y| with all nodes in a row, [features, nodes]."""
+        return np.ascontiguousarray(self.log.reshape(-1, self.log.shape[-1]).T)
 
     def monomials(self, exponents: Array) -> Array:
         """prod_k x_k ** W[j, k], [intervals, nodes, monomials]."""
@@ -307,17 +311,21 @@ class Integral:
         inner = self._over_intervals(nodes)
         return np.stack([self.operators[i] @ inner for i in states])
 
-    def integrals_of_each(self, nodes: Array, states: NDArray[np.int64]) -> Array:
-        """The same of values that differ from state to state.
+    def rows(self, nodes: Array, states: NDArray[np.int64]) -> Array:
+        """Integrals of many laws as rows of residuals, [laws, states, columns, samples], of values at nodes.
 
         Args:
-            nodes: [intervals, nodes, states, columns].
+            nodes: [laws, states, columns, nodes], or one such for all states.
         """
-        if not self.operators:
-            flat = self.cumulative(nodes.reshape(*nodes.shape[:2], -1))
-            return self.reduced(flat.reshape(len(flat), *nodes.shape[2:]).transpose(1, 0, 2), states)
-        of_each = self._over_intervals(nodes).transpose(1, 0, 2)
-        return np.stack([self.operators[i] @ own for i, own in zip(states, of_each, strict=True)])
+        laws, own, columns, _ = nodes.shape
+        # Law by law: on one large product BLAS may set threads, which cost many times what they bring.
+        over = (nodes.reshape(laws, own, columns, len(self.left), NODES) @ WEIGHT) * self.step
+        if self.operators:
+            return np.stack([over[:, e % own] @ self.operators[i].T for e, i in enumerate(states)], axis=1)
+        flat = self._accumulated(over.reshape(-1, len(self.left)).T).reshape(-1, laws, own, columns)
+        each = flat.transpose(2, 0, 1, 3).reshape(own, len(self.time), laws * columns)
+        found = self.reduced(each, states).reshape(len(states), len(self.time), laws, columns)
+        return found.transpose(2, 0, 3, 1)
 
     def columns(self, path: Path, exponents: Array, states: NDArray[np.int64]) -> Array:
         """Integrals of monomials as rows of residuals, [states, samples, monomials]."""

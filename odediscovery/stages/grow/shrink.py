@@ -15,14 +15,15 @@ import numpy as np
 from odediscovery.laws.power_sum import Sums
 from odediscovery.runtime.arrays import Mask
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.stages.grow.side_by_side import optimise_all
-from odediscovery.stages.grow.variable_projection import Fit, Model, exp_features
+from odediscovery.stages.grow.side_by_side import optimise_all, settled
+from odediscovery.stages.grow.variable_projection import Draft, Fit, Model, exp_features
+from odediscovery.stages.grow.wald import wald
 
 # Rates of exponentials, 1 / rms of the state, below which straight lines are tried for them.
 SLOW = 0.3
 
 
-def _tidied(fit: Fit, model: Model, used: Mask, powers: Mask, weights: Mask) -> Model:
+def _tidied(fit: Fit, model: Draft, used: Mask, powers: Mask, weights: Mask) -> Draft:
     """The law with fewer constants: empty and coinciding monomials go."""
     first = fit.problem.features.size
     exponents, used, rows = np.where(powers, model.exponents, 0.0), used.copy(), list[int]()
@@ -37,10 +38,10 @@ def _tidied(fit: Fit, model: Model, used: Mask, powers: Mask, weights: Mask) -> 
     kept = np.flatnonzero(np.any(w[:, first:] != 0, axis=0))
     sums = Sums(np.where(weights, model.sums.weights, 0.0), model.sums.exponents).select(kept)
     w = w[:, [*range(first), *(first + kept)]]
-    return fit.model(w, used, w != 0, model.path, sums)
+    return Draft(w, used, w != 0, sums, model.path)
 
 
-def _merged(fit: Fit, model: Model, distance: float = 0.5) -> Model | None:
+def _merged(fit: Fit, model: Model, distance: float = 0.5) -> Draft | None:
     """The two nearest monomials made one, if any are near."""
     pairs = [
         (float(np.abs(model.exponents[a] - model.exponents[b]).max()), a, b)
@@ -59,10 +60,10 @@ def _merged(fit: Fit, model: Model, distance: float = 0.5) -> Model | None:
     used[:, a] |= used[:, b]
     keep = np.arange(len(exponents)) != b
     w = exponents[keep]
-    return fit.model(w, used[:, keep], w != 0, model.path, model.sums)
+    return Draft(w, used[:, keep], w != 0, model.sums, model.path)
 
 
-def _with_one_sum_less(fit: Fit, model: Model) -> list[Model]:
+def _with_one_sum_less(fit: Fit, model: Model) -> list[Draft]:
     """Sums over the same monomials made one."""
     first, found = fit.problem.features.size, []
     for a in range(len(model.sums)):
@@ -72,12 +73,12 @@ def _with_one_sum_less(fit: Fit, model: Model) -> list[Model]:
             w = model.exponents.copy()
             w[:, first + a] += w[:, first + later[b]]
             w[:, first + later[b]] = 0.0
-            changed = fit.model(w, model.used, w != 0, model.path, model.sums)
+            changed = Draft(w, model.used, w != 0, model.sums, model.path)
             found.append(_tidied(fit, changed, model.used, w != 0, model.sums.weights != 0))
     return found
 
 
-def _without_slow_rates(fit: Fit, model: Model) -> list[Model]:
+def _without_slow_rates(fit: Fit, model: Model) -> list[Draft]:
     """Exponentials that are straight lines over the data as such: exp(r x) ~ 1 + r x."""
     n, found = len(fit.problem.row), []
     for j, k in np.argwhere(model.powers):
@@ -85,16 +86,16 @@ def _without_slow_rates(fit: Fit, model: Model) -> list[Model]:
             w = model.exponents.copy()
             w[j, fit.problem.features.functions[k - n].state] += 1.0
             w[j, k] = 0.0
-            found.append(fit.model(w, model.used, w != 0, model.path, model.sums))
+            found.append(Draft(w, model.used, w != 0, model.sums, model.path))
     return found
 
 
-def simpler(fit: Fit, model: Model, tries: int = 3) -> list[Model]:
+def simpler(fit: Fit, model: Model, tries: int = 3) -> list[Draft]:
     """Laws with one constant less or two monomials made one, not refitted."""
     constants = (model.used, model.powers, model.sums.weights != 0)
     places = [
         (statistic[row, column], kind, row, column)
-        for kind, (statistic, free) in enumerate(zip(fit.wald(model), constants, strict=True))
+        for kind, (statistic, free) in enumerate(zip(wald(fit, model), constants, strict=True))
         for row, column in np.argwhere(free)
     ]
     found = [*_with_one_sum_less(fit, model), *_without_slow_rates(fit, model)]
@@ -118,7 +119,7 @@ def descents(fit: Fit, models: Sequence[Model], monitor: Monitor, *, settle: boo
         tried = [simpler(fit, model) for model in live]
         fitted = iter(optimise_all(fit, [model for own in tried for model in own]))
         best = [min(itertools.islice(fitted, len(own)), key=fit.criterion) for own in tried if own]
-        found += (after := [fit.settled(model) for model in best] if settle else best)
+        found += (after := [settled(fit, model) for model in best] if settle else best)
         live = [model for model in after if model.size > 1]
     return found
 

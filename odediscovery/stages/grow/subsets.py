@@ -131,11 +131,14 @@ def _extensions(
     usable = norm > SUBSETS.dependent
     scaled = np.where(usable, b - of_y @ projected, 0.0) / np.where(usable, norm, 1.0)
     left = np.maximum(total - float(of_y @ of_y) - scaled**2, 0.0)
-    chosen: list[int] = []
-    for c in np.argsort(left, kind="stable")[: 10 * children]:
-        cosines = gram[c, chosen] - projected[:, c] @ projected[:, chosen]
-        if usable[c] and np.abs(cosines / (norm[c] * norm[chosen])).max(initial=0.0) < alike:
-            chosen.append(int(c))
-        if len(chosen) == children:
-            break
+    first = min(10 * children, len(left))
+    best = np.argpartition(left, first - 1)[:first]
+    best = best[usable[best]]
+    best = best[np.lexsort((best, left[best]))]
+    within, size = projected[:, best], norm[best]
+    chosen, free = list[int](), np.ones(len(best), dtype=bool)
+    while len(chosen) < min(children, len(best)) and free[k := int(free.argmax())]:
+        chosen.append(int(best[k]))
+        free &= np.abs(gram[best[k], best] - within[:, k] @ within) < alike * size[k] * size
+        free[k] = False
     return [(c, float(left[c])) for c in chosen]
