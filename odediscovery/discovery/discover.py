@@ -70,8 +70,8 @@ from odediscovery.problem.problem import Problem
 from odediscovery.problem.recorded import without_controls
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.rest import rest
-from odediscovery.runtime.memory import at_most
 from odediscovery.runtime.monitor import JUDGING, OUT_OF_MEMORY, SEARCHING, TELLING, TIME_SPENT, Monitor, drawn
+from odediscovery.runtime.resources import at_most, blas_threads
 from odediscovery.search.candidates import at_rest, each_alone, is_settled
 from odediscovery.search.neural import train_networks
 from odediscovery.search.strategies import search
@@ -120,7 +120,8 @@ def discover(
     settings = (settings if vary is None else replace(settings, vary=vary)).checked()
     check_size(series, settings)
     earlier, later = split(series, settings.holdout)
-    with at_most(settings.max_memory), drawn(monitor, settings.max_seconds) as hears:
+    one = blas_threads(settings.threads)
+    with at_most(settings.max_memory), one, drawn(monitor, settings.max_seconds) as hears:
         found = _search(earlier, settings, hears, before, families)
         return found if later is None else continue_over(found, earlier, later)
 

@@ -12,8 +12,8 @@ from odediscovery.knowledge.constraints import Knowledge
 from odediscovery.problem.pose import pose_known, with_known_states
 from odediscovery.problem.problem import Problem
 from odediscovery.problem.thinning import thin_series
-from odediscovery.runtime.memory import GIGABYTE
 from odediscovery.runtime.monitor import SEARCHING, Monitor
+from odediscovery.runtime.resources import GIGABYTE
 from odediscovery.settings import Settings
 
 # Copies of the samples, and matrices of all states, that a fit has at a time.

@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from odediscovery.runtime.arrays import Array, Indices, Mask
-from odediscovery.runtime.memory import fitting_at_once
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.resources import fitting_at_once
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 

@@ -24,8 +24,8 @@ from odediscovery.laws.cost import Free, count, filled
 from odediscovery.laws.pointwise import vector_field
 from odediscovery.laws.power_sum import PowerSum, expanded, power_slopes
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.memory import fitting_at_once
 from odediscovery.runtime.monitor import check_time
+from odediscovery.runtime.resources import fitting_at_once
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.initial_values import Starts
 from odediscovery.solve.trajectories import SOLUTIONS, integrate, plain_residuals, tolerance

@@ -22,8 +22,8 @@ from odediscovery.networks.translate import trained_laws_of
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.device import device_of, moved, use_threads
-from odediscovery.runtime.memory import keep_freed_memory
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.resources import keep_freed_memory
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.settings import Settings
 

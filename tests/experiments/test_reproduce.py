@@ -24,8 +24,8 @@ from odediscovery.experiments.studies import fsir_study
 from odediscovery.experiments.studies.digits import result, truth
 from odediscovery.experiments.studies.registry import EXPERIMENTS, get_experiment
 from odediscovery.experiments.study import reproduce
-from odediscovery.runtime.memory import keep_freed_memory
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.resources import keep_freed_memory
 from odediscovery.runtime.workers import Failure, Processes
 from odediscovery.units import NAU, NMU, NPU, AbstractUnit, RealNPU
 

@@ -29,7 +29,7 @@ from odediscovery.networks.vector_field import VectorField
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.device import use_threads
-from odediscovery.runtime.memory import keep_freed_memory
+from odediscovery.runtime.resources import keep_freed_memory
 from odediscovery.search.published.trajectories import Trajectories
 from odediscovery.settings import Settings
 from odediscovery.solve.fixed_step import GRIDS

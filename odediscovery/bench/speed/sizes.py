@@ -30,8 +30,8 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import get_system, simulate_system
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.device import device_of, moved, use_threads
-from odediscovery.runtime.memory import keep_freed_memory
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.resources import keep_freed_memory
 from odediscovery.settings import Settings, settings_for
 from odediscovery.stages.train import penalised_loss, random_members
 

@@ -37,8 +37,8 @@ from odediscovery.problem.problem import Problem
 from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.device import device_of, moved, use_threads
-from odediscovery.runtime.memory import keep_freed_memory
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.resources import keep_freed_memory
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.published.hager_zhang import lbfgs_to_first_rise
 from odediscovery.search.published.trajectories import Trajectories

@@ -24,8 +24,8 @@ from odediscovery.networks.translate import chain_of, laws_of
 from odediscovery.problem.impose import apply_knowledge, fixed_mask
 from odediscovery.problem.problem import Problem, rounding_share
 from odediscovery.runtime.arrays import Array, Mask
-from odediscovery.runtime.memory import fitting_at_once, has_room
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.resources import fitting_at_once, has_room
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.prune.eliminate import Elimination, Pruned, eliminate
 from odediscovery.stages.values import STAGES, Candidate

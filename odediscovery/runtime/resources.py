@@ -1,4 +1,4 @@
-"""How much memory work may take, and freed memory kept at hand.
+"""How much memory and how many threads work may take, and freed memory kept at hand.
 
 What is allowed stands once, where a fit begins (`at_most`). Batches whose members know nothing of each
 other are cut into parts that fit (`fitting_at_once`); what cannot be cut is left out (`has_room`).
@@ -15,6 +15,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+
+from threadpoolctl import threadpool_limits
 
 # <malloc.h>: M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD; the last must not exceed 32 MiB.
 _SETTINGS = ((-1, 2**30), (-2, 2**27), (-3, 2**25))
@@ -38,6 +40,20 @@ def at_most(gigabytes: float) -> Iterator[None]:
         yield
     finally:
         _allowed.reset(before)
+
+
+@contextmanager
+def blas_threads(threads: int | None) -> Iterator[None]:
+    """Surround work whose linear algebra uses so many threads of the processor (default: 1).
+
+    The matrices of a fit are small and many: threads wait for each other longer than they multiply. On two cores
+    growing took six times the time of the processor without a limit.
+
+    >>> with blas_threads(None):
+    ...     pass
+    """
+    with threadpool_limits(threads or 1, user_api="blas"):
+        yield
 
 
 def has_room(needed: float) -> bool:
