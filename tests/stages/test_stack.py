@@ -10,6 +10,7 @@ from odediscovery.laws.power_sum import NO_SUMS, Features, Sums
 from odediscovery.stages.grow.integral_form import Integral
 from odediscovery.stages.grow.stack import Constants, Places, Stack, evaluated, jacobian
 from odediscovery.stages.grow.variable_projection import Fit, Model
+from odediscovery.stages.grow.wald import wald
 
 
 @pytest.fixture(scope="module")
@@ -78,3 +79,14 @@ def test_slopes_are_what_differences_say(fit: Fit, laws: list[Model], stack: Sta
             count += 1
     assert count == sum(int(places.own.sum()) for places in free) >= 8
     assert not slopes[0, :, ends[1] :].any()
+
+
+def test_a_law_of_constant_rates_has_no_slopes(fit: Fit, laws: list[Model]) -> None:
+    still = fit.model(
+        np.zeros((1, 2)), np.ones((2, 1), dtype=bool), np.zeros((1, 2), dtype=bool), laws[0].path, NO_SUMS
+    )
+    now = evaluated(fit, still.path, Constants.of([still], 2))
+    none = [Places.of_each([np.zeros((0, 2), dtype=int)])] * 3
+    assert jacobian(fit, still.path, now, none).shape == (1, 2, 0, now.residual.shape[2])
+    of_a, of_w, of_b = wald(fit, still)
+    assert of_a.shape == (2, 1) and np.isfinite(of_a).all() and np.isinf(of_w).all() and not of_b.size

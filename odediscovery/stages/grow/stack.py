@@ -187,7 +187,8 @@ def jacobian(fit: Fit, path: Path, now: Stack, free: Sequence[Places]) -> Array:
     """d residual / d (W, B, V) with A held, [laws, equations, places, samples]; 0 in places that are not own."""
     first, law = now.v.shape[2], np.arange(len(now.w))[:, None]
     of_w, of_b, of_v = free
-    found = []
+    # A law of constant rates has no places at all.
+    found = [np.zeros((*now.residual.shape[:2], 0, now.residual.shape[2]))]
     with np.errstate(all="ignore"):  # trial exponents may be anything
         if of_w.own.size:
             y = path.log_rows[np.minimum(of_w.of, first - 1)]
