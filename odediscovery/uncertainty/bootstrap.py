@@ -218,6 +218,8 @@ def _chosen(part: _Part, monitor: Monitor | None = None) -> list[Chosen | None]:
 
 def with_survival(found: Discovery, draws: int, monitor: Monitor, backend: Backend | None = None) -> Discovery:
     """The result with the stability of its terms, or with a message why it has none."""
+    # What somebody asks for is not ended by the time that a fit takes by default.
+    monitor.spend(None)
     try:
         survival = bootstrap(found, draws, monitor=monitor, backend=backend)
         return dataclasses.replace(found, survival=survival)

@@ -195,6 +195,8 @@ def profiles(
 
 def with_profiles(found: Discovery, monitor: Monitor, backend: Backend | None = None) -> Discovery:
     """The result with the intervals of its constants, and with a message where one has none."""
+    # What somebody asks for is not ended by the time that a fit takes by default.
+    monitor.spend(None)
     try:
         told, missing = profiles(found, monitor=monitor, backend=backend)
     except OdeDiscoveryError as error:

@@ -159,7 +159,8 @@ def _problem(
         steps = own.coarse_steps_clean if p.clean else own.coarse_steps
         theta = levenberg_marquardt(ShortResiduals(coarse, chain), theta, chain.free, steps, monitor=monitor).unknowns
     # Laws that leave far more need no fine steps, and must not decide on those of the others.
-    left = np.nan_to_num((ShortResiduals(coarse, chain).residuals(theta) ** 2).sum(axis=1), nan=np.inf)
+    with np.errstate(over="ignore"):
+        left = np.nan_to_num((ShortResiduals(coarse, chain).residuals(theta) ** 2).sum(axis=1), nan=np.inf)
     leading = theta[left <= own.leading * left.min()]
     if not long:
         accuracy = own.accuracy_clean if p.clean else own.accuracy
