@@ -211,3 +211,10 @@ def test_stability_is_printed_and_kept(tmp_path: Path) -> None:
     assert after.as_dict() == found.as_dict()
     assert after.stability_text() == found.stability_text()
     assert dataclasses.replace(found, survival=None).stability_text() == ""
+
+
+def test_a_bootstrap_that_was_asked_for_is_not_ended_by_the_time_of_the_fit() -> None:
+    spent = Monitor()
+    spent.spend(0.0)
+    found = with_survival(found_with(PREY, noise=0.02), 5, spent)
+    assert found.survival is not None and not found.survival.lacking
