@@ -9,7 +9,7 @@ passes the states and their functions on beside the sums. The network that a law
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from odediscovery.networks.layers import Layer, Network
 from odediscovery.runtime.arrays import Array, Mask
 
 
+@runtime_checkable
 class Trained(Protocol):
     """A trained chain of two units, RealNPU or NPU and NAU; a `VectorField` is one."""
 

@@ -264,7 +264,7 @@ def _trials(fit: LeastSquares, free: Mask, p: int, count: int, how: Elimination)
     together = rank < most[:, None]
     if how.linear:
         for m in range(len(free)):
-            spare = _spare(values[m], inverse[m], removable[m], fit.sum_of_squares[m], count, how)
+            spare = _spare(values[m], inverse[m], removable[m], fit.sum_of_squares[m : m + 1], count, how)
             together[m] = spare if int(spare.sum()) > most[m] else together[m]
     turns = [np.minimum(size - 1, trial) for trial in range(how.trials)]
     removed = np.stack([together, *(rank == turn[:, None] for turn in turns)], axis=1)
@@ -278,7 +278,7 @@ def _trials(fit: LeastSquares, free: Mask, p: int, count: int, how: Elimination)
 
 
 def _spare(values: Array, inverse: Array, removable: Mask, squares: Array, count: int, how: Elimination) -> Mask:
-    """Unknowns of one member that linear backward elimination takes while BIC approves, bool [F].
+    """Unknowns of one member, whose sum of squares is [1], that linear backward elimination takes, bool [F].
 
     theta <- theta - C_:k theta_k / C_kk,    C <- C - C_:k C_k: / C_kk,    squares += w_k
     """
@@ -289,7 +289,7 @@ def _spare(values: Array, inverse: Array, removable: Mask, squares: Array, count
         wald = np.where(gone | ~removable, np.inf, np.square(values) / variance)
         k = int(wald.argmin())
         after = after + wald[k]
-        if not _approved(squares, after, gone.sum() + 1, count, how):
+        if not _approved(squares, after, np.array([gone.sum() + 1]), count, how)[0]:
             break
         column = inverse[:, k] / variance[k]
         values, inverse = values - column * values[k], inverse - np.outer(column, inverse[k])

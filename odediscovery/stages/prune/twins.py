@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ Refit: TypeAlias = Callable[[Array, Mask], LeastSquares]
 Approval: TypeAlias = Callable[[Array, Array, Indices], Mask]
 
 
+@runtime_checkable
 class Rows(Protocol):
     """Entries [members, rows, columns] of a layer among all unknowns, and of masks and places like them (views)."""
 
@@ -109,10 +110,10 @@ def _may_be_one(
         contrast[each, keep[moves]], contrast[each, drop[moves]] = 1.0, -1.0
         inverse = inverse_of(fit.normal[m][columns][:, columns][None])[0]
         wald = wald_statistic(contrast[:, columns], fit.unknowns[m, columns], inverse)
-        squares = fit.sum_of_squares[m]
+        squares = fit.sum_of_squares[m : m + 1]
         after = squares + wald / TWINS.linear
         # One row saves the exponents of the other, and a coefficient of each equation that has both.
-        hopeful[i] = approves(squares, after, np.array(2 * len(moves)))
+        hopeful[i] = approves(squares, after, np.array([2 * len(moves)]))[0]
     return hopeful
 
 
