@@ -148,12 +148,12 @@ def fit_library(p: Problem, degree: int, monitor: Monitor, near: float = np.inf)
 
 def _fitted(chain: Chain, p: Problem, accuracy: float, monitor: Monitor) -> Chain:
     """The law fitted to intervals, on steps that are fine enough for what comes of it."""
-    windows = short_windows(p)
+    windows, grid = short_windows(p), None
     for _ in range(NOISELESS.rounds):
-        finer = windows.refined(chain, chain.theta, accuracy)
-        if np.array_equal(finer.grid, windows.grid):
+        windows = windows.refined(chain, chain.theta, accuracy)
+        if grid is not None and np.array_equal(windows.grid, grid):
             break
-        windows = finer
+        grid = windows.grid
         residuals = ShortResiduals(windows, chain)
         fit = levenberg_marquardt(residuals, chain.theta, chain.free, NOISELESS.steps, monitor=monitor)
         chain = chain.replace(fit.unknowns)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from problems import series_of
+from problems import growth, series_of
 from scipy.integrate import solve_ivp
 
 from odediscovery import TimeSeries, simulate_system
+from odediscovery.fitting.windows import Windows
 from odediscovery.judge.doubt import interval_squares
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.noiseless import detect_noiseless, fit_library
+from odediscovery.stages.grow.polynomials import library_law
 from odediscovery.stages.values import STAGES
 
 
@@ -67,3 +69,14 @@ def test_a_library_is_fitted_on_steps_that_are_fine_enough_for_what_comes_of_it(
     law = fit_library(p, 2, Monitor())
     assert law is not None and interval_squares(law, p.without_noise(None)).max() < STAGES.settled
     assert detect_noiseless(p, Monitor()).clean
+
+
+def test_a_library_is_fitted_although_the_usual_steps_are_fine_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Windows, "refined", lambda windows, *_: windows)
+    p = prepare(growth(np.linspace(0.0, 20.0, 80), 0.01))
+    rough = fit_library(p, 2, Monitor())
+    grown = library_law(p.without_noise(None), 2)
+    # Regression on smoothed samples is near; the fit to samples leaves less.
+    assert rough is not None and grown is not None
+    taken = p.without_noise(None)
+    assert interval_squares(rough, taken)[0] < interval_squares(grown, taken)[0]
