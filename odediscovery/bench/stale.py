@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from odediscovery.bench.rows import GIT_SECONDS, Row, commit_of
+from odediscovery.bench.suites.ablation import SUITE as ABLATED
+from odediscovery.bench.suites.ablation import VARIANTS
 from odediscovery.errors import FitError, InputError
 
 PACKAGE = Path(__file__).parent.parent
@@ -54,6 +56,11 @@ class Kept:
     behind: int | None
     command: tuple[str, ...]
     ours: bool
+
+    @property
+    def measured(self) -> Path:
+        """The folder that the command writes: that above both conditions where it is an ablation."""
+        return self.folder.parent if self.command[:1] == ("ablation",) else self.folder
 
     @property
     def is_stale(self) -> bool:
@@ -112,7 +119,8 @@ def command_of(study: dict[str, Any], rows: Sequence[Row]) -> tuple[str, ...]:
         of_the_package = study.get("designs") == hashlib.sha256(DESIGNS.read_bytes()).hexdigest()
         draws = 1 + max((int(row["draw"]) for row in rows), default=-1)
         return ("populations", "--draws", str(draws), *_POPULATIONS[name]) if of_the_package else ()
-    # Variants of ours, as `bench ablation` has them, are measured side by side only.
+    if name == ABLATED and methods <= set(VARIANTS):
+        return ("ablation", "--seed", str(study["seed"]), "--max-seconds", format(study["max_seconds"], "g"))
     if name not in _KNOWN or (name in _SUITES and methods - {OURS, *PEERS}):
         return ()
     words = [name] + ([study["system"]] if "system" in study else [])
@@ -151,17 +159,18 @@ def measure_again(kept: Kept) -> None:
     Raises:
         FitError: the measurement could not be done; the folder is as it was.
     """
-    fresh = kept.folder.with_name(f".{kept.folder.name}.again")
-    if fresh.exists() and kept_commit(fresh) != commit_of(PACKAGE):
+    folder = kept.measured
+    fresh = folder.with_name(f".{folder.name}.again")
+    if fresh.exists() and any(kept_commit(each) != commit_of(PACKAGE) for each in folders_of_rows([fresh])):
         # Rows of two engines are never mixed.
         shutil.rmtree(fresh)
     call = [sys.executable, "-m", "odediscovery", "bench", *kept.command, "--out", str(fresh)]
     code = subprocess.run(call, check=False).returncode
     if code != 0 or not (fresh / "summary.md").is_file():
-        raise FitError(f"{kept.folder}: measuring it again ended with code {code}; its rows are as they were")
-    before = kept.folder.with_name(f".{kept.folder.name}.before")
-    kept.folder.rename(before)
-    fresh.rename(kept.folder)
+        raise FitError(f"{folder}: measuring it again ended with code {code}; its rows are as they were")
+    before = folder.with_name(f".{folder.name}.before")
+    folder.rename(before)
+    fresh.rename(folder)
     shutil.rmtree(before)
 
 

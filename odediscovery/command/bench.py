@@ -188,10 +188,10 @@ def stale(
     print_table(("folder", "commit", "engine", "command"), [each.cells() for each in kept], numbers=(), width=1000)
     old = [each for each in kept if each.is_stale]
     say(f"{len(old)} of {len(kept)} are stale")
-    for each in old if again else []:
-        if each.command:
-            measure_again(each)
-            say(f"{each.folder}: measured again")
+    # An ablation has two folders of rows, which one command writes.
+    for each in {each.measured: each for each in old if again and each.command}.values():
+        measure_again(each)
+        say(f"{each.measured}: measured again")
 
 
 for _name, _help in SUITES.items():

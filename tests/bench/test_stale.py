@@ -37,6 +37,7 @@ def kept(folder: Path, study: dict[str, Any], methods: list[str]) -> Kept:
         (SUITE, ["pysindy"], f"{COMMAND} --method pysindy"),
         (SUITE, ["ours", "pysindy"], f"{COMMAND} --method all"),
         (SUITE, ["without L1"], ""),
+        (SUITE, ["default", "no L1"], "ablation --seed 0 --max-seconds 90"),
         ({"suite": "random", "drop": 0.0, "digits": None}, ["ours"], "random --ids power-sums-0"),
         (
             {"measure": "lawless", "kind": "random-walk", "quick": False},
@@ -67,8 +68,9 @@ def test_commits_of_the_engine_are_counted() -> None:
 
 def test_the_kept_results_of_the_project_have_commands() -> None:
     folders = folders_of_rows([KEPT])
-    lacking = {folder.parent.name for folder in folders if not kept_in(folder).command}
-    assert lacking == {"ablation"}
+    assert [folder for folder in folders if not kept_in(folder).command] == []
+    ablated = [kept_in(folder) for folder in folders if folder.parent.name == "ablation"]
+    assert {each.measured for each in ablated} == {KEPT / "ablation"} and len(ablated) == 2
 
 
 def test_the_page_prints_the_kept_rows_with_their_commits() -> None:
