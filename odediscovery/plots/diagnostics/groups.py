@@ -103,6 +103,7 @@ def draw_group(axes: Axes, found: Discovery, g: int, k: int, fit: GroupFit, alon
         return
     share = f"R\N{SUPERSCRIPT TWO} {fit.r2:.2f}" if np.isfinite(fit.r2) else ""
     told = share if fit.follows else f"{share}, does not follow"
-    axes.set_title(f"{fit.label[:16]}", fontsize=8.5, pad=2)
-    axes.text(0.98, 0.04, told, transform=axes.transAxes, ha="right", va="bottom", fontsize=7.5, color=MUTED)
+    axes.set_title(f"{fit.label[:16]}", loc="left", fontsize=8.5, pad=2)
+    # Above the panel: within it no corner is free of samples for every law.
+    axes.set_title(told, loc="right", fontsize=7.5, pad=2, color=MUTED, fontweight="normal")
     axes.tick_params(labelsize=7.5)
