@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
+from odediscovery.fitting.levenberg_marquardt import is_definite, levenberg_marquardt
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 
@@ -111,3 +111,33 @@ def test_what_is_solved_already_is_not_solved_again() -> None:
     given = levenberg_marquardt(problem, GUESS, free, 5, solved=problem.solve(GUESS))
     assert Counted.calls == 1 + 5  # the first, then one a step: Jacobians need none
     assert np.array_equal(given.unknowns, levenberg_marquardt(problem, GUESS, free, 5).unknowns)
+
+
+@dataclass
+class Linear:
+    """Residuals s_m A u - y of members whose slopes have sizes of their own."""
+
+    slopes: Array
+    sizes: Array
+    y: Array
+
+    def solve(self, u: Array) -> Array:
+        return self.sizes[: len(u), None] * (u @ self.slopes.T)
+
+    def residuals(self, u: Array, solved: Array | None = None) -> Array:
+        return (self.solve(u) if solved is None else solved) - self.y
+
+    def linearised(self, u: Array, free: Array, solved: Array | None = None) -> tuple[Array, Array]:
+        return self.residuals(u, solved), self.sizes[: len(u), None, None] * self.slopes
+
+
+def test_slopes_whose_squares_are_beyond_all_numbers_harm_nobody() -> None:
+    """What is left is a number, what it changes by is one, and their products are none."""
+    random = np.random.default_rng(0)
+    right, slopes, sizes = random.standard_normal(12), random.standard_normal((40, 12)), np.array([1.0, 1e200, 1e200])
+    problem = Linear(slopes, sizes, slopes @ right)
+    start = np.zeros((3, 12))
+    found = levenberg_marquardt(problem, start, np.ones_like(start, dtype=bool), 60, tolerance=1e-12)
+    np.testing.assert_allclose(found.unknowns[0], right, rtol=1e-6)
+    assert np.isfinite(found.unknowns).all()
+    assert is_definite(np.array([np.eye(3), np.full((3, 3), np.nan), -np.eye(3)])).tolist() == [True, False, False]
