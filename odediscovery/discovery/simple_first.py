@@ -18,12 +18,13 @@ from odediscovery.discovery.preference import PREFERENCE, allows_blocks, block_m
 from odediscovery.discovery.task import Task
 from odediscovery.errors import FitError
 from odediscovery.judge.claim import shares_explained
-from odediscovery.judge.criterion import CRITERION
+from odediscovery.judge.criterion import CRITERION, correction
 from odediscovery.judge.notes import walk_as_good
 from odediscovery.judge.residual_tests import is_walk_as_good
-from odediscovery.judge.significance import idle_terms
+from odediscovery.judge.significance import idle_terms, shared_coefficients
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import count
+from odediscovery.laws.records import interval
 from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
@@ -185,7 +186,8 @@ def named_winner(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monito
     """The textbook law that is no sum of powers and is claimed, if one is.
 
     It explains the data better, or about as well with fewer constants, or has fewer and predicts blocks of time that
-    it did not see better.
+    it did not see better. A coefficient that the best law has twice is one constant, as it is in the form; and a form
+    with a constant that the data do not tell from nothing is claimed only where nothing else explains as much.
     """
     p, best = verdict.p, verdict.best
     if p.heads is not None or not fitted:
@@ -195,11 +197,25 @@ def named_winner(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monito
     # A sum of powers stands among the rows of the verdict.
     if as_numbers(own) is not None:
         return None
-    behind, shorter = criterion_of(p, own) - best.criterion, len(own.constants) <= count(best.polished.free)
+    shared = shared_coefficients(best.polished, p.scale.state[~p.data.is_control])
+    shorter = len(own.constants) <= count(best.polished.free) - shared
+    counts, fitted_numbers = best.polished.counts.sum(), count(best.polished.free) + best.polished.initial.size
+    saved = shared * float(np.log(max(counts, 2.0))) * correction(float(counts), fitted_numbers)
+    behind = criterion_of(p, own) - best.criterion + saved
+    if not p.clean and _has_idle_constants(p, own) and not idle_terms(best.polished, 1.0):
+        return own if behind < -CRITERION.no_evidence else None
     if behind < CRITERION.no_evidence * shorter:
         return own
     hopeful = shorter and behind < PREFERENCE.hopeful and not (p.clean or monitor.stopping())
     return own if hopeful and allows_blocks(p, best) and _predicts_better(p, own, best) else None
+
+
+def _has_idle_constants(p: Problem, fitted: FittedForm) -> bool:
+    """Whether the 95 % interval of a constant of a form contains 0, or nothing is known of it."""
+    named, (_, counts) = named_constants(Fitter(p), fitted), weighted_squares(p, fitted)
+    freedom = max(float(counts.sum()) - len(fitted.constants) - fitted.starts.size, 1.0)
+    ends = (interval(value, error, freedom) for value, error in zip(named.values, named.errors, strict=True))
+    return any(each is None or each[0] <= 0.0 <= each[1] for each in ends)
 
 
 def _predicts_better(p: Problem, fitted: FittedForm, row: Judged) -> bool:

@@ -9,16 +9,21 @@ from odediscovery.discovery.preference import block_misfits
 from odediscovery.discovery.simple_first import _form_misfits, named_winner, seconds_for
 from odediscovery.discovery.task import pose_task
 from odediscovery.errors import InputError
+from odediscovery.judge.criterion import judge
 from odediscovery.judge.verdict import Verdict
+from odediscovery.laws.cost import all_free
 from odediscovery.laws.equations import Equations
+from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.report import write_report
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.search.refinement import refined, sigma_of
 from odediscovery.settings import settings_for
+from odediscovery.stages.values import Origin
 from odediscovery.textbook.fit import Fitter, fit_textbook
 from odediscovery.textbook.judged import as_judged
-from odediscovery.textbook.registry import find
+from odediscovery.textbook.registry import TEXTBOOK, find
 from odediscovery.textbook.starts import Start
 
 
@@ -133,3 +138,23 @@ def test_noise_alone_ends_with_the_simplest_law():
     found = discover(noise, settings_for(library=["textbook"]))
     assert found.outcome == "poor-fit"
     assert found.front[0].name == "a constant rate"
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_a_law_with_a_name_needs_all_its_constants(seed: int) -> None:
+    """A turns into B. Exchange and an enzyme that is never saturated are as near, with a constant that says nothing."""
+    random, t, runs = np.random.default_rng(900 + seed), np.linspace(0.0, 4.0, 40), []
+    for a, b in ((5.0, 1.5), (2.0, 3.0)):
+        left = a * np.exp(-0.35 * t)
+        values = np.stack([left, a + b - left], axis=1)
+        runs.append(values + 0.01 * values.std(axis=0) * random.standard_normal(values.shape))
+    series = TimeSeries.from_arrays([t, t], runs, ["A", "B"])
+    found = discover(series, simple())
+    assert found.equations_text().startswith("A' = -k*A\nB' = k*A\nk = 0.3")
+    only = [law.name for law in TEXTBOOK if law.name != "conversion"]
+    p = prepare(series)
+    fitted = fit_textbook(p, Monitor(), [find(name) for name in only])
+    law = PowerSum(np.array([[-0.35], [0.35]]), np.array([[1.0, 0.0]])).rescaled(p.scale.state, p.scale.time)
+    plain = refined(p, law, (law.coefficients != 0, law.exponents < 0, *all_free(law)[2:]), p.initial, sigma_of(p))
+    verdict = Verdict(p, (judge(plain, sigma_of(p), Origin(0)),), 0)
+    assert fitted and named_winner(verdict, fitted, Monitor()) is None
