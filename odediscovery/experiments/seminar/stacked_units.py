@@ -66,7 +66,7 @@ class Setting:
 FULL = Setting()
 QUICK = replace(FULL, runs=3, steps=100)
 # Of the digits: `points` images are held out.
-DIGITS = Setting(runs=10, steps=1000, batch=32, rate=1e-3, points=500, checks=1000)
+DIGITS = Setting(runs=10, steps=500, batch=32, rate=1e-3, points=500, checks=500)
 QUICK_DIGITS = replace(DIGITS, runs=2, steps=10)
 HIDDEN, CLASSES = 16, 10
 
