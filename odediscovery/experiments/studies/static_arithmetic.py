@@ -78,8 +78,8 @@ class StaticArithmetic(Experiment):
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
         ours = [(model + OURS, task) for model, task in PUBLISHED if model in ("NAU", "NMU")]
-        # What is short comes first.
-        published = sorted(PUBLISHED, key=lambda key: steps_of(*key))
+        # What a moment settles comes first.
+        published = sorted(PUBLISHED, key=lambda key: (steps_of(*key) != FULL.steps, key[1] != FOUR, steps_of(*key)))
         return [{"model": model, "task": task} for model, task in ours + published]
 
     def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
