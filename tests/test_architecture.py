@@ -82,7 +82,7 @@ DOORS = {
     "jax": "bench.peers.diffrax_peer",
     "diffrax": "bench.peers.diffrax_peer",
     "pandas": "data",
-    "sklearn": "estimator experiments.studies.digits",
+    "sklearn": "estimator experiments.images",
     "jinja2": "report",
     "matplotlib": "plots report experiments bench.speed.growth bench.suites.staircase_figure",
     "pysindy": "bench.peers",

@@ -47,6 +47,8 @@ DISTANCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mse": lambda prediction, y: (prediction - y).square(),
     "smooth-l1": lambda a, b: nn.functional.smooth_l1_loss(a, b, reduction="none"),
     "relative": lambda prediction, y: ((prediction - y) / relative_scale(y)).square(),
+    # Of classes: y is 1 for the right one, 0 for the others.
+    "cross-entropy": lambda prediction, y: -y * nn.functional.log_softmax(prediction, dim=-1),
 }
 Draw = Callable[[], tuple[Tensor, Tensor]]
 Penalty = Callable[[int], Tensor]  # step -> [members]
@@ -60,8 +62,8 @@ class Training:
         steps: gradient steps.
         rate: constant learning rate.
         method: "adam", "rmsprop" (decay 0.9, Julia's default) or "sgd".
-        loss: "mse", "smooth-l1" (with beta 1) or "relative", the squares of (y_hat - y) / s with s of
-            `relative_scale`.
+        loss: "mse", "smooth-l1" (with beta 1), "relative", the squares of (y_hat - y) / s with s of
+            `relative_scale`, or "cross-entropy" of the outputs' softmax.
         clip: largest absolute value of a gradient's entry, or None.
         project: bring parameters back into the units' ranges after every step; False leaves
             that to the formulas alone, as the Julia code does.

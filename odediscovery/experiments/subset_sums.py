@@ -44,13 +44,14 @@ FOUR = "(x1+x2)(x1+x2+x3+x4)"
 
 @dataclass(frozen=True)
 class Setting:
-    """Sec. 4.1 of Madsen and Johansen, shortened as said above; `our` fields are this package's.
+    """Sec. 4.1 of Madsen and Johansen and their code's defaults; `our` fields are this package's.
 
     Args:
         hidden: width between the two layers.
+        steps, rate: theirs are 5e6 steps at a constant rate; `anneal` below 1: the share of the steps after
+            which the rate falls to 0.
         points: samples of the test.
-        anneal: share of the steps after which the rate falls.
-        sparse: weight of the sparsity regulariser, which grows between the shares `growth` of the steps.
+        sparse: weight of the sparsity regulariser, which grows between the two steps `growth`.
         checks: how often a run is tested.
         starts: most starts of each of our runs.
         refit_samples, refit_steps, refit_tolerance: of the Levenberg-Marquardt refits.
@@ -62,15 +63,17 @@ class Setting:
     runs: int = 50
     hidden: int = 2
     steps: int = 20_000
-    rate: float = 1e-2
-    anneal: float = 0.5
+    rate: float = 1e-3
+    anneal: float = 1.0
     batch: int = 128
     points: int = 1000
     sparse: float = 10.0
-    growth: tuple[float, float] = (0.5, 0.75)
+    growth: tuple[float, float] = (1e6, 2e6)
     checks: int = 200
     starts: int = 8
     our_steps: int = 1000
+    our_rate: float = 1e-2
+    our_anneal: float = 0.5
     our_growth: tuple[float, float] = (0.2, 0.4)
     refit_samples: int = 400
     refit_steps: int = 60
@@ -78,10 +81,10 @@ class Setting:
     wholes: tuple[float, ...] = (0.003, 0.03, 0.1)
     fitted: float = 1e-7
 
-    def weight(self, step: int, steps: int, growth: tuple[float, float]) -> float:
-        """Weight of the regulariser at a step: 0, then linearly to `sparse`."""
+    def weight(self, at: float, growth: tuple[float, float]) -> float:
+        """Weight of the regulariser at a step, or at a share of the steps: 0, then linearly to `sparse`."""
         low, high = growth
-        return self.sparse * min(max((step / steps - low) / (high - low), 0.0), 1.0)
+        return self.sparse * min(max((at - low) / (high - low), 0.0), 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +172,7 @@ def train_published(
         name=f"{layers(network)[1].name} {data.task}",
         device=device,
         watch=lambda step, _loss: watched.look(step, network),
-        penalty=lambda step: how.weight(step, how.steps, how.growth) * regulariser(network),
+        penalty=lambda step: how.weight(step, how.growth) * regulariser(network),
     )
     return watched
 
@@ -210,11 +213,11 @@ def _fit_once(
     train(
         network,
         lambda: data.draw(data.inside, how.batch, source),
-        Training(how.our_steps, how.rate, loss="relative", anneal=how.anneal),
+        Training(how.our_steps, how.our_rate, loss="relative", anneal=how.our_anneal),
         monitor,
         name=f"{name}: Adam",
         device=device,
-        penalty=lambda s: how.weight(s, how.our_steps, how.our_growth) * last.regulariser(parameters_of(last)),
+        penalty=lambda s: how.weight(s / how.our_steps, how.our_growth) * last.regulariser(parameters_of(last)),
     )
     monitor.stage(f"{name}: Levenberg-Marquardt", len(how.wholes))
     x, y = data.draw(data.inside, how.refit_samples, source)

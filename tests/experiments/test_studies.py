@@ -34,6 +34,7 @@ from odediscovery.experiments.studies import (
     large_arithmetic,
     operands,
     simple_arithmetic,
+    static_arithmetic,
 )
 from odediscovery.laws.systems import simulate_system
 from odediscovery.runtime.monitor import Monitor
@@ -46,6 +47,24 @@ def source(seed: int = 0) -> torch.Generator:
 
 def tensor(*values: object) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64)
+
+
+# Steps
+
+
+def test_the_regulariser_grows_in_the_second_million_of_published_steps_and_ours_by_shares() -> None:
+    how = subset_sums.Setting()
+    assert [how.weight(step, how.growth) for step in (0, 20_000, 10**6, 1_500_000, 4 * 10**6)] == [0, 0, 0, 5, 10]
+    assert [how.weight(share, how.our_growth) for share in (0.1, 0.5)] == [0, 10]
+    assert (how.rate, how.anneal) == (1e-3, 1.0)
+
+
+def test_as_many_published_steps_are_run_as_the_authors_median_needed_or_few() -> None:
+    steps = {key: static_arithmetic.steps_of(*key) for key in static_arithmetic.PUBLISHED}
+    assert steps["NAU", "-"] == steps["NMU", subset_sums.FOUR] == 20_000 and steps["Linear", "+"] == 100_000
+    assert steps["NMU", "×"] == steps["NALU", "×"] == 2000
+    batches = static_arithmetic.StaticArithmetic().batches(Plan(full=True))
+    assert len(batches) == 18 and all("ours" in batch["model"] for batch in batches[:4])
 
 
 # Training
@@ -139,7 +158,7 @@ def test_subsets_overlap_by_half_and_sparsity_is_the_farthest_weight() -> None:
     network[0].weight.data.copy_(tensor([[1.0, -1.0]], [[0.9, 0.0]]))
     network[1].weight.data.fill_(1.0)
     assert subset_sums.sparsity(network).tolist() == pytest.approx([0.0, 0.1])
-    grown = [subset_sums.Setting().weight(step, 100, (0.5, 0.75)) for step in (0, 50, 75, 100)]
+    grown = [subset_sums.Setting().weight(step, (50, 75)) for step in (0, 50, 75, 100)]
     assert grown == [0.0, 0.0, 10.0, 10.0]
 
 
