@@ -9,6 +9,7 @@ Source: Madsen and Johansen, Neural Arithmetic Units (ICLR 2020), Sec. 4.1.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,6 +41,8 @@ OPERATIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "(x1+x2)(x1+x2+x3+x4)": lambda a, b: a * b,
 }
 FOUR = "(x1+x2)(x1+x2+x3+x4)"
+# Largest first weight of a NAU in its authors' code: min(0.5, sqrt(3) std).
+FIRST_WEIGHT = 0.5
 
 
 @dataclass(frozen=True)
@@ -241,17 +244,22 @@ def two_layers(
 
     Args:
         model: the second layer's unit; NALU, NAC and Linear are both layers.
-        clip: whether the weights of NAU stay in [-1, 1].
+        clip: whether the weights of NAU stay in [-1, 1], and begin within [-0.5, 0.5] as their authors' do.
         hidden: width between the layers.
     """
     base: dict[str, Any] = {"members": runs, "generator": source}
+
+    def nau(n_in: int, n_out: int) -> NAU:
+        first = math.sqrt(6.0 / (n_in + n_out))
+        return NAU(n_in, n_out, clip=clip, gain=min(1.0, FIRST_WEIGHT / first) if clip else 1.0, **base)
+
     make: dict[str, Callable[[], tuple[AbstractUnit, AbstractUnit]]] = {
         "NAC": lambda: (NAC(inputs, hidden, **base), NAC(hidden, 1, **base)),
         "Linear": lambda: (Linear(inputs, hidden, **base), Linear(hidden, 1, **base)),
         "NALU": lambda: (NALU(inputs, hidden, **base), NALU(hidden, 1, **base)),
-        "NAU": lambda: (NAU(inputs, hidden, clip=clip, **base), NAU(hidden, 1, clip=clip, **base)),
+        "NAU": lambda: (nau(inputs, hidden), nau(hidden, 1)),
         "MultiplicativeNAC": lambda: (NAC(inputs, hidden, **base), MultiplicativeNAC(hidden, 1, **base)),
-        "NMU": lambda: (NAU(inputs, hidden, clip=clip, **base), NMU(hidden, 1, low=0.25, high=0.75, **base)),
+        "NMU": lambda: (nau(inputs, hidden), NMU(hidden, 1, low=0.25, high=0.75, **base)),
     }
     return nn.Sequential(*make[model]())
 
