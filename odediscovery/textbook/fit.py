@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,7 +19,7 @@ from odediscovery.runtime.monitor import SEARCHING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.textbook.registry import TEXTBOOK, TextbookLaw, orders
 from odediscovery.textbook.shooting import SHOOTING, Rates, Shooting, rates_of
-from odediscovery.textbook.starts import Path, Start, start_of
+from odediscovery.textbook.starts import Path, Start, positive_start, start_of
 
 
 @dataclass(frozen=True)
@@ -256,8 +256,17 @@ def _begun(
             alone = law.n_states < len(states)
             starts = _each_alone(law, p, path) if alone else start_of(form, sought, path, most=1, worst=most_left)
             for start in starts[:1]:
-                if start.misfit < most_left:
-                    yield len(form.names), start, law, form
+                for begun in (start, *_mended(law, form, sought, path, start)):
+                    if begun.misfit < most_left:
+                        yield len(form.names), begun, law, form
+
+
+def _mended(law: TextbookLaw, form: Form, sought: Mapping[str, str], path: Path, start: Start) -> list[Start]:
+    """A start with the signs that the law's name means, where the regression gives others."""
+    if law.n_states < len(form.states) or law.backwards or law.called(form.names, start.constants.tolist()):
+        return []
+    mended = positive_start(form, list(sought), path, start, law.signed)
+    return [mended] if law.called(form.names, mended.constants.tolist()) else []
 
 
 def _each_alone(law: TextbookLaw, p: Problem, path: Path) -> list[Start]:

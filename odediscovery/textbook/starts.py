@@ -9,14 +9,14 @@ smoothed path. The others are looked for on a grid.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import sympy
 from scipy.interpolate import CubicSpline, PchipInterpolator
-from scipy.optimize import least_squares
+from scipy.optimize import least_squares, lsq_linear
 
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.laws.equations import as_function
@@ -53,6 +53,9 @@ class StartThresholds(Thresholds):
         origin="measured: of 342 laws that were fitted in the end the worst had left 28 times as much",
     )
     alike: float = threshold(0.3, "powers that differ by less begin alike")
+    little: float = threshold(
+        0.02, "what a constant begins with that noise gives the wrong sign", unit="spreads of the states"
+    )
     step: float = threshold(1e-4, "step of a derivative by a constant", unit="the constant")
     evaluations: int = threshold(30, "most steps of the descent from there", origin="cost")
     combinations: int = threshold(600, "most combinations of sought constants", origin="cost")
@@ -191,6 +194,29 @@ def start_of(form: Form, sought: Mapping[str, str], path: Path, most: int = 2, w
         if start is not None:
             found.append(start)
     return sorted(found, key=lambda start: start.misfit)[:most]
+
+
+def positive_start(form: Form, sought: Sequence[str], path: Path, start: Start, signed: Collection[str]) -> Start:
+    """The start with the linear constants that meet the integral form best while those that are not `signed` are > 0.
+
+    Noise gives a small constant either sign. One that comes out as 0 begins where it explains a little.
+    """
+    linear = [name for name in form.names if name not in sought]
+    values = dict(zip(form.names, start.constants.tolist(), strict=True))
+    given = np.array([[values[name] for name in sought]])
+    blocks = _blocks(form, linear, sought, path, given) if linear else None
+    if blocks is None:
+        return start
+    features, target = blocks[0][0], blocks[1][0]
+    size = np.sqrt(np.mean(features**2, axis=0)) + 1e-300
+    least = np.array([-np.inf if name in signed else 0.0 for name in linear])
+    if not (np.isfinite(target).all() and (size < FAR / 1e9).all()):
+        return start
+    found = lsq_linear(features / size, target, (least, np.full(len(linear), np.inf)))
+    little = np.where((least == 0.0) & (found.x < STARTS.little), STARTS.little, found.x)
+    left = float(np.mean((target - features / size @ little) ** 2))
+    values |= dict(zip(linear, (little / size).tolist(), strict=True))
+    return Start(np.array([values[name] for name in form.names]), left)
 
 
 def _refined(
