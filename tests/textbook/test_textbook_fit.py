@@ -10,7 +10,7 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.textbook.fit import Fitter, fit_textbook
 from odediscovery.textbook.judged import criterion_of, is_left_to_noise, named_constants, recognise
 from odediscovery.textbook.registry import TEXTBOOK, find
-from odediscovery.textbook.starts import Start
+from odediscovery.textbook.starts import Start, positive_start, start_of
 
 
 def made(sides, start, until, samples=30, noise=0.01, seed=0):
@@ -99,3 +99,17 @@ def test_a_law_that_leaves_more_than_noise_is_told_from_one_that_does_not() -> N
     left = {one.says: is_left_to_noise(p, one) for one in fit_textbook(p, Monitor())}
     assert left["logistic growth"]
     assert not left["exponential growth"]
+
+
+def test_noise_does_not_turn_the_sign_of_a_small_constant_for_good():
+    """One species hardly harms the other, which the smoothed path of few samples takes for a benefit."""
+    sides = {"x": "x*(0.9 - 0.009*x - 0.0002*y)", "y": "y*(0.8 - 0.004*x - 0.01*y)"}
+    p = prepare(made(sides, [3.0, 4.0], 14.0, samples=18, noise=0.06, seed=1))
+    law, fitter = find("competition"), Fitter(p)
+    form, sought = law.form(["x", "y"])
+    (start,) = start_of(form, sought, fitter.path, most=1)
+    assert start.constants.min() < 0.0 and law.called(form.names, start.constants) == ""
+    mended = positive_start(form, list(sought), fitter.path, start, law.signed)
+    assert mended.constants.min() > 0.0 and mended.misfit < 2.0 * start.misfit
+    best = min(fit_textbook(p, Monitor()), key=lambda one: criterion_of(p, one))
+    assert best.says == "competition (Lotka-Volterra)"
