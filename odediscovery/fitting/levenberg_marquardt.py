@@ -153,15 +153,23 @@ def levenberg_marquardt(
             moved = active[better]
             unknowns[moved] = trial[better]
             total[moved], normal[moved], gradient[moved] = (part[finite] for part in there)
-        bound = MARQUARDT.largest_gain_ratio
-        ratio = np.clip(gain / np.maximum(model_gain, SMALLEST), -bound, bound)
-        less = lam * np.clip(1 - (2 * ratio - 1) ** 3, MARQUARDT.least_decrease, MARQUARDT.growth)
-        damping[active] = np.maximum(np.where(better, less, lam * growth[active]), MARQUARDT.least_damping)
-        growth[active] = np.where(better, MARQUARDT.growth, 2 * growth[active])
+        damping[active], growth[active] = _damped_anew(lam, growth[active], better, gain, model_gain)
         small = better & (gain <= tolerance * (total[active] + gain))
         stuck = ~better & ((lam > MARQUARDT.stuck_damping) | (model_gain <= tolerance * total[active]))
         active = active[~(small | stuck)]
     return LeastSquares(unknowns, total, normal)
+
+
+def _damped_anew(damping: Array, growth: Array, better: Mask, gain: Array, model_gain: Array) -> tuple[Array, Array]:
+    """Damping and its next growth, by Nielsen's rule: what follows a good step, and a failed one,
+
+    damping * max(1/3, 1 - (2 gain / predicted gain - 1)^3),    damping * growth,  growth * 2
+    """
+    bound = MARQUARDT.largest_gain_ratio
+    ratio = np.clip(gain / np.maximum(model_gain, SMALLEST), -bound, bound)
+    less = damping * np.clip(1 - (2 * ratio - 1) ** 3, MARQUARDT.least_decrease, MARQUARDT.growth)
+    anew = np.maximum(np.where(better, less, damping * growth), MARQUARDT.least_damping)
+    return anew, np.where(better, MARQUARDT.growth, 2 * growth)
 
 
 def finite_squares(residuals: Array) -> Array:
