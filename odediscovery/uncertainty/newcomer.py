@@ -97,19 +97,12 @@ def meet(
     run = series.trajectories[0]
     if times.min() < run.time[0]:
         raise InputError(f"times should not lie before the first sample at {run.time[0]:g}, got {times.min():g}")
-    n, states = series.n_states, series.states
-    every = np.union1d(run.time, times)
-    values = np.full((len(every), n, 1), np.nan)
-    values[np.searchsorted(every, run.time), :, 0] = run.values
-    given = np.zeros(values.shape)
-    for state, amounts in (doses or {}).items():
-        given[np.searchsorted(every, run.time), states.index(state), 0] = amounts
-    sized = Members((every - every[0])[:, None], values, doses=given if doses else None)
+    states, every = series.states, np.union1d(run.time, times)
     logarithmic = np.array([state in population.proportional for state in states])
     # A state that is given doses had nothing before, if nothing else is known of it.
     nothing = {state: 0.0 for state in doses or () if population.starts[state][0] == "scaled"}
     starts, centre, width = _starts(states, population, run.values[0], nothing | dict(known))
-    measured = Measured(sized, starts, logarithmic, ("new",), {})
+    measured = Measured(_one_member(series, every, doses or {}), starts, logarithmic, ("new",), {})
     constants = _of_states(law, population)
     k = len(constants)
     middle = np.concatenate([np.log([one.mean for one in constants]), centre])
@@ -126,6 +119,17 @@ def meet(
     found = np.exp(fit.unknowns[:k, 0])
     names = {one.name: float(value) for one, value in zip(constants, found, strict=True)}
     return Newcomer(names, curve[0], times, curve[at], deviations)
+
+
+def _one_member(series: TimeSeries, every: Array, doses: Mapping[str, Array]) -> Members:
+    """The samples of one group, and its doses by state, among the times at which its curve is wanted."""
+    (run,), places = series.trajectories, np.searchsorted(every, series.trajectories[0].time)
+    values = np.full((len(every), series.n_states, 1), np.nan)
+    values[places, :, 0] = run.values
+    given = np.zeros(values.shape)
+    for state, amounts in doses.items():
+        given[places, series.states.index(state), 0] = amounts
+    return Members((every - every[0])[:, None], values, doses=given if doses else None)
 
 
 def first_samples(
