@@ -1,8 +1,9 @@
 """Levenberg-Marquardt for all members at once: sums of squares, batched; it knows no equations.
 
-Two more loops of this name stand elsewhere, because they minimise something else or a batch of
-another kind: `stages/grow/side_by_side.py` (a likelihood without known variances, coefficients
-eliminated) and `search/flows/rough_fits.py` (a fixed number of steps, members by the ten thousand).
+Three more loops of this name stand elsewhere, each with its reason at its head, because they minimise
+something else or a batch of another kind: `stages/grow/side_by_side.py` (a likelihood without known
+variances, coefficients eliminated), `search/flows/rough_fits.py` (a fixed number of steps, members by the
+ten thousand) and `population/model/separate.py` (groups that are solved together or not at all).
 """
 
 from __future__ import annotations
@@ -224,6 +225,33 @@ def within(
     member = np.arange(len(columns))[:, None, None]
     block: Array = matrix[member, columns[:, :, None], columns[:, None, :]]
     return block
+
+
+def damped_steps(
+    normal: Float[np.ndarray, "members unknowns unknowns"],
+    gradient: Float[np.ndarray, "members unknowns"],
+    damping: Float[np.ndarray, " members"],
+    ridge: float,
+    least: float,
+) -> Float[np.ndarray, "members unknowns"]:
+    """Steps of members all of whose unknowns are free, where even a matrix of zeros has one:
+
+        (J^T J + damping diag(J^T J) + (ridge max diag(J^T J) + least) I) step = -J^T r
+
+    Args:
+        normal: J^T J.
+        gradient: J^T r.
+        damping: of each member.
+        ridge: on the whole diagonal, as a share of its largest element.
+        least: the same where all elements are 0.
+
+    >>> damped_steps(np.array([[[4.0]]]), np.array([[6.0]]), np.array([0.5]), 0.0, 0.0).round(6).tolist()
+    [[-1.0]]
+    """
+    diagonal = np.diagonal(normal, axis1=1, axis2=2)
+    added = damping[:, None] * diagonal + ridge * diagonal.max(axis=1, keepdims=True) + least
+    step: Array = np.linalg.solve(normal + added[:, :, None] * np.eye(normal.shape[1]), gradient[:, :, None])
+    return -step[:, :, 0]
 
 
 def _damped_step(normal: Array, gradient: Array, damping: Array, free: Mask) -> Array:

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from problems import growth, series_of
 
+from odediscovery.fitting.levenberg_marquardt import damped_steps
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.laws.systems import simulate_system
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.grow import side_by_side
 from odediscovery.stages.grow.integral_form import Integral, Path
-from odediscovery.stages.grow.side_by_side import StackThresholds, damped_steps, optimise_all
-from odediscovery.stages.grow.variable_projection import PROJECTION, Fit, Model
+from odediscovery.stages.grow.side_by_side import StackThresholds, optimise_all
+from odediscovery.stages.grow.variable_projection import PROJECTION, TINY, Fit, Model
 
 BOUNDS = PROJECTION.least_exponent, PROJECTION.most_exponent
 # N' = 0.5 N - 0.5 N^2 in noise.
@@ -63,7 +64,7 @@ def alone(fit: Fit, one: Model) -> Model:
         jac = (linear.projected(slopes(fit, one, places)) * weight[..., None]).reshape(-1, len(places))
         gradient = jac.T @ (linear.residual * weight).ravel()
         parts = constants_of(one)
-        step = damped_steps((jac.T @ jac)[None], gradient[None], np.array([damping]))[0]
+        step = damped_steps((jac.T @ jac)[None], gradient[None], np.array([damping]), PROJECTION.singular, TINY)[0]
         for (kind, row, of), change in zip(places, step, strict=True):
             most = 0.5 * abs(parts[1][row, of]) if kind == 1 else PROJECTION.longest
             moved = parts[kind][row, of] + np.clip(change, -most, most)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.families.base import TINY
+from odediscovery.fitting.levenberg_marquardt import damped_steps
 from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
@@ -359,12 +360,8 @@ def _step(
     members, most, n, runs = len(u), u.shape[1], batch.n, batch.runs
     now, left, jacobian = _linearised(batch, exponents, of_flow, u, q)
     transposed = np.swapaxes(jacobian, 1, 2)
-    normal = transposed @ jacobian
-    left = transposed @ left.reshape(members, -1, 1)
-    diagonal = np.einsum("mpp->mp", normal)
-    added = damping[:, None] * diagonal + ROUGH.ridge * diagonal.max(axis=1, keepdims=True) + ROUGH.least_ridge
-    normal = normal + np.eye(normal.shape[1]) * added[:, None]
-    step = np.linalg.solve(normal, -left)[..., 0]
+    gradient = (transposed @ left[:, :, None])[..., 0]
+    step = damped_steps(transposed @ jacobian, gradient, damping, ROUGH.ridge, ROUGH.least_ridge)
     step[:, :most] = np.clip(step[:, :most], -ROUGH.longest_step, ROUGH.longest_step)
     new_u, new_q = u + step[:, :most], q + step[:, most:].reshape(members, runs, n)
     cost = _cost(batch.residuals(exponents, of_flow, new_u, new_q))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from odediscovery.fitting.levenberg_marquardt import damped_steps
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -95,7 +96,7 @@ def _optimised(fit: Fit, laws: Sequence[Draft], steps: int) -> list[Model]:
             break
         if len(new := live[moved[live]]):
             normal[new], gradient[new] = normal_equations(fit, path, now.take(new), [p.take(new) for p in free])
-        shift = damped_steps(normal[live], gradient[live], damping[live])
+        shift = damped_steps(normal[live], gradient[live], damping[live], PROJECTION.singular, TINY)
         trial = _moved(fit, now.constants(live), [p.take(live) for p in free], shift)
         tried = evaluated(fit, path, trial, now.inside[live] if whole_inside else None)
         gain = now.score[live] - tried.score
@@ -130,20 +131,3 @@ def _bounds(problem: Integral, features: Index) -> tuple[Array, Array]:
     rates = np.isin(features, exp_features(problem))
     most = np.where(rates, PROJECTION.fastest_rate, PROJECTION.most_exponent)
     return np.where(rates, -most, PROJECTION.least_exponent), most
-
-
-def damped_steps(normal: Array, gradient: Array, damping: Array) -> Array:
-    """Steps -(J'J + lambda diag J'J)^-1 J'r, each with its own lambda, [laws, unknowns].
-
-    Args:
-        normal: J'J, [laws, unknowns, unknowns].
-        gradient: J'r, [laws, unknowns].
-        damping: lambda, [laws].
-
-    >>> damped_steps(np.array([[[4.0]]]), np.array([[6.0]]), np.array([0.5])).round(6).tolist()
-    [[-1.0]]
-    """
-    diagonal = np.diagonal(normal, axis1=1, axis2=2)
-    added = damping[:, None] * diagonal + PROJECTION.singular * diagonal.max(axis=1, keepdims=True) + TINY
-    step: Array = np.linalg.solve(normal + added[:, :, None] * np.eye(normal.shape[1]), gradient[:, :, None])
-    return -step[:, :, 0]
