@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from odediscovery.fitting.levenberg_marquardt import SMALLEST
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -22,8 +23,6 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 ADAM_BETAS, ADAM_SHARES = (0.9, 0.999), (0.1, 0.001)
 # Keeps Adam's and RMSProp's quotients finite.
 EPSILON = 1e-8
-# Keeps the quotient of LBFGS's scale finite.
-SMALLEST = 1e-300
 
 
 @dataclass(frozen=True)
