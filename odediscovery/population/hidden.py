@@ -14,7 +14,7 @@ import numpy as np
 
 from odediscovery.errors import FitError
 from odediscovery.population.choose import sound_model
-from odediscovery.population.model.measured import SCALED, Measured, Model
+from odediscovery.population.model.measured import SCALED, GroupModel, Measured
 from odediscovery.population.model.mixed import MIXED, MixedFit
 from odediscovery.population.model.separate import fit_each
 from odediscovery.population.model.structures import Entry, Structure
@@ -118,7 +118,7 @@ def _begun(measured: Measured, structure: Structure) -> tuple[float, Array]:
             first[row] = np.log(max(height, 1e-300)) - np.log(_amount(measured, i))
     begin = np.vstack([np.repeat(rates.T, groups, axis=1), np.tile(first, (1, many))])
     width = np.full(len(begin), 2.0)
-    fit = fit_each(Model(structure, wide), begin, 0.1 * wide.data.scale, begin, width, 20)
+    fit = fit_each(GroupModel(structure, wide), begin, 0.1 * wide.data.scale, begin, width, 20)
     value = np.einsum("ig,i->g", fit.squares, np.where(seen, 1.0 / measured.data.scale**2, 0.0)).reshape(many, groups)
     # One beginning for all groups: what is called what may differ from beginning to beginning.
     best = int(np.argmin(value.sum(axis=1)))

@@ -17,7 +17,7 @@ from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.sheets import read_table
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.population.model.measured import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Model, Start
+from odediscovery.population.model.measured import ANY, EXACT, KNOWN, POSITIVE, SCALED, GroupModel, Measured, Start
 from odediscovery.population.model.members import Members
 from odediscovery.population.model.separate import fit_each
 from odediscovery.population.model.structures import Entry, Structure
@@ -111,7 +111,7 @@ def meet(
     # The band of a state that nobody measures is that of its curve alone.
     noise = np.array([population.residual_sd.get(state, 0.0) for state in states])
     scale = np.maximum(np.nan_to_num(np.abs(run.values)).max(axis=0), 1e-6) * 10.0
-    model = Model(structure_in(law, population), measured, scale=scale)
+    model = GroupModel(structure_in(law, population), measured, scale=scale)
     fit = fit_each(model, middle[:, None], sigma, middle, spread)
     curve = model.fitted(fit.unknowns)[:, :, 0]
     at = np.searchsorted(every, times)
@@ -193,7 +193,7 @@ def _starts(
 
 
 def _deviations(
-    model: Model, unknowns: Array, sigma: Array, noise: Array, spread: Array, logarithmic: Array, curve: Array
+    model: GroupModel, unknowns: Array, sigma: Array, noise: Array, spread: Array, logarithmic: Array, curve: Array
 ) -> Array:
     """Standard deviations of a new measurement along the curve [samples, states]."""
     seen = model.seen

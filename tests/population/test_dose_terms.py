@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from odediscovery.population.doses import dose_rows, factor_names, first_factor, unknown_of_terms, with_doses
-from odediscovery.population.model.measured import KNOWN, POSITIVE, SCALED, Measured, Model, Start
+from odediscovery.population.model.measured import KNOWN, POSITIVE, SCALED, GroupModel, Measured, Start
 from odediscovery.population.model.members import members_of
 from odediscovery.population.model.mixed import MixedFit
 from odediscovery.population.model.structures import Entry, Structure
@@ -21,7 +21,7 @@ FLOWS = Structure(np.eye(2), (Entry(0, 0, 0, -1), Entry(1, 0, 0, 1), Entry(1, 1,
 class OnlyModel:
     """What doses look at of a fit."""
 
-    model: Model
+    model: GroupModel
 
 
 def fit(gut: str, dosed: tuple[tuple[int, str], ...]) -> MixedFit:
@@ -29,7 +29,7 @@ def fit(gut: str, dosed: tuple[tuple[int, str], ...]) -> MixedFit:
     data = members_of([(t, np.ones((3, 2)))], [np.ones((3, 2))])
     starts = (Start(gut, np.array([1.0])), Start(POSITIVE, np.array([1.0])))
     measured = Measured(data, starts, np.zeros(2, bool), ("a",), {}, dosed)
-    return cast(MixedFit, OnlyModel(Model(FLOWS, measured)))
+    return cast(MixedFit, OnlyModel(GroupModel(FLOWS, measured)))
 
 
 def test_a_first_factor_is_the_median_rise_for_each_amount() -> None:

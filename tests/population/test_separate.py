@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from odediscovery.population.model.measured import ANY, POSITIVE, Measured, Model, Start
+from odediscovery.population.model.measured import ANY, POSITIVE, GroupModel, Measured, Start
 from odediscovery.population.model.members import members_of
 from odediscovery.population.model.separate import fit_each
 from odediscovery.population.model.structures import Entry, Structure
@@ -15,11 +15,11 @@ T = np.linspace(0.0, 4.0, 9)
 RATES, STARTS = np.array([0.3, 0.8, 1.5]), np.array([2.0, 5.0, 1.0])
 
 
-def model_of(values: np.ndarray, kind: str) -> Model:
+def model_of(values: np.ndarray, kind: str) -> GroupModel:
     """Decay of groups [groups, samples], with a start of each group's own."""
     data = members_of([(T, own[:, None]) for own in values])
     start = Start(kind, values[:, 0].copy())
-    return Model(DECAY, Measured(data, (start,), np.zeros(1, bool), tuple("abc"[: len(values)]), {}))
+    return GroupModel(DECAY, Measured(data, (start,), np.zeros(1, bool), tuple("abc"[: len(values)]), {}))
 
 
 def test_exact_data_give_every_group_its_constants_back() -> None:

@@ -2,7 +2,7 @@ r"""Every group's own constants, all groups at once, held together loosely.
 
     minimise  \sum_j ((y_j - x(t_j; c)) / sigma)^2 + \sum_k ((c_k - centre_k) / width_k)^2   for each group
 
-by Levenberg-Marquardt with a damping of each group's own. Not `fitting.levenberg_marquardt`: a `Model` solves all
+by Levenberg-Marquardt with a damping of each group's own. Not `fitting.levenberg_marquardt`: a `GroupModel` solves all
 its groups or none, so that none leaves the batch; logarithms change by a factor of 4.5 at most; and curves come with
 their slopes, so that a step costs one solution. Both end in the same minimum, but not in the same digits.
 """
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from odediscovery.population.model.measured import Model
+from odediscovery.population.model.measured import GroupModel
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -33,7 +33,7 @@ class SeparateThresholds(Thresholds):
 SEPARATE = SeparateThresholds()
 
 
-class Fit(NamedTuple):
+class SeparateFit(NamedTuple):
     """Unknowns of every group with what they leave.
 
     Args:
@@ -48,13 +48,13 @@ class Fit(NamedTuple):
 
 
 def fit_each(
-    model: Model,
+    model: GroupModel,
     begin: Array,
     sigma: Array,
     centre: Array | None = None,
     width: Array | None = None,
     steps: int | None = None,
-) -> Fit:
+) -> SeparateFit:
     """The most likely unknowns of every group.
 
     Args:
@@ -88,7 +88,7 @@ def fit_each(
         damping = np.clip(np.where(better, damping / SEPARATE.change, damping * SEPARATE.change), 1e-9, 1e9)
         if np.all((better & (gain < SEPARATE.settled)) | (~better & (damping > 1e2))):
             break
-    return Fit(x, np.einsum("tig,tig->ig", curves.residual, curves.residual), best)
+    return SeparateFit(x, np.einsum("tig,tig->ig", curves.residual, curves.residual), best)
 
 
 def _of_groups(values: Array, rows: int, groups: int) -> Array:
