@@ -151,6 +151,21 @@ KINDS = {
 }
 # The title of what an oracle would choose.
 FRONT = "best of the front"
+# The titles of the columns of `side_by_side`.
+HEADER = (
+    "condition",
+    "method",
+    "EXACT",
+    "RECON (R2 > 0.9)",
+    FRONT,
+    "RECON > 0.999",
+    "GEN",
+    "median s",
+    "95 % s",
+    "longest s",
+    "limit s",
+    "commit",
+)
 # Seeds of random laws below this one were developed on.
 FIRST_UNSEEN_SEED = 1000
 
@@ -179,20 +194,6 @@ def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
     Raises:
         InputError: a folder holds no rows of a suite.
     """
-    header = (
-        "condition",
-        "method",
-        "EXACT",
-        "RECON (R2 > 0.9)",
-        FRONT,
-        "RECON > 0.999",
-        "GEN",
-        "median s",
-        "95 % s",
-        "longest s",
-        "limit s",
-        "commit",
-    )
     tables: dict[str, list[tuple[Any, Sequence[str]]]] = {kind: [] for kind in KINDS}
     names, engines = [*sizes, "random"], set()
     for folder in folders_of_suites(folders, names):
@@ -202,24 +203,23 @@ def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
         engines |= {commit for row in rows if row["method"] == "ours"}
         for method in dict.fromkeys(row["method"] for row in rows):
             of_it = [row for row in rows if row["method"] == method]
-            key = (
-                names.index(study["suite"]),
-                study["sigma"],
-                study["drop"],
-                study["trajectories"],
-                study["seed"],
-                method != "ours",
-            )
             size = sizes.get(study["suite"], len(of_it))
-            tables[kind_of(study)].append((key, (_condition(study), *_figures(of_it, size), limit, commit)))
+            line = (_condition(study), *_figures(of_it, size), limit, commit)
+            tables[kind_of(study)].append((_place(study, names, method), line))
     cells = [line for lines in tables.values() for _, line in lines]
     # Rows from before this was measured would fill a column with dashes.
-    shown = [k for k, title in enumerate(header) if title != FRONT or any(line[k] != "-" for line in cells)]
+    shown = [k for k, title in enumerate(HEADER) if title != FRONT or any(line[k] != "-" for line in cells)]
     parts = []
     for kind, lines in tables.items():
         ordered = [[line[k] for k in shown] for _, line in sorted(lines, key=lambda pair: pair[0])]
-        parts += [f"## {KINDS[kind]}\n\n{table([header[k] for k in shown], ordered)}"] if lines else []
+        parts += [f"## {KINDS[kind]}\n\n{table([HEADER[k] for k in shown], ordered)}"] if lines else []
     return "\n\n".join([*parts, *_engines(engines)])
+
+
+def _place(study: Mapping[str, Any], names: Sequence[str], method: str) -> tuple[Any, ...]:
+    """Where the line of a method stands in its table: by suite and condition, ours in front."""
+    condition = (study["sigma"], study["drop"], study["trajectories"], study["seed"])
+    return (names.index(study["suite"]), *condition, method != "ours")
 
 
 def _engines(commits: set[str]) -> list[str]:

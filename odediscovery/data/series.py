@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from odediscovery.data.dates import brief, counted_times
 from odediscovery.data.deviations import array_deviations
@@ -26,12 +26,18 @@ from odediscovery.data.recorded.rows import long_enough, restarted, trials, with
 from odediscovery.data.sheets import exact_table, exact_text, frame_table, read_table, with_made_columns
 from odediscovery.data.signals import Trajectory as Trajectory
 from odediscovery.data.table import Table, assigned, check_letters, check_names, names_in
-from odediscovery.data.trajectories import check_enough, checked_trajectory, deviations_of, float_arrays, with_sigma
+from odediscovery.data.trajectories import (
+    as_lists,
+    check_enough,
+    checked_trajectory,
+    deviations_of,
+    float_arrays,
+    with_sigma,
+)
 from odediscovery.errors import InputError, unknown_name
+from odediscovery.runtime.arrays import Mask
 from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.renamed import with_old_names
-
-Array = NDArray[np.float64]
 
 
 @with_old_names(inputs="controls", driven="is_control")
@@ -68,7 +74,7 @@ class TimeSeries:
         return len(self.states)
 
     @property
-    def is_control(self) -> NDArray[np.bool_]:
+    def is_control(self) -> Mask:
         """Which states are controls (see `append_controls`): known, without an equation [states]."""
         return np.array([state in self.controls for state in self.states], dtype=bool)
 
@@ -113,12 +119,7 @@ class TimeSeries:
         (('mass',), 4)
         """
         several = isinstance(time, (list, tuple)) and len(time) > 0 and np.ndim(time[0]) > 0
-        times: list[Any] = list(time) if several else [time]  # type: ignore[arg-type]
-        blocks: list[Any] = list(values) if several else [values]  # type: ignore[arg-type]
-        if len(times) != len(blocks):
-            raise InputError(
-                f"{len(times)} arrays of times, but {len(blocks)} of values: give one of each for every trajectory"
-            )
+        times, blocks = as_lists(time, values, several)
         if labels is None:
             labels = [str(k + 1) for k in range(len(times))] if several else [""]
         if len(labels) != len(times) or len(set(labels)) != len(labels):
@@ -361,14 +362,8 @@ def _series_of(
         raise InputError(f"{source} holds a header but no data; add one line a sample")
     groups = table.chosen(group, "group column")
     time_name = table.time_column(time, groups)
-    deviations = assigned(sigma, "column of standard deviations")
     taken = {**dict.fromkeys(groups, "a group column"), time_name: "the time"}
-    for state, name in deviations.items():
-        name = deviations[state] = table.chosen([name], "column of standard deviations")[0]
-        if name in groups or name == time_name:
-            raise InputError(
-                f"column {name!r} is {taken[name]}, so it cannot hold the standard deviations of {state!r}"
-            )
+    deviations = table.deviation_columns(sigma, taken)
     taken |= {name: f"the standard deviation of {state!r}" for state, name in deviations.items()}
     chosen, messages = table.state_columns(states, taken)
     if not chosen:
@@ -385,10 +380,11 @@ def _series_of(
     merged, told = without_repeats(list(runs.values()), times, values, errors, chosen)
     kept, short = long_enough(runs, merged)
     messages += [*([] if groups else restarted(runs, table.lines, time_name)), *told, *short]
-    trajectories, lines = [], np.array(table.lines)
-    for label, one in kept:
-        rows = ("line", lines[one.rows].tolist())
-        trajectories.append(checked_trajectory(one.time, one.values, label, rows, time_name, hint))
+    lines = np.array(table.lines)
+    trajectories = [
+        checked_trajectory(one.time, one.values, label, ("line", lines[one.rows].tolist()), time_name, hint)
+        for label, one in kept
+    ]
     check_enough(trajectories, chosen)
     for name, column in zip(chosen, values.T, strict=True):
         if missing := int(np.isnan(column).sum()):

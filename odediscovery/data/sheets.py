@@ -21,7 +21,7 @@ import pandas as pd
 
 from odediscovery.data.frames import with_index_as_columns
 from odediscovery.data.recorded.arithmetic import Arithmetic, split_name
-from odediscovery.data.table import DECIMAL_COMMA, NUMBER, Table, check_letters, clean_name, split_unit, units_in
+from odediscovery.data.table import DECIMAL_COMMA, NUMBER, Table, check_letters, clean_name, split_unit
 from odediscovery.errors import InputError
 from odediscovery.runtime.texts import shortened
 
@@ -315,6 +315,13 @@ def _text(cell: object, days: bool) -> str:
     return cell.isoformat() if isinstance(cell, date) else str(cell)
 
 
+def _units_in(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """The bare name and the unit of every name that has one and needs it not to differ from another."""
+    split = {name: split_unit(name) for name in names}
+    bare = [short for short, _ in split.values()]
+    return {name: (short, unit) for name, (short, unit) in split.items() if unit and bare.count(short) == 1}
+
+
 def _table_of(names: Sequence[str], cells: pd.DataFrame, line: int, source: object, sep: str = "") -> Table:
     """The table of a header and rows of cells.
 
@@ -340,7 +347,7 @@ def _table_of(names: Sequence[str], cells: pd.DataFrame, line: int, source: obje
     texts = cells.select_dtypes(exclude="number")
     comma = sep in (";", "\t") and bool(texts.map(DECIMAL_COMMA.fullmatch).notna().any(axis=None))
     columns = cells.loc[:, [bool(name) for name in header]].set_axis([name for name in header if name], axis=1)
-    known = units_in(list(columns.columns))
+    known = _units_in(list(columns.columns))
     columns = columns.rename(columns={name: bare for name, (bare, _) in known.items()})
     return Table(columns, "," if comma else ".", messages, units=dict(known.values()))
 

@@ -232,6 +232,17 @@ class Table:
             messages += [f"Column {name!r} holds text and was left out." for name in rest if name not in chosen]
         return chosen, messages
 
+    def deviation_columns(self, sigma: Mapping[str, str] | str | None, taken: Mapping[str, str]) -> dict[str, str]:
+        """Columns of standard deviations by state; `taken` says what those are that cannot hold any."""
+        found = assigned(sigma, "column of standard deviations")
+        for state, wanted in found.items():
+            name = found[state] = self.chosen([wanted], "column of standard deviations")[0]
+            if name in taken:
+                raise InputError(
+                    f"column {name!r} is {taken[name]}, so it cannot hold the standard deviations of {state!r}"
+                )
+        return found
+
     def deviations(self, columns: Mapping[str, str], states: Sequence[str], values: Array) -> Array:
         """Standard deviations of measured states [rows, states], nan where unknown.
 
@@ -328,13 +339,6 @@ def split_unit(name: str) -> tuple[str, str | None]:
     """
     found = _WITH_UNIT.fullmatch(name)
     return (found["name"], found["unit"].strip()) if found else (name, None)
-
-
-def units_in(names: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """The bare name and the unit of every name that has one and needs it not to differ from another."""
-    split = {name: split_unit(name) for name in names}
-    bare = [short for short, _ in split.values()]
-    return {name: (short, unit) for name, (short, unit) in split.items() if unit and bare.count(short) == 1}
 
 
 def clean_name(cell: str) -> str:

@@ -31,6 +31,23 @@ SERIES = SeriesThresholds()
 _OTHER = {"c": "complex numbers: Complex data not supported", "U": "text", "S": "text"}
 
 
+def as_lists(time: Any, values: Any, several: bool) -> tuple[list[Any], list[Any]]:
+    """Times and values of the trajectories, one entry each, also where there are not `several`.
+
+    Raises:
+        InputError: not as many of one as of the other.
+
+    >>> as_lists([0, 1], [5.0, 6.0], several=False)
+    ([[0, 1]], [[5.0, 6.0]])
+    """
+    times, blocks = (list(time), list(values)) if several else ([time], [values])
+    if len(times) != len(blocks):
+        raise InputError(
+            f"{len(times)} arrays of times, but {len(blocks)} of values: give one of each for every trajectory"
+        )
+    return times, blocks
+
+
 def float_arrays(time: ArrayLike, values: ArrayLike) -> tuple[Array, Array]:
     """Times [n] and values [n, states] as arrays.
 

@@ -137,12 +137,7 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
         monitor: knows the log and the time, and whether the fit was stopped.
     """
     p, found = verdict.p, verdict.best.polished
-    # Without noise what is left is the error of solvers, which is no noise and no physics.
-    left_by_solvers = (found.squares <= found.counts * p.floor**2).all()
-    if p.clean or left_by_solvers:
-        tests = ResidualTests()
-    else:
-        tests = examine_residuals(residuals(found.law, p.data, found.initial))
+    tests = _residual_tests(p, found)
     if tests.inflation > 1.0:
         # Residuals that correlate say less than as many independent ones.
         found = found.widened(tests.inflation)
@@ -179,6 +174,15 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
         fitted=known,
         found_by=verdict.best.origin.found_by,
     )
+
+
+def _residual_tests(p: Problem, found: Polished) -> ResidualTests:
+    """The tests of what a law leaves; none where there is no noise."""
+    # Without noise what is left is the error of solvers, which is no noise and no physics.
+    left_by_solvers = (found.squares <= found.counts * p.floor**2).all()
+    if p.clean or left_by_solvers:
+        return ResidualTests()
+    return examine_residuals(residuals(found.law, p.data, found.initial))
 
 
 def _is_walk_as_good(verdict: Verdict) -> bool:

@@ -14,7 +14,7 @@ from odediscovery.discovery.conclude import add_messages, conclude, groups_resul
 from odediscovery.discovery.fit_form import fit_form
 from odediscovery.errors import FitError, InputError
 from odediscovery.judge.criterion import judge
-from odediscovery.judge.identifiability import split_known, undetermined_exponents
+from odediscovery.judge.identifiability import Refit, split_known, undetermined_exponents
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, all_free
 from odediscovery.laws.equations import Equations
@@ -23,7 +23,9 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.population.told import WrittenForm
 from odediscovery.problem.impose import apply_knowledge_to_fit
 from odediscovery.problem.pose import pose
+from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.refinement import residual_sigma, sigma_of
@@ -45,6 +47,10 @@ class ConstantThresholds(Thresholds):
 
 
 CONSTANTS = ConstantThresholds()
+
+NOT_INTEGRATED = (
+    "equations of this form could not be integrated through the data from these constants; start from nearer ones"
+)
 
 
 def fit_constants(
@@ -98,11 +104,28 @@ def fit_constants(
         raise InputError("start: expected only beside a form in text; these equations have their own constants")
     law = _checked_law(form, series)
     series, p, known = pose(series, settings)
-    law = law.rescaled(p.scale.state, p.scale.time)
+    law, free = _fitted_constants(p, law.rescaled(p.scale.state, p.scale.time), exponents)
+    refit = _refit_from(p, p.initial, sigma_of(p))
+    for _ in range(CONSTANTS.rounds):
+        found = refit(law, free)
+        if not found.finite:
+            raise FitError(NOT_INTEGRATED)
+        law, refit = found.law, _refit_from(p, found.initial, residual_sigma(p, found))
+    row = judge(found, sigma_of(p), Origin(0))
+    result = conclude(Verdict.of(p, [row]), series, settings, Monitor())
+    wide = undetermined_exponents(p, found, refit) if exponents else []
+    return add_messages(result, *wide, *known.sentences())
+
+
+def _fitted_constants(p: Problem, law: PowerSum, exponents: bool) -> tuple[PowerSum, Free]:
+    """The law with what is known written into it, and which of its constants are fitted."""
     a, w, b, v = all_free(law)
     law, free = apply_knowledge_to_fit(p, law, (a, w & p.nonnegative & exponents, b, v))
-    law, free = split_known(p, law, free, fit=True) if exponents else (law, free)
-    sigma, initial = sigma_of(p), p.initial
+    return split_known(p, law, free, fit=True) if exponents else (law, free)
+
+
+def _refit_from(p: Problem, initial: Array, sigma: Array) -> Refit:
+    """What polishes laws from these start values, with this standard deviation of the residuals."""
 
     def refit(law: PowerSum, free: Free, most: int | None = None) -> Polished:
         return polish(
@@ -117,19 +140,7 @@ def fit_constants(
             relative_sigma=p.relative_sigma,
         )
 
-    for _ in range(CONSTANTS.rounds):
-        found = refit(law, free)
-        if not found.finite:
-            raise FitError(
-                "equations of this form could not be integrated through the data from "
-                "these constants; start from nearer ones"
-            )
-        law, initial = found.law, found.initial
-        sigma = residual_sigma(p, found)
-    row = judge(found, sigma_of(p), Origin(0))
-    result = conclude(Verdict.of(p, [row]), series, settings, Monitor())
-    wide = undetermined_exponents(p, found, refit) if exponents else []
-    return add_messages(result, *wide, *known.sentences())
+    return refit
 
 
 def _fit_groups(

@@ -67,7 +67,7 @@ class FormThresholds(Thresholds):
 
 FORM = FormThresholds()
 # Fits end where a step changes less than this share of constants or squares, rough ones earlier.
-TOLERANCE, ROUGH = 1e-10, 1e-3
+TOLERANCE, ROUGH_TOLERANCE = 1e-10, 1e-3
 # Step of a derivative, as a share of the constant: the solver's error, 1e-9, is far below.
 STEP = 1e-5
 # By how much the curve is moved for the derivatives behind standard errors, as a share of the spread.
@@ -96,7 +96,7 @@ def fit_form(
     if starts is not None:
         task.starts = np.where(np.isfinite(task.known), task.known, starts).ravel()
     begun = _beginnings(task, np.random.default_rng(settings.seed))
-    fits = [found for begin in begun if (found := task.fitted(begin, task.spread, ROUGH)) is not None]
+    fits = [found for begin in begun if (found := task.fitted(begin, task.spread, ROUGH_TOLERANCE)) is not None]
     if fits and all(2.0 * found.cost > FORM.poor * len(found.fun) for found in fits):
         fits = [task.fitted(found.x, task.spread, TOLERANCE) or found for found in fits]
     if not fits:

@@ -20,7 +20,7 @@ from odediscovery.textbook.starts import start_of
 # Beginnings from which a law that was written down is fitted; constants may be anything there.
 BEGINNINGS = 4
 # Evaluations of the derivatives that each is worth: the user asked for it.
-MOST = 80
+MAX_JACOBIANS = 80
 
 
 def check_asked(task: Task) -> None:
@@ -43,7 +43,7 @@ def laws_asked_for(task: Task, p: Problem) -> list[FittedForm]:
             fit
             for form, sought in options
             for start in start_of(form, sought, fitter.path, most=BEGINNINGS)
-            if (fit := fitter.fit(form, start, says, most=MOST)) is not None
+            if (fit := fitter.fit(form, start, says, most=MAX_JACOBIANS)) is not None
         ]
         if fits:
             best = min(fits, key=lambda fit: criterion_of(p, fit))

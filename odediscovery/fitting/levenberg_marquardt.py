@@ -1,8 +1,9 @@
 """Levenberg-Marquardt for all members at once: sums of squares, batched; it knows no equations.
 
-Two more loops of this name stand elsewhere, because they minimise something else or a batch of
-another kind: `stages/grow/side_by_side.py` (a likelihood without known variances, coefficients
-eliminated) and `search/flows/rough_fits.py` (a fixed number of steps, members by the ten thousand).
+Three more loops of this name stand elsewhere, each with its reason at its head, because they minimise
+something else or a batch of another kind: `stages/grow/side_by_side.py` (a likelihood without known
+variances, coefficients eliminated), `search/flows/rough_fits.py` (a fixed number of steps, members by the
+ten thousand) and `population/model/separate.py` (groups that are solved together or not at all).
 """
 
 from __future__ import annotations
@@ -153,15 +154,23 @@ def levenberg_marquardt(
             moved = active[better]
             unknowns[moved] = trial[better]
             total[moved], normal[moved], gradient[moved] = (part[finite] for part in there)
-        bound = MARQUARDT.largest_gain_ratio
-        ratio = np.clip(gain / np.maximum(model_gain, SMALLEST), -bound, bound)
-        less = lam * np.clip(1 - (2 * ratio - 1) ** 3, MARQUARDT.least_decrease, MARQUARDT.growth)
-        damping[active] = np.maximum(np.where(better, less, lam * growth[active]), MARQUARDT.least_damping)
-        growth[active] = np.where(better, MARQUARDT.growth, 2 * growth[active])
+        damping[active], growth[active] = _damped_anew(lam, growth[active], better, gain, model_gain)
         small = better & (gain <= tolerance * (total[active] + gain))
         stuck = ~better & ((lam > MARQUARDT.stuck_damping) | (model_gain <= tolerance * total[active]))
         active = active[~(small | stuck)]
     return LeastSquares(unknowns, total, normal)
+
+
+def _damped_anew(damping: Array, growth: Array, better: Mask, gain: Array, model_gain: Array) -> tuple[Array, Array]:
+    """Damping and its next growth, by Nielsen's rule: what follows a good step, and a failed one,
+
+    damping * max(1/3, 1 - (2 gain / predicted gain - 1)^3),    damping * growth,  growth * 2
+    """
+    bound = MARQUARDT.largest_gain_ratio
+    ratio = np.clip(gain / np.maximum(model_gain, SMALLEST), -bound, bound)
+    less = damping * np.clip(1 - (2 * ratio - 1) ** 3, MARQUARDT.least_decrease, MARQUARDT.growth)
+    anew = np.maximum(np.where(better, less, damping * growth), MARQUARDT.least_damping)
+    return anew, np.where(better, MARQUARDT.growth, 2 * growth)
 
 
 def finite_squares(residuals: Array) -> Array:
@@ -216,6 +225,33 @@ def within(
     member = np.arange(len(columns))[:, None, None]
     block: Array = matrix[member, columns[:, :, None], columns[:, None, :]]
     return block
+
+
+def damped_steps(
+    normal: Float[np.ndarray, "members unknowns unknowns"],
+    gradient: Float[np.ndarray, "members unknowns"],
+    damping: Float[np.ndarray, " members"],
+    ridge: float,
+    least: float,
+) -> Float[np.ndarray, "members unknowns"]:
+    """Steps of members all of whose unknowns are free, where even a matrix of zeros has one:
+
+        (J^T J + damping diag(J^T J) + (ridge max diag(J^T J) + least) I) step = -J^T r
+
+    Args:
+        normal: J^T J.
+        gradient: J^T r.
+        damping: of each member.
+        ridge: on the whole diagonal, as a share of its largest element.
+        least: the same where all elements are 0.
+
+    >>> damped_steps(np.array([[[4.0]]]), np.array([[6.0]]), np.array([0.5]), 0.0, 0.0).round(6).tolist()
+    [[-1.0]]
+    """
+    diagonal = np.diagonal(normal, axis1=1, axis2=2)
+    added = damping[:, None] * diagonal + ridge * diagonal.max(axis=1, keepdims=True) + least
+    step: Array = np.linalg.solve(normal + added[:, :, None] * np.eye(normal.shape[1]), gradient[:, :, None])
+    return -step[:, :, 0]
 
 
 def _damped_step(normal: Array, gradient: Array, damping: Array, free: Mask) -> Array:

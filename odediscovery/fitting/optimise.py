@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from odediscovery.fitting.levenberg_marquardt import SMALLEST
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -22,8 +23,6 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 ADAM_BETAS, ADAM_SHARES = (0.9, 0.999), (0.1, 0.001)
 # Keeps Adam's and RMSProp's quotients finite.
 EPSILON = 1e-8
-# Keeps the quotient of LBFGS's scale finite.
-SMALLEST = 1e-300
 
 
 @dataclass(frozen=True)
@@ -165,19 +164,7 @@ def lbfgs(
         length = torch.ones_like(value)
         if not pairs:
             length = 1.0 / gradient.abs().sum(dim=1).clamp_min(1.0)
-        new, new_value = theta, value
-        undecided = active.clone()
-        for _ in range(GRADIENTS.backtracks):
-            trial = torch.where(undecided[:, None], theta + length[:, None] * direction, new)
-            with torch.no_grad():
-                trial_value = loss(trial, 1.0)
-            enough = trial_value <= value + GRADIENTS.armijo * length * slope
-            accept = undecided & enough
-            new = torch.where(accept[:, None], trial, new)
-            undecided = undecided & ~enough
-            if not undecided.any():
-                break
-            length = torch.where(undecided, GRADIENTS.backtrack * length, length)
+        new, undecided = _line_search(loss, _Ray(theta, value, direction, slope), length, active)
         new_value, new_gradient = loss_and_gradient(loss, new, 1.0)
         new_gradient = new_gradient * free
         s, y = new - theta, new_gradient - gradient
@@ -191,6 +178,44 @@ def lbfgs(
         if not active.any() or monitor.stopping():
             break
     return theta
+
+
+@dataclass(frozen=True, eq=False)
+class _Ray:
+    """Where members stand, their losses, and the directions in which they search with the slopes there."""
+
+    theta: Float[Tensor, "members parameters"]
+    value: Float[Tensor, " members"]
+    direction: Float[Tensor, "members parameters"]
+    slope: Float[Tensor, " members"]
+
+
+def _line_search(
+    loss: Loss, ray: _Ray, length: Float[Tensor, " members"], active: Bool[Tensor, " members"]
+) -> tuple[Float[Tensor, "members parameters"], Bool[Tensor, " members"]]:
+    """Backtracks, for every active member on its own, until its loss has decreased enough (Armijo):
+
+        loss(theta + length direction) <= loss(theta) + 1e-4 length slope
+
+    Args:
+        length: of the first trial.
+
+    Returns:
+        theta, where members that found no step stay, and which these are.
+    """
+    new, undecided = ray.theta, active.clone()
+    for _ in range(GRADIENTS.backtracks):
+        trial = torch.where(undecided[:, None], ray.theta + length[:, None] * ray.direction, new)
+        with torch.no_grad():
+            trial_value = loss(trial, 1.0)
+        enough = trial_value <= ray.value + GRADIENTS.armijo * length * ray.slope
+        accept = undecided & enough
+        new = torch.where(accept[:, None], trial, new)
+        undecided = undecided & ~enough
+        if not undecided.any():
+            break
+        length = torch.where(undecided, GRADIENTS.backtrack * length, length)
+    return new, undecided
 
 
 def _two_loop(gradient: Tensor, pairs: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:

@@ -139,25 +139,7 @@ def cut(
     heads = []
     for t, s, of_noise in zip(series.trajectories, starts.trajectories, relative_sigma, strict=True):
         heads.append(len(rows))
-        for first in range(0, len(t.time) - 1, length):
-            stop = min(first + length, len(t.time) - 1)
-            short = length - (stop - first)
-            end = t.values[first + 1 : stop + 1]
-            target = np.pad(end, ((0, short), (0, 0)), constant_values=np.nan)
-            duration = np.pad(np.diff(t.time[first : stop + 1]), (0, short))
-            seen, here = np.isfinite(target), t.values[first]
-            filled = np.pad(s.values[first + 1 : stop + 1], ((0, short), (0, 0)))
-            noise = np.pad(of_noise[first + 1 : stop + 1], ((0, short), (0, 0)), constant_values=1)
-            row = (
-                s.values[first],
-                duration,
-                np.where(seen, target, filled),
-                seen * weight / noise,
-                np.nan_to_num(here),
-                np.isfinite(here) * weight / of_noise[first],
-                *_control_lines(t, slice(first, stop), short),
-            )
-            rows.append(row)
+        rows += [_window(t, s, of_noise, weight, range(k, k + length)) for k in range(0, len(t.time) - 1, length)]
     columns = [np.stack(column).astype(float) for column in zip(*rows, strict=True)]
     start, lengths, targets, weights, measured, first_weight, *controls = columns
     return Windows(
@@ -170,6 +152,30 @@ def cut(
         first_weight,
         np.array(heads),
         LinearControls(*controls) if controls else None,
+    )
+
+
+def _window(t: Trajectory, s: Trajectory, of_noise: Array, weight: Array, intervals: range) -> tuple[Array, ...]:
+    """One window of trajectory t, with smooth values s, as a row of each array of `Windows`, controls behind.
+
+    Intervals beyond the end of the trajectory have no duration and no weight.
+    """
+    first, stop = intervals.start, min(intervals.stop, len(t.time) - 1)
+    short = intervals.stop - stop
+    below = ((0, short), (0, 0))
+    target = np.pad(t.values[first + 1 : stop + 1], below, constant_values=np.nan)
+    duration = np.pad(np.diff(t.time[first : stop + 1]), (0, short))
+    seen, here = np.isfinite(target), t.values[first]
+    filled = np.pad(s.values[first + 1 : stop + 1], below)
+    noise = np.pad(of_noise[first + 1 : stop + 1], below, constant_values=1)
+    return (
+        s.values[first],
+        duration,
+        np.where(seen, target, filled),
+        seen * weight / noise,
+        np.nan_to_num(here),
+        np.isfinite(here) * weight / of_noise[first],
+        *_control_lines(t, slice(first, stop), short),
     )
 
 

@@ -288,13 +288,7 @@ def knowledge(
             raise one.error(f"{states[i]}' is already given by {quoted(texts[i])}; join them", 0)
         texts[i], sides[i] = one.text, side if len(side.coefficients) or not side.more else None
     sums = tuple(conserved_sum(one) for one in texts_of(states, conserve))
-    forbidden = np.zeros((n, n), dtype=bool)
-    for one in texts_of(states, forbid):
-        i, at = one.name(0, ":", "a state and : behind it")
-        named = [one.name(at, r",|\Z", "a state")]
-        while named[-1][1] < len(one.text):
-            named.append(one.name(named[-1][1], r",|\Z", "a state"))
-        forbidden[i, [k for k, _ in named]] = True
+    forbidden = _forbidden(states, forbid)
     limits = [read_bounds(one) for one in texts_of(states, () if bounds is None else bounds)]
     result = Knowledge(
         tuple(states),
@@ -309,6 +303,18 @@ def knowledge(
     )
     _check_exponents(result)
     return dataclasses.replace(result, stoichiometry=_stoichiometry(result))
+
+
+def _forbidden(states: Sequence[str], forbid: Sequence[str]) -> Mask:
+    """Which states do not appear in which equation, by texts such as "S: I, R" [equations, states]."""
+    forbidden = np.zeros((len(states), len(states)), dtype=bool)
+    for one in texts_of(states, forbid):
+        i, at = one.name(0, ":", "a state and : behind it")
+        named = [one.name(at, r",|\Z", "a state")]
+        while named[-1][1] < len(one.text):
+            named.append(one.name(named[-1][1], r",|\Z", "a state"))
+        forbidden[i, [k for k, _ in named]] = True
+    return forbidden
 
 
 def _check_exponents(given: Knowledge) -> None:

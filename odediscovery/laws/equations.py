@@ -116,7 +116,7 @@ class Equations:
         Raises:
             ValueError: the number of states or the shapes do not fit.
         """
-        names, given_controls = (*states, *controls), tuple(controls)
+        names = (*states, *controls)
         if len(names) != power_sum.n_states:
             raise ValueError(f"{len(names)} names for a law of {power_sum.n_states} states")
         own = [values.shape for values in power_sum.constants]
@@ -124,33 +124,24 @@ class Equations:
         held = [] if snapped is None else [values.shape for values in snapped]
         if given != own[: len(given)] or held != own[: len(held)]:
             raise ValueError("standard errors and snapped constants should have the shapes of the law")
-        symbols = _symbols(names)
-        factors = symbols if power_sum.features is None else _features(power_sum, symbols)
+        symbols, is_sum = _symbols(names), power_sum.features is None
+        factors = symbols if is_sum else _features(power_sum, symbols)
         mirrored = power_sum.mirrored
         monomials = [_product(_bases(factors, w, mirrored), w) for w in power_sum.exponents]
         sides = tuple(
             sympy.Add(*(number(float(row[j])) * monomials[j] for j in np.flatnonzero(row)))
             for row in power_sum.coefficients[: len(states)]
         )
-        if power_sum.features is not None:
-            return cls(
-                tuple(states),
-                sides,
-                time_name,
-                standard_errors=standard_errors,
-                units=dict(units or {}),
-                extended=power_sum,
-                controls=given_controls,
-            )
         return cls(
             tuple(states),
             sides,
             time_name,
-            power_sum,
-            standard_errors,
-            snapped,
-            dict(units or {}),
-            controls=given_controls,
+            power_sum=power_sum if is_sum else None,
+            standard_errors=standard_errors,
+            snapped=snapped if is_sum else None,
+            units=dict(units or {}),
+            extended=None if is_sum else power_sum,
+            controls=tuple(controls),
         )
 
     @classmethod

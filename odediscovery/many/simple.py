@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from odediscovery.population.model.measured import ANY, Measured, Model, Start
+from odediscovery.population.model.measured import ANY, GroupModel, Measured, Start
 from odediscovery.population.model.members import Members, members_of
-from odediscovery.population.model.separate import Fit, fit_each
+from odediscovery.population.model.separate import SeparateFit, fit_each
 from odediscovery.population.model.structures import Entry, Structure
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -150,7 +150,7 @@ def _best(data: Members, laws: Sequence[SimpleLaw]) -> list[dict[str, Any]]:
     first = np.nan_to_num(wide.values[0, 0], nan=0.5)
     measured = Measured(wide, (Start(ANY, first),), np.zeros(1, bool), (), {})
     begin = np.vstack([_begin(wide, w, signs), *([w[-1]] if free else []), first[None]])
-    model = Model(pattern, measured, signs, w, scale=np.ones(1))
+    model = GroupModel(pattern, measured, signs, w, scale=np.ones(1))
     width = np.array([4.0] * size + [1.0] * len(free) + [np.inf])
     fit = fit_each(model, begin, np.array([0.05]), begin, width, EACH.steps)
     return _chosen(data, laws, model, fit)
@@ -181,7 +181,7 @@ def _filled(x: Array) -> Array:
     return np.nan_to_num(found, nan=0.5)
 
 
-def _chosen(data: Members, laws: Sequence[SimpleLaw], model: Model, fit: Fit) -> list[dict[str, Any]]:
+def _chosen(data: Members, laws: Sequence[SimpleLaw], model: GroupModel, fit: SeparateFit) -> list[dict[str, Any]]:
     groups, size = data.n_groups, model.n_constants
     x = data.values[:, 0]
     seen = np.isfinite(x)

@@ -18,7 +18,7 @@ from odediscovery.families import Function, power_is_rate
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums, expanded
 from odediscovery.networks.chain import Chain, Pair
 from odediscovery.networks.layers import Layer, Network
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import Array, Indices, Mask
 
 
 @runtime_checkable
@@ -131,37 +131,46 @@ def _layers(
     sums, inner, width = sizes
     n, simple = own.states, own.states + len(functions)
     places = np.array([*range(n), *(n + functions.index(f) for f in own.functions)], dtype=int)
-    layers: list[tuple[Array, Mask]] = []
-
-    def powers(real: Array, free: Mask) -> None:
-        rounded = np.where(free, real, np.round(real))
-        layers.append((rounded, free & (real != 0)))
-
-    if sums:
-        real = np.zeros((simple + 1 + inner, simple))
-        real[:simple] = np.eye(simple)
-        rows = np.arange(len(own.sums.exponents))
-        if len(rows):
-            real[np.ix_(simple + 1 + rows, places)] = own.sums.exponents
-        own_rows = np.arange(len(real))[:, None] > simple
-        powers(real, own_rows & fitted)
-        weight = np.zeros((simple + sums, len(real)))
-        weight[:simple, :simple], weight[simple:, simple] = np.eye(simple), 1.0
-        b = np.zeros((sums, inner))
-        b[: len(own.sums), : len(rows)] = own.sums.weights
-        weight[simple:, simple + 1 :] = b
-        free = np.zeros(weight.shape, dtype=bool)
-        free[simple:, simple + 1 :] = b != 0
-        layers.append((weight, free))
     real = np.zeros((width, simple + sums))
     columns = np.append(places, simple + np.arange(len(own.sums)))
     real[np.ix_(np.arange(law.n_monomials), columns)] = law.exponents
     of_sums = np.full(sums, not whole)
-    powers(real, np.broadcast_to(np.concatenate([fitted, of_sums]), real.shape))
+    powers = _powers(real, np.broadcast_to(np.concatenate([fitted, of_sums]), real.shape))
     weight = np.zeros((n, width))
     weight[:, : law.n_monomials] = law.coefficients
-    layers.append((weight, weight != 0))
-    return layers
+    before = _layers_of_sums(own.sums, places, fitted, (sums, inner)) if sums else []
+    return [*before, powers, (weight, weight != 0)]
+
+
+def _powers(real: Array, free: Mask) -> tuple[Array, Mask]:
+    """Exponents of a layer of powers, whole where they are not free, and which are fitted: those of 0 are not."""
+    return np.where(free, real, np.round(real)), free & (real != 0)
+
+
+def _layers_of_sums(own: Sums, places: Indices, fitted: Mask, sizes: tuple[int, int]) -> list[tuple[Array, Mask]]:
+    """The pair of units that hands on all simple features and adds sums 1 + B y^V of them.
+
+    Args:
+        own: of one law.
+        places: of the law's features among all simple ones.
+        fitted: whether exponents of a simple feature are fitted.
+        sizes: how many sums, and monomials in them, the chain has room for.
+    """
+    (sums, inner), simple = sizes, len(fitted)
+    real = np.zeros((simple + 1 + inner, simple))
+    real[:simple] = np.eye(simple)
+    rows = np.arange(len(own.exponents))
+    if len(rows):
+        real[np.ix_(simple + 1 + rows, places)] = own.exponents
+    own_rows = np.arange(len(real))[:, None] > simple
+    weight = np.zeros((simple + sums, len(real)))
+    weight[:simple, :simple], weight[simple:, simple] = np.eye(simple), 1.0
+    b = np.zeros((sums, inner))
+    b[: len(own), : len(rows)] = own.weights
+    weight[simple:, simple + 1 :] = b
+    free = np.zeros(weight.shape, dtype=bool)
+    free[simple:, simple + 1 :] = b != 0
+    return [_powers(real, own_rows & fitted), (weight, free)]
 
 
 def network_of(law: PowerSum, scale: Scale, equations: int | None = None) -> Network:

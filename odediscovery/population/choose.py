@@ -16,9 +16,9 @@ from typing import TypeVar
 import numpy as np
 
 from odediscovery.errors import FitError
-from odediscovery.population.model.measured import ANY, Measured, Model
+from odediscovery.population.model.measured import ANY, GroupModel, Measured
 from odediscovery.population.model.mixed import MixedFit, fit_mixed
-from odediscovery.population.model.separate import Fit, fit_each
+from odediscovery.population.model.separate import SeparateFit, fit_each
 from odediscovery.population.model.structures import Entry, Structure, tied, without
 from odediscovery.population.model.vary import choose_varying, criterion, may_vary
 from odediscovery.population.screen import combined, fine_doses, fine_times, screen
@@ -68,7 +68,7 @@ class Begun:
     """A structure with constants of every group, fitted apart."""
 
     structure: Structure
-    fit: Fit
+    fit: SeparateFit
     score: float
 
 
@@ -165,7 +165,7 @@ def _curves(measured: Measured, one: Begun) -> Array:
     times = fine_times(measured.data)
     values = np.full((len(times), *measured.data.values.shape[1:]), np.nan)
     fine = replace(measured, data=replace(measured.data, times=times, values=values, doses=fine_doses(measured.data)))
-    found = Model(one.structure, fine, scale=measured.data.scale).fitted(one.fit.unknowns)
+    found = GroupModel(one.structure, fine, scale=measured.data.scale).fitted(one.fit.unknowns)
     most = 3.0 * measured.data.scale[:, None]
     return np.nan_to_num(np.clip(found, -most, most))
 
@@ -210,22 +210,22 @@ def _fit_apart(measured: Measured, begins: Sequence[tuple[Structure, Array]]) ->
     for s in range(many):
         at = slice(s * groups, (s + 1) * groups)
         centre[:size, at] = np.median(begin[:size, at], axis=1, keepdims=True)
-    fit = fit_each(
-        Model(whole, wide, signs, w), begin, 0.05 * _spread(measured), centre, _widths(measured, size), CHOICE.steps
-    )
+    model, sigma = GroupModel(whole, wide, signs, w), 0.05 * _spread(measured)
+    fit = fit_each(model, begin, sigma, centre, _widths(measured, size), CHOICE.steps)
     found = []
     for s, (structure, _) in enumerate(begins):
         at = slice(s * groups, (s + 1) * groups)
         logs, starts_of = fit.unknowns[places[s], at], fit.unknowns[size:, at]
         joined, kept = _tied(structure, logs)
-        found.append(_begun(measured, joined, Fit(np.vstack([kept, starts_of]), fit.squares[:, at], fit.objective[at])))
+        alone = SeparateFit(np.vstack([kept, starts_of]), fit.squares[:, at], fit.objective[at])
+        found.append(_begun(measured, joined, alone))
     return sorted((one for one in found if np.isfinite(one.score)), key=lambda one: one.score)
 
 
-def fit_apart(measured: Measured, structure: Structure, begin: Array) -> Fit:
+def fit_apart(measured: Measured, structure: Structure, begin: Array) -> SeparateFit:
     """One structure fitted to every group, its constants about those of the middle group."""
     middle = np.median(begin, axis=1)
-    model, sigma = Model(structure, measured), 0.05 * _spread(measured)
+    model, sigma = GroupModel(structure, measured), 0.05 * _spread(measured)
     return fit_each(model, begin, sigma, middle, _widths(measured, structure.n_constants), CHOICE.steps)
 
 
@@ -235,7 +235,7 @@ def _widths(measured: Measured, constants: int) -> Array:
     return np.array([*[CHOICE.width] * constants, *starts])
 
 
-def _begun(measured: Measured, structure: Structure, fit: Fit) -> Begun:
+def _begun(measured: Measured, structure: Structure, fit: SeparateFit) -> Begun:
     counts, spread = measured.counts(), _spread(measured)
     mean = np.maximum(fit.squares.sum(axis=1) / np.maximum(counts, 1), 1e-14 * spread**2)
     score = float(np.sum(counts * np.log(mean))) + 2.0 * structure.n_constants * measured.data.n_groups
@@ -273,7 +273,7 @@ def with_noise_seen(measured: Measured, begun: Sequence[tuple[Structure, Array]]
 
 def sound_model(measured: Measured, structure: Structure, begin: Array, rounds: int = CHOICE.rounds) -> list[MixedFit]:
     """The model in which all constants vary; none where the numbers do not allow it."""
-    model = Model(structure, measured)
+    model = GroupModel(structure, measured)
     try:
         found = fit_mixed(model, begin, may_vary(model), rounds=rounds)
     except np.linalg.LinAlgError:
@@ -385,7 +385,7 @@ def refined(fit: MixedFit) -> MixedFit:
     for _ in range(3):
         measured = fit.model.measured
         finer = replace(measured, data=measured.data.refined())
-        model = Model(fit.model.structure, finer)
+        model = GroupModel(fit.model.structure, finer)
         try:
             again = fit_mixed(model, fit.unknowns, fit.random, fit.design, fit.estimate.deviations)
         except np.linalg.LinAlgError:

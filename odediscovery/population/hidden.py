@@ -14,7 +14,7 @@ import numpy as np
 
 from odediscovery.errors import FitError
 from odediscovery.population.choose import sound_model
-from odediscovery.population.model.measured import SCALED, Measured, Model
+from odediscovery.population.model.measured import SCALED, GroupModel, Measured
 from odediscovery.population.model.mixed import MIXED, MixedFit
 from odediscovery.population.model.separate import fit_each
 from odediscovery.population.model.structures import Entry, Structure
@@ -25,7 +25,7 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
 @dataclass(frozen=True)
-class FlowThresholds(Thresholds):
+class HiddenFlowThresholds(Thresholds):
     """How flows with an unmeasured state are sought."""
 
     rates: tuple[float, ...] = threshold(
@@ -35,7 +35,7 @@ class FlowThresholds(Thresholds):
     mixed: int = threshold(4, "sets of flows that are fitted as mixed models", origin="cost")
 
 
-FLOWS = FlowThresholds()
+HIDDEN_FLOWS = HiddenFlowThresholds()
 OUTSIDE = -1
 
 
@@ -48,7 +48,9 @@ def choose_flows(measured: Measured, monitor: Monitor) -> tuple[list[MixedFit], 
     n = measured.data.n_states
     hidden = [i for i in range(n) if not np.isfinite(measured.data.values[:, i]).any()]
     ways = [(i, j) for i in range(n) for j in [*range(n), OUTSIDE] if i != j]
-    sets = [s for k in range(1, FLOWS.flows + 1) for s in itertools.combinations(ways, k) if _is_fed(s, hidden, n)]
+    sets = [
+        s for k in range(1, HIDDEN_FLOWS.flows + 1) for s in itertools.combinations(ways, k) if _is_fed(s, hidden, n)
+    ]
     monitor.stage("flows of all groups", len(sets))
     begun: list[tuple[float, Structure, Array]] = []
     for place, flows in enumerate(sets):
@@ -60,7 +62,7 @@ def choose_flows(measured: Measured, monitor: Monitor) -> tuple[list[MixedFit], 
         monitor.step(place + 1)
     begun.sort(key=lambda one: one[0])
     rows = list[MixedFit]()
-    for _, structure, unknowns in begun[: FLOWS.mixed]:
+    for _, structure, unknowns in begun[: HIDDEN_FLOWS.mixed]:
         fit = partial(sound_model, measured, structure, unknowns, MIXED.rounds)
         rows += monitor.in_time(SEARCHING if rows else JUDGING, fit, [])
     if not rows:
@@ -102,7 +104,7 @@ def _begun(measured: Measured, structure: Structure) -> tuple[float, Array]:
     """The best of several beginnings for every group, and what it leaves in units of -2 log likelihood."""
     groups, k = measured.data.n_groups, structure.n_constants
     span = float(np.median(measured.data.times[-1] - measured.data.times[0]))
-    rates = np.log(np.array(list(itertools.product(FLOWS.rates, repeat=k))) / max(span, 1e-300))
+    rates = np.log(np.array(list(itertools.product(HIDDEN_FLOWS.rates, repeat=k))) / max(span, 1e-300))
     many = len(rates)
     starts = tuple(start._replace(value=np.tile(start.value, many)) for start in measured.starts)
     wide = replace(measured, data=measured.data.taken(np.tile(np.arange(groups), many)), starts=starts)
@@ -116,7 +118,7 @@ def _begun(measured: Measured, structure: Structure) -> tuple[float, Array]:
             first[row] = np.log(max(height, 1e-300)) - np.log(_amount(measured, i))
     begin = np.vstack([np.repeat(rates.T, groups, axis=1), np.tile(first, (1, many))])
     width = np.full(len(begin), 2.0)
-    fit = fit_each(Model(structure, wide), begin, 0.1 * wide.data.scale, begin, width, 20)
+    fit = fit_each(GroupModel(structure, wide), begin, 0.1 * wide.data.scale, begin, width, 20)
     value = np.einsum("ig,i->g", fit.squares, np.where(seen, 1.0 / measured.data.scale**2, 0.0)).reshape(many, groups)
     # One beginning for all groups: what is called what may differ from beginning to beginning.
     best = int(np.argmin(value.sum(axis=1)))

@@ -242,53 +242,82 @@ def _population(
     fit: MixedFit, series: TimeSeries, powers: Powers, names: Mapping[int, str], exponents: Sequence[object]
 ) -> Population:
     """What groups share and how they differ."""
-    e = fit.estimate
-    errors = np.sqrt(np.maximum(np.diag(e.covariance), 0.0))
-    sd_errors = np.full(len(fit.random), np.nan)
-    sd_errors[fit.random] = theta_errors(fit.sums, fit.design, fit.random, e)
-    apart = _apart(fit)
-    terms_of: dict[int, list[int]] = {}
-    for place, unknown in enumerate(unknown_of_terms(fit, _law(fit, series.controls))[1]):
-        if unknown is not None:
-            terms_of.setdefault(unknown, []).append(place)
-    constants = []
-    spread = np.sqrt(np.maximum(np.einsum("gpp->gp", e.spread), 0.0))
-    number = 0
-    for k, places in sorted(terms_of.items(), key=lambda item: item[1]):
-        number += k < fit.model.n_constants
-        values, mean = np.exp(fit.unknowns[k]), float(np.exp(e.beta[k]))
-        two_stage = float(np.exp(apart[k].mean())), float(apart[k].std(ddof=1))
-        own = {name: power for (which, name), power in powers.items() if which == k}
-        constants.append(
-            GroupConstant(
-                names.get(k, f"k{number}"),
-                tuple(places),
-                mean,
-                mean * float(errors[k]),
-                float(e.deviations[k]),
-                float(e.deviations[k] * sd_errors[k]) if e.deviations[k] > 0 else float("nan"),
-                values,
-                values * spread[:, k],
-                two_stage,
-                own,
-                np.exp(apart[k]),
-            )
-        )
+    errors, terms_of = _Errors.of(fit), _terms_of(fit, series)
     m = fit.model.measured
     seen = [i for i in range(len(series.states)) if fit.sums.counts[i] > 0]
     return Population(
         m.labels,
-        tuple(constants),
+        _constants(fit, errors, terms_of, names, powers),
         _start_population(fit, series),
-        {series.states[i]: float(e.sigma[i]) for i in seen},
+        {series.states[i]: float(fit.estimate.sigma[i]) for i in seen},
         tuple(series.states[i] for i in seen if m.logarithmic[i]),
         {"mixed": fit.minus_2_log_likelihood},
         {"mixed": fit.parameters},
         (),
         _r2_of_groups(fit),
-        correlation=_correlation(fit, [k for k, _ in sorted(terms_of.items(), key=lambda item: item[1])]),
-        exponents=_exponents(fit, errors, sd_errors, exponents),
+        correlation=_correlation(fit, list(terms_of)),
+        exponents=_exponents(fit, errors, exponents),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Errors:
+    """Standard errors of a mixed model.
+
+    Args:
+        means: of the unknowns of the typical group [unknowns].
+        deviations: of the standard deviations between groups, as shares of these [unknowns], nan where none varies.
+        groups: of each group's own unknowns [groups, unknowns].
+    """
+
+    means: Array
+    deviations: Array
+    groups: Array
+
+    @classmethod
+    def of(cls, fit: MixedFit) -> _Errors:
+        e, deviations = fit.estimate, np.full(len(fit.random), np.nan)
+        deviations[fit.random] = theta_errors(fit.sums, fit.design, fit.random, e)
+        means = np.sqrt(np.maximum(np.diag(e.covariance), 0.0))
+        return cls(means, deviations, np.sqrt(np.maximum(np.einsum("gpp->gp", e.spread), 0.0)))
+
+
+def _terms_of(fit: MixedFit, series: TimeSeries) -> dict[int, list[int]]:
+    """The terms of the law that each unknown stands in, in the order of the terms."""
+    found: dict[int, list[int]] = {}
+    for place, unknown in enumerate(unknown_of_terms(fit, _law(fit, series.controls))[1]):
+        if unknown is not None:
+            found.setdefault(unknown, []).append(place)
+    return found
+
+
+def _constants(
+    fit: MixedFit, errors: _Errors, terms_of: Mapping[int, Sequence[int]], names: Mapping[int, str], powers: Powers
+) -> tuple[GroupConstant, ...]:
+    """Constants that groups share or have of their own, by the terms that they stand in."""
+    e, apart = fit.estimate, _apart(fit)
+    found, number = [], 0
+    for k, places in terms_of.items():
+        number += k < fit.model.n_constants
+        values, mean, sd = np.exp(fit.unknowns[k]), float(np.exp(e.beta[k])), float(e.deviations[k])
+        two_stage = float(np.exp(apart[k].mean())), float(apart[k].std(ddof=1))
+        own = {name: power for (which, name), power in powers.items() if which == k}
+        found.append(
+            GroupConstant(
+                names.get(k, f"k{number}"),
+                tuple(places),
+                mean,
+                mean * float(errors.means[k]),
+                sd,
+                sd * float(errors.deviations[k]) if sd > 0 else float("nan"),
+                values,
+                values * errors.groups[:, k],
+                two_stage,
+                own,
+                np.exp(apart[k]),
+            )
+        )
+    return tuple(found)
 
 
 def _r2_of_groups(fit: MixedFit) -> Array:
@@ -301,17 +330,16 @@ def _r2_of_groups(fit: MixedFit) -> Array:
     return found
 
 
-def _exponents(fit: MixedFit, errors: Array, sd_errors: Array, names: Sequence[object]) -> tuple[GroupExponent, ...]:
+def _exponents(fit: MixedFit, errors: _Errors, names: Sequence[object]) -> tuple[GroupExponent, ...]:
     """Exponents that groups have of their own."""
     first, e, found = fit.model.n_constants, fit.estimate, []
-    spread = np.sqrt(np.maximum(np.einsum("gpp->gp", e.spread), 0.0))
     for f, (name, place) in enumerate(zip(names, fit.model.structure.free, strict=False)):
         p = first + f
         if e.deviations[p] > 0:
             sd = float(e.deviations[p])
-            mean = float(e.beta[p]), float(errors[p])
-            own = fit.unknowns[p], spread[:, p]
-            found.append(GroupExponent(str(name), place, *mean, sd, sd * float(sd_errors[p]), *own))
+            mean = float(e.beta[p]), float(errors.means[p])
+            own = fit.unknowns[p], errors.groups[:, p]
+            found.append(GroupExponent(str(name), place, *mean, sd, sd * float(errors.deviations[p]), *own))
     return tuple(found)
 
 

@@ -260,8 +260,6 @@ class Discovery(Shown):
     def as_dict(self) -> dict[str, Any]:
         """The content of `result.json`: plain values, None for what is unknown."""
         equations = self.equations
-        names = identifiers(equations.variables)
-        observed = zip(equations.states, measured(self.series), strict=True)
         heldout = None if self.r2_heldout is None else plain(self.r2_heldout)
         return {
             "format": FORMAT,
@@ -270,15 +268,7 @@ class Discovery(Shown):
             "found_by": self.found_by or None,
             "messages": list(self.messages),
             **({"doubts": doubts} if (doubts := doubts_of(self.messages)) else {}),
-            "time": self.series.time_name,
-            "group": group_column(self.series),
-            "states": list(equations.states),
-            "inputs": interpolation_by_control(self.series),
-            "sigma_columns": sigma_columns(self.series),
-            "unmeasured": [name for name, seen in observed if not seen],
-            "units": dict(self.series.units),
-            **({"since": self.series.since} if self.series.since else {}),
-            "symbols": {safe: name for name, safe in names.items() if safe != name},
+            **_names_record(self.series, equations),
             "equations": equations.texts(),
             **({"spare_digits": equations.spare} if equations.spare else {}),
             "latex": equations.latex(),
@@ -334,6 +324,23 @@ class Discovery(Shown):
             InputError: no such folder, or a file that is missing, damaged or of another format.
         """
         return cls(**read_folder(Path(folder)))
+
+
+def _names_record(series: TimeSeries, equations: Equations) -> dict[str, Any]:
+    """What `result.json` says of the table: which columns are what, and which names differ from them."""
+    names = identifiers(equations.variables)
+    observed = zip(equations.states, measured(series), strict=True)
+    return {
+        "time": series.time_name,
+        "group": group_column(series),
+        "states": list(equations.states),
+        "inputs": interpolation_by_control(series),
+        "sigma_columns": sigma_columns(series),
+        "unmeasured": [name for name, seen in observed if not seen],
+        "units": dict(series.units),
+        **({"since": series.since} if series.since else {}),
+        "symbols": {safe: name for name, safe in names.items() if safe != name},
+    }
 
 
 def _by_state(found: Discovery) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from odediscovery.data.series import TimeSeries, read_series, series_text
 from odediscovery.data.table import check_letters, check_names
 from odediscovery.errors import InputError
 from odediscovery.judge.notes import Note, Weight
+from odediscovery.laws.equations import Equations
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.records import number, plain, with_errors, with_law
 from odediscovery.networks.layers import Network
@@ -208,7 +209,6 @@ def _messages(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     series = _series(document, folder)
-    parsed = dataclasses.replace(parsed_equations(document["equations"], series), units=series.units)
     scores, heldout = document["scores"], document["scores"]["r2_heldout"]
     if document["outcome"] not in OUTCOMES:
         raise InputError(f"outcome should be one of {', '.join(OUTCOMES)}")
@@ -217,10 +217,7 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     start_errors = document.get("initial_value_errors")
     model = _companion(document, folder, "model.npz") or b""
     covariance = _companion(document, folder, "covariance.npz", optional=True)
-    equations = dataclasses.replace(
-        with_law(with_errors(parsed, document["terms"], document["exponents"]), document.get("law")),
-        spare=_spare(document),
-    )
+    equations = _equations(document, series)
     population = Population.from_record(document.get("population"))
     return {
         "series": series,
@@ -247,6 +244,13 @@ def _arguments(document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "profiles": tuple(Profile.from_record(one, equations) for one in document.get("profiles", ())),
         "population": population and population.checked(equations.power_sum, len(series.trajectories)),
     }
+
+
+def _equations(document: Mapping[str, Any], series: TimeSeries) -> Equations:
+    """The equations with units, errors and the law as numbers."""
+    parsed = dataclasses.replace(parsed_equations(document["equations"], series), units=series.units)
+    law = with_law(with_errors(parsed, document["terms"], document["exponents"]), document.get("law"))
+    return dataclasses.replace(law, spare=_spare(document))
 
 
 def _spare(document: Mapping[str, Any]) -> int:

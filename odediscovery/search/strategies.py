@@ -139,11 +139,11 @@ FULLY = Pruning("to the end")
 BRIEFLY = Pruning("on brief windows", extrema=lambda: SEARCH.brief_extrema)
 AS_GROWN = Pruning("not at all", as_grown=True)
 FITTED = Pruning("from where they are", fitted=True)
-NEAR = Pruning(
+NEAR_NOISE = Pruning(
     "but for those that leave far more than noise", lambda: Elimination(worst=SEARCH.worst, beyond=SEARCH.beyond_near)
 )
-FITTED_NEAR = dataclasses.replace(
-    NEAR, says="from where they are, those that leave hardly more than noise", fitted=True
+FITTED_NEAR_NOISE = dataclasses.replace(
+    NEAR_NOISE, says="from where they are, those that leave hardly more than noise", fitted=True
 )
 IF_HOPEFUL = Pruning("but for hopeless ones", lambda: Elimination(hopeless=SEARCH.hopeless))
 GROWN_IF_HOPEFUL = Pruning(
@@ -204,7 +204,7 @@ STRATEGIES = (
                 Proposer(
                     "the likeliest laws that have a name, if they come near", proposals.near(proposals.named_laws)
                 ),
-                FITTED_NEAR,
+                FITTED_NEAR_NOISE,
                 until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & LEAVES_NOISE) & ~ODD,
                 late=True,
             ),
@@ -212,7 +212,7 @@ STRATEGIES = (
                 "whole powers",
                 GROWS & SLIGHTLY_NOISY & NOISY,
                 Proposer("laws of whole powers by regression that come near", proposals.near(proposals.whole_powers)),
-                NEAR,
+                NEAR_NOISE,
                 until=LEAVES_NOISE & ~ODD,
                 late=True,
             ),
@@ -220,7 +220,7 @@ STRATEGIES = (
                 "few powers",
                 GROWS & SLIGHTLY_NOISY,
                 Proposer("small sums of real powers, grown", proposals.few_powers),
-                FITTED_NEAR,
+                FITTED_NEAR_NOISE,
                 until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & (LEAVES_NOISE | CONVINCING)) & ~ODD,
                 late=True,
             ),

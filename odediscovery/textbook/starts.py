@@ -62,8 +62,8 @@ class StartThresholds(Thresholds):
 
 
 STARTS = StartThresholds()
-# An integral that is not defined.
-FAR = 1e30
+# The largest integral of a term, and what one that is not defined counts as.
+MAX_INTEGRAL = 1e30
 POWERS = (0.25, 0.5, 0.67, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 
 
@@ -249,7 +249,7 @@ def _descended(form: Form, sought: Sequence[str], path: Path, at: Array) -> tupl
         """What these constants leave, and what each of them a little larger does [1 + sought, rows]."""
         steps = np.vstack([np.zeros(len(at)), STARTS.step * np.eye(len(at))])
         found = _projected(form, sought, path, at + size * (np.frombuffer(shift) + steps))
-        return np.full((1 + len(at), 1), FAR) if found is None else found[0].clip(-FAR, FAR)
+        return np.full((1 + len(at), 1), MAX_INTEGRAL) if found is None else found[0].clip(-MAX_INTEGRAL, MAX_INTEGRAL)
 
     def left(shift: Array) -> Array:
         here: Array = around(shift.tobytes())[0]
@@ -280,7 +280,7 @@ def _solved(form: Form, sought: Sequence[str], path: Path, given: Array) -> list
         return []
     left, constants, size = found
     misfit = np.mean(left**2, axis=1)
-    usable = np.isfinite(misfit) & (size < FAR / 1e9).all(axis=1)
+    usable = np.isfinite(misfit) & (size < MAX_INTEGRAL / 1e9).all(axis=1)
     order = [g for g in np.argsort(misfit, kind="stable") if usable[g]]
     return [(given[g], constants[g], float(misfit[g])) for g in order]
 
@@ -319,7 +319,9 @@ def _blocks(
             whole = np.concatenate([np.zeros((*stacked.shape[:-1], 1)), np.cumsum(steps, axis=-1)], axis=-1)[..., ends]
             whole = (whole - whole.mean(axis=-1, keepdims=True)) / path.spread[:, None, None]
         x = values[ends] - values[ends].mean(axis=0)
-        scaled = np.nan_to_num(whole, nan=FAR, posinf=FAR, neginf=-FAR).clip(-FAR, FAR)
+        scaled = np.nan_to_num(whole, nan=MAX_INTEGRAL, posinf=MAX_INTEGRAL, neginf=-MAX_INTEGRAL).clip(
+            -MAX_INTEGRAL, MAX_INTEGRAL
+        )
         features.append(np.moveaxis(scaled[:-1], 0, -1))
         targets.append((x / path.spread).T[:, None, :] - scaled[-1])
     # [states, sets, rows(, constants)] -> [sets, states * rows(, constants)]

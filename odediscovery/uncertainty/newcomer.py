@@ -17,7 +17,7 @@ from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.sheets import read_table
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.population.model.measured import ANY, EXACT, KNOWN, POSITIVE, SCALED, Measured, Model, Start
+from odediscovery.population.model.measured import ANY, EXACT, KNOWN, POSITIVE, SCALED, GroupModel, Measured, Start
 from odediscovery.population.model.members import Members
 from odediscovery.population.model.separate import fit_each
 from odediscovery.population.model.structures import Entry, Structure
@@ -97,19 +97,12 @@ def meet(
     run = series.trajectories[0]
     if times.min() < run.time[0]:
         raise InputError(f"times should not lie before the first sample at {run.time[0]:g}, got {times.min():g}")
-    n, states = series.n_states, series.states
-    every = np.union1d(run.time, times)
-    values = np.full((len(every), n, 1), np.nan)
-    values[np.searchsorted(every, run.time), :, 0] = run.values
-    given = np.zeros(values.shape)
-    for state, amounts in (doses or {}).items():
-        given[np.searchsorted(every, run.time), states.index(state), 0] = amounts
-    sized = Members((every - every[0])[:, None], values, doses=given if doses else None)
+    states, every = series.states, np.union1d(run.time, times)
     logarithmic = np.array([state in population.proportional for state in states])
     # A state that is given doses had nothing before, if nothing else is known of it.
     nothing = {state: 0.0 for state in doses or () if population.starts[state][0] == "scaled"}
     starts, centre, width = _starts(states, population, run.values[0], nothing | dict(known))
-    measured = Measured(sized, starts, logarithmic, ("new",), {})
+    measured = Measured(_one_member(series, every, doses or {}), starts, logarithmic, ("new",), {})
     constants = _of_states(law, population)
     k = len(constants)
     middle = np.concatenate([np.log([one.mean for one in constants]), centre])
@@ -118,7 +111,7 @@ def meet(
     # The band of a state that nobody measures is that of its curve alone.
     noise = np.array([population.residual_sd.get(state, 0.0) for state in states])
     scale = np.maximum(np.nan_to_num(np.abs(run.values)).max(axis=0), 1e-6) * 10.0
-    model = Model(structure_in(law, population), measured, scale=scale)
+    model = GroupModel(structure_in(law, population), measured, scale=scale)
     fit = fit_each(model, middle[:, None], sigma, middle, spread)
     curve = model.fitted(fit.unknowns)[:, :, 0]
     at = np.searchsorted(every, times)
@@ -126,6 +119,17 @@ def meet(
     found = np.exp(fit.unknowns[:k, 0])
     names = {one.name: float(value) for one, value in zip(constants, found, strict=True)}
     return Newcomer(names, curve[0], times, curve[at], deviations)
+
+
+def _one_member(series: TimeSeries, every: Array, doses: Mapping[str, Array]) -> Members:
+    """The samples of one group, and its doses by state, among the times at which its curve is wanted."""
+    (run,), places = series.trajectories, np.searchsorted(every, series.trajectories[0].time)
+    values = np.full((len(every), series.n_states, 1), np.nan)
+    values[places, :, 0] = run.values
+    given = np.zeros(values.shape)
+    for state, amounts in doses.items():
+        given[places, series.states.index(state), 0] = amounts
+    return Members((every - every[0])[:, None], values, doses=given if doses else None)
 
 
 def first_samples(
@@ -189,7 +193,7 @@ def _starts(
 
 
 def _deviations(
-    model: Model, unknowns: Array, sigma: Array, noise: Array, spread: Array, logarithmic: Array, curve: Array
+    model: GroupModel, unknowns: Array, sigma: Array, noise: Array, spread: Array, logarithmic: Array, curve: Array
 ) -> Array:
     """Standard deviations of a new measurement along the curve [samples, states]."""
     seen = model.seen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,17 @@ def test_the_page_reads_the_thresholds_that_the_engine_holds() -> None:
         "6 fits of 3 systems.",
         {"A.b": ("4, 0, 1.00", "3, 1, 0.90")},
     )
+
+
+def test_every_kind_of_thresholds_has_a_name_of_its_own() -> None:
+    """By its name one is changed: of two that share it the second would never be."""
+    names = re.findall(
+        r"^class (\w+)\(Thresholds\):",
+        "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "odediscovery").rglob("*.py"))),
+        re.MULTILINE,
+    )
+    assert len(names) > 50
+    assert [name for name in names if names.count(name) > 1] == []
 
 
 class Here:

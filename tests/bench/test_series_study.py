@@ -13,7 +13,7 @@ import pytest
 from odediscovery.bench.series import measured
 from odediscovery.bench.series import study as series_study
 from odediscovery.bench.series.cases import ALL
-from odediscovery.bench.series.measured import CASES, HELD, Case, Model, least_squares_fit
+from odediscovery.bench.series.measured import CASES, HELD, Case, NamedLaw, least_squares_fit
 from odediscovery.bench.series.study import LAST, CaseFit, fitted, methods, numbers_of
 from odediscovery.bench.series.verdict import Scored, has_same_terms, verdict
 from odediscovery.command.cli import main
@@ -24,7 +24,7 @@ from odediscovery.settings import settings_for
 
 DATA = Path(__file__).parents[2] / "data"
 T = np.linspace(0.0, 10.0, 41)
-DECAY = Model("x' = -a*x", {"a": (0.01, 10.0)}, lambda c, x: (-c[0] * x[0],))
+DECAY = NamedLaw("x' = -a*x", {"a": (0.01, 10.0)}, lambda c, x: (-c[0] * x[0],))
 
 
 def _decaying(_folder: Path) -> TimeSeries:

@@ -17,7 +17,7 @@ from odediscovery.discovery.resume import resume
 from odediscovery.errors import InputError
 from odediscovery.plots.diagnostics.contributions import terms_over_time
 from odediscovery.plots.diagnostics.figures import groups_figure
-from odediscovery.population.model.measured import KNOWN, SCALED, Measured, Model, Start
+from odediscovery.population.model.measured import KNOWN, SCALED, GroupModel, Measured, Start
 from odediscovery.population.model.members import members_of
 from odediscovery.population.model.structures import Entry, Structure
 from odediscovery.population.pose import pose_groups
@@ -93,7 +93,7 @@ FLOWS = Structure(np.eye(2), (Entry(0, 0, 0, -1), Entry(1, 0, 0, 1), Entry(1, 1,
 
 def test_curves_jump_right_after_the_sample_of_a_dose() -> None:
     measured = two_groups(scaled=False)
-    model = Model(FLOWS, replace(measured, data=measured.data.refined().refined()))
+    model = GroupModel(FLOWS, replace(measured, data=measured.data.refined().refined()))
     curve = model.fitted(np.log([[0.7, 0.7], [0.2, 0.2]]))
     t = measured.data.times[:, 0]
     np.testing.assert_allclose(
@@ -105,7 +105,7 @@ def test_curves_jump_right_after_the_sample_of_a_dose() -> None:
 
 
 def test_slopes_of_doses_in_an_unknown_unit_are_those_of_differences() -> None:
-    model = Model(FLOWS, two_groups(scaled=True))
+    model = GroupModel(FLOWS, two_groups(scaled=True))
     at = np.array([[-0.3, -0.5], [-1.5, -1.2], [0.4, -0.6]])
     slopes = model.curves(at).slopes
     assert slopes is not None

@@ -16,7 +16,7 @@ from odediscovery.estimator.estimator import ODEDiscovery
 from odediscovery.population.choose import simple_exponents
 from odediscovery.population.hidden import choose_flows
 from odediscovery.population.model.linear_mixed import Sums, estimate
-from odediscovery.population.model.measured import ANY, POSITIVE, Measured, Model, Start
+from odediscovery.population.model.measured import ANY, POSITIVE, GroupModel, Measured, Start
 from odediscovery.population.model.members import Field, members_of, solve
 from odediscovery.population.model.mixed import fit_mixed
 from odediscovery.population.model.structures import structure_of, tied, without
@@ -64,7 +64,7 @@ def test_curves_are_those_of_the_closed_form_with_their_derivatives() -> None:
     for g, r in enumerate((0.5, 1.0, 2.0)):
         exact = r / (1 + (r / 0.1 - 1) * np.exp(-r * measured.data.times[:, g]))
         assert np.allclose(x[:, 0, g], exact, rtol=5e-4)
-    model, at = Model(LOGISTIC, measured), np.vstack([logs, np.log(start)])
+    model, at = GroupModel(LOGISTIC, measured), np.vstack([logs, np.log(start)])
     slopes = model.curves(at).slopes
     assert slopes is not None
     for p in range(3):
@@ -95,7 +95,7 @@ def test_the_linear_mixed_model_is_that_of_its_closed_form() -> None:
 
 def test_what_varies_is_told_from_what_is_shared() -> None:
     measured, r = measured_wells()
-    model = Model(LOGISTIC, measured)
+    model = GroupModel(LOGISTIC, measured)
     begin = np.vstack([np.zeros((2, len(r))), measured.first_starts()])
     found = choose_varying(fit_mixed(model, begin, may_vary(model)))
     assert found.estimate.deviations[0] == pytest.approx(0.4, rel=0.1)
@@ -131,7 +131,7 @@ def test_the_exponent_of_richards_growth_is_found_beside_one_that_is_known() -> 
         level = rate ** (1 / 0.3)
         runs.append(level * (1 + ((level / 0.02) ** 0.3 - 1) * np.exp(-0.3 * rate * t)) ** (-1 / 0.3) + 0.002 * e)
     _, measured = pose_groups(TimeSeries.from_arrays([t] * 6, runs, ["n"]), settings_for(vary="auto"))
-    model = Model(structure_of([[(1, [1.0]), (-1, [1.5])]]), measured)
+    model = GroupModel(structure_of([[(1, [1.0]), (-1, [1.5])]]), measured)
     begin = np.vstack([np.zeros((2, 6)), measured.first_starts()])
     found = simple_exponents(fit_mixed(model, begin, may_vary(model)))
     low, high = sorted(found.model.structure.with_exponents(found.unknowns[2:3].mean(axis=1)).exponents[:, 0])
@@ -187,7 +187,7 @@ def test_odd_groups_are_fitted_beside_the_others() -> None:
     times[1], values[1] = times[1][:5] + 3.0, values[1][:5]
     series = TimeSeries.from_arrays(times, values, ["n"])
     _, measured = pose_groups(series, settings_for(vary="auto"))
-    model = Model(LOGISTIC, measured)
+    model = GroupModel(LOGISTIC, measured)
     begin = np.vstack([np.zeros((2, measured.data.n_groups)), measured.first_starts()])
     found = fit_mixed(model, begin, may_vary(model))
     assert np.isfinite(found.unknowns).all()
@@ -210,7 +210,7 @@ def test_a_group_of_another_law_is_said_not_to_follow() -> None:
     labels = [*"abcdefghij", "falls"]
     series = TimeSeries.from_arrays([*times, times[0]], [*values, falls], ["n"], labels=labels)
     _, measured = pose_groups(series, settings_for(vary="auto"))
-    model = Model(LOGISTIC, measured)
+    model = GroupModel(LOGISTIC, measured)
     begin = np.vstack([np.zeros((2, measured.data.n_groups)), measured.first_starts()])
     told = [text for text in _odd_groups(fit_mixed(model, begin, may_vary(model))) if "does not follow" in text]
     assert len(told) == 1
@@ -288,7 +288,7 @@ def test_residuals_that_follow_each_other_are_told() -> None:
     _, measured = pose_groups(series, settings_for(vary="auto"))
     told = {}
     for structure in (LOGISTIC, structure_of([[(1, [1.0])]])):
-        model = Model(structure, measured)
+        model = GroupModel(structure, measured)
         begin = np.vstack([np.full((structure.n_constants, 10), -1.0), measured.first_starts()])
         told[structure.n_constants] = _followed(fit_mixed(model, begin, may_vary(model)), series)
     assert told[2] == []
@@ -302,7 +302,7 @@ def test_a_group_of_another_law_is_left_out_and_the_others_keep_theirs() -> None
     _, measured = pose_groups(series, settings_for(vary="auto"))
     rows = []
     for structure in (LOGISTIC, structure_of([[(-1, [0.5]), (1, [1.0]), (-1, [1.5])]])):
-        model = Model(structure, measured)
+        model = GroupModel(structure, measured)
         begin = np.vstack([np.zeros((structure.n_constants, 10)), measured.first_starts()])
         rows.append(fit_mixed(model, begin, may_vary(model)))
     found, strange = leave_out_strangers(sorted(rows, key=criterion), Monitor())
@@ -318,7 +318,7 @@ def test_no_group_is_left_out_where_all_follow_one_law() -> None:
     times, values, _ = wells()
     series = TimeSeries.from_arrays(times, values, ["n"])
     _, measured = pose_groups(series, settings_for(vary="auto"))
-    model = Model(LOGISTIC, measured)
+    model = GroupModel(LOGISTIC, measured)
     begin = np.vstack([np.zeros((2, 10)), measured.first_starts()])
     row = fit_mixed(model, begin, may_vary(model))
     found, strange = leave_out_strangers([row], Monitor())
@@ -361,7 +361,7 @@ def test_where_groups_come_to_rest_is_told_with_its_spread() -> None:
     times, values, r = wells(noise=0.005)
     series = TimeSeries.from_arrays(times, values, ["n"])
     _, measured = pose_groups(series, settings_for(vary="auto"))
-    model = Model(LOGISTIC, measured)
+    model = GroupModel(LOGISTIC, measured)
     begin = np.vstack([np.zeros((2, 10)), measured.first_starts()])
     rest = resting_point(fit_mixed(model, begin, np.array([True, False, True])))
     assert rest is not None
@@ -369,7 +369,7 @@ def test_where_groups_come_to_rest_is_told_with_its_spread() -> None:
     assert rest.sd_log == pytest.approx(np.log(r).std(), rel=0.1) and 0.05 < rest.sd_log_error < 0.2
     shared = resting_point(fit_mixed(model, begin, np.array([False, False, True])))
     assert shared is not None and shared.sd_log == 0.0 and "in every group" in shared.sentence("n")
-    growing = Model(structure_of([[(1, [2.0]), (-1, [1.0])]]), measured)
+    growing = GroupModel(structure_of([[(1, [2.0]), (-1, [1.0])]]), measured)
     assert resting_point(fit_mixed(growing, np.vstack([np.full((2, 10), -3.0), begin[2:]]), may_vary(growing))) is None
 
 

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from problems import growth, series_of
 
+from odediscovery.fitting.levenberg_marquardt import SMALLEST, damped_steps
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.laws.systems import simulate_system
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.grow import side_by_side
 from odediscovery.stages.grow.integral_form import Integral, Path
-from odediscovery.stages.grow.side_by_side import StackThresholds, damped_steps, optimise_all
-from odediscovery.stages.grow.variable_projection import PROJECTION, Fit, Model
+from odediscovery.stages.grow.side_by_side import StackThresholds, optimise_all
+from odediscovery.stages.grow.variable_projection import PROJECTION, Fit, Projected
 
 BOUNDS = PROJECTION.least_exponent, PROJECTION.most_exponent
 # N' = 0.5 N - 0.5 N^2 in noise.
@@ -31,16 +32,16 @@ def path(fit: Fit) -> Path:
     return fit.problem.interpolated()
 
 
-def model(fit: Fit, path: Path, *exponents: float, used: tuple[bool, ...] = ()) -> Model:
+def model(fit: Fit, path: Path, *exponents: float, used: tuple[bool, ...] = ()) -> Projected:
     w = np.array(exponents)[:, None]
     return fit.model(w, np.array([used or (True,) * len(w)]), w != 0, path)
 
 
-def constants_of(one: Model) -> list[Array]:
+def constants_of(one: Projected) -> list[Array]:
     return [one.exponents.copy(), one.sums.weights.copy(), one.sums.exponents.copy()]
 
 
-def slopes(fit: Fit, one: Model, places: list[tuple[int, int, int]]) -> Array:
+def slopes(fit: Fit, one: Projected, places: list[tuple[int, int, int]]) -> Array:
     """What the residuals change by with W, B and V, A held, by differences: [equations, samples, places]."""
     h, found = 1e-6, []
     for kind, row, of in places:
@@ -54,7 +55,7 @@ def slopes(fit: Fit, one: Model, places: list[tuple[int, int, int]]) -> Array:
     return np.stack(found, axis=2)
 
 
-def alone(fit: Fit, one: Model) -> Model:
+def alone(fit: Fit, one: Projected) -> Projected:
     """Levenberg-Marquardt on one law, as plainly as can be."""
     places = [(kind, int(row), int(of)) for kind, own in enumerate(fit.places(one)) for row, of in own]
     damping = PROJECTION.first_damping
@@ -63,7 +64,7 @@ def alone(fit: Fit, one: Model) -> Model:
         jac = (linear.projected(slopes(fit, one, places)) * weight[..., None]).reshape(-1, len(places))
         gradient = jac.T @ (linear.residual * weight).ravel()
         parts = constants_of(one)
-        step = damped_steps((jac.T @ jac)[None], gradient[None], np.array([damping]))[0]
+        step = damped_steps((jac.T @ jac)[None], gradient[None], np.array([damping]), PROJECTION.singular, SMALLEST)[0]
         for (kind, row, of), change in zip(places, step, strict=True):
             most = 0.5 * abs(parts[1][row, of]) if kind == 1 else PROJECTION.longest
             moved = parts[kind][row, of] + np.clip(change, -most, most)
@@ -78,7 +79,7 @@ def alone(fit: Fit, one: Model) -> Model:
     return one
 
 
-def assert_alike(fit: Fit, found: list[Model], begun: list[Model]) -> None:
+def assert_alike(fit: Fit, found: list[Projected], begun: list[Projected]) -> None:
     assert len(found) == len(begun)
     for a, b in zip(found, [alone(fit, one) for one in begun], strict=True):
         assert a.score < b.score + 1e-6 * abs(b.score)

@@ -9,7 +9,7 @@ from problems import PISTON, bouncing
 from odediscovery.laws.power_sum import NO_SUMS, Features, Sums
 from odediscovery.stages.grow.integral_form import Integral
 from odediscovery.stages.grow.stack import Constants, Places, Stack, evaluated, jacobian
-from odediscovery.stages.grow.variable_projection import Fit, Model
+from odediscovery.stages.grow.variable_projection import Fit, Projected
 from odediscovery.stages.grow.wald import wald
 
 
@@ -23,7 +23,7 @@ def fit() -> Fit:
 
 
 @pytest.fixture(scope="module")
-def laws(fit: Fit) -> list[Model]:
+def laws(fit: Fit) -> list[Projected]:
     path = fit.problem.interpolated()
     plain = np.array([[0.0, 1.0], [-1.4, 0.0]])
     summed = np.array([[0.0, 1.0, 0.0, 0.0], [-1.2, 0.0, 0.0, -1.0], [1.0, 1.0, -1.0, 0.0]])
@@ -37,11 +37,11 @@ def laws(fit: Fit) -> list[Model]:
 
 
 @pytest.fixture(scope="module")
-def stack(fit: Fit, laws: list[Model]) -> Stack:
+def stack(fit: Fit, laws: list[Projected]) -> Stack:
     return evaluated(fit, laws[0].path, Constants.of(laws, 2))
 
 
-def test_each_law_of_a_stack_is_what_it_is_alone(laws: list[Model], stack: Stack) -> None:
+def test_each_law_of_a_stack_is_what_it_is_alone(laws: list[Projected], stack: Stack) -> None:
     for k, law in enumerate(laws):
         found = stack.model(k, law)
         np.testing.assert_allclose(found.coefficients, law.coefficients, rtol=1e-8)
@@ -50,7 +50,7 @@ def test_each_law_of_a_stack_is_what_it_is_alone(laws: list[Model], stack: Stack
         assert found.sums.weights.tolist() == law.sums.weights.tolist()
 
 
-def test_laws_are_taken_from_a_stack_and_put_back(laws: list[Model], stack: Stack) -> None:
+def test_laws_are_taken_from_a_stack_and_put_back(laws: list[Projected], stack: Stack) -> None:
     two = stack.take(np.array([2, 0]))
     assert two.score.tolist() == stack.score[[2, 0]].tolist()
     changed = stack.take(np.arange(3))
@@ -58,7 +58,7 @@ def test_laws_are_taken_from_a_stack_and_put_back(laws: list[Model], stack: Stac
     assert changed.score[1] == stack.score[0] != stack.score[1]
 
 
-def test_slopes_are_what_differences_say(fit: Fit, laws: list[Model], stack: Stack) -> None:
+def test_slopes_are_what_differences_say(fit: Fit, laws: list[Projected], stack: Stack) -> None:
     path, h = laws[0].path, 1e-6
     free = [Places.of_each(kind) for kind in zip(*(fit.places(law) for law in laws), strict=True)]
     slopes = jacobian(fit, path, stack, free)
@@ -81,7 +81,7 @@ def test_slopes_are_what_differences_say(fit: Fit, laws: list[Model], stack: Sta
     assert not slopes[0, :, ends[1] :].any()
 
 
-def test_a_law_of_constant_rates_has_no_slopes(fit: Fit, laws: list[Model]) -> None:
+def test_a_law_of_constant_rates_has_no_slopes(fit: Fit, laws: list[Projected]) -> None:
     still = fit.model(
         np.zeros((1, 2)), np.ones((2, 1), dtype=bool), np.zeros((1, 2), dtype=bool), laws[0].path, NO_SUMS
     )

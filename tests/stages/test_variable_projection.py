@@ -12,7 +12,7 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.grow.integral_form import Integral
 from odediscovery.stages.grow.shrink import best_of_each, descents, simpler
 from odediscovery.stages.grow.side_by_side import optimise_all, settled
-from odediscovery.stages.grow.variable_projection import Fit, Model
+from odediscovery.stages.grow.variable_projection import Fit, Projected
 from odediscovery.stages.grow.wald import wald
 
 # N' = 0.5 N - 0.5 N^2 without noise.
@@ -25,13 +25,13 @@ def fit() -> Fit:
     return Fit(problem, np.array([0]), problem.counts, np.array([1e-14]))
 
 
-def model(fit: Fit, *exponents: float) -> Model:
+def model(fit: Fit, *exponents: float) -> Projected:
     """One equation of these powers with the best coefficients."""
     w = np.array(exponents)[:, None]
     return fit.model(w, np.ones((1, len(w)), dtype=bool), w != 0, fit.problem.interpolated())
 
 
-def constants(found: Model) -> Array:
+def constants(found: Projected) -> Array:
     """Exponents and coefficients, by rising exponent."""
     order = np.argsort(found.exponents[:, 0])
     return np.concatenate([found.exponents[order, 0], found.coefficients[0, order]])

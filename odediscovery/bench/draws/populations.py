@@ -41,7 +41,7 @@ COLUMNS = (
     *("figures_right", "figures_within", "figures", "error_mixed", "error_apart", "r2_heldout", "heldout_right"),
 )
 # A figure this near to the truth is right whatever its standard error.
-NEAR = 0.15
+FIGURE_TOLERANCE = 0.15
 # Six designs and a control, made for this project, which the search of groups was developed on.
 DESIGNS = Path(str(resources.files("odediscovery.bench") / "data" / "populations_dev.json"))
 
@@ -226,11 +226,13 @@ def _constants(
         off = abs(np.log(one.mean / about["mean"]))
         total += 1
         within += bool(off <= 2.0 * _finite(one.mean_error / one.mean))
-        right += bool(off <= max(NEAR, 2.0 * min(one.mean_error / one.mean, attainable)))
+        right += bool(off <= max(FIGURE_TOLERANCE, 2.0 * min(one.mean_error / one.mean, attainable)))
         if sd > 0:
             total += 1
             within += bool(abs(one.sd_log - sd) <= 2.0 * _finite(one.sd_log_error))
-            right += bool(abs(one.sd_log - sd) <= max(NEAR * sd, 2.0 * min(_finite(one.sd_log_error), attainable)))
+            right += bool(
+                abs(one.sd_log - sd) <= max(FIGURE_TOLERANCE * sd, 2.0 * min(_finite(one.sd_log_error), attainable))
+            )
             errors.append(np.mean(np.log(one.values / truth[name]) ** 2))
             apart.append(np.mean(np.log(one.apart / truth[name]) ** 2))
     return {

@@ -238,7 +238,7 @@ def _simulated_r2(equations: Equations, series: TimeSeries) -> float:
 
 
 @dataclass(frozen=True)
-class _Model:
+class _OperonModel:
     """One model of Operon's front: its text, length, and error of the rates held out."""
 
     text: str
@@ -302,7 +302,7 @@ def _rates(series: TimeSeries, part: TimeSeries) -> tuple[Array, Array]:
 
 def _front(
     i: int, seen: tuple[Array, Array], held: tuple[Array, Array], names: list[str], seed: int, seconds: int
-) -> list[_Model]:
+) -> list[_OperonModel]:
     """Operon's models of one rate, from short and rough to long and close."""
     models = []
     for symbols in SYMBOLS:
@@ -325,7 +325,7 @@ def _front(
     return [m for k, m in enumerate(best) if all(m.error < other.error for other in best[:k])]
 
 
-def _with_and_without(text: str, length: int, off: Array, names: list[str]) -> list[_Model]:
+def _with_and_without(text: str, length: int, off: Array, names: list[str]) -> list[_OperonModel]:
     """A model, and the same without the intercept that Operon gives to every one.
 
     One whose constants are no floats, or whose powers nobody could compute, is none.
@@ -343,4 +343,4 @@ def _with_and_without(text: str, length: int, off: Array, names: list[str]) -> l
         # Two nodes less: the constant and the sum.
         found.append((f"({text}) - ({float(intercept)})", length - 2, off - float(intercept)))
     errors = [float(np.nan_to_num(np.mean(np.square(e)), nan=np.inf)) for _, _, e in found]
-    return [_Model(told, n, error) for (told, n, _), error in zip(found, errors, strict=True)]
+    return [_OperonModel(told, n, error) for (told, n, _), error in zip(found, errors, strict=True)]

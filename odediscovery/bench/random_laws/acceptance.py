@@ -19,9 +19,9 @@ NOISE = 0.01
 # Trajectories that have to identify the law: all starts but the unseen one.
 TRAINED = 2
 # Largest state, in units of the largest start.
-MOST = 30.0
+MAX_GROWTH = 30.0
 # Smallest state that is positive, as a share of its largest value.
-LEAST = 1e-3
+MIN_SHARE = 1e-3
 # Least spread of a state, as a share of its root mean square.
 SPREAD = 0.08
 # Longest step between two samples, as a share of a state's range.
@@ -41,7 +41,7 @@ def is_identifiable(draft: Draft) -> bool:
     if not is_whole(draft):
         return False
     constants = draft.constants
-    most = MOST * float(np.abs(draft.starts).max())
+    most = MAX_GROWTH * float(np.abs(draft.starts).max())
     base = draft.simulate(draft.starts, np.tile(constants, (len(draft.starts), 1)), most)
     return is_bounded(draft, base) and is_moving(draft, base[:, :TRAINED]) and is_known(draft, base[:, :TRAINED])
 
@@ -62,7 +62,7 @@ def is_bounded(draft: Draft, paths: Array) -> bool:
     """Whether solutions [samples, starts, states] went to the end, and stay above 0 where they have to."""
     if not np.isfinite(paths).all():
         return False
-    return not draft.positive or bool((paths.min(axis=0) >= LEAST * paths.max(axis=0)).all())
+    return not draft.positive or bool((paths.min(axis=0) >= MIN_SHARE * paths.max(axis=0)).all())
 
 
 def is_moving(draft: Draft, paths: Array) -> bool:

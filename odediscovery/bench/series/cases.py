@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from odediscovery.bench.series.measured import CASES, Case, Model
+from odediscovery.bench.series.measured import CASES, Case, NamedLaw
 from odediscovery.data.series import TimeSeries, load_csv
 from odediscovery.runtime.arrays import Array
 
@@ -45,10 +45,10 @@ def trajectory(table: str, group: str, label: str, states: Sequence[str]) -> Cal
     return load
 
 
-def logistic(state: str, rate: tuple[float, float], most: tuple[float, float]) -> dict[str, Model]:
+def logistic(state: str, rate: tuple[float, float], most: tuple[float, float]) -> dict[str, NamedLaw]:
     """Logistic growth to K."""
     text = f"{state}' = r*{state}*(1 - {state}/K)"
-    return {"logistic": Model(text, {"r": rate, "K": most}, lambda c, x: (c[0] * x[0] * (1 - x[0] / c[1]),))}
+    return {"logistic": NamedLaw(text, {"r": rate, "K": most}, lambda c, x: (c[0] * x[0] * (1 - x[0] / c[1]),))}
 
 
 def _growth(load: Callable[[Path], TimeSeries], state: str, rate: tuple[float, float], most: float) -> Case:
@@ -62,7 +62,7 @@ def _fall(ball: str) -> Case:
     text = "height' = velocity, velocity' = c*velocity^2 - g"
     return Case(
         trajectory("ball_drops", "ball+drop", f"{ball}, 1", ["height", "velocity"]),
-        {"gravity and drag": Model(text, {"c": (1e-4, 1e-1), "g": (3.0, 30.0)}, rates)},
+        {"gravity and drag": NamedLaw(text, {"c": (1e-4, 1e-1), "g": (3.0, 30.0)}, rates)},
         informed={"known": ("height' = velocity",), "integer_exponents": True},
     )
 
@@ -72,7 +72,7 @@ def _oral_dose(subject: str) -> Case:
         taken = c[0] * x[1]
         return taken - c[1] * x[0], -taken
 
-    model = Model(
+    model = NamedLaw(
         "conc' = k*gut - e*conc, gut' = -k*gut", {"k": (0.2, 5.0), "e": (0.01, 0.5)}, rates, hidden={"gut": (3.0, 30.0)}
     )
     return Case(
@@ -87,7 +87,7 @@ def _boarding_school() -> Case:
         new = c[0] * x[1] * x[0] / 763
         return new - c[1] * x[0], -new
 
-    model = Model(
+    model = NamedLaw(
         "in_bed' = b*S*in_bed/763 - g*in_bed, S' = -b*S*in_bed/763",
         {"b": (0.5, 5.0), "g": (0.1, 2.0)},
         rates,
@@ -100,7 +100,7 @@ def _predation() -> Case:
     def rates(c: Array, x: Array) -> Sequence[float]:
         return c[0] * x[0] - c[1] * x[0] * x[1], c[2] * x[0] * x[1] - c[3] * x[1]
 
-    model = Model(
+    model = NamedLaw(
         "hare' = a*hare - b*hare*lynx, lynx' = c*hare*lynx - d*lynx",
         {"a": (0.1, 2.0), "b": (0.005, 0.1), "c": (0.005, 0.1), "d": (0.1, 2.0)},
         rates,

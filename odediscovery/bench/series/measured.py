@@ -21,9 +21,9 @@ from odediscovery.ivp.lsoda import solve_whole
 from odediscovery.runtime.arrays import Array
 
 # Starts of a least-squares fit, and the most evaluations of each.
-STARTS, MOST = 12, 200
+STARTS, MAX_EVALUATIONS = 12, 200
 # How far ln c and ln x0 may go from there.
-FAR = 7.0
+MAX_LOG_SHIFT = 7.0
 # Share of the time that is kept back.
 HELD = 0.2
 
@@ -32,7 +32,7 @@ Rates: TypeAlias = Callable[[Array, Array], Sequence[float]]
 
 
 @dataclass(frozen=True)
-class Model:
+class NamedLaw:
     """A named law whose constants are all positive.
 
     Args:
@@ -65,7 +65,7 @@ class Case:
     """
 
     load: Callable[[Path], TimeSeries]
-    models: Mapping[str, Model]
+    models: Mapping[str, NamedLaw]
     options: Mapping[str, Any] = field(default_factory=dict)
     informed: Mapping[str, Any] | None = None
 
@@ -101,12 +101,12 @@ def covid(country: str, population: int) -> Callable[[Path], TimeSeries]:
 def _wave(country: str, population: int) -> Case:
     rate = (0.02, 1.0)
 
-    def model(text: str, infected: Callable[[Array, Array], float], **ranges: tuple[float, float]) -> Model:
+    def model(text: str, infected: Callable[[Array, Array], float], **ranges: tuple[float, float]) -> NamedLaw:
         def rates(c: Array, x: Array) -> Sequence[float]:
             new = infected(c, np.maximum(x, 0.0))
             return -new, new - c[1] * x[1], c[1] * x[1]
 
-        return Model(f"S' = -{text}, I' = {text} - g*I, R' = g*I", ranges, rates)
+        return NamedLaw(f"S' = -{text}, I' = {text} - g*I, R' = g*I", ranges, rates)
 
     def part(c: Array, x: Array) -> float:
         return float(c[0] * max(c[2] - x[1] - x[2], 0.0) * x[1] / c[2])
@@ -132,7 +132,7 @@ CASES: Mapping[str, Case] = {
     "gause": Case(
         gause,
         {
-            "Lotka-Volterra competition": Model(
+            "Lotka-Volterra competition": NamedLaw(
                 "aurelia' = r*aurelia*(1 - (aurelia + a*caudatum)/K), "
                 "caudatum' = s*caudatum*(1 - (caudatum + b*aurelia)/M)",
                 {
@@ -153,7 +153,7 @@ CASES: Mapping[str, Case] = {
 }
 
 
-def least_squares_fit(model: Model, series: TimeSeries, seed: int) -> tuple[Array, Array, int]:
+def least_squares_fit(model: NamedLaw, series: TimeSeries, seed: int) -> tuple[Array, Array, int]:
     """Constants and start values of a named model at the least sum of squares.
 
     Over ln c and ln x0, from starts drawn evenly in ln c and from the first samples; an absent
@@ -196,6 +196,7 @@ def least_squares_fit(model: Model, series: TimeSeries, seed: int) -> tuple[Arra
         positive = np.log(np.maximum(first, least)[present])
         begins = np.where(linear > 0.0, first[present] / np.where(linear > 0.0, linear, 1.0), positive)
         u = np.concatenate([random.uniform(low, high), begins])
-        ends.append(least_squares(residual, u, x_scale="jac", max_nfev=MOST, bounds=(u - FAR, u + FAR)))
+        bounds = u - MAX_LOG_SHIFT, u + MAX_LOG_SHIFT
+        ends.append(least_squares(residual, u, x_scale="jac", max_nfev=MAX_EVALUATIONS, bounds=bounds))
     best = min(ends, key=lambda end: float(end.cost))
     return *unpacked(best.x), sum(bool(end.cost <= 1.001 * best.cost) for end in ends)

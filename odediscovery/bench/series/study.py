@@ -22,7 +22,7 @@ import numpy as np
 
 from odediscovery.bench.rows import Row, Rows, reason_of
 from odediscovery.bench.series.cases import ALL as CASES
-from odediscovery.bench.series.measured import STARTS, Case, Model, least_squares_fit
+from odediscovery.bench.series.measured import STARTS, Case, NamedLaw, least_squares_fit
 from odediscovery.bench.series.verdict import VERDICTS, Scored, has_same_terms, verdict
 from odediscovery.bench.summary import table
 from odediscovery.data.series import TimeSeries, Trajectory, write_csv
@@ -178,7 +178,7 @@ def _ours(series: TimeSeries, sides: Sides, case: Case, task: CaseFit) -> Row:
     }
 
 
-def _named(sides: Sides, model: Model, seed: int) -> Row:
+def _named(sides: Sides, model: NamedLaw, seed: int) -> Row:
     constants, found, ended = least_squares_fit(model, sides[0], seed)
     starts = {run.label: x0 for run, x0 in zip(sides[0].trajectories, found, strict=True)}
     seen = len(sides[0].states)

@@ -21,7 +21,7 @@ from odediscovery.runtime.arrays import Array
 
 MAX_LAGS = 20
 # Fewer residuals than this show no pattern.
-LEAST = 8
+MIN_RESIDUALS = 8
 # Trajectories that are integrated for these pictures.
 MAX_RUNS = 30
 # Rings in a picture, of a trajectory or of all.
@@ -68,7 +68,7 @@ def draw_autocorrelation(axes: Axes, runs: Sequence[Array]) -> bool:
         Whether there was anything to draw.
     """
     found, count = autocorrelation(runs)
-    if count < LEAST or not found.size:
+    if count < MIN_RESIDUALS or not found.size:
         return False
     lags, bound = np.arange(1, len(found) + 1), 1.96 / np.sqrt(count)
     axes.axhspan(-bound, bound, color=COLOURS[0], alpha=0.15, lw=0)
@@ -90,7 +90,7 @@ def draw_normal(axes: Axes, runs: Sequence[Array]) -> bool:
     """
     left = np.concatenate([e[np.isfinite(e)] for e in runs] or [np.zeros(0)])
     spread = float(left.std()) if left.size else 0.0
-    if left.size < LEAST or not spread > 0:
+    if left.size < MIN_RESIDUALS or not spread > 0:
         return False
     ordered = np.sort(left - left.mean()) / spread
     expected = ndtri((np.arange(len(ordered)) + 0.5) / len(ordered))

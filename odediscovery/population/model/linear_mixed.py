@@ -18,7 +18,7 @@ from odediscovery.runtime.arrays import Array, Mask
 # A spread of a logarithm below one per cent is none.
 NEGLIGIBLE = 0.01
 # Bounds of the logarithm of a standard deviation, in the units of the unknowns.
-_LEAST, _MOST = np.log(1e-4), np.log(10.0)
+_MIN_LOG_SD, _MAX_LOG_SD = np.log(1e-4), np.log(10.0)
 # How far the logarithm of sigma may go in one search.
 _REACH = 8.0
 
@@ -89,7 +89,7 @@ def estimate(sums: Sums, design: Array, random: Mask, deviations: Array, sigma: 
         return (found.value, found.gradient) if np.isfinite(found.value) else (1e30, np.zeros(len(theta)))
 
     spreads = int(random.sum())
-    bounds = [(_LEAST, _MOST)] * spreads + [(at - _REACH, at + _REACH) for at in begin[spreads:]]
+    bounds = [(_MIN_LOG_SD, _MAX_LOG_SD)] * spreads + [(at - _REACH, at + _REACH) for at in begin[spreads:]]
     done = minimize(
         objective, begin, jac=True, bounds=bounds, method="L-BFGS-B", options={"maxiter": 200, "ftol": 1e-11}
     )
@@ -127,7 +127,7 @@ def theta_errors(sums: Sums, design: Array, random: Mask, found: Estimate) -> Ar
 
 
 def _packed(sums: Sums, random: Mask, deviations: Array, sigma: Array) -> Array:
-    d = np.clip(np.log(np.maximum(deviations[random], 1e-300)), _LEAST, _MOST)
+    d = np.clip(np.log(np.maximum(deviations[random], 1e-300)), _MIN_LOG_SD, _MAX_LOG_SD)
     return np.concatenate([d, np.log(np.maximum(sigma[sums.counts > 0], 1e-300))])
 
 

@@ -158,7 +158,7 @@ class Curves(NamedTuple):
     slopes: Array | None
 
 
-class Model:
+class GroupModel:
     """A structure on measured groups: unknowns [unknowns, groups] to residuals.
 
     The unknowns are logarithms of constants, free exponents, and the open starts.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.population.model.linear_mixed import Estimate, Sums, estimate
-from odediscovery.population.model.measured import Model
+from odediscovery.population.model.measured import GroupModel
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -54,7 +54,7 @@ class MixedFit:
         squares: of the residuals at these unknowns [states].
     """
 
-    model: Model
+    model: GroupModel
     design: Array
     random: Mask
     estimate: Estimate
@@ -79,7 +79,7 @@ def plain_design(groups: int, unknowns: int) -> Array:
     return np.tile(np.eye(unknowns), (groups, 1, 1))
 
 
-def sums_of(model: Model, unknowns: Array) -> tuple[Sums, Array]:
+def sums_of(model: GroupModel, unknowns: Array) -> tuple[Sums, Array]:
     """The straightened curves of all groups, and the squares of the residuals [states]."""
     curves = model.curves(unknowns)
     j, r = curves.slopes, curves.residual
@@ -95,7 +95,7 @@ def sums_of(model: Model, unknowns: Array) -> tuple[Sums, Array]:
 
 
 def fit_mixed(
-    model: Model,
+    model: GroupModel,
     begin: Array,
     random: Mask,
     design: Array | None = None,
@@ -138,7 +138,7 @@ def fit_mixed(
     return MixedFit(model, design, random, found, x, sums, squares)
 
 
-def _size(model: Model) -> Array:
+def _size(model: GroupModel) -> Array:
     """Mean square of the values of each state, in the scale of the noise [states]."""
     measured = model.measured
     found: Array = np.where(measured.logarithmic, 1.0, measured.data.scale**2)
@@ -146,7 +146,7 @@ def _size(model: Model) -> Array:
 
 
 def _stepped(
-    model: Model, x: Array, target: Array, found: Estimate, design: Array, share: float
+    model: GroupModel, x: Array, target: Array, found: Estimate, design: Array, share: float
 ) -> tuple[Array, Array, bool]:
     """A share of the way to the target as far as it is downhill; True where it is not at all."""
     weight = 1.0 / found.sigma**2

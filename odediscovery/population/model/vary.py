@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.population.model.linear_mixed import estimate
-from odediscovery.population.model.measured import Model
+from odediscovery.population.model.measured import GroupModel
 from odediscovery.population.model.mixed import MixedFit, fit_mixed
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -46,14 +46,14 @@ def criterion(fit: MixedFit) -> float:
     return float(fit.minus_2_log_likelihood + values * means + price * spreads)
 
 
-def always_own(model: Model) -> Mask:
+def always_own(model: GroupModel) -> Mask:
     """Unknowns that every group has of its own in any case: the starts."""
     found = np.zeros(model.n_unknowns, bool)
     found[model.n_constants + model.n_free :] = True
     return found
 
 
-def may_vary(model: Model) -> Mask:
+def may_vary(model: GroupModel) -> Mask:
     """Unknowns that may differ from group to group: all but the exponents."""
     found = np.ones(model.n_unknowns, bool)
     found[model.n_constants : model.n_constants + model.n_free] = False

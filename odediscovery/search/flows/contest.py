@@ -111,23 +111,7 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
     p = dataclasses.replace(p, knowledge=None, given=None)
     contest = _Contest(p, problem, starts, known.bounds)
     generator = np.random.default_rng(settings.seed)
-    ranked: list[Rough] = []
-    runs = len(p.data.trajectories)
-    for size in range(0 if problem.given.n_monomials else 1, CONTEST.flows + 1):
-        structures = _structures(problem, size, ranked, runs)
-        fits = rough_fits(p, structures, starts, problem.given, generator, monitor)
-        ranked = fits or ranked
-        before = contest.least
-        monitor.stage(f"polish {size} flows", CONTEST.polished)
-        for k, fit in enumerate(fits[: CONTEST.polished]):
-            if monitor.stopping() and np.isfinite(contest.least):
-                break
-            contest.enter(fit)
-            monitor.step(k + 1)
-        # Out of time, laws of more flows are still tried until one can be integrated.
-        out_of_time = monitor.stopping() is not None and np.isfinite(contest.least)
-        if out_of_time or (size >= CONTEST.always and contest.least >= before):
-            break
+    _climb(contest, generator, monitor)
     if not contest.rows:
         raise FitError(
             "no flows between the measured and the unmeasured states could be integrated through "
@@ -146,6 +130,26 @@ def compete(p: Problem, known: Knowledge, settings: Settings, monitor: Monitor) 
     contest.rows[chosen] = twins[0] if monitor.stopping() else contest.ended(twins[0])
     verdict = Verdict(p, tuple(contest.rows), chosen)
     return Competed(verdict, contest.structures, problem, starts, twins[1:])
+
+
+def _climb(contest: _Contest, generator: np.random.Generator, monitor: Monitor) -> None:
+    """Structures of more and more flows enter, until one flow more makes no law better."""
+    p, problem, ranked = contest.p, contest.problem, list[Rough]()
+    for size in range(0 if problem.given.n_monomials else 1, CONTEST.flows + 1):
+        structures = _structures(problem, size, ranked, len(p.data.trajectories))
+        fits = rough_fits(p, structures, contest.starts, problem.given, generator, monitor)
+        ranked = fits or ranked
+        before = contest.least
+        monitor.stage(f"polish {size} flows", CONTEST.polished)
+        for k, fit in enumerate(fits[: CONTEST.polished]):
+            if monitor.stopping() and np.isfinite(contest.least):
+                break
+            contest.enter(fit)
+            monitor.step(k + 1)
+        # Out of time, laws of more flows are still tried until one can be integrated.
+        out_of_time = monitor.stopping() is not None and np.isfinite(contest.least)
+        if out_of_time or (size >= CONTEST.always and contest.least >= before):
+            break
 
 
 def simplest_row(rows: Sequence[Judged]) -> int:

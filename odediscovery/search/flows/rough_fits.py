@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.families.base import TINY
+from odediscovery.fitting.levenberg_marquardt import damped_steps
 from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
@@ -320,14 +321,10 @@ def _cost(residuals: Array) -> Array:
     return cost
 
 
-def _step(
-    batch: _Batch, exponents: Array, of_flow: Array, u: Array, q: Array, damping: Array
-) -> tuple[Array, Array, Array, Array]:
-    """One Levenberg-Marquardt step of every member: unknowns, their cost, damping.
+def _linearised(batch: _Batch, exponents: Array, of_flow: Array, u: Array, q: Array) -> tuple[Array, Array, Array]:
+    """Cost [B], residuals [B, R] and their Jacobian [B, R, F + trajectories * states], by shifts in one batch.
 
-    Not `fitting.levenberg_marquardt`: rounds have a fixed number of steps, so no member converges or
-    leaves; a ridge of 1e-9 of the largest diagonal, not of each one, holds constants that no sample
-    feels; constants change by a factor of ten at most. Another rule ends random starts elsewhere.
+    A start matters to its own trajectory alone: one shift serves the starts of all trajectories.
     """
     members, most, n, runs = len(u), u.shape[1], batch.n, batch.runs
     shifts = 1 + most + n
@@ -339,7 +336,6 @@ def _step(
     r = batch.residuals(
         exponents, np.tile(of_flow, (shifts, 1, 1, 1)), all_u.reshape(shifts * members, -1), all_q.reshape(-1, runs, n)
     ).reshape(shifts, members, runs, -1)
-    now = _cost(r[0])
     # A member that blows up has no direction to go; its cost says so.
     with np.errstate(all="ignore"):
         d = (r[1:] - r[0]) / ROUGH.shift
@@ -349,14 +345,23 @@ def _step(
     for run in range(runs):
         place = slice(most + run * n, most + (run + 1) * n)
         jacobian[:, run, :, place] = np.moveaxis(d[most:, :, run], 0, -1)
-    jacobian = jacobian.reshape(members, -1, most + runs * n)
+    return _cost(r[0]), left.reshape(members, -1), jacobian.reshape(members, -1, most + runs * n)
+
+
+def _step(
+    batch: _Batch, exponents: Array, of_flow: Array, u: Array, q: Array, damping: Array
+) -> tuple[Array, Array, Array, Array]:
+    """One Levenberg-Marquardt step of every member: unknowns, their cost, damping.
+
+    Not `fitting.levenberg_marquardt`: rounds have a fixed number of steps, so no member converges or
+    leaves; a ridge of 1e-9 of the largest diagonal, not of each one, holds constants that no sample
+    feels; constants change by a factor of ten at most. Another rule ends random starts elsewhere.
+    """
+    members, most, n, runs = len(u), u.shape[1], batch.n, batch.runs
+    now, left, jacobian = _linearised(batch, exponents, of_flow, u, q)
     transposed = np.swapaxes(jacobian, 1, 2)
-    normal = transposed @ jacobian
-    left = transposed @ left.reshape(members, -1, 1)
-    diagonal = np.einsum("mpp->mp", normal)
-    added = damping[:, None] * diagonal + ROUGH.ridge * diagonal.max(axis=1, keepdims=True) + ROUGH.least_ridge
-    normal = normal + np.eye(normal.shape[1]) * added[:, None]
-    step = np.linalg.solve(normal, -left)[..., 0]
+    gradient = (transposed @ left[:, :, None])[..., 0]
+    step = damped_steps(transposed @ jacobian, gradient, damping, ROUGH.ridge, ROUGH.least_ridge)
     step[:, :most] = np.clip(step[:, :most], -ROUGH.longest_step, ROUGH.longest_step)
     new_u, new_q = u + step[:, :most], q + step[:, most:].reshape(members, runs, n)
     cost = _cost(batch.residuals(exponents, of_flow, new_u, new_q))

@@ -30,7 +30,7 @@ from odediscovery.stages.grow.libraries import columns_of, features_for, grid_fo
 from odediscovery.stages.grow.shrink import best_of_each, descents
 from odediscovery.stages.grow.side_by_side import optimise_all, settled
 from odediscovery.stages.grow.subsets import best_subsets
-from odediscovery.stages.grow.variable_projection import Draft, Fit, Model
+from odediscovery.stages.grow.variable_projection import Draft, Fit, Projected
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ GROWING = GrowThresholds()
 STILL = 1e-12
 
 
-def proposals(fit: Fit, model: Model, columns: Array) -> list[int]:
+def proposals(fit: Fit, model: Projected, columns: Array) -> list[int]:
     """The candidates that explain most of the residuals, no two of them alike."""
     linear = fit.linear(model)
     columns = linear.projected(columns)
@@ -113,7 +113,7 @@ def pairs(fit: Fit, columns: Array) -> list[list[int]]:
     return chosen
 
 
-def extended(fit: Fit, model: Model, terms: Terms, new: Sequence[int]) -> Draft:
+def extended(fit: Fit, model: Projected, terms: Terms, new: Sequence[int]) -> Draft:
     """The law with more monomials in every equation."""
     sums, places, first, old = model.sums, list[int | None](), terms.rows.shape[1], len(model.exponents)
     for c in new:
@@ -133,13 +133,13 @@ def extended(fit: Fit, model: Model, terms: Terms, new: Sequence[int]) -> Draft:
     return Draft(w, used, w != 0, sums, model.path)
 
 
-def empty(fit: Fit, path: Path) -> Model:
+def empty(fit: Fit, path: Path) -> Projected:
     """No monomials."""
     w = np.zeros((0, fit.problem.features.size))
     return fit.model(w, np.zeros((len(fit.equations), 0), dtype=bool), w != 0, path)
 
 
-def climb_sizes(fit: Fit, path: Path, grid: Terms, most: int, beam: int, monitor: Monitor) -> list[list[Model]]:
+def climb_sizes(fit: Fit, path: Path, grid: Terms, most: int, beam: int, monitor: Monitor) -> list[list[Projected]]:
     """The best laws with 1, 2, ... monomials on one path, until one more gains nothing."""
     levels = [[empty(fit, path)]]
     penalty = 2 * np.log(fit.counts.sum())
@@ -153,7 +153,7 @@ def climb_sizes(fit: Fit, path: Path, grid: Terms, most: int, beam: int, monitor
         if len(levels) == 2 and len(fit.equations) == 1:
             chosen += [(levels[0][0], pair) for pair in pairs(fit, columns)]
         found = optimise_all(fit, [extended(fit, model, grid, new) for model, new in chosen], monitor)
-        kept: list[Model] = []
+        kept: list[Projected] = []
         # Of laws that explain the same the smallest is kept.
         for model in sorted(found, key=lambda m: (round(m.score), m.size)):
             if all(abs(model.score - k.score) > GROWING.equal_score for k in kept):
@@ -169,7 +169,7 @@ def climb_sizes(fit: Fit, path: Path, grid: Terms, most: int, beam: int, monitor
     return levels[1:]
 
 
-def single_laws(fit: Fit, i: int, path: Path, grid: Terms, most: int, beam: int, monitor: Monitor) -> list[Model]:
+def single_laws(fit: Fit, i: int, path: Path, grid: Terms, most: int, beam: int, monitor: Monitor) -> list[Projected]:
     """Laws for one equation alone, the best first, judged with the error of the path."""
     one = Fit(fit.problem, fit.equations[[i]], fit.counts[[i]], fit.floor[[i]])
     if grid.many:
@@ -181,7 +181,7 @@ def single_laws(fit: Fit, i: int, path: Path, grid: Terms, most: int, beam: int,
     return best_of_each(one, descents(one, starts, monitor, settle=False))
 
 
-def shared_laws(fit: Fit, i: int, path: Path, grid: Terms, others: Terms, monitor: Monitor) -> list[Model]:
+def shared_laws(fit: Fit, i: int, path: Path, grid: Terms, others: Terms, monitor: Monitor) -> list[Projected]:
     """Laws of one equation made of low powers and what the other equations were found to be made of.
 
     A flux that leaves one state and enters another stands in both equations. Among thousands of candidates
@@ -206,7 +206,7 @@ def shared_laws(fit: Fit, i: int, path: Path, grid: Terms, others: Terms, monito
     return []
 
 
-def rich_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Model]:
+def rich_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Projected]:
     """Laws of one equation from a large library: the best subsets, fitted, of short terms before all.
 
     Only those that leave next to nothing are worth a way down.
@@ -219,7 +219,7 @@ def rich_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor) -> list[Model
     return best_of_each(fit, found + descents(fit, near, monitor, settle=False))
 
 
-def subset_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor, *, few: bool = False) -> list[Model]:
+def subset_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor, *, few: bool = False) -> list[Projected]:
     """The best subsets of 1, 2, ... terms as laws, until one is exact.
 
     Args:
@@ -227,7 +227,7 @@ def subset_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor, *, few: boo
     """
     columns = columns_of(grid, fit.problem, path, fit.equations)
     alike, children = (GROWING.one_column, GROWING.many_children) if few else (None, None)
-    start, found = empty(fit, path), list[Model]()
+    start, found = empty(fit, path), list[Projected]()
     for level in best_subsets(
         columns[0],
         fit.target[0],
@@ -248,7 +248,7 @@ def subset_laws(fit: Fit, path: Path, grid: Terms, monitor: Monitor, *, few: boo
     return found
 
 
-def joined(fit: Fit, parts: Sequence[Model], path: Path) -> Model:
+def joined(fit: Fit, parts: Sequence[Projected], path: Path) -> Projected:
     """The laws of single equations as one law with shared monomials and sums."""
     first, sums = fit.problem.features.size, NO_SUMS
     places = []
@@ -277,7 +277,7 @@ def joined(fit: Fit, parts: Sequence[Model], path: Path) -> Model:
     return settled(fit, optimise_all(fit, [Draft(w, uses, w != 0, sums, path)])[0])
 
 
-def terms_of(fit: Fit, model: Model) -> Terms:
+def terms_of(fit: Fit, model: Projected) -> Terms:
     """The monomials of a law as candidates, those with one sum over one monomial at most."""
     first, found = fit.problem.features.size, []
     for row in model.exponents:
@@ -293,7 +293,7 @@ def terms_of(fit: Fit, model: Model) -> Terms:
     )
 
 
-def separately(fit: Fit, grids: Sequence[Terms], most: int, beam: int, monitor: Monitor) -> tuple[Fit, list[Model]]:
+def separately(fit: Fit, grids: Sequence[Terms], most: int, beam: int, monitor: Monitor) -> tuple[Fit, list[Projected]]:
     """Equations grown one by one and joined, again and again on the path that this refines.
 
     What one equation is made of is a candidate for the others in the next round.
@@ -304,10 +304,10 @@ def separately(fit: Fit, grids: Sequence[Terms], most: int, beam: int, monitor: 
     grid = max(grids, key=len)
     path = fit.problem.interpolated()
     fit = on_path(fit, path, grid)
-    found: list[Model] = []
+    found: list[Projected] = []
     others = Terms.products(np.zeros((0, fit.problem.features.size)))
     for around in range(GROWING.rounds):
-        singles: list[list[Model]] = []
+        singles: list[list[Projected]] = []
         for i, own in enumerate(grids):
             near = shared_laws(fit, i, path, own, others, monitor) if around and own.many else []
             singles.append(near or single_laws(fit, i, path, own.and_also(others), most, beam, monitor))
@@ -331,7 +331,7 @@ def separately(fit: Fit, grids: Sequence[Terms], most: int, beam: int, monitor: 
     return fit, found[::-1]
 
 
-def plain(fit: Fit, law: Model) -> bool:
+def plain(fit: Fit, law: Projected) -> bool:
     """Whether a law leaves nothing and has few terms in every equation."""
     return fit.exact(law) and bool(law.used.sum(axis=1).max() <= GROWING.plain_terms)
 

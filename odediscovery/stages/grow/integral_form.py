@@ -26,7 +26,7 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.data.smoothing import SMOOTHING, smoothing_spline
 from odediscovery.families import power_is_rate
 from odediscovery.laws.power_sum import Features, Sums
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 Spline = Callable[[Array], Array]
@@ -182,12 +182,7 @@ class Integral:
         inside = np.ones(len(time), dtype=bool)
         inside[[*(first[1:] - 1), -1]] = False
         left = np.flatnonzero(inside)
-        seen = np.isfinite(values).T
-        owner = np.repeat(np.arange(len(first)), length)
-        latest = np.maximum.accumulate(np.where(seen, np.arange(len(time)), -1), axis=1)
-        before = np.concatenate([np.full((len(seen), 1), -1), latest[:, :-1]], axis=1)
-        row = seen & (before >= first[owner])
-        before = np.where(row, before, np.arange(len(time)))
+        before, row = _neighbours(np.isfinite(values).T, np.repeat(first, length))
         plain = cls(
             time,
             values,
@@ -201,10 +196,10 @@ class Integral:
             np.concatenate([integer, of_functions]),
             np.concatenate([np.zeros_like(integer) if real_inside is None else real_inside, ~of_functions]),
             (),
-            np.zeros(len(seen)),
+            np.zeros(len(row)),
             np.zeros(row.shape),
             _given(series),
-            np.zeros(len(seen), dtype=bool),
+            np.zeros(len(row), dtype=bool),
         )
         return plain._whitened(np.zeros(row.shape))
 
@@ -367,6 +362,19 @@ class Integral:
         )
         lower = Path.of(self.features.values(rough), self.integer, smallest)
         return Path.of(self.features.values(x), self.integer, smallest, lower)
+
+
+def _neighbours(seen: Mask, first: NDArray[np.int64]) -> tuple[NDArray[np.int64], Mask]:
+    """`Integral.before` and `Integral.row` of what was seen [states, samples].
+
+    Args:
+        first: index of the first sample of each sample's trajectory [samples].
+    """
+    own = np.arange(seen.shape[1])
+    latest = np.maximum.accumulate(np.where(seen, own, -1), axis=1)
+    before = np.concatenate([np.full((len(seen), 1), -1), latest[:, :-1]], axis=1)
+    row = seen & (before >= first)
+    return np.where(row, before, own), row
 
 
 def _given(series: TimeSeries) -> Array:

@@ -16,7 +16,7 @@ from odediscovery.laws.power_sum import Sums
 from odediscovery.runtime.arrays import Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.grow.side_by_side import optimise_all, settled
-from odediscovery.stages.grow.variable_projection import Draft, Fit, Model, exp_features
+from odediscovery.stages.grow.variable_projection import Draft, Fit, Projected, exp_features
 from odediscovery.stages.grow.wald import wald
 
 # Rates of exponentials, 1 / rms of the state, below which straight lines are tried for them.
@@ -41,7 +41,7 @@ def _tidied(fit: Fit, model: Draft, used: Mask, powers: Mask, weights: Mask) -> 
     return Draft(w, used, w != 0, sums, model.path)
 
 
-def _merged(fit: Fit, model: Model, distance: float = 0.5) -> Draft | None:
+def _merged(fit: Fit, model: Projected, distance: float = 0.5) -> Draft | None:
     """The two nearest monomials made one, if any are near."""
     pairs = [
         (float(np.abs(model.exponents[a] - model.exponents[b]).max()), a, b)
@@ -63,7 +63,7 @@ def _merged(fit: Fit, model: Model, distance: float = 0.5) -> Draft | None:
     return Draft(w, used[:, keep], w != 0, model.sums, model.path)
 
 
-def _with_one_sum_less(fit: Fit, model: Model) -> list[Draft]:
+def _with_one_sum_less(fit: Fit, model: Projected) -> list[Draft]:
     """Sums over the same monomials made one."""
     first, found = fit.problem.features.size, []
     for a in range(len(model.sums)):
@@ -78,7 +78,7 @@ def _with_one_sum_less(fit: Fit, model: Model) -> list[Draft]:
     return found
 
 
-def _without_slow_rates(fit: Fit, model: Model) -> list[Draft]:
+def _without_slow_rates(fit: Fit, model: Projected) -> list[Draft]:
     """Exponentials that are straight lines over the data as such: exp(r x) ~ 1 + r x."""
     n, found = len(fit.problem.row), []
     for j, k in np.argwhere(model.powers):
@@ -90,7 +90,7 @@ def _without_slow_rates(fit: Fit, model: Model) -> list[Draft]:
     return found
 
 
-def simpler(fit: Fit, model: Model, tries: int = 3) -> list[Draft]:
+def simpler(fit: Fit, model: Projected, tries: int = 3) -> list[Draft]:
     """Laws with one constant less or two monomials made one, not refitted."""
     constants = (model.used, model.powers, model.sums.weights != 0)
     places = [
@@ -108,7 +108,7 @@ def simpler(fit: Fit, model: Model, tries: int = 3) -> list[Draft]:
     return [*found, *([merged] if merged else [])]
 
 
-def descents(fit: Fit, models: Sequence[Model], monitor: Monitor, *, settle: bool) -> list[Model]:
+def descents(fit: Fit, models: Sequence[Projected], monitor: Monitor, *, settle: bool) -> list[Projected]:
     """Every law on the way from each rich one to a single constant; all ways are gone side by side.
 
     Args:
@@ -124,9 +124,9 @@ def descents(fit: Fit, models: Sequence[Model], monitor: Monitor, *, settle: boo
     return found
 
 
-def best_of_each(fit: Fit, models: Sequence[Model]) -> list[Model]:
+def best_of_each(fit: Fit, models: Sequence[Projected]) -> list[Projected]:
     """The best model of every structure, by the criterion."""
-    best: dict[object, Model] = {}
+    best: dict[object, Projected] = {}
     for model in models:
         if model.structure not in best or model.score < best[model.structure].score:
             best[model.structure] = model

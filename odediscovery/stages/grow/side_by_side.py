@@ -14,12 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from odediscovery.fitting.levenberg_marquardt import SMALLEST, damped_steps
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.grow.integral_form import Integral
 from odediscovery.stages.grow.stack import Constants, Index, Places, evaluated, normal_equations
-from odediscovery.stages.grow.variable_projection import PROJECTION, TINY, Draft, Fit, Model, exp_features
+from odediscovery.stages.grow.variable_projection import PROJECTION, Draft, Fit, Projected, exp_features
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class StackThresholds(Thresholds):
 STACK = StackThresholds()
 
 
-def optimise_all(fit: Fit, laws: Sequence[Draft], monitor: Monitor | None = None, steps: int = 20) -> list[Model]:
+def optimise_all(fit: Fit, laws: Sequence[Draft], monitor: Monitor | None = None, steps: int = 20) -> list[Projected]:
     """All free constants of every law by Levenberg-Marquardt, in the order of the laws.
 
     Args:
@@ -43,7 +44,7 @@ def optimise_all(fit: Fit, laws: Sequence[Draft], monitor: Monitor | None = None
         monitor: once it asks to stop, laws that were not begun are left out.
         steps: most steps of a law.
     """
-    found: dict[int, Model] = {}
+    found: dict[int, Projected] = {}
     for alike in _stacks(fit, laws):
         if found and monitor is not None and monitor.stopping() is not None:
             break
@@ -51,7 +52,7 @@ def optimise_all(fit: Fit, laws: Sequence[Draft], monitor: Monitor | None = None
     return [found[k] for k in sorted(found)]
 
 
-def settled(fit: Fit, model: Model, rounds: int = 12) -> Model:
+def settled(fit: Fit, model: Projected, rounds: int = 12) -> Projected:
     """Constants optimised and the path refined in turn, until neither helps."""
     best, worse = model, 0
     for _ in range(rounds):
@@ -80,7 +81,7 @@ def _stacks(fit: Fit, laws: Sequence[Draft]) -> Iterator[list[int]]:
         yield from (places[k : k + together] for k in range(0, len(places), together))
 
 
-def _optimised(fit: Fit, laws: Sequence[Draft], steps: int) -> list[Model]:
+def _optimised(fit: Fit, laws: Sequence[Draft], steps: int) -> list[Projected]:
     path = laws[0].path
     free = tuple(Places.of_each(kind) for kind in zip(*(fit.places(law) for law in laws), strict=True))
     # Monomials inside sums of whole exponents stay what they are.
@@ -95,7 +96,7 @@ def _optimised(fit: Fit, laws: Sequence[Draft], steps: int) -> list[Model]:
             break
         if len(new := live[moved[live]]):
             normal[new], gradient[new] = normal_equations(fit, path, now.take(new), [p.take(new) for p in free])
-        shift = damped_steps(normal[live], gradient[live], damping[live])
+        shift = damped_steps(normal[live], gradient[live], damping[live], PROJECTION.singular, SMALLEST)
         trial = _moved(fit, now.constants(live), [p.take(live) for p in free], shift)
         tried = evaluated(fit, path, trial, now.inside[live] if whole_inside else None)
         gain = now.score[live] - tried.score
@@ -130,20 +131,3 @@ def _bounds(problem: Integral, features: Index) -> tuple[Array, Array]:
     rates = np.isin(features, exp_features(problem))
     most = np.where(rates, PROJECTION.fastest_rate, PROJECTION.most_exponent)
     return np.where(rates, -most, PROJECTION.least_exponent), most
-
-
-def damped_steps(normal: Array, gradient: Array, damping: Array) -> Array:
-    """Steps -(J'J + lambda diag J'J)^-1 J'r, each with its own lambda, [laws, unknowns].
-
-    Args:
-        normal: J'J, [laws, unknowns, unknowns].
-        gradient: J'r, [laws, unknowns].
-        damping: lambda, [laws].
-
-    >>> damped_steps(np.array([[[4.0]]]), np.array([[6.0]]), np.array([0.5])).round(6).tolist()
-    [[-1.0]]
-    """
-    diagonal = np.diagonal(normal, axis1=1, axis2=2)
-    added = damping[:, None] * diagonal + PROJECTION.singular * diagonal.max(axis=1, keepdims=True) + TINY
-    step: Array = np.linalg.solve(normal + added[:, :, None] * np.eye(normal.shape[1]), gradient[:, :, None])
-    return -step[:, :, 0]

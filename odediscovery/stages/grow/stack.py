@@ -20,7 +20,7 @@ from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import check_time
 from odediscovery.stages.grow.coefficients import COEFFICIENTS
 from odediscovery.stages.grow.integral_form import INTEGRAL, Path
-from odediscovery.stages.grow.variable_projection import Draft, Fit, Model
+from odediscovery.stages.grow.variable_projection import Draft, Fit, Projected
 
 Index = NDArray[np.int64]
 
@@ -93,11 +93,11 @@ class Stack(Constants):
         for f in fields(self):
             getattr(self, f.name)[laws] = getattr(others, f.name)
 
-    def model(self, k: int, law: Draft) -> Model:
+    def model(self, k: int, law: Draft) -> Projected:
         """Law k, which began as `law`."""
         m, sums, inside = len(law.exponents), len(law.sums), len(law.sums.exponents)
         own = Sums(self.b[k, :sums, :inside], self.v[k, :inside]) if sums else law.sums
-        return Model(
+        return Projected(
             self.w[k, :m, : law.exponents.shape[1]],
             law.used,
             law.powers,

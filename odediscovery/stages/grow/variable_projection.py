@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.families import power_is_rate
+from odediscovery.fitting.levenberg_marquardt import SMALLEST
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import check_time
@@ -57,8 +58,6 @@ class ProjectionThresholds(Thresholds):
 
 
 PROJECTION = ProjectionThresholds()
-# Stands for 0 where something is divided by it.
-TINY = 1e-300
 # Stands for an exponent that is no whole number, whatever it is.
 REAL = 0.25
 
@@ -86,7 +85,7 @@ class Draft:
 
 
 @dataclass(frozen=True, eq=False)
-class Model(Draft):
+class Projected(Draft):
     """A law with the best coefficients.
 
     Args:
@@ -149,11 +148,11 @@ class Fit:
         """N ln(squares + floor), summed."""
         return float(np.sum(self.counts * np.log(squares + self.floor)))
 
-    def criterion(self, model: Model) -> float:
+    def criterion(self, model: Projected) -> float:
         """Bayes' information criterion: less is better."""
         return model.score + model.size * float(np.log(self.counts.sum()))
 
-    def exact(self, model: Model) -> bool:
+    def exact(self, model: Projected) -> bool:
         """Whether what every equation leaves is below the floor, or explained by noise.
 
         Noise is believed where it is most of what is expected of the residuals: they are no larger then,
@@ -168,31 +167,31 @@ class Fit:
             return False
         e = self.linear(model).residual
         rows = self.problem.row[self.equations]
-        r = (e[:, 1:] * e[:, :-1]).sum(axis=1) / np.maximum((e**2).sum(axis=1), TINY)
+        r = (e[:, 1:] * e[:, :-1]).sum(axis=1) / np.maximum((e**2).sum(axis=1), SMALLEST)
         return bool((r < PROJECTION.unlikely / np.sqrt(rows.sum(axis=1)))[open_].all())
 
-    def linear(self, model: Model) -> Linear:
+    def linear(self, model: Projected) -> Linear:
         """The least squares problem of a model."""
         columns = self.problem.columns(model.seen, model.exponents, self.equations)
         return solve(columns, self.target, model.used)
 
-    def model(self, exponents: Array, used: Mask, powers: Mask, path: Path, sums: Sums = NO_SUMS) -> Model:
+    def model(self, exponents: Array, used: Mask, powers: Mask, path: Path, sums: Sums = NO_SUMS) -> Projected:
         """The model with these exponents and the best coefficients."""
         check_time()
         columns = self.problem.columns(path.with_sums(sums), exponents, self.equations)
         linear = solve(columns, self.target, used)
         squares = np.sum(linear.residual**2, axis=1) / self.counts
         score = self.score(squares)
-        return Model(exponents, used, powers, sums, path, linear.coefficients, squares, score)
+        return Projected(exponents, used, powers, sums, path, linear.coefficients, squares, score)
 
-    def rates_of(self, model: Model) -> Array:
+    def rates_of(self, model: Projected) -> Array:
         """Rates of all states at the nodes of the model's path; other equations are zero."""
         coefficients = np.zeros((len(self.problem.row), len(model.exponents)))
         coefficients[self.equations] = model.coefficients
         result: Array = model.seen.monomials(model.exponents) @ coefficients.T
         return result
 
-    def law(self, model: Model) -> PowerSum:
+    def law(self, model: Projected) -> PowerSum:
         """The model as a law of all states; other equations are zero."""
         n = len(self.problem.row)
         coefficients = np.zeros((n, len(model.exponents)))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from odediscovery.fitting.levenberg_marquardt import SMALLEST
 from odediscovery.runtime.arrays import Array
 from odediscovery.stages.grow.stack import Constants, Places, evaluated, jacobian
-from odediscovery.stages.grow.variable_projection import TINY, Fit, Model
+from odediscovery.stages.grow.variable_projection import Fit, Projected
 
 
-def wald(fit: Fit, model: Model) -> tuple[Array, Array, Array]:
+def wald(fit: Fit, model: Projected) -> tuple[Array, Array, Array]:
     """(constant / standard error)^2 of A [equations, m], W [m, features] and B; inf if 0.
 
     A whole exponent is judged with all others held.
@@ -34,14 +35,14 @@ def wald(fit: Fit, model: Model) -> tuple[Array, Array, Array]:
     variance = np.einsum("imk,imk->im", inverse, inverse) * sigma[:, None] ** 2
     variance = variance + np.einsum("imp,pr,imr->im", change, covariance, change)
     scaled = linear.coefficients * linear.scale
-    of_a = np.where(model.used, scaled**2 / np.maximum(variance, TINY), np.inf)
-    held = 1.0 / np.maximum(np.einsum("tp,tp->p", flat, flat), TINY)
+    of_a = np.where(model.used, scaled**2 / np.maximum(variance, SMALLEST), np.inf)
+    held = 1.0 / np.maximum(np.einsum("tp,tp->p", flat, flat), SMALLEST)
     spread = np.where(free, np.diag(covariance), held)
     found = [of_a]
     for values, at in ((model.exponents, places), (model.sums.weights, of_b)):
         own, spread = np.split(spread, [len(at)])
         statistic = np.full(values.shape, np.inf)
         with np.errstate(over="ignore"):  # inf where there is no variance at all
-            statistic[tuple(at.T)] = values[tuple(at.T)] ** 2 / np.maximum(own, TINY)
+            statistic[tuple(at.T)] = values[tuple(at.T)] ** 2 / np.maximum(own, SMALLEST)
         found.append(statistic)
     return found[0], found[1], found[2]

@@ -151,22 +151,26 @@ def _covariance(
     return Covariance.of(now.jacobian * np.concatenate(rows)[:, None]).transformed(slopes)
 
 
+class _Remembered:
+    """The law at the point that was asked for last: scipy asks for residuals and Jacobian one after the other."""
+
+    def __init__(self, model: TrajectoryResiduals, u: Array, now: Evaluation) -> None:
+        self.model, self.rtol = model, now.rtol
+        self.latest: tuple[bytes, Evaluation | None] = u.tobytes(), now
+
+    def __call__(self, v: Array) -> Evaluation | None:
+        if self.latest[0] != v.tobytes():
+            # Steps of constants that have run far away leave the range of numbers.
+            value = self.model.evaluate(v, self.rtol) if np.isfinite(v).all() else None
+            self.latest, self.rtol = (v.tobytes(), value), self.rtol if value is None else value.rtol
+        return self.latest[1]
+
+
 def _least_squares(
     model: TrajectoryResiduals, u: Array, now: Evaluation, most: int, ftol: float
 ) -> tuple[Array, Evaluation]:
     """Unknowns at the minimum and what is known there; scipy's trust-region reflective method."""
-    # scipy asks for residuals and Jacobian of a point one after the other.
-    latest: tuple[bytes, Evaluation | None] = u.tobytes(), now
-    rtol = now.rtol
-
-    def at(v: Array) -> Evaluation | None:
-        nonlocal latest, rtol
-        if latest[0] != v.tobytes():
-            # Steps of constants that have run far away leave the range of numbers.
-            value = model.evaluate(v, rtol) if np.isfinite(v).all() else None
-            latest, rtol = (v.tobytes(), value), rtol if value is None else value.rtol
-        return latest[1]
-
+    at = _Remembered(model, u, now)
     # A law that blows up is worse than any other, also than where a poor one begins.
     wall = np.full_like(now.residual, POLISHING.wall * max(1.0, float(np.abs(now.residual).max())))
 

@@ -24,7 +24,7 @@ from odediscovery.stages.values import Polished
 
 
 @dataclass(frozen=True)
-class ShootingThresholds(Thresholds):
+class JoiningThresholds(Thresholds):
     """How far pieces are joined."""
 
     worse: float = threshold(
@@ -33,7 +33,7 @@ class ShootingThresholds(Thresholds):
     joins: int = threshold(8, "joins at most", origin="each doubles the pieces: 256 samples become one")
 
 
-SHOOTING = ShootingThresholds()
+JOINING = JoiningThresholds()
 
 # (series and what is known of it, law with the starts to begin from) -> refined constants.
 Refit = Callable[[Problem, Polished], Polished]
@@ -52,7 +52,7 @@ def join_pieces(whole: Problem, pieces: Problem, found: Polished, refit: Refit) 
         What was fitted to the longest pieces; `found` itself where not even two can be joined.
     """
     now, best = pieces, found
-    for _ in range(SHOOTING.joins):
+    for _ in range(JOINING.joins):
         count = len(now.data.trajectories)
         if count == len(whole.data.trajectories):
             break
@@ -63,7 +63,7 @@ def join_pieces(whole: Problem, pieces: Problem, found: Polished, refit: Refit) 
         start = np.concatenate(solutions(best.law, now.data, best.initial))[_heads(longer)]
         start = start[:, ~longer.data.is_control]
         tried = refit(longer, dataclasses.replace(best, initial=start))
-        if not tried.finite or _mean_square(tried) > SHOOTING.worse * _mean_square(best):
+        if not tried.finite or _mean_square(tried) > JOINING.worse * _mean_square(best):
             break
         now, best = longer, tried
     return best

@@ -166,8 +166,7 @@ def eliminate(
     if not len(member):
         return path
     monitor.stage("prune", int(free[:, :p].sum(axis=1).max()))
-    best = np.full(chain.members, np.inf)
-    patience = np.full(chain.members, how.beyond)
+    patience = _Patience(chain.members, how.beyond)
 
     def refit(start: Array, free: Mask) -> LeastSquares:
         return levenberg_marquardt(problem, start, free, how.steps, tolerance=how.tolerance, monitor=monitor)
@@ -177,20 +176,11 @@ def eliminate(
 
     for step in itertools.count(1):
         fit, free = merge_twins(chain, fit, free, how.near, refit, approves)
-        dead = is_without_influence(fit.normal, fit.unknowns, free, p)
-        kept = np.where(dead, 0.0, fit.unknowns[:, :p])
-        fit = dataclasses.replace(fit, unknowns=np.concatenate([kept, fit.unknowns[:, p:]], axis=1))
-        free[:, :p] &= ~dead
-        path += [
-            Pruned(int(member[m]), fit.unknowns[m].copy(), free[m, :p].copy(), float(fit.sum_of_squares[m]))
-            for m in range(len(member))
-            if np.isfinite(fit.sum_of_squares[m])
-        ]
+        fit, free = _without_idle(fit, free, p)
+        path += _integrated(fit, free[:, :p], member)
         misfit = count * np.log(fit.sum_of_squares + how.floor)
         left = free[:, :p].sum(axis=1)
-        best[member] = np.minimum(best[member], misfit + left * math.log(count))
-        patience[member] -= misfit > best[member]
-        alive = (patience[member] > 0) & (left > 1) & np.isfinite(misfit)
+        alive = patience.remains(member, misfit, left * math.log(count)) & (left > 1) & np.isfinite(misfit)
         if not how.alone:
             alive &= ~_repeated(left, fit.sum_of_squares + how.floor)
         monitor.step(step, float(fit.sum_of_squares.min()))
@@ -199,6 +189,36 @@ def eliminate(
         member, free, fit = member[alive], free[alive], _members(fit, alive)
         fit, free = _remove(problem, fit, free, p, count, how, monitor)
     return path
+
+
+class _Patience:
+    """Removals that each member may still make after BIC has said that nothing can win back what it has lost."""
+
+    def __init__(self, members: int, beyond: int) -> None:
+        self.best, self.left = np.full(members, np.inf), np.full(members, beyond)
+
+    def remains(self, member: Indices, misfit: Array, price: Array) -> Mask:
+        """Which of these members may go on, after they have reached a misfit with parameters of that price."""
+        self.best[member] = np.minimum(self.best[member], misfit + price)
+        self.left[member] -= misfit > self.best[member]
+        return np.asarray(self.left[member] > 0)
+
+
+def _without_idle(fit: LeastSquares, free: Mask, p: int) -> tuple[LeastSquares, Mask]:
+    """Members whose parameters without influence are 0 and no longer free."""
+    idle = is_without_influence(fit.normal, fit.unknowns, free, p)
+    kept = np.where(idle, 0.0, fit.unknowns[:, :p])
+    unknowns = np.concatenate([kept, fit.unknowns[:, p:]], axis=1)
+    return dataclasses.replace(fit, unknowns=unknowns), np.concatenate([free[:, :p] & ~idle, free[:, p:]], axis=1)
+
+
+def _integrated(fit: LeastSquares, free: Mask, member: Indices) -> list[Pruned]:
+    """The networks of this step that can be integrated through the data."""
+    return [
+        Pruned(int(member[m]), fit.unknowns[m].copy(), free[m].copy(), float(fit.sum_of_squares[m]))
+        for m in range(len(member))
+        if np.isfinite(fit.sum_of_squares[m])
+    ]
 
 
 def _is_hopeful(misfits: Array, count: int, how: Elimination) -> Mask:

@@ -32,7 +32,7 @@ from odediscovery.stages.values import STAGES, Candidate
 
 
 @dataclass(frozen=True)
-class WindowThresholds(Thresholds):
+class PruningWindowThresholds(Thresholds):
     """On which windows laws are pruned, and how accurately these are integrated."""
 
     shortest: int = threshold(10, "fewest intervals of a window whose start is fitted")
@@ -64,7 +64,7 @@ class WindowThresholds(Thresholds):
     )
 
 
-PRUNING_WINDOWS = WindowThresholds()
+PRUNING_WINDOWS = PruningWindowThresholds()
 
 
 class NoRoomError(Exception):

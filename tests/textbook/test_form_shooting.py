@@ -1,0 +1,79 @@
+"""Forms integrated for many sets of constants: solutions, derivatives and fits against closed forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from odediscovery.data.series import TimeSeries
+from odediscovery.laws.forms import read_form
+from odediscovery.textbook.shooting import SHOOTING, Shooting, rates_of
+
+FORM = read_form("x' = -k*x", ["x"])
+RATES = rates_of(FORM)
+
+
+def decay(samples: int = 33, k: float = 0.7) -> Shooting:
+    t = np.linspace(0.0, 4.0, samples)
+    runs = [2.0 * np.exp(-k * t)[:, None], 3.0 * np.exp(-k * t)[:, None]]
+    series = TimeSeries.from_arrays([t, t], runs, ["x"])
+    return Shooting(series, np.array([[2.0], [3.0]]), [np.ones_like(run) for run in runs])
+
+
+def test_many_sets_of_constants_are_solved_at_once() -> None:
+    shooting, k = decay(), np.array([0.2, 1.3])
+    starts = np.array([[[2.0, 1.0], [3.0, 1.0]]])  # [states, trajectories, sets]
+    curves = shooting.curves(RATES, k[None], starts, 4)
+    exact = starts * np.exp(-k * shooting.times[:, None, :1, None])
+    np.testing.assert_allclose(curves, exact, rtol=1e-6)
+
+
+def test_a_step_over_several_samples_gives_those_between_by_a_cubic() -> None:
+    shooting = decay(samples=257)
+    begun = np.array([[[2.0], [3.0]]])
+    exact = begun * np.exp(-0.7 * shooting.times[:, None, :1, None])
+    apart = [np.abs(shooting.curves(RATES, np.array([[0.7]]), begun, steps) - exact).max() for steps in (1 / 32, 1 / 8)]
+    # The error of a cubic falls with the fourth power of the step, by 256 for a quarter of it.
+    assert 1e-7 < apart[0] < 1e-3
+    assert apart[0] / apart[1] == pytest.approx(256.0, rel=0.5)
+
+
+@pytest.mark.parametrize("central", [False, True])
+def test_slopes_are_those_of_the_closed_form(central: bool) -> None:
+    shooting, t = decay(), np.linspace(0.0, 4.0, 33)
+    theta = np.array([0.7, 2.0, 3.0])
+    slopes = shooting.slopes(RATES, 1, theta, np.full_like(shooting.values, 0.5), 4, central=central)
+    fall, nothing = np.exp(-0.7 * t), np.zeros(33)
+    by_k = np.column_stack([-2.0 * t * fall, -3.0 * t * fall]).ravel() / 0.5
+    by_first = np.column_stack([fall, nothing]).ravel() / 0.5
+    by_second = np.column_stack([nothing, fall]).ravel() / 0.5
+    np.testing.assert_allclose(slopes, np.column_stack([by_k, by_first, by_second]), atol=2e-5)
+
+
+def test_a_fit_finds_constants_and_starts() -> None:
+    shooting = decay()
+    found = shooting.fitted(RATES, np.array([0.2]), np.ones_like(shooting.values), 40, np.array([[1.0], [1.0]]))
+    assert found is not None
+    np.testing.assert_allclose(found.x, [0.7, 2.0, 3.0], rtol=1e-4)
+
+
+def test_starts_alone_follow_the_data_best() -> None:
+    shooting = decay()
+    shooting.begun = np.array([[0.1], [9.0]])
+    starts = shooting.nearest_starts(RATES, np.array([0.7]), np.ones_like(shooting.values))
+    np.testing.assert_allclose(starts, [[2.0], [3.0]], rtol=1e-4)
+
+
+def test_fast_laws_take_more_steps_than_slow_ones() -> None:
+    shooting = decay(samples=17)
+    slow, fast = (shooting.enough_steps(RATES, 1, np.array([k, 2.0, 3.0])) for k in (0.1, 20.0))
+    assert slow == shooting.fewest_steps() == 1.0
+    assert slow < fast <= SHOOTING.most_steps
+
+
+def test_a_solution_that_has_ended_is_far_from_the_data_not_nowhere() -> None:
+    form = read_form("x' = a*x^2", ["x"])
+    shooting = decay(samples=17)
+    left = shooting.left(rates_of(form), 1, np.array([5.0, 2.0, 3.0]), 1.0)
+    assert np.isfinite(left).all()
+    assert left[-1] == pytest.approx(SHOOTING.lost * shooting.spread[0])
