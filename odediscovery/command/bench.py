@@ -182,7 +182,7 @@ def stale(
     again: Annotated[bool, flag("measure again what is stale, and put it in its place")] = False,
 ) -> None:
     """Say which kept rows an older engine wrote, and the command for each; --again measures them again."""
-    from odediscovery.bench.stale import folders_of_rows, kept_in, measure_again
+    from odediscovery.bench.suites.stale import folders_of_rows, kept_in, measure_again
 
     kept = [kept_in(folder) for folder in folders_of_rows(folders)]
     print_table(("folder", "commit", "engine", "command"), [each.cells() for each in kept], numbers=(), width=1000)

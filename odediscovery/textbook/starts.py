@@ -210,7 +210,7 @@ def positive_start(form: Form, sought: Sequence[str], path: Path, start: Start, 
     features, target = blocks[0][0], blocks[1][0]
     size = np.sqrt(np.mean(features**2, axis=0)) + 1e-300
     least = np.array([-np.inf if name in signed else 0.0 for name in linear])
-    if not (np.isfinite(target).all() and (size < FAR / 1e9).all()):
+    if not (np.isfinite(target).all() and (size < MAX_INTEGRAL / 1e9).all()):
         return start
     found = lsq_linear(features / size, target, (least, np.full(len(linear), np.inf)))
     little = np.where((least == 0.0) & (found.x < STARTS.little), STARTS.little, found.x)

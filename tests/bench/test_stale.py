@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from odediscovery.bench import stale
 from odediscovery.bench.rows import commit_of
-from odediscovery.bench.stale import Kept, command_of, commits_since, folders_of_rows, kept_in, measure_again
+from odediscovery.bench.suites import stale
 from odediscovery.bench.suites.problems import SUITES, load_suite
+from odediscovery.bench.suites.stale import Kept, command_of, commits_since, folders_of_rows, kept_in, measure_again
 from odediscovery.bench.summary import side_by_side
 from odediscovery.errors import FitError, InputError
 

@@ -23,7 +23,7 @@ from odediscovery.bench.suites.ablation import SUITE as ABLATED
 from odediscovery.bench.suites.ablation import VARIANTS
 from odediscovery.errors import FitError, InputError
 
-PACKAGE = Path(__file__).parent.parent
+PACKAGE = Path(__file__).parents[2]
 # Rooms whose changes change no law.
 SHOWING = ("bench", "command", "estimator", "experiments", "many", "plots", "report")
 OURS, PEERS = "ours", {"pysindy", "pyoperon"}
