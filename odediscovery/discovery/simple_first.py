@@ -192,8 +192,7 @@ def named_winner(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monito
     p, best = verdict.p, verdict.best
     if p.heads is not None or not fitted:
         return None
-    # Of laws that are as good a sum of powers is meant, as above.
-    own = min(fitted, key=lambda one: (round(criterion_of(p, one), SIMPLE.digits), as_numbers(one) is None))
+    own = _meant(p, fitted)
     # A sum of powers stands among the rows of the verdict.
     if as_numbers(own) is not None:
         return None
@@ -208,6 +207,17 @@ def named_winner(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monito
         return own
     hopeful = shorter and behind < PREFERENCE.hopeful and not (p.clean or monitor.stopping())
     return own if hopeful and allows_blocks(p, best) and _predicts_better(p, own, best) else None
+
+
+def _meant(p: Problem, fitted: Sequence[FittedForm]) -> FittedForm:
+    """The best of some forms; one all of whose constants act, where such a one is about as good."""
+    # Of laws that are as good a sum of powers is meant, as above.
+    scores = [(round(criterion_of(p, one), SIMPLE.digits), as_numbers(one) is None) for one in fitted]
+    order = sorted(range(len(fitted)), key=scores.__getitem__)
+    least = scores[order[0]][0] + CRITERION.no_evidence
+    alike = [fitted[i] for i in order if scores[i][0] < least]
+    acting = (one for one in alike if p.clean or as_numbers(one) is not None or not _has_idle_constants(p, one))
+    return next(acting, alike[0])
 
 
 def _has_idle_constants(p: Problem, fitted: FittedForm) -> bool:
