@@ -15,7 +15,7 @@ from dataclasses import replace
 from markupsafe import Markup
 
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.printing import constant
+from odediscovery.laws.printing import constant, third_of
 from odediscovery.report.parts import Bracket, Call, Name, Number, Power, Side, Term, sides
 
 DIGITS = 4
@@ -129,7 +129,8 @@ def _power(p: Power, dotted: bool) -> Markup:
     base = _base(p.base, dotted)
     if isinstance(p.exponent, Bracket):
         return Markup("<msup><mrow>{}</mrow><mrow>{}</mrow></msup>").format(base, _sum(p.exponent.inside, dotted))
-    written = number_mathml(p.exponent)
+    third = third_of(p.exponent.value) if p.exponent.error == 0.0 else ""
+    written = Markup("<mn>{}</mn>").format(third.replace("-", MINUS)) if third else number_mathml(p.exponent)
     if written == ONE:
         return base
     return Markup("<msup><mrow>{}</mrow><mrow>{}</mrow></msup>").format(base, written)
