@@ -185,8 +185,8 @@ def pretty_text(equations: Printable, digits: int) -> str:
             )
             for side in equations.right_hand_sides
         ]
-        # A fitted 0.9999999 is a factor that rounds to 1.
-        rows = [re.sub(r"(?<![\w.^])1\*(?=[^\d])", "", row) for row in plain]
+        # A fitted 0.9999999 is a factor, or an exponent, that rounds to 1.
+        rows = [re.sub(r"(?<![\w.^])1\*(?=[^\d])|\^1(?![\d.e])", "", row) for row in plain]
     return "\n".join(f"{s}' = {row}" for s, row in zip(equations.states, rows, strict=True))
 
 

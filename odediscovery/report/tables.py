@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from odediscovery.data.dates import date_of_time
-from odediscovery.laws.printing import constant
+from odediscovery.laws.printing import constant, law_constant
 from odediscovery.laws.records import interval
 from odediscovery.report.mathml import term_mathml
 from odediscovery.report.parts import ONE, Bracket, Power, Side, Term, sides
@@ -38,7 +38,11 @@ def constant_rows(found: Discovery) -> dict[str, list[Row]]:
         return {"": [_named_row(entry, unit) for entry, unit in _named(found)]}
     products = _Products(found)
     return {
-        state: [_row(entry, products.of(entry["kind"], entry["monomial"])) for entry in entries if not _plain(entry)]
+        state: [
+            _row(entry, products.of(entry["kind"], entry["monomial"]), found.equations.spare)
+            for entry in entries
+            if not _plain(entry)
+        ]
         for state, entries in constant_records(found.equations, found.degrees_of_freedom, found.series.units).items()
         if entries
     }
@@ -92,7 +96,7 @@ def _brackets(side: Side) -> Iterator[Side]:
                 yield p.base.inside
 
 
-def _row(entry: dict[str, Any], product: Markup) -> Row:
+def _row(entry: dict[str, Any], product: Markup, spare: int) -> Row:
     kind = entry["kind"]
     if kind == "coefficient":
         what = Markup("factor of {}").format(product)
@@ -105,7 +109,8 @@ def _row(entry: dict[str, Any], product: Markup) -> Row:
         return Row(what, typeset(constant(value, 0.0)), Markup("held"), Markup(""), unit)
     if error is None:
         return Row(what, typeset(constant(value)), Markup("not known"), Markup(""), unit)
-    return Row(what, rounded(value, error), rounded(error, error), between(entry["interval"], error), unit)
+    written = re.sub(r"\((\d+|\?)\)", "", law_constant(value, error, 4, spare))
+    return Row(what, typeset(written), rounded(error, error), between(entry["interval"], error), unit)
 
 
 def _base(name: str) -> Markup:
