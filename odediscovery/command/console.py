@@ -110,7 +110,7 @@ def print_discovery(found: Discovery) -> None:
     rows = []
     for row in found.front:
         plain = dataclasses.replace(row.equations, standard_errors=None)
-        mark, scores = "*" if row.selected else "", (f"{row.mse:.3g}", f"{row.r2:.6f}")
+        mark, scores = "*" if row.selected else "", (f"{row.mse:.3g}", f"{row.r2:z.6f}")
         name = f"\n[{row.name}]" if row.name else ""
         rows.append((mark, str(row.complexity), *scores, _shortened(plain.pretty(3)) + name))
     print_table(("", "complexity", "MSE", "R2", "equations"), rows, numbers=(1, 2, 3), width=1000)

@@ -15,11 +15,11 @@ from odediscovery.data.controls import explain_two_values
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.judge.claim import CLAIM, Claim, least_shares, share_in_pieces, shares_explained
-from odediscovery.judge.criterion import CRITERION, non_dominated, penalty
+from odediscovery.judge.criterion import non_dominated, penalty
+from odediscovery.judge.note import in_order
 from odediscovery.judge.notes import (
     bound_states,
     close_rivals,
-    in_order,
     judged_in_pieces,
     never_changes,
     runs_from_its_starts,
@@ -41,6 +41,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.problem.redundancy import linear_relation
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
+from odediscovery.result.shown import rows_about_as_good
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import DRAWING, TELLING, Monitor
 from odediscovery.settings import Settings
@@ -222,7 +223,7 @@ def _notes(verdict: Verdict, front: tuple[FrontRow, ...]) -> list[str]:
     p = verdict.p
     still = np.flatnonzero(p.constant & ~p.data.is_control)
     notes: list[str] = [never_changes(p.data.states[i]) for i in still]
-    notes += [*p.messages, *verdict.reasons, *explain_two_values(p.data), *_rivals(front), *_relation(p)]
+    notes += [*p.messages, *verdict.reasons, *explain_two_values(p.data), *_relation(p)]
     notes += name_undetermined(next(row.equations for row in front if row.selected))
     if any(row.equations.power_sum is None for row in front):
         notes.append(two_complexities())
@@ -233,12 +234,10 @@ def _notes(verdict: Verdict, front: tuple[FrontRow, ...]) -> list[str]:
     return notes
 
 
-def _rivals(front: tuple[FrontRow, ...]) -> list[str]:
-    """Whether other rows of the front are about as good."""
-    chosen = next(row for row in front if row.selected)
-    most = chosen.criterion + CRITERION.no_evidence
-    close = [row.complexity for row in front if not row.selected and row.criterion < most]
-    return [close_rivals(close)] if close else []
+def rivals(found: Discovery) -> list[str]:
+    """Which other rows of the finished front are about as good, where a law is claimed."""
+    close = rows_about_as_good(found)
+    return [close_rivals([row.complexity for row in close])] if close else []
 
 
 def _relation(p: Problem) -> list[str]:
@@ -247,6 +246,8 @@ def _relation(p: Problem) -> list[str]:
     if found is None:
         return []
     weights, value = found
+    if next(c for c in weights if c) < 0.0:
+        weights, value = -weights, -value
     terms = [f"{abs(c):.4g}*{state}".removeprefix("1*") for state, c in zip(p.data.states, weights, strict=True) if c]
     signs = ["-" if c < 0 else "+" for c in weights if c]
     text = " ".join(f"{sign} {term}" for sign, term in zip(signs, terms, strict=True)).removeprefix("+ ")

@@ -17,7 +17,7 @@ from odediscovery.data.recorded.statements import FOUND, dose_factor
 from odediscovery.data.samples import check_series
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.chaos import cut_until_followed
-from odediscovery.discovery.conclude import add_messages, build_result, conclude, constants, groups_result
+from odediscovery.discovery.conclude import add_messages, build_result, conclude, constants, groups_result, rivals
 from odediscovery.discovery.fit_form import fit_form
 from odediscovery.discovery.front import (
     judge_shortlist,
@@ -59,6 +59,7 @@ from odediscovery.discovery.task import Task, check_size, pose_task
 from odediscovery.discovery.tried import check_asked, laws_asked_for, notes_on
 from odediscovery.errors import FitError, InputError
 from odediscovery.families import FAMILIES, Family
+from odediscovery.judge.claim import turning_state
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.judge.extrapolation import check_extrapolation
 from odediscovery.judge.identifiability import unidentifiable_combinations
@@ -233,15 +234,17 @@ def _told(task: Task, judged: Verdict, named: Sequence[FittedForm], asked: Seque
     found = monitor.in_time(TELLING, lambda: stand_beside(plain, judged, verdict.p, named, winner, task), plain)
 
     def tell() -> Iterator[Sequence[str]]:
+        yield turning_state(verdict.p) if found.outcome == "poor-fit" else []
         yield explain_dominated(found)
-        yield wide
+        # What was asked about the best sum of powers does not concern a claimed law that is none.
+        yield wide if winner is None else []
         yield unidentifiable_combinations(verdict.p, verdict.best.polished) if winner is None else []
         yield [] if series.controls else check_extrapolation(found.equations, series, found.initial_values)
-        yield rest(found)
+        yield rest(found) if found.outcome != "poor-fit" else []
         yield notes_on(judged, asked, winner)
 
     scarce = any(line.get("event") == OUT_OF_MEMORY for line in monitor.log)
-    told: list[str] = [memory_spent(settings.max_memory)] if scarce else []
+    told = [*rivals(found), *([memory_spent(settings.max_memory)] if scarce else [])]
     parts = tell()
     while (part := monitor.in_time(TELLING, lambda: next(parts, None), None)) is not None:
         told += part
@@ -308,7 +311,7 @@ def _search_flows(task: Task) -> Discovery:
     won = compete(task.p, task.known, task.settings, task.monitor)
     verdict, series = stay_with_few(task, won.verdict)
     found = conclude(verdict, series, task.settings, task.monitor)
-    return add_messages(found, *flow_notes(won, task.series.states), *task.known.sentences())
+    return add_messages(found, *rivals(found), *flow_notes(won, task.series.states), *task.known.sentences())
 
 
 def _train_as_published(task: Task) -> Discovery:

@@ -19,7 +19,8 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.conclude import equations_of
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.judge.extrapolation import EXTRAPOLATION, excursion
-from odediscovery.judge.notes import Note, simpler_and_nearer, weaker_ahead, weaker_between
+from odediscovery.judge.note import Note
+from odediscovery.judge.notes import simpler_and_nearer, weaker_ahead, weaker_between
 from odediscovery.judge.significance import idle_terms
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import count
@@ -220,6 +221,16 @@ def explain_dominated(found: Discovery) -> list[Note]:
     return [simpler_and_nearer(row.complexity, _reason(row, chosen, found.series.states))]
 
 
+def _told_apart(less: float, more: float) -> tuple[str, str]:
+    """Two shares with as many digits as tell them apart.
+
+    >>> _told_apart(0.21, 0.87), _told_apart(0.999971, 0.999976)
+    (('0.2100', '0.8700'), ('0.99997', '0.99998'))
+    """
+    pairs = [(f"{less:.{digits}f}", f"{more:.{digits}f}") for digits in range(4, 13)]
+    return next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])
+
+
 def _reason(row: FrontRow, chosen: FrontRow, states: tuple[str, ...]) -> str:
     """In words: a state that the row explains worse, or what else counts against it."""
     if row.state_r2 is not None and chosen.state_r2 is not None:
@@ -227,10 +238,8 @@ def _reason(row: FrontRow, chosen: FrontRow, states: tuple[str, ...]) -> str:
             loss = np.nan_to_num(np.log((1.0 - row.state_r2) / (1.0 - chosen.state_r2)), nan=-np.inf)
         i = int(np.argmax(loss))
         if loss[i] > 0.0:
-            return (
-                f"they explain less of {states[i]} (R2 = {row.state_r2[i]:.4f} instead of {chosen.state_r2[i]:.4f}), "
-                "and every state counts alike"
-            )
+            less, more = _told_apart(float(row.state_r2[i]), float(chosen.state_r2[i]))
+            return f"they explain less of {states[i]} (R2 = {less} instead of {more}), and every state counts alike"
     if chosen.name and not row.name:
         return f"they are hardly likelier than a law with a name ({chosen.name})"
     return (

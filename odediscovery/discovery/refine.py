@@ -16,7 +16,8 @@ from odediscovery.discovery.front import refit
 from odediscovery.discovery.task import Task
 from odediscovery.judge.criterion import CRITERION, judge
 from odediscovery.judge.identifiability import undetermined_exponents
-from odediscovery.judge.notes import Note, thinned
+from odediscovery.judge.note import Note
+from odediscovery.judge.notes import thinned
 from odediscovery.judge.residual_tests import autocorrelation_inflation
 from odediscovery.judge.significance import SIGNIFICANCE, idle_constants, idle_terms, is_needed, weak_terms
 from odediscovery.judge.verdict import Verdict
@@ -169,10 +170,9 @@ def judge_all_samples(task: Task, verdict: Verdict) -> tuple[Verdict, TimeSeries
 def _on_all(task: Task, verdict: Verdict) -> Verdict | None:
     """The verdict on all samples; None where the claimed law does not follow them."""
     p = verdict.p
-    few, every = (sum(len(t.time) for t in series.trajectories) for series in (task.few, task.every))
     whole = prepare(task.every, smoothing=False)
     knowledge = p.given and p.given.rescaled(whole.scale.state, whole.scale.time)
-    messages = (*p.messages, *_thinned(every, few, on_all=True))
+    messages = (*p.messages, *_thinned(task, on_all=True))
     whole = dataclasses.replace(whole, knowledge=knowledge, given=p.given, messages=messages)
     same_signs = (np.sign(whole.scale.state) == np.sign(p.scale.state)).all()
     return on_all_samples(whole, verdict, task.monitor) if same_signs else None
@@ -182,11 +182,13 @@ def stay_with_few(task: Task, verdict: Verdict) -> tuple[Verdict, TimeSeries]:
     """The verdict on the samples that the search saw, which says so, and the series of these."""
     if task.few is task.every:
         return verdict, task.series
-    few, every = (sum(len(t.time) for t in series.trajectories) for series in (task.few, task.every))
-    p = dataclasses.replace(verdict.p, messages=(*verdict.p.messages, *_thinned(every, few, on_all=False)))
+    p = dataclasses.replace(verdict.p, messages=(*verdict.p.messages, *_thinned(task, on_all=False)))
     return dataclasses.replace(verdict, p=p), task.few
 
 
-def _thinned(every: int, few: int, *, on_all: bool) -> list[Note]:
+def _thinned(task: Task, *, on_all: bool) -> list[Note]:
     """That laws were sought in fewer samples, where they were."""
-    return [thinned(every, few, on_all)] if few < every else []
+    few, every = (sum(len(t.time) for t in series.trajectories) for series in (task.few, task.every))
+    runs = len(task.few.trajectories)
+    in_runs = runs * (runs > len(task.every.trajectories))
+    return [thinned(every, few, on_all, in_runs)] if few < every else []

@@ -19,7 +19,7 @@ from odediscovery.discovery.task import Task
 from odediscovery.errors import FitError
 from odediscovery.judge.claim import shares_explained
 from odediscovery.judge.criterion import CRITERION, correction
-from odediscovery.judge.notes import walk_as_good
+from odediscovery.judge.notes import held_and_fitted, walk_as_good
 from odediscovery.judge.residual_tests import is_walk_as_good
 from odediscovery.judge.significance import idle_terms, shared_coefficients
 from odediscovery.judge.verdict import Verdict
@@ -271,7 +271,7 @@ def stand_beside(
         return found
     fitter, moved = Fitter(p), whole.data is not p.data
     if winner is not None:
-        found = _chosen(found, winner, fitter, task)
+        found = _chosen(found, winner, fitter, whole, task)
     others = [one for one in fitted if one is not winner]
     if moved:
         others = _on_all_samples(whole, others, found.initial_values)
@@ -286,7 +286,10 @@ def stand_beside(
     if same is None:
         return found
     front = tuple(dataclasses.replace(row, name=same.says) if row.selected else row for row in found.front)
-    return dataclasses.replace(found, front=front, textbook=named_constants(fitter, same))
+    found = dataclasses.replace(found, front=front, textbook=named_constants(fitter, same))
+    numbers, held = as_numbers(same), verdict.best.polished.free[1]
+    fits_more = not p.clean and numbers is not None and numbers[1][1].sum() > held.sum()
+    return add_messages(found, held_and_fitted()) if fits_more else found
 
 
 def _on_all_samples(whole: Problem, fitted: Sequence[FittedForm], starts: Array) -> list[FittedForm]:
@@ -296,7 +299,7 @@ def _on_all_samples(whole: Problem, fitted: Sequence[FittedForm], starts: Array)
     return [one for one in moved if one is not None]
 
 
-def _chosen(found: Discovery, winner: FittedForm, fitter: Fitter, task: Task) -> Discovery:
+def _chosen(found: Discovery, winner: FittedForm, fitter: Fitter, whole: Problem, task: Task) -> Discovery:
     """The result with a textbook law as its answer, fitted to all samples."""
     form = dataclasses.replace(winner.form, starts=tuple(winner.constants.tolist()))
     fitted = len(winner.starts) == len(found.series.trajectories)
@@ -304,7 +307,10 @@ def _chosen(found: Discovery, winner: FittedForm, fitter: Fitter, task: Task) ->
         own = fit_form(found.series, form, task.settings, task.monitor, winner.starts if fitted else None)
     except FitError:
         return found
-    row = dataclasses.replace(own.front[0], name=winner.says, complexity=complexity_of(winner))
+    # A form has a criterion in the user's units; that of the other rows is dimensionless.
+    (*_, scored) = [winner, *_on_all_samples(whole, [winner], own.initial_values)]
+    score = criterion_of(whole, scored)
+    row = dataclasses.replace(own.front[0], name=winner.says, complexity=complexity_of(winner), criterion=score)
     others = [dataclasses.replace(one, selected=False) for one in found.front]
     own = dataclasses.replace(own, front=merged([row], others), log=found.log, found_by="textbook")
     if _is_walk_as_good(task.p, winner):

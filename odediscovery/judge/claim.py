@@ -9,7 +9,8 @@ import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
-from odediscovery.judge.notes import Note, idle_terms_left, poor_fit, stopped, unexplained_states, walk_as_good
+from odediscovery.judge.note import Note
+from odediscovery.judge.notes import idle_terms_left, poor_fit, stopped, turns_back, unexplained_states, walk_as_good
 from odediscovery.judge.residual_tests import ResidualTests
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
@@ -33,6 +34,13 @@ class ClaimThresholds(Thresholds):
         "a state whose variance has a smaller share that is no noise has nothing that a law could explain",
         unit="share of the variance",
     )
+    turned: float = threshold(
+        10.0,
+        "a state that rises and falls by more than so much turns back",
+        unit="standard deviation of the noise",
+        origin="white noise of ten thousand samples stays below",
+    )
+    turned_share: float = threshold(0.1, "least of the two", unit="range of the state")
 
 
 CLAIM = ClaimThresholds()
@@ -119,6 +127,20 @@ def least_shares(p: Problem, series: TimeSeries, tests: ResidualTests) -> Array:
         structured[i] = True
     least = np.where(structured, CLAIM.explained_structured, CLAIM.explained) * possible
     return np.where(possible < CLAIM.moving, -np.inf, least)
+
+
+def turning_state(p: Problem) -> list[Note]:
+    """That the only state clearly rises and falls within a trajectory, if it does and nothing measured acts on it."""
+    if len(p.data.is_control) != 1 or p.data.is_control.any() or not p.measured.all():
+        return []
+    noise = float(np.maximum(p.noise, p.floor)[0])
+    for run in p.data.trajectories:
+        x = run.values[np.isfinite(run.values[:, 0]), 0]
+        if len(x):
+            rise, fall = (x - np.minimum.accumulate(x)).max(), (np.maximum.accumulate(x) - x).max()
+            if min(rise, fall) > max(CLAIM.turned * noise, CLAIM.turned_share * float(np.ptp(x))):
+                return [turns_back(p.data.states[0])]
+    return []
 
 
 def share_in_pieces(p: Problem, found: Polished) -> tuple[float, Array]:

@@ -8,7 +8,8 @@ import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
-from odediscovery.judge.notes import Note, blows_up, leaves_the_data
+from odediscovery.judge.note import Note
+from odediscovery.judge.notes import blows_up, leaves_the_data
 from odediscovery.laws.equations import Equations
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold

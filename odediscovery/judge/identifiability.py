@@ -13,7 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
-from odediscovery.judge.notes import Note, not_determined, open_exponent
+from odediscovery.judge.note import Note
+from odediscovery.judge.notes import not_determined, open_exponent
 from odediscovery.judge.residual_tests import autocorrelation_inflation
 from odediscovery.laws.cost import Free, count
 from odediscovery.laws.expressions import identifiers
@@ -158,8 +159,9 @@ def unidentifiable_combinations(p: Problem, found: Polished) -> list[Note]:
 def _constants(p: Problem, law: PowerSum, free: Free) -> list[str]:
     """What the free constants of a sum of powers are called, in their order."""
     names = list(identifiers(p.data.states).values())
-    terms = [_term(p, w) or "1" for w in law.exponents]
-    coefficients = [f"the coefficient of {terms[j]} in {names[i]}'" for i, j in np.argwhere(free[0])]
+    terms = [_term(p, w) for w in law.exponents]
+    called = [f"the coefficient of {term}" if term else "the constant term" for term in terms]
+    coefficients = [f"{called[j]} in {names[i]}'" for i, j in np.argwhere(free[0])]
     return coefficients + [f"the exponent of {names[k]} in {terms[j]}" for j, k in np.argwhere(free[1])]
 
 

@@ -6,47 +6,9 @@ shows the weightiest first. What the reader of a table has to say of columns sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from enum import IntEnum
+from collections.abc import Sequence
 
-
-class Weight(IntEnum):
-    """How much a note matters: the smaller, the sooner its reader should know."""
-
-    REFUSAL = 0
-    DOUBT = 1
-    CONSTANTS = 2
-    CHOICE = 3
-    DATA = 4
-    BACKGROUND = 5
-
-
-class Note(str):
-    """A message of a result, with its weight.
-
-    >>> Note("read me", Weight.DOUBT), in_order(["columns", Note("refused", Weight.REFUSAL)])
-    ('read me', ('refused', 'columns'))
-    """
-
-    weight: Weight
-
-    def __new__(cls, text: str, weight: Weight) -> Note:
-        made = super().__new__(cls, text)
-        made.weight = weight
-        return made
-
-    def __getnewargs__(self) -> tuple[str, Weight]:  # type: ignore[override]
-        # A result goes from one process to another.
-        return str(self), self.weight
-
-
-def in_order(messages: Iterable[str]) -> tuple[str, ...]:
-    """The messages, the most important first; those without a weight count as remarks on the data.
-
-    A message that stands there twice is said once.
-    """
-    unique = dict.fromkeys(messages)
-    return tuple(sorted(unique, key=lambda text: getattr(text, "weight", Weight.DATA)))
+from odediscovery.judge.note import Note, Weight
 
 
 def percent(share: float) -> str:
@@ -69,10 +31,10 @@ def poor_fit(explained: float, least: float) -> Note:
     """Too little of all variance is explained.
 
     >>> poor_fit(-3.33, 0.5)
-    'the best equations are farther from the data than the mean of each state is: they are no law of these data'
+    'the best equations are no nearer to the data than the mean of each state: they are no law of these data'
     """
     if not explained > 0.0:
-        seen = "the best equations are farther from the data than the mean of each state is"
+        seen = "the best equations are no nearer to the data than the mean of each state"
     else:
         seen = (
             f"the best equations explain only {percent(explained)} of the variance, and at least {percent(least)} "
@@ -88,9 +50,9 @@ def unexplained_states(states: Sequence[str], shares: Sequence[float]) -> Note:
     deaths is not explained (R2 = 0.000), whatever the equations explain of the other states: they are no law of
     these data; leave it out with --states, or name what drives it with --inputs
     """
-    each = listed([f"{state} (R2 = {share:.3f})" for state, share in zip(states, shares, strict=True)])
+    each = listed([f"{state} (R2 = {share:z.3f})" for state, share in zip(states, shares, strict=True)])
     if len(states) == 1:
-        said = f"{states[0]} is not explained (R2 = {shares[0]:.3f})"
+        said = f"{states[0]} is not explained (R2 = {shares[0]:z.3f})"
         it = "it"
     else:
         said, it = f"{each} are not explained", "them"
@@ -98,6 +60,24 @@ def unexplained_states(states: Sequence[str], shares: Sequence[float]) -> Note:
         f"{said}, whatever the equations explain of the other states: they are no law of these data; leave {it} out "
         f"with --states, or name what drives {it} with --inputs",
         Weight.REFUSAL,
+    )
+
+
+def turns_back(state: str) -> Note:
+    """The only state both rises and falls, which no equation of it alone can do."""
+    return Note(
+        f"{state} both rises and falls, which no equation of {state} alone can do: something else acts on it, or its "
+        "own past; name what was measured with --states or --inputs, what was not with --hidden-states",
+        Weight.REFUSAL,
+    )
+
+
+def held_and_fitted() -> Note:
+    """The equations hold an exponent that the law with a name fits."""
+    return Note(
+        "the equations hold an exponent at a round number that the data allow, the law with a name fits it: so the "
+        "errors behind the name are larger; rely on them unless you know that number",
+        Weight.CONSTANTS,
     )
 
 
@@ -318,9 +298,13 @@ def undetermined_constants(names: Sequence[str]) -> Note:
 
 def idle_terms_left(names: Sequence[str]) -> Note:
     """Terms that the data do not tell from nothing, and that the law cannot do without either."""
-    those = f"{len(names)} terms, among them {listed(names[:3])}," if len(names) > 3 else listed(names)
+    if len(names) == 1:
+        seen = f"the 95 % interval of the coefficient of {names[0]} contains 0, and without it"
+    else:
+        among = f"{len(names)} terms, among them {listed(names[:3])}," if len(names) > 3 else listed(names)
+        seen = f"the 95 % intervals of the coefficients of {among} contain 0, and without them"
     return Note(
-        f"the 95 % interval of the coefficient of {those} contains 0, and without it the equations fit clearly worse: "
+        f"{seen} the equations fit clearly worse: "
         "what acts here cannot be told from these data, so no law is claimed; prefer a simpler row of the front, or "
         "measure more",
         Weight.REFUSAL,
@@ -364,17 +348,24 @@ def cannot_be_continued(count: int) -> Note:
     )
 
 
-def thinned(every: int, few: int, on_all: bool) -> Note:
-    """Laws were sought in fewer samples than were measured."""
+def thinned(every: int, few: int, on_all: bool, runs: int = 0) -> Note:
+    """Laws were sought in fewer samples than were measured.
+
+    Args:
+        every, few: samples.
+        on_all: whether constants are those of all samples.
+        runs: of neighbours that the few samples are, if they are.
+    """
     then = "constants, errors and scores are those of all" if on_all else "constants, errors and scores are of these"
-    return Note(f"laws were sought in {few} of the {every} samples, to save time; {then}", Weight.BACKGROUND)
+    these = f" ({runs} runs of neighbours, each with a start of its own)" if runs else ""
+    return Note(f"laws were sought in {few} of the {every} samples{these}, to save time; {then}", Weight.BACKGROUND)
 
 
 def two_complexities() -> Note:
     """Complexity counts other things for other kinds of laws."""
     return Note(
-        "complexity counts constants and states of sums of monomials, and nodes of the expression trees of other "
-        "equations: rows of the two kinds compare by R2 only",
+        "complexity counts constants and states where the equations are sums of powers, and every symbol where they "
+        "are not: compare rows of the two kinds by R2 only",
         Weight.BACKGROUND,
     )
 

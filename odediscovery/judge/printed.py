@@ -21,7 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.judge.notes import Note, undetermined_constants
+from odediscovery.judge.note import Note
+from odediscovery.judge.notes import undetermined_constants
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.printing import as_printed
@@ -125,7 +126,8 @@ def _undetermined(equations: Equations, law: PowerSum, errors: PowerSum) -> list
     terms, found = monomial_names(equations), []
     for i, j in np.argwhere((law.coefficients != 0.0) & (errors.coefficients >= np.abs(law.coefficients))):
         if i < len(equations.states):
-            found.append(f"the coefficient of {terms[j]} in {equations.states[i]}'")
+            term = "the constant term" if terms[j] == "1" else f"the coefficient of {terms[j]}"
+            found.append(f"{term} in {equations.states[i]}'")
     names = [*equations.variables, *(["a function or sum"] * law.exponents.shape[1])]
     for j, k in np.argwhere((law.exponents != 0.0) & (errors.exponents >= np.abs(law.exponents))):
         found.append(f"the exponent of {names[k]} in {terms[j]}")

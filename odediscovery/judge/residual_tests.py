@@ -9,7 +9,8 @@ import numpy as np
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.judge.criterion import correction
-from odediscovery.judge.notes import Note, structured_residuals, widened_errors
+from odediscovery.judge.note import Note
+from odediscovery.judge.notes import structured_residuals, widened_errors
 from odediscovery.laws.cost import constant_penalty
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.judge.notes import Note, comes_to_rest
+from odediscovery.judge.note import Note
+from odediscovery.judge.notes import comes_to_rest
 from odediscovery.laws.printing import constant
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -123,5 +124,7 @@ def resting_note(states: Sequence[str], values: Array, errors: Array) -> Note:
     >>> resting_note(["h"], np.array([4.18]), np.array([0.05])).split(":")[0]
     'comes to rest at h = 4.180(50)'
     """
-    told = [f"{x} = {constant(float(v), float(e), 3)}" for x, v, e in zip(states, values, errors, strict=True)]
+    # What no constant moves, such as a state without terms, stays where it starts: its error is not known here.
+    known = np.where((errors == 0.0) & (values != 0.0), np.nan, errors)
+    told = [f"{x} = {constant(float(v), float(e), 3)}" for x, v, e in zip(states, values, known, strict=True)]
     return comes_to_rest(", ".join(told))

@@ -265,6 +265,7 @@ def render(
     number: Callable[[float], str] = exact,
     function: Callable[[str], str] = str,
     power: str = "**",
+    divided: bool = False,
 ) -> str:
     """`text` in another notation.
 
@@ -273,15 +274,21 @@ def render(
         number: what to write for a positive number.
         function: what to write for the name of a function.
         power: the sign for powers.
+        divided: write x/y instead of x*y**(-1).
     """
-    return _Writer(name, number, function, power).sum(expression)
+    return _Writer(name, number, function, power, divided).sum(expression)
 
 
 class _Writer:
     def __init__(
-        self, name: Callable[[str], str], number: Callable[[float], str], function: Callable[[str], str], power: str
+        self,
+        name: Callable[[str], str],
+        number: Callable[[float], str],
+        function: Callable[[str], str],
+        power: str,
+        divided: bool,
     ) -> None:
-        self.name, self.number, self.function, self.sign = name, number, function, power
+        self.name, self.number, self.function, self.sign, self.divided = name, number, function, power, divided
 
     def sum(self, expression: sympy.Expr) -> str:
         terms = [self.signed(term) for term in sympy.Add.make_args(expression)]
@@ -292,12 +299,14 @@ class _Writer:
         """Whether a term is subtracted, its place, and its absolute value written out."""
         numbers = [float(f) for f in sympy.Mul.make_args(term) if f.is_Number]
         factors = [f for f in sympy.Mul.make_args(term) if not f.is_Number]
-        written = sorted(self.factor(f) for f in factors)
+        below = [f for f in factors if self.divided and f.is_Pow and f.exp == -1]
+        written = sorted(self.factor(f) for f in factors if f not in below)
         degree = sum(_degree(f) for f in factors)
         coefficient = reduce(lambda a, b: a * b, numbers, 1.0)
-        if abs(coefficient) != 1 or not factors:
+        if abs(coefficient) != 1 or not written:
             written.insert(0, self.number(abs(coefficient)))
-        return coefficient < 0, (degree, "*".join(sorted(written))), "*".join(written)
+        quotient = "".join(f"/{part}" for part in sorted(self.atom(f.base) for f in below))
+        return coefficient < 0, (degree, "*".join(sorted(written)) + quotient), "*".join(written) + quotient
 
     def factor(self, expression: sympy.Expr) -> str:
         if expression.is_Pow or isinstance(expression, sympy.exp):

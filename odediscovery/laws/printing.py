@@ -29,6 +29,9 @@ from odediscovery.runtime.arrays import Array
 # More digits than this say nothing: no solver here is that accurate.
 _MAX_DIGITS = 12
 
+# What an exponent that was set to a third is off by rounding at most.
+THIRD = 1e-9
+
 # A constant with its standard error, as text.
 Written: TypeAlias = Callable[[float, float], str]
 
@@ -164,7 +167,7 @@ def _general(value: float, digits: int) -> str:
 
 def pretty_text(equations: Printable, digits: int) -> str:
     """See `Equations.pretty`."""
-    rows = _rows(equations, digits, str, "(-{})", lambda power: f"^{power}", "*", lambda c: c)
+    rows = _rows(equations, digits, str, "(-{})", _raised, "*", lambda c: c)
     names = dict(zip((s.name for s in equations.symbols), equations.variables, strict=True))
     if rows is None and equations.extended is not None and equations.standard_errors is not None:
         written = partial(law_constant, digits=digits, spare=equations.spare)
@@ -173,12 +176,22 @@ def pretty_text(equations: Printable, digits: int) -> str:
         ]
     if rows is None:
         plain = [
-            render(side, name=names.__getitem__, power="^", number=lambda value: constant(value, digits=digits))
+            render(
+                side,
+                name=names.__getitem__,
+                power="^",
+                number=lambda value: constant(value, digits=digits),
+                divided=True,
+            )
             for side in equations.right_hand_sides
         ]
-        # A fitted 0.9999999 is a factor that rounds to 1.
-        rows = [re.sub(r"(?<![\w.^])1\*(?=[^\d])", "", row) for row in plain]
+        # A fitted 0.9999999 is a factor, or an exponent, that rounds to 1.
+        rows = [re.sub(r"(?<![\w.^])1\*(?=[^\d])|\^1(?![\d.e])", "", row) for row in plain]
     return "\n".join(f"{s}' = {row}" for s, row in zip(equations.states, rows, strict=True))
+
+
+def _raised(power: str) -> str:
+    return f"^({power})" if "/" in power else f"^{power}"
 
 
 def latex_rows(equations: Printable, digits: int) -> dict[str, str]:
@@ -256,9 +269,20 @@ def _powers(
     factors = []
     for name, power, error in zip(names, row, errors, strict=True):
         if power != 0:
-            written = show(float(power), float(error))
+            written = third_of(float(power)) if error == 0.0 else ""
+            written = written or show(float(power), float(error))
             factors.append(name if written == "1" else f"{name}{raised(written)}")
     return factors
+
+
+def third_of(power: float) -> str:
+    """An exponent that is a third of a whole number, as a fraction; nothing for others.
+
+    >>> third_of(2.0 / 3.0), third_of(-4.0 / 3.0), third_of(2.0), third_of(0.66)
+    ('2/3', '-4/3', '', '')
+    """
+    thirds = round(3.0 * power)
+    return f"{thirds}/3" if thirds % 3 and abs(3.0 * power - thirds) < THIRD else ""
 
 
 def _extended_rows(law: PowerSum, errors: PowerSum, states: Sequence[str], show: Written) -> list[str]:

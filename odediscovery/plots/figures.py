@@ -362,7 +362,7 @@ def with_unit(name: str, units: Mapping[str, str]) -> str:
 
 
 def _headline(discovery: Discovery) -> str:
-    r2 = f"R\N{SUPERSCRIPT TWO} = {discovery.r2:.6f}"
+    r2 = f"R\N{SUPERSCRIPT TWO} = {discovery.r2:z.6f}"
     n = discovery.series.n_states
     shown = f"    the first {MAX_PANELS} of {n} states" if n > MAX_PANELS else ""
     return f"{r2}    MSE = {discovery.mse:.3g}    {discovery.outcome}{shown}"

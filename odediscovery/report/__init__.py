@@ -137,6 +137,7 @@ def _values(found: Discovery, runs: list[Drawn]) -> dict[str, Any]:
         "heldout": None if found.r2_heldout is None else f"{found.r2_heldout:.3f}",
         "units": bool(series.units),
         "error_bars": equations.standard_errors is not None,
+        "named": "" if found.named is None else found.named.one_line(),
         "constants": constant_rows(found),
         "starts": start_rows(found),
         "stability": stability_rows(found),

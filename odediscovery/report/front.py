@@ -82,17 +82,16 @@ def _reason(found: Discovery, rows: Sequence[FrontRow], differences: Sequence[fl
     own = differences[chosen] if rows else float("nan")
     if not np.isfinite(own):
         return ""
+    own_row = f"The row of complexity {rows[chosen].complexity}"
     if own > 0:
-        return (
-            f"Row {rows[chosen].complexity} was chosen although the criterion is smaller by {own:.1f} elsewhere: those "
-            "rows were passed over for what stands under What to know."
-        )
+        elsewhere = "elsewhere: those rows were passed over for what stands under What to know."
+        return f"{own_row} was chosen although the criterion is smaller by {own:.1f} {elsewhere}"
     others = sorted(x for i, x in enumerate(differences) if i != chosen and np.isfinite(x))
     if not others:
         return "There is no other row."
     strength = "strong" if others[0] > STRONG else "some" if others[0] > WEAK else "hardly any"
     return (
-        f"Row {rows[chosen].complexity} was chosen because its criterion is the smallest: the next one is larger by "
+        f"{own_row} was chosen because its criterion is the smallest: the next one is larger by "
         f"{others[0]:.1f}, {strength} evidence (a likelihood ratio of exp(difference / 2))."
     )
 

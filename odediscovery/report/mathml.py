@@ -15,7 +15,7 @@ from dataclasses import replace
 from markupsafe import Markup
 
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.printing import constant
+from odediscovery.laws.printing import law_constant, third_of
 from odediscovery.report.parts import Bracket, Call, Name, Number, Power, Side, Term, sides
 
 DIGITS = 4
@@ -89,7 +89,7 @@ def term_mathml(term: Term, dotted: bool) -> Markup:
         for p in term.factors
         if _below(p) and isinstance(p.exponent, Number)
     ]
-    written = number_mathml(Number(abs(term.coefficient.value), term.coefficient.error))
+    written = number_mathml(replace(term.coefficient, value=abs(term.coefficient.value)))
     factors = _factors(above, dotted)
     top = _product([written, *factors] if written != ONE or not factors else factors, dotted)
     if not below:
@@ -129,7 +129,8 @@ def _power(p: Power, dotted: bool) -> Markup:
     base = _base(p.base, dotted)
     if isinstance(p.exponent, Bracket):
         return Markup("<msup><mrow>{}</mrow><mrow>{}</mrow></msup>").format(base, _sum(p.exponent.inside, dotted))
-    written = number_mathml(p.exponent)
+    third = third_of(p.exponent.value) if p.exponent.error == 0.0 else ""
+    written = Markup("<mn>{}</mn>").format(third.replace("-", MINUS)) if third else number_mathml(p.exponent)
     if written == ONE:
         return base
     return Markup("<msup><mrow>{}</mrow><mrow>{}</mrow></msup>").format(base, written)
@@ -160,13 +161,15 @@ def _sum(side: Side, dotted: bool) -> Markup:
 
 
 def number_mathml(number: Number) -> Markup:
-    """A constant to the precision of its standard error.
+    """A constant to the precision of its standard error, as text has it.
 
     >>> number_mathml(Number(0.0600312, 0.000118))
     Markup('<mn>0.06003</mn><mtext class="err">(12)</mtext>')
+    >>> number_mathml(Number(0.222, 78.0))
+    Markup('<mn>0.222</mn><mtext class="err">(?)</mtext>')
     """
-    written = constant(number.value, number.error, DIGITS)
-    digits, error, power = re.fullmatch(r"([^(e]*)(\(\d+\))?(?:e(.*))?", written).groups()  # type: ignore[union-attr]
+    written = law_constant(number.value, number.error, DIGITS, number.spare)
+    digits, error, power = re.fullmatch(r"([^(e]*)(\((?:\d+|\?)\))?(?:e(.*))?", written).groups()  # type: ignore[union-attr]
     found = Markup("<mn>{}</mn>").format(digits.replace("-", MINUS))
     if error:
         found += Markup('<mtext class="err">{}</mtext>').format(error)

@@ -92,7 +92,7 @@ def _groups(found: Discovery) -> Markup:
 def _front_row(row: FrontRow) -> Markup:
     lines = row.plain().splitlines()
     short = [line if len(line) <= MAX_LETTERS else f"{line[: MAX_LETTERS - 3]}..." for line in lines]
-    cells = ("\N{BLACK STAR}" if row.selected else "", row.complexity, f"{row.mse:.3g}", f"{row.r2:.6f}")
+    cells = ("\N{BLACK STAR}" if row.selected else "", row.complexity, f"{row.mse:.3g}", f"{row.r2:z.6f}")
     plain = Markup("").join(Markup("<td>{}</td>").format(cell) for cell in cells)
     equations = Markup("<br/>").join(escape(line) for line in [*short, *([f"[{row.name}]"] if row.name else [])])
     return Markup('<tr>{}<td style="text-align:left">{}</td></tr>').format(plain, equations)

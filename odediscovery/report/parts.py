@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
@@ -28,10 +28,15 @@ from odediscovery.runtime.arrays import Array
 
 @dataclass(frozen=True)
 class Number:
-    """A constant; its standard error is 0 where it is held and nan where it is unknown."""
+    """A constant; its standard error is 0 where it is held and nan where it is unknown.
+
+    Args:
+        spare: digits beyond the two of its error, for constants that mean something together only.
+    """
 
     value: float
     error: float = 0.0
+    spare: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -95,20 +100,20 @@ def sides(equations: Equations) -> list[Side]:
         by_symbol = dict(zip(equations.symbols, equations.variables, strict=True))
         return [_of_sum(side, by_symbol) for side in equations.right_hand_sides]
     a_error, w_error, b_error, v_error = _errors(equations, law)
-    names = list(equations.variables)
+    names, spare = list(equations.variables), equations.spare
     features = law.features or Features(len(names))
     simple = _simple(features, names)
     v, b = features.sums.exponents, features.sums.weights
-    inner = [_powers(simple, row, errors, law.mirrored) for row, errors in zip(v, v_error, strict=True)]
+    inner = [_powers(simple, row, errors, law.mirrored, spare) for row, errors in zip(v, v_error, strict=True)]
     brackets: list[Base] = [
-        Bracket((Term(ONE), *_terms(row, errors, v, inner))) for row, errors in zip(b, b_error, strict=True)
+        Bracket((Term(ONE), *_terms(row, errors, v, inner, spare))) for row, errors in zip(b, b_error, strict=True)
     ]
     outer = [
-        _powers([*simple, *brackets], row, errors, law.mirrored)
+        _powers([*simple, *brackets], row, errors, law.mirrored, spare)
         for row, errors in zip(law.exponents, w_error, strict=True)
     ]
     rows = list(zip(law.coefficients, a_error, strict=True))[: len(equations.states)]
-    return [_terms(row, errors, law.exponents, outer) for row, errors in rows]
+    return [_terms(row, errors, law.exponents, outer, spare) for row, errors in rows]
 
 
 def _errors(equations: Equations, law: PowerSum) -> tuple[Array, Array, Array, Array]:
@@ -134,27 +139,27 @@ def _simple(features: Features, names: Sequence[str]) -> list[Base]:
     return found
 
 
-def _terms(row: Array, errors: Array, exponents: Array, products: Sequence[tuple[Power, ...]]) -> Side:
+def _terms(row: Array, errors: Array, exponents: Array, products: Sequence[tuple[Power, ...]], spare: int) -> Side:
     places = sorted(np.flatnonzero(row).tolist(), key=lambda j: order(float(row[j]), exponents[j]))
-    return tuple(Term(Number(float(row[j]), float(errors[j])), products[j], j) for j in places)
+    return tuple(Term(Number(float(row[j]), float(errors[j]), spare), products[j], j) for j in places)
 
 
-def _powers(bases: Sequence[Base], row: Array, errors: Array, mirrored: Sequence[int]) -> tuple[Power, ...]:
+def _powers(bases: Sequence[Base], row: Array, errors: Array, mirrored: Sequence[int], spare: int) -> tuple[Power, ...]:
     found = []
     turned = (signs(row[None], mirrored)[0] < 0.0).tolist()
     for base, w, error, of_minus in zip(bases, row.tolist(), errors.tolist(), turned, strict=True):
         if w == 0.0:
             continue
         if of_minus:
-            found.append(Power(Bracket((Term(Number(-1.0), (Power(base),)),)), Number(w, error)))
+            found.append(Power(Bracket((Term(Number(-1.0), (Power(base),)),)), Number(w, error, spare)))
         elif isinstance(base, Call) and base.function == "exp":
             # exp(r x) ** w is exp(w r x).
             (term,) = base.inside
             rate = term.coefficient.value
-            inside = Term(Number(rate * w, abs(rate) * error), term.factors)
+            inside = Term(Number(rate * w, abs(rate) * error, spare), term.factors)
             found.append(Power(Call("exp", (inside,))))
         else:
-            found.append(Power(base, Number(w, error)))
+            found.append(Power(base, Number(w, error, spare)))
     return tuple(found)
 
 

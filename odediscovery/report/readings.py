@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.laws.equations import Equations
-from odediscovery.laws.printing import constant
+from odediscovery.laws.printing import constant, law_constant
 from odediscovery.report.mathml import MAX_SIDE_SIZE, size
 from odediscovery.report.parts import ONE, Bracket, Call, Name, Number, Power, Side, Term, sides
 from odediscovery.runtime.arrays import Array
@@ -237,7 +237,7 @@ def _power(product: Markup, exponent: Number | Bracket) -> Markup:
         return Markup(_POWERS[exponent.value]).format(product)
     if isinstance(exponent, Bracket):
         return Markup("{} to the power of {}").format(product, _plain(exponent.inside))
-    return Markup("{} to the power {}").format(product, constant(exponent.value, exponent.error))
+    return Markup("{} to the power {}").format(product, law_constant(exponent.value, exponent.error, 4, exponent.spare))
 
 
 def _base(base: Name | Call | Bracket, among: bool) -> Markup:

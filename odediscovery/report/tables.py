@@ -11,12 +11,12 @@ from typing import Any
 from markupsafe import Markup
 
 from odediscovery.data.dates import date_of_time
-from odediscovery.laws.printing import constant
+from odediscovery.laws.printing import constant, law_constant
 from odediscovery.laws.records import interval
 from odediscovery.report.mathml import term_mathml
 from odediscovery.report.parts import ONE, Bracket, Power, Side, Term, sides
 from odediscovery.result.discovery import Discovery
-from odediscovery.result.units import constant_records
+from odediscovery.result.units import constant_records, named_units
 
 MAX_STARTS = 60
 
@@ -33,13 +33,36 @@ class Row:
 
 
 def constant_rows(found: Discovery) -> dict[str, list[Row]]:
-    """The constants of every equation, by state; empty where they are not known as numbers."""
+    """The constants of every equation, by state; of a form those with names, of no state; empty where none is known."""
+    if found.named is not None:
+        return {"": [_named_row(entry, unit) for entry, unit in _named(found)]}
     products = _Products(found)
     return {
-        state: [_row(entry, products.of(entry["kind"], entry["monomial"])) for entry in entries if not _plain(entry)]
+        state: [
+            _row(entry, products.of(entry["kind"], entry["monomial"]), found.equations.spare)
+            for entry in entries
+            if not _plain(entry)
+        ]
         for state, entries in constant_records(found.equations, found.degrees_of_freedom, found.series.units).items()
         if entries
     }
+
+
+def _named(found: Discovery) -> Iterator[tuple[dict[str, Any], str]]:
+    """Every constant of a form, with its unit."""
+    assert found.named is not None
+    entries = found.named.rows(found.degrees_of_freedom)
+    units = named_units(found.named, found.series) or [""] * len(entries)
+    yield from ((entry, unit or "") for entry, unit in zip(entries, units, strict=False))
+
+
+def _named_row(entry: dict[str, Any], unit: str) -> Row:
+    what, value, error = Markup("<var>{}</var>").format(entry["name"]), entry["value"], entry["standard_error"]
+    if error is None:
+        return Row(what, typeset(constant(value)), Markup("not known"), Markup(""), unit)
+    low, high = entry["low"], entry["high"]
+    ends = None if low is None or high is None else (low, high)
+    return Row(what, rounded(value, error), rounded(error, error), between(ends, error), unit)
 
 
 class _Products:
@@ -73,7 +96,7 @@ def _brackets(side: Side) -> Iterator[Side]:
                 yield p.base.inside
 
 
-def _row(entry: dict[str, Any], product: Markup) -> Row:
+def _row(entry: dict[str, Any], product: Markup, spare: int) -> Row:
     kind = entry["kind"]
     if kind == "coefficient":
         what = Markup("factor of {}").format(product)
@@ -86,7 +109,8 @@ def _row(entry: dict[str, Any], product: Markup) -> Row:
         return Row(what, typeset(constant(value, 0.0)), Markup("held"), Markup(""), unit)
     if error is None:
         return Row(what, typeset(constant(value)), Markup("not known"), Markup(""), unit)
-    return Row(what, rounded(value, error), rounded(error, error), between(entry["interval"], error), unit)
+    written = re.sub(r"\((\d+|\?)\)", "", law_constant(value, error, 4, spare))
+    return Row(what, typeset(written), rounded(error, error), between(entry["interval"], error), unit)
 
 
 def _base(name: str) -> Markup:

@@ -15,7 +15,7 @@ from odediscovery.data.dates import date_of_time
 from odediscovery.data.samples import measured
 from odediscovery.data.series import group_column, sigma_columns
 from odediscovery.result.discovery import Discovery
-from odediscovery.result.shown import head, is_contested, is_doubted, shown_notes
+from odediscovery.result.shown import head, is_contested, is_doubted, is_of_a_form, shown_notes
 from odediscovery.settings import RECIPES, Settings
 
 # What the folder keeps the fitted data under.
@@ -46,7 +46,7 @@ def outcome(found: Discovery) -> Outcome:
         return Outcome(
             "poor",
             title,
-            f"The equations below are the best {'that were found' if found.named is None else 'of their form'}, but "
+            f"The equations below are the best {'of their form' if is_of_a_form(found) else 'that were found'}, but "
             "the data do not support them as a law; the reasons stand below, under What to know. Do not "
             "conclude or predict from them.",
         )

@@ -47,7 +47,7 @@ class FrontRow:
     state_r2: Array | None = None
 
     def __repr__(self) -> str:
-        told = f"complexity {self.complexity}, MSE {self.mse:.3g}, R2 {self.r2:.6f}{', chosen' * self.selected}"
+        told = f"complexity {self.complexity}, MSE {self.mse:.3g}, R2 {self.r2:z.6f}{', chosen' * self.selected}"
         return f"{told}: {self.plain().replace(chr(10), '; ')}{f'  [{self.name}]' if self.name else ''}"
 
     def plain(self) -> str:

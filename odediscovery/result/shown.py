@@ -16,7 +16,7 @@ import odediscovery
 from odediscovery.data.frames import Frame, records_frame
 from odediscovery.data.series import TimeSeries
 from odediscovery.judge.criterion import CRITERION
-from odediscovery.judge.notes import Weight
+from odediscovery.judge.note import Weight
 from odediscovery.laws.equations import MAX_LINE, Equations
 from odediscovery.laws.records import monomial_names, starts_text, terms
 from odediscovery.result.front import FrontRow
@@ -206,14 +206,21 @@ def is_doubted(found: Shown) -> bool:
     return found.outcome == "converged" and bool(doubts_of(found.messages))
 
 
-def is_contested(found: Shown) -> bool:
-    """Whether a law is claimed that the data hardly prefer to another row of the front."""
+def rows_about_as_good(found: Shown) -> list[FrontRow]:
+    """Other rows of the front to which the data hardly prefer the claimed law; none where none is claimed."""
+    if found.outcome == "poor-fit":
+        return []
     chosen = next(row for row in found.front if row.selected)
     most = chosen.criterion + CRITERION.no_evidence
-    rivals = [row for row in found.front if not row.selected and row.criterion < most]
+    close = [row for row in found.front if not row.selected and row.criterion < most]
     # The same law, with another count of what was fitted, is no rival.
-    own = chosen.plain() if rivals else ""
-    return found.outcome == "converged" and any(row.plain() != own for row in rivals)
+    own = chosen.plain() if close else ""
+    return [row for row in close if row.plain() != own]
+
+
+def is_contested(found: Shown) -> bool:
+    """Whether a law is claimed that the data hardly prefer to another row of the front."""
+    return found.outcome == "converged" and bool(rows_about_as_good(found))
 
 
 def state_scores(found: Shown) -> dict[str, float]:
@@ -223,18 +230,24 @@ def state_scores(found: Shown) -> dict[str, float]:
     return {state: r2 for state, r2 in zip(found.series.states, each, strict=False) if r2 == r2}
 
 
+def is_of_a_form(found: Shown) -> bool:
+    """Whether the equations are a form that somebody wrote down: constants of textbook laws that were found have
+    names too."""
+    return found.named is not None and found.found_by != "textbook"
+
+
 def head(found: Shown) -> str:
     """How the fit ended, in a few words."""
-    written = found.named is not None or (found.population is not None and found.population.written)
+    written = is_of_a_form(found) or (found.population is not None and found.population.written)
     heads = HEADS_OF_FORMS if written else HEADS
     return heads[found.outcome] + (DOUBTED if is_doubted(found) else CONTESTED * is_contested(found))
 
 
 def headline(found: Shown) -> str:
     """How the fit ended, and R2 of all states and of each, on one line."""
-    whole = f"{found.r2:.6f}" if np.isfinite(found.r2) else "unknown"
+    whole = f"{found.r2:z.6f}" if np.isfinite(found.r2) else "unknown"
     scores = state_scores(found)
-    each = ", ".join(f"{state} {r2:.4f}" for state, r2 in scores.items())
+    each = ", ".join(f"{state} {r2:z.4f}" for state, r2 in scores.items())
     return f"{head(found)}: R2 = {whole}" + f" ({each})" * (len(scores) > 1)
 
 
@@ -253,7 +266,7 @@ def shown_notes(messages: Sequence[str]) -> list[str]:
 
 def _verdict(found: Shown) -> str:
     """(converged, R2 = 0.9579, 4 rows on the front)."""
-    r2 = f"R2 = {found.r2:.6f}" if np.isfinite(found.r2) else "R2 unknown"
+    r2 = f"R2 = {found.r2:z.6f}" if np.isfinite(found.r2) else "R2 unknown"
     return f"({found.outcome}, {r2}, {len(found.front)} row{'s'[: len(found.front) != 1]} on the front)"
 
 
@@ -262,7 +275,7 @@ def _front_line(row: FrontRow) -> str:
     plain = row.plain().replace("\n", "; ")
     cut = plain if len(plain) <= MAX_LINE else f"{plain[: MAX_LINE - 3]}..."
     name = f"  [{row.name}]" if row.name else ""
-    start = f"{'*' if row.selected else ' '} complexity {row.complexity:3d}  MSE {row.mse:.3g}  R2 {row.r2:.6f}"
+    start = f"{'*' if row.selected else ' '} complexity {row.complexity:3d}  MSE {row.mse:.3g}  R2 {row.r2:z.6f}"
     return f"{start}  {cut}{name}"
 
 

@@ -17,6 +17,7 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.report import write_report
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.shown import headline
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.refinement import refined, sigma_of
 from odediscovery.settings import settings_for
@@ -48,6 +49,10 @@ def test_a_tank_with_its_outlet_above_the_zero(tank):
     offset, error = tank.named.values[tank.named.names.index("x0")], tank.named.errors[tank.named.names.index("x0")]
     assert abs(offset - 4.0) < 3.0 * error < 1.0
     assert any(message.startswith("comes to rest at h = ") for message in tank.messages)
+    assert headline(tank).startswith("law found")
+    # The criterion of a form is on the scale of the other rows.
+    chosen = next(row for row in tank.front if row.selected)
+    assert chosen.criterion < min(row.criterion for row in tank.front) + 4.0
 
 
 def test_names_are_kept(tank, tmp_path):
@@ -128,7 +133,10 @@ def test_time_is_bounded_where_nobody_sets_a_limit():
 def test_the_report_names_the_laws(tank, tmp_path):
     write_report(tank, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert f"They are {tank.name}." in page
+    assert f"They are {tank.name}: h&#39; = -k*(h - x0)^0.5 with k = " in page
+    # The named constants have errors, and a table.
+    assert "No standard errors" not in page and "no sums of products" not in page
+    assert "<td><var>x0</var></td>" in page
     assert all(f", {row.name}" in page for row in tank.front if row.name)
 
 

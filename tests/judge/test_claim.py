@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from odediscovery import Monitor, TimeSeries
-from odediscovery.judge.claim import CLAIM, Claim, least_shares, share_in_pieces, shares_explained
+from odediscovery.judge.claim import CLAIM, Claim, least_shares, share_in_pieces, shares_explained, turning_state
 from odediscovery.judge.residual_tests import ResidualTests
 from odediscovery.laws.cost import all_free
 from odediscovery.laws.power_sum import PowerSum
@@ -71,6 +71,16 @@ def test_the_share_of_a_state_that_never_moves_is_unknown() -> None:
     series = TimeSeries.from_arrays(TIMES, values, ["a", "b", "c"])
     each = shares_explained(series, np.array([0.0, 0.0, 0.0]))
     assert each[0] == each[2] == 1.0 and np.isnan(each[1])
+
+
+def test_one_state_that_turns_back_needs_something_else() -> None:
+    rises = np.exp(-0.2 * TIMES) - np.exp(-1.5 * TIMES)
+    noise = 0.01 * np.random.default_rng(0).standard_normal(60)
+    (note,) = turning_state(prepare(TimeSeries.from_arrays(TIMES, rises + noise, ["conc"])))
+    assert note.startswith("conc both rises and falls")
+    for x in (np.exp(-0.2 * TIMES) + noise, noise):
+        assert turning_state(prepare(TimeSeries.from_arrays(TIMES, x, ["conc"]))) == []
+    assert turning_state(prepare(two_states())) == []
 
 
 def test_within_pieces_starts_explain_nothing() -> None:

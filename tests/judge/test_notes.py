@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 
 from odediscovery.judge import notes
-from odediscovery.judge.notes import Note, Weight, in_order, percent
+from odediscovery.judge.note import Note, Weight, in_order
+from odediscovery.judge.notes import percent
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "messages.md"
 # A made-up case of each message.
 CASES: dict[str, Note] = {
     "poor_fit": notes.poor_fit(0.12, 0.5),
     "unexplained_states": notes.unexplained_states(["deaths"], [0.0]),
+    "turns_back": notes.turns_back("conc"),
+    "held_and_fitted": notes.held_and_fitted(),
     "walk_as_good": notes.walk_as_good(),
     "cannot_be_continued": notes.cannot_be_continued(8),
     "continued": notes.continued(8, "0.953", " (S 0.981, I 0.902)", 0.12, 0.43, refused=False),
@@ -88,8 +91,15 @@ def test_a_message_goes_from_one_process_to_another_with_its_weight() -> None:
 
 
 def test_a_negative_share_is_put_in_words() -> None:
-    assert "farther from the data than the mean" in notes.poor_fit(-3.33, 0.5)
+    assert "no nearer to the data than the mean of each state" in notes.poor_fit(-3.33, 0.5)
     assert percent(0.99999) == "99.9 %"
+
+
+def test_samples_in_runs_and_several_terms_are_put_in_words() -> None:
+    in_runs = notes.thinned(1520, 886, on_all=False, runs=7)
+    assert f"> {in_runs}" in PAGE.read_text(encoding="utf-8")
+    several = notes.idle_terms_left(["x in x'", "y in x'"])
+    assert "intervals of the coefficients of x in x' and y in x' contain 0, and without them the" in several
 
 
 def test_several_unexplained_states_are_named_with_their_shares() -> None:

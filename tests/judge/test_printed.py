@@ -68,6 +68,8 @@ def test_an_undetermined_coefficient_is_named_and_others_are_not() -> None:
     (note,) = name_undetermined(law)
     assert "the coefficient of x^11 in x'" in note and "of x in x'" not in note
     assert name_undetermined(law_of([-0.5], [1.0], [0.01], [0.0])) == []
+    (plain,) = name_undetermined(law_of([0.1, -0.5], [0.0, 1.0], [0.2, 0.01], [0.0, 0.0]))
+    assert "do not determine the constant term in x'" in plain
 
 
 def test_laws_without_errors_stay_as_they_are() -> None:

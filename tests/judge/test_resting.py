@@ -43,6 +43,11 @@ def test_unknown_errors_are_left_out():
     assert np.isnan(error).all() and resting_note(["x"], value, error).startswith("comes to rest at x = 80:")
 
 
+def test_a_state_that_stays_where_it_starts_has_no_error_and_no_more_digits_than_others():
+    note = resting_note(["x", "beds", "I"], np.array([80.0, 5.13397262295, 0.0]), np.array([2.0, 0.0, 0.0]))
+    assert note.startswith("comes to rest at x = 80.0(20), beds = 5.13, I = 0:")
+
+
 def test_a_conserved_sum_holds_the_point_that_solutions_tell():
     """x0 + x1 stays 3: the Jacobian is singular, and the point moves with the constants all the same."""
     value, error = rest("x0' = -a*x0 + b*x1\nx1' = a*x0 - b*x1", [1.0, 0.5], [2.0, 1.0], 20.0, np.diag([1e-4, 1e-4]))

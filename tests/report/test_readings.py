@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -110,6 +111,15 @@ def test_numbers_of_formulas_are_those_of_the_text() -> None:
     for (_, terms), row in zip(equation_rows(found.equations), found.equations_text().splitlines(), strict=True):
         for number in re.findall(r"[\d.]+\(\d+\)", row):
             assert number in Markup("").join(terms).striptags()
+
+
+def test_constants_that_are_not_told_and_those_with_more_digits_stand_as_in_the_text() -> None:
+    law = PowerSum(np.array([[-0.5, 0.222]]), np.array([[1.0], [2.0 / 3.0]]))
+    errors = PowerSum(np.array([[0.01, 78.0]]), np.zeros((2, 1)))
+    equations = replace(Equations.from_power_sum(["x"], law, standard_errors=errors), spare=2)
+    assert equations.pretty() == "x' = 0.222(?)*x^(2/3) - 0.50000(1000)*x"
+    ((_, terms),) = equation_rows(equations)
+    assert [Markup(term).striptags() for term in terms] == ["0.222(?)x2/3", "\N{MINUS SIGN}0.50000(1000)x"]
 
 
 def test_formulas_have_roots_fractions_and_functions() -> None:

@@ -234,7 +234,7 @@ def test_latex_of_a_rational_law_is_a_fraction() -> None:
     )
     assert sympy.simplify(law.right_hand_sides[0] - law.symbols[0] / (1 + 2.0 * law.symbols[0])) == 0
     assert r"\frac{x}" in law.latex()["x"]
-    assert law.pretty() == "x' = (1 + 2*x)^(-1)*x"
+    assert law.pretty() == "x' = x/(1 + 2*x)"
 
 
 @pytest.mark.slow
