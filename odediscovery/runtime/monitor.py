@@ -282,9 +282,18 @@ class _Html:
 
 @contextmanager
 def drawn(monitor: Monitor | None, max_seconds: float | None) -> Iterator[Monitor]:
-    """A given monitor, or one that draws itself where somebody looks on: in notebooks and on terminals."""
+    """A given monitor, or one that draws itself where somebody looks on: in notebooks and on terminals.
+
+    A given one that has no limit has this one while the work lasts.
+    """
     if monitor is not None:
-        yield monitor
+        own = monitor.max_seconds
+        if own is None and max_seconds is not None:
+            monitor.max_seconds = monitor.seconds() + max_seconds
+        try:
+            yield monitor
+        finally:
+            monitor.max_seconds = own
         return
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     notebook = type(shell).__name__ == "ZMQInteractiveShell"

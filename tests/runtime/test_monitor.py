@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from odediscovery.runtime.monitor import Monitor, TimeIsUp, check_time, is_time_up
+from odediscovery.runtime.monitor import Monitor, TimeIsUp, check_time, drawn, is_time_up
 
 
 def test_goes_on_without_a_limit() -> None:
@@ -88,3 +88,11 @@ def test_time_that_is_up_is_seen_within_patient_work_only() -> None:
         assert is_time_up()
     with Monitor().patient(0.1):
         assert not is_time_up()
+
+
+@pytest.mark.parametrize(("own", "during"), [(None, 6.0), (2.0, 2.0)])
+def test_a_given_monitor_without_a_limit_has_that_of_the_settings(own: float | None, during: float) -> None:
+    monitor = Monitor(own)
+    with drawn(monitor, 6.0) as hears:
+        assert hears is monitor and hears.max_seconds == pytest.approx(during, abs=1.0)
+    assert monitor.max_seconds == own
