@@ -235,7 +235,9 @@ def fit_textbook(
             says = "" if fitted is None else law.called(form.names, fitted.constants.tolist())
             if fitted is not None and says:
                 found.append(dataclasses.replace(fitted, says=says))
-        simpler = min([simpler, *(row[1].misfit for row in alike if _is_signed(row))])
+        # Where nothing else is tried a law that explains little keeps no other from being tried.
+        if np.isfinite(most_left):
+            simpler = min([simpler, *(row[1].misfit for row in alike if _is_signed(row))])
     return found
 
 

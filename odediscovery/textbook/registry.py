@@ -148,7 +148,6 @@ TEXTBOOK: tuple[TextbookLaw, ...] = (
     _law("gompertz", "Gompertz growth", "r*x*log(K/x)", K=f"{SIZE} x", way=1),
     _law("theta-logistic", "theta-logistic growth", "r*x*(1 - (x/K)**b)", K=f"{SIZE} x", b=f"{POWER} x", way=1),
     _law("bertalanffy", "von Bertalanffy growth", "a*x**(2/3) - b*x", way=1),
-    _law("growth-power", "growth by a power and loss in proportion (West)", "a*x**c - b*x", c=f"{POWER} x", way=1),
     _law("allee", "logistic growth with an Allee effect", "r*x*(1 - x/K)*(x/A - 1)",
          K=f"{SIZE} x", A=f"{SIZE} x", way=1),
     _law("torricelli", "outflow through an opening (Torricelli)", "-k*x**0.5", way=-1),

@@ -161,7 +161,7 @@ def _problem(
     # Laws that leave far more need no fine steps, and must not decide on those of the others.
     with np.errstate(over="ignore"):
         left = np.nan_to_num((ShortResiduals(coarse, chain).residuals(theta) ** 2).sum(axis=1), nan=np.inf)
-    leading = theta[left <= own.leading * left.min()]
+        leading = theta[left <= own.leading * left.min()]
     if not long:
         accuracy = own.accuracy_clean if p.clean else own.accuracy
         return ShortResiduals(coarse.refined(chain, leading, accuracy), chain), theta
