@@ -18,7 +18,7 @@ from odediscovery.discovery.preference import PREFERENCE, allows_blocks, block_m
 from odediscovery.discovery.task import Task
 from odediscovery.errors import FitError
 from odediscovery.judge.claim import shares_explained
-from odediscovery.judge.criterion import CRITERION, correction
+from odediscovery.judge.criterion import CRITERION
 from odediscovery.judge.notes import held_and_fitted, walk_as_good
 from odediscovery.judge.residual_tests import is_walk_as_good
 from odediscovery.judge.significance import idle_terms, shared_coefficients
@@ -44,6 +44,7 @@ from odediscovery.textbook.judged import (
     has_terms_of,
     named_constants,
     price_of_name,
+    price_of_number,
     recognise,
     weighted_squares,
 )
@@ -192,16 +193,16 @@ def named_winner(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monito
     p, best = verdict.p, verdict.best
     if p.heads is not None or not fitted:
         return None
-    own = _meant(p, fitted)
+    own, is_idle = _meant(p, fitted)
     # A sum of powers stands among the rows of the verdict.
     if as_numbers(own) is not None:
         return None
     shared = shared_coefficients(best.polished, p.scale.state[~p.data.is_control])
     shorter = len(own.constants) <= count(best.polished.free) - shared
-    counts, fitted_numbers = best.polished.counts.sum(), count(best.polished.free) + best.polished.initial.size
-    saved = shared * float(np.log(max(counts, 2.0))) * correction(float(counts), fitted_numbers)
+    numbers = count(best.polished.free) + best.polished.initial.size
+    saved = shared * price_of_number(float(best.polished.counts.sum()), numbers)
     behind = criterion_of(p, own) - best.criterion + saved
-    if not p.clean and _has_idle_constants(p, own) and not idle_terms(best.polished, 1.0):
+    if is_idle and not idle_terms(best.polished, 1.0):
         return own if behind < -CRITERION.no_evidence else None
     if behind < CRITERION.no_evidence * shorter:
         return own
@@ -209,20 +210,22 @@ def named_winner(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monito
     return own if hopeful and allows_blocks(p, best) and _predicts_better(p, own, best) else None
 
 
-def _meant(p: Problem, fitted: Sequence[FittedForm]) -> FittedForm:
-    """The best of some forms; one all of whose constants act, where such a one is about as good."""
+def _meant(p: Problem, fitted: Sequence[FittedForm]) -> tuple[FittedForm, bool]:
+    """The best of some forms, or one about as good all of whose constants act; whether there is none such."""
     # Of laws that are as good a sum of powers is meant, as above.
     scores = [(round(criterion_of(p, one), SIMPLE.digits), as_numbers(one) is None) for one in fitted]
     order = sorted(range(len(fitted)), key=scores.__getitem__)
     least = scores[order[0]][0] + CRITERION.no_evidence
     alike = [fitted[i] for i in order if scores[i][0] < least]
-    acting = (one for one in alike if p.clean or as_numbers(one) is not None or not _has_idle_constants(p, one))
-    return next(acting, alike[0])
+    fitter = Fitter(p)
+    acting = (one for one in alike if p.clean or as_numbers(one) is not None or not _has_idle_constants(fitter, p, one))
+    found = next(acting, None)
+    return found or alike[0], found is None
 
 
-def _has_idle_constants(p: Problem, fitted: FittedForm) -> bool:
+def _has_idle_constants(fitter: Fitter, p: Problem, fitted: FittedForm) -> bool:
     """Whether the 95 % interval of a constant of a form contains 0, or nothing is known of it."""
-    named, (_, counts) = named_constants(Fitter(p), fitted), weighted_squares(p, fitted)
+    named, (_, counts) = named_constants(fitter, fitted), weighted_squares(p, fitted)
     freedom = max(float(counts.sum()) - len(fitted.constants) - fitted.starts.size, 1.0)
     ends = (interval(value, error, freedom) for value, error in zip(named.values, named.errors, strict=True))
     return any(each is None or each[0] <= 0.0 <= each[1] for each in ends)

@@ -66,23 +66,22 @@ def idle_constants(found: Polished, inflation: float) -> list[tuple[int, int]]:
     return sorted(weak, key=lambda place: float(abs(value[place]) / error[place]))
 
 
-def shared_coefficients(found: Polished, scale: Array, inflation: float = 1.0) -> int:
+def shared_coefficients(found: Polished, scale: Array) -> int:
     """How many fitted coefficients repeat that of the same monomial in an earlier equation, but for the sign.
 
     What leaves one state and enters another is one constant, though it stands in two equations:
 
-        ||a_i| - |a_k|| <= t f sqrt(s_i^2 + s_k^2)
+        ||a_i| - |a_k|| <= t sqrt(s_i^2 + s_k^2)
 
     Args:
         scale: what the states were divided by [states]: coefficients are compared in the user's units.
-        inflation: factor by which memory in the residuals widens standard errors.
     """
     law, freedom = found.law, residual_freedom(found)
     if law.stoichiometry is not None:
         return 0
     # Between equations of one monomial the units of the states alone make a difference.
     sizes = np.abs(law.coefficients) * scale[:, None]
-    errors, repeated = inflation * found.errors.coefficients * scale[:, None], 0
+    errors, repeated = found.errors.coefficients * scale[:, None], 0
     for j in range(law.n_monomials):
         seen: list[int] = []
         for i in np.flatnonzero(found.free[0][:, j]):

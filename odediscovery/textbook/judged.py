@@ -81,8 +81,12 @@ def price_of_name(constants: int, samples: float, starts: int) -> float:
     What stands in it was not chosen term by term: it is the name that was chosen. The choice costs as much whatever
     number of constants a law has.
     """
-    each = float(np.log(max(samples, 2.0))) * correction(samples, constants + starts)
-    return constants * each + NAMING.choice
+    return constants * price_of_number(samples, constants + starts) + NAMING.choice
+
+
+def price_of_number(samples: float, fitted: int) -> float:
+    """What each of some fitted numbers costs where none was chosen: ln N, corrected for small samples."""
+    return float(np.log(max(samples, 2.0))) * correction(samples, fitted)
 
 
 def is_left_to_noise(p: Problem, fitted: FittedForm) -> bool:
