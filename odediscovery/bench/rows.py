@@ -15,17 +15,21 @@ import os
 import platform
 import subprocess
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from odediscovery.errors import InputError
 from odediscovery.runtime.files import write_whole
-from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.monitor import Monitor, on_processor_time
 from odediscovery.runtime.versions import versions
 from odediscovery.runtime.workers import Backend, Failure
 
 Row: TypeAlias = dict[str, Any]
 
+# By how much other work may slow a task down, and wall-clock seconds beyond that, before it is killed: before a
+# fit data are made, behind it equations are scored.
+SLOWED, GRACE = 4.0, 60.0
 # Seconds that git may take to name a commit.
 GIT_SECONDS = 10.0
 
@@ -123,19 +127,39 @@ class Rows:
             function: the row of a task.
             blank: the row of a task that has no result.
             in_words: a row for a person who watches.
-            limit: wall-clock seconds of a task.
+            limit: seconds of the processor that a task should take at most; it is killed after `kill_after` of
+                the wall's.
             backend: where the tasks run.
             monitor: hears the progress and can stop the work.
             say: hears one line for each row.
         """
         monitor = monitor or Monitor()
         monitor.stage(name, len(tasks))
-        for done, (number, row) in enumerate(backend.results(function, tasks, limit, monitor.stopping), start=1):
+        ended = backend.results(partial(_on_processor_time, function), tasks, kill_after(limit), monitor.stopping)
+        for done, (number, row) in enumerate(ended, start=1):
             if isinstance(row, Failure):
                 row = blank(tasks[number]) | {"failed": row.reason, "seconds": row.seconds}
             self.add(row)
             monitor.step(done)
             say(f"{done} of {len(tasks)}  {in_words(row)}")
+
+
+def kill_after(limit: float) -> float:
+    """Wall-clock seconds after which a task is killed that should have ended by itself.
+
+    Args:
+        limit: seconds of the processor that it should take at most.
+
+    >>> kill_after(60.0)
+    300.0
+    """
+    return SLOWED * limit + GRACE
+
+
+def _on_processor_time(function: Callable[[Any], Row], task: Any) -> Row:
+    """The row of a task whose limits count seconds of the processor, so that neighbours do not shorten it."""
+    with on_processor_time():
+        return function(task)
 
 
 def reason_of(error: Exception) -> str:

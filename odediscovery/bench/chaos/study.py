@@ -37,8 +37,6 @@ OURS = "ours"
 NOISE = (0.0, 0.001, 0.01)
 # `error` is None where it is infinite, or the truth no polynomial; `seconds` are the processor's.
 COLUMNS = ("id", "method", "kind", "failed", "exact", "coef", "error", "seconds", "equations")
-# A method that does not end within so many seconds after its limit is killed.
-GRACE = 60.0
 # Exponents that are alike within this belong to the same monomial.
 SAME_EXPONENT = 0.1
 
@@ -76,7 +74,7 @@ def run_chaos(
         noise: levels, as shares of the root mean square.
         ids: of the systems, all if not given.
         seed: of starts, noise and methods.
-        max_seconds: wall-clock limit of a fit.
+        max_seconds: limit of a fit, in seconds of the processor.
         tolerance: of the solver that makes the trajectories; exact ones if not given.
         backend: where the fits are made.
         monitor: hears the progress and can stop the work; finished rows stay.
@@ -108,7 +106,7 @@ def run_chaos(
             tasks,
             blank=_blank,
             in_words=_in_a_line,
-            limit=max_seconds + GRACE,
+            limit=max_seconds,
             backend=backend,
             monitor=monitor,
             say=say,

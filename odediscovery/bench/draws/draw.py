@@ -23,8 +23,6 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import IN_TURN, Backend
 from odediscovery.settings import Settings, settings_for
 
-# A fit ends by itself at about its limit; one that does not within this many more seconds is killed.
-GRACE = 60.0
 # Digits of the constants in a table.
 DIGITS = 3
 # The columns that all measurements share.
@@ -39,7 +37,7 @@ class Draws(ABC):
 
     Args:
         seed: number of the first draw; the others follow.
-        max_seconds: wall-clock limit of a fit.
+        max_seconds: limit of a fit, in seconds of the processor.
     """
 
     measure: ClassVar[str]
@@ -118,7 +116,7 @@ def run_draws(
         in_words=lambda row: (
             f"draw {row['id']}: " + (row["failed"] or f"{about.in_a_word(row)}, {row['seconds']:.1f} s")
         ),
-        limit=about.max_seconds + GRACE,
+        limit=about.max_seconds,
         backend=backend,
         monitor=monitor,
         say=say,
@@ -140,16 +138,16 @@ def draw_table(header: Sequence[str], rows: Sequence[Row], described: Callable[[
 def fitted(task: tuple[Draws, int]) -> Row:
     """The row of one draw: what was found, or the reason why there are no equations."""
     about, draw = task
-    row, began = about.blank(draw), time.monotonic()
+    row, began = about.blank(draw), time.process_time()
     try:
         series = about.data(draw)
-        began = time.monotonic()
+        began = time.process_time()
         found = discover(series, about.settings(draw))
-        seconds = round(time.monotonic() - began, 3)
+        seconds = round(time.process_time() - began, 3)
         return (
             row
             | about.describe(found, series)
             | {"outcome": found.outcome, "seconds": seconds, "equations": found.equations.texts()}
         )
     except Exception as error:
-        return row | {"failed": reason_of(error), "seconds": round(time.monotonic() - began, 3)}
+        return row | {"failed": reason_of(error), "seconds": round(time.process_time() - began, 3)}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from odediscovery.bench.draws.populations import GRACE, chosen_designs, places_of_terms, simulate, study_of
+from odediscovery.bench.draws.populations import chosen_designs, places_of_terms, simulate, study_of
 from odediscovery.bench.peers.sindy_groups import library, sparse_law
 from odediscovery.bench.rows import Row, Rows, reason_of
 from odediscovery.data.series import TimeSeries, Trajectory
@@ -89,7 +89,7 @@ def peers(
             f"{row['id']}, {row['method']}: "
             f"{row['failed'] or '{groups_exact} of {groups} groups exact, {seconds} s'.format(**row)}"
         ),
-        limit=max_seconds + GRACE,
+        limit=max_seconds,
         backend=backend,
         monitor=monitor,
         say=say,

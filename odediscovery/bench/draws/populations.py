@@ -34,8 +34,6 @@ from odediscovery.uncertainty.newcomer import meet
 
 # Exponents this near are the same.
 EXPONENT = 0.1
-# A fit ends by itself at about its limit; one that does not within this many more seconds is killed.
-GRACE = 60.0
 COLUMNS = (
     *("id", "method", "failed", "design", "draw", "exact", "varies", "seconds", "equations", "r2", "said"),
     *("figures_right", "figures_within", "figures", "error_mixed", "error_apart", "r2_heldout", "heldout_right"),
@@ -316,7 +314,7 @@ def populations(
         in_words=lambda row: (
             f"{row['id']}: {row['failed'] or ('exact' if row['exact'] else 'another structure')}, {row['seconds']} s"
         ),
-        limit=2.0 * max_seconds + GRACE,
+        limit=2.0 * max_seconds,
         backend=backend,
         monitor=monitor,
         say=say,

@@ -23,7 +23,6 @@ out: the baselines of d'Ascoli et al., ODEFormer, ICLR 2024.
 from __future__ import annotations
 
 import itertools
-import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -41,6 +40,7 @@ from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.expressions import identifiers, parse
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import now
 
 try:
     import pysindy
@@ -107,7 +107,7 @@ def sindy(series: TimeSeries, max_seconds: float, seed: int) -> tuple[Equations,
     Raises:
         FitError: no option gives equations that can be simulated.
     """
-    ending = time.monotonic() + max_seconds
+    ending = now() + max_seconds
     # In units in which states and rates are about 1 one grid of thresholds fits every system.
     span = max(float(t.time[-1] - t.time[0]) for t in series.trajectories)
     scale = Scale(Scale.of(series).state, span / 10.0)
@@ -117,7 +117,7 @@ def sindy(series: TimeSeries, max_seconds: float, seed: int) -> tuple[Equations,
     ranked: list[tuple[float, float, _Candidate]] = []
     outcome = "done"
     for library in libraries(values):
-        if time.monotonic() > ending:
+        if now() > ending:
             outcome = "out of time"
             break
         found = list(_candidates(library, smoothed, scale.state))
@@ -254,7 +254,7 @@ def operon(series: TimeSeries, max_seconds: float, seed: int) -> tuple[Equations
         max_seconds: most of it is shared by the states, the rest is for the choice.
         seed: of the genetic programming.
     """
-    ending = time.monotonic() + max_seconds
+    ending = now() + max_seconds
     head, tail = _split(series)
     # The first part too: where the last one rests, hardly anything is told apart by it alone.
     parts = TimeSeries(series.states, head.trajectories + tail.trajectories)
@@ -280,7 +280,7 @@ def operon(series: TimeSeries, max_seconds: float, seed: int) -> tuple[Equations
     for _, i in itertools.product(range(2), range(len(fronts))):
         for k in range(len(fronts[i])):
             other = [*choice[:i], k, *choice[i + 1 :]]
-            if time.monotonic() < ending and (ranked := rank(other)) < best:
+            if now() < ending and (ranked := rank(other)) < best:
                 best, choice = ranked, other
     texts = [front[k].text for front, k in zip(fronts, choice, strict=True)]
     found = Equations.parse(series.states, dict(zip(series.states, texts, strict=True)))

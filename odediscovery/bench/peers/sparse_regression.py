@@ -11,7 +11,6 @@ Kaptanoglu et al. (2023), here with one model of all data instead of ten of halv
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -23,6 +22,7 @@ from odediscovery.errors import FitError, InputError
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import now
 
 try:
     import pysindy
@@ -136,18 +136,18 @@ def _strong(train: TimeSeries) -> tuple[Array, Array]:
 
 def _by_thresholds(columns: Array, rates: Array, max_seconds: float) -> Iterator[Array]:
     """Coefficients [states, functions] of every threshold, until no term is left."""
-    ending = time.monotonic() + max_seconds
+    ending = now() + max_seconds
     for threshold in FIRST_THRESHOLD * FACTOR ** np.arange(THRESHOLDS):
         optimiser = pysindy.STLSQ(threshold=float(threshold), alpha=RIDGE, max_iter=STLSQ_STEPS)
         c = _fitted(optimiser, columns, rates)
-        if c is None or time.monotonic() > ending:
+        if c is None or now() > ending:
             return
         yield c
 
 
 def _by_sizes(columns: Array, rates: Array, max_seconds: float) -> Iterator[Array]:
     """Coefficients [states, functions] of every number of terms of an equation."""
-    ending = time.monotonic() + max_seconds
+    ending = now() + max_seconds
     for terms in range(1, MOST_TERMS + 1):
         optimiser = pysindy.MIOSR(
             target_sparsity=None,
@@ -156,7 +156,7 @@ def _by_sizes(columns: Array, rates: Array, max_seconds: float) -> Iterator[Arra
             regression_timeout=MIOSR_SECONDS,
         )
         c = _fitted(optimiser, columns, rates)
-        if c is None or time.monotonic() > ending:
+        if c is None or now() > ending:
             return
         yield c
 

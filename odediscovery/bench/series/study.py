@@ -36,8 +36,8 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import IN_TURN, Backend
 from odediscovery.settings import settings_for
 
-# Seconds beyond its limit that a fit may take.
-GRACE = 120.0
+# Seconds of the processor that a fit without a limit takes at most, its judging included.
+UNLIMITED = 60.0
 # The method that knows nothing: the last fitted sample stays.
 LAST = "last value"
 # Ours with what somebody says who knows the field.
@@ -97,7 +97,7 @@ def run_cases(
         ids: cases (default: all).
         data: folder of the measured tables.
         folder: to begin, or to go on with; the series are written there, too.
-        max_seconds: wall-clock limit of `discover`; 0 for the time that a fit takes by default.
+        max_seconds: limit of `discover` in seconds of the processor; 0 for the time that a fit takes by default.
         backend: where the fits are run.
         monitor: hears the progress and can stop the work; finished rows stay.
         say: hears one line for each fit.
@@ -128,7 +128,7 @@ def run_cases(
         tasks,
         blank=_blank,
         in_words=_in_a_line,
-        limit=max_seconds + GRACE,
+        limit=max_seconds or UNLIMITED,
         backend=backend,
         monitor=monitor,
         say=say,

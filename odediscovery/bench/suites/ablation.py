@@ -64,7 +64,7 @@ def run_ablation(
     Args:
         folder: to begin, or to go on with; each condition has a folder of rows in it.
         seed: of noise and search.
-        max_seconds: wall-clock limit of one system.
+        max_seconds: limit of one system, in seconds of the processor.
         ids: of the systems, all if not given.
         backend: where the systems are run.
         monitor: hears the progress and can stop the work; finished rows stay.

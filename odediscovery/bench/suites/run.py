@@ -35,10 +35,6 @@ Answer: TypeAlias = tuple[Equations, str] | tuple[Equations, str, Sequence[Equat
 # (series, seconds it may take, seed) -> answer.
 Method: TypeAlias = Callable[[TimeSeries, float, int], Answer]
 
-# A method ends by itself at about its limit; one that does not within half of it more, or within this
-# many seconds, is killed.
-GRACE = 60.0
-
 
 @dataclass(frozen=True)
 class Study:
@@ -47,7 +43,7 @@ class Study:
     Args:
         suite: name of the suite.
         protocol: how the training data are made.
-        max_seconds: wall-clock limit of a method for one system, in seconds.
+        max_seconds: limit of a method for one system, in seconds of the processor.
     """
 
     suite: str
@@ -158,15 +154,13 @@ def run_suite(
         for system in problems
         if not rows.has(system.id, name)
     ]
-    # The limit is the method's; before it data are made, behind it equations are scored.
-    limit = study.max_seconds + max(GRACE, 0.5 * study.max_seconds)
     rows.run(
         study.suite,
         solve,
         tasks,
         blank=_blank,
         in_words=in_a_line,
-        limit=limit,
+        limit=study.max_seconds,
         backend=backend,
         monitor=monitor,
         say=say,

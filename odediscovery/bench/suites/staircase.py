@@ -51,7 +51,7 @@ class Staircase:
         steps: some of `STEPS`, or kinds of them ("noise", "digits", "solver"); all if not given.
         trajectories: how many starts are trained on; two, or one where there are no more, if not given.
         seed: of noise and search.
-        max_seconds: wall-clock limit of a fit.
+        max_seconds: limit of a fit, in seconds of the processor.
     """
 
     suite: str

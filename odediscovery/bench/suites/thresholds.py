@@ -30,8 +30,6 @@ from odediscovery.settings import settings_for
 HALF, TWICE = 0.5, 2.0
 # Equations count as changed where they differ in so many digits.
 DIGITS = 3
-# Seconds that a row may take beyond the limits of its fits.
-GRACE = 60.0
 # The row of the battery with the engine as it is.
 BASE = ("battery", "1")
 # A row's `fits` are by system and sigma: failed, exact, processor seconds, equations, and in the
@@ -48,7 +46,7 @@ class Battery:
         every: one of so many systems of each suite is a candidate.
         quick: processor seconds that the clean fit of a candidate may take.
         seed: of noise and search.
-        max_seconds: wall-clock limit of a fit.
+        max_seconds: limit of a fit, in seconds of the processor.
         ids: systems, as "suite/id", instead of those that the rule chooses.
     """
 
@@ -114,7 +112,7 @@ def run_thresholds(
         FitError: the battery itself could not be fitted.
     """
     names = _chosen(fields)
-    limit = 2 * len(battery.candidates()) * battery.max_seconds + GRACE
+    limit = len(battery.candidates()) * battery.max_seconds
     rows = Rows.claim(folder, {"measure": "thresholds", **asdict(battery), "ids": list(battery.ids)}, COLUMNS)
     monitor = monitor or Monitor()
 
