@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,6 +22,7 @@ from odediscovery.runtime.monitor import JUDGING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.candidates import at_rest, each_alone
 from odediscovery.search.refinement import REFINEMENT, refined, residual_sigma, sigma_of
+from odediscovery.stages.polish.one_state import shorten_functions
 from odediscovery.stages.polish.polish import as_it_is
 from odediscovery.stages.polish.quotients import shorten_quotients
 from odediscovery.stages.polish.snap import merge_monomials, snap
@@ -250,7 +251,10 @@ def drop_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free
 
 
 def simplify_quotients(verdict: Verdict, monitor: Monitor) -> Verdict:
-    """The laws that could still win with fewer constants in their terms over sums, where that is as good."""
+    """The laws that could still win with fewer constants in their terms over sums, where that is as good.
+
+    Those about as good as the best may have met several terms in one state where one is meant.
+    """
     p, best = verdict.p, verdict.best.criterion
     if p.knowledge is not None:
         return verdict
@@ -259,16 +263,21 @@ def simplify_quotients(verdict: Verdict, monitor: Monitor) -> Verdict:
         found = row.polished
         most = best + count(found.free) * constant_penalty(found.law.n_states, found.counts.sum())
         if row.criterion < most:
-            row = _with_shorter_quotients(p, row, x, monitor)
+            row = _shortened(p, row, partial(shorten_quotients, x=x), monitor)
+        if not p.clean and row.criterion < best + CRITERION.close:
+            short = _shortened(p, row, partial(shorten_functions, x=x), monitor)
+            row = row if short is row else _shortened(p, short, partial(shorten_quotients, x=x), monitor)
         best = min(best, row.criterion)
         rows.append(row)
     return Verdict.of(p, rows)
 
 
-def _with_shorter_quotients(p: Problem, row: Judged, x: Array, monitor: Monitor) -> Judged:
-    """The row with fewer constants in its terms over sums, as long as that makes it better."""
+def _shortened(
+    p: Problem, row: Judged, shorten: Callable[[PowerSum], list[tuple[PowerSum, Free]]], monitor: Monitor
+) -> Judged:
+    """The row with a shorter law, as long as that makes it better."""
     while not monitor.stopping():
-        tried = [refit(p, *shorter, before=row) for shorter in shorten_quotients(row.polished.law, x)]
+        tried = [refit(p, *shorter, before=row) for shorter in shorten(row.polished.law)]
         better = [one for one in tried if one.criterion < row.criterion]
         if not better:
             break
