@@ -27,7 +27,7 @@ from odediscovery.judge.notes import (
 )
 from odediscovery.judge.printed import name_undetermined, with_enough_digits
 from odediscovery.judge.residual_tests import ResidualTests, examine_residuals, is_walk_as_good
-from odediscovery.judge.significance import idle_terms
+from odediscovery.judge.significance import has_idle_terms, idle_terms
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import count
 from odediscovery.laws.equations import Equations
@@ -169,7 +169,7 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
             each,
             least_shares(p, series, tests),
             walk=not p.clean and monitor.in_time(TELLING, lambda: _is_walk_as_good(verdict), False),
-            idle=[] if p.clean else _idle_names(front, found),
+            idle=_idle_names(front, found) if not p.clean and has_idle_terms(verdict.best) else [],
         ),
         freedom=residual_freedom(found),
         fitted=known,

@@ -21,7 +21,7 @@ from odediscovery.judge.criterion import CRITERION
 from odediscovery.judge.extrapolation import EXTRAPOLATION, excursion
 from odediscovery.judge.note import Note
 from odediscovery.judge.notes import simpler_and_nearer, weaker_ahead, weaker_between
-from odediscovery.judge.significance import idle_terms
+from odediscovery.judge.significance import has_idle_terms
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import count
 from odediscovery.problem.problem import Problem
@@ -100,7 +100,7 @@ def prefer_explained(verdict: Verdict, fitted: Sequence[FittedForm], series: Tim
         return verdict
     for better in (one for one in alike if is_left_to_noise(p, one)):
         row = as_judged(p, better)
-        if row is not None and not idle_terms(row.polished, 1.0):
+        if row is not None and not has_idle_terms(row):
             row = dataclasses.replace(row, criterion=min(row.criterion, criterion_of(p, better)))
             return dataclasses.replace(verdict, rows=(*verdict.rows, row), chosen=len(verdict.rows))
     return verdict

@@ -87,7 +87,8 @@ def _without_one(p: Problem, row: Judged, rows: Sequence[Judged]) -> Judged | No
     found = row.polished
     inflation = autocorrelation_inflation(residuals(found.law, p.data, found.initial))
     chosen = judge(found, sigma_of(p), row.origin).criterion
-    idle = idle_terms(found, inflation)
+    idle = [] if row.origin.acts else idle_terms(found, inflation)
+    origin = dataclasses.replace(row.origin, acts=False)
     terms = (_without_term(found, i, j) for i, j in idle or weak_terms(found)[:1])
     for law, left in (*_without_sums(found, inflation), *terms):
         passed_over = (one for one in rows if one.criterion < row.criterion)
@@ -96,7 +97,7 @@ def _without_one(p: Problem, row: Judged, rows: Sequence[Judged]) -> Judged | No
         shorter = refined(p, law, left, found.initial, residual_sigma(p, found), fully=False)
         if not shorter.finite or is_needed(found, shorter, sigma_of(p), inflation):
             continue
-        after = judge(shorter, sigma_of(p), row.origin, fragile=row.fragile)
+        after = judge(shorter, sigma_of(p), origin, fragile=row.fragile)
         if after.criterion < chosen + CRITERION.no_evidence * bool(idle or idle_constants(found, inflation)):
             return dataclasses.replace(after, criterion=after.criterion + row.criterion - chosen)
     return None

@@ -21,7 +21,7 @@ from odediscovery.judge.claim import shares_explained
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.judge.notes import held_and_fitted, walk_as_good
 from odediscovery.judge.residual_tests import is_walk_as_good
-from odediscovery.judge.significance import idle_terms, shared_coefficients
+from odediscovery.judge.significance import has_idle_terms, idle_terms, shared_coefficients
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import count
 from odediscovery.laws.records import interval
@@ -153,12 +153,20 @@ def join_textbook(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monit
 
 def _judged(p: Problem, fitted: Sequence[FittedForm]) -> list[Judged]:
     """Those that are sums of powers; what they cost is the choice among names, where that is less."""
-    pairs = [(row, criterion_of(p, one)) for one in fitted if (row := as_judged(p, one)) is not None]
-    return [
-        dataclasses.replace(weighed, criterion=min(weighed.criterion, named))
-        for row, named in pairs
-        for weighed in [refit(p, row.polished.law, row.polished.free, before=row)]
-    ]
+    fitter, rows = Fitter(p), []
+    for one in fitted:
+        if (row := as_judged(p, one)) is not None:
+            row = refit(p, row.polished.law, row.polished.free, before=row)
+            origin = dataclasses.replace(row.origin, acts=_acts(fitter, p, one, row))
+            rows.append(dataclasses.replace(row, criterion=min(row.criterion, criterion_of(p, one)), origin=origin))
+    return rows
+
+
+def _acts(fitter: Fitter, p: Problem, fitted: FittedForm, row: Judged) -> bool:
+    """Whether the constants of a name act where the coefficients of its law may not; fitted powers are no names."""
+    if p.clean or row.polished.free[1].any() or not idle_terms(row.polished, 1.0):
+        return False
+    return not _has_idle_constants(fitter, p, fitted)
 
 
 def prefer_textbook(verdict: Verdict) -> Verdict:
@@ -170,7 +178,7 @@ def prefer_textbook(verdict: Verdict) -> Verdict:
     p, best = verdict.p, verdict.best
     rows = [
         (
-            not p.clean and bool(idle_terms(row.polished, 1.0)),
+            not p.clean and has_idle_terms(row),
             round(row.criterion, SIMPLE.digits),
             row.polished.law.features is not None,
             i,
@@ -202,7 +210,7 @@ def named_winner(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monito
     numbers = count(best.polished.free) + best.polished.initial.size
     saved = shared * price_of_number(float(best.polished.counts.sum()), numbers)
     behind = criterion_of(p, own) - best.criterion + saved
-    if is_idle and not idle_terms(best.polished, 1.0):
+    if is_idle and not has_idle_terms(best):
         return own if behind < -CRITERION.no_evidence else None
     if behind < CRITERION.no_evidence * shorter:
         return own

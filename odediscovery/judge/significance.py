@@ -15,7 +15,7 @@ from scipy.special import fdtri
 from odediscovery.laws.records import interval
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.stages.values import Polished, residual_freedom
+from odediscovery.stages.values import Judged, Polished, residual_freedom
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,11 @@ def idle_terms(found: Polished, inflation: float) -> list[tuple[int, int]]:
         if open_rows[j] or (ends is not None and ends[0] <= 0.0 <= ends[1]):
             weak.append((i, j))
     return weak
+
+
+def has_idle_terms(row: Judged) -> bool:
+    """Whether the data do not tell a term of a law from nothing, nor the constants of its name, if it has one."""
+    return not row.origin.acts and bool(idle_terms(row.polished, 1.0))
 
 
 def idle_constants(found: Polished, inflation: float) -> list[tuple[int, int]]:

@@ -49,10 +49,13 @@ class Origin:
     Args:
         law: index of the pruned law it came from, for the log.
         found_by: the stage that proposed it.
+        acts: whether it has a name, and the data tell each constant of that from nothing, whatever they say of its
+            coefficients: a growth rate and a final size may be known where their ratio is not.
     """
 
     law: int
     found_by: FoundBy = ""
+    acts: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -174,3 +174,16 @@ def test_the_capacity_of_growth_seen_up_to_its_middle_lies_within_its_errors() -
         if found.name == "logistic growth" and found.textbook is not None:
             off.append((found.textbook.values[1] - 281.0) / found.textbook.errors[1])
     assert len(off) >= 3 and max(map(abs, off)) < 3.5
+
+
+def test_growth_whose_rate_and_final_size_are_known_is_no_constant_rate() -> None:
+    # Eight weights; the interval of r/K contains 0 although r and K are each told from nothing.
+    t = np.array([14.0, 20.0, 27.0, 34.0, 41.0, 55.0, 69.0, 84.0])
+    weight = np.array([0.047, 0.136, 0.273, 0.983, 1.797, 4.117, 11.037, 10.403])
+    series = TimeSeries.from_arrays(t, weight[:, None], ["weight"])
+    found = discover(series, settings_for(integer_exponents=True, members=0), Monitor())
+    assert found.outcome == "converged"
+    assert sorted(found.equations.power_sum.exponents.ravel().tolist()) == [1.0, 2.0]
+    errors = found.equations.standard_errors.coefficients[0]
+    values = found.equations.power_sum.coefficients[0]
+    assert min(np.abs(values) / errors) < 2.57  # of five degrees of freedom
