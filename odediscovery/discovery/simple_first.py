@@ -9,15 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import sympy
 
-from odediscovery.data.samples import pooled
-from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.conclude import add_messages
 from odediscovery.discovery.fit_form import fit_form
 from odediscovery.discovery.front import refit
 from odediscovery.discovery.preference import PREFERENCE, allows_blocks, block_misfits, without_block
 from odediscovery.discovery.task import Task
 from odediscovery.errors import FitError
-from odediscovery.judge.claim import shares_explained
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.judge.notes import held_and_fitted, walk_as_good
 from odediscovery.judge.residual_tests import is_walk_as_good
@@ -27,7 +24,6 @@ from odediscovery.laws.cost import count
 from odediscovery.laws.records import interval
 from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
-from odediscovery.result.front import FrontRow
 from odediscovery.result.rest import rest
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
@@ -36,6 +32,7 @@ from odediscovery.search.noiseless import detect_noiseless
 from odediscovery.search.vocabulary import Vocabulary
 from odediscovery.stages.values import Judged
 from odediscovery.textbook.fit import FittedForm, Fitter, fit_textbook
+from odediscovery.textbook.front import complexity_of, merged, row_of
 from odediscovery.textbook.judged import (
     as_judged,
     as_numbers,
@@ -55,11 +52,6 @@ from odediscovery.textbook.starts import Start
 class SimpleThresholds(Thresholds):
     """When textbook laws are fitted."""
 
-    name: float = threshold(
-        2.0,
-        "a law with a name stands for one of its complexity that is nearer by no more",
-        unit="ratio of mean squares",
-    )
     small_rows: int = threshold(50, "rows below which a table is small", unit="rows")
     small_states: int = threshold(3, "states up to which it is")
     small_seconds: float = threshold(10.0, "time that a fit of a small table takes at most", unit="s of the processor")
@@ -286,7 +278,7 @@ def stand_beside(
     others = [one for one in fitted if one is not winner]
     if moved:
         others = _on_all_samples(whole, others, found.initial_values)
-    found = dataclasses.replace(found, front=merged(found.front, [_row(whole, one, series) for one in others]))
+    found = dataclasses.replace(found, front=merged(found.front, [row_of(whole, one, series) for one in others]))
     if winner is not None:
         return found
     same = next((one for one in fitted if has_terms_of(one.equations, found.equations)), None)
@@ -335,66 +327,3 @@ def _is_walk_as_good(p: Problem, fitted: FittedForm) -> bool:
     squares, counts = weighted_squares(p, fitted)
     price = price_of_name(len(fitted.constants), float(counts.sum()), fitted.starts.size)
     return not p.clean and is_walk_as_good(p, squares, counts, price, fitted.starts.size)
-
-
-def _row(p: Problem, fitted: FittedForm, series: TimeSeries) -> FrontRow:
-    """A textbook law as a row of the front."""
-    equations = dataclasses.replace(fitted.equations, standard_errors=None, snapped=None)
-    values = pooled(series)
-    runs = zip(p.data.trajectories, fitted.left, strict=True)
-    left = np.concatenate([run.plain(block) for run, block in runs])
-    spread = float(np.nansum((values - np.nanmean(values, axis=0)) ** 2))
-    r2 = 1.0 - float(np.nansum(left**2)) / spread if spread > 0 else 1.0
-    mse = float(np.nanmean(left**2))
-    return FrontRow(
-        equations,
-        complexity_of(fitted),
-        mse,
-        r2,
-        criterion_of(p, fitted),
-        False,
-        fitted.starts,
-        fitted.says,
-        state_r2=shares_explained(series, np.nansum(left**2, axis=0)),
-    )
-
-
-def complexity_of(fitted: FittedForm) -> int:
-    """Constants, factors that are states, functions, and states used; at least that of a sum of monomials."""
-    opened = fitted.form.open()
-    states = set(opened.symbols[: len(opened.states)])
-    sides = opened.right_hand_sides
-    factors = sum(int(side.count(symbol)) for side in sides for symbol in states)
-    functions = sum(len(side.atoms(sympy.Function)) for side in sides)
-    counted = len(fitted.constants) + len(states) + factors + functions
-    equations = fitted.equations
-    return counted if equations.power_sum is None else max(counted, equations.complexity)
-
-
-def _place(row: FrontRow) -> tuple[int, float]:
-    """Simple rows first; of one complexity a law with a name where another one is not far nearer to the data."""
-    return row.complexity, row.mse / (SIMPLE.name if row.name else 1.0)
-
-
-def merged(front: Sequence[FrontRow], rows: Sequence[FrontRow]) -> tuple[FrontRow, ...]:
-    """A front with more rows, one a complexity: those better than every simpler one, with or without a name.
-
-    Textbook laws stand on it where they beat simpler textbook laws; a row that is one of them takes its name.
-    """
-    named: list[FrontRow] = []
-    front, least = list(front), np.inf
-    for row in sorted(rows, key=lambda row: (row.complexity, row.mse)):
-        same = next((i for i, one in enumerate(front) if has_terms_of(one.equations, row.equations)), None)
-        if same is not None:
-            front[same] = dataclasses.replace(front[same], name=front[same].name or row.name)
-            least = min(least, front[same].mse)
-        elif row.mse < least:
-            named.append(row)
-            least = row.mse
-    kept: dict[int, FrontRow] = {row.complexity: row for row in front if row.selected}
-    for row in sorted([*named, *front], key=_place):
-        # What is not shown itself hides nothing.
-        simpler = [one for one in kept.values() if one.complexity < row.complexity]
-        if row.complexity not in kept and (row.name or all(row.mse < one.mse for one in simpler)):
-            kept[row.complexity] = row
-    return tuple(kept[size] for size in sorted(kept))
