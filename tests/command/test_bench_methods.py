@@ -1,0 +1,24 @@
+"""Which methods a benchmark runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from odediscovery.bench.suites.run import ours
+from odediscovery.command.bench_laws import methods_named
+from odediscovery.errors import InputError
+
+
+def test_ours_needs_nothing_else() -> None:
+    assert methods_named("ours") == {"ours": ours}
+
+
+def test_an_unknown_method_is_refused_and_the_known_ones_are_named() -> None:
+    with pytest.raises(InputError, match="ours, pysindy"):
+        methods_named("ousr")
+
+
+def test_all_are_ours_and_the_peers_that_are_installed() -> None:
+    pytest.importorskip("pysindy")
+    pytest.importorskip("pyoperon")
+    assert list(methods_named("all")) == ["ours", "pysindy", "pyoperon"]
