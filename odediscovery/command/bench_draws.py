@@ -69,7 +69,7 @@ def coverage(
 
 
 def lawless(
-    kind: Annotated[str, flag("white-noise or random-walk", "white-noise")] = "white-noise",
+    kind: Annotated[str, flag("white-noise, random-walk, splines or rationals", "white-noise")] = "white-noise",
     draws: Count = 20,
     where: Where = WHERE,
     run: RunOptions = RUN,

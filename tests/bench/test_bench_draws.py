@@ -50,6 +50,16 @@ def test_what_has_no_law_differs_by_draw(kind: str, spread: tuple[float, float])
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ["splines", "rationals"])
+def test_smooth_curves_are_three_without_noise_or_poles(kind: str) -> None:
+    for draw in range(5):
+        (run,) = Lawless(kind=kind).data(draw).trajectories
+        assert run.values.shape == (60, 3)
+        assert np.isfinite(run.values).all() and np.abs(run.values).max() < 30.0
+        # Second differences of what is smooth are far smaller than those of noise.
+        assert np.abs(np.diff(run.values, 2, axis=0)).mean() < 0.2 * run.values.std()
+
+
 def test_coverage_is_told_of_every_true_constant() -> None:
     settings = settings_for(members=0, integer_exponents=True)
     found = discover(Coverage(system="logistic", sigma=0.001).data(0), settings)

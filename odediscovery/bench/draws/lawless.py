@@ -1,17 +1,20 @@
 """How often is a law claimed where there is none?
 
     white noise  x_k = 5 + e_k          random walk  x_k = x_{k-1} + e_k,    e_k ~ N(0, 1)
+    splines      cubic through knots 5 + e_k                    rationals    p(t)/q(t) near such a spline
 
-One state, 60 samples. A draw counts against us if its fit ends as `converged`.
+One state, of smooth curves three, 60 samples. A draw counts against us if its fit ends as `converged`.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.interpolate import AAA, CubicSpline
 
 from odediscovery.bench.draws.draw import Draws, draw_table
 from odediscovery.bench.rows import Row
@@ -19,9 +22,12 @@ from odediscovery.bench.summary import hits_of, median_seconds, table
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import unknown_name
 from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.arrays import Array
 
-KINDS = ("white-noise", "random-walk")
+KINDS = ("white-noise", "random-walk", "splines", "rationals")
 SAMPLES, LEVEL = 60, 5.0
+# Smooth curves: how many, their knots, and terms of a rational function that stays near one.
+CURVES, KNOTS, TERMS = 3, 8, 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +35,7 @@ class Lawless(Draws):
     """Draws of what no differential equation explains.
 
     Args:
-        kind: `white-noise` or `random-walk`.
+        kind: `white-noise`, `random-walk`, `splines` or `rationals`.
     """
 
     measure: ClassVar[str] = "lawless"
@@ -43,9 +49,16 @@ class Lawless(Draws):
         return super().checked()
 
     def data(self, draw: int) -> TimeSeries:
-        noise = np.random.default_rng(draw).standard_normal((SAMPLES, 1))
-        x = np.cumsum(noise, axis=0) if self.kind == "random-walk" else LEVEL + noise
-        return TimeSeries.from_arrays(np.arange(float(SAMPLES)), x, ["x"])
+        random, t = np.random.default_rng(draw), np.arange(float(SAMPLES))
+        if self.kind in KINDS[:2]:
+            noise = random.standard_normal((SAMPLES, 1))
+            x = np.cumsum(noise, axis=0) if self.kind == "random-walk" else LEVEL + noise
+            return TimeSeries.from_arrays(t, x, ["x"])
+        knots = LEVEL + random.standard_normal((KNOTS, CURVES))
+        curves = CubicSpline(np.linspace(0.0, t[-1], KNOTS), knots)(t)
+        if self.kind == "rationals":
+            curves = np.stack([rational_near(t, curve) for curve in curves.T], axis=1)
+        return TimeSeries.from_arrays(t, curves, ["x", "y", "z"])
 
     def describe(self, found: Discovery, series: TimeSeries) -> Row:
         return {"claimed": found.outcome == "converged", "r2": found.r2, "messages": list(found.messages)}
@@ -60,3 +73,20 @@ class Lawless(Draws):
             ("draw", "outcome", "R²", "equations"), rows, lambda row: (row["outcome"], f"{row['r2']:.3f}")
         )
         return f"# {self.measure}\n\n{counted}\n\n{each}\n"
+
+
+def rational_near(t: Array, x: Array) -> Array:
+    """A rational function of t near values x [samples], without poles between the samples; x where there is none.
+
+    Source: Nakatsukasa, Sete, Trefethen, The AAA algorithm for rational approximation (2018).
+    """
+    for terms in range(TERMS, 1, -1):
+        with warnings.catch_warnings():
+            # So few terms are meant to end before the tolerance is reached.
+            warnings.simplefilter("ignore")
+            found = AAA(t, x, max_terms=terms)
+        poles = found.poles()
+        real = poles[np.abs(poles.imag) < 1e-9].real
+        if not ((real > t[0]) & (real < t[-1])).any():
+            return np.asarray(found(t), float)
+    return x
