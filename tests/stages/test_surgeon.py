@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from odediscovery.stages.prune.surgeon import estimate_without, inverse_of, is_without_influence
 
@@ -43,3 +44,9 @@ def test_what_is_beyond_all_numbers_has_no_estimate_and_hinders_no_other() -> No
     with np.errstate(invalid="ignore"):
         found = estimate_without(np.ones((2, 2)), inverse, removed)[:, 0]
     np.testing.assert_array_equal(found, [[0.0, 1.0], [0.0, np.nan]])
+
+
+def test_a_member_beyond_all_numbers_does_not_end_the_others() -> None:
+    normal = np.stack([np.diag([4.0, 1.0]), np.full((2, 2), np.inf)])
+    inverse = inverse_of(normal)
+    assert inverse[0] == pytest.approx(np.diag([0.25, 1.0]), rel=1e-6)

@@ -57,6 +57,11 @@ def inverse_of(normal: Array) -> Array:
     Args:
         normal: J^T J [members, U, U].
     """
+    # Where products of slopes leave the range of numbers nothing is known of a member; LAPACK would end all of them.
+    finite: Mask = np.asarray(np.isfinite(normal).all(axis=(1, 2)))
+    if not finite.all():
+        normal = normal.copy()
+        normal[~finite] = np.eye(normal.shape[-1])
     scale = _scale_of(normal)
     h = normal * scale[:, :, None] * scale[:, None, :]
     h = h + SURGEON.ridge * np.eye(h.shape[-1])
