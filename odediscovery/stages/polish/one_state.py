@@ -21,6 +21,7 @@ from odediscovery.laws.cost import Free
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.stages.polish.quotients import count_constants, free_of
 
 
 @dataclass(frozen=True)
@@ -116,18 +117,7 @@ def shorten_functions(law: PowerSum, x: Array) -> list[tuple[PowerSum, Free]]:
         for group in _groups(law, k):
             found += _shorter(law, group, k, x)
     found.sort(key=lambda one: one[:2])
-    return [(one, _free(one)) for _, _, one in found[: ONE_STATE.tries]]
-
-
-def _free(law: PowerSum) -> Free:
-    a, w, b, v = law.constants
-    return a != 0, w != np.round(w), b != 0, v != np.round(v)
-
-
-def _constants(law: PowerSum) -> int:
-    """Terms, fitted exponents, and constants inside the sums and functions."""
-    functions = 0 if law.features is None else len(law.features.functions)
-    return sum(int(mask.sum()) for mask in _free(law)) + functions
+    return [(one, free_of(one)) for _, _, one in found[: ONE_STATE.tries]]
 
 
 def _of_state(law: PowerSum, k: int) -> Mask:
@@ -180,9 +170,9 @@ def _shorter(law: PowerSum, group: Mask, k: int, x: Array) -> list[tuple[int, fl
         placed = np.zeros((law.n_states, 1 + len(form.powers)))
         placed[~bent, 0], placed[bent, 1:] = levels[~bent], a.T
         new = _with_form(law, group, (k, rest), form, inner, placed)
-        one = _constants(new), off, new
+        one = count_constants(new), off, new
         kind = one[0], form.q > 0
-        if off <= ONE_STATE.off and one[0] < _constants(law) and off < nearest.get(kind, (0, np.inf))[1]:
+        if off <= ONE_STATE.off and one[0] < count_constants(law) and off < nearest.get(kind, (0, np.inf))[1]:
             nearest[kind] = one
     return list(nearest.values())
 

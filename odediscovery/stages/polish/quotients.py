@@ -77,15 +77,16 @@ def shorten_quotients(law: PowerSum, x: Array) -> list[tuple[PowerSum, Free]]:
     # Two sums may have to be written anew before a whole part that they share goes.
     plain = [one for whole in (law, *_with_whole_powers(law)) for one in (whole, *_straightened(whole, x))]
     starts = [start for one in plain for start in (one, *_rewritten(one, x, without=1))]
-    shorter = sorted((one for start in starts for one in _shortened(start, x)), key=_constants)
+    shorter = sorted((one for start in starts for one in _shortened(start, x)), key=count_constants)
     found: list[PowerSum] = []
-    for one in (one for one in shorter if _constants(one) < _constants(law)):
+    for one in (one for one in shorter if count_constants(one) < count_constants(law)):
         if not any(_is_same(one, other) for other in found):
             found.append(one)
-    return [(one, _free(one)) for one in found[: QUOTIENTS.tries]]
+    return [(one, free_of(one)) for one in found[: QUOTIENTS.tries]]
 
 
-def _free(law: PowerSum) -> Free:
+def free_of(law: PowerSum) -> Free:
+    """What of a law is fitted: coefficients, constants inside sums, and powers that are not whole."""
     a, w, b, v = law.constants
     return a != 0, w != np.round(w), b != 0, v != np.round(v)
 
@@ -113,10 +114,10 @@ def _terms(law: PowerSum) -> int:
     return int(np.count_nonzero(law.coefficients))
 
 
-def _constants(law: PowerSum) -> int:
+def count_constants(law: PowerSum) -> int:
     """Terms, constants inside the sums, fitted exponents, and functions."""
     functions = 0 if law.features is None else len(law.features.functions)
-    return sum(int(mask.sum()) for mask in _free(law)) + functions
+    return sum(int(mask.sum()) for mask in free_of(law)) + functions
 
 
 def _with_whole_powers(law: PowerSum) -> Iterator[PowerSum]:
