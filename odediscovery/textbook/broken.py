@@ -198,7 +198,7 @@ def _broken(p: Problem, one: FittedForm, place: int, times: Sequence[float]) -> 
     """One constant of a form broken; None where it cannot be integrated."""
     fitter = Fitter(p)
     own = fitter.shooting
-    shooting = _BrokenShooting(own.series, own.begun, own.sigmas)
+    shooting = _BrokenShooting(own.series, own.begun, own.sigmas, fitter.noise)
     begins = np.stack([np.pad(t, (0, (len(own.times) - 1) - len(t)), mode="edge") for t in _begins(own)])
     shooting.place, shooting.piece = place, np.searchsorted(np.asarray(times), begins, side="right")
     fitter.shooting = shooting

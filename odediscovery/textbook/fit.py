@@ -117,7 +117,8 @@ class Fitter:
         self.path = Path.of(smooth)
         begun = np.stack([run.values[0] for run in smooth.trajectories])
         self.relative = [np.broadcast_to(r * p.scale.size, r.shape) for r in p.relative_sigma]
-        self.shooting = Shooting(self.series, begun, self.relative)
+        self.noise = p.noise * p.scale.size
+        self.shooting = Shooting(self.series, begun, self.relative, self.noise)
 
     def fit(self, form: Form, start: Start, says: str, *, most: int | None = None) -> FittedForm | None:
         """The form from these constants; None where it cannot be integrated.
@@ -140,9 +141,11 @@ class Fitter:
         shooting, steps = self.shooting, 1.0
         sigma, weight = np.nan_to_num(shooting.sigma, nan=1.0), np.ones((shooting.n, 1))
         counts = shooting.seen.sum(axis=(0, 2))
-        for _ in range(1 if shooting.n == 1 or most < SHOOTING.evaluations else FITTING.rounds):
+        rounds = 1 if shooting.n == 1 or most < SHOOTING.evaluations else FITTING.rounds
+        for last in [False] * (rounds - 1) + [True]:
             starts = theta[k:].reshape(shooting.begun.shape)
-            found = shooting.fitted(rates, theta[:k], sigma * weight, most, starts)
+            gained = SHOOTING.gained if last else SHOOTING.roughly
+            found = shooting.fitted(rates, theta[:k], sigma * weight, most, starts, gained)
             if found is None:
                 return None
             theta, steps = found.x, found.steps
@@ -186,7 +189,7 @@ class Fitter:
         left = shooting.left(rates, k, theta, steps)
         mean = np.where(shooting.seen, (left / sigma) ** 2, 0.0).sum(axis=(0, 2)) / shooting.seen.sum(axis=(0, 2))
         sigma = sigma * np.sqrt(np.maximum(mean, FITTING.floor**2))[:, None]
-        return shooting.slopes(rates, k, theta, sigma, steps, central=True), (left / sigma)[shooting.seen]
+        return shooting.linearised(rates, k, theta, sigma, steps, central=True)[1], (left / sigma)[shooting.seen]
 
     def _value(self, form: Form, rates: Rates, theta: Array, k: int, steps: float, says: str) -> FittedForm | None:
         shooting = self.shooting

@@ -31,6 +31,9 @@ class ShootingThresholds(Thresholds):
     """How accurately forms are integrated, and when their fit ends."""
 
     accuracy: float = threshold(1e-4, "difference that half the step may make", unit="spread of a state")
+    of_noise: float = threshold(
+        0.1, "difference that half the step may make in noise", unit="standard error of a mean of all samples"
+    )
     most_steps: int = threshold(16, "most steps between two samples", origin="cost: bounds the time")
     fewest: int = threshold(16, "fewest steps of a trajectory", origin="a cubic for each tells a turn")
     near: float = threshold(
@@ -47,14 +50,20 @@ class ShootingThresholds(Thresholds):
     fewest_evaluations: int = threshold(5, "evaluations that a fit may take whatever a solution costs", origin="cost")
     lost: float = threshold(1e3, "residual where a solution has ended", unit="spread of a state")
     step: float = threshold(1e-6, "step of a derivative", unit="the constant", origin="root of the rounding error")
-    tolerance: float = threshold(1e-8, "change of squares and constants that ends a fit", unit="relative")
+    tolerance: float = threshold(1e-8, "change of constants that ends a fit", unit="relative")
+    gained: float = threshold(
+        1e-6, "change of squares that ends a fit", unit="relative", origin="of 1000 samples 0.001 of the criterion"
+    )
+    roughly: float = threshold(
+        1e-3, "the same for a fit that only tells how large the noise of every state is", unit="relative"
+    )
     starting: int = threshold(15, "most evaluations for the starts alone", origin="cost: they need not be exact")
 
 
 SHOOTING = ShootingThresholds()
 
-# (states [states, ...], constants [constants, ...]) -> rates, a list of one array a state.
-Rates = Callable[[Array, Array], Sequence[Array]]
+# (states [states, ...], constants, one array each) -> rates, a list of one array a state.
+Rates = Callable[[Array, Sequence[Array]], Sequence[Array]]
 
 
 def rates_of(form: Form) -> Rates:
@@ -72,7 +81,7 @@ def _sides(
     return as_function(opened.right_hand_sides, opened.symbols)
 
 
-def _rates(rates: Rates, constants: Array, _: float, x: Array) -> Array:
+def _rates(rates: Rates, constants: Sequence[Array], _: float, x: Array) -> Array:
     found = np.empty_like(x)
     for row, rate in zip(found, rates(x, constants), strict=True):
         row[...] = rate
@@ -86,9 +95,10 @@ class Shooting:
         series: trajectories, nan where nothing was measured.
         begun: first states [trajectories, states].
         sigma: standard deviation of every sample, [samples, states] a trajectory.
+        noise: of the states, as estimated [states]; what integration errs by may be a small part of it.
     """
 
-    def __init__(self, series: TimeSeries, begun: Array, sigma: Sequence[Array]) -> None:
+    def __init__(self, series: TimeSeries, begun: Array, sigma: Sequence[Array], noise: Array | float = 0.0) -> None:
         runs = series.trajectories
         self.series, self.begun, self.sigmas, self.n = series, begun, sigma, series.n_states
         longest = max(len(run.time) for run in runs)
@@ -107,6 +117,8 @@ class Shooting:
         self.known = np.stack([run.known_start for run in runs]).T
         spread = np.nanstd(np.concatenate([run.values for run in runs]), axis=0)
         self.spread = np.where(spread > 0, spread, 1.0)
+        errors = noise / np.sqrt(self.seen.sum(axis=(0, 2)).clip(1))
+        self.accuracy = np.maximum(SHOOTING.accuracy * self.spread, SHOOTING.of_noise * errors)
 
     def curves(self, rates: Rates, constants: Array, starts: Array, steps: float) -> Array:
         """Solutions [samples, states, trajectories, sets].
@@ -122,7 +134,7 @@ class Shooting:
         x, path, slopes = starts, [starts], []
         with np.errstate(all="ignore"):
             for j, h in zip(nodes, np.diff(self.times[nodes], axis=0), strict=False):
-                rhs = partial(_rates, rates, self.constants_in(int(j), constants))
+                rhs = partial(_rates, rates, tuple(self.constants_in(int(j), constants)))
                 if stride > 1:
                     slopes.append(rhs(0.0, x))
                 for _ in range(max(round(steps), 1)):
@@ -133,7 +145,7 @@ class Shooting:
             path += [x] * (len(nodes) - len(path))
             if stride == 1:
                 return np.stack(path)
-            slopes += [_rates(rates, self.constants_in(len(self.times) - 2, constants), 0.0, x)]
+            slopes += [_rates(rates, tuple(self.constants_in(len(self.times) - 2, constants)), 0.0, x)]
             slopes += slopes[-1:] * (len(nodes) - len(slopes))
             return self._between(nodes, np.stack(path), np.stack(slopes))
 
@@ -184,13 +196,13 @@ class Shooting:
         before = self.left(rates, k, theta, steps)
         while steps < SHOOTING.most_steps:
             now = self.left(rates, k, theta, 2 * steps)
-            wide = np.broadcast_to(self.spread[:, None], now.shape)[self.seen]
-            off, far = np.abs(now - before)[self.seen] / wide, np.abs(now)[self.seen] > SHOOTING.near * wide
+            wide, exact = (np.broadcast_to(v[:, None], now.shape)[self.seen] for v in (self.spread, self.accuracy))
+            off, far = np.abs(now - before)[self.seen] / exact, np.abs(now)[self.seen] > SHOOTING.near * wide
             # Steps that are too long lead astray by themselves.
             if steps < 1 and far.any():
                 steps, before = 1.0, self.left(rates, k, theta, 1.0)
                 continue
-            if far.mean() > SHOOTING.lost_share or off[~far].max(initial=0.0) < SHOOTING.accuracy:
+            if far.mean() > SHOOTING.lost_share or off[~far].max(initial=0.0) < 1.0:
                 break
             steps, before = 2 * steps, now
         return steps
@@ -207,8 +219,10 @@ class Shooting:
         size: Array = np.maximum(np.abs(theta), 1e-3 * typical + 1e-300)
         return size
 
-    def slopes(self, rates: Rates, k: int, theta: Array, sigma: Array, steps: float, *, central: bool = False) -> Array:
-        """Derivatives of the weighted residuals [values, unknowns]."""
+    def linearised(
+        self, rates: Rates, k: int, theta: Array, sigma: Array, steps: float, *, central: bool = False
+    ) -> tuple[Array, Array]:
+        """Weighted residuals [values] and their derivatives [values, unknowns], of one integration."""
         constants, starts = self.unpacked(theta, k)
         n, runs = self.n, len(self.begun)
         size = self.size(theta, k) * (1e2 if central else 1.0)
@@ -239,7 +253,7 @@ class Shooting:
                 own[:, :, r] = by_x[:, :, r, i] / of_starts[i, r] * weight[:, :, r]
                 columns.append(own[self.seen])
         slopes: Array = np.nan_to_num(np.stack(columns, axis=1), posinf=0.0, neginf=0.0)
-        return slopes
+        return (self._left(here[..., 0]) / sigma)[self.seen], slopes
 
     def nearest_starts(self, rates: Rates, constants: Array, sigma: Array) -> Array:
         """First states with which constants that stay as they are follow the data best [trajectories, states].
@@ -253,17 +267,11 @@ class Shooting:
         k, shape = len(constants), self.begun.shape
         steps = self.enough_steps(rates, k, np.concatenate([constants, self.begun.ravel()]))
 
-        def theta(starts: Array) -> Array:
-            return np.concatenate([constants, starts])
+        def evaluate(starts: Array) -> tuple[Array, Array]:
+            left, slopes = self.linearised(rates, k, np.concatenate([constants, starts]), sigma, steps)
+            return left, slopes[:, k:]
 
-        with np.errstate(all="ignore"):  # squares of the largest numbers are none
-            found = least_squares(
-                lambda at: (self.left(rates, k, theta(at), steps) / sigma)[self.seen],
-                self.begun.ravel(),
-                lambda at: self.slopes(rates, k, theta(at), sigma, steps)[:, k:],
-                x_scale="jac",
-                max_nfev=min(SHOOTING.starting, self._affordable(steps)),
-            )
+        found = _least_squares(evaluate, self.begun.ravel(), min(SHOOTING.starting, self._affordable(steps)))
         starts: Array = found.x.reshape(shape)
         return starts
 
@@ -272,7 +280,13 @@ class Shooting:
         return max(int(SHOOTING.work / (2 * steps * len(self.times))), SHOOTING.fewest_evaluations)
 
     def fitted(
-        self, rates: Rates, constants: Array, sigma: Array, most: int, starts: Array | None = None
+        self,
+        rates: Rates,
+        constants: Array,
+        sigma: Array,
+        most: int,
+        starts: Array | None = None,
+        gained: float | None = None,
     ) -> OptimizeResult | None:
         """The least squares fit from some constants; None where nothing can be integrated.
 
@@ -280,6 +294,7 @@ class Shooting:
             sigma: of every sample [samples, states, trajectories].
             most: evaluations of the derivatives.
             starts: [trajectories, states] to begin from.
+            gained: relative change of the squares that ends it (default: `SHOOTING.gained`).
 
         Returns:
             scipy's, with `steps` beside it.
@@ -287,24 +302,50 @@ class Shooting:
         k = len(constants)
         theta = np.concatenate([constants, (self.begun if starts is None else starts).ravel()])
         steps = self.enough_steps(rates, k, theta)
-
-        def residual(at: Array) -> Array:
-            found: Array = (self.left(rates, k, at, steps) / sigma)[self.seen]
-            return found
-
         most = min(most, self._affordable(steps))
-        begun = residual(theta)
-        if not np.isfinite(begun).all():
+
+        def evaluate(at: Array) -> tuple[Array, Array]:
+            return self.linearised(rates, k, at, sigma, steps)
+
+        if not np.isfinite(self.left(rates, k, theta, steps)[self.seen]).all():
             return None
-        with np.errstate(all="ignore"):  # squares of the largest numbers are none
-            found = least_squares(
-                residual,
-                theta,
-                lambda at: self.slopes(rates, k, at, sigma, steps),
-                x_scale="jac",
-                max_nfev=most,
-                ftol=SHOOTING.tolerance,
-                xtol=SHOOTING.tolerance,
-            )
+        found = _least_squares(evaluate, theta, most, SHOOTING.gained if gained is None else gained)
         found.steps = steps
         return found
+
+
+class _Remembered:
+    """Residuals and slopes at the point asked for last: scipy asks for both, one after the other."""
+
+    def __init__(self, evaluate: Callable[[Array], tuple[Array, Array]]) -> None:
+        self.evaluate = evaluate
+        self.latest: tuple[bytes, tuple[Array, Array]] = b"", (np.empty(0), np.empty((0, 0)))
+
+    def __call__(self, at: Array) -> tuple[Array, Array]:
+        if self.latest[0] != at.tobytes():
+            self.latest = at.tobytes(), self.evaluate(at)
+        return self.latest[1]
+
+
+def _least_squares(
+    evaluate: Callable[[Array], tuple[Array, Array]], begun: Array, most: int, gained: float = SHOOTING.gained
+) -> OptimizeResult:
+    """Unknowns at the minimum, by scipy's trust-region method.
+
+    Args:
+        evaluate: unknowns -> weighted residuals and their derivatives.
+        begun: unknowns to begin from.
+        most: evaluations.
+        gained: relative change of the squares that ends it.
+    """
+    at = _Remembered(evaluate)
+    with np.errstate(all="ignore"):  # squares of the largest numbers are none
+        return least_squares(
+            lambda v: at(v)[0],
+            begun,
+            lambda v: at(v)[1],
+            x_scale="jac",
+            max_nfev=most,
+            ftol=gained,
+            xtol=SHOOTING.tolerance,
+        )

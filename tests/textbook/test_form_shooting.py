@@ -42,7 +42,9 @@ def test_a_step_over_several_samples_gives_those_between_by_a_cubic() -> None:
 def test_slopes_are_those_of_the_closed_form(central: bool) -> None:
     shooting, t = decay(), np.linspace(0.0, 4.0, 33)
     theta = np.array([0.7, 2.0, 3.0])
-    slopes = shooting.slopes(RATES, 1, theta, np.full_like(shooting.values, 0.5), 4, central=central)
+    sigma = np.full_like(shooting.values, 0.5)
+    left, slopes = shooting.linearised(RATES, 1, theta, sigma, 4, central=central)
+    np.testing.assert_allclose(left, (shooting.left(RATES, 1, theta, 4) / sigma)[shooting.seen], rtol=1e-12)
     fall, nothing = np.exp(-0.7 * t), np.zeros(33)
     by_k = np.column_stack([-2.0 * t * fall, -3.0 * t * fall]).ravel() / 0.5
     by_first = np.column_stack([fall, nothing]).ravel() / 0.5
