@@ -192,7 +192,7 @@ def _is_walk_as_good(verdict: Verdict) -> bool:
     found = row.polished
     samples, starts = float(found.counts.sum()), found.initial.size
     price = penalty(found.law, found.free, samples, starts)
-    if row.origin.found_by == "textbook":
+    if row.origin.is_textbook:
         price = min(price, price_of_name(count(found.free), samples, starts))
     return is_walk_as_good(p, found.squares, found.counts, price, starts)
 

@@ -81,15 +81,16 @@ def drop_idle_terms(verdict: Verdict, monitor: Monitor) -> Verdict:
 def _without_one(p: Problem, row: Judged, rows: Sequence[Judged]) -> Judged | None:
     """The row without one of its idle constants that it can do without, or its weakest term if that is better.
 
-    What a name saves a law is no evidence for a single one of its terms. A likelier law among the rows was
-    passed over for a reason.
+    What a name saves a law is no evidence for a single one of its terms; but nobody looked for these one by one, and
+    they need no more than to be told from nothing. A likelier law among the rows was passed over for a reason.
     """
     found = row.polished
     inflation = autocorrelation_inflation(residuals(found.law, p.data, found.initial))
     chosen = judge(found, sigma_of(p), row.origin).criterion
     idle = [] if row.origin.acts else idle_terms(found, inflation)
     origin = dataclasses.replace(row.origin, acts=False)
-    terms = (_without_term(found, i, j) for i, j in idle or weak_terms(found)[:1])
+    weak = [] if row.origin.is_textbook else weak_terms(found)[:1]
+    terms = (_without_term(found, i, j) for i, j in idle or weak)
     for law, left in (*_without_sums(found, inflation), *terms):
         passed_over = (one for one in rows if one.criterion < row.criterion)
         if not law.n_monomials or any(_has_terms_of(one.polished.law, law) for one in passed_over):

@@ -176,7 +176,7 @@ def prefer_textbook(verdict: Verdict) -> Verdict:
             i,
         )
         for i, row in enumerate(verdict.rows)
-        if row.origin.found_by == "textbook"
+        if row.origin.is_textbook
         and row.criterion < best.criterion + CRITERION.no_evidence
         and count(row.polished.free) <= count(best.polished.free)
     ]

@@ -57,6 +57,11 @@ class Origin:
     found_by: FoundBy = ""
     acts: bool = False
 
+    @property
+    def is_textbook(self) -> bool:
+        """Whether it was fitted by a name."""
+        return self.found_by == "textbook"
+
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
