@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -94,23 +95,10 @@ def run_chaos(
         study = {"suite": SUITE, "sigma": sigma, "seed": seed, "max_seconds": max_seconds, "tolerance": tolerance}
         rows = Rows.claim(folder / f"noise-{sigma:g}", study, COLUMNS)
         say(f"noise {sigma:g}")
-        tasks = [
-            ChaosFit(one.id, method, sigma, seed, max_seconds, tolerance)
-            for method in methods
-            for one in chosen
-            if not rows.has(one.id, method)
-        ]
-        rows.run(
-            SUITE,
-            fitted,
-            tasks,
-            blank=_blank,
-            in_words=_in_a_line,
-            limit=max_seconds,
-            backend=backend,
-            monitor=monitor,
-            say=say,
-        )
+        pairs = [(one.id, method) for method in methods for one in chosen if not rows.has(one.id, method)]
+        tasks = [ChaosFit(id, method, sigma, seed, max_seconds, tolerance) for id, method in pairs]
+        run = partial(rows.run, SUITE, fitted, tasks, blank=_blank, in_words=_in_a_line)
+        run(limit=max_seconds, backend=backend, monitor=monitor, say=say)
         order = {id: place for place, id in enumerate(attractors())}
         if rows.all:
             found[sigma] = sorted(rows.all, key=lambda row: (order[row["id"]], row["method"]))

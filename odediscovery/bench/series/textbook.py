@@ -197,15 +197,15 @@ def _scored(series: TimeSeries, curves: Sequence[Array], constants: int | None, 
 
 
 def _true_law(truth: Truth, series: TimeSeries) -> Scored:
-    """The true law with its constants fitted to the samples."""
+    """The true law with its constants fitted to the samples, or as it is where no solution follows these."""
     law = find(truth.law)
     form = law.form(truth.states)[0]
     values = dict(zip(law.constants, truth.constants, strict=True))
     start = np.array([values[name] for name in form.names])
     fitted = Fitter(prepare(series)).fit(form, Start(start, 0.0), law.says)
-    assert fitted is not None  # it begins at the truth
-    runs = zip(fitted.starts, series.trajectories, strict=True)
-    curves = [fitted.equations.simulate(x0, run.time) for x0, run in runs]
+    equations = equations_of(truth) if fitted is None else fitted.equations
+    starts = [truth.start] * len(series.trajectories) if fitted is None else fitted.starts
+    curves = [equations.simulate(x0, run.time) for x0, run in zip(starts, series.trajectories, strict=True)]
     return _scored(series, curves, len(form.names), "fitted")
 
 
