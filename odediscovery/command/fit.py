@@ -26,12 +26,13 @@ from odediscovery.command.flags import (
     argument,
     assignments,
     flag,
+    kinds_in,
     names_in,
     option,
     setting,
 )
 from odediscovery.command.streams import load_pictures, note, say
-from odediscovery.errors import FitError, InputError, OdeDiscoveryError, unknown_name
+from odediscovery.errors import FitError, InputError, OdeDiscoveryError
 from odediscovery.settings import Settings, settings_for
 
 if TYPE_CHECKING:
@@ -78,8 +79,6 @@ class Draws:
             )
 
 
-# What pictures may be beside PNG.
-KINDS = ("png", "pdf", "svg")
 COLUMNS, DRAWS, GIVEN = Columns(), Draws(), GivenSettings()
 
 
@@ -100,32 +99,27 @@ def fit(
 ) -> None:
     """Find equations for the series in a table (CSV, Excel, Parquet) and write a folder."""
     began = time.monotonic()
-    kinds = tuple(names_in(figures, "--figures") or ())
-    for kind in kinds:
-        if kind not in KINDS:
-            raise unknown_name("kind of picture", kind, KINDS)
     if given["template"] == ["list"]:
         from odediscovery.textbook.registry import table
 
         return say(table())
     latent = names_in(hidden_states, "--hidden-states")
+    watch = _Watch(began, draws, quiet, kinds_in(figures))
     if resume is not None:
-        own_data = (data, latent, holdout, None if recipe == "default" else recipe)
-        if columns != COLUMNS or any(other is not None for other in own_data):
+        others = (data, latent, holdout, None if recipe == "default" else recipe)
+        if columns != COLUMNS or others != (None,) * 4:
             raise InputError(
                 "--resume goes on with the data of its folder: expected no table, nothing "
                 "about columns, no --holdout and no --recipe beside it"
             )
         with _destination(out or resume) as place:
-            _resume(resume, place, given, _Watch(began, draws, quiet, kinds))
-        return
+            return _resume(resume, place, given, watch)
     if data is None:
         raise InputError("expected a table, DATA.csv, or a folder to go on with, --resume DIR")
     settings = settings_for(recipe, hidden_states=latent, holdout=holdout, **given)
-    watch = _Watch(began, draws, quiet, kinds)
     if each:
-        chosen = names_in(folders, "--folders") or []
-        return _fit_each(data, columns, settings, out or Path(f"{data.stem}.each"), watch, chosen)
+        own = names_in(folders, "--folders") or []
+        return _fit_each(data, columns, settings, out or Path(f"{data.stem}.each"), watch, own)
     if folders is not None:
         raise InputError("--folders names series of a table that is fitted with --each: it needs --each")
     _begin(data, columns, settings, out, watch)
@@ -298,13 +292,12 @@ def _keep(found: Discovery, place: _Place, source: object, monitor: TerminalMoni
 
 def _add_pictures(found: Discovery, monitor: TerminalMonitor, watch: _Watch, folder: Path) -> None:
     """Pictures and the page; a result that they cannot show is a result all the same."""
-    from odediscovery.command.progress import TerminalMonitor
     from odediscovery.runtime.monitor import DRAWING
 
     late = "for want of time some pictures are left out; `odediscovery report` makes the page"
     if monitor.is_overdue(DRAWING):
         return note(late)
-    drawing = TerminalMonitor(quiet=watch.quiet, started=watch.began)
+    drawing = _monitor(None, watch)
     with drawing.shown():
         drawing.name("load the pictures")
         load_pictures()

@@ -20,7 +20,7 @@ from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
-from odediscovery.errors import InputError
+from odediscovery.errors import InputError, unknown_name
 from odediscovery.settings import Settings
 
 
@@ -40,6 +40,8 @@ def option(default: Any, text: str) -> Any:
     return field(default=default, metadata={"help": text})
 
 
+# What pictures may be beside PNG.
+KINDS = ("png", "pdf", "svg")
 _FOLDER = "folder to write; one begun before is continued (default: bench-NAME-... named by the options)"
 
 
@@ -148,6 +150,14 @@ def names_in(text: str | None, option: str) -> list[str] | None:
     if not chosen:
         raise InputError(f"{option} expects names with commas between, got none")
     return chosen
+
+
+def kinds_in(text: str | None) -> tuple[str, ...]:
+    """Kinds of pictures that --figures names."""
+    kinds = tuple(names_in(text, "--figures") or ())
+    if unknown := [kind for kind in kinds if kind not in KINDS]:
+        raise unknown_name("kind of picture", unknown[0], KINDS)
+    return kinds
 
 
 def numbers_in(texts: Sequence[str], option: str) -> list[float]:

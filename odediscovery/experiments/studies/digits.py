@@ -288,12 +288,7 @@ def _train(
         off = result(task, unit, read) - truth(task, seen.digits[which]).to(place)
         loss = off.square().mean(dim=-1) / variance
         ramp = min(max((step - begin) / (end - begin), 0.0), 1.0)
-        total = loss + how.regulariser * ramp * unit.regulariser(parameters_of(unit))
-        gradients = torch.autograd.grad(
-            torch.where(total.isfinite(), total, 0.0).sum(), weights, materialize_grads=True
-        )
-        for weight, gradient in zip(weights, gradients, strict=True):
-            weight.grad = gradient.nan_to_num(0.0, 0.0, 0.0)
+        _set_gradients(weights, loss + how.regulariser * ramp * unit.regulariser(parameters_of(unit)))
         optimiser.step()
         schedule.step()
         unit.project_()
@@ -303,6 +298,13 @@ def _train(
                 raise Stopped
     reader.cpu()
     unit.cpu()
+
+
+def _set_gradients(weights: Sequence[torch.nn.Parameter], losses: Tensor) -> None:
+    """Gradients of the losses of all members; a member without a loss or slopes stays where it is."""
+    total = torch.where(losses.isfinite(), losses, 0.0).sum()
+    for weight, gradient in zip(weights, torch.autograd.grad(total, weights, materialize_grads=True), strict=True):
+        weight.grad = gradient.nan_to_num(0.0, 0.0, 0.0)
 
 
 @torch.no_grad()
