@@ -19,6 +19,7 @@ from odediscovery.discovery.preference import (
     prefer_what_predicts,
     prefer_what_stays,
 )
+from odediscovery.discovery.refine import drop_idle_terms
 from odediscovery.discovery.simple_first import judge_textbook
 from odediscovery.judge.criterion import CRITERION, judge
 from odediscovery.judge.verdict import Verdict
@@ -127,11 +128,15 @@ def test_the_reason_for_a_dominated_row_names_the_state_that_it_explains_worse()
     assert explain_dominated(Found()) == []  # type: ignore[arg-type]
 
 
-def test_in_a_short_table_noise_decides_between_laws_about_as_good() -> None:
-    # Eight samples of logistic growth in noise of a fifth: by the criterion exponential growth is as good.
+def short_table() -> TimeSeries:
+    """Eight samples of logistic growth in noise of a fifth: by the criterion exponential growth is as good."""
     t, random = np.array([0.0, 8.0, 15.0, 22.0, 28.0, 36.0, 49.0, 64.0]), np.random.default_rng(33)
     x = 20.0 / (1.0 + (20.0 / 0.3 - 1.0) * np.exp(-0.1 * t))
-    series = TimeSeries.from_arrays(t, np.round(x * np.exp(0.2 * random.standard_normal(8)), 3))
+    return TimeSeries.from_arrays(t, np.round(x * np.exp(0.2 * random.standard_normal(8)), 3))
+
+
+def test_in_a_short_table_noise_decides_between_laws_about_as_good() -> None:
+    series = short_table()
     p = prepare(series)
     fitted = fit_textbook(p, Monitor())
     before = judge_textbook(p, fitted)
@@ -140,3 +145,16 @@ def test_in_a_short_table_noise_decides_between_laws_about_as_good() -> None:
     assert sorted(after.best.polished.law.exponents.ravel().tolist()) == [1.0, 2.0]
     # What is claimed already and leaves only noise stays.
     assert prefer_explained(after, fitted, series) is after
+
+
+def test_a_term_that_a_name_brings_need_not_pay_for_a_search() -> None:
+    p = prepare(short_table())
+    verdict = judge_textbook(p, fit_textbook(p, Monitor()))
+    (logistic,) = (
+        i for i, row in enumerate(verdict.rows) if sorted(row.polished.law.exponents.ravel().tolist()) == [1.0, 2.0]
+    )
+    named = dataclasses.replace(verdict, chosen=0, rows=(verdict.rows[logistic],))
+    assert drop_idle_terms(named, Monitor()) is named
+    searched = dataclasses.replace(named.best, origin=Origin(0, "regression"))
+    shorter = drop_idle_terms(dataclasses.replace(named, rows=(searched,)), Monitor())
+    assert shorter.best.polished.law.n_monomials == 1
