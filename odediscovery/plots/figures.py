@@ -216,7 +216,7 @@ def pareto_figure(discovery: Discovery) -> Figure:
         if lower.any():
             draw_cut(axes, cost, np.array([row.mse for row in rows]), error, floor, lower)
         axes.set_xlabel(meaning_of_complexity(discovery))
-        axes.set_ylabel("mean squared error of the integrated equations")
+        axes.set_ylabel("mean squared error\nof the integrated equations")
         axes.set_title("Pareto front")
         figure.legend(loc="outside lower left", ncols=2)
     return figure
