@@ -130,14 +130,12 @@ class Fitter:
         rates, k = rates_of(form), len(start.constants)
         begun = [np.concatenate([start.constants, self.shooting.begun.ravel()])]
         begun += [] if most else self._led(rates, start)
-        found = [one for theta in begun if (one := self._from(rates, theta, k, most or SHOOTING.evaluations))]
-        if not found:
-            return None
+        found = (self._from(rates, theta, k, most or SHOOTING.evaluations) for theta in begun)
         _, theta, steps = min(found, key=lambda one: one[0])
         return self._value(form, rates, theta, k, steps, says)
 
-    def _from(self, rates: Rates, theta: Array, k: int, most: int) -> tuple[float, Array, float] | None:
-        """Misfit, unknowns and steps of a fit from some unknowns; None where it cannot be integrated."""
+    def _from(self, rates: Rates, theta: Array, k: int, most: int) -> tuple[float, Array, float]:
+        """Misfit, unknowns and steps of a fit from some unknowns."""
         shooting, steps = self.shooting, 1.0
         sigma, weight = np.nan_to_num(shooting.sigma, nan=1.0), np.ones((shooting.n, 1))
         counts = shooting.seen.sum(axis=(0, 2))
@@ -146,8 +144,6 @@ class Fitter:
             starts = theta[k:].reshape(shooting.begun.shape)
             gained = SHOOTING.gained if last else SHOOTING.roughly
             found = shooting.fitted(rates, theta[:k], sigma * weight, most, starts, gained)
-            if found is None:
-                return None
             theta, steps = found.x, found.steps
             left = shooting.left(rates, k, theta, steps)
             mean = np.where(shooting.seen, (left / sigma) ** 2, 0.0).sum(axis=(0, 2)) / counts.clip(1)

@@ -45,7 +45,7 @@ class ShootingThresholds(Thresholds):
     lost_share: float = threshold(0.3, "a solution that is far from more samples is not refined", origin="cost")
     evaluations: int = threshold(40, "most evaluations of the derivatives in a fit", origin="cost: bounds the time")
     work: int = threshold(
-        12_000, "steps of all evaluations of a fit together, beyond the fewest", origin="cost: 0.5 s of plain laws"
+        6_000, "steps of all evaluations of a fit together, beyond the fewest", origin="cost: 0.5 s of plain laws"
     )
     fewest_evaluations: int = threshold(5, "evaluations that a fit may take whatever a solution costs", origin="cost")
     lost: float = threshold(1e3, "residual where a solution has ended", unit="spread of a state")
@@ -271,13 +271,14 @@ class Shooting:
             left, slopes = self.linearised(rates, k, np.concatenate([constants, starts]), sigma, steps)
             return left, slopes[:, k:]
 
-        found = _least_squares(evaluate, self.begun.ravel(), min(SHOOTING.starting, self._affordable(steps)))
+        most = min(SHOOTING.starting, self._affordable(steps))
+        found = _least_squares(evaluate, self.begun.ravel(), most, SHOOTING.gained)
         starts: Array = found.x.reshape(shape)
         return starts
 
     def _affordable(self, steps: float) -> int:
-        """Evaluations that a fit may take: each has two solutions, one of them with its derivatives."""
-        return max(int(SHOOTING.work / (2 * steps * len(self.times))), SHOOTING.fewest_evaluations)
+        """Evaluations that a fit may take: each is one solution with its derivatives."""
+        return max(int(SHOOTING.work / (steps * len(self.times))), SHOOTING.fewest_evaluations)
 
     def fitted(
         self,
@@ -287,8 +288,8 @@ class Shooting:
         most: int,
         starts: Array | None = None,
         gained: float | None = None,
-    ) -> OptimizeResult | None:
-        """The least squares fit from some constants; None where nothing can be integrated.
+    ) -> OptimizeResult:
+        """The least squares fit from some constants; where a solution ends it counts as far off (`lost`).
 
         Args:
             sigma: of every sample [samples, states, trajectories].
@@ -307,28 +308,13 @@ class Shooting:
         def evaluate(at: Array) -> tuple[Array, Array]:
             return self.linearised(rates, k, at, sigma, steps)
 
-        if not np.isfinite(self.left(rates, k, theta, steps)[self.seen]).all():
-            return None
         found = _least_squares(evaluate, theta, most, SHOOTING.gained if gained is None else gained)
         found.steps = steps
         return found
 
 
-class _Remembered:
-    """Residuals and slopes at the point asked for last: scipy asks for both, one after the other."""
-
-    def __init__(self, evaluate: Callable[[Array], tuple[Array, Array]]) -> None:
-        self.evaluate = evaluate
-        self.latest: tuple[bytes, tuple[Array, Array]] = b"", (np.empty(0), np.empty((0, 0)))
-
-    def __call__(self, at: Array) -> tuple[Array, Array]:
-        if self.latest[0] != at.tobytes():
-            self.latest = at.tobytes(), self.evaluate(at)
-        return self.latest[1]
-
-
 def _least_squares(
-    evaluate: Callable[[Array], tuple[Array, Array]], begun: Array, most: int, gained: float = SHOOTING.gained
+    evaluate: Callable[[Array], tuple[Array, Array]], begun: Array, most: int, gained: float
 ) -> OptimizeResult:
     """Unknowns at the minimum, by scipy's trust-region method.
 
@@ -338,12 +324,16 @@ def _least_squares(
         most: evaluations.
         gained: relative change of the squares that ends it.
     """
-    at = _Remembered(evaluate)
+
+    @lru_cache(maxsize=1)  # scipy asks for residuals and slopes of a point one after the other
+    def at(unknowns: bytes) -> tuple[Array, Array]:
+        return evaluate(np.frombuffer(unknowns))
+
     with np.errstate(all="ignore"):  # squares of the largest numbers are none
         return least_squares(
-            lambda v: at(v)[0],
+            lambda v: at(v.tobytes())[0],
             begun,
-            lambda v: at(v)[1],
+            lambda v: at(v.tobytes())[1],
             x_scale="jac",
             max_nfev=most,
             ftol=gained,
