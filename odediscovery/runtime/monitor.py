@@ -6,7 +6,7 @@ calls as a progress bar, and so does `DrawnMonitor` in notebooks and Python sess
 
 Some steps are long themselves: a batch over hundreds of columns, the integration of a stiff law. What
 they spend their time in calls `check_time`, which ends work that `Monitor.patient` surrounds with
-`TimeIsUp` once the limit is overrun by more than it allows.
+`TimeIsUp` in time for the result to be there by the limit, or at most a tenth of it later.
 """
 
 from __future__ import annotations
@@ -24,12 +24,17 @@ from typing import Any, TypeVar
 TIME_SPENT = "time spent"
 # Event of the log: a stage was left out because there was no memory for it.
 OUT_OF_MEMORY = "memory"
-# By how much a limit may be overrun, and the share of it if that is more.
-OVERRUN_SECONDS, OVERRUN_SHARE = 5.0, 0.1
+# By what share a limit may be overrun.
+OVERRUN = 0.1
+# What a search leaves for what follows it, in seconds: five of them, or a tenth of the limit if that is more,
+# but never more than half of it.
+REMAINDER_SECONDS, REMAINDER_SHARE, MOST_REMAINDER = 5.0, 0.1, 0.5
 
-# Shares of that overrun after which a search, the judging of what it found, what is said of it, and pictures
-# end; the rest is for the result.
+# Shares of that remainder after which a search that was asked to stop, the judging of what it found, what is
+# said of it, and pictures end; seconds for the last picture and the writing, of short limits as many as they
+# may be overrun by.
 SEARCHING, JUDGING, TELLING, DRAWING = 0.1, 0.3, 0.4, 0.5
+WRITING_SECONDS = 0.6
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -84,6 +89,32 @@ def now() -> float:
     return _clock.get()()
 
 
+def remainder_of(limit: float | None) -> float:
+    """Seconds that a search leaves for judging, telling and drawing what it found.
+
+    Args:
+        limit: of the whole work, in seconds; None: only a request to stop ends it.
+
+    >>> [remainder_of(limit) for limit in (4.0, 20.0, 600.0)]
+    [2.0, 5.0, 60.0]
+    """
+    most = max(REMAINDER_SECONDS, REMAINDER_SHARE * (limit or 0.0))
+    return most if limit is None else min(most, MOST_REMAINDER * limit)
+
+
+def searching_until(limit: float) -> float:
+    """Seconds from the start after which a search ends, so that the result is there by 1.1 of the limit.
+
+    Args:
+        limit: of the whole work, in seconds.
+
+    >>> [round(searching_until(limit), 3) for limit in (5.0, 10.0, 60.0, 600.0)]
+    [3.75, 7.9, 60.0, 600.0]
+    """
+    overrun = OVERRUN * limit
+    return min(limit, limit + overrun - min(WRITING_SECONDS, overrun) - DRAWING * remainder_of(limit))
+
+
 @dataclass
 class Monitor:
     """Counts seconds against a limit and remembers a request to stop.
@@ -125,7 +156,7 @@ class Monitor:
         """Why the work should end now ("interrupted", "time limit" or "time spent"), or None to go on."""
         if self._interrupted is not None:
             return "interrupted"
-        if self.max_seconds is not None and self.seconds() > self.max_seconds:
+        if self.max_seconds is not None and self.seconds() > searching_until(self.max_seconds):
             return "time limit"
         if self.processor_seconds is not None and time.process_time() > self.processor_seconds:
             return TIME_SPENT
@@ -136,15 +167,16 @@ class Monitor:
         """Surround work that `check_time` may end.
 
         Args:
-            share: of the overrun that is allowed (5 s, or a tenth of the limit if that is more) after which
-                it does, once the limit or a request to stop has passed.
+            share: of the remainder that a search leaves (`remainder_of`) after which it does, once the
+                search's own time or a request to stop has passed.
         """
         limit = self.max_seconds
-        overrun = share * max(OVERRUN_SECONDS, OVERRUN_SHARE * (limit or 0.0))
+        more = share * remainder_of(limit)
+        ends = float("inf") if limit is None else self.started + searching_until(limit)
 
         def is_over() -> bool:
             asked = float("inf") if self._interrupted is None else self._interrupted
-            return self.clock() > min(asked, float("inf") if limit is None else self.started + limit) + overrun
+            return self.clock() > min(asked, ends) + more
 
         before = _is_over.set(is_over)
         try:
@@ -156,7 +188,7 @@ class Monitor:
         """What work gives, or something else where its time is up before it ends.
 
         Args:
-            share: of the overrun that is allowed; see `patient`.
+            share: of the remainder; see `patient`.
             work: what is done.
             otherwise: what is given where it could not be.
 
@@ -174,7 +206,7 @@ class Monitor:
         """Whether `in_time` would not begin any more.
 
         Args:
-            share: of the overrun that is allowed; see `patient`.
+            share: of the remainder; see `patient`.
         """
         return self.in_time(share, lambda: False, True)
 
