@@ -52,6 +52,7 @@ ROOMS = (
     "bench",
     "bench.suites",
     "bench.random_laws",
+    "bench.thresholds",
     "bench.peers",
     "bench.chaos",
     "bench.draws",

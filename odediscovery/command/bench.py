@@ -146,18 +146,21 @@ def series(
 @with_groups
 def thresholds(
     fields: Annotated[str | None, flag("thresholds as OWNER.FIELD, or owners, with commas (default: all)")] = None,
-    ids: Annotated[str | None, flag("systems as SUITE/ID, with commas (default: by --every and --quick)")] = None,
+    ids: Annotated[
+        str | None, flag("systems as SUITE/ID or random/ID, with commas (default: by --every and --quick)")
+    ] = None,
     every: Annotated[int, flag("one of so many systems of each suite", 5)] = 5,
     quick: Annotated[float, flag("processor seconds that a clean fit may take", 3)] = 3.0,
     sigma: Annotated[float, flag("noise of the noisy fits", 0.02)] = 0.02,
+    each: Annotated[int, flag("so many random laws of each family instead of the suites' systems", 0)] = 0,
     where: Where = WHERE,
     run: RunOptions = THRESHOLDS_RUN,
 ) -> None:
     """Halve and double each threshold of the engine: what changes in a small battery of systems."""
     chosen, systems = names_in(fields, "--fields"), names_in(ids, "--ids") or ()
-    from odediscovery.bench.suites.thresholds import Battery, markdown, run_thresholds
+    from odediscovery.bench.thresholds.study import Battery, markdown, run_thresholds
 
-    battery = Battery(sigma, every, quick, run.seed, run.max_seconds, tuple(systems))
+    battery = Battery(sigma, every, quick, run.seed, run.max_seconds, tuple(systems), each)
     folder = run.out or Path(f"bench-thresholds-seed{run.seed}")
     work = partial(run_thresholds, battery, folder, fields=chosen)
     measure(work, partial(markdown, battery), folder, run.quiet, where)

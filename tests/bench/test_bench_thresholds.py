@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from odediscovery.bench.suites import perturb
-from odediscovery.bench.suites import thresholds as study
-from odediscovery.bench.suites.perturb import changed, instances, scaled, values, watched_reads
 from odediscovery.bench.suites.problems import load_suite
-from odediscovery.bench.suites.thresholds import Battery, markdown, run_thresholds
+from odediscovery.bench.thresholds import perturb, study
+from odediscovery.bench.thresholds.perturb import changed, instances, scaled, values, watched_reads
+from odediscovery.bench.thresholds.study import Battery, markdown, run_thresholds
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
@@ -188,6 +187,13 @@ def test_the_rule_takes_quick_systems_of_every_suite(monkeypatch: pytest.MonkeyP
     assert len(row["fits"]) == 2 * 13 and not any(fit.startswith(slow) for fit in row["fits"])
 
 
+def test_random_laws_are_a_battery_too() -> None:
+    of_each = Battery(each=1, seed=5).candidates()
+    assert len(of_each) == 7 and {system.suite for system in of_each.values()} == {"random"}
+    asked = ("random/compartments-1", "fractional/torricelli_inflow")
+    assert tuple(Battery(ids=asked, seed=5).candidates()) == asked
+
+
 @pytest.mark.parametrize(
     ("battery", "fields"),
     [
@@ -195,6 +201,9 @@ def test_the_rule_takes_quick_systems_of_every_suite(monkeypatch: pytest.MonkeyP
         (Battery(quick=0.0), None),
         (Battery(sigma=-1.0), None),
         (Battery(ids=("fractional/nothing",)), None),
+        (Battery(ids=("random/nothing-1",)), None),
+        (Battery(each=-1), None),
+        (Battery(each=1, ids=("fractional/toy",)), None),
         (BATTERY, ["TankThresholds.nothing"]),
     ],
 )

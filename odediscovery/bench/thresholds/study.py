@@ -1,9 +1,10 @@
 """What depends on a threshold? A battery of suite systems, fitted with one threshold halved or doubled.
 
-The battery takes every n-th system of each suite, in the suite's order, whose clean fit is quick;
-each is fitted clean and with noise. The first row fits it with the engine as it is and notes which
-thresholds each fit reads. A fit that does not read a threshold cannot change with it, so only the
-others are repeated. All other rows stand for one threshold and one factor (see `perturb`).
+The battery takes every n-th system of each suite, in the suite's order, or the first random laws of each
+family; those whose clean fit is quick are fitted clean and with noise. The first row fits it with the
+engine as it is and notes which thresholds each fit reads. A fit that does not read a threshold cannot
+change with it, so only the others are repeated. All other rows stand for one threshold and one factor
+(see `perturb`).
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from odediscovery.bench.random_laws.systems import SUITE, random_systems
 from odediscovery.bench.rows import Row, Rows, reason_of
-from odediscovery.bench.suites.perturb import changed, instances, values, watched_reads
 from odediscovery.bench.suites.problems import SUITES, SuiteSystem, load_suite
 from odediscovery.bench.suites.protocol import Protocol, training_data
 from odediscovery.bench.suites.scores import score
 from odediscovery.bench.summary import in_short, table
+from odediscovery.bench.thresholds.perturb import changed, instances, values, watched_reads
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import FitError, InputError, unknown_name
 from odediscovery.runtime.monitor import Monitor
@@ -47,7 +49,8 @@ class Battery:
         quick: processor seconds that the clean fit of a candidate may take.
         seed: of noise and search.
         max_seconds: limit of a fit, in seconds of the processor.
-        ids: systems, as "suite/id", instead of those that the rule chooses.
+        ids: systems, as "suite/id", or "random/family-i" of this seed, instead of those that the rule chooses.
+        each: so many random laws of each family instead, of this seed; 0 for none.
     """
 
     sigma: float = 0.02
@@ -56,6 +59,7 @@ class Battery:
     seed: int = 0
     max_seconds: float = 60.0
     ids: tuple[str, ...] = ()
+    each: int = 0
 
     def candidates(self) -> dict[str, SuiteSystem]:
         """The systems by "suite/id", those included whose fit turns out not to be quick.
@@ -67,7 +71,15 @@ class Battery:
         settings_for(seed=self.seed, max_seconds=self.max_seconds)
         if self.every < 1 or not self.quick > 0:
             raise InputError(f"--every and --quick must be positive, got {self.every} and {self.quick}")
+        if self.each < 0 or (self.each and self.ids):
+            raise InputError(f"--each must be at least 0 and stand without --ids, got {self.each}")
+        if self.each:
+            return {f"{SUITE}/{p.id}": p for p in random_systems(self.seed, each=self.each)}
         known = {f"{suite}/{p.id}": p for suite in SUITES for p in load_suite(suite).values()}
+        drawn = [id for id in self.ids if id.startswith(f"{SUITE}/")]
+        if drawn:
+            laws = random_systems(self.seed, ids=[id.removeprefix(f"{SUITE}/") for id in drawn])
+            known |= dict(zip(drawn, laws, strict=True))
         for id in self.ids:
             if id not in known:
                 raise unknown_name("system", id, known)

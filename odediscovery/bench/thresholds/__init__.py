@@ -1,0 +1,1 @@
+"""Thresholds halved and doubled: what depends on each, in a battery of systems."""
