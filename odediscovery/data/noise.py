@@ -15,14 +15,12 @@ import numpy as np
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.smoothing import SMOOTHING, fit_smoother
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import is_time_up
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 # Median of |e| for a standard normal e.
 NORMAL_MEDIAN = 0.6744897501960817
-# Stands in for 0 under a logarithm.
-TINY_SQUARE = 1e-300
 
 
 @dataclass(frozen=True)
@@ -170,7 +168,7 @@ def _log_squares(
         if seen.sum() >= SMOOTHING.least_samples:
             e = _pseudo_residuals(time[seen], y[seen], degree)
             first = degree // 2 + 1
-            logs.append(np.log(np.maximum(e**2, TINY_SQUARE)))
+            logs.append(np.log(np.maximum(e**2, ABOVE_ZERO)))
             at.append(size[seen][first : first + len(e)] ** 2)
     return logs, at
 

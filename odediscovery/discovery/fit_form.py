@@ -31,7 +31,7 @@ from odediscovery.result.compare import criterion
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.result.named import NamedConstants
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.settings import Settings
@@ -123,7 +123,7 @@ class _Task:
         self.n, self.k = series.n_states, len(form.names)
         values = pooled(series)
         self.spread = np.nanstd(values, axis=0)
-        self.spread = np.where(self.spread > 0, self.spread, np.nanmax(np.abs(values), axis=0).clip(1e-300))
+        self.spread = np.where(self.spread > 0, self.spread, np.nanmax(np.abs(values), axis=0).clip(ABOVE_ZERO))
         self.filled = [_filled(run) for run in self.runs]
         self.known = np.stack([run.known_start for run in self.runs])
         begun = np.stack([x[0] for x in self.filled])
@@ -203,7 +203,7 @@ class _Task:
         """
         moved = self.changes(theta, STEP * self.size(theta), self.spread)
         moves = np.sqrt(np.mean(moved**2, axis=0)) / (STEP * self.size(theta))
-        steps = np.minimum(WIDE_STEP / np.maximum(moves, 1e-300), 1e2 * self.size(theta))
+        steps = np.minimum(WIDE_STEP / np.maximum(moves, ABOVE_ZERO), 1e2 * self.size(theta))
         slopes: Array = (self.changes(theta, steps, sigma) - self.changes(theta, -steps, sigma)) / (2.0 * steps)
         return slopes
 

@@ -18,10 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from odediscovery.runtime.arrays import Array, Mask
-
-# Below this a base of a fractional power counts as zero: log(0) would turn 0 * log(0) to nan.
-TINY = 1e-300
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,16 +53,16 @@ class StateFunction:
 
     def value(self, z: Array) -> Array:
         """f(z) for arguments z of any shape; an argument that must be positive is at least 1e-300."""
-        found: Array = getattr(np, self.name)(np.maximum(z, TINY) if self.positive else z)
+        found: Array = getattr(np, self.name)(np.maximum(z, ABOVE_ZERO) if self.positive else z)
         return found
 
     def plain(self, z: float) -> float:
         """f(z) of a single number z."""
-        return float(getattr(math, self.name)(max(z, TINY) if self.positive else z))
+        return float(getattr(math, self.name)(max(z, ABOVE_ZERO) if self.positive else z))
 
     def derivative(self, z: Array) -> Array:
         """f'(z) for arguments z of any shape."""
-        found: Array = self.slope(np, np.maximum(z, TINY) if self.positive else z)
+        found: Array = self.slope(np, np.maximum(z, ABOVE_ZERO) if self.positive else z)
         return found
 
 

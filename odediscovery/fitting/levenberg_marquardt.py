@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from odediscovery.runtime.arrays import Array, Indices, Mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.resources import fitting_at_once
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -59,9 +59,6 @@ class MarquardtThresholds(Thresholds):
 
 
 MARQUARDT = MarquardtThresholds()
-
-# Keeps quotients finite.
-SMALLEST = 1e-300
 
 
 @runtime_checkable
@@ -167,7 +164,7 @@ def _damped_anew(damping: Array, growth: Array, better: Mask, gain: Array, model
     damping * max(1/3, 1 - (2 gain / predicted gain - 1)^3),    damping * growth,  growth * 2
     """
     bound = MARQUARDT.largest_gain_ratio
-    ratio = np.clip(gain / np.maximum(model_gain, SMALLEST), -bound, bound)
+    ratio = np.clip(gain / np.maximum(model_gain, ABOVE_ZERO), -bound, bound)
     less = damping * np.clip(1 - (2 * ratio - 1) ** 3, MARQUARDT.least_decrease, MARQUARDT.growth)
     anew = np.maximum(np.where(better, less, damping * growth), MARQUARDT.least_damping)
     return anew, np.where(better, MARQUARDT.growth, 2 * growth)

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from odediscovery.fitting.levenberg_marquardt import SMALLEST
+from odediscovery.runtime.arrays import ABOVE_ZERO
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -227,7 +227,7 @@ def _two_loop(gradient: Tensor, pairs: list[tuple[Tensor, Tensor, Tensor]]) -> T
         alphas.append(alpha)
     if pairs:
         s, y, rho = pairs[-1]
-        scale = (s * y).sum(dim=1) / y.square().sum(dim=1).clamp_min(SMALLEST)
+        scale = (s * y).sum(dim=1) / y.square().sum(dim=1).clamp_min(ABOVE_ZERO)
         q = torch.where((rho > 0)[:, None], scale[:, None] * q, q)
     for (s, y, rho), alpha in zip(pairs, reversed(alphas), strict=True):
         beta = rho * (y * q).sum(dim=1)

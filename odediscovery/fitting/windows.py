@@ -18,10 +18,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from odediscovery.data.series import TimeSeries, Trajectory
-from odediscovery.fitting.levenberg_marquardt import SMALLEST
 from odediscovery.networks.chain import Chain, Rhs
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.array_shapes import Ends, Theta
 from odediscovery.solve.grids import DEFAULT_GRID, LinearControls, advance_by_grid, choose_grids
@@ -111,7 +110,7 @@ class Windows:
             rhs,
             np.repeat(begin[None], members, axis=0),
             self.duration.reshape(-1),
-            accuracy / np.maximum(usual, SMALLEST),
+            accuracy / np.maximum(usual, ABOVE_ZERO),
             self.controls and self.controls.flat(),
         )
         return dataclasses.replace(self, grid=grid.reshape(b, length))

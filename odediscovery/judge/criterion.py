@@ -20,7 +20,7 @@ import numpy as np
 
 from odediscovery.laws.cost import Free, constant_penalty, cost, count
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.values import Candidate, Judged, Origin, Polished
 
@@ -91,7 +91,7 @@ def judge(polished: Polished, floor: Array, origin: Origin, *, fragile: bool = F
     return Judged(polished, float(misfit.sum() + charged), origin, fragile)
 
 
-def score(c: Candidate, samples: int, floor: float = 1e-300) -> float:
+def score(c: Candidate, samples: int, floor: float = ABOVE_ZERO) -> float:
     """Misfit on training windows and penalty of a candidate, lower is better.
 
     Args:
@@ -99,7 +99,7 @@ def score(c: Candidate, samples: int, floor: float = 1e-300) -> float:
         floor: mean square that integration error alone explains.
     """
     charged = penalty(c.law, c.free, samples, c.initial.size)
-    return float(samples * np.log(max(c.mean_square + floor, 1e-300)) + charged)
+    return float(samples * np.log(max(c.mean_square + floor, ABOVE_ZERO)) + charged)
 
 
 def rank(candidates: Sequence[Candidate], samples: int) -> list[Candidate]:

@@ -11,7 +11,7 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.judge.note import Note
 from odediscovery.judge.notes import blows_up, leaves_the_data
 from odediscovery.laws.equations import Equations
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -80,7 +80,7 @@ def excursion(equations: Equations, series: TimeSeries, initial: Array) -> Excur
             continue
         if lost.any():
             return Excursion(named, np.inf, f"{series.time_name} = {times[np.argmax(lost)]:.3g}")
-        off = np.maximum(x[:, seen] - high, low - x[:, seen]) / np.maximum(high - low, 1e-300)
+        off = np.maximum(x[:, seen] - high, low - x[:, seen]) / np.maximum(high - low, ABOVE_ZERO)
         k, i = np.unravel_index(int(np.argmax(off)), off.shape)
         if off[k, i] > (0.0 if farthest is None else farthest.off):
             name, value = str(np.array(series.states)[seen][i]), float(x[:, seen][k, i])

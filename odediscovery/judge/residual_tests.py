@@ -13,7 +13,7 @@ from odediscovery.judge.note import Note
 from odediscovery.judge.notes import structured_residuals, widened_errors
 from odediscovery.laws.cost import constant_penalty
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -149,7 +149,7 @@ def correlations(residuals: Sequence[Array]) -> tuple[Array, Array]:
     products = sum(np.nansum(r[1:] * r[:-1], axis=0) for r in residuals)
     pairs = sum(np.isfinite(r[1:] * r[:-1]).sum(axis=0) for r in residuals)
     squares = sum(np.nansum(r**2, axis=0) for r in residuals)
-    return products / np.maximum(squares, 1e-300), np.asarray(pairs)
+    return products / np.maximum(squares, ABOVE_ZERO), np.asarray(pairs)
 
 
 def autocorrelation_inflation(residuals: Sequence[Array]) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from odediscovery.judge.note import Note
 from odediscovery.judge.notes import comes_to_rest
 from odediscovery.laws.printing import constant
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -67,7 +67,7 @@ def resting_point(
     >>> value.round(6).tolist(), error.round(6).tolist()
     ([4.0], [0.1])
     """
-    wide = np.maximum(high - low, 1e-300)
+    wide = np.maximum(high - low, ABOVE_ZERO)
     times = span[0] + (span[1] - span[0]) * np.array([0.0, 0.5, 1.0]) * RESTING.longer
 
     def end(c: Array) -> Array | None:

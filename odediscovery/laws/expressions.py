@@ -22,6 +22,7 @@ import sympy
 
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.families import STATE_FUNCTIONS
+from odediscovery.runtime.arrays import ABOVE_ZERO
 
 MAX_EQUATION_LETTERS, MAX_NESTING = 100_000, 60
 # sympy raises numbers to whole powers at once: without a limit, (2*x)**999999999 would hang.
@@ -217,7 +218,7 @@ class _Reader:
 
     def bounded(self, node: ast.expr, value: sympy.Expr) -> sympy.Expr:
         sizes = [abs(part) for part in value.atoms(sympy.Number) if part.is_finite and part != 0]
-        if value.has(*_NO_FLOATS) or any(size > 1e300 or size < 1e-300 for size in sizes):
+        if value.has(*_NO_FLOATS) or any(size > 1e300 or size < ABOVE_ZERO for size in sizes):
             raise self.error(node, "a number beyond the range of floats")
         return value
 

@@ -18,9 +18,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from odediscovery.families import STATE_FUNCTIONS
-from odediscovery.families.base import TINY
 from odediscovery.laws.power_sum import EQUAL, Features, PowerSum, expanded, least_bases
-from odediscovery.runtime.arrays import Array, SparsePowers
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, SparsePowers
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -113,7 +112,7 @@ def _powered(exponents: Array) -> Callable[[list[float]], list[float]]:
     for row in exponents:
         places = []
         for k in np.flatnonzero(row):
-            power = int(k), float(row[k]), -math.inf if row[k] == round(row[k]) else TINY
+            power = int(k), float(row[k]), -math.inf if row[k] == round(row[k]) else ABOVE_ZERO
             if row[k] == 1.0:
                 places.append(int(k))
                 continue

@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.families import STATE_FUNCTIONS, Function
-from odediscovery.families.base import TINY
 from odediscovery.laws.mirror import factors, fractional, signs, turned
-from odediscovery.runtime.arrays import Array, Mask, SparsePowers
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, SparsePowers
 from odediscovery.runtime.renamed import with_old_names
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -334,7 +333,7 @@ class Features:
         b = self.sums.weights
         m, dm = power_slopes(z, self.sums.exponents)
         inner[:, self.simple + bl, np.arange(len(bl))] = m[:, bj]
-        log_z = np.log(np.maximum(np.abs(z), TINY))
+        log_z = np.log(np.maximum(np.abs(z), ABOVE_ZERO))
         inner[:, self.simple :, len(bl) :] = b[:, vj] * (m[:, vj] * log_z[:, vk])[:, None, :]
         y = np.concatenate([z, 1.0 + m @ b.T], axis=1)
         return y, np.concatenate([slopes, b @ dm @ slopes], axis=1), inner
@@ -362,8 +361,8 @@ def powers(y: Array, exponents: Array, mirrored: Sequence[int] = ()) -> Array:
 
 
 def least_bases(exponents: Array) -> Array:
-    """What bases are raised to at least: fractional powers see nothing below `TINY`."""
-    least: Array = np.where(fractional(exponents), TINY, -np.inf)
+    """What bases are raised to at least: fractional powers see nothing below `ABOVE_ZERO`."""
+    least: Array = np.where(fractional(exponents), ABOVE_ZERO, -np.inf)
     return least
 
 

@@ -19,7 +19,7 @@ from odediscovery.population.model.measured import ANY, GroupModel, Measured, St
 from odediscovery.population.model.members import Members, members_of
 from odediscovery.population.model.separate import SeparateFit, fit_each
 from odediscovery.population.model.structures import Entry, Structure
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -199,8 +199,8 @@ def _chosen(data: Members, laws: Sequence[SimpleLaw], model: GroupModel, fit: Se
         at, law = int(best[g]) * groups + g, laws[int(best[g])]
         r = residual[:, at][seen[:, g]]
         total = float(r @ r)
-        alike = float(r[1:] @ r[:-1]) / max(total, 1e-300) * np.sqrt(len(r))
-        r2 = 1.0 - total / max(float(n[g] * spread[g] ** 2), 1e-300)
+        alike = float(r[1:] @ r[:-1]) / max(total, ABOVE_ZERO) * np.sqrt(len(r))
+        r2 = 1.0 - total / max(float(n[g] * spread[g] ** 2), ABOVE_ZERO)
         exact = total <= 4 * floor[g]
         shift = 0 if not law.free else size - len(law.terms)
         logs = fit.unknowns[shift : shift + len(law.terms), at]

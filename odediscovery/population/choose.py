@@ -22,7 +22,7 @@ from odediscovery.population.model.separate import SeparateFit, fit_each
 from odediscovery.population.model.structures import Entry, Structure, tied, without
 from odediscovery.population.model.vary import choose_varying, criterion, may_vary
 from odediscovery.population.screen import combined, fine_doses, fine_times, screen
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import JUDGING, SEARCHING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -246,7 +246,7 @@ def _spread(measured: Measured) -> Array:
     """Spread of each state, in the scale of its noise [states]."""
     values = np.where(measured.seen, measured.data.values, np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
-        scaled = np.where(measured.logarithmic[None, :, None], np.log(np.maximum(values, 1e-300)), values)
+        scaled = np.where(measured.logarithmic[None, :, None], np.log(np.maximum(values, ABOVE_ZERO)), values)
     found = np.array([np.nanstd(x) if np.isfinite(x).any() else 1.0 for x in scaled.transpose(1, 0, 2)])
     return np.where(found > 0, found, 1.0)
 
@@ -299,7 +299,7 @@ def is_sound(fit: MixedFit) -> bool:
         return False
     if np.any(fit.squares[seen] > counts[seen] * _spread(fit.model.measured)[seen] ** 2):
         return False
-    ratio = sigma[seen] ** 2 * counts[seen] / np.maximum(fit.squares[seen], 1e-300)
+    ratio = sigma[seen] ** 2 * counts[seen] / np.maximum(fit.squares[seen], ABOVE_ZERO)
     tiny = np.sqrt(fit.squares[seen] / counts[seen]) < 1e-6 * _spread(fit.model.measured)[seen]
     return bool(np.all(tiny | ((ratio > 1 / CHOICE.honest) & (ratio < CHOICE.honest))))
 

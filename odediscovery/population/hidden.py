@@ -19,7 +19,7 @@ from odediscovery.population.model.mixed import MIXED, MixedFit
 from odediscovery.population.model.separate import fit_each
 from odediscovery.population.model.structures import Entry, Structure
 from odediscovery.population.model.vary import criterion
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import JUDGING, SEARCHING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -104,7 +104,7 @@ def _begun(measured: Measured, structure: Structure) -> tuple[float, Array]:
     """The best of several beginnings for every group, and what it leaves in units of -2 log likelihood."""
     groups, k = measured.data.n_groups, structure.n_constants
     span = float(np.median(measured.data.times[-1] - measured.data.times[0]))
-    rates = np.log(np.array(list(itertools.product(HIDDEN_FLOWS.rates, repeat=k))) / max(span, 1e-300))
+    rates = np.log(np.array(list(itertools.product(HIDDEN_FLOWS.rates, repeat=k))) / max(span, ABOVE_ZERO))
     many = len(rates)
     starts = tuple(start._replace(value=np.tile(start.value, many)) for start in measured.starts)
     wide = replace(measured, data=measured.data.taken(np.tile(np.arange(groups), many)), starts=starts)
@@ -115,7 +115,7 @@ def _begun(measured: Measured, structure: Structure) -> tuple[float, Array]:
     first = measured.first_starts()
     for row, i in enumerate(measured.open_starts):
         if measured.starts[i].kind == SCALED:
-            first[row] = np.log(max(height, 1e-300)) - np.log(_amount(measured, i))
+            first[row] = np.log(max(height, ABOVE_ZERO)) - np.log(_amount(measured, i))
     begin = np.vstack([np.repeat(rates.T, groups, axis=1), np.tile(first, (1, many))])
     width = np.full(len(begin), 2.0)
     fit = fit_each(GroupModel(structure, wide), begin, 0.1 * wide.data.scale, begin, width, 20)
@@ -123,5 +123,5 @@ def _begun(measured: Measured, structure: Structure) -> tuple[float, Array]:
     # One beginning for all groups: what is called what may differ from beginning to beginning.
     best = int(np.argmin(value.sum(axis=1)))
     counts = measured.counts()
-    score = float(counts.sum() * np.log(max(value[best].sum() / counts.sum(), 1e-300))) + 2.0 * k * groups
+    score = float(counts.sum() * np.log(max(value[best].sum() / counts.sum(), ABOVE_ZERO))) + 2.0 * k * groups
     return score, fit.unknowns[:, best * groups : (best + 1) * groups]

@@ -15,7 +15,7 @@ from odediscovery.population.model.mixed import MixedFit
 from odediscovery.population.resting import resting_point
 from odediscovery.population.strangers import STRANGERS, odd_groups
 from odediscovery.result.population import Population
-from odediscovery.runtime.arrays import Mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -72,7 +72,7 @@ def _followed(fit: MixedFit, series: TimeSeries) -> list[str]:
     for i, state in enumerate(series.states):
         both = seen[1:, i] & seen[:-1, i]
         squares = float(np.sum(left[:, i] ** 2))
-        r = float(np.sum((left[1:, i] * left[:-1, i])[both])) / max(squares, 1e-300)
+        r = float(np.sum((left[1:, i] * left[:-1, i])[both])) / max(squares, ABOVE_ZERO)
         if r > NOTES.followed and r * np.sqrt(both.sum()) > NOTES.surely:
             told.append(
                 f"residuals of {state} follow each other (autocorrelation {r:.2f}): the law lacks something, its terms "

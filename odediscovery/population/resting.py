@@ -14,6 +14,7 @@ import numpy as np
 
 from odediscovery.laws.printing import constant
 from odediscovery.population.model.mixed import MixedFit
+from odediscovery.runtime.arrays import ABOVE_ZERO
 
 
 class Rest(NamedTuple):
@@ -71,4 +72,4 @@ def resting_point(fit: MixedFit) -> Rest | None:
     unsure = np.einsum("p,gpq,q->g", slope[:k], e.spread[:, :k, :k], slope[:k])
     sd_log = float(np.sqrt(own.var(ddof=1) + np.maximum(unsure, 0.0).mean()))
     groups = len(own)
-    return Rest(median, max(median * sd_log / groups**0.5, 1e-300), sd_log, sd_log / (2.0 * (groups - 1)) ** 0.5)
+    return Rest(median, max(median * sd_log / groups**0.5, ABOVE_ZERO), sd_log, sd_log / (2.0 * (groups - 1)) ** 0.5)

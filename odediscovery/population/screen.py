@@ -22,7 +22,7 @@ from scipy.interpolate import PchipInterpolator, make_smoothing_spline
 from odediscovery.population.model.measured import ANY, EXACT, KNOWN, SCALED, Measured
 from odediscovery.population.model.members import Members
 from odediscovery.population.model.structures import Structure, structure_of
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -240,7 +240,7 @@ def _normal(measured: Measured, i: int, runs: Sequence[Array]) -> _Normal:
         d = design[seen]
         gram[g], moment[g], square[g] = d.T @ d, d.T @ y[seen], y[seen] @ y[seen]
         count += int(seen.sum())
-    norm = np.sqrt(np.maximum(np.einsum("gpp->gp", gram), 1e-300))
+    norm = np.sqrt(np.maximum(np.einsum("gpp->gp", gram), ABOVE_ZERO))
     return _Normal(gram / norm[:, :, None] / norm[:, None, :], moment / norm, norm, square, count)
 
 

@@ -21,6 +21,7 @@ from odediscovery.data.samples import pooled
 from odediscovery.errors import InputError
 from odediscovery.laws.records import constants
 from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.arrays import ABOVE_ZERO
 
 # Residuals below this share of a state's spread are errors of the solver.
 SOLVER_FLOOR = 1e-8
@@ -132,7 +133,7 @@ def criterion(found: Discovery) -> tuple[float, int]:
     # A curve that ended before the samples did leaves them unexplained.
     lost = np.isfinite(values) & ~np.isfinite(left)
     squares = np.nansum(left**2, axis=0) / counts.clip(1)
-    squares = np.where(lost.any(axis=0), np.inf, np.maximum(squares, (SOLVER_FLOOR * spread) ** 2 + 1e-300))
+    squares = np.where(lost.any(axis=0), np.inf, np.maximum(squares, (SOLVER_FLOOR * spread) ** 2 + ABOVE_ZERO))
     k = fitted_numbers(found)
     total = int(counts.sum())
     return float(counts @ np.log(squares) + k * np.log(max(total, 2))), k

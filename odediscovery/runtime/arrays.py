@@ -12,6 +12,9 @@ Mask = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 # Numbers below it have squares, and sums of many squares, within the range of floats.
 SQUARED = 1e150
+# What divides, or has its logarithm taken, is at least this, and so are bases of fractional powers: it changes
+# no other number, 1 divided by it is a float, and 0 log(0) is 0.
+ABOVE_ZERO = 1e-300
 
 
 def column_norms(columns: Array, axis: int = 0, keepdims: bool = False) -> Array:

@@ -18,12 +18,11 @@ from jaxtyping import Float
 
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.signals import control_slopes
-from odediscovery.families.base import TINY
 from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.cost import Free, count, filled
 from odediscovery.laws.pointwise import vector_field
 from odediscovery.laws.power_sum import PowerSum, expanded, power_slopes
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.resources import fitting_at_once
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -315,7 +314,7 @@ class TrajectoryResiduals:
             ds[:, ai, n + np.arange(len(ai))] += m[:, aj]
         else:
             ds[:, :, n : n + len(ai)] += law.stoichiometry[:, ai] * m[:, None, aj]
-        log_y = np.log(np.maximum(np.abs(y), TINY))
+        log_y = np.log(np.maximum(np.abs(y), ABOVE_ZERO))
         ds[:, :, n + len(ai) : last] += a[:, wj] * (m[:, wj] * log_y[:, wk])[:, None, :]
         if law.features is not None:
             ds[:, :, last:] += to_input @ inner

@@ -22,7 +22,7 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.equations import as_function
 from odediscovery.laws.forms import Form
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -216,7 +216,7 @@ class Shooting:
         typical = np.append(
             np.full(k, np.median(np.abs(theta[:k])) if k else 1.0), np.tile(self.spread, len(self.begun))
         )
-        size: Array = np.maximum(np.abs(theta), 1e-3 * typical + 1e-300)
+        size: Array = np.maximum(np.abs(theta), 1e-3 * typical + ABOVE_ZERO)
         return size
 
     def linearised(

@@ -23,7 +23,7 @@ from odediscovery.laws.equations import as_function
 from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.forms import Form
 from odediscovery.problem.peaks import count_peaks
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.textbook.registry import ABOVE, ANYTHING, BELOW, INVERSE, POWER, RESTING, SIZE
@@ -208,7 +208,7 @@ def positive_start(form: Form, sought: Sequence[str], path: Path, start: Start, 
     if blocks is None:
         return start
     features, target = blocks[0][0], blocks[1][0]
-    size = np.sqrt(np.mean(features**2, axis=0)) + 1e-300
+    size = np.sqrt(np.mean(features**2, axis=0)) + ABOVE_ZERO
     least = np.array([-np.inf if name in signed else 0.0 for name in linear])
     if not (np.isfinite(target).all() and (size < MAX_INTEGRAL / 1e9).all()):
         return start
@@ -242,7 +242,7 @@ def _refined(
 
 def _descended(form: Form, sought: Sequence[str], path: Path, at: Array) -> tuple[Array, Array, float] | None:
     """The best constants downhill from some: valleys are narrower than the mesh of a grid; None where it is lost."""
-    size = np.maximum(np.abs(at), 1e-3 * np.abs(at).max(initial=1e-300))
+    size = np.maximum(np.abs(at), 1e-3 * np.abs(at).max(initial=ABOVE_ZERO))
 
     @lru_cache(maxsize=1)
     def around(shift: bytes) -> Array:
@@ -293,7 +293,7 @@ def _projected(form: Form, sought: Sequence[str], path: Path, given: Array) -> t
         return None
     features, target = blocks
     with np.errstate(all="ignore"):  # of the least and largest numbers nothing comes, which is seen later
-        size = np.sqrt(np.mean(features**2, axis=1, keepdims=True)) + 1e-300
+        size = np.sqrt(np.mean(features**2, axis=1, keepdims=True)) + ABOVE_ZERO
         unit = features / size
         gram = np.einsum("gnl,gnm->glm", unit, unit) / len(target[0])
         moment = np.einsum("gnl,gn->gl", unit, target) / len(target[0])

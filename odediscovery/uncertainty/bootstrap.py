@@ -25,7 +25,6 @@ import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.errors import FitError, InputError, OdeDiscoveryError
-from odediscovery.families.base import TINY
 from odediscovery.fitting.residuals import LongResiduals
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.laws.cost import SIMPLE, constant_penalty, count, snap_penalty
@@ -39,7 +38,7 @@ from odediscovery.problem.pose import pose
 from odediscovery.problem.problem import PROBLEMS, Problem
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.survival import Survival
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.runtime.workers import Backend, Failure, Processes, results_of_tasks
@@ -280,7 +279,7 @@ def richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
     # New terms are a faint part of the rates wherever the data are.
     x = pooled(p.smooth)
     largest = np.abs(powers(x, np.stack(rows))).max(axis=0)
-    faint = BOOTSTRAP.faint * np.abs(law.rhs(x)).max() / np.maximum(largest, TINY)
+    faint = BOOTSTRAP.faint * np.abs(law.rhs(x)).max() / np.maximum(largest, ABOVE_ZERO)
     a = np.where((a == 0.0) & np.stack(used, axis=1), faint, a)
     return apply_knowledge(p, PowerSum(a, np.stack(rows), None, law.stoichiometry))
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from problems import growth, series_of
 
-from odediscovery.fitting.levenberg_marquardt import SMALLEST, damped_steps
+from odediscovery.fitting.levenberg_marquardt import damped_steps
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.laws.systems import simulate_system
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.grow import side_by_side
 from odediscovery.stages.grow.integral_form import Integral, Path
@@ -64,7 +64,9 @@ def alone(fit: Fit, one: Projected) -> Projected:
         jac = (linear.projected(slopes(fit, one, places)) * weight[..., None]).reshape(-1, len(places))
         gradient = jac.T @ (linear.residual * weight).ravel()
         parts = constants_of(one)
-        step = damped_steps((jac.T @ jac)[None], gradient[None], np.array([damping]), PROJECTION.singular, SMALLEST)[0]
+        step = damped_steps((jac.T @ jac)[None], gradient[None], np.array([damping]), PROJECTION.singular, ABOVE_ZERO)[
+            0
+        ]
         for (kind, row, of), change in zip(places, step, strict=True):
             most = 0.5 * abs(parts[1][row, of]) if kind == 1 else PROJECTION.longest
             moved = parts[kind][row, of] + np.clip(change, -most, most)

@@ -13,10 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 
 # A spread of a logarithm below one per cent is none.
 NEGLIGIBLE = 0.01
+# A misfit larger than any, for which an optimiser turns back.
+BEYOND = 1e30
 # Bounds of the logarithm of a standard deviation, in the units of the unknowns.
 _MIN_LOG_SD, _MAX_LOG_SD = np.log(1e-4), np.log(10.0)
 # How far the logarithm of sigma may go in one search.
@@ -85,8 +87,8 @@ def estimate(sums: Sums, design: Array, random: Mask, deviations: Array, sigma: 
         try:
             found = _solve(sums, design, random, theta)
         except np.linalg.LinAlgError:
-            return 1e30, np.zeros(len(theta))
-        return (found.value, found.gradient) if np.isfinite(found.value) else (1e30, np.zeros(len(theta)))
+            return BEYOND, np.zeros(len(theta))
+        return (found.value, found.gradient) if np.isfinite(found.value) else (BEYOND, np.zeros(len(theta)))
 
     spreads = int(random.sum())
     bounds = [(_MIN_LOG_SD, _MAX_LOG_SD)] * spreads + [(at - _REACH, at + _REACH) for at in begin[spreads:]]
@@ -127,8 +129,8 @@ def theta_errors(sums: Sums, design: Array, random: Mask, found: Estimate) -> Ar
 
 
 def _packed(sums: Sums, random: Mask, deviations: Array, sigma: Array) -> Array:
-    d = np.clip(np.log(np.maximum(deviations[random], 1e-300)), _MIN_LOG_SD, _MAX_LOG_SD)
-    return np.concatenate([d, np.log(np.maximum(sigma[sums.counts > 0], 1e-300))])
+    d = np.clip(np.log(np.maximum(deviations[random], ABOVE_ZERO)), _MIN_LOG_SD, _MAX_LOG_SD)
+    return np.concatenate([d, np.log(np.maximum(sigma[sums.counts > 0], ABOVE_ZERO))])
 
 
 def _unpacked(sums: Sums, random: Mask, theta: Array) -> tuple[Array, Array]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from odediscovery.population.model.members import MEMBERS, Field, Members, solve, solve_with_slopes
 from odediscovery.population.model.structures import Structure
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 
 # What is known of a start: nothing but its sign, nothing, its value, that its sample is exact, or its
 # value but for a factor.
@@ -83,7 +83,7 @@ class Measured:
             if kind == SCALED:
                 rows.append(np.full(len(value), np.log(factor)))
             else:
-                rows.append(value if kind == ANY else np.log(np.maximum(value, 1e-300)))
+                rows.append(value if kind == ANY else np.log(np.maximum(value, ABOVE_ZERO)))
         return np.array(rows).reshape(len(rows), self.data.n_groups)
 
     def start_values(self, unknown: Array) -> tuple[Array, Array]:
@@ -217,7 +217,7 @@ class GroupModel:
             if s is not None:
                 with np.errstate(over="ignore", invalid="ignore"):  # of a curve that has run away
                     s[:, i] = s[:, i] / size[:, None]
-        residual = np.nan_to_num(residual, nan=1e30, posinf=1e30, neginf=-1e30)
+        residual = np.nan_to_num(residual, nan=MEMBERS.lost, posinf=MEMBERS.lost, neginf=-MEMBERS.lost)
         if s is not None:
             # Of a curve that has run away no step follows.
             lost = ~np.isfinite(x) | (np.abs(x) >= 0.1 * MEMBERS.wild * data.scale[:, None])

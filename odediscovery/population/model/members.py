@@ -33,6 +33,7 @@ class MemberThresholds(Thresholds):
         1e-9, "least size of a state in a power", unit="largest sample", origin="keeps 0 ** p differentiable"
     )
     wild: float = threshold(1e6, "beyond this a solution has run away", unit="largest sample")
+    lost: float = threshold(1e30, "residual that stands for one beyond all numbers", origin="its square is a float")
 
 
 MEMBERS = MemberThresholds()

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from odediscovery.population.model.measured import GroupModel
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -78,7 +78,7 @@ def fit_each(
         trial = model.curves(tried)
         reached = objective.value(trial.residual, tried)
         better = reached < best
-        gain = np.where(better, (best - reached) / np.maximum(best, 1e-300), 0.0)
+        gain = np.where(better, (best - reached) / np.maximum(best, ABOVE_ZERO), 0.0)
         assert trial.slopes is not None
         x = np.where(better, tried, x)
         curves = type(curves)(
@@ -124,10 +124,10 @@ class _Objective:
         normal = np.einsum("tipg,tiqg->gpq", weighted, slopes, optimize=True)
         gradient = np.einsum("tipg,tig->gp", weighted, residual) + (precision[:, None] * (self.centre - x)).T
         size = np.einsum("gpp->gp", normal) + precision
-        size = np.maximum(size, 1e-9 * size.max(axis=1, keepdims=True).clip(1e-300))
+        size = np.maximum(size, 1e-9 * size.max(axis=1, keepdims=True).clip(ABOVE_ZERO))
         p = normal.shape[1]
         normal = normal + np.eye(p) * (precision + damping[:, None] * size)[:, None, :]
         step = np.linalg.solve(normal, gradient[:, :, None])[:, :, 0].T
         longest = np.abs(step).max(axis=0)
-        cut: Array = step * np.minimum(1.0, SEPARATE.longest / np.maximum(longest, 1e-300))
+        cut: Array = step * np.minimum(1.0, SEPARATE.longest / np.maximum(longest, ABOVE_ZERO))
         return np.nan_to_num(cut)

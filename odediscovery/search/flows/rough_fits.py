@@ -16,12 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from odediscovery.families.base import TINY
 from odediscovery.fitting.levenberg_marquardt import damped_steps
 from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.flows.flows import Flow, Structure, units
@@ -213,7 +212,7 @@ def _field(w: Array, coefficients: Array) -> Callable[[float, Array], Array]:
                 whole = row[k] == round(row[k]) and 0 < row[k] <= 3
                 for _ in range(int(row[k]) if whole else 0):
                     y = y * x[k]
-                y = y if whole else y * np.power(np.maximum(x[k], TINY), row[k])
+                y = y if whole else y * np.power(np.maximum(x[k], ABOVE_ZERO), row[k])
             products.append(y)
         total = np.zeros(x.shape)
         for q, i in entries:

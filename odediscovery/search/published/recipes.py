@@ -35,7 +35,7 @@ from odediscovery.networks.layers import Layer, Network
 from odediscovery.networks.vector_field import VectorField
 from odediscovery.problem.problem import Problem
 from odediscovery.result.front import FrontRow
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.device import device_of, moved, use_threads
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.resources import keep_freed_memory
@@ -262,7 +262,7 @@ def read_member(
         law,
         mse,
         1.0 - squares / spread if spread > 0 else 1.0,
-        count * math.log(max(mse, 1e-300)) + size * math.log(count),
+        count * math.log(max(mse, ABOVE_ZERO)) + size * math.log(count),
         np.where(np.isfinite(values), residuals, np.nan),
     )
 

@@ -23,7 +23,7 @@ from scipy.interpolate import CubicSpline
 from odediscovery.laws.cost import constant_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Array, Mask, column_norms
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
 from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -171,10 +171,10 @@ def _selected(columns: Array, y: Array, worth: float) -> Array:
         inverse = np.linalg.pinv(x.T @ x + 1e-10 * np.eye(len(kept)), hermitian=True)
         solution = inverse @ (x.T @ y)
         misfit = float(np.sum((y - x @ solution) ** 2)) + 1e-16 * float(y @ y)
-        score = len(y) * np.log(max(misfit, 1e-300) / len(y)) + worth * len(kept)
+        score = len(y) * np.log(max(misfit, ABOVE_ZERO) / len(y)) + worth * len(kept)
         if score < best_score:
             best, best_score = np.zeros(columns.shape[1]), score
             best[kept] = solution / scale[kept]
-        statistic = solution**2 / np.maximum(np.diag(inverse), 1e-300)
+        statistic = solution**2 / np.maximum(np.diag(inverse), ABOVE_ZERO)
         kept = np.delete(kept, int(np.argmin(statistic)))
     return best

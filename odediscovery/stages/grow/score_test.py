@@ -29,7 +29,7 @@ from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.cost import COSTS, all_free, constant_penalty, cost, snap_penalty
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Array, Mask, column_norms
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import integrate
 from odediscovery.stages.grow.integral_form import Integral, Path
@@ -328,7 +328,7 @@ def _unit(columns: Array) -> tuple[Array, Array]:
 def _left(columns: Array, y: Array) -> tuple[float, Array]:
     """Sum of squares that columns leave of y, and their coefficients."""
     a = np.asarray(np.linalg.lstsq(columns, y, rcond=1e-10)[0], dtype=np.float64)
-    return max(float(np.sum((y - columns @ a) ** 2)), 1e-300), a
+    return max(float(np.sum((y - columns @ a) ** 2)), ABOVE_ZERO), a
 
 
 def _combined(choices: Sequence[Sequence[Choice]]) -> list[tuple[Choice, ...]]:

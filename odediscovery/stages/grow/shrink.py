@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from odediscovery.laws.power_sum import Sums
-from odediscovery.runtime.arrays import Mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.stages.grow.side_by_side import optimise_all, settled
 from odediscovery.stages.grow.variable_projection import Draft, Fit, Projected, exp_features
@@ -52,7 +52,7 @@ def _merged(fit: Fit, model: Projected, distance: float = 0.5) -> Draft | None:
         return None
     used, exponents = model.used.copy(), model.exponents.copy()
     weight = np.abs(model.coefficients[:, [a, b]]).sum(axis=0)
-    share = weight[0] / max(weight.sum(), 1e-300)
+    share = weight[0] / max(weight.sum(), ABOVE_ZERO)
     mixed = share * exponents[a] + (1 - share) * exponents[b]
     whole = np.zeros(len(mixed), dtype=bool)
     whole[: len(fit.problem.integer)] = fit.problem.integer

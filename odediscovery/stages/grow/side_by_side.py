@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.fitting.levenberg_marquardt import SMALLEST, damped_steps
-from odediscovery.runtime.arrays import Array
+from odediscovery.fitting.levenberg_marquardt import damped_steps
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.grow.integral_form import Integral
@@ -96,7 +96,7 @@ def _optimised(fit: Fit, laws: Sequence[Draft], steps: int) -> list[Projected]:
             break
         if len(new := live[moved[live]]):
             normal[new], gradient[new] = normal_equations(fit, path, now.take(new), [p.take(new) for p in free])
-        shift = damped_steps(normal[live], gradient[live], damping[live], PROJECTION.singular, SMALLEST)
+        shift = damped_steps(normal[live], gradient[live], damping[live], PROJECTION.singular, ABOVE_ZERO)
         trial = _moved(fit, now.constants(live), [p.take(live) for p in free], shift)
         tried = evaluated(fit, path, trial, now.inside[live] if whole_inside else None)
         gain = now.score[live] - tried.score

@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odediscovery.families import power_is_rate
-from odediscovery.fitting.levenberg_marquardt import SMALLEST
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.grow.coefficients import Linear, solve
@@ -167,7 +166,7 @@ class Fit:
             return False
         e = self.linear(model).residual
         rows = self.problem.row[self.equations]
-        r = (e[:, 1:] * e[:, :-1]).sum(axis=1) / np.maximum((e**2).sum(axis=1), SMALLEST)
+        r = (e[:, 1:] * e[:, :-1]).sum(axis=1) / np.maximum((e**2).sum(axis=1), ABOVE_ZERO)
         return bool((r < PROJECTION.unlikely / np.sqrt(rows.sum(axis=1)))[open_].all())
 
     def linear(self, model: Projected) -> Linear:

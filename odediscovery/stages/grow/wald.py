@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from odediscovery.fitting.levenberg_marquardt import SMALLEST
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.stages.grow.stack import Constants, Places, evaluated, jacobian
 from odediscovery.stages.grow.variable_projection import Fit, Projected
 
@@ -35,14 +34,14 @@ def wald(fit: Fit, model: Projected) -> tuple[Array, Array, Array]:
     variance = np.einsum("imk,imk->im", inverse, inverse) * sigma[:, None] ** 2
     variance = variance + np.einsum("imp,pr,imr->im", change, covariance, change)
     scaled = linear.coefficients * linear.scale
-    of_a = np.where(model.used, scaled**2 / np.maximum(variance, SMALLEST), np.inf)
-    held = 1.0 / np.maximum(np.einsum("tp,tp->p", flat, flat), SMALLEST)
+    of_a = np.where(model.used, scaled**2 / np.maximum(variance, ABOVE_ZERO), np.inf)
+    held = 1.0 / np.maximum(np.einsum("tp,tp->p", flat, flat), ABOVE_ZERO)
     spread = np.where(free, np.diag(covariance), held)
     found = [of_a]
     for values, at in ((model.exponents, places), (model.sums.weights, of_b)):
         own, spread = np.split(spread, [len(at)])
         statistic = np.full(values.shape, np.inf)
         with np.errstate(over="ignore"):  # inf where there is no variance at all
-            statistic[tuple(at.T)] = values[tuple(at.T)] ** 2 / np.maximum(own, SMALLEST)
+            statistic[tuple(at.T)] = values[tuple(at.T)] ** 2 / np.maximum(own, ABOVE_ZERO)
         found.append(statistic)
     return found[0], found[1], found[2]

@@ -19,7 +19,7 @@ import numpy as np
 
 from odediscovery.laws.cost import Free
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.polish.quotients import count_constants, free_of
 
@@ -180,7 +180,7 @@ def _shorter(law: PowerSum, group: Mask, k: int, x: Array) -> list[tuple[int, fl
 def _fit(form: _Form, terms: Array, along: Array) -> tuple[float, float, Array]:
     """How far a form is at best from terms [samples, equations], its inner constant, and a [terms, equations]."""
     best: tuple[float, float, Array] = (np.inf, 0.0, np.zeros((len(form.powers), terms.shape[1])))
-    scale = np.maximum(np.ptp(terms, axis=0), 1e-300)
+    scale = np.maximum(np.ptp(terms, axis=0), ABOVE_ZERO)
     for inner in form.constants(along):
         columns = form.columns(along, inner)
         a = np.asarray(np.linalg.lstsq(columns, terms)[0], float)

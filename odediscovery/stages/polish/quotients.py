@@ -21,7 +21,7 @@ import numpy as np
 from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.laws.cost import Free
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -184,7 +184,7 @@ def _line(law: PowerSum, f: Array, z: Array, x: Array, *, level: bool = True) ->
         return np.zeros(2), np.inf
     columns = np.stack([np.full_like(along, level), along], axis=1)
     line, *_ = np.linalg.lstsq(columns, over)
-    return line, float(np.abs(columns @ line - over).max() / max(np.ptp(over), 1e-300))
+    return line, float(np.abs(columns @ line - over).max() / max(np.ptp(over), ABOVE_ZERO))
 
 
 def _with_line(law: PowerSum, f: Array, z: Array, line: Array) -> PowerSum:

@@ -16,6 +16,7 @@ import numpy as np
 
 from odediscovery.laws.cost import SIMPLE, Free, constant_penalty, filled, snap_penalty
 from odediscovery.laws.power_sum import PowerSum
+from odediscovery.runtime.arrays import ABOVE_ZERO
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.values import Judged, Polished
 
@@ -103,7 +104,7 @@ def _exchanges(polished: Polished, first: Polished) -> list[tuple[PowerSum, Free
         return []
     changed = []
     for j, k in np.argwhere(first.free[1] & ~free[1] & (law.exponents != 0)):
-        now, error = law.exponents[j, k], max(float(first.errors.exponents[j, k]), 1e-300)
+        now, error = law.exponents[j, k], max(float(first.errors.exponents[j, k]), ABOVE_ZERO)
         for value in SIMPLE:
             near = ((first.law.exponents[j, k] - value) / error) ** 2 < SNAPPING.reach
             if near and snap_penalty(value) <= SNAPPING.dearest and value != now:
@@ -120,7 +121,7 @@ def _goals(polished: Polished) -> list[tuple[float, tuple[int, int], float]]:
     worth = constant_penalty(law.n_states, polished.counts.sum())
     goals = []
     for j, k in np.argwhere(polished.free[1]):
-        error = max(float(errors[j, k]), 1e-300)
+        error = max(float(errors[j, k]), ABOVE_ZERO)
         # Without its power a term costs nothing for it.
         for value, penalty in ((0.0, 0.0), *((value, snap_penalty(value)) for value in SIMPLE)):
             misfit = ((law.exponents[j, k] - value) / error) ** 2

@@ -33,7 +33,7 @@ from odediscovery.fitting.levenberg_marquardt import (
     within,
 )
 from odediscovery.networks.chain import Chain
-from odediscovery.runtime.arrays import Array, Indices, Mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.prune.surgeon import estimate_without, inverse_of, is_without_influence
@@ -274,7 +274,7 @@ def _trials(fit: LeastSquares, free: Mask, p: int, count: int, how: Elimination)
     """
     columns = compact(free)
     inverse, values = inverse_of(within(fit.normal, columns)), np.take_along_axis(fit.unknowns, columns, axis=1)
-    variance = np.maximum(inverse.diagonal(axis1=1, axis2=2), 1e-300)
+    variance = np.maximum(inverse.diagonal(axis1=1, axis2=2), ABOVE_ZERO)
     loose = np.take_along_axis(free, columns, axis=1)
     removable = loose & (columns < p)
     wald = np.where(removable, np.square(values) / variance, np.inf)
@@ -305,7 +305,7 @@ def _spare(values: Array, inverse: Array, removable: Mask, squares: Array, count
     gone = np.zeros_like(removable)
     after = squares
     while int(gone.sum()) + 1 < int(removable.sum()):
-        variance = np.maximum(inverse.diagonal(), 1e-300)
+        variance = np.maximum(inverse.diagonal(), ABOVE_ZERO)
         wald = np.where(gone | ~removable, np.inf, np.square(values) / variance)
         k = int(wald.argmin())
         after = after + wald[k]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -113,5 +113,5 @@ def _solved(matrices: Array, targets: Array) -> Array:
 
 def _scale_of(matrix: Array) -> Array:
     """1 / root of the diagonal of each of some matrices."""
-    scale: Array = 1.0 / np.sqrt(np.maximum(matrix.diagonal(axis1=-2, axis2=-1), 1e-300))
+    scale: Array = 1.0 / np.sqrt(np.maximum(matrix.diagonal(axis1=-2, axis2=-1), ABOVE_ZERO))
     return scale

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from odediscovery.fitting.levenberg_marquardt import LeastSquares
 from odediscovery.networks.chain import Chain
-from odediscovery.runtime.arrays import Array, Indices, Mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Indices, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.prune.surgeon import inverse_of, wald_statistic
 
@@ -69,7 +69,7 @@ def merge_twins(
     w_free, a_free = real(trial_free), weight(trial_free)
     keep, drop = keep[index], drop[index]
     share = np.abs(a[members, :, keep]).sum(axis=1), np.abs(a[members, :, drop]).sum(axis=1)
-    mix = (share[1] / np.maximum(share[0] + share[1], 1e-300))[:, None]
+    mix = (share[1] / np.maximum(share[0] + share[1], ABOVE_ZERO))[:, None]
     joint = w_free[members, keep] | w_free[members, drop]
     w[members, keep] = (1 - mix) * w[members, keep] + mix * w[members, drop]
     w_free[members, keep] = joint
