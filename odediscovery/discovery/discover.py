@@ -75,6 +75,7 @@ from odediscovery.runtime.monitor import JUDGING, OUT_OF_MEMORY, SEARCHING, TELL
 from odediscovery.runtime.resources import at_most, blas_threads
 from odediscovery.search.candidates import at_rest, each_alone, is_settled
 from odediscovery.search.neural import train_networks
+from odediscovery.search.refinement import count_independent
 from odediscovery.search.strategies import search
 from odediscovery.search.vocabulary import vocabulary
 from odediscovery.search.warm_start import warm_start
@@ -194,6 +195,7 @@ def _judge_laws(
         verdict = _unless_late(monitor, partial(join_textbook, fitted=named, monitor=monitor), verdict)
     else:
         verdict = judge_textbook(whole, named)
+    verdict = _unless_late(monitor, count_independent, verdict)
     monitor.note(event="chosen", **constants(verdict.p, verdict.best))
     for step in (
         partial(simplify_exponents, monitor=monitor),

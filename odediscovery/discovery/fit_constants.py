@@ -13,7 +13,7 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.conclude import add_messages, conclude, groups_result
 from odediscovery.discovery.fit_form import fit_form
 from odediscovery.errors import FitError, InputError
-from odediscovery.judge.criterion import judge
+from odediscovery.judge.criterion import judge_on
 from odediscovery.judge.identifiability import Refit, split_known, undetermined_exponents
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, all_free
@@ -111,7 +111,7 @@ def fit_constants(
         if not found.finite:
             raise FitError(NOT_INTEGRATED)
         law, refit = found.law, _refit_from(p, found.initial, residual_sigma(p, found))
-    row = judge(found, sigma_of(p), Origin(0))
+    row = judge_on(p, found, Origin(0))
     result = conclude(Verdict.of(p, [row]), series, settings, Monitor())
     wide = undetermined_exponents(p, found, refit) if exponents else []
     return add_messages(result, *wide, *known.sentences())

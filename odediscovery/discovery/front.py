@@ -11,7 +11,7 @@ import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.errors import FitError
-from odediscovery.judge.criterion import CRITERION, judge, penalty, shortlist
+from odediscovery.judge.criterion import CRITERION, judge_on, penalty, price_of_nothing, shortlist
 from odediscovery.judge.stability import runs_away
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, constant_penalty, count
@@ -158,7 +158,7 @@ def _judged(p: Problem, c: Candidate, known: Mapping[Candidate, Polished], most:
     polished = _polish(p, c, known, most)
     if not (polished.finite and _is_printable(p, polished.law)):
         return None
-    return judge(polished, sigma_of(p), Origin(c.origin, c.found_by), fragile=_is_fragile(p, polished))
+    return judge_on(p, polished, Origin(c.origin, c.found_by), fragile=_is_fragile(p, polished))
 
 
 def _first_that_lasts(p: Problem, candidates: Sequence[Candidate]) -> list[Judged]:
@@ -167,7 +167,7 @@ def _first_that_lasts(p: Problem, candidates: Sequence[Candidate]) -> list[Judge
         initial = c.initial if p.heads is None else p.initial
         found = as_it_is(c.law, p.data, initial, sigma_of(p), c.free, p.relative_sigma)
         if found.finite and _is_printable(p, found.law):
-            return [judge(found, sigma_of(p), Origin(c.origin, c.found_by))]
+            return [judge_on(p, found, Origin(c.origin, c.found_by))]
     return []
 
 
@@ -214,7 +214,7 @@ def lower_noise(verdict: Verdict) -> Verdict:
     if p.clean or not quiet.any():
         return verdict
     p = dataclasses.replace(p, noise=np.where(quiet, np.sqrt(share) * p.noise, p.noise))
-    return Verdict.of(p, [judge(r.polished, sigma_of(p), r.origin, fragile=r.fragile) for r in rows])
+    return Verdict.of(p, [judge_on(p, r.polished, r.origin, fragile=r.fragile) for r in rows])
 
 
 def _is_printable(p: Problem, law: PowerSum) -> bool:
@@ -293,6 +293,7 @@ def simplify_exponents(verdict: Verdict, monitor: Monitor) -> Verdict:
     for i, row in enumerate(verdict.rows):
         law, free = row.polished.law, row.polished.free
         gain = int(free[1].sum()) * constant_penalty(law.n_states, row.polished.counts.sum())
+        gain += price_of_nothing(p, row.polished)
         if row.criterion - gain < best and not monitor.stopping():
             row = snap(row, partial(refit, p, before=row))
             best = min(best, row.criterion)
@@ -381,4 +382,4 @@ def refit(p: Problem, law: PowerSum, free: Free, before: Judged, *, fully: bool 
     """A changed law fitted from where a row stands, each state weighed by what the row leaves; see `polish`."""
     found = before.polished
     after = refined(p, law, free, found.initial, residual_sigma(p, found), fully=fully)
-    return judge(after, sigma_of(p), before.origin, fragile=before.fragile)
+    return judge_on(p, after, before.origin, fragile=before.fragile)

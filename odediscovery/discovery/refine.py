@@ -14,7 +14,7 @@ import numpy as np
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.front import refit
 from odediscovery.discovery.task import Task
-from odediscovery.judge.criterion import CRITERION, judge
+from odediscovery.judge.criterion import CRITERION, judge_on
 from odediscovery.judge.identifiability import undetermined_exponents
 from odediscovery.judge.note import Note
 from odediscovery.judge.notes import thinned
@@ -86,7 +86,7 @@ def _without_one(p: Problem, row: Judged, rows: Sequence[Judged]) -> Judged | No
     """
     found = row.polished
     inflation = autocorrelation_inflation(residuals(found.law, p.data, found.initial))
-    chosen = judge(found, sigma_of(p), row.origin).criterion
+    chosen = judge_on(p, found, row.origin).criterion
     idle = [] if row.origin.acts else idle_terms(found, inflation)
     origin = dataclasses.replace(row.origin, acts=False)
     weak = [] if row.origin.is_textbook else weak_terms(found)[:1]
@@ -98,7 +98,7 @@ def _without_one(p: Problem, row: Judged, rows: Sequence[Judged]) -> Judged | No
         shorter = refined(p, law, left, found.initial, residual_sigma(p, found), fully=False)
         if not shorter.finite or is_needed(found, shorter, sigma_of(p), inflation):
             continue
-        after = judge(shorter, sigma_of(p), origin, fragile=row.fragile)
+        after = judge_on(p, shorter, origin, fragile=row.fragile)
         if after.criterion < chosen + CRITERION.no_evidence * bool(idle or idle_constants(found, inflation)):
             return dataclasses.replace(after, criterion=after.criterion + row.criterion - chosen)
     return None

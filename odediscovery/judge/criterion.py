@@ -1,12 +1,18 @@
 """Judging: which of many laws do the data support?
 
-    criterion = sum over states of n ln(SSR / n + floor^2) + cost * N / (N - K - 2)
+    criterion = sum over states of m ln(SSR / n + floor^2) + cost * N / (N - K - 2) + 2 sum ln(0.01 / share)
 
 on trajectories integrated from fitted start values, never on derivatives. The floor is the
 largest of estimated noise, rounding and integration error: a closer fit earns nothing, neither in
 the last digits of clean data nor in the noise of measured ones. `cost` is
 that of `cost.cost`; the factor, with K fitted numbers (start values included), corrects for
 small samples, where every fitted number takes away residual.
+
+m is the number of samples n, but fewer where what the nearest law leaves has a memory and is far more than
+noise: the error of somebody else's solver, a model that is nearly right. Evidence is counted in independent
+samples then. The last sum is over terms, and distances of exponents from simple ones, that are next to nothing
+beside the rest of their equation: such a number has to be as small as that by chance, and pays for it; where
+what is left is no noise, it is believed only beyond doubt.
 
 Source: McQuarrie and Tsai, Regression and Time Series Model Selection (1998), BICc.
 """
@@ -18,8 +24,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.laws.cost import Free, constant_penalty, cost, count
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.data.samples import pooled
+from odediscovery.laws.cost import SIMPLE, Free, constant_penalty, cost, count
+from odediscovery.laws.power_sum import PowerSum, powers
+from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.values import Candidate, Judged, Origin, Polished
@@ -44,6 +52,24 @@ class CriterionThresholds(Thresholds):
         "difference of the criterion up to which another law is about as good",
         unit="criterion",
         origin="chosen: a likelihood ratio of 7; sensitivity in docs/thresholds",
+    )
+    nothing: float = threshold(
+        1e-2,
+        "a term below it pays for being so small, and so does an exponent so near to a simple one",
+        unit="largest term of the equation",
+        origin="ten times the relative error of a solver at its usual tolerance, which may look like such a term",
+    )
+    no_noise: float = threshold(
+        100.0,
+        "what such a number costs besides where what is left is no noise",
+        unit="criterion",
+        origin="beyond doubt: a likelihood ratio of e^50; solvers damp and shift, as a small term would",
+    )
+    systematic: float = threshold(
+        4.0,
+        "what the nearest law leaves is more than noise from here on",
+        unit="variance of the noise",
+        origin="estimates of the noise are right within a few tenths",
     )
     fragile_price: int = threshold(
         4, "what it costs a law to run away from starts that the data allow", unit="free constants"
@@ -74,21 +100,82 @@ def penalty(law: PowerSum, free: Free, samples: float, starts: int) -> float:
     return cost(law, free, samples) * correction(samples, count(free) + starts)
 
 
-def judge(polished: Polished, floor: Array, origin: Origin, *, fragile: bool = False) -> Judged:
+def judge(
+    polished: Polished,
+    floor: Array,
+    origin: Origin,
+    *,
+    fragile: bool = False,
+    independent: Array | None = None,
+    more: float = 0.0,
+) -> Judged:
     """The polished law with its criterion.
 
     Args:
         floor: standard deviation that noise, rounding and integration explain [states].
         fragile: whether it runs away from starts that the data allow.
+        independent: share of the samples that count as independent [states] (default: all).
+        more: what it costs besides.
     """
     squares, counts = polished.squares, polished.counts
     if not polished.finite or not np.isfinite(squares).all():
         return Judged(polished, float("inf"), origin)
     seen = counts > 0
-    misfit = counts[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)
-    charged = penalty(polished.law, polished.free, counts.sum(), polished.initial.size)
+    known = counts if independent is None else independent * counts
+    misfit = known[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)
+    charged = penalty(polished.law, polished.free, counts.sum(), polished.initial.size) + more
     charged += fragile * CRITERION.fragile_price * constant_penalty(polished.law.n_states, counts.sum())
     return Judged(polished, float(misfit.sum() + charged), origin, fragile)
+
+
+def judge_on(p: Problem, polished: Polished, origin: Origin, *, fragile: bool = False) -> Judged:
+    """The polished law with its criterion on the data of a problem; see `judge`."""
+    floor, more = np.maximum(p.noise, p.floor), price_of_nothing(p, polished)
+    return judge(polished, floor, origin, fragile=fragile, independent=p.independent, more=more)
+
+
+def price_of_nothing(p: Problem, polished: Polished) -> float:
+    """What a law pays for numbers that are next to nothing on the data of a problem."""
+    shares = next_to_nothing(polished.law, polished.free, pooled(p.smooth))
+    doubted = 0.0 if p.independent is None else CRITERION.no_noise
+    return float(np.sum(2.0 * np.log(CRITERION.nothing / np.maximum(shares, ABOVE_ZERO)) + doubted))
+
+
+def next_to_nothing(law: PowerSum, free: Free, x: Array) -> Array:
+    """Shares of the fitted constants whose share is less than `CRITERION.nothing`, in no order.
+
+    The share of a term is its root mean square beside that of the largest term of its equation, or beside 1 in a
+    sum 1 + ...; that of an exponent what its distance from the nearest simple one changes of its power,
+    |p - p0| sd(ln x).
+
+    Args:
+        law: a law.
+        free: which of its constants are fitted.
+        x: states [samples, states].
+    """
+    x = x[np.isfinite(x).all(axis=1)]
+    if not len(x) or not law.n_monomials:
+        return np.zeros(0)
+    with np.errstate(all="ignore"):
+        size = np.abs(law.coefficients) * np.sqrt(np.mean(law.monomials(x) ** 2, axis=0))
+        share = size / size.max(axis=1, keepdims=True)
+        inner = np.abs(law.constants[2]) * _sizes_in_sums(law, x)
+        spread = np.std(np.log(np.maximum(np.abs(x), ABOVE_ZERO)), axis=0)
+    own = law.exponents[:, : x.shape[1]]
+    distance = np.abs(own[..., None] - np.array([0.0, *SIMPLE])).min(axis=-1) * spread
+    of_terms, of_powers = free[0] & (law.coefficients != 0), free[1][:, : x.shape[1]] & (distance > 0)
+    shares = np.concatenate([share[of_terms], distance[of_powers], inner[free[2]]])
+    found: Array = shares[np.isfinite(shares) & (shares < CRITERION.nothing)]
+    return found
+
+
+def _sizes_in_sums(law: PowerSum, x: Array) -> Array:
+    """Root mean square of the monomials that stand in sums [monomials]."""
+    sums = None if law.features is None else law.features.sums
+    if law.features is None or sums is None or not len(sums):
+        return np.zeros(law.constants[2].shape[-1])
+    size: Array = np.sqrt(np.mean(powers(law.features.base(x), sums.exponents, law.mirrored) ** 2, axis=0))
+    return size
 
 
 def score(c: Candidate, samples: int, floor: float = ABOVE_ZERO) -> float:

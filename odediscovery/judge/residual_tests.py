@@ -152,6 +152,18 @@ def correlations(residuals: Sequence[Array]) -> tuple[Array, Array]:
     return products / np.maximum(squares, ABOVE_ZERO), np.asarray(pairs)
 
 
+def memory(residuals: Sequence[Array]) -> Array:
+    """The correlation of neighbouring residuals of every state, 0 where chance explains it [states].
+
+    Args:
+        residuals: [samples, states] a trajectory, nan where nothing was measured.
+    """
+    r, pairs = correlations(residuals)
+    clear = r > RESIDUALS.unlikely / np.sqrt(np.maximum(pairs, 1))
+    # Hardly anything is known of a walk: its steps, not it, would be noise.
+    return np.where(clear, np.minimum(r, RESIDUALS.largest_correlation), 0.0)
+
+
 def autocorrelation_inflation(residuals: Sequence[Array]) -> float:
     """The factor by which memory in the residuals widens standard errors, at least 1.
 
@@ -170,11 +182,7 @@ def autocorrelation_inflation(residuals: Sequence[Array]) -> float:
     >>> round(autocorrelation_inflation([noise]), 1), round(autocorrelation_inflation([noise[1:] + noise[:-1]]), 1)
     (1.0, 1.7)
     """
-    r, pairs = correlations(residuals)
-    clear = r > RESIDUALS.unlikely / np.sqrt(np.maximum(pairs, 1))
-    largest = float(np.max(np.where(clear, r, 0.0), initial=0.0))
-    # Hardly anything is known of a walk: its steps, not it, would be noise.
-    largest = min(largest, RESIDUALS.largest_correlation)
+    largest = float(np.max(memory(residuals), initial=0.0))
     return float(np.sqrt((1.0 + largest) / (1.0 - largest)))
 
 

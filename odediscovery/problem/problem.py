@@ -56,6 +56,8 @@ class Problem:
         knowledge: what the user knows of the law, dimensionless, if anything.
         given: the same knowledge in the user's units.
         messages: notes on the noise for the reader of a result.
+        independent: share of the samples of every state that count as independent [states], where a law told
+            that what is left is no noise; None: all of them.
     """
 
     data: TimeSeries
@@ -71,6 +73,7 @@ class Problem:
     knowledge: Knowledge | None = None
     given: Knowledge | None = None
     messages: tuple[str, ...] = ()
+    independent: Array | None = None
 
     @property
     def initial(self) -> Array:

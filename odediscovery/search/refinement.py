@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.data.samples import pooled
-from odediscovery.judge.criterion import judge, non_dominated
+from odediscovery.judge.criterion import CRITERION, judge_on, non_dominated
+from odediscovery.judge.residual_tests import memory
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, none_free
 from odediscovery.laws.power_sum import PowerSum
@@ -21,6 +22,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.balance import balance
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.polish.shooting import join_pieces
@@ -120,12 +122,44 @@ def with_constants(p: Problem, row: Judged, better: Polished) -> Judged:
         )
         joint = there.joint.with_first(better.joint.part(slice(len(better.covariance))))
     polished = dataclasses.replace(here, free=better.free, errors=better.errors, joint=joint)
-    return judge(polished, sigma_of(p), row.origin, fragile=row.fragile)
+    return judge_on(p, polished, row.origin, fragile=row.fragile)
 
 
 def without_excess(p: Problem, row: Judged) -> Judged:
     """The row without terms that a conserved sum does not need."""
     return row if p.knowledge is None else with_constants(p, row, balance(row.polished))
+
+
+def count_independent(verdict: Verdict) -> Verdict:
+    """The laws judged by independent samples, where what the nearest law leaves is far more than noise.
+
+        m = n (1 - r) / (1 + r),    r the correlation of neighbouring residuals
+
+    What a solver, or a model that is nearly right, leaves is as smooth as the states are: many samples of one
+    error tell no more than a few, and closer laws would be found without end.
+    """
+    p, rows = verdict.p, verdict.rows
+    if p.heads is not None:
+        return verdict
+    sigma = sigma_of(p)
+    left = [row.polished.squares / row.polished.counts.clip(1) for row in rows]
+    misfits = [float(row.polished.counts @ np.log(one + sigma**2)) for row, one in zip(rows, left, strict=True)]
+    nearest = int(np.argmin(misfits))
+    if not np.isfinite(left[nearest]).all():
+        return verdict
+    found = rows[nearest].polished
+    errors = residuals(found.law, p.data, found.initial)
+    far, r = left[nearest] > CRITERION.systematic * sigma**2, memory(errors)
+    if not (far & (r > 0)).any():
+        return verdict
+    fewer = dataclasses.replace(p, independent=np.where(far, (1.0 - r) / (1.0 + r), 1.0))
+
+    def again(row: Judged) -> Judged:
+        # What a name saves a law it keeps.
+        before, after = (judge_on(of, row.polished, row.origin, fragile=row.fragile) for of in (p, fewer))
+        return dataclasses.replace(row, criterion=row.criterion + after.criterion - before.criterion)
+
+    return Verdict.of(fewer, [again(row) for row in rows])
 
 
 def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | None:
@@ -152,7 +186,7 @@ def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | 
                 return None
             initial = after.initial
         if after.finite:
-            found[i] = judge(after, sigma_of(p), rows[i].origin, fragile=rows[i].fragile)
+            found[i] = judge_on(p, after, rows[i].origin, fragile=rows[i].fragile)
         monitor.step(len(found))
     order = [i for i in kept if i in found]
     return Verdict(p, tuple(found[i] for i in order), order.index(chosen), verdict.reasons)

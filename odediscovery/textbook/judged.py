@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from odediscovery.errors import InputError
-from odediscovery.judge.criterion import correction, judge
+from odediscovery.judge.criterion import correction, judge_on
 from odediscovery.judge.doubt import DOUBT
 from odediscovery.judge.residual_tests import examine_residuals
 from odediscovery.laws.cost import Free
@@ -63,7 +63,8 @@ def criterion_of(p: Problem, fitted: FittedForm) -> float:
     """The criterion of a fitted form on the data of a problem, as `judge.criterion.judge` gives it to laws."""
     squares, counts = weighted_squares(p, fitted)
     floor, seen = np.maximum(p.noise, p.floor), counts > 0
-    misfit = counts[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)
+    known = counts if p.independent is None else p.independent * counts
+    misfit = known[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)
     return float(misfit.sum() + price_of_name(len(fitted.constants), float(counts.sum()), fitted.starts.size))
 
 
@@ -154,7 +155,7 @@ def as_judged(p: Problem, fitted: FittedForm) -> Judged | None:
         free=free,
         relative_sigma=p.relative_sigma,
     )
-    return judge(found, sigma, Origin(0, "textbook")) if found.finite else None
+    return judge_on(p, found, Origin(0, "textbook")) if found.finite else None
 
 
 def standard_errors(slopes: Array, squares: float, freedom: int) -> Array:

@@ -8,10 +8,10 @@ import math
 import numpy as np
 import pytest
 
-from odediscovery.judge.criterion import choose, judge, non_dominated, penalty, shortlist
+from odediscovery.judge.criterion import CRITERION, choose, judge, next_to_nothing, non_dominated, penalty, shortlist
 from odediscovery.laws.cost import all_free, constant_penalty, cost
 from odediscovery.laws.estimates import Covariance
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.stages.values import Candidate, Judged, Origin, Polished
 
 FLOOR = np.array([1e-3])
@@ -92,6 +92,32 @@ def test_states_without_data_do_not_count() -> None:
     row = judge(two, np.array([1e-3, 1e-3]), 0)
     misfit = row.criterion - penalty(law, all_free(law), 50.0, 2)
     assert misfit == pytest.approx(50 * math.log(1 / 50 + 1e-6))
+
+
+def test_evidence_is_counted_in_independent_samples() -> None:
+    whole, half = (judge(polished(2, 0.04), FLOOR, 0, independent=share) for share in (None, np.array([0.5])))
+    assert half.criterion - whole.criterion == pytest.approx(-50 * math.log(0.04 + 1e-6))
+
+
+def test_numbers_next_to_nothing_are_found_with_their_shares() -> None:
+    x = np.exp(np.linspace(-1.0, 1.0, 21))[:, None]
+    a, w = np.array([[1.0, -1e-4, 0.5]]), np.array([[1.0], [2.0], [3.001]])
+    law = PowerSum(a, w)
+    free = all_free(law)
+    large = np.sqrt(np.mean((0.5 * x**3.001) ** 2))
+    tiny, near = sorted(next_to_nothing(law, free, x))
+    assert tiny == pytest.approx(1e-4 * np.sqrt(np.mean(x**4)) / large, rel=1e-6)
+    assert near == pytest.approx(1e-3 * np.std(np.log(x)), rel=1e-6) and near < CRITERION.nothing
+    # What was not fitted was not chosen to be so small.
+    assert len(next_to_nothing(law, (free[0] & False, free[1] & False, *free[2:]), x)) == 0
+    assert len(next_to_nothing(PowerSum(np.array([[1.0, -0.5]]), w[:2]), all_free(PowerSum(a[:, :2], w[:2])), x)) == 0
+
+
+def test_a_constant_in_a_sum_is_measured_beside_its_one() -> None:
+    features = Features(1, (), Sums(np.array([[1e-3]]), np.array([[1.0]])))
+    law = PowerSum(np.array([[1.0]]), np.array([[1.0, -1.0]]), features)
+    x = np.ones((5, 1))
+    assert next_to_nothing(law, all_free(law), x).tolist() == pytest.approx([1e-3])
 
 
 def test_the_smallest_criterion_is_chosen() -> None:

@@ -7,14 +7,18 @@ import dataclasses
 import numpy as np
 import pytest
 from problems import LOGISTIC, growth
+from scipy.integrate import solve_ivp
 
 from odediscovery import Equations, Monitor, Settings, TimeSeries, discover
 from odediscovery.discovery.front import polish_candidate
+from odediscovery.judge.criterion import judge_on
+from odediscovery.judge.verdict import Verdict
+from odediscovery.laws.cost import all_free
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
-from odediscovery.search.refinement import follows_exactly
-from odediscovery.stages.values import Candidate
+from odediscovery.search.refinement import count_independent, follows_exactly, refined, sigma_of
+from odediscovery.stages.values import Candidate, Origin
 
 
 def candidate(p: Problem, law: PowerSum) -> Candidate:
@@ -31,6 +35,35 @@ def test_a_law_that_leaves_nothing_of_windows_has_to_leave_nothing_of_trajectori
     assert not follows_exactly(p, off, nothing)
     # Of a law that leaves something everywhere no more is asked.
     assert follows_exactly(p, off, candidate(p, law))
+
+
+@pytest.mark.parametrize(("smooth", "fewer"), [(0.0, False), (0.02, True)])
+def test_samples_of_a_smooth_error_are_not_independent(smooth: float, fewer: bool) -> None:
+    times = np.linspace(0.0, 20.0, 100)
+    p = prepare(growth(times, 1e-3))
+    shift = smooth * np.sin(times)[:, None] / p.scale.state
+    off = dataclasses.replace(p.data.trajectories[0], values=p.data.trajectories[0].values + shift)
+    p = dataclasses.replace(p, data=dataclasses.replace(p.data, trajectories=(off,)))
+    law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
+    found = refined(p, law, all_free(law), p.initial, sigma_of(p))
+    before = Verdict.of(p, [judge_on(p, found, Origin(0))])
+    after = count_independent(before)
+    assert (after is not before) is fewer
+    if fewer:
+        assert after.p.independent is not None and (after.p.independent < 0.2).all()
+        assert after.best.criterion > before.best.criterion  # less is certain
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-6])
+def test_the_error_of_a_solver_is_no_structure(tolerance: float) -> None:
+    """What scipy's solver leaves at its usual tolerance was told as sums of quotients."""
+    times = np.linspace(0.0, 20.0, 60)
+    level = solve_ivp(lambda _, h: 0.3 - 0.35 * h**0.5, (0.0, 20.0), [4.0], t_eval=times, rtol=tolerance).y[0]
+    found = discover(TimeSeries.from_arrays(times, level), Settings(seed=0, members=0), Monitor())
+    law = found.equations.power_sum
+    assert law is not None and sorted(law.exponents.ravel().tolist()) == [0.0, 0.5]
+    assert np.sort(law.coefficients.ravel()) == pytest.approx([-0.35, 0.3], rel=2e-3)
 
 
 @pytest.mark.slow

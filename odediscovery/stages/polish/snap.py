@@ -33,6 +33,11 @@ class SnapThresholds(Thresholds):
         unit="squared standard errors",
         origin="between the 95 % and 99 % points of chi-squared",
     )
+    near: float = threshold(
+        5e-3,
+        "an exponent so near to a simple value is tried at it whatever its error says",
+        origin="errors do not hold where what is left is no noise",
+    )
     tried: int = threshold(3, "refits tried for each value that is fixed", origin="cost: each is a polish")
     dearest: float = threshold(
         2.5,
@@ -125,7 +130,8 @@ def _goals(polished: Polished) -> list[tuple[float, tuple[int, int], float]]:
         # Without its power a term costs nothing for it.
         for value, penalty in ((0.0, 0.0), *((value, snap_penalty(value)) for value in SIMPLE)):
             misfit = ((law.exponents[j, k] - value) / error) ** 2
-            if misfit < min(worth, SNAPPING.told_apart):
+            near = abs(law.exponents[j, k] - value) < SNAPPING.near
+            if near or misfit < min(worth, SNAPPING.told_apart):
                 goals.append((misfit + penalty - worth, (int(j), int(k)), value))
     return sorted(goals)
 
