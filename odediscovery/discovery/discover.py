@@ -192,10 +192,10 @@ def _judge_laws(
         nothing: tuple[Problem, dict[Candidate, Polished]] = whole, {}
         p, polished = monitor.in_time(JUDGING, lambda: cut_until_followed(whole, candidates, monitor), nothing)
         verdict = lower_noise(judge_shortlist(p, candidates, polished, monitor))
+        verdict = _unless_late(monitor, count_independent, verdict)
         verdict = _unless_late(monitor, partial(join_textbook, fitted=named, monitor=monitor), verdict)
     else:
-        verdict = judge_textbook(whole, named)
-    verdict = _unless_late(monitor, count_independent, verdict)
+        verdict = count_independent(judge_textbook(whole, named))
     monitor.note(event="chosen", **constants(verdict.p, verdict.best))
     for step in (
         partial(simplify_exponents, monitor=monitor),

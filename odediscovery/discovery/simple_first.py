@@ -15,7 +15,7 @@ from odediscovery.discovery.front import refit
 from odediscovery.discovery.preference import PREFERENCE, allows_blocks, block_misfits, without_block
 from odediscovery.discovery.task import Task
 from odediscovery.errors import FitError
-from odediscovery.judge.criterion import CRITERION
+from odediscovery.judge.criterion import CRITERION, price_of_nothing
 from odediscovery.judge.notes import held_and_fitted, walk_as_good
 from odediscovery.judge.residual_tests import is_walk_as_good
 from odediscovery.judge.significance import has_idle_terms, idle_terms, shared_coefficients
@@ -150,7 +150,8 @@ def _judged(p: Problem, fitted: Sequence[FittedForm]) -> list[Judged]:
         if (row := as_judged(p, one)) is not None:
             row = refit(p, row.polished.law, row.polished.free, before=row)
             origin = dataclasses.replace(row.origin, acts=_acts(fitter, p, one, row))
-            rows.append(dataclasses.replace(row, criterion=min(row.criterion, criterion_of(p, one)), origin=origin))
+            of_name = criterion_of(p, one) + price_of_nothing(p, row.polished)
+            rows.append(dataclasses.replace(row, criterion=min(row.criterion, of_name), origin=origin))
     return rows
 
 
