@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -80,7 +81,7 @@ def test_no_more_laws_are_proposed_where_one_is_enough(at: Climb) -> None:
 
 
 def test_out_of_time_only_late_rungs_are_climbed_once_there_is_something(at: Climb) -> None:
-    at.monitor = Monitor(max_seconds=1e-9)
+    at.monitor = Monitor(max_seconds=1e3, started=time.monotonic() - 1001.0)
     rungs = [Rung("a", ALWAYS, proposing(1, []), AS_GROWN, late=late) for late in (False, False, True)]
     assert not climb(strategy(*rungs), at)
     assert len(at.candidates) == 2
