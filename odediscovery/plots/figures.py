@@ -209,7 +209,8 @@ def pareto_figure(discovery: Discovery) -> Figure:
                     color=COLOURS[1],
                     mec="white",
                     zorder=4,
-                    label=f"chosen: complexity {row.complexity}, MSE {row.mse:.3g}" + f", {row.name}" * bool(row.name),
+                    label=f"chosen: complexity {row.complexity}, MSE {row.mse:.3g}"
+                    + f",\n{literal(row.name)}" * bool(row.name),
                 )
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.margins(x=0.08, y=0.12)
@@ -265,7 +266,7 @@ def draw_cut(
     axes.set_ylim(min(low, float(drawn[lower].min()) / CUT_STEP**3), high)
     for x, y, value in zip(cost[lower], drawn[lower], told[lower], strict=True):
         axes.annotate(
-            f"{value:.1g}", (x, y), (0, -15), textcoords="offset points", fontsize=8, color=MUTED, ha="center"
+            f"{value:.2g}", (x, y), (-5, -11), textcoords="offset points", fontsize=8, color=MUTED, ha="right"
         )
 
 
