@@ -120,12 +120,23 @@ def judge(
     squares, counts = polished.squares, polished.counts
     if not polished.finite or not np.isfinite(squares).all():
         return Judged(polished, float("inf"), origin)
-    seen = counts > 0
-    known = counts if independent is None else independent * counts
-    misfit = known[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)
     charged = penalty(polished.law, polished.free, counts.sum(), polished.initial.size) + more
     charged += fragile * CRITERION.fragile_price * constant_penalty(polished.law.n_states, counts.sum())
-    return Judged(polished, float(misfit.sum() + charged), origin, fragile)
+    return Judged(polished, misfit(squares, counts, floor, independent) + charged, origin, fragile)
+
+
+def misfit(squares: Array, counts: Array, floor: Array, independent: Array | None = None) -> float:
+    """sum of m ln(SSR / n + floor^2) over states that have samples.
+
+    Args:
+        squares: sums of squared residuals SSR [states].
+        counts: observed values n [states].
+        floor: standard deviation that noise, rounding and integration explain [states].
+        independent: m / n [states] (default: 1).
+    """
+    seen = counts > 0
+    known = counts if independent is None else independent * counts
+    return float(np.sum(known[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)))
 
 
 def judge_on(p: Problem, polished: Polished, origin: Origin, *, fragile: bool = False) -> Judged:
@@ -171,11 +182,10 @@ def next_to_nothing(law: PowerSum, free: Free, x: Array) -> Array:
 
 def _sizes_in_sums(law: PowerSum, x: Array) -> Array:
     """Root mean square of the monomials that stand in sums [monomials]."""
-    sums = None if law.features is None else law.features.sums
-    if law.features is None or sums is None or not len(sums):
+    if law.features is None or not len(law.features.sums):
         return np.zeros(law.constants[2].shape[-1])
-    size: Array = np.sqrt(np.mean(powers(law.features.base(x), sums.exponents, law.mirrored) ** 2, axis=0))
-    return size
+    of_sums = powers(law.features.base(x), law.features.sums.exponents, law.mirrored)
+    return np.asarray(np.sqrt(np.mean(of_sums**2, axis=0)))
 
 
 def score(c: Candidate, samples: int, floor: float = ABOVE_ZERO) -> float:

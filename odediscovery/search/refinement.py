@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.data.samples import pooled
-from odediscovery.judge.criterion import CRITERION, judge_on, non_dominated
+from odediscovery.judge.criterion import CRITERION, judge_on, misfit, non_dominated
 from odediscovery.judge.residual_tests import memory
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, none_free
@@ -143,7 +143,7 @@ def count_independent(verdict: Verdict) -> Verdict:
         return verdict
     sigma = sigma_of(p)
     left = [row.polished.squares / row.polished.counts.clip(1) for row in rows]
-    misfits = [float(row.polished.counts @ np.log(one + sigma**2)) for row, one in zip(rows, left, strict=True)]
+    misfits = [misfit(row.polished.squares, row.polished.counts, sigma) for row in rows]
     nearest = int(np.argmin(misfits))
     if not np.isfinite(left[nearest]).all():
         return verdict

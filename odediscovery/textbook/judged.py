@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from odediscovery.errors import InputError
-from odediscovery.judge.criterion import correction, judge_on
+from odediscovery.judge.criterion import correction, judge_on, misfit
 from odediscovery.judge.doubt import DOUBT
 from odediscovery.judge.residual_tests import examine_residuals
 from odediscovery.laws.cost import Free
@@ -62,10 +62,8 @@ NAMING = NamingThresholds()
 def criterion_of(p: Problem, fitted: FittedForm) -> float:
     """The criterion of a fitted form on the data of a problem, as `judge.criterion.judge` gives it to laws."""
     squares, counts = weighted_squares(p, fitted)
-    floor, seen = np.maximum(p.noise, p.floor), counts > 0
-    known = counts if p.independent is None else p.independent * counts
-    misfit = known[seen] * np.log(squares[seen] / counts[seen] + floor[seen] ** 2)
-    return float(misfit.sum() + price_of_name(len(fitted.constants), float(counts.sum()), fitted.starts.size))
+    price = price_of_name(len(fitted.constants), float(counts.sum()), fitted.starts.size)
+    return misfit(squares, counts, np.maximum(p.noise, p.floor), p.independent) + price
 
 
 def weighted_squares(p: Problem, fitted: FittedForm) -> tuple[Array, Array]:
