@@ -80,18 +80,20 @@ def interval_errors(law: PowerSum, p: Problem, shift: Array | float = 0.0) -> li
     Args:
         shift: added to every start [states].
     """
-    errors = []
-    for t in p.smooth.trajectories:
-        x, h = t.values[:-1] + shift, np.diff(t.time)[:, None] / DOUBT.steps
-        drift = control_slopes([t])
+    runs = p.smooth.trajectories
+    x = np.concatenate([t.values[:-1] for t in runs]) + shift
+    h = np.concatenate([np.diff(t.time) for t in runs])[:, None] / DOUBT.steps
+    drift = np.concatenate([np.broadcast_to(control_slopes([t]), t.values[:-1].shape) for t in runs])
 
-        def rhs(_: float, x: Array, drift: Array = drift) -> Array:
-            return law.rhs(x) + drift
+    def rhs(_: float, x: Array) -> Array:
+        slopes: Array = law.rhs(x) + drift
+        return slopes
 
-        with np.errstate(all="ignore"):
-            for _ in range(DOUBT.steps):
-                x = rk4_step(rhs, x, h)
-            errors.append(np.where(p.data.is_control, 0.0, x - t.values[1:]))
+    with np.errstate(all="ignore"):
+        for _ in range(DOUBT.steps):
+            x = rk4_step(rhs, x, h)
+    left = np.where(p.data.is_control, 0.0, x - np.concatenate([t.values[1:] for t in runs]))
+    errors: list[Array] = np.split(left, np.cumsum([len(t.values) - 1 for t in runs])[:-1])
     return errors
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from odediscovery.families import STATE_FUNCTIONS, Function
 from odediscovery.laws.mirror import factors, fractional, signs, turned
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, SparsePowers
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, SparsePowers, products_by_column
 from odediscovery.runtime.renamed import with_old_names
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -36,6 +36,7 @@ class PowerSumThresholds(Thresholds):
         1e-9, "exponents no further apart make one monomial", origin="rounding of float64 in scaled and refitted laws"
     )
     wide: int = threshold(16, "with more states only powers that are not 0 are taken", origin="cost: measured")
+    many: int = threshold(50, "of so many points powers are taken column by column", origin="cost: measured")
     like_exponents: float = threshold(0.5, "exponents of two sums are alike within this", unit="share of the exponent")
 
 
@@ -353,6 +354,8 @@ def powers(y: Array, exponents: Array, mirrored: Sequence[int] = ()) -> Array:
     """prod_k y_k ** W[j, k] for y [..., features] -> [..., monomials]."""
     if exponents.shape[1] > EQUAL.wide and not mirrored:
         return SparsePowers.of(exponents, least_bases(exponents)).products(y)
+    if not mirrored and y[..., 0].size >= EQUAL.many:
+        return products_by_column(y, exponents, least_bases(exponents))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         own = y[..., None, :] if not mirrored else y[..., None, :] * signs(exponents, mirrored)
         base = np.maximum(own, least_bases(exponents))
