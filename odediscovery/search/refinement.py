@@ -13,13 +13,14 @@ import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.judge.criterion import CRITERION, judge_on, misfit, non_dominated
+from odediscovery.judge.doubt import interval_errors
 from odediscovery.judge.residual_tests import memory
 from odediscovery.judge.verdict import Verdict
-from odediscovery.laws.cost import Free, none_free
+from odediscovery.laws.cost import Free, count, filled, none_free
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.impose import apply_knowledge_to_fit
-from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Array
+from odediscovery.problem.problem import Problem, increment_squares
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, column_norms
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import residuals
@@ -44,6 +45,21 @@ class RefinementThresholds(Thresholds):
         unit="variance",
         origin="solvers that judge leave a thousandth of it",
     )
+    followed: float = threshold(
+        1e-9,
+        "what a law that leaves nothing of windows may leave of trajectories that it follows",
+        unit="variance",
+        origin="chaos magnifies what solvers leave; a law that has lost them leaves all",
+    )
+    sharpening: int = threshold(
+        4, "most Gauss-Newton steps on intervals", origin="each doubles the right digits: from four to all"
+    )
+    sharp: float = threshold(
+        1e-16, "what a law leaves of intervals that needs no more of them", unit="mean square", origin="eight digits"
+    )
+    difference: float = threshold(
+        1e-7, "step of the differences that their slopes are taken by", unit="relative", origin="root of float64"
+    )
 
 
 REFINEMENT = RefinementThresholds()
@@ -63,8 +79,15 @@ def residual_sigma(p: Problem, found: Polished) -> Array:
 def refined(
     p: Problem, law: PowerSum, free: Free, initial: Array, sigma: Array, most: int | None = None, *, fully: bool = True
 ) -> Polished:
-    """The law, as what is known wants it, with constants at the maximum of the likelihood; see `polish`."""
+    """The law, as what is known wants it, with constants at the maximum of the likelihood; see `polish`.
+
+    Where there is no noise and a law leaves nothing of intervals, these tell its constants; see `sharpened`.
+    """
     law, free = apply_knowledge_to_fit(p, law, free)
+    most = REFINEMENT.evaluations if most is None else most
+    sharp = sharpened(p, law, free) if most else None
+    if sharp is not None:
+        law, initial, most = sharp, p.initial, 0
     return polish(
         law,
         p.data,
@@ -73,10 +96,55 @@ def refined(
         floor=p.floor,
         nonnegative=p.nonnegative,
         free=free,
-        most=REFINEMENT.evaluations if most is None else most,
+        most=most,
         relative_sigma=p.relative_sigma,
         fully=fully,
     )
+
+
+@np.errstate(all="ignore")  # a law that runs away leaves more than any bound, and nothing to warn of
+def sharpened(p: Problem, law: PowerSum, free: Free) -> PowerSum | None:
+    """The law with constants that leave least of the intervals between samples, each from its measured start:
+
+        minimise  sum over intervals and states of ((x(t + h; x(t)) - x(t + h)) / increment)^2
+
+    by Gauss-Newton. Where there is no noise every sample is a start, so constants come out to all the digits that
+    the data have, however far trajectories carry an error: on whole ones of chaos the least misfit lies elsewhere.
+
+    Args:
+        p: the data.
+        law: dimensionless.
+        free: which of its constants are fitted.
+
+    Returns:
+        None where there is noise, or the law leaves more of the intervals than the digits of the data do.
+    """
+    moving = ~p.constant
+    if not (p.clean and p.complete and p.knowledge is None and moving.any() and count(free)):
+        return None
+    size = np.sqrt(increment_squares(p))[moving]
+
+    def errors(u: Array) -> Array:
+        of = law.with_constants(*filled(law.constants, free, u))
+        result: Array = (np.concatenate(interval_errors(of, p))[:, moving] / size).ravel()
+        return result
+
+    u = np.concatenate([c[mask] for c, mask in zip(law.constants, free, strict=True)])
+    left = errors(u)
+    if not np.mean(left**2) <= STAGES.settled:
+        return None
+    for _ in range(REFINEMENT.sharpening if np.mean(left**2) > REFINEMENT.sharp else 0):
+        steps = np.diag(REFINEMENT.difference * np.maximum(np.abs(u), REFINEMENT.difference))
+        slopes = np.stack([(errors(u + h) - left) / h.sum() for h in steps], axis=1)
+        if not np.isfinite(slopes).all():
+            break
+        width = column_norms(slopes).clip(ABOVE_ZERO)
+        trial = u - np.linalg.lstsq(slopes / width, left, rcond=None)[0] / width
+        anew = errors(trial)
+        if not np.square(anew).sum() < np.square(left).sum():
+            break
+        u, left = trial, anew
+    return law.with_constants(*filled(law.constants, free, u)) if np.mean(left**2) <= REFINEMENT.exact else None
 
 
 def lengthened(whole: Problem, p: Problem, row: Judged, monitor: Monitor) -> Judged:
@@ -207,8 +275,8 @@ def follows_closely(p: Problem, found: Polished, c: Candidate) -> bool:
 
 
 def follows_exactly(p: Problem, found: Polished, c: Candidate) -> bool:
-    """Whether a law that leaves nothing of windows leaves nothing of trajectories; of any other nothing is asked."""
-    return c.mean_square > STAGES.settled or leaves_nothing(p, found)
+    """Whether a law that leaves nothing of windows follows trajectories as well; of any other nothing is asked."""
+    return c.mean_square > STAGES.settled or follows(p, found, REFINEMENT.followed)
 
 
 def leaves_nothing(p: Problem, found: Polished) -> bool:
