@@ -11,7 +11,7 @@ import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.errors import FitError
-from odediscovery.judge.criterion import CRITERION, judge_on, penalty, price_of_nothing, shortlist
+from odediscovery.judge.criterion import CRITERION, judge_on, penalty, price_of_nothing, rank, shortlist
 from odediscovery.judge.stability import runs_away
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, constant_penalty, count
@@ -149,7 +149,7 @@ def polish_shortlist(
         # What is best on windows may blow up beyond them if there was no time to refine it.
         return polish_shortlist(p, [c for c in candidates if c not in listed], known, monitor)
     if not rows and monitor.stopping():
-        return _first_that_lasts(p, [*sorted(candidates, key=lambda c: c.mean_square)[: FRONT.last], each_alone(p)])
+        return _first_that_lasts(p, [*rank(candidates, p.samples)[: FRONT.last], each_alone(p)])
     return rows
 
 

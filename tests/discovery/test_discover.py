@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -139,6 +141,19 @@ def test_what_blows_up_gives_way_to_what_does_not() -> None:
     assert set(alone.polished.law.exponents.ravel()) <= {0.0, 1.0}
     (row,) = polish_shortlist(p, [best, other], {}, monitor)
     assert row.polished.law.exponents.tolist() == [[1.0]]
+
+
+def test_a_stop_ends_with_the_law_that_is_worth_its_constants() -> None:
+    """Not with the one of many constants that leaves least of windows."""
+    t = np.linspace(0.0, 4.0, 60)
+    p = prepare(TimeSeries.from_arrays(t, 2.0 * np.exp(-t)[:, None], ["x"]))
+    right = PowerSum(np.array([[-4.0]]), np.array([[1.0]]))
+    long = PowerSum(np.array([[-4.0, 1e-3, 1e-3, 1e-3]]), np.array([[1.0], [2.0], [3.0], [4.0]]))
+    candidates = [Candidate(law, p.initial, s, 0, np.array([True])) for law, s in ((long, 0.99), (right, 1.0))]
+    late = Monitor(max_seconds=1e-3)
+    time.sleep(0.01)
+    (row,) = polish_shortlist(p, candidates, {}, late)
+    assert row.polished.law.complexity == right.complexity
 
 
 @pytest.mark.slow
