@@ -121,6 +121,7 @@ REGRESSED = Condition(
 )
 NONE_YET = Condition("there is no law yet", lambda at: not at.candidates)
 MAY_BE_IT = Condition("the best law leaves hardly more than noise with few terms", may_be_it)
+SOUGHT = Condition("terms were sought along it", lambda at: at.unrivalled is not None)
 IMPROVABLE = Condition("the best law leaves more than smoothing does", _is_improvable)
 UNRIVALLED = Condition(
     "such a law is short or needs all its terms, and no terms along its trajectory do better", is_unrivalled
@@ -313,6 +314,22 @@ STRATEGIES = (
     ),
 )
 
+# Climbed on what the last strategy found, however that one ended: a law that is short and leaves noise only need not
+# be the only one, and what it is compared with is what has been proposed so far.
+CLOSING = Strategy(
+    "closing",
+    "whether powers do as well as the terms of the law that was found",
+    NOISY & GROWS & Condition("it hides terms of a series", lambda at: not has_little_noise(at.problem)),
+    (
+        Rung(
+            "powers along the best law",
+            ~SOUGHT,
+            Proposer("what regression along its trajectory says of powers", proposals.powers_along_the_best),
+            REFITTED,
+        ),
+    ),
+)
+
 
 def search(
     p: Problem,
@@ -326,7 +343,7 @@ def search(
     `named` gives the textbook laws, fitted, when they are asked for.
 
     Candidates of different strategies are found on different windows and do not compare, but for those
-    that a strategy begins with; so what comes back is what the last one has.
+    that a strategy begins with; so what comes back is what the last one has, and what rivals it.
     """
     earlier: dict[str, list[Candidate]] = {}
     for strategy in STRATEGIES:
@@ -336,6 +353,8 @@ def search(
             earlier[strategy.name] = at.candidates
             if ended:
                 break
+    if CLOSING.when.holds(at) and not at.out_of_time:
+        climb(CLOSING, at)
     # Out of time a strategy may have begun in vain.
     found = [candidates for candidates in earlier.values() if candidates or not monitor.stopping()]
     return found[-1] if found else []

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from odediscovery.families import FAMILIES
 from odediscovery.search.neural import NEURAL
-from odediscovery.search.strategies import STRATEGIES
+from odediscovery.search.strategies import CLOSING, STRATEGIES
 
 
 def families_table() -> str:
@@ -25,7 +25,7 @@ def families_table() -> str:
 def strategies_table() -> str:
     """Every strategy with its rungs in their order, as Markdown."""
     parts = []
-    for strategy in (*STRATEGIES, *NEURAL):
+    for strategy in (*STRATEGIES, CLOSING, *NEURAL):
         rows = [
             (
                 str(i),

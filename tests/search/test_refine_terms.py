@@ -19,7 +19,7 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.refine_terms import follow_closely
 from odediscovery.search.refinement import refined, sigma_of
 from odediscovery.search.rungs import Climb, climb
-from odediscovery.search.strategies import STRATEGIES
+from odediscovery.search.strategies import CLOSING, STRATEGIES
 from odediscovery.settings import settings_for
 from odediscovery.stages.grow.polynomials import polynomials
 from odediscovery.stages.grow.score_test import propose_terms
@@ -57,6 +57,30 @@ def test_a_law_of_powers_that_follows_noisy_data_leads_to_the_functions_behind_i
     climb(last, at)
     found = at.candidates[len(first) :]
     assert terms(p, rank(found, p.samples)[0].law) == TERMS
+
+
+def _powers_of_y(law: PowerSum) -> list[float]:
+    return sorted(law.exponents[law.coefficients[1] != 0, 1].round(1).tolist())
+
+
+@pytest.mark.slow
+def test_a_short_law_that_ended_the_search_gives_way_to_powers_that_do_better() -> None:
+    """In noise y - y^2 hardly differs from y^(3/2) - y^2; only a law that is proposed can be preferred."""
+    truth = Equations.parse(["x", "y"], {"x": "0.8*y**2", "y": "0.5*y**1.5 - 0.8*y**2"})
+    t = np.linspace(0.0, 20.0, 100)
+    clean = [truth.simulate(start, t) for start in ([1.0, 4.0], [0.3, 0.02])]
+    random = np.random.default_rng(0)
+    seen = [x + 0.01 * x.std(axis=0) * random.standard_normal(x.shape) for x in clean]
+    p = prepare(TimeSeries.from_arrays([t, t], seen, ["x", "y"]))
+    rival = Equations.parse(["x", "y"], {"x": "0.8*y**2", "y": "0.26*y - 0.61*y**2"}).power_sum
+    assert rival is not None
+    scaled = rival.rescaled(p.scale.state, p.scale.time)
+    first = prune_laws(p, [scaled], Elimination(), Monitor(), whole=True, long=True)
+    at = Climb(p, settings_for(), Monitor(), candidates=list(first))
+    assert CLOSING.when.holds(at)
+    climb(CLOSING, at)
+    assert _powers_of_y(rank(first, p.samples)[0].law) == [1.0, 2.0]
+    assert _powers_of_y(rank(at.candidates, p.samples)[0].law) == [1.5, 2.0]
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odediscovery.families import FAMILIES
 from odediscovery.search.neural import NEURAL
-from odediscovery.search.strategies import STRATEGIES
+from odediscovery.search.strategies import CLOSING, STRATEGIES
 from odediscovery.search.table import families_table, strategies_table
 
 
@@ -21,7 +21,7 @@ def test_every_family_has_a_row_in_its_order() -> None:
 
 def test_every_strategy_has_a_table_with_its_rungs_in_their_order() -> None:
     tables = strategies_table().split("**")[1:]
-    assert tables[::2] == [strategy.name for strategy in (*STRATEGIES, *NEURAL)]
-    for strategy, table in zip((*STRATEGIES, *NEURAL), tables[1::2], strict=True):
+    assert tables[::2] == [strategy.name for strategy in (*STRATEGIES, CLOSING, *NEURAL)]
+    for strategy, table in zip((*STRATEGIES, CLOSING, *NEURAL), tables[1::2], strict=True):
         rows = [cells(line) for line in table.splitlines() if line.startswith("| ") and "---" not in line][1:]
         assert [row[:2] for row in rows] == [[str(i), r.name] for i, r in enumerate(strategy.rungs, start=1)]
