@@ -55,8 +55,8 @@ class LsodaThresholds(Thresholds):
     )
     evaluations_between_checks: int = threshold(
         64,
-        "evaluations after which the size of the states is checked again",
-        origin="cost: the check costs as much as an evaluation",
+        "evaluations after which the time and the size of the states are checked again",
+        origin="cost: these checks cost as much as an evaluation",
     )
 
 
@@ -73,10 +73,13 @@ def _budgeted(rhs: Rhs, max_evaluations: int, largest: float = math.inf) -> Rhs:
 
     def counted(t: float, x: Array) -> Sequence[float] | Array:
         nonlocal evaluations
-        check_time()
         evaluations += 1
-        if evaluations > max_evaluations or (evaluations % each == 0 and np.abs(x).max() > largest):
+        if evaluations > max_evaluations:
             raise _GivenUp
+        if evaluations % each == 0:
+            check_time()
+            if np.abs(x).max() > largest:
+                raise _GivenUp
         return rhs(t, x)
 
     return counted
