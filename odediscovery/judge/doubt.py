@@ -74,15 +74,17 @@ class DoubtThresholds(Thresholds):
 DOUBT = DoubtThresholds()
 
 
-def interval_errors(law: PowerSum, p: Problem, shift: Array | float = 0.0) -> list[Array]:
+def interval_errors(law: PowerSum, p: Problem, shift: Array | float = 0.0, steps: int | None = None) -> list[Array]:
     """What a law leaves at the ends of intervals from measured starts, [intervals, states] a trajectory.
 
     Args:
         shift: added to every start [states].
+        steps: of Runge-Kutta over an interval (default: `DOUBT.steps`).
     """
+    steps = DOUBT.steps if steps is None else steps
     runs = p.smooth.trajectories
     x = np.concatenate([t.values[:-1] for t in runs]) + shift
-    h = np.concatenate([np.diff(t.time) for t in runs])[:, None] / DOUBT.steps
+    h = np.concatenate([np.diff(t.time) for t in runs])[:, None] / steps
     drift = np.concatenate([np.broadcast_to(control_slopes([t]), t.values[:-1].shape) for t in runs])
 
     def rhs(_: float, x: Array) -> Array:
@@ -90,7 +92,7 @@ def interval_errors(law: PowerSum, p: Problem, shift: Array | float = 0.0) -> li
         return slopes
 
     with np.errstate(all="ignore"):
-        for _ in range(DOUBT.steps):
+        for _ in range(steps):
             x = rk4_step(rhs, x, h)
     left = np.where(p.data.is_control, 0.0, x - np.concatenate([t.values[1:] for t in runs]))
     errors: list[Array] = np.split(left, np.cumsum([len(t.values) - 1 for t in runs])[:-1])
