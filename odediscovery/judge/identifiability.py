@@ -13,10 +13,11 @@ from typing import Protocol
 
 import numpy as np
 
+from odediscovery.judge.doubt import interval_squares
 from odediscovery.judge.note import Note
 from odediscovery.judge.notes import not_determined, open_exponent
 from odediscovery.judge.residual_tests import autocorrelation_inflation
-from odediscovery.laws.cost import Free, count
+from odediscovery.laws.cost import Free, count, filled
 from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import interval
@@ -25,7 +26,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import residuals
-from odediscovery.stages.values import Polished, residual_freedom
+from odediscovery.stages.values import STAGES, Polished, residual_freedom
 
 
 class Refit(Protocol):
@@ -53,6 +54,9 @@ class IdentifiabilityThresholds(Thresholds):
         0.1,
         "a constant is in a combination from this share of the largest part on",
         unit="share of the relative change",
+    )
+    moved: float = threshold(
+        0.01, "relative change of constants that intervals without noise tell", origin="what it leaves is 1e-4, squared"
     )
 
 
@@ -151,9 +155,22 @@ def unidentifiable_combinations(p: Problem, found: Polished) -> list[Note]:
     for direction in found.joint.unknown[:, :k]:
         share = np.where(hidden, np.abs(direction / np.where(values == 0.0, 1.0, values)), 0.0)
         named = [names[i] for i in np.flatnonzero(share > IDENTIFIABILITY.named * share.max(initial=0.0))]
-        if named:
+        if named and not _is_told_by_intervals(p, found, direction * IDENTIFIABILITY.moved / share.max()):
             notes.append(not_determined(named))
     return notes
+
+
+def _is_told_by_intervals(p: Problem, found: Polished, change: Array) -> bool:
+    """Whether constants that are changed leave something of intervals where there is no noise.
+
+    On whole trajectories of chaos what one combination does to their ends hides all others.
+    """
+    if not p.clean:
+        return False
+    law, free = found.law, found.free
+    values = np.concatenate([c[m] for c, m in zip(law.constants, free, strict=True)])
+    moved = law.with_constants(*filled(law.constants, free, values + change))
+    return bool((interval_squares(moved, p)[~p.constant] > STAGES.settled).any())
 
 
 def _constants(p: Problem, law: PowerSum, free: Free) -> list[str]:
