@@ -11,7 +11,7 @@ import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.errors import FitError
-from odediscovery.judge.criterion import CRITERION, judge_on, penalty, price_of_nothing, rank, shortlist
+from odediscovery.judge.criterion import CRITERION, judge_on, penalty, price_of_nothing, rank, score, shortlist
 from odediscovery.judge.stability import runs_away
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, constant_penalty, count
@@ -125,6 +125,8 @@ def polish_shortlist(
     floor = STAGES.settled if p.clean else 0.0
     around = FRONT.last_around if monitor.stopping() else None
     listed = shortlist(candidates, p.samples, floor, around=around)
+    if around is not None:  # what there is no time for should not be the likeliest
+        listed.sort(key=lambda c: score(c, p.samples, floor))
     least = min((c.mean_square for c in listed), default=0.0) + floor
     monitor.stage("polish", len(listed))
     rows: list[Judged] = []
