@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.data.signals import control_slopes
 from odediscovery.data.smoothing import SMOOTHING
-from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.judge.residual_tests import RESIDUALS, correlations, has_no_memory
 from odediscovery.judge.stability import runs_away
 from odediscovery.laws.power_sum import PowerSum
@@ -17,6 +15,7 @@ from odediscovery.problem.problem import Problem, increment_squares
 from odediscovery.runtime.arrays import Array, Mask, column_norms
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import residuals
+from odediscovery.stages.polish.intervals import holds_outside, interval_errors
 from odediscovery.stages.values import STAGES, Candidate, Polished
 
 
@@ -57,9 +56,6 @@ class DoubtThresholds(Thresholds):
         origin="chosen: approximations converge by less than this with a term",
     )
     singular: float = threshold(1e-12, "least eigenvalue that counts", unit="the largest", origin="float64")
-    steps: int = threshold(
-        24, "Runge-Kutta steps over one sample interval", origin="error of h^4 far below `STAGES.settled`"
-    )
     likely: float = threshold(
         3.0,
         "distance of the mean square of mere noise above its expected value",
@@ -72,31 +68,6 @@ class DoubtThresholds(Thresholds):
 
 
 DOUBT = DoubtThresholds()
-
-
-def interval_errors(law: PowerSum, p: Problem, shift: Array | float = 0.0, steps: int | None = None) -> list[Array]:
-    """What a law leaves at the ends of intervals from measured starts, [intervals, states] a trajectory.
-
-    Args:
-        shift: added to every start [states].
-        steps: of Runge-Kutta over an interval (default: `DOUBT.steps`).
-    """
-    steps = DOUBT.steps if steps is None else steps
-    runs = p.smooth.trajectories
-    x = np.concatenate([t.values[:-1] for t in runs]) + shift
-    h = np.concatenate([np.diff(t.time) for t in runs])[:, None] / steps
-    drift = np.concatenate([np.broadcast_to(control_slopes([t]), t.values[:-1].shape) for t in runs])
-
-    def rhs(_: float, x: Array) -> Array:
-        slopes: Array = law.rhs(x) + drift
-        return slopes
-
-    with np.errstate(all="ignore"):
-        for _ in range(steps):
-            x = rk4_step(rhs, x, h)
-    left = np.where(p.data.is_control, 0.0, x - np.concatenate([t.values[1:] for t in runs]))
-    errors: list[Array] = np.split(left, np.cumsum([len(t.values) - 1 for t in runs])[:-1])
-    return errors
 
 
 def interval_squares(law: PowerSum, p: Problem) -> Array:
@@ -202,7 +173,10 @@ def doubtful(law: PowerSum, p: Problem) -> Mask:
         samples = sum(len(t.values) for t in p.smooth.trajectories)
         share = gain * 2.0 * np.maximum(p.noise, p.floor) ** 2 / increment_squares(p) / samples
         whole = ~(used & (off > 0).any(axis=1)).any(axis=1)
-        many &= ~whole | (gain < DOUBT.needed) | (share < DOUBT.cliff * _least_left(law, p))
+        small = share < DOUBT.cliff * _least_left(law, p)
+        if (many & whole & small).any() and holds_outside(p, law):
+            small[:] = False
+        many &= ~whole | (gain < DOUBT.needed) | small
     found |= (used & nearly.any(axis=1)).any(axis=1) | has_cancelling_terms(law, p) | many
     return found & ~p.constant
 

@@ -26,7 +26,8 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import residuals
-from odediscovery.stages.values import STAGES, Polished, residual_freedom
+from odediscovery.stages.polish.intervals import INTERVALS
+from odediscovery.stages.values import Polished, residual_freedom
 
 
 class Refit(Protocol):
@@ -170,7 +171,7 @@ def _is_told_by_intervals(p: Problem, found: Polished, change: Array) -> bool:
     law, free = found.law, found.free
     values = np.concatenate([c[m] for c, m in zip(law.constants, free, strict=True)])
     moved = law.with_constants(*filled(law.constants, free, values + change))
-    return bool((interval_squares(moved, p)[~p.constant] > STAGES.settled).any())
+    return bool((interval_squares(moved, p)[~p.constant] > INTERVALS.exact).any())
 
 
 def _constants(p: Problem, law: PowerSum, free: Free) -> list[str]:

@@ -13,15 +13,18 @@ from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
 from odediscovery.fitting.residuals import ShortResiduals
 from odediscovery.fitting.windows import short_windows
 from odediscovery.judge.doubt import interval_squares
+from odediscovery.laws.cost import but_whole_powers
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.networks.chain import Chain
 from odediscovery.networks.translate import chain_of, laws_of
 from odediscovery.problem.problem import Problem, increment_squares
+from odediscovery.runtime.arrays import ABOVE_ZERO
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.grow.grow import GROWING, grow
-from odediscovery.stages.grow.polynomials import library_law
-from odediscovery.stages.prune.paths import PRUNING_WINDOWS
+from odediscovery.stages.grow.polynomials import allowed_products, library_law, products
+from odediscovery.stages.polish.intervals import sharpened
+from odediscovery.stages.prune.paths import PRUNING_WINDOWS, all_whole
 from odediscovery.stages.values import STAGES
 
 
@@ -65,6 +68,15 @@ class NoiselessThresholds(Thresholds):
         unit="standard deviation of a state",
         origin="cost: each try takes a second or two",
     )
+    products: int = threshold(
+        200,
+        "most coefficients of a library that is fitted to intervals as a whole",
+        origin="cost: a column of slopes each",
+    )
+    nothing: float = threshold(
+        1e-6, "terms that are no larger are nothing", unit="rms of their equation", origin="constants have eight digits"
+    )
+    gap: float = threshold(100.0, "times as large as those is the least of the others", origin="chosen")
     growable_noise: float = threshold(
         0.02, "above it growing on the integral form leads astray", unit="standard deviation of a state"
     )
@@ -111,6 +123,43 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
                 if _leaves_nothing(law, taken):
                     return p.without_noise(law)
     return p
+
+
+def plain_law(law: PowerSum, p: Problem) -> PowerSum | None:
+    """A law of whole powers, once all products up to its degree have exact constants, without those that are nothing.
+
+    What regression leaves out, or pruning, is what is small beside its own errors; here terms that are none have
+    coefficients a million times smaller than those that are.
+
+    Args:
+        law: dimensionless, one that leaves nothing.
+        p: data without noise.
+
+    Returns:
+        None where intervals do not tell the constants apart, or terms from nothing.
+    """
+    n, w = law.n_states, law.exponents
+    if law.features is not None or law.stoichiometry is not None or not (all_whole(w) and (w >= 0.0).all()):
+        return None
+    rows = products(n, int(w.sum(axis=1).max(initial=0.0)))
+    if n * len(rows) > NOISELESS.products:
+        return None
+    a = np.zeros((n, len(rows)))
+    for own, column in zip(w, law.coefficients.T, strict=True):
+        a[:, (rows == own).all(axis=1)] += column[:, None]
+    nothing = np.zeros_like(rows, dtype=bool), np.zeros((0, 0), dtype=bool), np.zeros((0, 0), dtype=bool)
+    full = sharpened(p, PowerSum(a, rows), (allowed_products(p, rows), *nothing), told=True)
+    if full is None:
+        return None
+    x = np.concatenate([t.values for t in p.smooth.trajectories])
+    terms, rates = full.monomials(x), full.rhs(x)
+    size = np.sqrt(np.mean(terms**2, axis=0)) * np.abs(full.coefficients)
+    share = size / np.maximum(np.sqrt(np.mean(rates**2, axis=0)), ABOVE_ZERO)[:, None]
+    kept = share > NOISELESS.nothing
+    if not kept.any() or share[kept].min() < NOISELESS.gap * share[~kept].max(initial=0.0):
+        return None
+    small = PowerSum(np.where(kept, full.coefficients, 0.0), rows).merged()
+    return sharpened(p, small, but_whole_powers(small))
 
 
 def _is_rounded(p: Problem) -> bool:

@@ -18,7 +18,7 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.candidates import simplest
 from odediscovery.search.convincing import in_doubt
-from odediscovery.search.noiseless import NOISELESS, fit_library, is_growable
+from odediscovery.search.noiseless import NOISELESS, fit_library, is_growable, plain_law
 from odediscovery.search.refine_terms import follow_closely
 from odediscovery.search.refinement import sigma_of
 from odediscovery.search.rungs import Climb, Proposal
@@ -75,6 +75,13 @@ def exact_law(at: Climb) -> Iterator[Proposal]:
         short = fewest_terms(simplest(at.new, at.problem).law, at.problem) if at.new and whole else None
         if short is not None:
             yield Proposal([short], whole=True, linear=True, found_by="regression")
+
+
+def plain_exact_law(at: Climb) -> Iterator[Proposal]:
+    """That law without the terms that are nothing once constants are exact."""
+    found = None if at.problem.exact is None else plain_law(at.problem.exact, at.problem)
+    if found is not None:
+        yield Proposal([found], whole=True, found_by="regression")
 
 
 def named_laws(at: Climb) -> Iterator[Proposal]:

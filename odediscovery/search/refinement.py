@@ -13,18 +13,18 @@ import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.judge.criterion import CRITERION, judge_on, misfit, non_dominated
-from odediscovery.judge.doubt import interval_errors
 from odediscovery.judge.residual_tests import memory
 from odediscovery.judge.verdict import Verdict
-from odediscovery.laws.cost import Free, count, filled, none_free
+from odediscovery.laws.cost import Free, none_free
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.impose import apply_knowledge_to_fit
-from odediscovery.problem.problem import Problem, increment_squares
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array, column_norms
+from odediscovery.problem.problem import Problem
+from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.balance import balance
+from odediscovery.stages.polish.intervals import sharpened
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.polish.shooting import join_pieces
 from odediscovery.stages.values import STAGES, Candidate, Judged, Polished
@@ -50,19 +50,6 @@ class RefinementThresholds(Thresholds):
         "what a law that leaves nothing of windows may leave of trajectories that it follows",
         unit="variance",
         origin="chaos magnifies what solvers leave; a law that has lost them leaves all",
-    )
-    sharpening: int = threshold(
-        4, "most Gauss-Newton steps on intervals", origin="each doubles the right digits: from four to all"
-    )
-    sharper: float = threshold(
-        0.1, "a step that leaves more of it was the last", unit="sum of squares", origin="what is left is the data's"
-    )
-    steps: int = threshold(6, "Runge-Kutta steps over an interval for these slopes", origin="cost: four digits do")
-    sharp: float = threshold(
-        1e-16, "what a law leaves of intervals that needs no more of them", unit="mean square", origin="eight digits"
-    )
-    difference: float = threshold(
-        1e-7, "step of the differences that their slopes are taken by", unit="relative", origin="root of float64"
     )
 
 
@@ -104,54 +91,6 @@ def refined(
         relative_sigma=p.relative_sigma,
         fully=fully,
     )
-
-
-@np.errstate(all="ignore")  # a law that runs away leaves more than any bound, and nothing to warn of
-def sharpened(p: Problem, law: PowerSum, free: Free) -> PowerSum | None:
-    """The law with constants that leave least of the intervals between samples, each from its measured start:
-
-        minimise  sum over intervals and states of ((x(t + h; x(t)) - x(t + h)) / increment)^2
-
-    by Gauss-Newton. Where there is no noise every sample is a start, so constants come out to all the digits that
-    the data have, however far trajectories carry an error: on whole ones of chaos the least misfit lies elsewhere.
-
-    Args:
-        p: the data.
-        law: dimensionless.
-        free: which of its constants are fitted.
-
-    Returns:
-        None where there is noise, or the law leaves more of the intervals than the digits of the data do.
-    """
-    moving = ~p.constant
-    if not (p.clean and p.complete and p.knowledge is None and moving.any() and count(free)):
-        return None
-    size = np.sqrt(increment_squares(p))[moving]
-
-    def errors(u: Array, steps: int | None = None) -> Array:
-        of = law.with_constants(*filled(law.constants, free, u))
-        result: Array = (np.concatenate(interval_errors(of, p, steps=steps))[:, moving] / size).ravel()
-        return result
-
-    u = np.concatenate([c[mask] for c, mask in zip(law.constants, free, strict=True)])
-    left = errors(u)
-    if not np.mean(left**2) <= STAGES.settled:
-        return None
-    for _ in range(REFINEMENT.sharpening if np.mean(left**2) > REFINEMENT.sharp else 0):
-        shifts = np.diag(REFINEMENT.difference * np.maximum(np.abs(u), REFINEMENT.difference))
-        coarse = errors(u, REFINEMENT.steps)
-        slopes = np.stack([(errors(u + h, REFINEMENT.steps) - coarse) / h.sum() for h in shifts], axis=1)
-        if not np.isfinite(slopes).all():
-            break
-        width = column_norms(slopes).clip(ABOVE_ZERO)
-        trial = u - np.linalg.lstsq(slopes / width, left, rcond=None)[0] / width
-        anew, before = errors(trial), left
-        if not np.square(anew).sum() < np.square(left).sum():
-            break
-        u, left = trial, anew
-        if np.square(left).sum() > REFINEMENT.sharper * np.square(before).sum():
-            break
-    return law.with_constants(*filled(law.constants, free, u)) if np.mean(left**2) <= REFINEMENT.exact else None
 
 
 def lengthened(whole: Problem, p: Problem, row: Judged, monitor: Monitor) -> Judged:
@@ -256,7 +195,8 @@ def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | 
         before = rows[i].polished
         law = before.law.unscaled(scale.state, scale.time).rescaled(p.scale.state, p.scale.time)
         # From where chaos has carried it a law is not brought back, and trying takes longer than all else.
-        if i == chosen and not follows(p, refined(p, law, before.free, initial, sigma_of(p), 0)):
+        most = REFINEMENT.followed if p.clean else REFINEMENT.lost
+        if i == chosen and not follows(p, refined(p, law, before.free, initial, sigma_of(p), 0), most):
             return None
         after = refined(p, law, before.free, initial, sigma_of(p), REFINEMENT.evaluations if i == chosen else 0)
         if i == chosen:

@@ -99,6 +99,7 @@ def _is_improvable(at: Climb) -> bool:
     return bool(least >= SEARCH.improvable * at.problem.unexplained)
 
 
+EXACT = Condition("a law is known to leave nothing", lambda at: at.problem.exact is not None)
 CLEAN = Condition("there is no noise", lambda at: at.problem.clean)
 NOISY = Condition("there is noise", lambda at: not at.problem.clean)
 GROWS = Condition("laws may be grown", lambda at: at.settings.grow)
@@ -192,12 +193,15 @@ STRATEGIES = (
         ALWAYS,
         (
             Rung(
-                "exact law",
-                Condition("a law is known to leave nothing", lambda at: at.problem.exact is not None),
-                Proposer("that law", proposals.exact_law),
-                FITTED,
+                "plain exact law",
+                EXACT,
+                Proposer("that law without terms that are nothing", proposals.plain_exact_law),
+                AS_GROWN,
                 until=EXACT_AND_PLAIN,
                 late=True,
+            ),
+            Rung(
+                "exact law", EXACT, Proposer("that law", proposals.exact_law), FITTED, until=EXACT_AND_PLAIN, late=True
             ),
             Rung(
                 "textbook laws",

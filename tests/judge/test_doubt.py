@@ -138,7 +138,16 @@ def test_small_terms_are_needed_where_products_of_two_states_leave_nothing() -> 
     times = np.linspace(0.0, 20.0, 120)
     p = prepare(series_of(law, np.array([[0.5, 0.0], [-0.7, 0.4]]), [times, times])).without_noise(None)
     assert not doubtful(law.rescaled(p.scale.state, p.scale.time), p).any()
-    # The same small share of a power that a series may have says nothing.
+    # As little of a power that a series may have is believed where the law of the inner samples holds for the others.
     cubic = PowerSum(law.coefficients, np.where(w == 2.0, 3.0, w))
     q = prepare(series_of(cubic, np.array([[0.5, 0.0], [-0.7, 0.4]]), [times, times])).without_noise(None)
-    assert doubtful(cubic.rescaled(q.scale.state, q.scale.time), q).tolist() == [False, True]
+    assert not doubtful(cubic.rescaled(q.scale.state, q.scale.time), q).any()
+    # The first terms of a sine do not.
+    runs = [
+        solve_ivp(lambda _, x: [x[1], -np.sin(x[0])], (0.0, 20.0), start, t_eval=times, rtol=1e-11, atol=1e-13)
+        for start in ([0.5, 0.15], [0.35, 0.15])
+    ]
+    s = prepare(TimeSeries.from_arrays([times, times], [run.y.T for run in runs])).without_noise(None)
+    powers = np.array([[0.0, 1.0], [1.0, 0.0], [3.0, 0.0], [5.0, 0.0], [7.0, 0.0]])
+    series = np.array([[1.0, 0.0, 0.0, 0.0, 0.0], [0.0, -1.0, 1 / 6, -1 / 120, 1 / 5040]])
+    assert doubtful(PowerSum(series, powers).rescaled(s.scale.state, s.scale.time), s).tolist() == [False, True]
