@@ -134,8 +134,9 @@ def holds_outside(p: Problem, law: PowerSum) -> bool:
 
         mean of r^2 / (1 + h) outside  <=  `INTERVALS.outside` times the mean of r^2 inside,
 
-    h the leverage of an interval, and each constant is far from 0 by what the inner half leaves. A law holds everywhere; its first terms, or a curve through the data, hold where
-    they were fitted. Only for data without noise, of which no more is asked than that it tells such terms apart.
+    h the leverage of an interval, and each constant is far from 0 by what the inner half leaves. A law holds
+    everywhere; its first terms, or a curve through the data, hold where they were fitted. Only for data without
+    noise, of which no more is asked than that it tells such terms apart.
 
     Args:
         p: the data.
