@@ -67,6 +67,12 @@ class SearchThresholds(Thresholds):
     )
     first_steps: int = threshold(12, "Levenberg-Marquardt steps before these two are compared", origin="cost")
     first_steps_along: int = threshold(20, "the same for laws with terms sought along another", origin="cost")
+    many_values: int = threshold(
+        200,
+        "values from which on regression along a law that was found may look for others",
+        unit="values",
+        origin="chosen: about as many as there are powers of two states to choose from",
+    )
     improvable: float = threshold(1.05, "above it the best law may be improved", unit="what smoothing leaves")
 
 
@@ -123,6 +129,8 @@ REGRESSED = Condition(
 NONE_YET = Condition("there is no law yet", lambda at: not at.candidates)
 MAY_BE_IT = Condition("the best law leaves hardly more than noise with few terms", may_be_it)
 SOUGHT = Condition("terms were sought along it", lambda at: at.unrivalled is not None)
+HIDES_SERIES = Condition("it hides terms of a series", lambda at: not has_little_noise(at.problem))
+MANY_VALUES = Condition("there are more values than terms", lambda at: at.problem.samples >= SEARCH.many_values)
 IMPROVABLE = Condition("the best law leaves more than smoothing does", _is_improvable)
 UNRIVALLED = Condition(
     "such a law is short or needs all its terms, and no terms along its trajectory do better", is_unrivalled
@@ -323,7 +331,7 @@ STRATEGIES = (
 CLOSING = Strategy(
     "closing",
     "whether powers do as well as the terms of the law that was found",
-    NOISY & GROWS & Condition("it hides terms of a series", lambda at: not has_little_noise(at.problem)),
+    NOISY & GROWS & HIDES_SERIES & MANY_VALUES,
     (
         Rung(
             "powers along the best law",
