@@ -42,14 +42,14 @@ def test_no_name_of_the_package_loads_what_waits(name: str) -> None:
 
 @pytest.mark.parametrize("digits", [4, 17])
 def test_a_fit_that_trains_no_network_loads_no_torch(digits: int, tmp_path: Path) -> None:
-    """From the table to the pictures and the page, and laws are pruned on the way."""
+    """From the table to the pictures and the page; where digits are few laws are pruned on the way."""
     times = np.linspace(0.0, 10.0, 41)
     rows = [f"{t:.{digits}g},{np.exp(-0.5 * t):.{digits}g}" for t in times]
     (tmp_path / "exp.csv").write_text("\n".join(["t,x", *rows]), encoding="utf-8")
     run = "import sys\nfrom odediscovery.cli import main\nassert main(sys.argv[1:]) == 0"
     found, said = ran(run, "fit", str(tmp_path / "exp.csv"), "--out", str(tmp_path / "out"))
     assert "matplotlib.figure" in found and (tmp_path / "out" / "report.html").exists()
-    assert " prune\n" in said
+    assert (" prune\n" in said) is (digits == 4)
     assert not found & {*WAITS}
 
 
