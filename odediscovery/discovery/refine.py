@@ -176,7 +176,7 @@ def _on_all(task: Task, verdict: Verdict) -> Verdict | None:
     knowledge = p.given and p.given.rescaled(whole.scale.state, whole.scale.time)
     messages = (*p.messages, *_thinned(task, on_all=True))
     # What is without noise was found out with a law, by the few samples.
-    whole = whole.without_noise(p.exact) if p.clean else whole
+    whole = whole.without_noise(None) if p.clean else whole
     whole = dataclasses.replace(whole, knowledge=knowledge, given=p.given, messages=messages)
     same_signs = (np.sign(whole.scale.state) == np.sign(p.scale.state)).all()
     return on_all_samples(whole, verdict, task.monitor) if same_signs else None

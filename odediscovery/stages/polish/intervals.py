@@ -39,7 +39,10 @@ class IntervalThresholds(Thresholds):
         origin="solvers leave a thousandth of it",
     )
     sharp: float = threshold(
-        1e-16, "what a law leaves that needs no more steps", unit="mean squared increment", origin="eight digits"
+        1e-16,
+        "what a law leaves that needs no more refinement, and steps may change",
+        unit="mean squared increment",
+        origin="eight digits",
     )
     refinements: int = threshold(4, "most Gauss-Newton steps", origin="each doubles the right digits: from four to all")
     sharper: float = threshold(
@@ -79,7 +82,7 @@ def interval_errors(law: PowerSum, p: Problem, shift: Array | float = 0.0, steps
     runs = p.smooth.trajectories
     x = np.concatenate([t.values[:-1] for t in runs]) + shift
     h = np.concatenate([np.diff(t.time) for t in runs])[:, None] / steps
-    drift = np.concatenate([np.broadcast_to(control_slopes([t]), t.values[:-1].shape) for t in runs])
+    drift = control_slopes(runs)
 
     def rhs(_: float, x: Array) -> Array:
         slopes: Array = law.rhs(x) + drift
@@ -116,6 +119,8 @@ def sharpened(p: Problem, law: PowerSum, free: Free, *, told: bool = False) -> P
     fit = _IntervalFit(p, law, free)
     if not np.mean(fit.left**2) <= STAGES.settled:
         return None
+    if not told and np.mean(fit.left**2) <= INTERVALS.sharp:  # it was sharpened before
+        return law
     slopes = fit.refine(np.ones(len(fit.left), dtype=bool))
     if slopes is None or (told and not _tells_apart(slopes)):
         return None
@@ -187,8 +192,6 @@ class _IntervalFit:
         for _ in range(INTERVALS.refinements):
             if not np.isfinite(slopes).all():
                 return None
-            if np.mean(self.left[rows] ** 2) <= INTERVALS.sharp**2:
-                break
             flat = slopes[rows].reshape(-1, slopes.shape[2])
             width = np.maximum(column_norms(flat), ABOVE_ZERO)
             step = np.linalg.lstsq(flat / width, self.left[rows].ravel(), rcond=None)[0] / width
