@@ -17,7 +17,7 @@ from odediscovery.judge.doubt import interval_squares
 from odediscovery.judge.note import Note
 from odediscovery.judge.notes import not_determined, open_exponent
 from odediscovery.judge.residual_tests import autocorrelation_inflation
-from odediscovery.laws.cost import Free, count, filled
+from odediscovery.laws.cost import Free, count, filled, picked
 from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import interval
@@ -151,7 +151,7 @@ def unidentifiable_combinations(p: Problem, found: Polished) -> list[Note]:
     if law.features is not None or not k:
         return []
     names = _constants(p, law, found.free)
-    values = np.concatenate([c[m] for c, m in zip(law.constants, found.free, strict=True)])
+    values = picked(law, found.free)
     hidden, notes = np.isnan(found.joint.deviations()[:k]), []
     for direction in found.joint.unknown[:, :k]:
         share = np.where(hidden, np.abs(direction / np.where(values == 0.0, 1.0, values)), 0.0)
@@ -169,7 +169,7 @@ def _is_told_by_intervals(p: Problem, found: Polished, change: Array) -> bool:
     if not p.clean:
         return False
     law, free = found.law, found.free
-    values = np.concatenate([c[m] for c, m in zip(law.constants, free, strict=True)])
+    values = picked(law, free)
     moved = law.with_constants(*filled(law.constants, free, values + change))
     return bool((interval_squares(moved, p)[~p.constant] > INTERVALS.exact).any())
 

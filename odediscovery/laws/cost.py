@@ -119,6 +119,11 @@ def cost(law: PowerSum, free: Free, samples: float) -> float:
     return float(known + COSTS.dimensional * among.sum() + COSTS.mixed * beside.sum())
 
 
+def picked(law: PowerSum, free: Free) -> Array:
+    """The free constants of a law in one row, in the order of `filled`."""
+    return np.concatenate([c[mask] for c, mask in zip(law.constants, free, strict=True)])
+
+
 def filled(
     constants: tuple[Array, Array, Array, Array], free: Free, values: Array
 ) -> tuple[Array, Array, Array, Array]:

@@ -28,7 +28,7 @@ from odediscovery.data.controls import append_controls
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError, OdeDiscoveryError, unknown_name
-from odediscovery.laws.cost import Free, filled
+from odediscovery.laws.cost import Free, filled, picked
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import LEVEL, monomial_names
@@ -334,7 +334,7 @@ def _end(fit: _Fit, best: Polished, which: int, place: tuple[int, int], student:
     now, shorter, longer = best, 0.0, math.inf
     for _ in range(PROFILING.fits):
         target = value + math.copysign(step, student)
-        theta = np.concatenate([c[mask] for c, mask in zip(now.law.constants, best.free, strict=True)])
+        theta = picked(now.law, best.free)
         theta = theta + along * (target - theta[index])
         law = now.law.with_constants(*filled(now.law.constants, best.free, theta))
         tried = fit(law, held, now.initial)

@@ -21,7 +21,7 @@ from itertools import product
 
 import numpy as np
 
-from odediscovery.laws.cost import count, filled
+from odediscovery.laws.cost import count, filled, picked
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.values import Polished
@@ -55,7 +55,7 @@ def balance(found: Polished) -> Polished:
     law, free, joint = found.law, found.free, found.joint
     if law.stoichiometry is None:
         return found
-    theta = np.concatenate([c[mask] for c, mask in zip(law.constants, free, strict=True)])
+    theta = picked(law, free)
     index = {(int(r), int(j)): k for k, (r, j) in enumerate(np.argwhere(free[0]))}
     balanced, met = list[tuple[int, int]](), list[tuple[int, int]]()
     for tied, j in product(np.flatnonzero(np.diag(law.stoichiometry) == 0.0), range(law.n_monomials)):

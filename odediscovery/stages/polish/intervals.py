@@ -15,7 +15,7 @@ import numpy as np
 
 from odediscovery.data.signals import control_slopes
 from odediscovery.ivp.rk4 import rk4_step
-from odediscovery.laws.cost import Free, but_whole_powers, count, filled
+from odediscovery.laws.cost import Free, but_whole_powers, count, filled, picked
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem, increment_squares
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
@@ -208,7 +208,7 @@ class _IntervalFit:
     @property
     def constants(self) -> Array:
         """Those that are fitted."""
-        return np.concatenate([c[mask] for c, mask in zip(self.law.constants, self.free, strict=True)])
+        return picked(self.law, self.free)
 
     def _with(self, u: Array) -> PowerSum:
         return self.law.with_constants(*filled(self.law.constants, self.free, u))

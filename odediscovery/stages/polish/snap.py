@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.laws.cost import SIMPLE, Free, constant_penalty, filled, snap_penalty
+from odediscovery.laws.cost import SIMPLE, Free, constant_penalty, filled, picked, snap_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.arrays import ABOVE_ZERO
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -141,7 +141,7 @@ def _fixed(polished: Polished, places: dict[tuple[int, int], float]) -> tuple[Po
     law, free = polished.law, polished.free
     index_of = {tuple(p): i for i, p in enumerate(np.argwhere(free[1]).tolist())}
     n_a = int(free[0].sum())
-    theta = np.concatenate([c[mask] for c, mask in zip(law.constants, free, strict=True)])
+    theta = picked(law, free)
     index = np.array([n_a + index_of[place] for place in places])
     change = np.array(list(places.values())) - theta[index]
     c = polished.covariance
