@@ -41,6 +41,12 @@ class LsodaThresholds(Thresholds):
         unit="evaluations of the right-hand side",
         origin="cost: a few seconds a solve",
     )
+    quick: float = threshold(
+        0.2,
+        "spent on a solution as a whole before one is stepped by hand",
+        unit="share of the evaluations",
+        origin="chosen: what lasts needs a tenth of them at most",
+    )
     trial_evaluations: int = threshold(
         5_000,
         "the same for a law on trial, whatever the number of samples",
@@ -103,12 +109,25 @@ def solve_whole(
     [[1.0], [0.367879]]
     """
     most = BUDGETS.trial_evaluations + BUDGETS.trial_evaluations_per_sample * len(times)
-    counted = _budgeted(rhs, most, largest)
+    return _solve_quickly(rhs, start, times, rtol, atol, most, largest)
+
+
+def _solve_quickly(
+    rhs: Rhs,
+    start: Array,
+    times: Array,
+    rtol: float,
+    atol: Array | float,
+    max_evaluations: int,
+    largest: float = math.inf,
+) -> Array | None:
+    counted = _budgeted(rhs, max_evaluations, largest)
+    options = {"rtol": rtol, "atol": atol, "mxstep": max_evaluations}
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # LSODA reports trouble by warnings; None says it better
         try:
-            x, info = odeint(counted, start, times, tfirst=True, full_output=True, rtol=rtol, atol=atol, mxstep=most)
-        except (_GivenUp, ValueError, FloatingPointError):
+            x, info = odeint(counted, start, times, tfirst=True, full_output=True, **options)
+        except (_GivenUp, ValueError, ArithmeticError):
             return None
     states: Array = x
     return states if info["message"] == _SUCCESS and np.isfinite(states).all() else None
@@ -124,7 +143,7 @@ def solve_until_failure(
 ) -> Float[Array, "times states"]:
     """States at all times [times, states]; nan from where the solver fails on.
 
-    Steps by hand, which is slower than `solve_whole`, but keeps what was reached.
+    Where the solution does not last it is stepped by hand, which is slower, but keeps what was reached.
 
     Args:
         rhs: (t, x) -> dx/dt.
@@ -148,13 +167,19 @@ def solve_until_failure(
         inner: Rhs = lambda s, x: span * np.asarray(rhs(first + span * s, x))  # noqa: E731
         return solve_until_failure(inner, start, (times - first) / span, rtol, atol, max_evaluations)
 
+    most = BUDGETS.max_evaluations if max_evaluations is None else max_evaluations
+    quick = int(BUDGETS.quick * most)
+    whole = _solve_quickly(rhs, start, times, rtol, atol, quick)
+    if whole is not None:
+        return whole
+
     def finite(t: float, x: Array) -> Sequence[float] | Array:
         dx_dt = rhs(t, x)
         if not np.isfinite(dx_dt).all():
             raise _GivenUp
         return dx_dt
 
-    counted = _budgeted(finite, BUDGETS.max_evaluations if max_evaluations is None else max_evaluations)
+    counted = _budgeted(finite, most - quick)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
