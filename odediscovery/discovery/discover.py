@@ -29,6 +29,7 @@ from odediscovery.discovery.front import (
 )
 from odediscovery.discovery.holdout import continue_over, split
 from odediscovery.discovery.preference import (
+    charge_fragile,
     explain_dominated,
     prefer_explained,
     prefer_undominated,
@@ -193,6 +194,7 @@ def _judge_laws(
         p, polished = monitor.in_time(JUDGING, lambda: cut_until_followed(whole, candidates, monitor), nothing)
         verdict = lower_noise(judge_shortlist(p, candidates, polished, monitor))
         verdict = _unless_late(monitor, count_independent, verdict)
+        verdict = _unless_late(monitor, partial(charge_fragile, monitor=monitor), verdict)
         verdict = _unless_late(monitor, partial(join_textbook, fitted=named, monitor=monitor), verdict)
     else:
         verdict = count_independent(judge_textbook(whole, named))

@@ -12,7 +12,6 @@ import numpy as np
 from odediscovery.data.samples import pooled
 from odediscovery.errors import FitError
 from odediscovery.judge.criterion import CRITERION, judge_on, penalty, price_of_nothing, rank, score, shortlist
-from odediscovery.judge.stability import runs_away
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, constant_penalty, count
 from odediscovery.laws.power_sum import PowerSum
@@ -160,7 +159,7 @@ def _judged(p: Problem, c: Candidate, known: Mapping[Candidate, Polished], most:
     polished = _polish(p, c, known, most)
     if not (polished.finite and _is_printable(p, polished.law)):
         return None
-    return judge_on(p, polished, Origin(c.origin, c.found_by), fragile=_is_fragile(p, polished))
+    return judge_on(p, polished, Origin(c.origin, c.found_by))
 
 
 def _first_that_lasts(p: Problem, candidates: Sequence[Candidate]) -> list[Judged]:
@@ -222,10 +221,6 @@ def lower_noise(verdict: Verdict) -> Verdict:
 def _is_printable(p: Problem, law: PowerSum) -> bool:
     """Whether the coefficients in the user's units are within the range of numbers."""
     return bool(np.isfinite(law.unscaled(p.scale.state, p.scale.time).coefficients).all())
-
-
-def _is_fragile(p: Problem, found: Polished) -> bool:
-    return not p.clean and runs_away(found.law, p.data, found.initial, p.start_errors, p.nonnegative)
 
 
 def drop_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free]:

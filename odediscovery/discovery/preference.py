@@ -10,25 +10,28 @@ out, one after the other, and the time after the last sample. The claimed law is
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.conclude import equations_of
-from odediscovery.judge.criterion import CRITERION
+from odediscovery.judge.criterion import CRITERION, judge_on
 from odediscovery.judge.extrapolation import EXTRAPOLATION, excursion
 from odediscovery.judge.note import Note
 from odediscovery.judge.notes import simpler_and_nearer, weaker_ahead, weaker_between
 from odediscovery.judge.significance import has_idle_terms
+from odediscovery.judge.stability import runs_away
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import count
 from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
-from odediscovery.runtime.monitor import Monitor
+from odediscovery.runtime.monitor import JUDGING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.refinement import refined, residual_sigma, sigma_of
 from odediscovery.solve.trajectories import residuals
@@ -51,6 +54,26 @@ class PreferenceThresholds(Thresholds):
 
 
 PREFERENCE = PreferenceThresholds()
+
+
+def charge_fragile(verdict: Verdict, monitor: Monitor) -> Verdict:
+    """The verdict once laws pay for running away from starts that the data allow.
+
+    Only those that may be claimed are asked, the likeliest first: running away makes no law likelier.
+    """
+    p, rows = verdict.p, list(verdict.rows)
+    if p.clean:
+        return verdict
+    least = math.inf
+    for i in sorted(range(len(rows)), key=lambda i: rows[i].criterion):
+        found, before = rows[i].polished, rows[i].criterion
+        if before > least + PREFERENCE.hopeful:
+            break
+        ask = partial(runs_away, found.law, p.data, found.initial, p.start_errors, p.nonnegative)
+        if monitor.in_time(JUDGING, ask, False):
+            rows[i] = judge_on(p, found, rows[i].origin, fragile=True)
+        least = min(least, rows[i].criterion)
+    return Verdict.of(p, rows)
 
 
 def prefer_what_predicts(verdict: Verdict, monitor: Monitor) -> Verdict:

@@ -10,9 +10,11 @@ import pytest
 from problems import growth
 
 from odediscovery import Equations, Monitor, TimeSeries
+from odediscovery.discovery import preference
 from odediscovery.discovery.front import prefer_simple_exponents
 from odediscovery.discovery.preference import (
     PREFERENCE,
+    charge_fragile,
     explain_dominated,
     prefer_explained,
     prefer_undominated,
@@ -66,6 +68,24 @@ def test_the_right_law_stays_and_few_samples_leave_nothing_out(monkeypatch: pyte
     long, _ = verdict(0.05, "long", "logistic")
     monkeypatch.setattr("odediscovery.discovery.preference.PREFERENCE", dataclasses.replace(PREFERENCE, samples=100.0))
     assert prefer_what_predicts(long, Monitor()) is long
+
+
+def test_only_laws_that_may_be_claimed_are_asked_whether_they_run_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, _ = verdict(0.05, "logistic", "long")
+    far = dataclasses.replace(found.rows[1], criterion=found.best.criterion + 10.0 * PREFERENCE.hopeful)
+    asked: list[PowerSum] = []
+
+    def runs_away(law: PowerSum, *_: object) -> bool:
+        asked.append(law)
+        return True
+
+    monkeypatch.setattr(preference, "runs_away", runs_away)
+    charged = charge_fragile(dataclasses.replace(found, rows=(far, found.rows[0])), Monitor())
+    assert asked == [found.rows[0].polished.law]
+    assert charged.rows[1].fragile and not charged.rows[0].fragile
+    assert charged.rows[1].criterion > found.rows[0].criterion and charged.rows[0] is far
+    monkeypatch.setattr(preference, "runs_away", lambda *_: False)
+    assert charge_fragile(found, Monitor()).rows == found.rows
 
 
 def test_a_law_that_runs_away_is_passed_over_for_one_about_as_good() -> None:
