@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.data.samples import pooled
-from odediscovery.judge.criterion import CRITERION, rank, score
+from odediscovery.judge.criterion import CRITERION, score
 from odediscovery.judge.doubt import (
     DOUBT,
     doubtful,
@@ -25,7 +25,7 @@ from odediscovery.judge.stability import runs_away
 from odediscovery.laws.cost import SIMPLE, but_whole_powers
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.noiseless import has_little_noise
 from odediscovery.search.refine_terms import FOLLOWING, follow_closely
@@ -107,12 +107,25 @@ def _in_doubt(law: PowerSum, p: Problem) -> Mask:
     return moving & (interval_squares(found.law, p) > REFINEMENT.exact)
 
 
+def likeliest(at: Climb) -> Candidate:
+    """The best of the laws so far, where in little noise a fit that is closer than noise earns little.
+
+    There solvers and smoothing leave errors that are smaller than noise seems, and that more terms would fit.
+    """
+    return min(at.candidates, key=lambda c: _score(at, c))
+
+
+def _score(at: Climb, c: Candidate) -> float:
+    p = at.problem
+    return score(c, p.samples, max(p.unexplained, 1.0) if has_little_noise(p) else ABOVE_ZERO)
+
+
 def is_convincing(at: Climb) -> bool:
     """Whether the best law leaves noise only and is short, or needs all its terms."""
     p = at.problem
     if not at.candidates:
         return False
-    best = rank(at.candidates, p.samples)[0]
+    best = likeliest(at)
     if not leaves_noise(p, best) or has_cancelling_terms(best.law, p)[~p.constant].any():
         return False
     if is_short(best.law):
@@ -127,7 +140,7 @@ def may_be_it(at: Climb) -> bool:
     """Whether the best law leaves hardly more than noise with so few terms that it may be believed."""
     if not at.candidates:
         return False
-    best = rank(at.candidates, at.problem.samples)[0]
+    best = likeliest(at)
     terms = (best.law.coefficients != 0).sum(axis=1).max()
     return is_within_noise(at.problem, best) and bool(terms <= DOUBT.constants)
 
@@ -140,7 +153,7 @@ def is_unrivalled(at: Climb) -> bool:
     leave a little more than noise, which may be underestimated: nothing explains any of it.
     """
     p = at.problem
-    best = rank(at.candidates, p.samples)[0] if at.candidates else None
+    best = likeliest(at) if at.candidates else None
     if best is None or not _is_no_better(at, best) or not may_be_it(at) or _is_rivalled(at, best):
         return False
     if has_cancelling_terms(best.law, p)[~p.constant].any():
@@ -153,17 +166,17 @@ def is_unrivalled(at: Climb) -> bool:
 
 def _is_no_better(at: Climb, best: Candidate) -> bool:
     """Whether the best law is the one along which terms were sought in vain, or has the same terms, fitted again."""
-    n, sought = at.problem.samples, at.unrivalled
+    sought = at.unrivalled
     if sought is None:
         return False
     alike = sought.law.structure() == best.law.structure() and _functions(sought.law) == _functions(best.law)
-    return alike or score(best, n) > score(sought, n) - CONVINCING_LAW.equal_score
+    return alike or _score(at, best) > _score(at, sought) - CONVINCING_LAW.equal_score
 
 
 def _is_rivalled(at: Climb, best: Candidate) -> bool:
     """Whether a law with other functions or sums is about as good: whether its powers are simple is not known yet."""
-    most, own = score(best, at.problem.samples) + CRITERION.close, _functions(best.law)
-    return any(_functions(c.law) != own and score(c, at.problem.samples) < most for c in at.candidates)
+    most, own = _score(at, best) + CRITERION.close, _functions(best.law)
+    return any(_functions(c.law) != own and _score(at, c) < most for c in at.candidates)
 
 
 def _functions(law: PowerSum) -> tuple[object, ...]:
@@ -183,7 +196,7 @@ def leaves_noise_alone(at: Climb) -> bool:
     p = at.problem
     if not at.candidates:
         return False
-    best = rank(at.candidates, p.samples)[0]
+    best = likeliest(at)
     if has_cancelling_terms(best.law, p)[~p.constant].any():
         return False
     may_be = is_within_noise(p, best) and (is_short(best.law) or _may_be_long(best.law, p))
@@ -221,7 +234,7 @@ def has_odd_powers(at: Climb) -> bool:
     """
     if not at.candidates:
         return True
-    best = rank(at.candidates, at.problem.samples)[0]
+    best = likeliest(at)
     n = at.problem.data.n_states
     law, p = best.law, at.problem
     if _has_functions_of_amounts(law, p) or _may_be_sine(law, p):
@@ -232,16 +245,14 @@ def has_odd_powers(at: Climb) -> bool:
     if at.problem.noisiness <= CONVINCING_LAW.telling or not _is_odd(best.law.exponents[:, :n], 0.0):
         return False
     near = follow_closely(at.problem, best)
-    if near is not None and _left_without_memory(*near) <= CONVINCING_LAW.telling:
+    if near is not None and _left(*near) <= CONVINCING_LAW.telling:
         return False
     return near is None or _is_odd(near[1].law.exponents[:, :n], near[1].errors.exponents[:, :n])
 
 
-def _left_without_memory(p: Problem, found: Polished) -> float:
-    """What a law leaves, as a share of the standard deviation of each state, the largest; inf if it has memory."""
+def _left(p: Problem, found: Polished) -> float:
+    """What a law leaves, as a share of the standard deviation of each state, the largest."""
     moving = ~p.constant
-    if not has_no_memory([r[:, moving] for r in residuals(found.law, p.data, found.initial)]):
-        return math.inf
     left = found.plain_squares / np.maximum(found.counts, 1)
     return float(np.sqrt(left[moving] / np.nanvar(pooled(p.data)[:, moving], axis=0)).max(initial=0.0))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from odediscovery.data.noise import shows_noise
 from odediscovery.data.smoothing import SMOOTHING
 from odediscovery.families import POWERS, TRIGONOMETRIC, Family
 from odediscovery.fitting.levenberg_marquardt import levenberg_marquardt
@@ -43,6 +44,9 @@ class NoiselessThresholds(Thresholds):
         "fewest values for each coefficient of a library that shows that there is no noise",
         unit="values",
         origin="as many coefficients as values leave nothing of anything",
+    )
+    coarse_sampling: float = threshold(
+        0.1, "above it smoothing is not believed", unit="clear extrema of a sample interval"
     )
     coarse_degree: int = threshold(
         2,
@@ -105,7 +109,7 @@ def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
     nor that of states whose controls bend or jump at samples; there a law of real powers will do.
     Where whole powers leave nothing of clean data, real ones would be hard to tell from them.
     """
-    if not p.complete or _is_rounded(p):
+    if not p.complete or _is_rounded(p) or _shows_noise_alone(p):
         return p
     taken = p.without_noise(None)
     for degree in NOISELESS.degrees:
@@ -160,6 +164,17 @@ def plain_law(law: PowerSum, p: Problem) -> PowerSum | None:
         return None
     small = PowerSum(np.where(kept, full.coefficients, 0.0), rows).merged()
     return sharpened(p, small, but_whole_powers(small))
+
+
+def _shows_noise_alone(p: Problem) -> bool:
+    """Whether what looks like noise is noise in every state: of fine samples curvature would look otherwise."""
+    shown = shows_noise(p.data) | p.constant
+    return not p.clean and bool(shown.all()) and not is_coarse(p)
+
+
+def is_coarse(p: Problem) -> bool:
+    """Whether samples are few a turn, so that neither smoothing nor an estimate of the noise is to be trusted."""
+    return p.extrema_per_interval > NOISELESS.coarse_sampling
 
 
 def _is_rounded(p: Problem) -> bool:

@@ -205,7 +205,7 @@ def coarse_library(at: Climb) -> Iterator[Proposal]:
 def whole_powers(at: Climb) -> Iterator[Proposal]:
     """Laws of whole powers by regression, and the best of the coarse library."""
     best = rank(at.earlier.get("brief", ()), at.problem.samples)[:1]
-    yield Proposal([*polynomials(at.problem), *(c.law for c in best)], whole=True, found_by="regression")
+    yield Proposal([*polynomials(at.problem), *(c.law for c in best)], whole=True, linear=True, found_by="regression")
 
 
 def freed_powers(at: Climb) -> Iterator[Proposal]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.judge.criterion import CRITERION, judge_on, misfit, non_dominated
-from odediscovery.judge.residual_tests import memory
+from odediscovery.judge.residual_tests import autocorrelated, memory
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, none_free
 from odediscovery.laws.power_sum import PowerSum
@@ -164,6 +164,8 @@ def count_independent(verdict: Verdict) -> Verdict:
     found = rows[nearest].polished
     errors = residuals(found.law, p.data, found.initial)
     far, r = left[nearest] > CRITERION.systematic * sigma**2, memory(errors)
+    # What the nearest law leaves may be what the noise was lowered to.
+    far[[i for i, _ in autocorrelated(errors)]] = True
     if not (far & (r > 0)).any():
         return verdict
     fewer = dataclasses.replace(p, independent=np.where(far, (1.0 - r) / (1.0 + r), 1.0))

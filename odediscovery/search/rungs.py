@@ -104,7 +104,7 @@ class Proposal:
     Args:
         laws: dimensionless.
         whole: whether their exponents are whole numbers and stay.
-        linear: whether residuals are nearly linear in what is fitted.
+        linear: whether all that elimination would take one after another may go at once, if BIC approves.
         found_by: the stage that they come from, or that of each.
     """
 

@@ -29,9 +29,10 @@ from odediscovery.search.convincing import (
     is_convincing,
     is_unrivalled,
     leaves_noise_alone,
+    likeliest,
     may_be_it,
 )
-from odediscovery.search.noiseless import has_little_noise, is_growable
+from odediscovery.search.noiseless import has_little_noise, is_coarse, is_growable
 from odediscovery.search.rungs import ALWAYS, NEVER, Climb, Condition, Proposer, Pruning, Rung, Strategy, climb
 from odediscovery.settings import Settings
 from odediscovery.stages.prune.eliminate import Elimination
@@ -43,9 +44,6 @@ from odediscovery.textbook.fit import FittedForm
 class SearchThresholds(Thresholds):
     """When rungs apply and how hard their laws are pruned."""
 
-    coarse_sampling: float = threshold(
-        0.1, "above it smoothing is not believed", unit="clear extrema of a sample interval"
-    )
     brief_extrema: float = threshold(2.0, "extrema of a window on which coarse samples are pruned")
     hopeless: float = threshold(
         100.0, "trained members worse than this are not pruned", unit="mean square of the best one"
@@ -122,7 +120,7 @@ TRAINS = Condition(
 )
 CONVINCING = Condition("the best law leaves noise only, and is short or needs all its terms", is_convincing)
 UNCONVINCING = ~CONVINCING
-WHOLE = Condition("it has whole powers", lambda at: bool(rank(at.candidates, at.problem.samples)[0].whole.all()))
+WHOLE = Condition("it has whole powers", lambda at: bool(likeliest(at).whole.all()))
 REGRESSED = Condition(
     "laws of whole powers came of regression", lambda at: any(c.found_by == "regression" for c in at.candidates)
 )
@@ -141,8 +139,7 @@ BEYOND_DOUBT = Condition("no equation is doubtful, and nothing was smoothed", _i
 LEAVES_NOISE = Condition("the best law leaves noise, and is short or needs all its terms", leaves_noise_alone)
 GAINS_NOTHING = Condition("real powers gain nothing", _gains_nothing)
 COARSE = Condition(
-    "no value is missing and samples are few a turn",
-    lambda at: at.problem.extrema_per_interval > SEARCH.coarse_sampling and at.problem.complete,
+    "no value is missing and samples are few a turn", lambda at: is_coarse(at.problem) and at.problem.complete
 )
 
 FULLY = Pruning("to the end")

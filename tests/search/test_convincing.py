@@ -22,6 +22,7 @@ from odediscovery.search.convincing import (
     is_rounding,
     is_unrivalled,
     leaves_noise_alone,
+    likeliest,
     may_be_it,
 )
 from odediscovery.search.rungs import Climb
@@ -53,6 +54,16 @@ def test_the_true_law_convinces() -> None:
 
 def test_a_law_that_leaves_more_than_noise_does_not() -> None:
     assert not is_convincing(climb_with(LOGISTIC, 50.0))
+
+
+@pytest.mark.parametrize(("noise", "simple"), [(1e-5, True), (0.02, False)])
+def test_in_little_noise_a_fit_closer_than_noise_earns_little(noise: float, simple: bool) -> None:
+    p = prepare(growth(TIMES, noise))
+    at, short = Climb(p, settings_for(), Monitor()), LOGISTIC.rescaled(p.scale.state, p.scale.time)
+    long = PowerSum(np.array([[0.5, -0.5, 1e-8]]), np.array([[1.0], [2.0], [7.0]]))
+    pairs = ((short, 0.2), (long, 0.1))
+    at.candidates = [Candidate(law, p.initial, left, 0, np.array([True])) for law, left in pairs]
+    assert (likeliest(at).law is short) is simple
 
 
 @pytest.mark.parametrize("power", [1.0, 1.5])

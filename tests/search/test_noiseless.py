@@ -13,6 +13,7 @@ from odediscovery.judge.doubt import interval_squares
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.search import noiseless
 from odediscovery.search.noiseless import detect_noiseless, fit_library
 from odediscovery.stages.grow.polynomials import library_law
 from odediscovery.stages.values import STAGES
@@ -41,6 +42,15 @@ def test_noise_stays_noise() -> None:
     found = detect_noiseless(p, Monitor())
     assert found.exact is None
     np.testing.assert_array_equal(found.noise, p.noise)
+
+
+def test_no_library_is_fitted_where_samples_show_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("nothing says that there is no noise")
+
+    monkeypatch.setattr(noiseless, "fit_library", fail)
+    p = prepare(growth(np.linspace(0.0, 20.0, 80), 0.03))
+    assert detect_noiseless(p, Monitor()) is p
 
 
 def test_sines_that_are_sampled_coarsely_have_no_noise() -> None:

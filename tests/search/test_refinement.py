@@ -54,6 +54,19 @@ def test_samples_of_a_smooth_error_are_not_independent(smooth: float, fewer: boo
         assert after.best.criterion > before.best.criterion  # less is certain
 
 
+def test_a_smooth_error_that_was_taken_for_the_noise_is_none_either() -> None:
+    times = np.linspace(0.0, 20.0, 100)
+    p = prepare(growth(times, 1e-3))
+    wave = 1e-3 * np.sin(times)[:, None]
+    off = dataclasses.replace(p.data.trajectories[0], values=p.smooth.trajectories[0].values + wave)
+    p = dataclasses.replace(p, data=dataclasses.replace(p.data, trajectories=(off,)), noise=np.array([7e-4]))
+    law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
+    found = refined(p, law, all_free(law), p.initial, sigma_of(p))
+    assert (found.squares / found.counts < 4.0 * sigma_of(p) ** 2).all()
+    after = count_independent(Verdict.of(p, [judge_on(p, found, Origin(0))]))
+    assert after.p.independent is not None and (after.p.independent < 0.3).all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-6])
 def test_the_error_of_a_solver_is_no_structure(tolerance: float) -> None:
