@@ -82,7 +82,7 @@ class NoiseThresholds(Thresholds):
 NOISE = NoiseThresholds()
 
 
-def _pseudo_residuals(t: Array, y: Array, degree: int) -> Array:
+def pseudo_residuals(t: Array, y: Array, degree: int) -> Array:
     """Contrasts c.y of degree + 2 neighbours that vanish on polynomials, with |c| = 1."""
     width = degree + 2
     windows = np.lib.stride_tricks.sliding_window_view(t, width)
@@ -166,7 +166,7 @@ def _log_squares(
     for time, y, size in zip(times, columns, sizes, strict=True):
         seen = np.isfinite(y)
         if seen.sum() >= SMOOTHING.least_samples:
-            e = _pseudo_residuals(time[seen], y[seen], degree)
+            e = pseudo_residuals(time[seen], y[seen], degree)
             first = degree // 2 + 1
             logs.append(np.log(np.maximum(e**2, ABOVE_ZERO)))
             at.append(size[seen][first : first + len(e)] ** 2)
@@ -285,7 +285,7 @@ def _by_degree(runs: Sequence[tuple[Array, Array, Array]]) -> dict[int, float]:
     runs = [part for run in runs for part in _stretches(*run)]
     for degree in NOISE.degrees:
         residuals = [
-            _pseudo_residuals(t, y, degree) / s[degree // 2 + 1 : degree // 2 + len(t) - degree]
+            pseudo_residuals(t, y, degree) / s[degree // 2 + 1 : degree // 2 + len(t) - degree]
             for t, y, s in runs
             if len(t) >= degree + 2
         ]

@@ -71,14 +71,19 @@ class ResidualTests:
         """Whether nothing speaks against noise."""
         return not (self.few_runs or self.correlated)
 
-    def sentences(self, states: Sequence[str]) -> list[Note]:
-        """What the reader should know."""
+    def sentences(self, states: Sequence[str], explained: bool = False) -> list[Note]:
+        """What the reader should know.
+
+        Args:
+            states: their names.
+            explained: whether it is known why residuals are no noise.
+        """
         seen = {
             i: f"{found} runs of one sign where about {expected} are expected" for i, found, expected in self.few_runs
         }
         seen |= {i: f"neighbouring residuals correlate by {r:.2f}" for i, r in self.correlated if i not in seen}
         named = [f"{states[i]}: {text}" if len(seen) > 1 else text for i, text in seen.items()]
-        notes = [structured_residuals([states[i] for i in seen], named)] if seen else []
+        notes = [structured_residuals([states[i] for i in seen], named)] if seen and not explained else []
         if self.inflation > 1.0:
             notes.append(widened_errors(self.inflation, self.inflation >= largest_inflation()))
         return notes

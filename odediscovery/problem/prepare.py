@@ -22,6 +22,7 @@ from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.smoothing import SMOOTHING, smooth
 from odediscovery.errors import InputError
 from odediscovery.problem.digits import lengths_of_runs, resolution, rounding_sigma
+from odediscovery.problem.interpolants import interpolation_sigma
 from odediscovery.problem.problem import PROBLEMS, Problem
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -132,6 +133,10 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
     rounded = np.stack([rounding_sigma(column) for column in pooled(series).T], axis=1) / scale.size
     noise = _find_noise(_filled(data), rounded)
     floor = np.maximum(np.sqrt(np.mean(rounded**2, axis=0)), _integration_floor(len(pooled(data))))
+    off, degree = interpolation_sigma(data)
+    degree *= bool((off > PROBLEMS.clean * np.nanstd(pooled(data), axis=0)).any())
+    floor = np.maximum(floor, off)
+    noise = noise._replace(sigma=np.where(np.isfinite(noise.given), noise.sigma, np.maximum(noise.sigma, off)))
     noise, nonnegative, negative = _find_signs(data, noise, floor)
     if negative.any():
         scale = Scale(np.where(negative, -scale.state, scale.state), scale.time)
@@ -147,7 +152,8 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
         nonnegative,
         _is_constant(data, rounding),
         noise.relative,
-        messages=_contradictions(data, noise),
+        interpolated=degree > 0,
+        messages=(*_contradictions(data, noise), *_interpolated(data, off, degree)),
     )
 
 
@@ -265,6 +271,18 @@ def _contradictions(data: TimeSeries, noise: _Noise) -> tuple[str, ...]:
                 f"the noise of {data.states[i]} looks {times} times {which} than its standard deviations say{unless}"
             )
     return tuple(messages)
+
+
+def _interpolated(data: TimeSeries, off: Array, degree: int) -> list[str]:
+    """That values are no better than a solver's tolerance, where it shows."""
+    if not degree:
+        return []
+    share = float((off / np.nanstd(pooled(data), axis=0)).max(where=off > 0.0, initial=0.0))
+    return [
+        f"the values lie on polynomials of degree {degree} between the steps of a solver, whose error is about "
+        f"{share:.0e} of their spread from step to step, and more in the long run: no smaller terms are sought, and "
+        "residuals that drift are its; simulate with a smaller tolerance (rtol=1e-8 in solve_ivp)"
+    ]
 
 
 def find_strays(values: Sequence[Array], noise: Array) -> Mask:

@@ -1,0 +1,81 @@
+"""Values between the steps of a solver lie on polynomials: what that says of their error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from odediscovery import Settings, TimeSeries
+from odediscovery.discovery.discover import discover
+from odediscovery.problem.interpolants import interpolation_sigma
+from odediscovery.problem.prepare import prepare
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import Monitor
+
+TIMES = np.linspace(0.0, 20.0, 80)
+START = [40.0, 9.0]
+
+
+def rates(t: float, x: Array) -> list[float]:
+    return [0.5 * x[0] - 0.02 * x[0] * x[1], 0.01 * x[0] * x[1] - 0.4 * x[1]]
+
+
+def solved(method: str, tolerance: float, samples: int = 80) -> TimeSeries:
+    times = np.linspace(0.0, 20.0, samples)
+    found = solve_ivp(rates, (0.0, 20.0), START, method, times, rtol=tolerance, atol=1e-3 * tolerance)
+    return TimeSeries.from_arrays(times, found.y.T, ["prey", "hunters"])
+
+
+@pytest.mark.parametrize(("method", "degree", "samples"), [("RK45", 4, 80), ("Radau", 3, 80), ("RK23", 3, 400)])
+def test_values_of_a_rough_solver_lie_on_polynomials_and_are_off_by_what_it_says_from_one_to_the_next(
+    method: str, degree: int, samples: int
+) -> None:
+    series = solved(method, 1e-3, samples)
+    sigma, found = interpolation_sigma(series)
+    run, ends = series.trajectories[0], []
+    for first in range(0, samples - 1, 5):
+        pair = run.time[first : first + 2]
+        ends.append(solve_ivp(rates, pair, run.values[first], "DOP853", rtol=1e-10, atol=1e-10).y[:, -1])
+    off = np.sqrt(np.mean((run.values[1::5][: len(ends)] - np.array(ends)) ** 2, axis=0))
+    assert found == degree
+    assert (sigma > 0.5 * off).all() and (sigma < 10.0 * off).all()
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-6, 1e-2])
+def test_exact_and_noisy_values_do_not(noise: float) -> None:
+    exact = solved("DOP853", 1e-12).trajectories[0].values
+    values = exact * (1.0 + noise * np.random.default_rng(0).standard_normal(exact.shape))
+    sigma, degree = interpolation_sigma(TimeSeries.from_arrays(TIMES, values))
+    assert degree == 0 and not sigma.any()
+
+
+@pytest.mark.parametrize("power", [1, 2, 3, 4])
+def test_a_polynomial_of_time_is_none_of_pieces(power: int) -> None:
+    assert interpolation_sigma(TimeSeries.from_arrays(TIMES, TIMES**power))[1] == 0
+
+
+def test_few_samples_say_nothing() -> None:
+    assert interpolation_sigma(TimeSeries.from_arrays([0.0, 1.0, 2.0, 3.0], [1.0, 2.0, 4.0, 7.0]))[1] == 0
+
+
+def test_rows_with_gaps_are_left_out() -> None:
+    values = solved("RK45", 1e-3).trajectories[0].values.copy()
+    values[10, 0] = np.nan
+    assert interpolation_sigma(TimeSeries.from_arrays(TIMES, values))[1] == 4
+
+
+def test_such_errors_count_as_noise_and_are_named() -> None:
+    p = prepare(solved("RK45", 1e-3))
+    assert not p.clean and (p.floor == p.noise).all()
+    assert any("rtol" in message for message in p.messages)
+    exact = prepare(solved("DOP853", 1e-12))
+    assert (exact.floor < 1e-7).all() and not exact.messages
+
+
+@pytest.mark.slow
+def test_the_law_behind_a_rough_solver_is_found_and_no_slow_part_is_missed() -> None:
+    found = discover(solved("RK45", 1e-3), Settings(seed=0, members=0), Monitor())
+    law = found.equations.power_sum
+    assert law is not None and (law.coefficients != 0.0).sum() == 4
+    assert not any("something slow" in message for message in found.messages)
