@@ -4,8 +4,8 @@
 
 `solve_ivp` gives what is asked for by `t_eval` as values of polynomials, one for each of its own steps: quartics with
 RK45, cubics with RK23 and Radau. Within a step pseudo-residuals of that degree are rounding, those of one degree less
-are not; no solution of an equation looks so. At the usual tolerance of 1e-3 such values are far worse than their
-digits say.
+are not; no solution of an equation looks so. It shows only in values with all their digits. At the usual tolerance of
+1e-3 such values are far worse than their digits say.
 
 Source: Shampine, Math. Comp. 46 (1986), for the quartics; the factor was measured on random laws.
 """
@@ -19,6 +19,7 @@ import numpy as np
 from odediscovery.data.noise import pseudo_residuals
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
+from odediscovery.problem.digits import rounding_sigma
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -74,6 +75,12 @@ def interpolation_sigma(series: TimeSeries) -> tuple[Array, int]:
     return best
 
 
+def _is_rounded(values: Array, rounding: Array) -> Mask:
+    """States written with fewer digits than a float has: differences of such numbers are often 0 [states]."""
+    left_out = np.array([rounding_sigma(y).max(initial=0.0) for y in values.T])
+    return np.asarray(left_out > rounding)
+
+
 def _reaching_all(series: TimeSeries, sigma: Array) -> Array:
     """What is off in one state moves the others as time goes on."""
     values = pooled(series)
@@ -95,6 +102,7 @@ def _residuals(series: TimeSeries, degree: int) -> tuple[Array, Mask]:
         )
         rounding = INTERPOLANTS.rounding * np.abs(values).max(axis=0)
         here.append(own)
-        within.append((own <= rounding) & (np.minimum(lower[1:], lower[:-1]) > INTERPOLANTS.jump * rounding))
+        falls = np.minimum(lower[1:], lower[:-1]) > INTERPOLANTS.jump * rounding
+        within.append((own <= rounding) & falls & ~_is_rounded(values, rounding))
     none = np.zeros((0, series.n_states))
     return np.concatenate([none, *here]), np.concatenate([none.astype(bool), *within])

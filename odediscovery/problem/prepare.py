@@ -133,8 +133,10 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
     rounded = np.stack([rounding_sigma(column) for column in pooled(series).T], axis=1) / scale.size
     noise = _find_noise(_filled(data), rounded)
     floor = np.maximum(np.sqrt(np.mean(rounded**2, axis=0)), _integration_floor(len(pooled(data))))
-    off, degree = interpolation_sigma(data)
-    degree *= bool((off > PROBLEMS.clean * np.nanstd(pooled(data), axis=0)).any())
+    off, degree = interpolation_sigma(series)
+    off = off / scale.size
+    if degree and (off <= PROBLEMS.clean * np.nanstd(pooled(data), axis=0)).all():
+        degree = 0
     floor = np.maximum(floor, off)
     noise = noise._replace(sigma=np.where(np.isfinite(noise.given), noise.sigma, np.maximum(noise.sigma, off)))
     noise, nonnegative, negative = _find_signs(data, noise, floor)

@@ -50,6 +50,12 @@ def test_exact_and_noisy_values_do_not(noise: float) -> None:
     assert degree == 0 and not sigma.any()
 
 
+@pytest.mark.parametrize("digits", [2, 4, 6, 9])
+def test_rounded_values_do_not_although_their_differences_are_often_nothing(digits: int) -> None:
+    values = np.round(solved("DOP853", 1e-12).trajectories[0].values, digits)
+    assert interpolation_sigma(TimeSeries.from_arrays(TIMES, values))[1] == 0
+
+
 @pytest.mark.parametrize("power", [1, 2, 3, 4])
 def test_a_polynomial_of_time_is_none_of_pieces(power: int) -> None:
     assert interpolation_sigma(TimeSeries.from_arrays(TIMES, TIMES**power))[1] == 0
