@@ -1,6 +1,8 @@
 """Values that a solver interpolated between its steps, and how far off this says they are.
 
-    sigma = 0.1 m^2 kink,    m samples a step, kink the root mean square of pseudo-residuals across steps
+    sigma = 0.06 m^2 sqrt(n) kink
+
+for m samples a step and n a trajectory, and kink the root mean square of pseudo-residuals across steps.
 
 `solve_ivp` gives what is asked for by `t_eval` as values of polynomials, one for each of its own steps: quartics with
 RK45, cubics with RK23 and Radau. Within a step pseudo-residuals of that degree are rounding, those of one degree less
@@ -12,6 +14,7 @@ Source: Shampine, Math. Comp. 46 (1986), for the quartics; the factor was measur
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,10 +42,10 @@ class InterpolantThresholds(Thresholds):
     share: float = threshold(0.05, "least share of windows within one step", origin="chosen: chance makes none")
     windows: int = threshold(5, "least number of them", origin="chosen")
     error: float = threshold(
-        0.1,
-        "error of values, over the squared samples a step",
+        0.06,
+        "error of values, over the squared samples a step and the root of samples",
         unit="root mean square of pseudo-residuals across steps",
-        origin="measured: 0.03 to 0.06 for the error from sample to sample, of the whole two to four times as much",
+        origin="measured: 0.03 to 0.06 from sample to sample, and these add up",
     )
     reached: float = threshold(
         0.01, "error of any state", unit="relative error of the worst one", origin="measured on random laws"
@@ -71,7 +74,8 @@ def interpolation_sigma(series: TimeSeries) -> tuple[Array, int]:
             across = np.where(within, 0.0, here)
             kink = np.sqrt((across**2).sum(axis=0) / np.maximum((~within).sum(axis=0), 1))
             samples = (degree + 1) / max(1.0 - most, 1.0 / len(within))
-            best = _reaching_all(series, INTERPOLANTS.error * samples**2 * kink), degree
+            long = max(len(t.time) for t in series.trajectories)
+            best = _reaching_all(series, INTERPOLANTS.error * samples**2 * math.sqrt(long) * kink), degree
     return best
 
 

@@ -282,8 +282,8 @@ def _interpolated(data: TimeSeries, off: Array, degree: int) -> list[str]:
     share = float((off / np.nanstd(pooled(data), axis=0)).max(where=off > 0.0, initial=0.0))
     return [
         f"the values lie on polynomials of degree {degree} between the steps of a solver, whose error is about "
-        f"{share:.0e} of their spread from step to step, and more in the long run: no smaller terms are sought, and "
-        "residuals that drift are its; simulate with a smaller tolerance (rtol=1e-8 in solve_ivp)"
+        f"{share:.0e} of their spread: no smaller terms are sought, and residuals that drift are its; simulate "
+        "with a smaller tolerance (rtol=1e-8 in solve_ivp)"
     ]
 
 
