@@ -71,6 +71,12 @@ class CriterionThresholds(Thresholds):
         unit="variance of the noise",
         origin="estimates of the noise are right within a few tenths",
     )
+    lowered: float = threshold(
+        0.9,
+        "what it leaves is as much as noise from here on, and noise only if it has no memory",
+        unit="variance of the noise",
+        origin="noise is lowered to what a law leaves; rounding of that",
+    )
     fragile_price: int = threshold(
         4, "what it costs a law to run away from starts that the data allow", unit="free constants"
     )

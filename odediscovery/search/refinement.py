@@ -164,8 +164,9 @@ def count_independent(verdict: Verdict) -> Verdict:
     found = rows[nearest].polished
     errors = residuals(found.law, p.data, found.initial)
     far, r = left[nearest] > CRITERION.systematic * sigma**2, memory(errors)
-    # What the nearest law leaves may be what the noise was lowered to.
-    far[[i for i, _ in autocorrelated(errors)]] = True
+    # What the nearest law leaves may be what the noise was lowered to; below that it is our own solver's error.
+    smooth = [] if p.clean else [i for i, _ in autocorrelated(errors)]
+    far[smooth] |= (left[nearest] >= CRITERION.lowered * sigma**2)[smooth]
     if not (far & (r > 0)).any():
         return verdict
     fewer = dataclasses.replace(p, independent=np.where(far, (1.0 - r) / (1.0 + r), 1.0))

@@ -67,6 +67,16 @@ def test_a_smooth_error_that_was_taken_for_the_noise_is_none_either() -> None:
     assert after.p.independent is not None and (after.p.independent < 0.3).all()
 
 
+def test_the_error_of_our_own_solver_takes_no_evidence_away() -> None:
+    """Without noise it made a law that explains half of the data win."""
+    p = prepare(growth(np.linspace(0.0, 40.0, 300), 0.0))
+    law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
+    found = refined(p, law, all_free(law), p.initial, sigma_of(p))
+    smooth = dataclasses.replace(found, law=law.with_constants(1.000001 * law.coefficients, *law.constants[1:]))
+    before = Verdict.of(p, [judge_on(p, smooth, Origin(0))])
+    assert p.clean and count_independent(before) is before
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-6])
 def test_the_error_of_a_solver_is_no_structure(tolerance: float) -> None:
