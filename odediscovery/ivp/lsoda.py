@@ -170,8 +170,13 @@ def solve_until_failure(
     most = BUDGETS.max_evaluations if max_evaluations is None else max_evaluations
     quick = int(BUDGETS.quick * most)
     whole = _solve_quickly(rhs, start, times, rtol, atol, quick)
-    if whole is not None:
-        return whole
+    return _solve_by_steps(rhs, states, times, rtol, atol, most - quick) if whole is None else whole
+
+
+def _solve_by_steps(
+    rhs: Rhs, states: Array, times: Array, rtol: float, atol: Array | float, max_evaluations: int
+) -> Array:
+    """States at all times as far as the solver gets; `states` holds the first one and nan [times, states]."""
 
     def finite(t: float, x: Array) -> Sequence[float] | Array:
         dx_dt = rhs(t, x)
@@ -179,11 +184,11 @@ def solve_until_failure(
             raise _GivenUp
         return dx_dt
 
-    counted = _budgeted(finite, most - quick)
+    counted = _budgeted(finite, max_evaluations)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            solver = LSODA(counted, float(times[0]), start, float(times[-1]), rtol=rtol, atol=atol)
+            solver = LSODA(counted, float(times[0]), states[0], float(times[-1]), rtol=rtol, atol=atol)
             while solver.status == "running":
                 solver.step()
                 if solver.status == "failed" or not np.isfinite(solver.y).all():
