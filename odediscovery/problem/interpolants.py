@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.data.noise import pseudo_residuals
+from odediscovery.data.noise import NOISE, pseudo_residuals
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.problem.digits import rounding_sigma
@@ -97,7 +97,7 @@ def _residuals(series: TimeSeries, degree: int) -> tuple[Array, Mask]:
     """Pseudo-residuals of all windows, and which windows lie within one step, both [windows, states]."""
     here, within = [], []
     for t in series.trajectories:
-        seen = np.isfinite(t.values).all(axis=1)
+        seen = np.flatnonzero(np.isfinite(t.values).all(axis=1))[: NOISE.most_samples]
         time, values = t.time[seen], t.values[seen]
         if len(time) < degree + 2:
             continue
@@ -107,6 +107,6 @@ def _residuals(series: TimeSeries, degree: int) -> tuple[Array, Mask]:
         rounding = INTERPOLANTS.rounding * np.abs(values).max(axis=0)
         here.append(own)
         falls = np.minimum(lower[1:], lower[:-1]) > INTERPOLANTS.jump * rounding
-        within.append((own <= rounding) & falls & ~_is_rounded(values, rounding))
+        within.append((own <= rounding) & falls & ~_is_rounded(values, rounding) & ~series.is_control)
     none = np.zeros((0, series.n_states))
     return np.concatenate([none, *here]), np.concatenate([none.astype(bool), *within])

@@ -281,9 +281,9 @@ def _interpolated(data: TimeSeries, off: Array, degree: int) -> list[str]:
         return []
     share = float((off / np.nanstd(pooled(data), axis=0)).max(where=off > 0.0, initial=0.0))
     return [
-        f"the values lie on polynomials of degree {degree} between the steps of a solver, whose error is about "
-        f"{share:.0e} of their spread: no smaller terms are sought, and residuals that drift are its; simulate "
-        "with a smaller tolerance (rtol=1e-8 in solve_ivp)"
+        f"the values lie on polynomials of degree {degree}, as a solver leaves them between its steps, or an "
+        f"interpolation between samples; their error is about {share:.0e} of their spread: no smaller terms are "
+        "sought, and residuals that drift are its; of a simulation take a smaller tolerance (rtol=1e-8 in solve_ivp)"
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -65,6 +67,15 @@ def test_rows_with_gaps_are_left_out() -> None:
     values = solved("RK45", 1e-3).trajectories[0].values.copy()
     values[10, 0] = np.nan
     assert interpolation_sigma(TimeSeries.from_arrays(TIMES, values))[1] == 4
+
+
+def test_what_is_applied_may_be_interpolated() -> None:
+    run = solved("RK45", 1e-3).trajectories[0]
+    exact = solved("DOP853", 1e-12).trajectories[0].values
+    values = np.column_stack([exact, run.values[:, 0]])
+    series = TimeSeries.from_arrays(TIMES, values, ["prey", "hunters", "u"])
+    assert interpolation_sigma(series)[1] == 4
+    assert interpolation_sigma(dataclasses.replace(series, controls=("u",)))[1] == 0
 
 
 def test_such_errors_count_as_noise_and_are_named() -> None:
