@@ -162,7 +162,7 @@ def conclude(verdict: Verdict, series: TimeSeries, settings: Settings, monitor: 
         starts,
         np.where(p.measured, noise, np.nan)[own],
         network_of(found.law, p.scale, series.n_states),
-        [*_notes(verdict, front), *tests.sentences(series.states, p.interpolated)],
+        [*_notes(verdict, front), *tests.sentences(series.states, p.samples_a_step > 0.0)],
         claim=Claim(
             explained,
             CLAIM.explained if tests.is_noise else CLAIM.explained_structured,

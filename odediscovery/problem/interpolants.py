@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -55,14 +56,28 @@ class InterpolantThresholds(Thresholds):
 INTERPOLANTS = InterpolantThresholds()
 
 
-def interpolation_sigma(series: TimeSeries) -> tuple[Array, int]:
-    """How far off interpolated values are [states], 0 where none are, and the degree of the polynomials, or 0.
+class Interpolation(NamedTuple):
+    """What was seen of an interpolation.
+
+    Args:
+        sigma: how far off the values are [states], 0 where none are interpolated.
+        degree: of the polynomials, 0 if there are none.
+        samples: a step of the solver.
+    """
+
+    sigma: Array
+    degree: int = 0
+    samples: float = 0.0
+
+
+def find_interpolation(series: TimeSeries) -> Interpolation:
+    """How far off interpolated values are, and what shows it.
 
     >>> t = np.linspace(0.0, 3.0, 61)
-    >>> interpolation_sigma(TimeSeries.from_arrays(t, np.exp(-t)))[0].tolist()
+    >>> find_interpolation(TimeSeries.from_arrays(t, np.exp(-t))).sigma.tolist()
     [0.0]
     """
-    best = np.zeros(series.n_states), 0
+    best = Interpolation(np.zeros(series.n_states))
     largest = 0.0
     for degree in INTERPOLANTS.degrees:
         here, within = _residuals(series, degree)
@@ -75,7 +90,8 @@ def interpolation_sigma(series: TimeSeries) -> tuple[Array, int]:
             kink = np.sqrt((across**2).sum(axis=0) / np.maximum((~within).sum(axis=0), 1))
             samples = (degree + 1) / max(1.0 - most, 1.0 / len(within))
             long = max(len(t.time) for t in series.trajectories)
-            best = _reaching_all(series, INTERPOLANTS.error * samples**2 * math.sqrt(long) * kink), degree
+            sigma = INTERPOLANTS.error * samples**2 * math.sqrt(long) * kink
+            best = Interpolation(_reaching_all(series, sigma), degree, samples)
     return best
 
 

@@ -22,7 +22,7 @@ from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.smoothing import SMOOTHING, smooth
 from odediscovery.errors import InputError
 from odediscovery.problem.digits import lengths_of_runs, resolution, rounding_sigma
-from odediscovery.problem.interpolants import interpolation_sigma
+from odediscovery.problem.interpolants import Interpolation, find_interpolation
 from odediscovery.problem.problem import PROBLEMS, Problem
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -133,10 +133,10 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
     rounded = np.stack([rounding_sigma(column) for column in pooled(series).T], axis=1) / scale.size
     noise = _find_noise(_filled(data), rounded)
     floor = np.maximum(np.sqrt(np.mean(rounded**2, axis=0)), _integration_floor(len(pooled(data))))
-    off, degree = interpolation_sigma(series)
-    off = off / scale.size
-    if degree and (off <= PROBLEMS.clean * np.nanstd(pooled(data), axis=0)).all():
-        degree = 0
+    found = find_interpolation(series)
+    off = found.sigma / scale.size
+    if found.degree and (off <= PROBLEMS.clean * np.nanstd(pooled(data), axis=0)).all():
+        found = Interpolation(off)
     floor = np.maximum(floor, off)
     noise = noise._replace(sigma=np.where(np.isfinite(noise.given), noise.sigma, np.maximum(noise.sigma, off)))
     noise, nonnegative, negative = _find_signs(data, noise, floor)
@@ -154,8 +154,8 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
         nonnegative,
         _is_constant(data, rounding),
         noise.relative,
-        interpolated=degree > 0,
-        messages=(*_contradictions(data, noise), *_interpolated(data, off, degree)),
+        samples_a_step=found.samples,
+        messages=(*_contradictions(data, noise), *_interpolated(data, off, found.degree)),
     )
 
 

@@ -55,7 +55,7 @@ class Problem:
         heads: index of the first piece of each trajectory, if they were cut.
         knowledge: what the user knows of the law, dimensionless, if anything.
         given: the same knowledge in the user's units.
-        interpolated: whether the values are those of a solver between its steps.
+        samples_a_step: samples a step of the solver that interpolated them, 0 where none did.
         messages: notes on the noise for the reader of a result.
         independent: share of the samples of every state that count as independent [states], where a law told
             that what is left is no noise; None: all of them.
@@ -73,7 +73,7 @@ class Problem:
     heads: tuple[int, ...] | None = None
     knowledge: Knowledge | None = None
     given: Knowledge | None = None
-    interpolated: bool = False
+    samples_a_step: float = 0.0
     messages: tuple[str, ...] = ()
     independent: Array | None = None
 

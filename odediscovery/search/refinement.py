@@ -150,11 +150,14 @@ def count_independent(verdict: Verdict) -> Verdict:
         m = n (1 - r) / (1 + r),    r the correlation of neighbouring residuals
 
     What a solver, or a model that is nearly right, leaves is as smooth as the states are: many samples of one
-    error tell no more than a few, and closer laws would be found without end.
+    error tell no more than a few, and closer laws would be found without end. Of values that a solver interpolated
+    m is the number of its steps: each adds an error.
     """
     p, rows = verdict.p, verdict.rows
     if p.heads is not None:
         return verdict
+    if p.samples_a_step:
+        return _with_independent(verdict, np.full(len(p.noise), 1.0 / p.samples_a_step))
     sigma = sigma_of(p)
     left = [row.polished.squares / row.polished.counts.clip(1) for row in rows]
     misfits = [misfit(row.polished.squares, row.polished.counts, sigma) for row in rows]
@@ -169,14 +172,18 @@ def count_independent(verdict: Verdict) -> Verdict:
     far[smooth] |= (left[nearest] >= CRITERION.lowered * sigma**2)[smooth]
     if not (far & (r > 0)).any():
         return verdict
-    fewer = dataclasses.replace(p, independent=np.where(far, (1.0 - r) / (1.0 + r), 1.0))
+    return _with_independent(verdict, np.where(far, (1.0 - r) / (1.0 + r), 1.0))
+
+
+def _with_independent(verdict: Verdict, share: Array) -> Verdict:
+    p, fewer = verdict.p, dataclasses.replace(verdict.p, independent=share)
 
     def again(row: Judged) -> Judged:
         # What a name saves a law it keeps.
         before, after = (judge_on(of, row.polished, row.origin, fragile=row.fragile) for of in (p, fewer))
         return dataclasses.replace(row, criterion=row.criterion + after.criterion - before.criterion)
 
-    return Verdict.of(fewer, [again(row) for row in rows])
+    return Verdict.of(fewer, [again(row) for row in verdict.rows])
 
 
 def on_all_samples(p: Problem, verdict: Verdict, monitor: Monitor) -> Verdict | None:

@@ -67,6 +67,14 @@ def test_a_smooth_error_that_was_taken_for_the_noise_is_none_either() -> None:
     assert after.p.independent is not None and (after.p.independent < 0.3).all()
 
 
+def test_of_interpolated_values_each_step_of_the_solver_is_one() -> None:
+    p = dataclasses.replace(prepare(growth(np.linspace(0.0, 20.0, 100), 1e-3)), samples_a_step=8.0)
+    law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
+    found = refined(p, law, all_free(law), p.initial, sigma_of(p))
+    after = count_independent(Verdict.of(p, [judge_on(p, found, Origin(0))]))
+    assert after.p.independent is not None and after.p.independent.tolist() == [0.125]
+
+
 def test_the_error_of_our_own_solver_takes_no_evidence_away() -> None:
     """Without noise it made a law that explains half of the data win."""
     p = prepare(growth(np.linspace(0.0, 40.0, 300), 0.0))
