@@ -106,7 +106,7 @@ def _reaching_all(series: TimeSeries, sigma: Array) -> Array:
     values = pooled(series)
     spread = np.nanstd(np.where(np.isfinite(values).any(axis=0), values, 0.0), axis=0)
     share = sigma / np.where(spread > 0.0, spread, np.inf)
-    return np.asarray(np.maximum(sigma, INTERPOLANTS.reached * share.max(initial=0.0) * spread))
+    return np.where(series.is_control, 0.0, np.maximum(sigma, INTERPOLANTS.reached * share.max(initial=0.0) * spread))
 
 
 def _residuals(series: TimeSeries, degree: int) -> tuple[Array, Mask]:
@@ -123,6 +123,7 @@ def _residuals(series: TimeSeries, degree: int) -> tuple[Array, Mask]:
         rounding = INTERPOLANTS.rounding * np.abs(values).max(axis=0)
         here.append(own)
         falls = np.minimum(lower[1:], lower[:-1]) > INTERPOLANTS.jump * rounding
-        within.append((own <= rounding) & falls & ~_is_rounded(values, rounding) & ~series.is_control)
+        inside = (own <= rounding) & falls & ~series.is_control
+        within.append(inside & ~_is_rounded(values, rounding) if inside.any() else inside)
     none = np.zeros((0, series.n_states))
     return np.concatenate([none, *here]), np.concatenate([none.astype(bool), *within])

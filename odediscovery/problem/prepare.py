@@ -133,7 +133,7 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
     rounded = np.stack([rounding_sigma(column) for column in pooled(series).T], axis=1) / scale.size
     noise = _find_noise(_filled(data), rounded)
     floor = np.maximum(np.sqrt(np.mean(rounded**2, axis=0)), _integration_floor(len(pooled(data))))
-    found = find_interpolation(series)
+    found = find_interpolation(_filled(series))
     off = found.sigma / scale.size
     if found.degree and (off <= PROBLEMS.clean * np.nanstd(pooled(data), axis=0)).all():
         found = Interpolation(off)

@@ -17,7 +17,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.candidates import simplest
-from odediscovery.search.convincing import in_doubt
+from odediscovery.search.convincing import in_doubt, likeliest
 from odediscovery.search.noiseless import NOISELESS, fit_library, is_growable, plain_law
 from odediscovery.search.refine_terms import follow_closely
 from odediscovery.search.refinement import sigma_of
@@ -210,7 +210,7 @@ def whole_powers(at: Climb) -> Iterator[Proposal]:
 
 def freed_powers(at: Climb) -> Iterator[Proposal]:
     """The best law with real powers of all states that never change sign, if it has any."""
-    p, best = at.problem, rank(at.candidates, at.problem.samples)[0]
+    p, best = at.problem, likeliest(at)
     if not p.integer_exponents and (best.law.exponents[:, : p.data.n_states][:, p.nonnegative] != 0).any():
         yield Proposal([best.law], found_by=[best.found_by])
 

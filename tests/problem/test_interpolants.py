@@ -78,6 +78,14 @@ def test_what_is_applied_may_be_interpolated() -> None:
     assert find_interpolation(dataclasses.replace(series, controls=("u",))).degree == 0
 
 
+def test_what_is_applied_is_exact_beside_interpolated_states() -> None:
+    run = solved("RK45", 1e-3).trajectories[0]
+    values = np.column_stack([run.values, np.sin(TIMES)])
+    series = TimeSeries.from_arrays(TIMES, values, ["prey", "hunters", "u"])
+    sigma, degree, _ = find_interpolation(dataclasses.replace(series, controls=("u",)))
+    assert degree == 4 and (sigma[:2] > 0.0).all() and sigma[2] == 0.0
+
+
 def test_such_errors_count_as_noise_and_are_named() -> None:
     p = prepare(solved("RK45", 1e-3))
     assert not p.clean and (p.floor == p.noise).all()
