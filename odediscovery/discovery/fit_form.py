@@ -27,6 +27,7 @@ from odediscovery.judge.claim import CLAIM, Claim, shares_explained
 from odediscovery.judge.residual_tests import examine_residuals
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.forms import Form
+from odediscovery.problem.interpolants import find_interpolation
 from odediscovery.result.compare import criterion
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
@@ -285,7 +286,7 @@ def _concluded(task: _Task, found: OptimizeResult, settings: Settings, monitor: 
     """The fit as a result, in the words of other results."""
     series, form = task.series, task.form
     left = task.left(found.x)
-    tests = examine_residuals(left)
+    tests, off = examine_residuals(left), find_interpolation(series).sentences
     freedom = len(found.fun) - len(found.x)
     sigma = task.deviations(found.x)
     squares_left = float(np.sum(task.residuals(found.x, sigma) ** 2))
@@ -310,7 +311,7 @@ def _concluded(task: _Task, found: OptimizeResult, settings: Settings, monitor: 
         starts,
         np.sqrt(np.nanmean(squares, axis=0)),
         None,
-        [*_unknown(form, values, errors), *tests.sentences(series.states)],
+        [*_unknown(form, values, errors), *tests.sentences(series.states, bool(off)), *off],
         claim=Claim(r2, CLAIM.explained if tests.is_noise else CLAIM.explained_structured, each),
         freedom=freedom if freedom > 0 else None,
     )

@@ -24,6 +24,7 @@ from odediscovery.data.noise import NOISE, pseudo_residuals
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.problem.digits import rounding_sigma
+from odediscovery.problem.problem import PROBLEMS
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -63,11 +64,25 @@ class Interpolation(NamedTuple):
         sigma: how far off the values are [states], 0 where none are interpolated.
         degree: of the polynomials, 0 if there are none.
         samples: a step of the solver.
+        share: of a state's spread that the values are off, the largest.
     """
 
     sigma: Array
     degree: int = 0
     samples: float = 0.0
+    share: float = 0.0
+
+    @property
+    def sentences(self) -> list[str]:
+        """What the reader should know of it."""
+        if not self.degree:
+            return []
+        return [
+            f"the values lie on polynomials of degree {self.degree}, as a solver leaves them between its steps, or an "
+            f"interpolation between samples; their error is about {self.share:.0e} of their spread: no smaller terms "
+            "are sought, and residuals that drift are its; of a simulation take a smaller tolerance (rtol=1e-8 in "
+            "solve_ivp)"
+        ]
 
 
 def find_interpolation(series: TimeSeries) -> Interpolation:
@@ -91,8 +106,8 @@ def find_interpolation(series: TimeSeries) -> Interpolation:
             samples = (degree + 1) / max(1.0 - most, 1.0 / len(within))
             long = max(len(t.time) for t in series.trajectories)
             sigma = INTERPOLANTS.error * samples**2 * math.sqrt(long) * kink
-            best = Interpolation(_reaching_all(series, sigma), degree, samples)
-    return best
+            best = _reaching_all(series, sigma, degree, samples)
+    return best if best.share > PROBLEMS.clean else Interpolation(np.zeros(series.n_states))
 
 
 def _is_rounded(values: Array, rounding: Array) -> Mask:
@@ -101,12 +116,13 @@ def _is_rounded(values: Array, rounding: Array) -> Mask:
     return np.asarray(left_out > rounding)
 
 
-def _reaching_all(series: TimeSeries, sigma: Array) -> Array:
+def _reaching_all(series: TimeSeries, sigma: Array, degree: int, samples: float) -> Interpolation:
     """What is off in one state moves the others as time goes on."""
     values = pooled(series)
     spread = np.nanstd(np.where(np.isfinite(values).any(axis=0), values, 0.0), axis=0)
-    share = sigma / np.where(spread > 0.0, spread, np.inf)
-    return np.where(series.is_control, 0.0, np.maximum(sigma, INTERPOLANTS.reached * share.max(initial=0.0) * spread))
+    share = float((sigma / np.where(spread > 0.0, spread, np.inf))[~series.is_control].max(initial=0.0))
+    reached = np.maximum(sigma, INTERPOLANTS.reached * share * spread)
+    return Interpolation(np.where(series.is_control, 0.0, reached), degree, samples, share)
 
 
 def _residuals(series: TimeSeries, degree: int) -> tuple[Array, Mask]:

@@ -22,7 +22,7 @@ from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.smoothing import SMOOTHING, smooth
 from odediscovery.errors import InputError
 from odediscovery.problem.digits import lengths_of_runs, resolution, rounding_sigma
-from odediscovery.problem.interpolants import Interpolation, find_interpolation
+from odediscovery.problem.interpolants import find_interpolation
 from odediscovery.problem.problem import PROBLEMS, Problem
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -135,8 +135,6 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
     floor = np.maximum(np.sqrt(np.mean(rounded**2, axis=0)), _integration_floor(len(pooled(data))))
     found = find_interpolation(_filled(series))
     off = found.sigma / scale.size
-    if found.degree and (off <= PROBLEMS.clean * np.nanstd(pooled(data), axis=0)).all():
-        found = Interpolation(off)
     floor = np.maximum(floor, off)
     noise = noise._replace(sigma=np.where(np.isfinite(noise.given), noise.sigma, np.maximum(noise.sigma, off)))
     noise, nonnegative, negative = _find_signs(data, noise, floor)
@@ -155,7 +153,7 @@ def prepare(series: TimeSeries, *, smoothing: bool = True) -> Problem:
         _is_constant(data, rounding),
         noise.relative,
         samples_a_step=found.samples,
-        messages=(*_contradictions(data, noise), *_interpolated(data, off, found.degree)),
+        messages=(*_contradictions(data, noise), *found.sentences),
     )
 
 
@@ -273,18 +271,6 @@ def _contradictions(data: TimeSeries, noise: _Noise) -> tuple[str, ...]:
                 f"the noise of {data.states[i]} looks {times} times {which} than its standard deviations say{unless}"
             )
     return tuple(messages)
-
-
-def _interpolated(data: TimeSeries, off: Array, degree: int) -> list[str]:
-    """That values are no better than a solver's tolerance, where it shows."""
-    if not degree:
-        return []
-    share = float((off / np.nanstd(pooled(data), axis=0)).max(where=off > 0.0, initial=0.0))
-    return [
-        f"the values lie on polynomials of degree {degree}, as a solver leaves them between its steps, or an "
-        f"interpolation between samples; their error is about {share:.0e} of their spread: no smaller terms are "
-        "sought, and residuals that drift are its; of a simulation take a smaller tolerance (rtol=1e-8 in solve_ivp)"
-    ]
 
 
 def find_strays(values: Sequence[Array], noise: Array) -> Mask:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from odediscovery import Settings, TimeSeries
+from odediscovery import Settings, TimeSeries, fit_constants
 from odediscovery.discovery.discover import discover
 from odediscovery.problem.interpolants import find_interpolation
 from odediscovery.problem.prepare import prepare
@@ -34,7 +34,7 @@ def test_values_of_a_rough_solver_lie_on_polynomials_and_are_off_by_about_what_i
     method: str, degree: int, samples: int
 ) -> None:
     series, exact = solved(method, 1e-3, samples), solved("DOP853", 1e-12, samples)
-    sigma, found, _ = find_interpolation(series)
+    sigma, found, *_ = find_interpolation(series)
     off = np.sqrt(np.mean((series.trajectories[0].values - exact.trajectories[0].values) ** 2, axis=0))
     assert found == degree
     assert (sigma > 0.1 * off).all() and (sigma < 20.0 * off).all()
@@ -44,7 +44,7 @@ def test_values_of_a_rough_solver_lie_on_polynomials_and_are_off_by_about_what_i
 def test_exact_and_noisy_values_do_not(noise: float) -> None:
     exact = solved("DOP853", 1e-12).trajectories[0].values
     values = exact * (1.0 + noise * np.random.default_rng(0).standard_normal(exact.shape))
-    sigma, degree, _ = find_interpolation(TimeSeries.from_arrays(TIMES, values))
+    sigma, degree, *_ = find_interpolation(TimeSeries.from_arrays(TIMES, values))
     assert degree == 0 and not sigma.any()
 
 
@@ -82,7 +82,7 @@ def test_what_is_applied_is_exact_beside_interpolated_states() -> None:
     run = solved("RK45", 1e-3).trajectories[0]
     values = np.column_stack([run.values, np.sin(TIMES)])
     series = TimeSeries.from_arrays(TIMES, values, ["prey", "hunters", "u"])
-    sigma, degree, _ = find_interpolation(dataclasses.replace(series, controls=("u",)))
+    sigma, degree, *_ = find_interpolation(dataclasses.replace(series, controls=("u",)))
     assert degree == 4 and (sigma[:2] > 0.0).all() and sigma[2] == 0.0
 
 
@@ -92,6 +92,13 @@ def test_such_errors_count_as_noise_and_are_named() -> None:
     assert any("rtol" in message for message in p.messages)
     exact = prepare(solved("DOP853", 1e-12))
     assert (exact.floor < 1e-7).all() and not exact.messages
+
+
+def test_a_named_law_says_so_too_and_not_that_it_misses_something() -> None:
+    law = ["prey' = a*prey - b*prey*hunters", "hunters' = c*prey*hunters - d*hunters"]
+    found = fit_constants(solved("RK45", 1e-3), law)
+    assert any("rtol" in message for message in found.messages)
+    assert not any("something slow" in message for message in found.messages)
 
 
 @pytest.mark.slow
