@@ -71,11 +71,26 @@ class Pair:
         positive = (x > 0.0).astype(float)
         return positive if self.nonnegative.all() else np.where(self.nonnegative, positive, np.sign(x))
 
-    def products(self, across: Array, x: Array) -> Array:
-        """Products of powers [members, batch, width] for exponents across [members, n_in, width]."""
+    def products(self, across: Array, x: Array, odd: Array | None = None) -> Array:
+        """Products of powers [members, batch, width] for exponents across [members, n_in, width].
+
+        Args:
+            odd: what `odd_powers` says of them, for speed.
+        """
         r, k = self.polar(x)
-        y = np.exp(np.log(r) @ across)
-        return y if k is None else y * np.cos(k @ across)
+        y: Array = np.exp(np.log(r) @ across)
+        if k is None:
+            return y
+        return y * np.cos(k @ across) if odd is None else _signed(y, k, odd)
+
+    def odd_powers(self, across: Array) -> Array | None:
+        """1 / pi where an exponent of an input that may be negative is odd, else 0; None if one of them is not whole.
+
+        Args:
+            across: exponents [members, n_in, width].
+        """
+        own = across[:, ~self.nonnegative]
+        return np.where(self.nonnegative[:, None], 0.0, across % 2.0) / np.pi if (own == np.rint(own)).all() else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,15 +151,15 @@ class Chain:
     def rhs(self, theta: Array) -> Rhs:
         """The function x [members, batch, states] -> dx/dt for parameters theta [members, P]."""
         chain = [
-            (pair, real.swapaxes(1, 2), weight.swapaxes(1, 2))
+            (pair, real.swapaxes(1, 2), weight.swapaxes(1, 2), pair.odd_powers(real.swapaxes(1, 2)))
             for pair, (real, weight) in zip(self.pairs, self.unpack(theta), strict=True)
         ]
 
         def dx_dt(x: Array) -> Array:
             check_time()
             z = self.features(x)
-            for pair, across, down in chain:
-                z = pair.products(across, z) @ down
+            for pair, across, down, odd in chain:
+                z = pair.products(across, z, odd) @ down
             return z if self.stoichiometry is None else z @ self.stoichiometry.T
 
         return dx_dt
@@ -192,23 +207,27 @@ class Chain:
         factor = np.where(of_power[:, None], through, one)[:, None]
         state = np.where(of_power, columns % n, 0)
         across, down = w.swapaxes(1, 2), a.swapaxes(1, 2)
+        # Slopes of powers that no member may change are not asked for.
+        changing: Mask = np.asarray(self.free.any(axis=0))
+        bends = bool((of_power & changing[columns]).any())
+        odd = pair.odd_powers(across)
+        of_logs = (down[..., None] * w[:, :, None]).reshape(len(w), h, -1)
 
         def by_columns(x: Array) -> tuple[Array, Array, Array]:
             r, k = pair.polar(x)
             log_r = np.log(r)
             y = size = np.exp(log_r @ across)
-            turned = None
             if k is not None:
-                angle = k @ across
-                y, turned = size * np.cos(angle), size * np.sin(angle)
-            y_x = y[..., None] * w[:, None] * (pair.signs(x) / r)[:, :, None]
+                y = size * np.cos(k @ across) if odd is None else _signed(size, k, odd)
             own = np.take_along_axis(y, row[:, None], axis=2)
-            of_w = own * np.take_along_axis(log_r, state[:, None], axis=2)
-            if k is not None and turned is not None:
-                angles = np.take_along_axis(k, state[:, None], axis=2)
-                of_w = of_w - np.take_along_axis(turned, row[:, None], axis=2) * angles
-            own = np.where(of_power[:, None], of_w, own)
-            return y @ down, a[:, None] @ y_x, factor * own[:, :, None]
+            if bends:
+                of_w = own * np.take_along_axis(log_r, state[:, None], axis=2)
+                if k is not None and odd is None:
+                    angles = np.take_along_axis(k, state[:, None], axis=2)
+                    of_w = of_w - np.take_along_axis(size * np.sin(k @ across), row[:, None], axis=2) * angles
+                own = np.where(of_power[:, None], of_w, own)
+            slopes = (y @ of_logs).reshape(*y.shape[:2], pair.n_out, n) * (pair.signs(x) / r)[:, :, None]
+            return y @ down, slopes, factor * own[:, :, None]
 
         return by_columns
 
@@ -238,6 +257,13 @@ class Chain:
     def replace(self, theta: Array, free: Mask | None = None) -> Chain:
         """The same chain with other parameters theta [members, P] and, if given, other `free`."""
         return dataclasses.replace(self, theta=theta, free=self.free if free is None else free)
+
+
+def _signed(size: Array, k: Array, odd: Array) -> Array:
+    """`size` cos(k W), in place, for whole exponents W: its sign turns with every odd power of a negative input."""
+    turns = ((k @ odd + 0.5).astype(np.int16) & 1).astype(np.bool_)
+    np.negative(size, out=size, where=turns)
+    return size
 
 
 def _pulled(pair: Pair, real: Array, weight: Array, x: Array, cotangents: Array) -> tuple[Array, Array, Array]:

@@ -29,8 +29,17 @@ def random(functions: tuple[Function, ...], pairs: tuple[Pair, ...]) -> Chain:
     return Chain(2, functions, pairs, theta, np.ones(theta.shape, dtype=bool))
 
 
+def whole() -> Chain:
+    """Whole powers, also odd ones of a state that changes its sign."""
+    chain = random((), SHORT)
+    theta = chain.theta.copy()
+    theta[:, :8] = np.random.default_rng(3).integers(0, 4, (2, 8))
+    return chain.replace(theta)
+
+
 CHAINS = {
     "powers": random((), SHORT),
+    "whole powers": whole(),
     "powers of amounts": random((), NONNEGATIVE),
     "functions and sums": random(FUNCTIONS, LONG),
     "tied": dataclasses.replace(random((), SHORT), stoichiometry=np.array([[1.0, 0.0], [-1.0, 0.5]])),
@@ -100,3 +109,12 @@ def test_selected_members_compute_what_they_did() -> None:
     x = states(chain)
     chosen = chain.select([1, 0, 1])
     np.testing.assert_allclose(chosen.rhs(chosen.theta)(x[[1, 0, 1]]), chain.rhs(chain.theta)(x)[[1, 0, 1]], rtol=1e-14)
+
+
+def test_powers_that_nobody_may_change_need_no_slopes() -> None:
+    chain = whole()
+    fixed = chain.replace(chain.theta, chain.free & (np.arange(chain.theta.shape[1]) >= 8))
+    columns, x = np.tile(np.arange(8, 16), (2, 1)), states(chain)
+    found, expected = (one.linearisation(one.theta, columns)(x) for one in (fixed, chain))
+    for own, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-12)
