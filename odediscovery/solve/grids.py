@@ -54,6 +54,9 @@ class StepThresholds(Thresholds):
     points_of_pair: int = threshold(
         3, "points of a grid above which its steps stand side by side", origin="cost: two steps are faster in turn"
     )
+    finer: int = threshold(
+        2, "grids further on is the one whose solution tells the error", origin="twice to four times as many steps"
+    )
     side_by_side: int = threshold(
         20_000, "members times windows times points at most for that", origin="cost: more would leave the cache"
     )
@@ -272,20 +275,21 @@ def choose_grids(
 ) -> GridIndex:
     """For every window the cheapest grid whose error stays below `tolerance` [states].
 
-    The error is the distance to a fine graded solution, its median over the members with a
-    finite solution; windows that no grid solves get the finest.
+    The error is the distance to the solution on a finer grid, its median over the members with a finite
+    solution; windows that no grid solves get the finest.
     """
+    index = np.full(len(duration), len(GRIDS) - 1)
+    grids, ends, todo = (*GRIDS, REFERENCE), dict[int, Array](), np.arange(len(duration))
     with np.errstate(all="ignore"):
-        reference = advance(rhs, start, duration, REFERENCE, controls)
-        todo = np.ones(len(duration), dtype=bool)
-        index = np.full(len(duration), len(GRIDS) - 1)
-        for g, grid in enumerate(GRIDS[:-1]):
-            end = advance(rhs, start, duration, grid, controls)
-            good = _median((np.abs(end - reference) / tolerance).max(axis=-1)) <= 1.0
-            index[todo & good] = g
-            todo &= ~good
-            if not todo.any():
+        for g in range(len(GRIDS) - 1):
+            for k in {g, g + STEPS.finer} - ends.keys():
+                ends[k] = advance(rhs, start[:, todo], duration[todo], grids[k], controls and controls.at(todo))
+            off = np.abs(ends[g] - ends[g + STEPS.finer]) / tolerance
+            good = _median(off.max(axis=-1)) <= 1.0
+            index[todo[good]], todo = g, todo[~good]
+            if not len(todo):
                 break
+            ends = {k: x[:, ~good] for k, x in ends.items() if k > g}
     return index
 
 
