@@ -45,5 +45,5 @@ def values_of(terms: Terms, path: Path) -> Array:
     summed = np.flatnonzero(terms.constant)
     if len(summed):
         u = 1.0 + terms.constant[summed] * path.monomials(terms.inner[summed])
-        values[:, :, summed] *= np.maximum(u, MIN_SUM) ** terms.power[summed]
+        values[..., summed] *= np.maximum(u, MIN_SUM) ** terms.power[summed]
     return values

@@ -23,15 +23,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from odediscovery.data.series import Trajectory
 from odediscovery.families import Family, Terms, power_is_rate
-from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.cost import COSTS, all_free, constant_penalty, cost, snap_penalty
 from odediscovery.laws.power_sum import NO_SUMS, Features, PowerSum, Sums
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.solve.trajectories import integrate
+from odediscovery.solve.linearised import LinearisedTrajectory
 from odediscovery.stages.grow.integral_form import Integral, Path
 from odediscovery.stages.grow.libraries import features_for, grid_for, values_of
 from odediscovery.stages.grow.subsets import best_subsets
@@ -44,7 +42,6 @@ Indices: TypeAlias = NDArray[np.int64]
 class ScoreThresholds(Thresholds):
     """How many terms are sought along a trajectory, and which look good enough."""
 
-    steps: int = threshold(4, "steps over one sample interval", origin="cost")
     terms: int = threshold(4, "most terms of an equation", origin="cost")
     subsets: int = threshold(40, "subsets of each size that are looked at", origin="cost")
     children: int = threshold(20, "columns that a subset is extended by", origin="cost")
@@ -58,114 +55,12 @@ class ScoreThresholds(Thresholds):
     worse: float = threshold(
         6.0, "how much worse a law may look whose real powers, rates or sums are only near", unit="of the criterion"
     )
-    slope_step: float = threshold(
-        1e-6, "step of the differences that slopes are taken by", unit="rms of a state", origin="cube root of float64"
-    )
     columns_at_once: int = threshold(500, "columns whose responses are computed together", origin="cost: memory")
     least_response: float = threshold(1e-9, "response that does nothing", unit="the largest one", origin="float64")
-    rtol: float = threshold(1e-7, "relative tolerance of the trajectory")
     largest: float = threshold(1e100, "largest force", origin="range of float64: what it does is squared")
 
 
 SCORE = ScoreThresholds()
-
-
-@dataclass(frozen=True, eq=False)
-class LinearisedTrajectory:
-    """A law's trajectory and what disturbances of its rates do to it.
-
-    Args:
-        x: states at both ends and the middle of every step, [steps, 3, states] a trajectory.
-        slopes: df/dx there, [steps, 3, states, states].
-        length: of every step.
-        left: data minus x in units of the noise, 0 where missing, [samples, states].
-        weight: 1 / noise of every sample, 0 where missing, [samples, states].
-    """
-
-    x: tuple[Array, ...]
-    slopes: tuple[Array, ...]
-    length: tuple[Array, ...]
-    left: tuple[Array, ...]
-    weight: tuple[Array, ...]
-
-    @classmethod
-    def of(cls, p: Problem, law: PowerSum, initial: Array, sigma: Array) -> LinearisedTrajectory | None:
-        """None where the law blows up."""
-        found: list[tuple[Array, ...]] = []
-        for t, start, relative_sigma in zip(p.data.trajectories, initial, p.relative_sigma, strict=True):
-            ends = np.linspace(t.time[:-1], t.time[1:], 2 * SCORE.steps, endpoint=False, axis=1)
-            times = np.append(ends.ravel(), t.time[-1])
-            fine = Trajectory(times, np.zeros((len(times), law.n_states)))
-            x = integrate(law, start, fine, SCORE.rtol)
-            if x is None:
-                return None
-            nodes = np.stack([x[:-1:2], x[1::2], x[2::2]], axis=1)
-            seen = np.isfinite(t.values) & ~p.constant
-            weight = seen / (sigma * relative_sigma)
-            left = np.where(seen, t.values - x[:: 2 * SCORE.steps], 0.0) * weight
-            found.append((nodes, _slopes(law, nodes), np.diff(times[::2]), left, weight))
-        return cls(*(tuple(parts) for parts in zip(*found, strict=True)))
-
-    def responses(self, equation: int, forces: Sequence[Array]) -> Array:
-        """What forces on one equation do to the samples, in units of the noise.
-
-        Args:
-            forces: values at `x`, [steps, 3, columns] a trajectory.
-
-        Returns:
-            [samples and states of all trajectories, columns].
-        """
-        rows = []
-        for k, force in enumerate(forces):
-            rows.append(self._solved(k, np.zeros((self.x[k].shape[2], force.shape[2])), equation, force))
-        return np.concatenate(rows)
-
-    def starts(self) -> Array:
-        """What a change of each start value does, [samples and states, trajectories * states]."""
-        n, count = self.x[0].shape[2], len(self.x)
-        blocks = []
-        for k in range(count):
-            rows = self._solved(k, np.eye(n), 0, None)
-            wide = np.zeros((len(rows), count * n))
-            wide[:, k * n : (k + 1) * n] = rows
-            blocks.append(wide)
-        return np.concatenate(blocks)
-
-    @property
-    def residual(self) -> Array:
-        """Data minus the law in units of the noise, [samples and states]."""
-        return np.concatenate([left.ravel() for left in self.left])
-
-    @property
-    def samples(self) -> int:
-        """Observed values."""
-        return int(sum((w > 0).sum() for w in self.weight))
-
-    def _solved(self, k: int, y: Array, equation: int, force: Array | None) -> Array:
-        """dy/dt = (df/dx) y + force e_i by Runge-Kutta, weighted, [samples * states, columns]."""
-        found = [y]
-        for j, (h, a) in enumerate(zip(self.length[k], self.slopes[k], strict=True)):
-            f = np.zeros((3, 1)) if force is None else force[j]
-
-            def rhs(share: float, y: Array, a: Array = a, f: Array = f) -> Array:
-                node = int(2 * share)
-                changed: Array = a[node] @ y
-                changed[equation] += f[node]
-                return changed
-
-            y = rk4_step(rhs, y, h)
-            if (j + 1) % SCORE.steps == 0:
-                found.append(y)
-        stacked = np.stack(found) * self.weight[k][..., None]
-        return stacked.reshape(stacked.shape[0] * stacked.shape[1], -1)
-
-
-def _slopes(law: PowerSum, x: Array) -> Array:
-    """df/dx by central differences, [..., states, states]."""
-    columns = []
-    for step in SCORE.slope_step * np.eye(law.n_states):
-        columns.append((law.rhs(x + step) - law.rhs(x - step)) / (2.0 * SCORE.slope_step))
-    return np.nan_to_num(np.stack(columns, axis=-1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +101,8 @@ def propose_terms(p: Problem, law: PowerSum, initial: Array, sigma: Array, famil
     problem = Integral.of(p.data, p.noise, whole, features)
     grid = grid_for(problem, family, ~p.nonnegative | p.integer_exponents, changing)
     equations = np.flatnonzero(changing)
-    choices = [_choices(along, wide, grid, problem, int(i), equations) for i in equations]
+    responses = _responses(along, grid, problem, equations)
+    choices = [_choices(along, wide, grid, problem, int(i), equations, responses[int(i)]) for i in equations]
     found = []
     for picks in _combined(choices):
         found.append(_law(wide, grid, equations, picks))
@@ -230,7 +126,7 @@ def _widened(law: PowerSum, features: Features) -> PowerSum:
 
 
 def _forces(along: LinearisedTrajectory, grid: Terms, problem: Integral, chosen: Indices) -> list[Array]:
-    """Values of some candidates along the trajectories, [steps, 3, candidates] each."""
+    """Values of some candidates along the trajectories, [nodes, candidates] each."""
     terms = grid.select(chosen)
     smallest = np.full(problem.features.size, 1e-9)
     forces = []
@@ -240,12 +136,32 @@ def _forces(along: LinearisedTrajectory, grid: Terms, problem: Integral, chosen:
     return forces
 
 
+def _responses(along: LinearisedTrajectory, grid: Terms, problem: Integral, equations: Indices) -> dict[int, Array]:
+    """What each candidate does to the samples as a term of each equation, [rows, candidates] each."""
+    parts = np.array_split(np.arange(len(grid)), max(len(grid) // SCORE.columns_at_once, 1))
+    found: dict[int, list[Array]] = {int(i): [] for i in equations}
+    for part in parts:
+        forces = _forces(along, grid, problem, part)
+        for i, columns in found.items():
+            columns.append(along.responses(i, forces))
+    return {i: np.hstack(columns) for i, columns in found.items()}
+
+
 def _choices(
-    along: LinearisedTrajectory, law: PowerSum, grid: Terms, problem: Integral, i: int, equations: Indices
+    along: LinearisedTrajectory,
+    law: PowerSum,
+    grid: Terms,
+    problem: Integral,
+    i: int,
+    equations: Indices,
+    responses: Array,
 ) -> list[Choice]:
     """The best sets of terms for one equation, what it has among them.
 
     Starts and the coefficients of the other equations are free along with it.
+
+    Args:
+        responses: to the candidates as terms of it [rows, candidates].
     """
     nuisance = [along.starts()]
     for e in equations[equations != i]:
@@ -257,14 +173,12 @@ def _choices(
         rest: Array = columns - q @ (q.T @ columns)
         return rest
 
-    parts = np.array_split(np.arange(len(grid)), max(len(grid) // SCORE.columns_at_once, 1))
-    columns = np.hstack([projected(along.responses(i, _forces(along, grid, problem, part))) for part in parts])
-    columns, norm = _unit(columns)
+    columns, norm = _unit(projected(responses))
     used = law.coefficients[i] != 0
     own = projected(along.responses(i, [law.monomials(x)[..., used] for x in along.x]))
     y = projected(along.residual) + own @ law.coefficients[i, used]
     worth, n = constant_penalty(law.n_states, along.samples), along.samples
-    present = n * np.log(_left(own, y)[0] / n) + _cost(law, i, n)
+    present = n * np.log((_left(own, y)[0] + along.within) / n) + _cost(law, i, n)
     found = [Choice(None, law.coefficients[i], 0.0)]
     of_term, plain = _costs(grid, problem.features, worth), grid.constant == 0
     rough = _rough(grid, problem)
@@ -278,7 +192,7 @@ def _choices(
             if same and plain[list(subset)].all():
                 continue
             left, a = _left(columns[:, subset], y)
-            gain = present - n * np.log(left / n) - of_term[list(subset)].sum()
+            gain = present - n * np.log((left + along.within) / n) - of_term[list(subset)].sum()
             if gain > (-SCORE.worse if rough[list(subset)].any() else 0.0):
                 found.append(Choice(subset, a / norm[list(subset)], float(gain)))
     return sorted(found, key=lambda c: -c.gain)[: SCORE.of_equation]

@@ -28,7 +28,7 @@ class SubsetThresholds(Thresholds):
     beam: int = threshold(100, "subsets of one size that are kept", origin="cost")
     children: int = threshold(10, "columns that each of them is extended by", origin="cost")
     columns: int = threshold(
-        4000,
+        2000,
         "columns of a library that are looked at, the best alone",
         origin="cost: their products are kept in memory",
     )

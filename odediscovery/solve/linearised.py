@@ -1,0 +1,188 @@
+"""A trajectory of a law, and what small disturbances of its rates do to the samples.
+
+    dy/dt = (df/dx) y + g(x),    y_{j+1} = Phi_j y_j + sum_k G_{j,k} g_k
+
+to first order along the trajectory x, with g at the nodes k of sample interval j. Phi and G belong to the
+trajectory: what any number of forces does is products of matrices.
+
+Source: variation of constants; the classical Runge-Kutta method, which is linear in g.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from odediscovery.data.series import Trajectory
+from odediscovery.ivp.rk4 import rk4_step
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.problem import Problem
+from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import check_time
+from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.solve.trajectories import integrate
+
+
+@dataclass(frozen=True)
+class LinearisedThresholds(Thresholds):
+    """How finely disturbances are followed."""
+
+    steps: int = threshold(2, "steps over one sample interval", origin="cost")
+    slope_step: float = threshold(
+        1e-6, "step of the differences that slopes are taken by", unit="rms of a state", origin="cube root of float64"
+    )
+    rtol: float = threshold(1e-7, "relative tolerance of the trajectory")
+    rows: int = threshold(
+        1000,
+        "values of all samples that are compared one by one; of twice as many the means of neighbours are",
+        unit="values",
+        origin="cost: responses are alike from one sample to the next",
+    )
+    neighbours: int = threshold(
+        4, "of which a mean is taken at most", unit="samples", origin="a fifth of what follows an extremum"
+    )
+
+
+LINEARISED = LinearisedThresholds()
+
+
+@dataclass(frozen=True, eq=False)
+class LinearisedTrajectory:
+    """A law's trajectory and what disturbances of its rates do to it.
+
+    Args:
+        x: states at the ends and in the middle of every step, [nodes, states] a trajectory; steps share their ends.
+        carried: what a disturbance at the beginning of an interval is at its end, [intervals, states, states].
+        pushed: what a force on each equation at each node of an interval adds there, [intervals, states, equations,
+            nodes].
+        left: data minus x in units of the noise, 0 where missing, [samples, states].
+        weight: 1 / noise of every sample, 0 where missing, [samples, states].
+    """
+
+    x: tuple[Array, ...]
+    carried: tuple[Array, ...]
+    pushed: tuple[Array, ...]
+    left: tuple[Array, ...]
+    weight: tuple[Array, ...]
+
+    @classmethod
+    def of(cls, p: Problem, law: PowerSum, initial: Array, sigma: Array) -> LinearisedTrajectory | None:
+        """None where the law blows up."""
+        found: list[tuple[Array, ...]] = []
+        for t, start, relative_sigma in zip(p.data.trajectories, initial, p.relative_sigma, strict=True):
+            ends = np.linspace(t.time[:-1], t.time[1:], 2 * LINEARISED.steps, endpoint=False, axis=1)
+            times = np.append(ends.ravel(), t.time[-1])
+            fine = Trajectory(times, np.zeros((len(times), law.n_states)))
+            x = integrate(law, start, fine, LINEARISED.rtol)
+            if x is None:
+                return None
+            seen = np.isfinite(t.values) & ~p.constant
+            weight = seen / (sigma * relative_sigma)
+            left = np.where(seen, t.values - x[:: 2 * LINEARISED.steps], 0.0) * weight
+            found.append((x, *_propagators(_slopes(law, x), np.diff(times[::2])), left, weight))
+        return cls(*(tuple(parts) for parts in zip(*found, strict=True)))
+
+    def responses(self, equation: int, forces: Sequence[Array]) -> Array:
+        """What forces on one equation do to the samples, in units of the noise.
+
+        Args:
+            forces: values at `x`, [nodes, columns] a trajectory.
+
+        Returns:
+            [rows of all trajectories, columns].
+        """
+        rows, nodes = [], np.arange(2 * LINEARISED.steps + 1)
+        for k, force in enumerate(forces):
+            first = 2 * LINEARISED.steps * np.arange(len(self.carried[k]))[:, None]
+            added = self.pushed[k][:, :, equation] @ force[first + nodes]
+            rows.append(self._averaged(self._carried(k, np.zeros(added.shape[1:]), added)))
+        return np.concatenate(rows)
+
+    def starts(self) -> Array:
+        """What a change of each start value does, [rows, trajectories * states]."""
+        n, count = self.x[0].shape[1], len(self.x)
+        blocks = []
+        for k in range(count):
+            rows = self._averaged(self._carried(k, np.eye(n), None))
+            wide = np.zeros((len(rows), count * n))
+            wide[:, k * n : (k + 1) * n] = rows
+            blocks.append(wide)
+        return np.concatenate(blocks)
+
+    @cached_property
+    def residual(self) -> Array:
+        """Data minus the law in units of the noise, [rows]."""
+        return np.concatenate([self._averaged(left[..., None])[:, 0] for left in self.left])
+
+    @property
+    def within(self) -> float:
+        """Squares of what the averages leave out of it, which no term explains."""
+        whole = sum(float(np.sum(left**2)) for left in self.left)
+        return max(whole - float(self.residual @ self.residual), 0.0)
+
+    @property
+    def samples(self) -> int:
+        """Observed values."""
+        return int(sum((w > 0).sum() for w in self.weight))
+
+    def _carried(self, k: int, y: Array, added: Array | None) -> Array:
+        """y_{j+1} = Phi_j y_j + added_j from interval to interval, weighted, [samples, states, columns]."""
+        found = np.empty((len(self.carried[k]) + 1, *y.shape))
+        found[0] = y
+        for j, phi in enumerate(self.carried[k]):
+            check_time()
+            np.matmul(phi, found[j], out=found[j + 1])
+            if added is not None:
+                found[j + 1] += added[j]
+        return found * self.weight[k][..., None]
+
+    def _averaged(self, values: Array) -> Array:
+        """Values [samples, states, columns] as rows; of many samples sum / root(k) of each k neighbours.
+
+        Noise stays white and of the same size, and responses are alike from one sample to the next.
+        """
+        k = min(max(sum(left.size for left in self.left) // LINEARISED.rows, 1), LINEARISED.neighbours)
+        if k > 1:
+            first = np.arange(0, len(values), k)
+            count = np.diff(np.append(first, len(values)))
+            values = np.add.reduceat(values, first, axis=0) / np.sqrt(count)[:, None, None]
+        return values.reshape(-1, values.shape[2])
+
+
+def _propagators(slopes: Array, length: Array) -> tuple[Array, Array]:
+    """`carried` and `pushed` of every interval: Runge-Kutta, which is linear in disturbances and forces.
+
+        dy/dt = (df/dx) y + force
+
+    Args:
+        slopes: df/dx at the nodes [nodes, states, states].
+        length: of every step [steps].
+    """
+    n, each = slopes.shape[1], LINEARISED.steps
+    at = slopes[:-1:2], slopes[1::2], slopes[2::2]
+    # Columns: a disturbance of each state, then a force on each equation at both ends and in the middle of a step.
+    forces = np.zeros((3, n, 4 * n))
+    for node in range(3):
+        forces[node, :, (1 + node) * n : (2 + node) * n] = np.eye(n)
+    y = np.broadcast_to(np.eye(n, 4 * n), (len(length), n, 4 * n))
+    y = rk4_step(lambda share, y: at[int(2 * share)] @ y + forces[int(2 * share)], y, length[:, None, None])
+    steps = y.reshape(-1, each, n, 4 * n)
+    carried, pushed = steps[:, 0, :, :n], np.zeros((len(steps), n, n, 2 * each + 1))
+    for s in range(each):
+        phi, own = steps[:, s, :, :n], steps[:, s, :, n:].reshape(-1, n, 3, n).swapaxes(2, 3)
+        if s:
+            carried = phi @ carried
+            pushed = (phi @ pushed.reshape(len(steps), n, -1)).reshape(pushed.shape)
+        pushed[..., 2 * s : 2 * s + 3] += own
+    return carried, pushed
+
+
+def _slopes(law: PowerSum, x: Array) -> Array:
+    """df/dx by central differences, [..., states, states]."""
+    columns = []
+    for step in LINEARISED.slope_step * np.eye(law.n_states):
+        columns.append((law.rhs(x + step) - law.rhs(x - step)) / (2.0 * LINEARISED.slope_step))
+    return np.nan_to_num(np.stack(columns, axis=-1))

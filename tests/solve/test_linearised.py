@@ -1,0 +1,64 @@
+"""What small forces do along a trajectory, against solutions of the law with them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from problems import PREY, STARTS, series_of
+
+import odediscovery.solve.linearised as linearised
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import Problem
+from odediscovery.solve.linearised import LINEARISED, LinearisedTrajectory
+
+LAW = PowerSum(np.array([[-0.02, 0.03], [0.04, -0.02]]), np.eye(2))
+
+
+def problem(samples: int = 30) -> Problem:
+    """Predator and prey with a little noise."""
+    return prepare(series_of(PREY, STARTS, [np.linspace(0.0, 8.0, samples)] * 2, 0.02))
+
+
+def along_of(p: Problem, law: PowerSum = LAW) -> LinearisedTrajectory:
+    found = LinearisedTrajectory.of(p, law, p.initial, np.maximum(p.noise, p.floor))
+    assert found is not None
+    return found
+
+
+def responses(along: LinearisedTrajectory) -> np.ndarray:
+    return along.responses(1, [LAW.monomials(x)[..., :1] for x in along.x])[:, 0]
+
+
+def test_responses_are_what_small_forces_do() -> None:
+    p = problem()
+    size = 1e-5
+    along = along_of(p)
+    other = along_of(p, PowerSum(LAW.coefficients + np.array([[0.0, 0.0], [size, 0.0]]), LAW.exponents))
+    expected = (along.residual - other.residual) / size
+    assert responses(along) == pytest.approx(expected, rel=1e-2, abs=1e-3 * float(np.abs(expected).max()))
+
+
+def test_starts_are_what_other_starts_do() -> None:
+    p = problem()
+    along, size = along_of(p), 1e-5
+    moved = p.initial + size * np.array([[0.0, 1.0], [0.0, 0.0]])
+    other = LinearisedTrajectory.of(p, LAW, moved, np.maximum(p.noise, p.floor))
+    assert other is not None
+    expected = (along.residual - other.residual) / size
+    assert along.starts()[:, 1] == pytest.approx(expected, rel=1e-2, abs=1e-3 * float(np.abs(expected).max()))
+
+
+def test_means_of_neighbours_keep_noise_and_what_forces_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = problem(200)
+    whole = along_of(p)
+    left, pushed = whole.residual, responses(whole)
+    monkeypatch.setattr(linearised, "LINEARISED", dataclasses.replace(LINEARISED, rows=200))
+    fewer = along_of(p)
+    assert len(fewer.residual) == len(left) / 4
+    squares = float(fewer.residual @ fewer.residual) + fewer.within
+    assert squares == pytest.approx(float(left @ left))
+    assert np.linalg.norm(responses(fewer)) == pytest.approx(np.linalg.norm(pushed), rel=0.02)
+    assert fewer.samples == whole.samples
