@@ -140,3 +140,15 @@ def test_a_state_that_was_not_measured_hinders_no_thinning(sigma: float) -> None
     alone = only(thin_series(series))
     np.testing.assert_array_equal(few.values[:, :-1], alone.values)
     assert np.isnan(few.values[:, -1]).all() and np.array_equal(few.time, alone.time)
+
+
+def test_samples_between_spikes_are_not_averaged() -> None:
+    t = np.linspace(0.0, 60.0, 6000)
+    spikes = np.exp(4000.0 * (np.cos(t) - 1.0))
+    noise = 1e-3 * np.random.default_rng(0).standard_normal((len(t), 1))
+    smooth = TimeSeries.from_arrays(t, np.cos(t)[:, None] + noise, ["x"])
+    few = thin_series(TimeSeries.from_arrays(t, spikes[:, None] + noise, ["x"]))
+    steps = [np.diff(one.time).min() for one in (*thin_series(smooth).trajectories, *few.trajectories)]
+    assert steps[0] > 2.0 * steps[-1]
+    for run in few.trajectories:
+        assert np.abs(run.values[:, 0] - np.exp(4000.0 * (np.cos(run.time) - 1.0))).max() < 0.01
