@@ -28,7 +28,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.noiseless import has_little_noise
-from odediscovery.search.refine_terms import FOLLOWING, follow_closely
+from odediscovery.search.refine_terms import FOLLOWING
 from odediscovery.search.refinement import REFINEMENT, follows, leaves_nothing, refined, sigma_of
 from odediscovery.search.rungs import Climb
 from odediscovery.solve.trajectories import residuals
@@ -132,7 +132,7 @@ def is_convincing(at: Climb) -> bool:
         return True
     if not _may_be_long(best.law, p):
         return False
-    near = follow_closely(p, best)
+    near = at.follow(best)
     return near is not None and needs_every_term(near[1], p.nonnegative & ~p.constant)
 
 
@@ -160,7 +160,7 @@ def is_unrivalled(at: Climb) -> bool:
         return False
     if runs_away(best.law, p.data, best.initial, p.start_errors, p.nonnegative):
         return False
-    near = None if is_short(best.law) else follow_closely(p, best)
+    near = None if is_short(best.law) else at.follow(best)
     return is_short(best.law) or (near is not None and needs_every_term(near[1], p.nonnegative & ~p.constant))
 
 
@@ -200,7 +200,7 @@ def leaves_noise_alone(at: Climb) -> bool:
     if has_cancelling_terms(best.law, p)[~p.constant].any():
         return False
     may_be = is_within_noise(p, best) and (is_short(best.law) or _may_be_long(best.law, p))
-    near = follow_closely(p, best) if may_be else None
+    near = at.follow(best) if may_be else None
     if near is None:
         return False
     q, law = near
@@ -244,7 +244,7 @@ def has_odd_powers(at: Climb) -> bool:
         return True
     if at.problem.noisiness <= CONVINCING_LAW.telling or not _is_odd(best.law.exponents[:, :n], 0.0):
         return False
-    near = follow_closely(at.problem, best)
+    near = at.follow(best)
     if near is not None and _left(*near) <= CONVINCING_LAW.telling:
         return False
     return near is None or _is_odd(near[1].law.exponents[:, :n], near[1].errors.exponents[:, :n])

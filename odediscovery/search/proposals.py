@@ -19,13 +19,12 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.candidates import simplest
 from odediscovery.search.convincing import in_doubt, likeliest
 from odediscovery.search.noiseless import NOISELESS, fit_library, is_growable, plain_law
-from odediscovery.search.refine_terms import follow_closely
 from odediscovery.search.refinement import sigma_of
 from odediscovery.search.rungs import Climb, Proposal
 from odediscovery.search.swap_monomials import swap_monomials
 from odediscovery.stages.grow.fewest_terms import fewest_terms
 from odediscovery.stages.grow.grow import GROWING, grow
-from odediscovery.stages.grow.polynomials import polynomials
+from odediscovery.stages.grow.polynomials import polynomials, polynomials_along
 from odediscovery.stages.grow.score_test import propose_terms
 from odediscovery.stages.prune.paths import all_whole, has_whole_powers
 from odediscovery.stages.values import Candidate, FoundBy
@@ -42,6 +41,7 @@ class ProposalThresholds(Thresholds):
     )
     named: int = threshold(2, "textbook laws that are pruned, the likeliest", origin="cost")
     rounds_along_a_law: int = threshold(10, "times that terms are sought along a law")
+    rounds_of_powers: int = threshold(3, "the same for whole powers", origin="the second agrees, or none will")
     better_score: float = threshold(
         1.0, "gain from which on terms are sought again along the new law", unit="of the criterion"
     )
@@ -208,6 +208,23 @@ def whole_powers(at: Climb) -> Iterator[Proposal]:
     yield Proposal([*polynomials(at.problem), *(c.law for c in best)], whole=True, linear=True, found_by="regression")
 
 
+def whole_powers_along(at: Climb) -> Iterator[Proposal]:
+    """Laws of whole powers by regression along the best law, and again along a better one."""
+    p = at.problem
+    for _ in range(PROPOSALS.rounds_of_powers):
+        best = likeliest(at)
+        near = None if at.monitor.stopping() else at.follow(best)
+        if near is None or p.data.controls:
+            return
+        q, law = near
+        yield Proposal(
+            polynomials_along(q, law.law, law.initial, sigma_of(q)), whole=True, linear=True, found_by="regression"
+        )
+        least = min((score(c, p.samples) for c in at.new), default=np.inf)
+        if not least < score(best, p.samples) - PROPOSALS.better_score:
+            return
+
+
 def freed_powers(at: Climb) -> Iterator[Proposal]:
     """The best law with real powers of all states that never change sign, if it has any."""
     p, best = at.problem, likeliest(at)
@@ -260,7 +277,7 @@ def _along_the_best(at: Climb, sought: Sequence[Family]) -> Generator[Proposal, 
     for _ in range(PROPOSALS.rounds_along_a_law):
         best = rank(at.candidates, p.samples)[0]
         if best is not base:
-            base, near = best, follow_closely(p, best) or near
+            base, near = best, at.follow(best) or near
         if idle == len(sought):
             return best
         if near is None or at.monitor.stopping():

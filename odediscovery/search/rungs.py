@@ -18,10 +18,11 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Mask
 from odediscovery.runtime.monitor import OUT_OF_MEMORY, SEARCHING, Monitor, TimeIsUp
 from odediscovery.search.candidates import as_grown
+from odediscovery.search.refine_terms import follow_closely
 from odediscovery.settings import Settings
 from odediscovery.stages.prune.eliminate import Elimination
 from odediscovery.stages.prune.paths import NoRoomError, prune_laws
-from odediscovery.stages.values import Candidate, FoundBy
+from odediscovery.stages.values import Candidate, FoundBy, Polished
 from odediscovery.textbook.fit import FittedForm
 
 
@@ -43,6 +44,8 @@ class Climb:
         reference: the law that richer families go on from; its equations beyond doubt stay.
         unrivalled: a candidate along whose trajectory no terms of any family do better.
         doubts: equations of laws that are in doubt, bool [states], of those that were looked at.
+        followed: candidates that were refined until they follow the data, and the pieces that they follow; None of
+            those that follow none.
     """
 
     problem: Problem
@@ -57,6 +60,13 @@ class Climb:
     reference: PowerSum | None = None
     unrivalled: Candidate | None = None
     doubts: dict[PowerSum, Mask] = field(default_factory=dict)
+    followed: dict[Candidate, tuple[Problem, Polished] | None] = field(default_factory=dict)
+
+    def follow(self, c: Candidate) -> tuple[Problem, Polished] | None:
+        """The candidate refined until it follows the data closely, see `follow_closely`."""
+        if c not in self.followed:
+            self.followed[c] = follow_closely(self.problem, c)
+        return self.followed[c]
 
     @property
     def out_of_time(self) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 from odediscovery.data.smoothing import SMOOTHING
 from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.criterion import rank, score
+from odediscovery.judge.doubt import is_within_noise
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -70,6 +71,12 @@ class SearchThresholds(Thresholds):
         "values from which on regression along a law that was found may look for others",
         unit="values",
         origin="chosen: about as many as there are powers of two states to choose from",
+    )
+    large: int = threshold(
+        2000,
+        "values from which on regression along a law comes before laws are grown",
+        unit="values",
+        origin="cost: growing takes half a minute of them, regression seconds; of few values it is the other way round",
     )
     improvable: float = threshold(1.05, "above it the best law may be improved", unit="what smoothing leaves")
 
@@ -126,6 +133,10 @@ REGRESSED = Condition(
 )
 NONE_YET = Condition("there is no law yet", lambda at: not at.candidates)
 MAY_BE_IT = Condition("the best law leaves hardly more than noise with few terms", may_be_it)
+WITHIN_NOISE = Condition(
+    "the best law leaves hardly more than noise", lambda at: is_within_noise(at.problem, likeliest(at))
+)
+LARGE = Condition("there are so many values that growing takes long", lambda at: at.problem.samples >= SEARCH.large)
 SOUGHT = Condition("terms were sought along it", lambda at: at.unrivalled is not None)
 HIDES_SERIES = Condition("it hides terms of a series", lambda at: not has_little_noise(at.problem))
 MANY_VALUES = Condition("there are more values than terms", lambda at: at.problem.samples >= SEARCH.many_values)
@@ -148,6 +159,11 @@ AS_GROWN = Pruning("not at all", as_grown=True)
 FITTED = Pruning("from where they are", fitted=True)
 NEAR_NOISE = Pruning(
     "but for those that leave far more than noise", lambda: Elimination(worst=SEARCH.worst, beyond=SEARCH.beyond_near)
+)
+NEAR_NOISE_SOON = dataclasses.replace(
+    NEAR_NOISE,
+    says="but for those that leave far more than noise after a few steps",
+    how=lambda: Elimination(worst=SEARCH.worst, beyond=SEARCH.beyond_near, first_steps=SEARCH.first_steps),
 )
 FITTED_NEAR_NOISE = dataclasses.replace(
     NEAR_NOISE, says="from where they are, those that leave hardly more than noise", fitted=True
@@ -177,6 +193,17 @@ def _freed(pruning: Pruning) -> Rung:
 def _swapped(when: Condition, until: Condition = NEVER) -> Rung:
     proposer = Proposer("the best laws with one monomial replaced", proposals.swapped_monomials)
     return Rung("swapped monomials", when, proposer, SWAPPED_IF_HOPEFUL, until=until)
+
+
+def _rivals(when: Condition) -> Rung:
+    """Cheaper than any family that is grown: what regression along a trajectory says needs no fit."""
+    return Rung(
+        "rivals along the best law",
+        GROWS & when & MAY_BE_IT & (UNCONVINCING | ODD),
+        Proposer("what regression along its trajectory says", proposals.terms_along_the_best),
+        REFITTED,
+        until=(CONVINCING | UNRIVALLED) & ~ODD,
+    )
 
 
 def _families(name: str, when: Condition) -> Rung:
@@ -222,10 +249,18 @@ STRATEGIES = (
                 "whole powers",
                 GROWS & SLIGHTLY_NOISY & NOISY,
                 Proposer("laws of whole powers by regression that come near", proposals.near(proposals.whole_powers)),
-                NEAR_NOISE,
+                NEAR_NOISE_SOON,
                 until=LEAVES_NOISE & ~ODD,
                 late=True,
             ),
+            Rung(
+                "whole powers along the best law",
+                GROWS & SLIGHTLY_NOISY & NOISY & REGRESSED & WHOLE & LARGE & WITHIN_NOISE & ~MAY_BE_IT,
+                Proposer("what regression along its trajectory says of whole powers", proposals.whole_powers_along),
+                REFITTED,
+                until=LEAVES_NOISE & ~ODD,
+            ),
+            _rivals(NOISY & SLIGHTLY_NOISY & LARGE),
             Rung(
                 "few powers",
                 GROWS & SLIGHTLY_NOISY,
@@ -295,13 +330,7 @@ STRATEGIES = (
                 late=True,
             ),
             _freed(FULLY),
-            Rung(
-                "rivals along the best law",
-                GROWS & MAY_BE_IT & (UNCONVINCING | ODD),
-                Proposer("what regression along its trajectory says", proposals.terms_along_the_best),
-                REFITTED,
-                until=(CONVINCING | UNRIVALLED) & ~ODD,
-            ),
+            _rivals(ALWAYS),
             _swapped(SLIGHTLY_NOISY & IMPROVABLE & (UNCONVINCING | ODD), until=CONVINCING & ~ODD | UNRIVALLED),
             _families("richer families in slight noise", SLIGHTLY_NOISY),
             Rung(

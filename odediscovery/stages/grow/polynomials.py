@@ -26,6 +26,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
 from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.solve.linearised import LinearisedTrajectory
 
 
 @dataclass(frozen=True)
@@ -33,15 +34,21 @@ class PolynomialThresholds(Thresholds):
     """Which libraries of whole powers are regressed, and what a term has to gain."""
 
     degrees: tuple[int, ...] = threshold(
-        (1, 2, 3), "highest degrees, each a library of its own", origin="what few products explain is lost among many"
+        (1, 2, 3, 4, 5),
+        "highest degrees, each a library of its own",
+        origin="what few products explain is lost among many",
     )
-    library: int = threshold(150, "most coefficients over all equations", origin="cost")
+    alone: int = threshold(
+        3, "highest degree of which every equation may be made; of higher ones are those that gain by it", origin="cost"
+    )
+    library: int = threshold(200, "most coefficients over all equations", origin="cost")
     whole_library: int = threshold(
         60, "most coefficients of a law with a whole library in every equation", origin="cost"
     )
     selected_library: int = threshold(
         200, "the same of a law whose equations lose the terms that they do not need first", origin="cost"
     )
+    least_degree: int = threshold(2, "degree up to which products are always tried along a law", origin="fluxes")
     gap_power: float = threshold(3.0, "power of a gap by which it weighs less where samples are interpolated")
     penalties: tuple[float, ...] = threshold(
         (1.5, 0.3, 0.0), "what a term has to gain, a law each", unit="penalty of a constant"
@@ -53,9 +60,10 @@ POLYNOMIALS = PolynomialThresholds()
 
 
 def polynomials(p: Problem) -> list[PowerSum]:
-    """A law for each library and penalty, dimensionless; equal ones once."""
+    """A law for each library and penalty, and one whose equations are each of the best degree; equal ones once."""
     n = p.data.n_states
     laws: dict[bytes, PowerSum] = {}
+    best: dict[float, list[tuple[float, PowerSum]]] = {}
     if not _has_paths(p):
         return []
     for degree in POLYNOMIALS.degrees:
@@ -64,17 +72,82 @@ def polynomials(p: Problem) -> list[PowerSum]:
         exponents = products(n, degree)
         columns, increments = _integral_form(p, exponents)
         increments = increments - _of_known(p)
-        allowed = allowed_products(p, exponents)
+        allowed, samples = allowed_products(p, exponents), len(increments)
+        ways = [_Selection.of(columns[:, own], y) for own, y in zip(allowed, increments.T, strict=True)]
         for factor in POLYNOMIALS.penalties:
             if factor == 0.0 and n * len(exponents) > POLYNOMIALS.unpruned:
                 continue
             worth = factor * constant_penalty(n, increments.size)
-            a = np.zeros((n, len(exponents)))
-            for i, y in enumerate(increments.T):
-                a[i, allowed[i]] = _selected(columns[:, allowed[i]], y, worth)
-            law = PowerSum(a, exponents).merged()
-            laws.setdefault(law.exponents.tobytes() + (law.coefficients != 0).tobytes(), law)
+            a, scores = np.zeros((n, len(exponents))), np.zeros(n)
+            for i, way in enumerate(ways):
+                if way.misfits:
+                    a[i, allowed[i]], scores[i] = way.best(worth, samples)
+            law = PowerSum(a, exponents)
+            alone = [
+                (float(scores[i]), PowerSum(np.where(np.arange(n)[:, None] == i, a, 0.0), exponents)) for i in range(n)
+            ]
+            best[factor] = [
+                min(pair, key=lambda one: one[0]) for pair in zip(best.get(factor, alone), alone, strict=True)
+            ]
+            if degree <= POLYNOMIALS.alone:
+                laws.setdefault(_structure(law.merged()), law.merged())
+    for factor in POLYNOMIALS.penalties[:-1]:
+        if factor in best:
+            parts = [law for _, law in best[factor]]
+            law = PowerSum(
+                np.concatenate([part.coefficients for part in parts], axis=1),
+                np.concatenate([part.exponents for part in parts]),
+            ).merged()
+            laws.setdefault(_structure(law), law)
     return [law for law in laws.values() if law.n_monomials]
+
+
+def polynomials_along(p: Problem, law: PowerSum, initial: Array, sigma: Array) -> list[PowerSum]:
+    """A law for each penalty, by regression of all equations at once along the trajectory of a law of whole powers.
+
+        data - x + sum_i A[i, .] r_i = starts + sum_i B[i, .] s_i + noise
+
+    r and s are the responses of the samples to the law's terms and to those of the library, see `score_test`.
+    Nothing is smoothed, which flattens fast turns and so misleads regression on increments.
+
+    Args:
+        law: dimensionless, one that follows the data.
+        initial: its start values [trajectories, states].
+        sigma: standard deviation of the noise [states].
+    """
+    n, degree = law.n_states, max(int(law.exponents.sum(axis=1).max(initial=0.0)), POLYNOMIALS.least_degree)
+    plain = law.features is None and law.stoichiometry is None and bool((law.exponents >= 0.0).all())
+    if not plain or n * math.comb(n + degree, degree) > POLYNOMIALS.library:
+        return []
+    along = LinearisedTrajectory.of(p, law, initial, sigma)
+    if along is None:
+        return []
+    rows = products(n, degree)
+    allowed = allowed_products(p, rows)
+    library = PowerSum(np.zeros((n, len(rows))), rows)
+    of_rows, own = [library.monomials(x) for x in along.x], [law.monomials(x) for x in along.x]
+    y, blocks = along.residual, []
+    for i in np.flatnonzero(~p.constant):
+        y = y + along.responses(int(i), own) @ law.coefficients[i]
+        blocks.append(along.responses(int(i), [x[:, allowed[i]] for x in of_rows]))
+    starts = along.starts()
+    q = np.linalg.qr(starts / np.maximum(column_norms(starts), ABOVE_ZERO))[0]
+    columns = np.hstack(blocks)
+    columns, y = columns - q @ (q.T @ columns), y - q @ (q.T @ y)
+    found, way = dict[bytes, PowerSum](), _Selection.of(columns, y)
+    for factor in POLYNOMIALS.penalties[:-1]:
+        worth = factor * constant_penalty(n, along.samples)
+        a = np.zeros((n, len(rows)))
+        a[~p.constant[:, None] & allowed] = way.best(worth, along.samples, along.within)[0]
+        one = PowerSum(a, rows).merged()
+        if one.n_monomials:
+            found.setdefault(_structure(one), one)
+    return list(found.values())
+
+
+def _structure(law: PowerSum) -> bytes:
+    found: bytes = law.exponents.tobytes() + (law.coefficients != 0).tobytes()
+    return found
 
 
 def products(n: int, degree: int) -> Array:
@@ -125,7 +198,7 @@ def library_law(p: Problem, degree: int) -> PowerSum | None:
     columns, increments = columns * weights, increments * weights
     if size > POLYNOMIALS.whole_library:
         worth = constant_penalty(n, increments.size)
-        solution = np.stack([_selected(columns, y, worth) for y in increments.T])
+        solution = np.stack([_Selection.of(columns, y).best(worth, len(y))[0] for y in increments.T])
     else:
         # A product that is 0 throughout, such as those of an absent species, has no size.
         scale = column_norms(columns)
@@ -159,22 +232,51 @@ def _integral_form(p: Problem, exponents: Array) -> tuple[Array, Array]:
     return np.concatenate(columns), np.concatenate(increments)
 
 
-def _selected(columns: Array, y: Array, worth: float) -> Array:
-    """Coefficients of one equation after backward elimination, [monomials]."""
-    scale = column_norms(columns)
-    scaled = columns / np.where(scale > 0, scale, 1.0)
-    kept = np.flatnonzero(scale > 0)
-    best, best_score = np.zeros(columns.shape[1]), np.inf
-    while len(kept):
-        check_time()
-        x = scaled[:, kept]
-        inverse = np.linalg.pinv(x.T @ x + 1e-10 * np.eye(len(kept)), hermitian=True)
-        solution = inverse @ (x.T @ y)
-        misfit = float(np.sum((y - x @ solution) ** 2)) + 1e-16 * float(y @ y)
-        score = len(y) * np.log(max(misfit, ABOVE_ZERO) / len(y)) + worth * len(kept)
-        if score < best_score:
-            best, best_score = np.zeros(columns.shape[1]), score
-            best[kept] = solution / scale[kept]
-        statistic = solution**2 / np.maximum(np.diag(inverse), ABOVE_ZERO)
-        kept = np.delete(kept, int(np.argmin(statistic)))
-    return best
+@dataclass(frozen=True, eq=False)
+class _Selection:
+    """Coefficients on the way of backward elimination by t statistic, from all columns to none.
+
+    Args:
+        coefficients: of each step [monomials].
+        misfits: squares that they leave.
+    """
+
+    coefficients: list[Array]
+    misfits: list[float]
+
+    @classmethod
+    def of(cls, columns: Array, y: Array) -> _Selection:
+        """The way of y [rows] on columns [rows, monomials]."""
+        scale = column_norms(columns)
+        kept = np.flatnonzero((scale > 0) & np.isfinite(scale))
+        # As many rows as unknowns say the same.
+        both: Array = np.linalg.qr(np.column_stack([columns[:, kept] / scale[kept], y]))[1]
+        scaled, y, of_kept = both[:, :-1], both[:, -1], np.arange(len(kept))
+        found = cls([], [])
+        while len(of_kept):
+            check_time()
+            x = scaled[:, of_kept]
+            inverse = np.linalg.pinv(x.T @ x + 1e-10 * np.eye(len(of_kept)), hermitian=True)
+            solution = inverse @ (x.T @ y)
+            all_of_them = np.zeros(columns.shape[1])
+            all_of_them[kept[of_kept]] = solution / scale[kept[of_kept]]
+            found.coefficients.append(all_of_them)
+            found.misfits.append(float(np.sum((y - x @ solution) ** 2)) + 1e-16 * float(y @ y))
+            statistic = solution**2 / np.maximum(inverse.diagonal(), ABOVE_ZERO)
+            of_kept = np.delete(of_kept, int(np.argmin(statistic)))
+        return found
+
+    def best(self, worth: float, samples: int, beyond: float = 0.0) -> tuple[Array, float]:
+        """The step that an information criterion prefers, and its score.
+
+        Args:
+            worth: what a term has to gain.
+            samples: values that the rows stand for.
+            beyond: squares that no column explains.
+        """
+        chosen, least = np.zeros(0), math.inf
+        for a, misfit in zip(self.coefficients, self.misfits, strict=True):
+            score = samples * math.log(max(misfit + beyond, ABOVE_ZERO) / samples) + worth * np.count_nonzero(a)
+            if score < least:
+                chosen, least = a, float(score)
+        return chosen, least
