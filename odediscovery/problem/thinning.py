@@ -59,6 +59,12 @@ class ThinningThresholds(Thresholds):
         unit="variance of the noise, the mean over the series",
         origin="measured: up to it means are as near to 40 chaotic systems as samples are; 2000 misled",
     )
+    fewer: float = threshold(
+        0.75,
+        "of so many neighbours fewer are tried next",
+        unit="neighbours before",
+        origin="cost: a dozen tries at most",
+    )
     fitted: int = threshold(
         5, "fewest neighbours that a parabola is fitted to", origin="two more than it has constants"
     )
@@ -138,19 +144,21 @@ def _pick(t: Trajectory, spread: Array, wanted: float) -> Trajectory:
 
 
 def _most_neighbours(series: TimeSeries, most: int, noise: Array) -> int:
-    """The most neighbours, up to `most`, that are parabolas and noise: between spikes means would say nothing."""
-    for k in range(most, 1, -1):
+    """About the most neighbours, up to `most`, that are parabolas and noise: across spikes means would say nothing."""
+    k = most
+    while k > 1:
         left = np.concatenate([_left_of_parabolas(t.values, THINNING.wide * k) for t in series.trajectories])
         whole = np.isfinite(left)
         if (np.where(whole, left, 0.0).sum(axis=0) <= THINNING.bent * noise**2 * whole.sum(axis=0))[noise > 0.0].all():
-            return k
-    return 1
+            break
+        k = int(THINNING.fewer * k)
+    return k
 
 
 def _left_of_parabolas(values: Array, length: int) -> Array:
     """Variances that parabolas leave of runs of samples [runs, states]; nan where a value is missing."""
     count = len(values) // length
-    if not count or length <= THINNING.fitted:
+    if not count:
         return np.full((1, values.shape[1]), np.nan)
     runs = values[: count * length].reshape(count, length, -1)
     basis = np.linalg.qr(np.vander(np.linspace(-1.0, 1.0, length), 3))[0]

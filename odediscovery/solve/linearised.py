@@ -98,7 +98,7 @@ class LinearisedTrajectory:
         for k, force in enumerate(forces):
             first = 2 * LINEARISED.steps * np.arange(len(self.carried[k]))[:, None]
             added = self.pushed[k][:, :, equation] @ force[first + nodes]
-            rows.append(self._averaged(self._carried(k, np.zeros(added.shape[1:]), added)))
+            rows.append(self._averaged(k, self._carried(k, np.zeros(added.shape[1:]), added)))
         return np.concatenate(rows)
 
     def starts(self) -> Array:
@@ -106,7 +106,7 @@ class LinearisedTrajectory:
         n, count = self.x[0].shape[1], len(self.x)
         blocks = []
         for k in range(count):
-            rows = self._averaged(self._carried(k, np.eye(n), None))
+            rows = self._averaged(k, self._carried(k, np.eye(n), None))
             wide = np.zeros((len(rows), count * n))
             wide[:, k * n : (k + 1) * n] = rows
             blocks.append(wide)
@@ -115,7 +115,7 @@ class LinearisedTrajectory:
     @cached_property
     def residual(self) -> Array:
         """Data minus the law in units of the noise, [rows]."""
-        return np.concatenate([self._averaged(left[..., None])[:, 0] for left in self.left])
+        return np.concatenate([self._averaged(k, left[..., None])[:, 0] for k, left in enumerate(self.left)])
 
     @property
     def within(self) -> float:
@@ -139,16 +139,17 @@ class LinearisedTrajectory:
                 found[j + 1] += added[j]
         return found * self.weight[k][..., None]
 
-    def _averaged(self, values: Array) -> Array:
-        """Values [samples, states, columns] as rows; of many samples sum / root(k) of each k neighbours.
+    def _averaged(self, k: int, values: Array) -> Array:
+        """Values [samples, states, columns] as rows; of many samples sum / root(m) of the m known among neighbours.
 
         Noise stays white and of the same size, and responses are alike from one sample to the next.
         """
-        k = min(max(sum(left.size for left in self.left) // LINEARISED.rows, 1), LINEARISED.neighbours)
-        if k > 1:
-            first = np.arange(0, len(values), k)
-            count = np.diff(np.append(first, len(values)))
-            values = np.add.reduceat(values, first, axis=0) / np.sqrt(count)[:, None, None]
+        size = sum(left.size for left in self.left)
+        each = min(max(size // LINEARISED.rows, 1), LINEARISED.neighbours)
+        if each > 1:
+            first = np.arange(0, len(values), each)
+            known = np.add.reduceat((self.weight[k] > 0.0).astype(float), first, axis=0)
+            values = np.add.reduceat(values, first, axis=0) / np.sqrt(np.maximum(known, 1.0))[..., None]
         return values.reshape(-1, values.shape[2])
 
 

@@ -62,3 +62,18 @@ def test_means_of_neighbours_keep_noise_and_what_forces_do(monkeypatch: pytest.M
     assert squares == pytest.approx(float(left @ left))
     assert np.linalg.norm(responses(fewer)) == pytest.approx(np.linalg.norm(pushed), rel=0.02)
     assert fewer.samples == whole.samples
+
+
+def test_missing_values_count_for_nothing_in_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = problem(200)
+    gone = [
+        dataclasses.replace(t, values=np.where(np.arange(200)[:, None] % 2, np.nan, t.values))
+        for t in p.data.trajectories
+    ]
+    p = dataclasses.replace(p, data=dataclasses.replace(p.data, trajectories=tuple(gone)))
+    monkeypatch.setattr(linearised, "LINEARISED", dataclasses.replace(LINEARISED, rows=200))
+    along = along_of(p)
+    # Of four neighbours two are known: their sum over the root of two.
+    first = along.left[0][:4, 0]
+    assert np.count_nonzero(first) == 2
+    assert along.residual[0] == pytest.approx(first.sum() / np.sqrt(2.0))

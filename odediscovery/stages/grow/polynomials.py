@@ -41,6 +41,9 @@ class PolynomialThresholds(Thresholds):
     alone: int = threshold(
         3, "highest degree of which every equation may be made; of higher ones are those that gain by it", origin="cost"
     )
+    spare: float = threshold(
+        2.0, "fewest intervals for each product of these", origin="as many products as intervals explain anything"
+    )
     library: int = threshold(200, "most coefficients over all equations", origin="cost")
     whole_library: int = threshold(
         60, "most coefficients of a law with a whole library in every equation", origin="cost"
@@ -63,6 +66,7 @@ def polynomials(p: Problem) -> list[PowerSum]:
     """A law for each library and penalty, and one whose equations are each of the best degree; equal ones once."""
     n = p.data.n_states
     laws: dict[bytes, PowerSum] = {}
+    # Of each penalty and equation: the least score so far, and the equation as a law of its own.
     best: dict[float, list[tuple[float, PowerSum]]] = {}
     if not _has_paths(p):
         return []
@@ -71,34 +75,29 @@ def polynomials(p: Problem) -> list[PowerSum]:
             continue
         exponents = products(n, degree)
         columns, increments = _integral_form(p, exponents)
+        samples = len(increments)
+        if degree > POLYNOMIALS.alone and samples < POLYNOMIALS.spare * len(exponents):
+            break
         increments = increments - _of_known(p)
-        allowed, samples = allowed_products(p, exponents), len(increments)
+        allowed = allowed_products(p, exponents)
         ways = [_Selection.of(columns[:, own], y) for own, y in zip(allowed, increments.T, strict=True)]
         for factor in POLYNOMIALS.penalties:
             if factor == 0.0 and n * len(exponents) > POLYNOMIALS.unpruned:
                 continue
             worth = factor * constant_penalty(n, increments.size)
-            a, scores = np.zeros((n, len(exponents))), np.zeros(n)
+            a, equations = np.zeros((n, len(exponents))), list[tuple[float, PowerSum]]()
             for i, way in enumerate(ways):
-                if way.misfits:
-                    a[i, allowed[i]], scores[i] = way.best(worth, samples)
-            law = PowerSum(a, exponents)
-            alone = [
-                (float(scores[i]), PowerSum(np.where(np.arange(n)[:, None] == i, a, 0.0), exponents)) for i in range(n)
-            ]
-            best[factor] = [
-                min(pair, key=lambda one: one[0]) for pair in zip(best.get(factor, alone), alone, strict=True)
-            ]
+                a[i, allowed[i]], score = way.best(worth, samples)
+                equations.append((score, PowerSum(np.where(np.arange(n)[:, None] == i, a, 0.0), exponents)))
+            earlier = best.get(factor, equations)
+            best[factor] = [min(pair, key=lambda one: one[0]) for pair in zip(earlier, equations, strict=True)]
             if degree <= POLYNOMIALS.alone:
-                laws.setdefault(_structure(law.merged()), law.merged())
-    for factor in POLYNOMIALS.penalties[:-1]:
-        if factor in best:
-            parts = [law for _, law in best[factor]]
-            law = PowerSum(
-                np.concatenate([part.coefficients for part in parts], axis=1),
-                np.concatenate([part.exponents for part in parts]),
-            ).merged()
-            laws.setdefault(_structure(law), law)
+                law = PowerSum(a, exponents).merged()
+                laws.setdefault(_structure(law), law)
+    for equations in (of_each for factor, of_each in best.items() if factor > 0.0):
+        a = np.hstack([one.coefficients for _, one in equations])
+        law = PowerSum(a, np.vstack([one.exponents for _, one in equations])).merged()
+        laws.setdefault(_structure(law), law)
     return [law for law in laws.values() if law.n_monomials]
 
 
@@ -135,7 +134,7 @@ def polynomials_along(p: Problem, law: PowerSum, initial: Array, sigma: Array) -
     columns = np.hstack(blocks)
     columns, y = columns - q @ (q.T @ columns), y - q @ (q.T @ y)
     found, way = dict[bytes, PowerSum](), _Selection.of(columns, y)
-    for factor in POLYNOMIALS.penalties[:-1]:
+    for factor in (one for one in POLYNOMIALS.penalties if one > 0.0):
         worth = factor * constant_penalty(n, along.samples)
         a = np.zeros((n, len(rows)))
         a[~p.constant[:, None] & allowed] = way.best(worth, along.samples, along.within)[0]
@@ -237,10 +236,12 @@ class _Selection:
     """Coefficients on the way of backward elimination by t statistic, from all columns to none.
 
     Args:
+        size: monomials there are.
         coefficients: of each step [monomials].
         misfits: squares that they leave.
     """
 
+    size: int
     coefficients: list[Array]
     misfits: list[float]
 
@@ -252,15 +253,14 @@ class _Selection:
         # As many rows as unknowns say the same.
         both: Array = np.linalg.qr(np.column_stack([columns[:, kept] / scale[kept], y]))[1]
         scaled, y, of_kept = both[:, :-1], both[:, -1], np.arange(len(kept))
-        found = cls([], [])
+        found = cls(columns.shape[1], [], [])
         while len(of_kept):
             check_time()
             x = scaled[:, of_kept]
             inverse = np.linalg.pinv(x.T @ x + 1e-10 * np.eye(len(of_kept)), hermitian=True)
             solution = inverse @ (x.T @ y)
-            all_of_them = np.zeros(columns.shape[1])
-            all_of_them[kept[of_kept]] = solution / scale[kept[of_kept]]
-            found.coefficients.append(all_of_them)
+            found.coefficients.append(np.zeros(columns.shape[1]))
+            found.coefficients[-1][kept[of_kept]] = solution / scale[kept[of_kept]]
             found.misfits.append(float(np.sum((y - x @ solution) ** 2)) + 1e-16 * float(y @ y))
             statistic = solution**2 / np.maximum(inverse.diagonal(), ABOVE_ZERO)
             of_kept = np.delete(of_kept, int(np.argmin(statistic)))
@@ -274,7 +274,7 @@ class _Selection:
             samples: values that the rows stand for.
             beyond: squares that no column explains.
         """
-        chosen, least = np.zeros(0), math.inf
+        chosen, least = np.zeros(self.size), math.inf
         for a, misfit in zip(self.coefficients, self.misfits, strict=True):
             score = samples * math.log(max(misfit + beyond, ABOVE_ZERO) / samples) + worth * np.count_nonzero(a)
             if score < least:
