@@ -150,7 +150,7 @@ class LinearisedTrajectory:
             first = np.arange(0, len(values), each)
             known = np.add.reduceat((self.weight[k] > 0.0).astype(float), first, axis=0)
             values = np.add.reduceat(values, first, axis=0) / np.sqrt(np.maximum(known, 1.0))[..., None]
-        return values.reshape(-1, values.shape[2])
+        return values.reshape(values.shape[0] * values.shape[1], values.shape[2])
 
 
 def _propagators(slopes: Array, length: Array) -> tuple[Array, Array]:

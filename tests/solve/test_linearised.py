@@ -51,6 +51,11 @@ def test_starts_are_what_other_starts_do() -> None:
     assert along.starts()[:, 1] == pytest.approx(expected, rel=1e-2, abs=1e-3 * float(np.abs(expected).max()))
 
 
+def test_no_forces_have_no_responses() -> None:
+    along = along_of(problem())
+    assert along.responses(1, [LAW.monomials(x)[..., :0] for x in along.x]).shape == (len(along.residual), 0)
+
+
 def test_means_of_neighbours_keep_noise_and_what_forces_do(monkeypatch: pytest.MonkeyPatch) -> None:
     p = problem(200)
     whole = along_of(p)
