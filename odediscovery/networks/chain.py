@@ -15,6 +15,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -28,6 +29,8 @@ Linearisation: TypeAlias = Callable[[Array], tuple[Array, Array, Array]]
 
 # Added to every base, as in the unit's formula: its logarithm is finite.
 EPSILON = sys.float_info.epsilon
+# Products of more powers are taken by logarithms.
+MOST_FACTORS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,38 +62,76 @@ class Pair:
         """Shape of the weights of the sums."""
         return self.n_out, self.width
 
-    def polar(self, x: Array) -> tuple[Array, Array | None]:
-        """Sizes of the inputs, and pi where one is negative; None where none can be."""
+    def bases(self, x: Array) -> Array:
+        """The inputs, none nearer to zero than `EPSILON`."""
         if self.nonnegative.all():
-            return np.maximum(x, 0.0) + EPSILON, None
-        size = np.where(self.nonnegative, np.maximum(x, 0.0), np.abs(x))
-        return size + EPSILON, np.where((x < 0.0) & ~self.nonnegative, np.pi, 0.0)
+            return np.maximum(x, 0.0) + EPSILON
+        found = x + np.copysign(EPSILON, x)
+        found[..., self.nonnegative] = np.maximum(x[..., self.nonnegative], 0.0) + EPSILON
+        return found
 
     def signs(self, x: Array) -> Array:
-        """Slopes of the sizes."""
-        positive = (x > 0.0).astype(float)
-        return positive if self.nonnegative.all() else np.where(self.nonnegative, positive, np.sign(x))
+        """Slopes of the sizes of the inputs, times their signs."""
+        return np.where(self.nonnegative, x > 0.0, x != 0.0).astype(float)
 
-    def products(self, across: Array, x: Array, odd: Array | None = None) -> Array:
+    def products(self, across: Array, bases: Array, whole: WholePowers | None = None) -> Array:
         """Products of powers [members, batch, width] for exponents across [members, n_in, width].
 
         Args:
-            odd: what `odd_powers` says of them, for speed.
+            bases: what they are powers of [members, batch, n_in].
+            whole: the exponents, where they are whole.
         """
-        r, k = self.polar(x)
-        y: Array = np.exp(np.log(r) @ across)
-        if k is None:
-            return y
-        return y * np.cos(k @ across) if odd is None else _signed(y, k, odd)
+        if whole is not None:
+            return whole.products(bases)
+        y: Array = np.exp(np.log(np.abs(bases)) @ across)
+        return y if self.nonnegative.all() else y * np.cos(self.angles(bases) @ across)
 
-    def odd_powers(self, across: Array) -> Array | None:
-        """1 / pi where an exponent of an input that may be negative is odd, else 0; None if one of them is not whole.
+    def angles(self, bases: Array) -> Array:
+        """Pi where an input is negative."""
+        return np.where(bases < 0.0, np.pi, 0.0)
 
-        Args:
-            across: exponents [members, n_in, width].
-        """
-        own = across[:, ~self.nonnegative]
-        return np.where(self.nonnegative[:, None], 0.0, across % 2.0) / np.pi if (own == np.rint(own)).all() else None
+
+@dataclass(frozen=True, eq=False)
+class WholePowers:
+    """Products of small whole powers, by multiplication: no logarithms, and signs as they are.
+
+    Args:
+        factors: which input each of the factors of each product is, behind the inputs their reciprocals and 1;
+            [most factors, members, width].
+        inverse: whether there are reciprocals among them.
+    """
+
+    factors: Indices
+    inverse: bool
+
+    @classmethod
+    def of(cls, across: Array) -> WholePowers | None:
+        """From exponents [members, n_in, width]; None if one of them is not whole, or products are long."""
+        w = across.swapaxes(1, 2)
+        if (w != np.rint(w)).any():
+            return None
+        inverse = bool((w < 0.0).any())
+        counts = np.concatenate([np.maximum(w, 0.0), np.maximum(-w, 0.0)], axis=2) if inverse else w
+        upto = np.cumsum(counts, axis=2)
+        most = int(upto[..., -1].max(initial=1.0))
+        if most > MOST_FACTORS:
+            return None
+        return cls(np.stack([(upto <= d).sum(axis=2) for d in range(max(most, 1))]), inverse)
+
+    def products(self, bases: Array) -> Array:
+        """Of inputs [members, batch, n_in]: [members, batch, width]."""
+        members, batch, n = bases.shape
+        size = (2 * n if self.inverse else n) + 1
+        rows = np.empty((members, size, batch))
+        rows[:, :n], rows[:, -1] = bases.swapaxes(1, 2), 1.0
+        if self.inverse:
+            np.reciprocal(rows[:, :n], out=rows[:, n:-1])
+        rows, first = rows.reshape(-1, batch), size * np.arange(members)[:, None]
+        y = rows.take((first + self.factors[0]).ravel(), axis=0)
+        for factor in self.factors[1:]:
+            y *= rows.take((first + factor).ravel(), axis=0)
+        found: Array = y.reshape(members, -1, batch).swapaxes(1, 2)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,21 +186,35 @@ class Chain:
         """States and functions of them."""
         if not self.functions:
             return x
-        found = [_value(STATE_FUNCTIONS[f.name], f.rate * x[..., f.state, None]) for f in self.functions]
-        return np.concatenate([x, *found], axis=-1)
+        z = np.empty((*x.shape[:-1], self.n_states + len(self.functions)))
+        z[..., : self.n_states] = x
+        for f, columns, states, rates in self._alike:
+            z[..., columns] = _value(f, rates * x[..., states])
+        return z
+
+    @cached_property
+    def _alike(self) -> list[tuple[StateFunction, Indices, Indices, Array]]:
+        """Functions of one name, where they stand among the features, their states and their rates."""
+        found = []
+        for name in dict.fromkeys(f.name for f in self.functions):
+            own = [k for k, f in enumerate(self.functions) if f.name == name]
+            of = [self.functions[k] for k in own]
+            states, rates = np.array([f.state for f in of]), np.array([f.rate for f in of])
+            found.append((STATE_FUNCTIONS[name], self.n_states + np.array(own), states, rates))
+        return found
 
     def rhs(self, theta: Array) -> Rhs:
         """The function x [members, batch, states] -> dx/dt for parameters theta [members, P]."""
         chain = [
-            (pair, real.swapaxes(1, 2), weight.swapaxes(1, 2), pair.odd_powers(real.swapaxes(1, 2)))
+            (pair, real.swapaxes(1, 2), weight.swapaxes(1, 2), WholePowers.of(real.swapaxes(1, 2)))
             for pair, (real, weight) in zip(self.pairs, self.unpack(theta), strict=True)
         ]
 
         def dx_dt(x: Array) -> Array:
             check_time()
             z = self.features(x)
-            for pair, across, down, odd in chain:
-                z = pair.products(across, z, odd) @ down
+            for pair, across, down, whole in chain:
+                z = pair.products(across, pair.bases(z), whole) @ down
             return z if self.stoichiometry is None else z @ self.stoichiometry.T
 
         return dx_dt
@@ -183,7 +238,7 @@ class Chain:
                 return f @ mix.T, mix @ f_x, mix @ f_theta
 
             return mixed
-        if len(self.pairs) == 1 and not self.functions:
+        if len(self.pairs) == 1:
             return self._sum_of_powers(theta, columns)
 
         def by_chain(x: Array) -> tuple[Array, Array, Array]:
@@ -210,45 +265,53 @@ class Chain:
         # Slopes of powers that no member may change are not asked for.
         changing: Mask = np.asarray(self.free.any(axis=0))
         bends = bool((of_power & changing[columns]).any())
-        odd = pair.odd_powers(across)
+        whole, members = WholePowers.of(across), np.arange(len(w))[:, None]
         of_logs = (down[..., None] * w[:, :, None]).reshape(len(w), h, -1)
 
         def by_columns(x: Array) -> tuple[Array, Array, Array]:
-            r, k = pair.polar(x)
-            log_r = np.log(r)
-            y = size = np.exp(log_r @ across)
-            if k is not None:
-                y = size * np.cos(k @ across) if odd is None else _signed(size, k, odd)
-            own = np.take_along_axis(y, row[:, None], axis=2)
+            z = self.features(x)
+            bases = pair.bases(z)
+            y = pair.products(across, bases, whole)
+            own = np.ascontiguousarray(y.swapaxes(1, 2)[members, row].swapaxes(1, 2))
             if bends:
-                of_w = own * np.take_along_axis(log_r, state[:, None], axis=2)
-                if k is not None and odd is None:
-                    angles = np.take_along_axis(k, state[:, None], axis=2)
-                    of_w = of_w - np.take_along_axis(size * np.sin(k @ across), row[:, None], axis=2) * angles
+                logs = np.log(np.abs(bases))
+                of_w = own * np.take_along_axis(logs, state[:, None], axis=2)
+                if whole is None and not pair.nonnegative.all():
+                    angles = pair.angles(bases)
+                    turned = np.exp(logs @ across) * np.sin(angles @ across)
+                    turned = np.take_along_axis(turned, row[:, None], axis=2)
+                    of_w = of_w - turned * np.take_along_axis(angles, state[:, None], axis=2)
                 own = np.where(of_power[:, None], of_w, own)
-            slopes = (y @ of_logs).reshape(*y.shape[:2], pair.n_out, n) * (pair.signs(x) / r)[:, :, None]
-            return y @ down, slopes, factor * own[:, :, None]
+            slopes = (y @ of_logs).reshape(*y.shape[:2], pair.n_out, n) * (pair.signs(z) / bases)[:, :, None]
+            return y @ down, self._to_states(slopes, x), factor * own[:, :, None]
 
         return by_columns
 
     def _by_chain(self, theta: Array, x: Array) -> tuple[Array, Array, Array]:
         """f, df/dx [members, batch, states, states] and df/dtheta [..., states, P] at x."""
-        parts, inputs, given = self.unpack(theta), [], x
+        parts, inputs = self.unpack(theta), []
         z = self.features(x)
         for pair, (real, weight) in zip(self.pairs, parts, strict=True):
             inputs.append(z)
-            z = pair.products(real.swapaxes(1, 2), z) @ weight.swapaxes(1, 2)
+            across = real.swapaxes(1, 2)
+            z = pair.products(across, pair.bases(z), WholePowers.of(across)) @ weight.swapaxes(1, 2)
         n = z.shape[-1]
         cotangents = np.broadcast_to(np.eye(n), (*z.shape[:-1], n, n))
         pulled: list[Array] = []
         for pair, own, before in zip(reversed(self.pairs), reversed(parts), reversed(inputs), strict=True):
             cotangents, *grads = _pulled(pair, *own, before, cotangents)
             pulled[:0] = [g.reshape(*z.shape, -1) for g in grads]
-        to_x = cotangents[..., : self.n_states].copy()
+        return z, self._to_states(cotangents, x), np.concatenate(pulled, axis=-1)
+
+    def _to_states(self, slopes: Array, x: Array) -> Array:
+        """Slopes along the states [..., states], of those along states and functions of them [..., features]."""
+        if not self.functions:
+            return slopes
+        to_x = slopes[..., : self.n_states].copy()
         for i, f in enumerate(self.functions):
-            slope = _slope(STATE_FUNCTIONS[f.name], f.rate * given[..., f.state]) * f.rate
-            to_x[..., f.state] += cotangents[..., self.n_states + i] * slope[:, :, None]
-        return z, to_x, np.concatenate(pulled, axis=-1)
+            slope = _slope(STATE_FUNCTIONS[f.name], f.rate * x[..., f.state]) * f.rate
+            to_x[..., f.state] += slopes[..., self.n_states + i] * slope[:, :, None]
+        return to_x
 
     def select(self, index: Indices | Sequence[int]) -> Chain:
         """The members at `index` [any number], in that order (repeats allowed)."""
@@ -259,39 +322,35 @@ class Chain:
         return dataclasses.replace(self, theta=theta, free=self.free if free is None else free)
 
 
-def _signed(size: Array, k: Array, odd: Array) -> Array:
-    """`size` cos(k W), in place, for whole exponents W: its sign turns with every odd power of a negative input."""
-    turns = ((k @ odd + 0.5).astype(np.int16) & 1).astype(np.bool_)
-    np.negative(size, out=size, where=turns)
-    return size
-
-
 def _pulled(pair: Pair, real: Array, weight: Array, x: Array, cotangents: Array) -> tuple[Array, Array, Array]:
     """Cotangents [members, batch, K, n_out] pulled back to the inputs, the exponents and the weights of a pair."""
-    r, k = pair.polar(x)
-    log_r, across = np.log(r), real.swapaxes(1, 2)
-    y = size = np.exp(log_r @ across)
-    angle = None if k is None else k @ across
-    if angle is not None:
-        y = size * np.cos(angle)
+    across, bases = real.swapaxes(1, 2), pair.bases(x)
+    logs, whole = np.log(np.abs(bases)), WholePowers.of(across)
+    y = pair.products(across, bases, whole)
     of_weight = cotangents[..., None] * y[:, :, None, None, :]
     cotangents = cotangents @ weight[:, None]
     g_exponent = cotangents * y[:, :, None, :]
-    of_real = g_exponent[..., None] * log_r[:, :, None, None, :]
-    to_x = (g_exponent @ real[:, None]) * (pair.signs(x) / r)[:, :, None, :]
-    if angle is not None and k is not None:
-        g_angle = cotangents * (-size * np.sin(angle))[:, :, None, :]
-        of_real = of_real + g_angle[..., None] * k[:, :, None, None, :]
+    of_real = g_exponent[..., None] * logs[:, :, None, None, :]
+    to_x = (g_exponent @ real[:, None]) * (pair.signs(x) / bases)[:, :, None, :]
+    if whole is None and not pair.nonnegative.all():
+        angles = pair.angles(bases)
+        g_angle = cotangents * (-np.exp(logs @ across) * np.sin(angles @ across))[:, :, None, :]
+        of_real = of_real + g_angle[..., None] * angles[:, :, None, None, :]
     return to_x, of_real, of_weight
 
 
 def _value(f: StateFunction, z: Array) -> Array:
     """f(z), at arguments where it and its slope are finite."""
-    found: Array = getattr(np, f.name)(np.clip(z, *f.bounds))
+    found: Array = getattr(np, f.name)(_within(f, z))
     return found
 
 
 def _slope(f: StateFunction, z: Array) -> Array:
     least, most = f.bounds
-    found: Array = f.slope(np, np.clip(z, least, most))
+    found: Array = f.slope(np, _within(f, z))
     return found if math.isinf(least) and math.isinf(most) else np.where((z > least) & (z < most), found, 0.0)
+
+
+def _within(f: StateFunction, z: Array) -> Array:
+    """Arguments as near as a function takes them."""
+    return z if all(map(math.isinf, f.bounds)) else np.clip(z, *f.bounds)

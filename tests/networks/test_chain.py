@@ -29,17 +29,20 @@ def random(functions: tuple[Function, ...], pairs: tuple[Pair, ...]) -> Chain:
     return Chain(2, functions, pairs, theta, np.ones(theta.shape, dtype=bool))
 
 
-def whole() -> Chain:
+def whole(least: int = 0, most: int = 3) -> Chain:
     """Whole powers, also odd ones of a state that changes its sign."""
     chain = random((), SHORT)
     theta = chain.theta.copy()
-    theta[:, :8] = np.random.default_rng(3).integers(0, 4, (2, 8))
+    theta[:, :8] = np.random.default_rng(3).integers(least, most, (2, 8), endpoint=True)
     return chain.replace(theta)
 
 
 CHAINS = {
     "powers": random((), SHORT),
     "whole powers": whole(),
+    "whole powers and reciprocals": whole(-2, 2),
+    "high whole powers": whole(0, 9),
+    "functions": random(FUNCTIONS, (Pair(np.array([True, False, False, True]), 4, 2),)),
     "powers of amounts": random((), NONNEGATIVE),
     "functions and sums": random(FUNCTIONS, LONG),
     "tied": dataclasses.replace(random((), SHORT), stoichiometry=np.array([[1.0, 0.0], [-1.0, 0.5]])),
