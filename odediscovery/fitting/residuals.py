@@ -113,29 +113,31 @@ class LongResiduals:
 
     @cached_property
     def _steps(self) -> tuple[Array, Indices, LinearControls | None]:
-        """Lengths of all steps [windows, K], how many lead to the end of each interval [L], and
-        their controls.
+        """Lengths of all steps [windows, K], how many lead to the end of each interval [windows, L], and controls.
 
-        An interval is stepped on the finest grid that any window chose for it.
+        Every window goes its own way, on the grids of its intervals; those that are through first wait.
         """
         w = self.windows
-        grids = [np.diff(GRIDS[g]) for g in w.grid.max(axis=0).tolist()]
-        lengths = [w.duration[:, j, None] * grid for j, grid in enumerate(grids)]
-        controls = None
+        b, length, _ = w.size
+        last = np.cumsum(np.array([len(grid) - 1 for grid in GRIDS])[w.grid], axis=1)
+        interval = np.full((b, last[:, -1].max()), length - 1)
+        begin, step = np.ones(interval.shape), np.zeros(interval.shape)
+        for i, (grids, upto) in enumerate(zip(w.grid, last, strict=True)):
+            interval[i, : upto[-1]] = np.repeat(np.arange(length), np.diff(upto, prepend=0))
+            begin[i, : upto[-1]] = np.concatenate([GRIDS[g][:-1] for g in grids])
+            step[i, : upto[-1]] = np.concatenate([np.diff(GRIDS[g]) for g in grids])
+        duration, controls = np.take_along_axis(w.duration, interval, axis=1), None
         if w.controls is not None:
-            parts = [w.controls.at((slice(None), j)).through(h) for j, h in enumerate(lengths)]
-            controls = LinearControls(
-                np.concatenate([part.entry for part in parts], axis=1),
-                np.concatenate([part.slope for part in parts], axis=1),
-            )
-        return np.concatenate(lengths, axis=1), np.cumsum([len(g) for g in grids]), controls
+            own = w.controls.at((np.arange(b)[:, None], interval))
+            controls = LinearControls(own.entry + (begin * duration)[..., None] * own.slope, own.slope)
+        return step * duration, last, controls
 
     @_QUIET
     def solve(self, unknowns: Unknowns) -> Ends:
         """States at the ends of all intervals, [members, windows, intervals, states]."""
         rhs = self.chain.rhs(unknowns[:, : -self.n_starts])
         steps, last, controls = self._steps
-        return rk4_nodes(rhs, self.starts(unknowns), steps, controls)[:, :, last]
+        return rk4_nodes(rhs, self.starts(unknowns), steps, controls)[:, np.arange(len(last))[:, None], last]
 
     @_QUIET
     def linearised(

@@ -85,7 +85,7 @@ class LinearControls:
         """dx/dt of all states: the law's, and the slopes of the controls."""
         return lambda x: rhs(x) + self.slope
 
-    def at(self, index: Indices | slice | tuple[slice, int]) -> LinearControls:
+    def at(self, index: Indices | slice | tuple[slice, int] | tuple[Indices, Indices]) -> LinearControls:
         """The controls of some intervals."""
         return LinearControls(self.entry[index], self.slope[index])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from problems import LOGISTIC, PREY, STARTS, chain_of_law, numeric_jacobian, random_chain, series_of
@@ -135,6 +137,19 @@ def test_long_residuals_and_their_jacobian(runs: int, length: int | None) -> Non
     np.testing.assert_allclose(residual, problem.residuals(unknowns), rtol=1e-12, atol=1e-14)
     numeric = numeric_jacobian(problem.residuals, unknowns, 1e-6)
     np.testing.assert_allclose(jacobian, numeric, rtol=1e-4, atol=1e-6)
+
+
+def test_every_window_takes_the_steps_of_its_own_intervals() -> None:
+    chain, clean = random_chain(), both()
+    windows = cut(clean, clean, np.ones(2), 3)
+    assert len(windows.grid) > 1
+    mixed = dataclasses.replace(windows, grid=(np.arange(windows.grid.size) % 5).reshape(windows.grid.shape))
+    unknowns = LongResiduals(mixed, chain, np.array([True, False])).pack(chain.theta)
+    solved = LongResiduals(mixed, chain, np.array([True, False])).solve(unknowns)
+    for k in range(len(mixed.grid)):
+        own = dataclasses.replace(windows, grid=np.broadcast_to(mixed.grid[k], windows.grid.shape))
+        alone = LongResiduals(own, chain, np.array([True, False])).solve(unknowns)
+        np.testing.assert_allclose(solved[:, k], alone[:, k], rtol=1e-12, atol=1e-14)
 
 
 def test_long_residuals_begin_at_the_starts_and_nonnegative_ones_stay_so() -> None:
