@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.interpolate import BSpline, make_smoothing_spline
+from scipy.interpolate import BSpline, make_interp_spline
+from scipy.linalg import solveh_banded
 
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.runtime.arrays import Array, Mask
@@ -47,7 +48,9 @@ class SmoothingThresholds(Thresholds):
         unit="standard deviation of the noise",
         origin="noise does so once in 10^12",
     )
-    least_samples: int = threshold(5, "samples of a state that a spline needs", origin="scipy's make_smoothing_spline")
+    least_samples: int = threshold(
+        5, "samples of a state that a spline needs", origin="of fewer cross-validation says nothing"
+    )
     least_share: float = threshold(1e-12, "least eigenvalue of a smoother", origin="rounding of float64")
 
 
@@ -89,43 +92,76 @@ def _chosen(t: Array, y: Array, weights: Array, inflation: float = 1.0) -> tuple
         left = len(t) - inflation * (len(t) - np.asarray(free))
         return np.where(left > SMOOTHING.least_free * len(t), left, NO_FREEDOM)
 
-    unit = float((t[-1] - t[0]) / (len(t) - 1)) ** 3
+    key = t.tobytes(), weights.tobytes()
     if len(t) <= SMOOTHING.factored:
-        slopes, modes = _modes(t.tobytes(), weights.tobytes())
-        shrunk = 1.0 - 1.0 / (1.0 + PENALTIES[:, None] * slopes)
-        free = shrunk.sum(axis=1)
-        best = int(np.argmin(shrunk**2 @ (modes.T @ y) ** 2 / divisor(free) ** 2))
-        spline = make_smoothing_spline(t, y, weights, lam=float(PENALTIES[best]) * unit)
-        return spline, float(free[best])
-    count = max(min(SMOOTHING.probes, SMOOTHING.probed // len(t)), 1)
-    probes = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(t), count))
-    columns = np.column_stack([y, probes])
-
-    def tried(penalty: float) -> tuple[float, float, float]:
-        left = columns - make_smoothing_spline(t, columns, weights, lam=penalty * unit)(t)
-        free = float(np.mean(np.sum(probes * left[:, 1:], axis=0)))
-        return float(weights @ left[:, 0] ** 2 / divisor(free) ** 2), penalty, free
-
-    _, penalty, free_then = min(tried(float(penalty)) for penalty in PENALTIES[:: SMOOTHING.coarse])
-    return make_smoothing_spline(t, y, weights, lam=penalty * unit), free_then
+        shares, free, modes = _modes(*key)
+        best = int(np.argmin(shares @ (modes.T @ y) ** 2 / divisor(free) ** 2))
+        (curve,) = _smoothed(t, y, weights, PENALTIES[best : best + 1])
+    else:
+        curves, free = _smoothed(t, y, weights, PENALTIES[:: SMOOTHING.coarse]), _free(*key)
+        left = np.array([float(weights @ (y - curve) ** 2) for curve in curves])
+        best = int(np.argmin(left / divisor(free) ** 2))
+        curve = curves[best]
+    return make_interp_spline(t, curve, bc_type="natural"), float(free[best])
 
 
 @functools.lru_cache(maxsize=32)
-def _modes(times: bytes, weighted: bytes) -> tuple[Array, Array]:
+def _free(times: bytes, weighted: bytes) -> Array:
+    """n - trace S(lambda) of every penalty that is tried on a longer series, by random vectors; cached as `_modes`."""
+    t, weights = np.frombuffer(times), np.frombuffer(weighted)
+    count = max(min(SMOOTHING.probes, SMOOTHING.probed // len(t)), 1)
+    probes = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(t), count))
+    curves = _smoothed(t, probes, weights, PENALTIES[:: SMOOTHING.coarse])
+    return np.array([float(np.mean(np.sum(probes * (probes - curve), axis=0))) for curve in curves])
+
+
+def _smoothed(t: Array, y: Array, weights: Array, penalties: Array) -> list[Array]:
+    """Values at t of the smoothing spline of each penalty, one of `PENALTIES`; y is [n] or [n, columns].
+
+        (R + lambda Q^T W^-1 Q) gamma = Q^T y,    f = y - lambda W^-1 Q gamma
+
+    Q gives second differences and R integrates products of f'', both from neighbours; so long series take few
+    operations a sample.
+
+    Source: Reinsch, Numerische Mathematik 10 (1967).
+    """
+    h, n = np.diff(t), len(t) - 2
+    q = np.stack([1.0 / h[:-1], -1.0 / h[:-1] - 1.0 / h[1:], 1.0 / h[1:]])
+    roughness = np.zeros((3, n))
+    for row in range(3):
+        for apart in range(row + 1):
+            other = q[row - apart, apart:]
+            roughness[apart, : n - apart] += q[row, : n - apart] * other / weights[row : n + row - apart]
+    inner = np.zeros((3, n))
+    inner[0], inner[1, :-1] = (h[:-1] + h[1:]) / 3.0, h[1:-1] / 6.0
+    columns = y.reshape(len(t), -1)
+    bent = np.sum([q[k, :, None] * columns[k : n + k] for k in range(3)], axis=0)
+    found = []
+    for penalty in penalties * h.mean() ** 3:
+        gamma = solveh_banded(inner + penalty * roughness, bent, lower=True, check_finite=False)
+        off = np.zeros_like(columns)
+        for k in range(3):
+            off[k : n + k] += q[k, :, None] * gamma
+        found.append((columns - penalty * off / weights[:, None]).reshape(y.shape))
+    return found
+
+
+@functools.lru_cache(maxsize=32)
+def _modes(times: bytes, weighted: bytes) -> tuple[Array, Array, Array]:
     """Demmler and Reinsch's basis: S(lambda) = W^-1/2 U diag(1 / (1 + lambda d)) U^T W^1/2.
 
     Returns:
-        d for penalties in units of `PENALTIES` [n], and W^1/2 U [n, n]. Cached: all states of a
-        trajectory, and all their residuals, share their times.
+        (1 - 1 / (1 + lambda d))^2 [penalties, n] and the sum of its roots [penalties], for all `PENALTIES`, and
+        W^1/2 U [n, n]. Cached: all states of a trajectory, and all their residuals, share their times.
     """
     t, weights = np.frombuffer(times), np.frombuffer(weighted)
-    unit = float((t[-1] - t[0]) / (len(t) - 1)) ** 3
     root = np.sqrt(weights)[:, None]
-    smoother = root * make_smoothing_spline(t, np.eye(len(t)), weights, lam=unit)(t) / root.T
+    smoother = root * _smoothed(t, np.eye(len(t)), weights, np.ones(1))[0] / root.T
     shares, modes = np.linalg.eigh((smoother + smoother.T) / 2.0)
     slopes = np.maximum(1.0 / np.clip(shares, SMOOTHING.least_share, 1.0) - 1.0, 0.0)
     slopes[np.argsort(slopes)[:2]] = 0.0  # straight lines are not penalised
-    return slopes, root * modes
+    shrunk = 1.0 - 1.0 / (1.0 + PENALTIES[:, None] * slopes)
+    return shrunk**2, shrunk.sum(axis=1), root * modes
 
 
 def _smooth_state(t: Array, y: Array, noise: float, nonnegative: bool, relative_sigma: Array) -> Array:

@@ -10,7 +10,7 @@ from scipy.interpolate import make_smoothing_spline
 
 from odediscovery.data.noise import estimate_noise, relative_noise
 from odediscovery.data.series import TimeSeries, Trajectory
-from odediscovery.data.smoothing import smooth, smoothing_spline
+from odediscovery.data.smoothing import PENALTIES, smooth, smoothing_spline
 from odediscovery.runtime.arrays import Array
 
 SIGNALS: dict[str, Callable[[Array], Array]] = {
@@ -137,6 +137,20 @@ def test_weights_are_those_of_the_sum_of_squares() -> None:
     weights = np.ones(40)
     weights[10] = 1e-6
     assert abs(smoothing_spline(t, y, weights)(10.0) - np.sin(3.0)) < 0.01
+
+
+@pytest.mark.parametrize("count", [60, 600])
+def test_it_is_the_smoothing_spline_of_scipy(count: int) -> None:
+    rng = np.random.default_rng(5)
+    t = np.cumsum(rng.uniform(0.2, 1.8, count))
+    y, weights = np.sin(0.1 * t) + 0.2 * rng.standard_normal(count), rng.uniform(0.3, 3.0, count)
+    found, fine = smoothing_spline(t, y, weights), np.linspace(t[0], t[-1], 1000)
+    unit = float(np.diff(t).mean()) ** 3
+    distances = [
+        np.abs(found(fine) - make_smoothing_spline(t, y, weights, lam=penalty * unit)(fine)).max()
+        for penalty in PENALTIES
+    ]
+    assert min(distances) < 1e-9
 
 
 def test_spikes_of_a_positive_state_are_smoothed_on_a_logarithmic_scale() -> None:
