@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 
 from odediscovery import TimeSeries, get_system, simulate_system
+from odediscovery.bench.suites.protocol import Protocol, training_data
 from odediscovery.bench.suites.scoring import same_terms
+from odediscovery.bench.suites.staircase import systems_named
 from odediscovery.families import HILL_FUNCTIONS
+from odediscovery.judge.doubt import interval_squares
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
-from odediscovery.stages.grow.grow import grow
+from odediscovery.stages.grow.grow import GROWING, grow
 
 
 def grown(system: str, noise: float = 0.0) -> tuple[list[PowerSum], PowerSum]:
@@ -34,6 +37,13 @@ def test_the_best_law_of_clean_data_is_the_truth(system: str) -> None:
 def test_the_singular_start_of_fsir_does_not_hide_the_truth() -> None:
     laws, truth = grown("fsir")
     assert any(same_terms(law, truth, 0.01) for law in laws)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("draw", [12, 14])
+def test_a_singular_start_of_rounded_values_does_not_hide_it_either(draw: int) -> None:
+    p = prepare(training_data(systems_named("fsir")[draw], Protocol(0.0, digits=4, trajectories=1)))
+    assert (interval_squares(grow(p, max_monomials=GROWING.quick_monomials)[0], p) < 1e-3).all()
 
 
 def test_states_that_change_sign_have_whole_powers() -> None:

@@ -223,20 +223,22 @@ class Integral:
             e = error[i, rows]
             usual = max(float(np.median(e)) if len(e) else 0.0, INTEGRAL.certain)
             size = max(float(np.sqrt(np.mean(target[i, rows] ** 2))) if len(e) else 0.0, INTEGRAL.least_state)
-            own = (usual * (1.0 + (e / usual) ** 2) * size) ** 2
-            noise = self.noise[i] ** 2
+            noise, least = self.noise[i] ** 2, usual
+            if self.smoothed[i]:  # smaller errors are noise
+                usual, least = max(usual, self.noise[i] / size), 0.0
+            own = ((least + e**2 / usual) * size) ** 2
             band = np.zeros((2, len(e)))
             band[0] = own + 2 * noise
             where = np.flatnonzero(rows)
             band[1, :-1] = np.where(self.before[i, where[1:]] == where[:-1], -noise, 0.0)
             factors.append(cholesky_banded(band, lower=True) if len(e) else band)
             noisy[i] = bool(len(e)) and not self.smoothed[i] and noise > float(np.median(own))
-            counts[i] = max(np.sum((usual**2 * size**2 + noise) / (own + noise)), 1.0)
+            counts[i] = max(np.sum((least**2 * size**2 + noise) / (own + noise)), 1.0)
         changed = replace(self, factors=tuple(factors), counts=counts, noisy=noisy)
         return replace(changed, target=changed.reduced(observed, states)[:, :, 0])
 
     def weighted(self, path: Path, exponents: Array) -> Integral:
-        """Rows weighted down where interpolation_by_control of different order give different integrals.
+        """Rows weighted down where interpolations of different order give different integrals.
 
         What counts is the median of the relative difference over many monomials: near a
         singular start it is thousands of times larger than elsewhere, and so is the error.
@@ -389,10 +391,10 @@ def _given(series: TimeSeries) -> Array:
 
 
 def _splines(t: Array, y: Array, smoothed: bool) -> tuple[Spline, Spline]:
-    """A spline and one of lower order: the same if smoothing, which has errors of its own."""
+    """A spline and one of another order; where the first smooths, the other goes through what it makes of samples."""
     if smoothed and len(t) >= 5:
         spline = smoothing_spline(t, y)
-        return spline, spline
+        return spline, make_interp_spline(t, spline(t), k=5) if len(t) >= 6 else spline
     degree = 5 if len(t) >= 6 else 3 if len(t) >= 4 else min(1, len(t) - 1)
     fine = make_interp_spline(t, y, k=degree)
     return fine, make_interp_spline(t, y, k=degree - 2) if degree > 2 else fine
