@@ -68,7 +68,7 @@ class Choice:
     """Terms for one equation and what they would gain over the present ones.
 
     Args:
-        terms: indices of candidates; None for the terms that it has.
+        terms: indices of candidates, behind them those of the law's monomials; None for the terms that it has.
         coefficients: of them.
         gain: by which the criterion would fall.
     """
@@ -158,7 +158,8 @@ def _choices(
 ) -> list[Choice]:
     """The best sets of terms for one equation, what it has among them.
 
-    Starts and the coefficients of the other equations are free along with it.
+    Starts and the coefficients of the other equations are free along with it. Their monomials are candidates too,
+    and cost no more than a coefficient: what leaves one state often enters another.
 
     Args:
         responses: to the candidates as terms of it [rows, candidates].
@@ -173,19 +174,23 @@ def _choices(
         rest: Array = columns - q @ (q.T @ columns)
         return rest
 
-    columns, norm = _unit(projected(responses))
-    used = law.coefficients[i] != 0
-    own = projected(along.responses(i, [law.monomials(x)[..., used] for x in along.x]))
-    y = projected(along.residual) + own @ law.coefficients[i, used]
+    used, values = law.coefficients != 0, [law.monomials(x) for x in along.x]
+    shared = np.delete(used, i, axis=0).any(axis=0)
+    carried = along.responses(i, values)
+    columns, norm = _unit(projected(np.hstack([responses, np.where(shared, carried, 0.0)])))
+    used = used[i]
+    y = projected(along.residual) + projected(carried[:, used]) @ law.coefficients[i, used]
     worth, n = constant_penalty(law.n_states, along.samples), along.samples
-    present = n * np.log((_left(own, y)[0] + along.within) / n) + _cost(law, i, n)
+    present = n * np.log((_left(projected(carried[:, used]), y)[0] + along.within) / n) + _cost(law, i, shared, n)
     found = [Choice(None, law.coefficients[i], 0.0)]
-    of_term, plain = _costs(grid, problem.features, worth), grid.constant == 0
-    rough = _rough(grid, problem)
+    of_term = np.append(_costs(grid, problem.features, worth), np.full(len(shared), worth))
+    plain = np.append(grid.constant == 0, np.ones(len(shared), dtype=bool))
+    rough = np.append(_rough(grid, problem), (law.exponents != np.round(law.exponents)).any(axis=1))
+    kinds = np.append(grid.kinds, len(grid) + np.arange(len(shared)))
     here = {w.tobytes() for w in law.exponents[used]}
-    rows = np.pad(grid.rows, ((0, 0), (0, law.exponents.shape[1] - grid.rows.shape[1])))
+    rows = np.vstack([np.pad(grid.rows, ((0, 0), (0, law.exponents.shape[1] - grid.rows.shape[1]))), law.exponents])
     for level in best_subsets(
-        columns, y, grid.kinds, SCORE.terms, SCORE.subsets, alike=SCORE.alike, children=SCORE.children, pairs=True
+        columns, y, kinds, SCORE.terms, SCORE.subsets, alike=SCORE.alike, children=SCORE.children, pairs=True
     ):
         for subset in level:
             same = {w.tobytes() for w in rows[list(subset)]} == here
@@ -198,17 +203,18 @@ def _choices(
     return sorted(found, key=lambda c: -c.gain)[: SCORE.of_equation]
 
 
-def _cost(law: PowerSum, i: int, samples: int) -> float:
-    """What the terms of one equation cost."""
+def _cost(law: PowerSum, i: int, shared: Mask, samples: int) -> float:
+    """What the terms of one equation cost; monomials that it shares cost no more than a coefficient."""
     assert law.features is not None
-    a = np.where(np.arange(law.n_states)[:, None] == i, law.coefficients, 0.0)
+    a = np.where((np.arange(law.n_states)[:, None] == i) & ~shared, law.coefficients, 0.0)
+    coefficients = np.count_nonzero(law.coefficients[i, shared]) * constant_penalty(law.n_states, samples)
     one = PowerSum(a, law.exponents, law.features).merged().compact()
     free, n = all_free(one), law.n_states
     whole = one.exponents == np.round(one.exponents)
     if one.features is not None:
         rates = [n + k for k, f in enumerate(one.features.functions) if power_is_rate(f)]
         whole[:, rates] = False
-    return cost(one, (free[0], free[1] & ~whole, free[2], np.zeros_like(free[3])), samples)
+    return cost(one, (free[0], free[1] & ~whole, free[2], np.zeros_like(free[3])), samples) + coefficients
 
 
 def _costs(grid: Terms, features: Features, worth: float) -> Array:
@@ -266,6 +272,9 @@ def _law(law: PowerSum, grid: Terms, equations: Indices, picks: Sequence[Choice]
                 columns[j][e] = law.coefficients[e, j]
             continue
         for c, a in zip(pick.terms, pick.coefficients, strict=True):
+            if c >= len(grid):
+                columns[c - len(grid)] = columns[c - len(grid)] + a * np.eye(law.n_states)[e]
+                continue
             row, inner = np.pad([grid.rows[c], grid.inner[c]], ((0, 0), (0, simple - grid.rows.shape[1])))
             if grid.constant[c]:
                 own = Sums(grid.constant[c : c + 1, None], inner[None])
