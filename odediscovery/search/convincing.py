@@ -153,8 +153,7 @@ def is_unrivalled(at: Climb) -> bool:
     leave a little more than noise, which may be underestimated: nothing explains any of it.
     """
     p = at.problem
-    best = likeliest(at) if at.candidates else None
-    if best is None or not _is_no_better(at, best) or not may_be_it(at) or _is_rivalled(at, best):
+    if not was_sought_in_vain(at) or not may_be_it(at) or _is_rivalled(at, best := likeliest(at)):
         return False
     if has_cancelling_terms(best.law, p)[~p.constant].any():
         return False
@@ -164,11 +163,12 @@ def is_unrivalled(at: Climb) -> bool:
     return is_short(best.law) or (near is not None and needs_every_term(near[1], p.nonnegative & ~p.constant))
 
 
-def _is_no_better(at: Climb, best: Candidate) -> bool:
-    """Whether the best law is the one along which terms were sought in vain, or has the same terms, fitted again."""
+def was_sought_in_vain(at: Climb) -> bool:
+    """Whether terms were sought along the best law in vain, or along one with the same terms, fitted otherwise."""
     sought = at.unrivalled
     if sought is None:
         return False
+    best = likeliest(at)
     alike = sought.law.structure() == best.law.structure() and _functions(sought.law) == _functions(best.law)
     return alike or _score(at, best) > _score(at, sought) - CONVINCING_LAW.equal_score
 

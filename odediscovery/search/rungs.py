@@ -62,6 +62,19 @@ class Climb:
     doubts: dict[PowerSum, Mask] = field(default_factory=dict)
     followed: dict[Candidate, tuple[Problem, Polished] | None] = field(default_factory=dict)
 
+    def begin(self, earlier: Mapping[str, Sequence[Candidate]], name: str) -> Climb:
+        """A climb that begins with the candidates of an earlier strategy; what was learnt of laws is not asked again.
+
+        Args:
+            earlier: candidates of earlier strategies by their names.
+            name: of the one that it begins with; none if empty.
+        """
+        found = earlier.get(name, ())
+        unrivalled = self.unrivalled if self.unrivalled in found else None
+        return dataclasses.replace(
+            self, earlier=earlier, candidates=[*found], before=(), new=[], reference=None, unrivalled=unrivalled
+        )
+
     def follow(self, c: Candidate) -> tuple[Problem, Polished] | None:
         """The candidate refined until it follows the data closely, see `follow_closely`."""
         if c not in self.followed:

@@ -32,6 +32,7 @@ from odediscovery.search.convincing import (
     leaves_noise_alone,
     likeliest,
     may_be_it,
+    was_sought_in_vain,
 )
 from odediscovery.search.noiseless import has_little_noise, is_coarse, is_growable
 from odediscovery.search.rungs import ALWAYS, NEVER, Climb, Condition, Proposer, Pruning, Rung, Strategy, climb
@@ -138,6 +139,7 @@ WITHIN_NOISE = Condition(
 )
 LARGE = Condition("there are so many values that growing takes long", lambda at: at.problem.samples >= SEARCH.large)
 SOUGHT = Condition("terms were sought along it", lambda at: at.unrivalled is not None)
+SOUGHT_IN_VAIN = Condition("terms were sought along it in vain", was_sought_in_vain)
 HIDES_SERIES = Condition("it hides terms of a series", lambda at: not has_little_noise(at.problem))
 MANY_VALUES = Condition("there are more values than terms", lambda at: at.problem.samples >= SEARCH.many_values)
 IMPROVABLE = Condition("the best law leaves more than smoothing does", _is_improvable)
@@ -199,7 +201,7 @@ def _rivals(when: Condition) -> Rung:
     """Cheaper than any family that is grown: what regression along a trajectory says needs no fit."""
     return Rung(
         "rivals along the best law",
-        GROWS & when & MAY_BE_IT & (UNCONVINCING | ODD),
+        GROWS & when & MAY_BE_IT & (UNCONVINCING | ODD) & ~SOUGHT_IN_VAIN,
         Proposer("what regression along its trajectory says", proposals.terms_along_the_best),
         REFITTED,
         until=(CONVINCING | UNRIVALLED) & ~ODD,
@@ -383,9 +385,9 @@ def search(
     Candidates of different strategies are found on different windows and do not compare, but for those
     that a strategy begins with; so what comes back is what the last one has, and what rivals it.
     """
-    earlier: dict[str, list[Candidate]] = {}
+    at, earlier = Climb(p, settings, monitor, families, named), dict[str, list[Candidate]]()
     for strategy in STRATEGIES:
-        at = Climb(p, settings, monitor, families, named, earlier, [*earlier.get(strategy.begins_with, ())])
+        at = at.begin(earlier, strategy.begins_with)
         if strategy.when.holds(at):
             ended = climb(strategy, at)
             earlier[strategy.name] = at.candidates

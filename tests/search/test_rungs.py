@@ -58,6 +58,18 @@ def test_a_proposer_sees_what_became_of_each_proposal(at: Climb) -> None:
     assert heard == [1, 1, 1] and len(at.candidates) == 3
 
 
+def test_what_was_learnt_of_laws_is_known_where_another_climb_begins(at: Climb) -> None:
+    climb(strategy(Rung("a", ALWAYS, proposing(2, []), AS_GROWN)), at)
+    first, other = at.candidates
+    followed, at.unrivalled = at.follow(first), first
+    later = at.begin({"test": [first, other], "else": [other]}, "test")
+    assert later.candidates == [first, other] and not later.before and not later.new
+    assert later.unrivalled is first and later.follow(first) is followed
+    elsewhere = at.begin({"test": [first, other], "else": [other]}, "else")
+    assert elsewhere.candidates == [other] and elsewhere.unrivalled is None
+    assert at.begin({}, "").candidates == []
+
+
 def test_rungs_that_do_not_apply_are_passed_by(at: Climb) -> None:
     first = Rung("a", NEVER, proposing(1, []), AS_GROWN, until=ALWAYS)
     assert not climb(strategy(first, Rung("b", ALWAYS, proposing(2, []), AS_GROWN)), at)
