@@ -86,6 +86,18 @@ class Residuals(Protocol):
         """
 
 
+@runtime_checkable
+class BlockResiduals(Residuals, Protocol):
+    """Residuals that stand in blocks, each of which few of the unknowns change."""
+
+    def blocks(self, unknowns: Array, free: Mask, solved: Array | None = None) -> tuple[Array, Array, Indices]:
+        """Residuals [members, blocks, R], their Jacobian [members, blocks, R, F], and of which unknowns.
+
+        Those are [members, blocks, F], no unknown twice in a block; all others change nothing in it. Columns of
+        unknowns that are not `free` may hold any number.
+        """
+
+
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
     """Where Levenberg-Marquardt ended: unknowns, sums of squares and J^T J."""
@@ -192,20 +204,32 @@ def _normal_equations(
             ]
             totals, normals, gradients = zip(*found, strict=True)
             return np.concatenate(totals), np.concatenate(normals), np.concatenate(gradients)
-    r, jac = problem.linearised(unknowns, free, solved)
-    # Where most unknowns are held, products of their columns would be most of the work.
-    columns = compact(free)
-    kept = np.take_along_axis(free, columns, axis=1)
-    jac = np.where(kept[:, None, :], np.take_along_axis(jac, columns[:, None], axis=2), 0.0)
-    bad: Mask = np.asarray(~(np.isfinite(r).all(axis=1) & np.isfinite(jac).all(axis=(1, 2))))
-    r, jac = np.where(bad[:, None], 0.0, r), np.where(bad[:, None, None], 0.0, jac)
-    total = np.where(bad, np.inf, np.square(r).sum(axis=1))
-    small = jac.swapaxes(1, 2) @ np.concatenate([jac, r[..., None]], axis=2)
-    normal, gradient = (~free).astype(float)[:, :, None] * np.eye(size), np.zeros_like(unknowns)
+    r, jac, columns = _in_blocks(problem, unknowns, free, solved)
     member = np.arange(members)[:, None, None]
-    normal[member, columns[:, :, None], columns[:, None, :]] += small[..., :-1]
-    gradient[member[..., 0], columns] = small[..., -1]
+    jac = np.where(free[member, columns][:, :, None], jac, 0.0)
+    bad: Mask = np.asarray(~(np.isfinite(r).all(axis=(1, 2)) & np.isfinite(jac).all(axis=(1, 2, 3))))
+    if bad.any():
+        r, jac = np.where(bad[:, None, None], 0.0, r), np.where(bad[:, None, None, None], 0.0, jac)
+    total = np.where(bad, np.inf, np.square(r).sum(axis=(1, 2)))
+    small = jac.swapaxes(2, 3) @ np.concatenate([jac, r[..., None]], axis=3)
+    normal, gradient = (~free).astype(float)[:, :, None] * np.eye(size), np.zeros_like(unknowns)
+    for k in range(r.shape[1]):
+        own = columns[:, k]
+        normal[member, own[:, :, None], own[:, None, :]] += small[:, k, :, :-1]
+        gradient[member[..., 0], own] += small[:, k, :, -1]
     return total, normal, gradient
+
+
+def _in_blocks(problem: Residuals, unknowns: Array, free: Mask, solved: Array | None) -> tuple[Array, Array, Indices]:
+    """Residuals and Jacobian as `BlockResiduals.blocks` has them; else one block of the free columns.
+
+    Where most unknowns are held, products of their columns would be most of the work.
+    """
+    if isinstance(problem, BlockResiduals):
+        return problem.blocks(unknowns, free, solved)
+    r, jac = problem.linearised(unknowns, free, solved)
+    columns = compact(free)
+    return r[:, None], np.take_along_axis(jac, columns[:, None], axis=2)[:, None], columns[:, None]
 
 
 def compact(free: Bool[np.ndarray, "members unknowns"]) -> Int[np.ndarray, "members free"]:

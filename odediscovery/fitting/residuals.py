@@ -140,10 +140,14 @@ class LongResiduals:
         return rk4_nodes(rhs, self.starts(unknowns), steps, controls)[:, np.arange(len(last))[:, None], last]
 
     @_QUIET
-    def linearised(
+    def blocks(
         self, unknowns: Unknowns, free: Bool[np.ndarray, "members unknowns"], solved: Array | None = None
-    ) -> tuple[Residual, Jacobian]:
-        """Residuals [members, R] and Jacobian [members, R, P + starts], right in free columns."""
+    ) -> tuple[
+        Float[np.ndarray, "members windows rows"],
+        Float[np.ndarray, "members windows rows columns"],
+        Int[np.ndarray, "members windows columns"],
+    ]:
+        """Residuals and Jacobian window by window, whose columns are the free parameters and its own start."""
         w = self.windows
         b, length, n = w.size
         theta, start = unknowns[:, : -self.n_starts], self.starts(unknowns)
@@ -154,27 +158,31 @@ class LongResiduals:
         duration, grid, controls = w.duration.reshape(-1), w.grid.reshape(-1), w.controls and w.controls.flat()
         _, s = sensitivities(self.chain, theta, begin, duration, grid, columns, controls)
         s = s.reshape(members, b, length, n, n + p)
-        # Columns of a window: parameters, then its own n start unknowns.
         q = unknowns[:, -self.n_starts :].reshape(members, b, n)
-        d = np.zeros((members, b, n, p + n))
-        d[..., p:] = np.where(self.nonnegative, 2.0 * q, 1.0)[..., None] * np.eye(n)
-        blocks = [d]
+        jacobian = np.zeros((members, b, 1 + length, n, p + n))
+        jacobian[:, :, 0, :, p:] = np.where(self.nonnegative, 2.0 * q, 1.0)[..., None] * np.eye(n)
         for j in range(length):
-            d = s[:, :, j, :, :n] @ d
-            d[..., :p] += s[:, :, j, :, n:]
-            blocks.append(d)
-        jac = np.stack(blocks, axis=2)  # [members, b, 1 + length, n, p + n]
-        weight = np.concatenate([w.first_weight[:, None], w.weight], axis=1)
-        jac = jac * weight[..., None]
-        full = np.zeros((members, b, length + 1, n, p + b * n))
-        full[..., :p] = jac[..., :p]
-        for i in range(b):
-            full[:, i, :, :, p + i * n : p + (i + 1) * n] = jac[:, i, :, :, p:]
-        size = p + b * n
-        first, later = full[:, :, 0].reshape(members, -1, size), full[:, :, 1:].reshape(members, -1, size)
-        ordered = np.concatenate([first, later], axis=1)
-        of_theta = spread(ordered[..., :p], columns, theta.shape[1])
-        return self._residuals(start, ends), np.concatenate([of_theta, ordered[..., p:]], axis=2)
+            np.matmul(s[:, :, j, :, :n], jacobian[:, :, j], out=jacobian[:, :, j + 1])
+            jacobian[:, :, j + 1, :, :p] += s[:, :, j, :, n:]
+        jacobian *= np.concatenate([w.first_weight[:, None], w.weight], axis=1)[..., None]
+        first, later = (start - w.first) * w.first_weight, (ends - w.target) * w.weight
+        residual = np.concatenate([first[:, :, None], later], axis=2).reshape(members, b, -1)
+        of_theta = np.broadcast_to(columns[:, None], (members, b, p))
+        of_starts = theta.shape[1] + np.arange(b * n).reshape(b, n)
+        places = np.concatenate([of_theta, np.broadcast_to(of_starts, (members, b, n))], axis=2)
+        return residual, jacobian.reshape(members, b, -1, p + n), places
+
+    @_QUIET
+    def linearised(
+        self, unknowns: Unknowns, free: Bool[np.ndarray, "members unknowns"], solved: Array | None = None
+    ) -> tuple[Residual, Jacobian]:
+        """Residuals [members, R] and Jacobian [members, R, P + starts], right in free columns."""
+        (b, length, n), (members, size) = self.windows.size, unknowns.shape
+        residual, jacobian, places = self.blocks(unknowns, free, solved)
+        full = np.zeros((members, b, (1 + length) * n, size))
+        np.put_along_axis(full, places[:, :, None], jacobian, axis=3)
+        starts_first = np.argsort(np.tile(np.arange((1 + length) * n) >= n, b), kind="stable")
+        return residual.reshape(members, -1)[:, starts_first], full.reshape(members, -1, size)[:, starts_first]
 
 
 def spread(
