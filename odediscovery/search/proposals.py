@@ -140,12 +140,18 @@ def richer_families(at: Climb) -> Iterator[Proposal]:
         at.monitor.stage(f"grow {family.name}", 1)
         known = None if best is None else _with_whole_powers(best)
         laws = grow(p, family=family, known=known, doubtful=doubt, monitor=at.monitor)
-        yield Proposal(laws, whole=all(has_whole_powers(law) for law in laws))
+        yield _as_they_are(laws, whole=all(has_whole_powers(law) for law in laws))
         better = [law for law in laws[:1] if best is None or in_doubt(at, law).sum() < doubt.sum()]
         if better and better[0].features is None:
             at.reference = better[0]
         elif better and not in_doubt(at, better[0]).any():
             return
+
+
+def _as_they_are(laws: Sequence[PowerSum], *, whole: bool) -> Proposal:
+    """Grown laws of a family; without sums only coefficients are left to be fitted, if powers are whole."""
+    linear = whole and not any(law.features is not None and len(law.features.sums) for law in laws)
+    return Proposal(laws, whole=whole, linear=linear)
 
 
 def _from_simple_to_rich(at: Climb) -> list[Family]:
@@ -248,7 +254,7 @@ def noisy_families(at: Climb) -> Iterator[Proposal]:
         if at.monitor.stopping():
             return
         at.monitor.stage(f"grow {family.name}", 1)
-        yield Proposal(grow_family(at.problem, family, at.monitor)[: PROPOSALS.grown], whole=True)
+        yield _as_they_are(grow_family(at.problem, family, at.monitor)[: PROPOSALS.grown], whole=True)
 
 
 def terms_along_the_best(at: Climb) -> Iterator[Proposal]:
