@@ -217,7 +217,7 @@ def leaves_noise(p: Problem, best: Candidate) -> bool:
     return is_within_noise(p, best) and has_no_memory([r[:, own] for r in residuals(best.law, p.data, best.initial)])
 
 
-def needs_every_term(found: Polished, nonnegative: Mask) -> bool:
+def needs_every_term(found: Polished, nonnegative: Mask, *, long: bool = False) -> bool:
     """Whether a law of whole powers has no term that the data could spare, and not too many.
 
     An approximation gains a little with every term, a law nearly everything with the last; the series of
@@ -226,13 +226,14 @@ def needs_every_term(found: Polished, nonnegative: Mask) -> bool:
     Args:
         found: the law, refined.
         nonnegative: states that do not change their sign, of those that change, bool [states].
+        long: whether it may have any number of terms, of any degree.
     """
     a, w = found.law.coefficients, found.law.exponents
     few = (a != 0).sum(axis=1).max() <= DOUBT.constants
     if found.law.features is None:
         few = (few or not nonnegative.any()) and np.abs(w).sum(axis=1).max(initial=0.0) <= DOUBT.degree
     needed = a**2 >= DOUBT.needed * found.errors.coefficients**2
-    return bool(few and np.array_equal(w, np.round(w)) and needed[a != 0].all())
+    return bool((few or long) and np.array_equal(w, np.round(w)) and needed[a != 0].all())
 
 
 def is_short(law: PowerSum) -> bool:

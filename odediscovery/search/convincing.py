@@ -74,6 +74,13 @@ class ConvincingThresholds(Thresholds):
     equal_score: float = threshold(
         1e-3, "difference below which neither of two laws is better", unit="of the criterion", origin="rounding of fits"
     )
+    large: int = threshold(
+        2000,
+        "values from which on regression along a law comes before laws are grown, and tells long polynomials from "
+        "other laws",
+        unit="values",
+        origin="cost: growing takes half a minute of them, regression seconds; of few values it is the other way round",
+    )
     samples: int = threshold(
         40, "residuals of a state from which on this is asked", origin="normal noise of fewer may stay within it"
     )
@@ -153,14 +160,25 @@ def is_unrivalled(at: Climb) -> bool:
     leave a little more than noise, which may be underestimated: nothing explains any of it.
     """
     p = at.problem
-    if not was_sought_in_vain(at) or not may_be_it(at) or _is_rivalled(at, best := likeliest(at)):
+    if not was_sought_in_vain(at) or not (may_be_it(at) or may_be_long(at)) or _is_rivalled(at, best := likeliest(at)):
         return False
     if has_cancelling_terms(best.law, p)[~p.constant].any():
         return False
     if runs_away(best.law, p.data, best.initial, p.start_errors, p.nonnegative):
         return False
-    near = None if is_short(best.law) else at.follow(best)
-    return is_short(best.law) or (near is not None and needs_every_term(near[1], p.nonnegative & ~p.constant))
+    if is_short(best.law):
+        return True
+    near, changing = at.follow(best), p.nonnegative & ~p.constant
+    return near is not None and needs_every_term(near[1], changing, long=may_be_long(at))
+
+
+def may_be_long(at: Climb) -> bool:
+    """Whether the best law is a polynomial, and there are so many values that one of any length is told from others."""
+    p = at.problem
+    if not at.candidates or p.samples < CONVINCING_LAW.large:
+        return False
+    best = likeliest(at)
+    return best.law.features is None and bool(best.whole.all()) and is_within_noise(p, best)
 
 
 def was_sought_in_vain(at: Climb) -> bool:

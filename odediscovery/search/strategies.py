@@ -32,6 +32,7 @@ from odediscovery.search.convincing import (
     leaves_noise_alone,
     likeliest,
     may_be_it,
+    may_be_long,
     was_sought_in_vain,
 )
 from odediscovery.search.noiseless import has_little_noise, is_coarse, is_growable
@@ -72,12 +73,6 @@ class SearchThresholds(Thresholds):
         "values from which on regression along a law that was found may look for others",
         unit="values",
         origin="chosen: about as many as there are powers of two states to choose from",
-    )
-    large: int = threshold(
-        2000,
-        "values from which on regression along a law comes before laws are grown",
-        unit="values",
-        origin="cost: growing takes half a minute of them, regression seconds; of few values it is the other way round",
     )
     improvable: float = threshold(1.05, "above it the best law may be improved", unit="what smoothing leaves")
 
@@ -134,10 +129,13 @@ REGRESSED = Condition(
 )
 NONE_YET = Condition("there is no law yet", lambda at: not at.candidates)
 MAY_BE_IT = Condition("the best law leaves hardly more than noise with few terms", may_be_it)
+MAY_BE_LONG = Condition("it is a polynomial, and there are so many values that it may be long", may_be_long)
 WITHIN_NOISE = Condition(
     "the best law leaves hardly more than noise", lambda at: is_within_noise(at.problem, likeliest(at))
 )
-LARGE = Condition("there are so many values that growing takes long", lambda at: at.problem.samples >= SEARCH.large)
+LARGE = Condition(
+    "there are so many values that growing takes long", lambda at: at.problem.samples >= CONVINCING_LAW.large
+)
 SOUGHT = Condition("terms were sought along it", lambda at: at.unrivalled is not None)
 SOUGHT_IN_VAIN = Condition("terms were sought along it in vain", was_sought_in_vain)
 HIDES_SERIES = Condition("it hides terms of a series", lambda at: not has_little_noise(at.problem))
@@ -201,7 +199,7 @@ def _rivals(when: Condition) -> Rung:
     """Cheaper than any family that is grown: what regression along a trajectory says needs no fit."""
     return Rung(
         "rivals along the best law",
-        GROWS & when & MAY_BE_IT & (UNCONVINCING | ODD) & ~SOUGHT_IN_VAIN,
+        GROWS & when & (MAY_BE_IT | MAY_BE_LONG) & (UNCONVINCING | ODD) & ~SOUGHT_IN_VAIN,
         Proposer("what regression along its trajectory says", proposals.terms_along_the_best),
         REFITTED,
         until=(CONVINCING | UNRIVALLED) & ~ODD,

@@ -14,6 +14,7 @@ from odediscovery.families import Function
 from odediscovery.laws.power_sum import Features, PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
+from odediscovery.search import convincing
 from odediscovery.search.convincing import (
     CONVINCING_LAW,
     has_odd_powers,
@@ -24,6 +25,7 @@ from odediscovery.search.convincing import (
     leaves_noise_alone,
     likeliest,
     may_be_it,
+    may_be_long,
 )
 from odediscovery.search.rungs import Climb
 from odediscovery.settings import settings_for
@@ -108,6 +110,21 @@ def test_a_law_stands_once_nothing_along_its_trajectory_does_as_well() -> None:
     assert not is_unrivalled(at)
     at.candidates[1] = dataclasses.replace(at.candidates[1], mean_square=4.0)
     assert is_unrivalled(at)
+
+
+def test_a_long_polynomial_may_be_it_only_where_there_are_many_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    powers = np.arange(1.0, 7.0)[:, None]
+    at = climb_with(PowerSum(np.array([[0.5, -0.3, 0.1, -0.01, 1e-3, -1e-4]]), powers))
+    at.candidates = [dataclasses.replace(at.candidates[0], whole=np.array([True]))]
+    assert not may_be_it(at) and not may_be_long(at)
+    monkeypatch.setattr(convincing, "CONVINCING_LAW", dataclasses.replace(CONVINCING_LAW, large=at.problem.samples))
+    assert may_be_long(at) and not may_be_it(at)
+    at.candidates = [dataclasses.replace(at.candidates[0], mean_square=50.0)]
+    assert not may_be_long(at)
+    # Its terms stand for the logistic ones: none of them is needed.
+    at.candidates = [dataclasses.replace(at.candidates[0], mean_square=1.0)]
+    at.unrivalled = at.candidates[0]
+    assert not is_unrivalled(at)
 
 
 def test_residuals_within_half_a_digit_are_rounding_and_normal_ones_of_the_same_size_are_not() -> None:
