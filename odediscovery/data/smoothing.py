@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.interpolate import BSpline, make_interp_spline
+from scipy.interpolate import BSpline, make_interp_spline, make_smoothing_spline
 from scipy.linalg import solveh_banded
 
 from odediscovery.data.series import TimeSeries, Trajectory
@@ -48,6 +48,12 @@ class SmoothingThresholds(Thresholds):
         unit="standard deviation of the noise",
         origin="noise does so once in 10^12",
     )
+    coincide: float = threshold(
+        1e-4,
+        "samples so near to each other count as one where a curve goes through all",
+        unit="the gap beside",
+        origin="quintics through nearer ones lose half of their digits",
+    )
     least_samples: int = threshold(
         5, "samples of a state that a spline needs", origin="of fewer cross-validation says nothing"
     )
@@ -78,6 +84,23 @@ def smoothing_spline(t: Array, y: Array, weights: Array | None = None) -> BSplin
     [2.0]
     """
     return _chosen(t, y, np.ones_like(t) if weights is None else weights)[0]
+
+
+def of_higher_order(t: Array, spline: BSpline) -> BSpline:
+    """The quintic through what a cubic spline makes of samples: how far it is off tells the error of the cubic.
+
+    The spline itself where there are too few samples. Of samples that nearly coincide one is taken.
+    """
+    apart, near = t, np.ones(1, dtype=bool)
+    while near.any():
+        gaps = np.diff(apart)
+        beside = np.maximum(np.append(gaps[1:], 0.0), np.append(0.0, gaps[:-1]))
+        near = np.append(False, gaps < SMOOTHING.coincide * beside)
+        apart = apart[~near]
+    try:
+        return make_interp_spline(apart, spline(apart), k=5) if len(apart) > 5 else spline
+    except np.linalg.LinAlgError:
+        return spline
 
 
 def _chosen(t: Array, y: Array, weights: Array, inflation: float = 1.0) -> tuple[BSpline, float]:
@@ -138,7 +161,11 @@ def _smoothed(t: Array, y: Array, weights: Array, penalties: Array) -> list[Arra
     bent = np.sum([q[k, :, None] * columns[k : n + k] for k in range(3)], axis=0)
     found = []
     for penalty in penalties * h.mean() ** 3:
-        gamma = solveh_banded(inner + penalty * roughness, bent, lower=True, check_finite=False)
+        try:
+            gamma = solveh_banded(inner + penalty * roughness, bent, lower=True, check_finite=False)
+        except np.linalg.LinAlgError:  # times nearly coincide: slower, but without products of second differences
+            found.append(make_smoothing_spline(t, y, weights, lam=float(penalty))(t))
+            continue
         off = np.zeros_like(columns)
         for k in range(3):
             off[k : n + k] += q[k, :, None] * gamma

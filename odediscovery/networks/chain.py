@@ -108,7 +108,7 @@ class WholePowers:
     def of(cls, across: Array) -> WholePowers | None:
         """From exponents [members, n_in, width]; None if one of them is not whole, or products are long."""
         w = across.swapaxes(1, 2)
-        if (w != np.rint(w)).any():
+        if not ((w == np.rint(w)) & (np.abs(w) <= MOST_FACTORS)).all():
             return None
         inverse = bool((w < 0.0).any())
         counts = np.concatenate([np.maximum(w, 0.0), np.maximum(-w, 0.0)], axis=2) if inverse else w

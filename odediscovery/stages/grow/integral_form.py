@@ -23,7 +23,7 @@ from scipy.interpolate import make_interp_spline
 from scipy.linalg import cholesky_banded, solve_banded
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.data.smoothing import SMOOTHING, smoothing_spline
+from odediscovery.data.smoothing import SMOOTHING, of_higher_order, smoothing_spline
 from odediscovery.families import power_is_rate
 from odediscovery.laws.power_sum import Features, Sums
 from odediscovery.runtime.arrays import Array, Mask
@@ -394,7 +394,7 @@ def _splines(t: Array, y: Array, smoothed: bool) -> tuple[Spline, Spline]:
     """A spline and one of another order; where the first smooths, the other goes through what it makes of samples."""
     if smoothed and len(t) >= 5:
         spline = smoothing_spline(t, y)
-        return spline, make_interp_spline(t, spline(t), k=5) if len(t) >= 6 else spline
+        return spline, of_higher_order(t, spline)
     degree = 5 if len(t) >= 6 else 3 if len(t) >= 4 else min(1, len(t) - 1)
     fine = make_interp_spline(t, y, k=degree)
     return fine, make_interp_spline(t, y, k=degree - 2) if degree > 2 else fine
