@@ -78,6 +78,37 @@ class Choice:
     gain: float
 
 
+@dataclass(frozen=True, eq=False)
+class _Pool:
+    """Candidates, and behind them the monomials of the law.
+
+    Args:
+        rows: their exponents outside of sums [C, features].
+        kinds: columns of one kind differ by a constant that is fitted later [C].
+        cost: of each as a term; of a monomial that the law has, its coefficient alone [C].
+        plain: those without sums of their own [C].
+        rough: those with constants that are fitted afterwards: real powers, rates, sums [C].
+    """
+
+    rows: Array
+    kinds: Indices
+    cost: Array
+    plain: Mask
+    rough: Mask
+
+    @classmethod
+    def of(cls, law: PowerSum, grid: Terms, problem: Integral, samples: int) -> _Pool:
+        """Of a law and candidates for its equations."""
+        own, w, worth = law.n_monomials, law.exponents, constant_penalty(law.n_states, samples)
+        return cls(
+            np.vstack([np.pad(grid.rows, ((0, 0), (0, w.shape[1] - grid.rows.shape[1]))), w]),
+            np.append(grid.kinds, len(grid) + np.arange(own)),
+            np.append(_costs(grid, problem.features, worth), np.full(own, worth)),
+            np.append(grid.constant == 0, np.ones(own, dtype=bool)),
+            np.append(_rough(grid, problem), (w != np.round(w)).any(axis=1)),
+        )
+
+
 def propose_terms(p: Problem, law: PowerSum, initial: Array, sigma: Array, family: Family) -> list[PowerSum]:
     """Laws of a family that should be at least about as good as a law that follows the data.
 
@@ -102,7 +133,8 @@ def propose_terms(p: Problem, law: PowerSum, initial: Array, sigma: Array, famil
     grid = grid_for(problem, family, ~p.nonnegative | p.integer_exponents, changing)
     equations = np.flatnonzero(changing)
     responses = _responses(along, grid, problem, equations)
-    choices = [_choices(along, wide, grid, problem, int(i), equations, responses[int(i)]) for i in equations]
+    pool = _Pool.of(wide, grid, problem, along.samples)
+    choices = [_choices(along, wide, pool, int(i), equations, responses[int(i)]) for i in equations]
     found = []
     for picks in _combined(choices):
         found.append(_law(wide, grid, equations, picks))
@@ -148,13 +180,7 @@ def _responses(along: LinearisedTrajectory, grid: Terms, problem: Integral, equa
 
 
 def _choices(
-    along: LinearisedTrajectory,
-    law: PowerSum,
-    grid: Terms,
-    problem: Integral,
-    i: int,
-    equations: Indices,
-    responses: Array,
+    along: LinearisedTrajectory, law: PowerSum, pool: _Pool, i: int, equations: Indices, responses: Array
 ) -> list[Choice]:
     """The best sets of terms for one equation, what it has among them.
 
@@ -180,26 +206,21 @@ def _choices(
     columns, norm = _unit(projected(np.hstack([responses, np.where(shared, carried, 0.0)])))
     used = used[i]
     y = projected(along.residual) + projected(carried[:, used]) @ law.coefficients[i, used]
-    worth, n = constant_penalty(law.n_states, along.samples), along.samples
-    present = n * np.log((_left(projected(carried[:, used]), y)[0] + along.within) / n) + _cost(law, i, shared, n)
+    n, present = along.samples, _left(projected(carried[:, used]), y)[0] + along.within
+    present = n * np.log(present / n) + _cost(law, i, shared, n)
     found = [Choice(None, law.coefficients[i], 0.0)]
-    of_term = np.append(_costs(grid, problem.features, worth), np.full(len(shared), worth))
-    plain = np.append(grid.constant == 0, np.ones(len(shared), dtype=bool))
-    rough = np.append(_rough(grid, problem), (law.exponents != np.round(law.exponents)).any(axis=1))
-    kinds = np.append(grid.kinds, len(grid) + np.arange(len(shared)))
     here = {w.tobytes() for w in law.exponents[used]}
-    rows = np.vstack([np.pad(grid.rows, ((0, 0), (0, law.exponents.shape[1] - grid.rows.shape[1]))), law.exponents])
     for level in best_subsets(
-        columns, y, kinds, SCORE.terms, SCORE.subsets, alike=SCORE.alike, children=SCORE.children, pairs=True
+        columns, y, pool.kinds, SCORE.terms, SCORE.subsets, alike=SCORE.alike, children=SCORE.children, pairs=True
     ):
         for subset in level:
-            same = {w.tobytes() for w in rows[list(subset)]} == here
-            if same and plain[list(subset)].all():
+            own = list(subset)
+            if {w.tobytes() for w in pool.rows[own]} == here and pool.plain[own].all():
                 continue
             left, a = _left(columns[:, subset], y)
-            gain = present - n * np.log((left + along.within) / n) - of_term[list(subset)].sum()
-            if gain > (-SCORE.worse if rough[list(subset)].any() else 0.0):
-                found.append(Choice(subset, a / norm[list(subset)], float(gain)))
+            gain = present - n * np.log((left + along.within) / n) - pool.cost[own].sum()
+            if gain > (-SCORE.worse if pool.rough[own].any() else 0.0):
+                found.append(Choice(subset, a / norm[own], float(gain)))
     return sorted(found, key=lambda c: -c.gain)[: SCORE.of_equation]
 
 
