@@ -100,16 +100,23 @@ class LongResiduals:
         q = unknowns[:, unknowns.shape[1] - b * n :].reshape(-1, b, n)
         return np.where(self.nonnegative, q * q, q)
 
-    def _residuals(self, start: Array, ends: Array) -> Array:
-        w, members = self.windows, len(start)
-        first = (start - w.first) * w.first_weight
-        later = (ends - w.target) * w.weight
-        return np.concatenate([first.reshape(members, -1), later.reshape(members, -1)], axis=1)
+    def _rows(self, start: Array, ends: Array) -> Array:
+        """Weighted residuals window by window, those of its start first [members, windows, rows]."""
+        w = self.windows
+        first, later = (start - w.first) * w.first_weight, (ends - w.target) * w.weight
+        return np.concatenate([first[:, :, None], later], axis=2).reshape(*start.shape[:2], -1)
+
+    @cached_property
+    def _starts_first(self) -> Indices:
+        """Places of these rows with the starts of all windows first."""
+        b, length, n = self.windows.size
+        return np.argsort(np.tile(np.arange((1 + length) * n) >= n, b), kind="stable")
 
     @_QUIET
     def residuals(self, unknowns: Unknowns, solved: Array | None = None) -> Residual:
         """Weighted residuals [members, R], those of the starts first."""
-        return self._residuals(self.starts(unknowns), self.solve(unknowns) if solved is None else solved)
+        rows = self._rows(self.starts(unknowns), self.solve(unknowns) if solved is None else solved)
+        return rows.reshape(len(rows), -1)[:, self._starts_first]
 
     @cached_property
     def _steps(self) -> tuple[Array, Indices, LinearControls | None]:
@@ -165,12 +172,10 @@ class LongResiduals:
             np.matmul(s[:, :, j, :, :n], jacobian[:, :, j], out=jacobian[:, :, j + 1])
             jacobian[:, :, j + 1, :, :p] += s[:, :, j, :, n:]
         jacobian *= np.concatenate([w.first_weight[:, None], w.weight], axis=1)[..., None]
-        first, later = (start - w.first) * w.first_weight, (ends - w.target) * w.weight
-        residual = np.concatenate([first[:, :, None], later], axis=2).reshape(members, b, -1)
         of_theta = np.broadcast_to(columns[:, None], (members, b, p))
         of_starts = theta.shape[1] + np.arange(b * n).reshape(b, n)
         places = np.concatenate([of_theta, np.broadcast_to(of_starts, (members, b, n))], axis=2)
-        return residual, jacobian.reshape(members, b, -1, p + n), places
+        return self._rows(start, ends), jacobian.reshape(members, b, -1, p + n), places
 
     @_QUIET
     def linearised(
@@ -181,8 +186,8 @@ class LongResiduals:
         residual, jacobian, places = self.blocks(unknowns, free, solved)
         full = np.zeros((members, b, (1 + length) * n, size))
         np.put_along_axis(full, places[:, :, None], jacobian, axis=3)
-        starts_first = np.argsort(np.tile(np.arange((1 + length) * n) >= n, b), kind="stable")
-        return residual.reshape(members, -1)[:, starts_first], full.reshape(members, -1, size)[:, starts_first]
+        order = self._starts_first
+        return residual.reshape(members, -1)[:, order], full.reshape(members, -1, size)[:, order]
 
 
 def spread(
