@@ -87,8 +87,8 @@ def fit_form(
         form: equations with named constants.
         settings: are kept with the result; the seed draws where the fit begins.
         monitor: knows the time.
-        starts: states from which the trajectories begin, as far as they are known before [trajectories, states]
-            (default: the first samples).
+        starts: states from which the trajectories begin [trajectories, states], where these and the constants that
+            the form begins with were fitted before (default: the first samples, and the best of many constants).
 
     Raises:
         FitError: no constants were found with which the equations can be integrated through the data.
@@ -96,7 +96,9 @@ def fit_form(
     task = _Task(series, form)
     if starts is not None:
         task.starts = np.where(np.isfinite(task.known), task.known, starts).ravel()
-    begun = _beginnings(task, np.random.default_rng(settings.seed))
+        begun = [np.concatenate([np.array(form.starts, dtype=np.float64), task.starts])]
+    else:
+        begun = _beginnings(task, np.random.default_rng(settings.seed))
     fits = [found for begin in begun if (found := task.fitted(begin, task.spread, ROUGH_TOLERANCE)) is not None]
     if fits and all(2.0 * found.cost > FORM.poor * len(found.fun) for found in fits):
         fits = [task.fitted(found.x, task.spread, TOLERANCE) or found for found in fits]

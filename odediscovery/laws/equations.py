@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 import sympy
@@ -285,10 +285,12 @@ class Equations:
         if law is not None:
             field = vector_field(law)
             return lambda x: field(0.0, x)[..., :own]
-        compiled = as_function(self.right_hand_sides, self.symbols)
+        sides = _function(tuple(self.right_hand_sides), tuple(self.symbols))
 
         def rhs(x: Array) -> Array:
-            values = compiled(*np.moveaxis(x, -1, 0))
+            if x.ndim == 1:  # a solver asks for one point at a time
+                return np.array(sides(*x), dtype=np.float64)
+            values = sides(*np.moveaxis(x, -1, 0))
             return np.stack([np.broadcast_to(v, x.shape[:-1]) for v in values], axis=-1)
 
         return rhs
@@ -301,6 +303,12 @@ def compiled(equations: Equations) -> Callable[[Array], Array]:
     [[-2.0], [-6.0]]
     """
     return equations._rhs_function()
+
+
+@lru_cache(maxsize=100)
+def _function(sides: tuple[sympy.Expr, ...], symbols: tuple[sympy.Symbol, ...]) -> Callable[..., list[Array]]:
+    """Kept: a fit solves the same equations hundreds of times."""
+    return as_function(sides, symbols)
 
 
 def as_function(sides: Sequence[sympy.Expr], symbols: Sequence[sympy.Symbol]) -> Callable[..., list[Array]]:

@@ -60,13 +60,16 @@ class _BrokenShooting(Shooting):
         """One an interval: a constant may change at every sample."""
         return 1.0
 
-    def constants_in(self, j: int, constants: Array) -> Array:
+    def constants_in(self, intervals: NDArray[np.int64], constants: Array) -> Array:
         """The first constants are those of the form, the others those of later pieces."""
         pieces = int(self.piece.max())
         k = len(constants) - pieces
-        own = np.repeat(constants[:k, None, :], len(self.begun), axis=1)
+        shape = (k, len(intervals), len(self.begun), constants.shape[1])
+        own = np.broadcast_to(constants[:k, None, None, :], shape).copy()
+        # [intervals, trajectories]
+        piece = self.piece[:, intervals].T
         for m in range(1, pieces + 1):
-            own[self.place, self.piece[:, j] == m] = constants[k + m - 1]
+            own[self.place, piece == m] = constants[k + m - 1]
         return own
 
 
@@ -198,7 +201,7 @@ def _broken(p: Problem, one: FittedForm, place: int, times: Sequence[float]) -> 
     """One constant of a form broken; None where it cannot be integrated."""
     fitter = Fitter(p)
     own = fitter.shooting
-    shooting = _BrokenShooting(own.series, own.begun, own.sigmas, fitter.noise)
+    shooting = _BrokenShooting(own.series, own.begun, own.sigmas, fitter.noise, own.paths)
     begins = np.stack([np.pad(t, (0, (len(own.times) - 1) - len(t)), mode="edge") for t in _begins(own)])
     shooting.place, shooting.piece = place, np.searchsorted(np.asarray(times), begins, side="right")
     fitter.shooting = shooting

@@ -17,8 +17,9 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import SEARCHING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.textbook.flow import Rates, rates_of
 from odediscovery.textbook.registry import TEXTBOOK, TextbookLaw, orders
-from odediscovery.textbook.shooting import SHOOTING, Rates, Shooting, rates_of
+from odediscovery.textbook.shooting import SHOOTING, Shooting
 from odediscovery.textbook.starts import Path, Start, positive_start, start_of
 
 
@@ -118,7 +119,11 @@ class Fitter:
         begun = np.stack([run.values[0] for run in smooth.trajectories])
         self.relative = [np.broadcast_to(r * p.scale.size, r.shape) for r in p.relative_sigma]
         self.noise = p.noise * p.scale.size
-        self.shooting = Shooting(self.series, begun, self.relative, self.noise)
+        guess = [
+            np.column_stack([np.interp(run.time, path.time, x) for x in path.values.T])
+            for run, path in zip(self.series.trajectories, smooth.trajectories, strict=True)
+        ]
+        self.shooting = Shooting(self.series, begun, self.relative, self.noise, guess)
 
     def fit(self, form: Form, start: Start, says: str, *, most: int | None = None) -> FittedForm | None:
         """The form from these constants; None where it cannot be integrated.
@@ -185,7 +190,7 @@ class Fitter:
         left = shooting.left(rates, k, theta, steps)
         mean = np.where(shooting.seen, (left / sigma) ** 2, 0.0).sum(axis=(0, 2)) / shooting.seen.sum(axis=(0, 2))
         sigma = sigma * np.sqrt(np.maximum(mean, FITTING.floor**2))[:, None]
-        return shooting.linearised(rates, k, theta, sigma, steps, central=True)[1], (left / sigma)[shooting.seen]
+        return shooting.linearised(rates, k, theta, sigma, steps)[1], (left / sigma)[shooting.seen]
 
     def _value(self, form: Form, rates: Rates, theta: Array, k: int, steps: float, says: str) -> FittedForm | None:
         shooting = self.shooting

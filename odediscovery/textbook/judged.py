@@ -25,9 +25,9 @@ from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.values import Judged, Origin
 from odediscovery.textbook.fit import FittedForm, Fitter
+from odediscovery.textbook.flow import rates_of
 from odediscovery.textbook.quotients import read_quotients
 from odediscovery.textbook.registry import TEXTBOOK, TextbookLaw, orders
-from odediscovery.textbook.shooting import rates_of
 from odediscovery.textbook.starts import Start, start_of
 
 

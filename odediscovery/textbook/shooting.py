@@ -1,11 +1,11 @@
-r"""Forms with named constants, integrated for many sets of constants side by side.
+r"""Forms with named constants, integrated and fitted to whole trajectories.
 
     residual = (x(t; c, x_0) - data) / sigma
 
-by the classical Runge-Kutta method on steps that are shared by all sets: one integration gives the
-residuals and, by differences, their derivatives with respect to every constant and start. Where samples
-are dense a step spans several of them, and a cubic through the states and rates at its ends
-gives those between, as accurately as the step itself.
+by the classical Runge-Kutta method. All intervals are stepped side by side (`ivp/all_at_once.py`), and the
+derivatives with respect to every constant and start follow from those of each interval. Where samples are dense a
+step spans several of them, and a cubic through the states and rates at its ends gives those between, as accurately
+as the step itself.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, least_squares
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.ivp.rk4 import rk4_step
-from odediscovery.laws.equations import as_function
-from odediscovery.laws.forms import Form
+from odediscovery.ivp.all_at_once import jacobians, linear_recurrence, newton_path
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.textbook.flow import Flow, Rates
 
 
 @dataclass(frozen=True)
@@ -57,35 +56,16 @@ class ShootingThresholds(Thresholds):
     roughly: float = threshold(
         1e-3, "the same for a fit that only tells how large the noise of every state is", unit="relative"
     )
+    newton: int = threshold(
+        12, "iterations for a path, whose intervals are stepped in turn if they do not suffice", origin="cost"
+    )
+    newton_accuracy: float = threshold(
+        1e-6, "change of a path that ends them", unit="spread of a state", origin="the next change is about its square"
+    )
     starting: int = threshold(15, "most evaluations for the starts alone", origin="cost: they need not be exact")
 
 
 SHOOTING = ShootingThresholds()
-
-# (states [states, ...], constants, one array each) -> rates, a list of one array a state.
-Rates = Callable[[Array, Sequence[Array]], Sequence[Array]]
-
-
-def rates_of(form: Form) -> Rates:
-    """The right-hand sides of a form as numbers, for any shape of states and constants."""
-    sides = _sides(form.states, tuple(form.texts.items()), form.names)
-    return lambda x, c: sides(*x, *c)
-
-
-@lru_cache(maxsize=500)
-def _sides(
-    states: tuple[str, ...], texts: tuple[tuple[str, str], ...], names: tuple[str, ...]
-) -> Callable[..., list[Array]]:
-    """Kept: the same laws are fitted again and again."""
-    opened = Form(states, (), dict(texts), names, (None,) * len(names)).open()
-    return as_function(opened.right_hand_sides, opened.symbols)
-
-
-def _rates(rates: Rates, constants: Sequence[Array], _: float, x: Array) -> Array:
-    found = np.empty_like(x)
-    for row, rate in zip(found, rates(x, constants), strict=True):
-        row[...] = rate
-    return found
 
 
 class Shooting:
@@ -96,9 +76,17 @@ class Shooting:
         begun: first states [trajectories, states].
         sigma: standard deviation of every sample, [samples, states] a trajectory.
         noise: of the states, as estimated [states]; what integration errs by may be a small part of it.
+        smooth: where the states about are, [samples, states] a trajectory (default: where they begin).
     """
 
-    def __init__(self, series: TimeSeries, begun: Array, sigma: Sequence[Array], noise: Array | float = 0.0) -> None:
+    def __init__(
+        self,
+        series: TimeSeries,
+        begun: Array,
+        sigma: Sequence[Array],
+        noise: Array | float = 0.0,
+        smooth: Sequence[Array] | None = None,
+    ) -> None:
         runs = series.trajectories
         self.series, self.begun, self.sigmas, self.n = series, begun, sigma, series.n_states
         longest = max(len(run.time) for run in runs)
@@ -119,35 +107,45 @@ class Shooting:
         self.spread = np.where(spread > 0, spread, 1.0)
         errors = noise / np.sqrt(self.seen.sum(axis=(0, 2)).clip(1))
         self.accuracy = np.maximum(SHOOTING.accuracy * self.spread, SHOOTING.of_noise * errors)
+        self.paths = smooth or [np.broadcast_to(x, (len(run.time), self.n)) for x, run in zip(begun, runs, strict=True)]
+        padded = [np.pad(v, ((0, longest - len(v)), (0, 0)), mode="edge") for v in self.paths]
+        # [states, samples, trajectories]
+        self.guess = np.moveaxis(np.stack(padded), 2, 0).swapaxes(1, 2)
 
-    def curves(self, rates: Rates, constants: Array, starts: Array, steps: float) -> Array:
-        """Solutions [samples, states, trajectories, sets].
+    def curve(self, rates: Rates, constants: Array, starts: Array, steps: float, guess: Array | None = None) -> Array:
+        """The solution [samples, states, trajectories].
 
         Args:
             rates: of the form.
-            constants: [constants, sets].
-            starts: [states, trajectories, sets].
+            constants: [constants].
+            starts: [states, trajectories].
             steps: between two samples; 0.25 for one that spans four.
+            guess: states at the nodes [states, nodes, trajectories] (default: the smoothed path).
         """
-        stride = max(round(1 / steps), 1)
-        nodes = np.unique(np.append(np.arange(0, len(self.times), stride), len(self.times) - 1))
-        x, path, slopes = starts, [starts], []
+        flow = Flow(rates, constants, self.times, steps, self.constants_in)
+        path = self._path(flow, starts, guess)
+        return self._at_samples(flow, path[..., None], constants[:, None])[..., 0]
+
+    def _path(self, flow: Flow, starts: Array, guess: Array | None) -> Array:
+        """States at the nodes [states, nodes, trajectories]."""
+        path = (self.guess[:, flow.nodes] if guess is None else guess).copy()
+        path[:, 0] = starts
+        size = np.maximum(self.spread, np.abs(starts).max(axis=1))[:, None, None]
+        found = newton_path(flow.base, path, self._moves, size, most=SHOOTING.newton, accuracy=SHOOTING.newton_accuracy)
+        return flow.in_turn(starts) if found is None else found
+
+    def _moves(self, x: Array) -> Array:
+        """Steps of the differences by states [states, nodes, trajectories]."""
+        return SHOOTING.step * np.maximum(np.abs(x), 1e-3 * self.spread[:, None, None])
+
+    def _at_samples(self, flow: Flow, path: Array, constants: Array) -> Array:
+        """States at all samples [samples, states, trajectories, sets] of those at nodes [states, nodes, ..., sets]."""
+        x = np.moveaxis(path, 1, 0)
+        if len(flow.nodes) == len(self.times):
+            return x
         with np.errstate(all="ignore"):
-            for j, h in zip(nodes, np.diff(self.times[nodes], axis=0), strict=False):
-                rhs = partial(_rates, rates, tuple(self.constants_in(int(j), constants)))
-                if stride > 1:
-                    slopes.append(rhs(0.0, x))
-                for _ in range(max(round(steps), 1)):
-                    x = rk4_step(rhs, x, h[:, None] / max(steps, 1))
-                path.append(x)
-                if not np.isfinite(x).any():
-                    break
-            path += [x] * (len(nodes) - len(path))
-            if stride == 1:
-                return np.stack(path)
-            slopes += [_rates(rates, tuple(self.constants_in(len(self.times) - 2, constants)), 0.0, x)]
-            slopes += slopes[-1:] * (len(nodes) - len(slopes))
-            return self._between(nodes, np.stack(path), np.stack(slopes))
+            slopes = np.moveaxis(flow.rates(path, constants), 1, 0)
+            return self._between(flow.nodes, x, slopes)
 
     def _between(self, nodes: NDArray[np.int64], x: Array, slopes: Array) -> Array:
         """States at all samples from those at nodes and their rates: cubic Hermite interpolation."""
@@ -159,9 +157,14 @@ class Shooting:
         found: Array = left + s**2 * (3 - 2 * s) * (right - left) + bend
         return found
 
-    def constants_in(self, j: int, constants: Array) -> Array:
-        """The constants of the form in interval j, [constants, trajectories or 1, sets]."""
-        return constants[:, None, :]
+    def constants_in(self, intervals: NDArray[np.int64], constants: Array) -> Array:
+        """The constants of the form in some intervals, [constants, intervals or 1, trajectories or 1, sets].
+
+        Args:
+            intervals: numbers of them.
+            constants: [constants, sets].
+        """
+        return constants[:, None, None, :]
 
     def observed(self, x: Array) -> Array:
         """What was recorded of curves or data [samples, states, trajectories, ...]: themselves, increments, limits."""
@@ -182,8 +185,7 @@ class Shooting:
     def left(self, rates: Rates, k: int, theta: Array, steps: float) -> Array:
         """Curve - data [samples, states, trajectories]; far off where the solution ended."""
         constants, starts = self.unpacked(theta, k)
-        curve = self.curves(rates, constants[:, None], starts[:, :, None], steps)[..., 0]
-        return self._left(self.observed(curve))
+        return self._left(self.observed(self.curve(rates, constants, starts, steps)))
 
     def _left(self, curve: Array) -> Array:
         far = SHOOTING.lost * self.spread[:, None]
@@ -220,40 +222,47 @@ class Shooting:
         return size
 
     def linearised(
-        self, rates: Rates, k: int, theta: Array, sigma: Array, steps: float, *, central: bool = False
-    ) -> tuple[Array, Array]:
-        """Weighted residuals [values] and their derivatives [values, unknowns], of one integration."""
+        self, rates: Rates, k: int, theta: Array, sigma: Array, steps: float, guess: Array | None = None
+    ) -> tuple[Array, Array, Array]:
+        """Weighted residuals [values], their derivatives [values, unknowns], and the path at the nodes.
+
+        Args:
+            guess: a path from which to seek it, see `curve`.
+        """
         constants, starts = self.unpacked(theta, k)
         n, runs = self.n, len(self.begun)
-        size = self.size(theta, k) * (1e2 if central else 1.0)
-        of_constants = SHOOTING.step * size[:k]
-        of_starts = SHOOTING.step * size[k:].reshape(runs, n).T
-        signs = (1.0, -1.0) if central else (1.0,)
-        # A start moves its own trajectory only: those of one state are moved side by side.
-        sets_c = [constants] + [constants + s * row for s in signs for row in np.diag(of_constants)]
-        sets_x = [starts] + [starts] * (k * len(signs))
-        for s in signs:
-            for i in range(n):
-                sets_c.append(constants)
-                sets_x.append(starts + s * of_starts * ((np.arange(n) == i)[:, None] & ~np.isfinite(self.known)))
-        curve = self.observed(self.curves(rates, np.stack(sets_c, axis=1), np.stack(sets_x, axis=2), steps))
-        here, moved = curve[..., :1], curve[..., 1:]
-        split = k * len(signs)
-        by_c, by_x = moved[..., :split], moved[..., split:]
-        if central:
-            by_c, by_x = 0.5 * (by_c[..., :k] - by_c[..., k:]), 0.5 * (by_x[..., :n] - by_x[..., n:])
-        else:
-            with np.errstate(invalid="ignore"):
-                by_c, by_x = by_c - here, by_x - here
+        flow = Flow(rates, constants, self.times, steps, self.constants_in)
+        path = self._path(flow, starts, guess)
+        of_constants = SHOOTING.step * self.size(theta, k)[:k]
+        moved = constants[:, None] + np.diag(of_constants)
+        with np.errstate(all="ignore"):
+            here, by_state = jacobians(flow.base, path[:, :-1], self._moves(path[:, :-1]))
+            ends = flow(np.repeat(path[:, :-1, :, None], k, axis=-1), moved)
+            by_constant = np.moveaxis((ends - here[..., None]) / of_constants, 0, 2)
+            # Columns of constants, then of the start of every state: a start moves its own trajectory only.
+            added = np.concatenate([by_constant, np.zeros((*by_constant.shape[:3], n))], axis=-1)
+            first = np.zeros((runs, n, k + n))
+            free = ~np.isfinite(self.known)
+            first[:, np.arange(n), k + np.arange(n)] = free.T
+            ended = ~np.isfinite(by_state).all(axis=(2, 3)) | ~np.isfinite(added).all(axis=(2, 3))
+            by_state[ended], added[ended] = 0.0, 0.0
+            tangents = np.moveaxis(linear_recurrence(by_state, added, first), 2, 0)
+        # What was recorded of a solution may be a sum or a limit: its derivatives are differences, too.
+        size = np.append(of_constants, SHOOTING.step * self.spread)
+        sets = np.concatenate([path[..., None], path[..., None] + tangents * size], axis=-1)
+        own = np.concatenate([constants[:, None], moved, np.repeat(constants[:, None], n, axis=1)], axis=1)
+        curve = self.observed(self._at_samples(flow, sets, own))
         weight = np.where(self.seen, 1.0 / sigma, 0.0)
-        columns = [(by_c[..., j] / of_constants[j] * weight)[self.seen] for j in range(k)]
+        with np.errstate(all="ignore"):
+            change = (curve[..., 1:] - curve[..., :1]) / size * weight[..., None]
+        columns = [change[..., j][self.seen] for j in range(k)]
         for r in range(runs):
             for i in range(n):
-                own = np.zeros_like(self.values)
-                own[:, :, r] = by_x[:, :, r, i] / of_starts[i, r] * weight[:, :, r]
-                columns.append(own[self.seen])
+                start = np.zeros_like(self.values)
+                start[:, :, r] = change[:, :, r, k + i]
+                columns.append(start[self.seen])
         slopes: Array = np.nan_to_num(np.stack(columns, axis=1), posinf=0.0, neginf=0.0)
-        return (self._left(here[..., 0]) / sigma)[self.seen], slopes
+        return (self._left(curve[..., 0]) / sigma)[self.seen], slopes, path
 
     def nearest_starts(self, rates: Rates, constants: Array, sigma: Array) -> Array:
         """First states with which constants that stay as they are follow the data best [trajectories, states].
@@ -267,8 +276,11 @@ class Shooting:
         k, shape = len(constants), self.begun.shape
         steps = self.enough_steps(rates, k, np.concatenate([constants, self.begun.ravel()]))
 
+        path: Array | None = None
+
         def evaluate(starts: Array) -> tuple[Array, Array]:
-            left, slopes = self.linearised(rates, k, np.concatenate([constants, starts]), sigma, steps)
+            nonlocal path
+            left, slopes, path = self.linearised(rates, k, np.concatenate([constants, starts]), sigma, steps, path)
             return left, slopes[:, k:]
 
         most = min(SHOOTING.starting, self._affordable(steps))
@@ -305,8 +317,13 @@ class Shooting:
         steps = self.enough_steps(rates, k, theta)
         most = min(most, self._affordable(steps))
 
+        # The last path is near the next one.
+        path: Array | None = None
+
         def evaluate(at: Array) -> tuple[Array, Array]:
-            return self.linearised(rates, k, at, sigma, steps)
+            nonlocal path
+            left, slopes, path = self.linearised(rates, k, at, sigma, steps, path)
+            return left, slopes
 
         found = _least_squares(evaluate, theta, most, SHOOTING.gained if gained is None else gained)
         found.steps = steps

@@ -311,13 +311,12 @@ def _blocks(
         return None
     features, targets = [], []
     for times, values, ends in zip(path.times, path.values, path.ends, strict=True):
-        shape = (len(given), len(times))
         with np.errstate(all="ignore"):
             found = function(*values.T[:, None, :], *given.T[:, :, None])
-            stacked = np.stack([np.broadcast_to(f, shape) for f in found]).reshape(len(linear) + 1, n, *shape)
-            steps = 0.5 * (stacked[..., 1:] + stacked[..., :-1]) * np.diff(times)
-            whole = np.concatenate([np.zeros((*stacked.shape[:-1], 1)), np.cumsum(steps, axis=-1)], axis=-1)[..., ends]
-            whole = (whole - whole.mean(axis=-1, keepdims=True)) / path.spread[:, None, None]
+            # [linear constants and none, states, sets, rows]
+            whole = np.empty((len(linear) + 1, n, len(given), len(ends)))
+            for place, part in zip(np.ndindex(len(linear) + 1, n), found, strict=True):
+                whole[place] = _integrated(part, times, ends) / path.spread[place[1]]
         x = values[ends] - values[ends].mean(axis=0)
         scaled = np.nan_to_num(whole, nan=MAX_INTEGRAL, posinf=MAX_INTEGRAL, neginf=-MAX_INTEGRAL).clip(
             -MAX_INTEGRAL, MAX_INTEGRAL
@@ -328,6 +327,24 @@ def _blocks(
     joined, left = np.concatenate(features, axis=2), np.concatenate(targets, axis=2)
     joined = np.moveaxis(joined, 0, 1).reshape(len(given), -1, len(linear))
     return joined, np.moveaxis(left, 0, 1).reshape(len(given), -1)
+
+
+def _integrated(rate: Array | float, times: Array, ends: Array) -> Array:
+    """Integrals up to the samples, without their mean, [sets, samples] or [1, samples] where all sets have the same.
+
+    Args:
+        rate: by sets and times, or what broadcasts to that.
+        times: of the path.
+        ends: which of them are samples.
+    """
+    rate = np.asarray(rate)
+    if not rate.any():  # most terms stand in one equation
+        return np.zeros((1, 1))
+    rates = np.broadcast_to(rate, (len(rate) if rate.ndim > 1 else 1, len(times)))
+    sums = np.cumsum(0.5 * (rates[:, 1:] + rates[:, :-1]) * np.diff(times), axis=1)
+    whole = np.concatenate([np.zeros((len(sums), 1)), sums], axis=1)[:, ends]
+    centred: Array = whole - whole.mean(axis=1, keepdims=True)
+    return centred
 
 
 @lru_cache(maxsize=500)
