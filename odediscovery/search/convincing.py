@@ -33,6 +33,7 @@ from odediscovery.search.refinement import REFINEMENT, follows, leaves_nothing, 
 from odediscovery.search.rungs import Climb
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.values import STAGES, Candidate, Polished
+from odediscovery.textbook.judged import as_numbers, is_left_to_noise
 
 
 @dataclass(frozen=True)
@@ -227,6 +228,26 @@ def leaves_noise_alone(at: Climb) -> bool:
     if not is_short(best.law) and not needs_every_term(law, p.nonnegative & ~p.constant):
         return False
     return is_rounding(q, left) or has_no_memory([r[:, own] for r in left])
+
+
+def is_named(at: Climb) -> bool:
+    """Whether a textbook law that is no sum of powers leaves noise alone, with no more constants than the best law.
+
+    It is no candidate, which are sums: it stands beside them once all are judged. Richer families would look for what
+    is known already.
+    """
+    p = at.problem
+    if not at.candidates:
+        return False
+    best = likeliest(at).law
+    most = sum(int((part != 0).sum()) for part in best.constants)
+    return any(
+        len(form.constants) <= most
+        and as_numbers(form) is None
+        and is_left_to_noise(p, form)
+        and has_no_memory([left[:, ~p.constant] for left in form.left])
+        for form in at.named()
+    )
 
 
 def is_rounding(p: Problem, left: Sequence[Array]) -> bool:

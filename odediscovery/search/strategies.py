@@ -28,6 +28,7 @@ from odediscovery.search.convincing import (
     has_odd_powers,
     in_doubt,
     is_convincing,
+    is_named,
     is_unrivalled,
     leaves_noise_alone,
     likeliest,
@@ -148,6 +149,7 @@ ODD = Condition("the best law has odd powers or sines of amounts", has_odd_power
 EXACT_AND_PLAIN = Condition("a law leaves nothing, and no equation is doubtful", _is_exact_and_plain)
 BEYOND_DOUBT = Condition("no equation is doubtful, and nothing was smoothed", _is_beyond_doubt)
 LEAVES_NOISE = Condition("the best law leaves noise, and is short or needs all its terms", leaves_noise_alone)
+NAMED = Condition("a textbook law that is no sum of powers leaves noise alone", is_named)
 GAINS_NOTHING = Condition("real powers gain nothing", _gains_nothing)
 COARSE = Condition(
     "no value is missing and samples are few a turn", lambda at: is_coarse(at.problem) and at.problem.complete
@@ -335,13 +337,13 @@ STRATEGIES = (
             _families("richer families in slight noise", SLIGHTLY_NOISY),
             Rung(
                 "random members",
-                ALWAYS,
+                ~NAMED,
                 Proposer("networks trained under L1, and grown sums of powers", proposals.trained_and_grown),
                 IF_HOPEFUL,
                 late=True,
             ),
-            _swapped(~SLIGHTLY_NOISY & IMPROVABLE),
-            _families("richer families", ~SLIGHTLY_NOISY),
+            _swapped(~SLIGHTLY_NOISY & IMPROVABLE & ~NAMED),
+            _families("richer families", ~SLIGHTLY_NOISY & ~NAMED),
             Rung(
                 "terms along the best law",
                 GROWS & UNCONVINCING,
