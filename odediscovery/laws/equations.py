@@ -23,7 +23,7 @@ from odediscovery.ivp.lsoda import solve_until_failure
 from odediscovery.laws.expressions import identifiers, number, parse, text
 from odediscovery.laws.mirror import signs
 from odediscovery.laws.monomials import read_power_sum
-from odediscovery.laws.pointwise import vector_field
+from odediscovery.laws.pointwise import point_field, vector_field
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.printing import latex_rows, pretty_text
 from odediscovery.laws.source_code import julia_source, python_source
@@ -283,12 +283,13 @@ class Equations:
     def _rhs_function(self) -> Callable[[Array], Array]:
         law, own = self.power_sum, len(self.states)
         if law is not None:
-            field = vector_field(law)
-            return lambda x: field(0.0, x)[..., :own]
+            field, of_point = vector_field(law), point_field(law)
+            # A solver asks for one point at a time.
+            return lambda x: np.asarray(of_point(0.0, x))[:own] if x.ndim == 1 else field(0.0, x)[..., :own]
         sides = _function(tuple(self.right_hand_sides), tuple(self.symbols))
 
         def rhs(x: Array) -> Array:
-            if x.ndim == 1:  # a solver asks for one point at a time
+            if x.ndim == 1:
                 return np.array(sides(*x), dtype=np.float64)
             values = sides(*np.moveaxis(x, -1, 0))
             return np.stack([np.broadcast_to(v, x.shape[:-1]) for v in values], axis=-1)

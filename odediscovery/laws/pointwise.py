@@ -19,7 +19,7 @@ import numpy as np
 
 from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.laws.power_sum import EQUAL, Features, PowerSum, expanded, least_bases
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array, SparsePowers
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, SparsePowers, products_by_column
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -53,12 +53,12 @@ def point_field(law: PowerSum) -> Rates:
     if size > POINTWISE.max_constants or law.mirrored:
         return lambda t, x: law.rhs(x)
     bases, powered = _bases(law.features), _powered(law.exponents)
-    rows, beyond = _rows(expanded(law).coefficients), vector_field(law)
+    rows, beyond = [_combination(row) for row in _rows(expanded(law).coefficients)], vector_field(law)
 
     def dx_dt(t: float, x: Array) -> Sequence[float] | Array:
         try:
             products = powered(bases(x.tolist()))
-            return [sum([c * products[j] for c, j in row], 0.0) for row in rows]
+            return [row(products) for row in rows]
         except (ArithmeticError, ValueError):
             with np.errstate(all="ignore"):
                 return beyond(t, x)
@@ -93,6 +93,8 @@ def _products_of(w: Array) -> Callable[[Array], Array]:
     times, maximum = np.multiply.reduce, np.maximum
 
     def products(y: Array) -> Array:
+        if y[..., 0].size >= EQUAL.many:
+            return products_by_column(y, w, least)
         found: Array = times(maximum(y[..., None, :], least) ** w, axis=-1)
         return found
 
@@ -102,6 +104,20 @@ def _products_of(w: Array) -> Callable[[Array], Array]:
 def _rows(a: Array) -> list[list[tuple[float, int]]]:
     """What is not 0 in each row of A: (coefficient, monomial)."""
     return [[(float(row[j]), int(j)) for j in np.flatnonzero(row)] for row in a]
+
+
+def _combination(row: Sequence[tuple[float, int]]) -> Callable[[Sequence[float]], float]:
+    """Products -> their sum with these coefficients; of the usual few without a loop."""
+    if len(row) == 1:
+        ((c, j),) = row
+        return lambda p: c * p[j]
+    if len(row) == 2:
+        (c, j), (d, k) = row
+        return lambda p: c * p[j] + d * p[k]
+    if len(row) == 3:
+        (c, j), (d, k), (e, i) = row
+        return lambda p: c * p[j] + d * p[k] + e * p[i]
+    return lambda p: sum([c * p[j] for c, j in row], 0.0)
 
 
 def _powered(exponents: Array) -> Callable[[list[float]], list[float]]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from odediscovery.families import STATE_FUNCTIONS, Function
 from odediscovery.laws.mirror import factors, fractional, signs, turned
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, SparsePowers, products_by_column
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, SparsePowers, products_by_column, slopes_by_column
 from odediscovery.runtime.renamed import with_old_names
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -371,10 +371,4 @@ def least_bases(exponents: Array) -> Array:
 
 def power_slopes(y: Array, w: Array) -> tuple[Array, Array]:
     """The same products [B, monomials] and their slopes [B, monomials, features]."""
-    if w.shape[1] > EQUAL.wide:
-        return SparsePowers.of(w, least_bases(w)).slopes(y)
-    base = np.maximum(y[:, None, :], least_bases(w))
-    factors = base**w
-    slopes = np.where(w == 0.0, 0.0, w * base ** (w - 1.0))
-    others = np.where(np.eye(w.shape[1], dtype=bool), 1.0, factors[:, :, None, :]).prod(axis=3)
-    return factors.prod(axis=2), slopes * others
+    return slopes_by_column(y, w, least_bases(w))

@@ -59,9 +59,42 @@ def products_by_column(y: Array, exponents: Array, least: Array) -> Array:
                 if power == 0.0:
                     continue
                 if (k, power, low) not in known:
-                    known[k, power, low] = (y[..., k] if low == -np.inf else np.maximum(y[..., k], low)) ** power
+                    base = y[..., k] if low == -np.inf else np.maximum(y[..., k], low)
+                    known[k, power, low] = base if power == 1.0 else base**power
                 products[..., j] *= known[k, power, low]
     return products
+
+
+def slopes_by_column(y: Array, exponents: Array, least: Array) -> tuple[Array, Array]:
+    """The same products of y [B, K], [B, J], and their slopes W[j, k] y_k ** (W[j, k] - 1) prod_others, [B, J, K].
+
+    Of slopes that are 0 nothing is computed; in memory both are columns of points.
+
+    >>> slopes_by_column(np.array([[2.0, 3.0]]), np.array([[1.0, 2.0]]), np.zeros((1, 2)))[1].tolist()
+    [[[9.0, 12.0]]]
+    """
+    known: dict[tuple[int, float, float], Array] = {}
+    columns = np.ascontiguousarray(y.T)
+
+    def power(k: int, w: float, low: float) -> Array:
+        if (k, w, low) not in known:
+            base = columns[k] if low == -np.inf else np.maximum(columns[k], low)
+            known[k, w, low] = base if w == 1.0 else base * base if w == 2.0 else base**w
+        return known[k, w, low]
+
+    products = np.ones((len(exponents), len(y)))
+    slopes = np.zeros((len(exponents), y.shape[1], len(y)))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        for j, (row, lows) in enumerate(zip(exponents.tolist(), least.tolist(), strict=True)):
+            used = [(k, w, low) for k, (w, low) in enumerate(zip(row, lows, strict=True)) if w != 0.0]
+            for k, w, low in used:
+                products[j] *= power(k, w, low)
+                slope = slopes[j, k]
+                slope += w if w == 1.0 else w * power(k, w - 1.0, low)
+                for other in used:
+                    if other[0] != k:
+                        slope *= power(*other)
+    return products.T, np.moveaxis(slopes, -1, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,17 +104,15 @@ class SparsePowers:
     Args:
         columns: features k of every row j whose W are not 0, and others to fill up [rows, most].
         exponents, least: of these columns [rows, most].
-        features: number of the features.
 
     >>> cubic = SparsePowers.of(np.array([[0.0, 2.0], [0.0, 0.0]]), np.zeros((2, 2)))
-    >>> cubic.products(np.array([2.0, 3.0])).tolist(), cubic.slopes(np.array([[2.0, 3.0]]))[1].tolist()
-    ([9.0, 1.0], [[[0.0, 6.0], [0.0, 0.0]]])
+    >>> cubic.products(np.array([2.0, 3.0])).tolist()
+    [9.0, 1.0]
     """
 
     columns: NDArray[np.intp]
     exponents: Array
     least: Array
-    features: int
 
     @classmethod
     def of(cls, exponents: Array, least: Array) -> SparsePowers:
@@ -89,7 +120,7 @@ class SparsePowers:
         most = int(np.count_nonzero(exponents, axis=1).max(initial=0))
         columns = np.argsort(exponents == 0.0, axis=1, kind="stable")[:, :most]
         kept, floor = np.take_along_axis(exponents, columns, axis=1), np.take_along_axis(least, columns, axis=1)
-        return cls(columns, kept, floor, exponents.shape[1])
+        return cls(columns, kept, floor)
 
     def products(self, y: Array) -> Array:
         """Those of y [..., features] -> [..., rows]."""
@@ -98,13 +129,3 @@ class SparsePowers:
             for columns, w, lowest in zip(self.columns.T, self.exponents.T, self.least.T, strict=True):
                 products *= np.power(np.maximum(y[..., columns], lowest), w)
         return products
-
-    def slopes(self, y: Array) -> tuple[Array, Array]:
-        """The products of y [B, features], [B, rows], and their slopes [B, rows, features]."""
-        base, w = np.maximum(y[:, self.columns], self.least), self.exponents
-        factors = base**w
-        own = np.where(w == 0.0, 0.0, w * base ** (w - 1.0))
-        others = np.where(np.eye(w.shape[1], dtype=bool), 1.0, factors[:, :, None, :]).prod(axis=3)
-        slopes = np.zeros((len(y), len(w), self.features))
-        slopes[:, np.arange(len(w))[:, None], self.columns] = own * others
-        return factors.prod(axis=2), slopes

@@ -18,6 +18,7 @@ from jaxtyping import Float
 
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.signals import control_slopes
+from odediscovery.ivp.all_at_once import linear_recurrence
 from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.cost import Free, count, filled
 from odediscovery.laws.pointwise import vector_field
@@ -220,14 +221,11 @@ class TrajectoryResiduals:
         The sensitivities of all intervals, integrated side by side from the accurate states, are
         multiplied up: D_{j+1} = Phi_j D_j + [Theta_j, 0].
         """
-        k = self.n_constants
-        stacked = np.empty((len(own) + 1, *first.shape))
-        stacked[0] = first
+        check_time()
+        added = np.zeros((len(own), 1, *first.shape))
+        added[:, 0, :, : self.n_constants] = own[:, :, self.n :]
         with np.errstate(all="ignore"):
-            for s, before, d in zip(own, stacked, stacked[1:], strict=False):
-                check_time()
-                np.matmul(s[:, : self.n], before, out=d)
-                d[:, :k] += s[:, self.n :]
+            stacked = linear_recurrence(own[:, None, :, : self.n], added, first[None])[:, 0]
         return stacked if np.abs(stacked).max() < SENSITIVITY.largest else None
 
     def of_intervals(self, law: PowerSum, paths: Sequence[Array], rtol: float) -> list[Array]:
@@ -267,8 +265,7 @@ class TrajectoryResiduals:
         lengths = np.diff(grid)[:, None] * duration
         field, path = vector_field(law), np.empty((steps + 1, *x.shape))
         path[0] = x
-        s = np.zeros((len(x), self.n, self.n + self.n_constants))
-        s[:, :, : self.n] = np.diag(self.own)
+        s = self._unmoved(len(x))
 
         def rhs(t: float, x: Array) -> Array:
             return field(t, x) + drift
@@ -281,45 +278,58 @@ class TrajectoryResiduals:
             most = max(fitting_at_once(SENSITIVITY.steps_at_once, each) // len(x), 1)
             for first in range(0, steps, most):
                 check_time()
-                for own in self._steps(law, path[first:-1][:most], lengths[first:][:most], drift):
-                    carried = own[:, :, : self.n] @ s
-                    carried[:, :, self.n :] += own[:, :, self.n :]
-                    s = carried
-        return path[-1], s
+                own = self._steps(law, path[first:-1][:most], lengths[first:][:most], drift)
+                for step in np.moveaxis(own, 2, 0):
+                    s = _products(step[:, : self.n], s)
+                    s[:, self.n :] += step[:, self.n :]
+        return path[-1], np.ascontiguousarray(np.moveaxis(s, -1, 0))
+
+    def _unmoved(self, points: int) -> Array:
+        """[Phi, Theta] of no time, [n, n + constants, B]."""
+        s = np.zeros((self.n, self.n + self.n_constants, points))
+        s[np.arange(self.n), np.arange(self.n)] = self.own[:, None]
+        return s
 
     def _steps(self, law: PowerSum, x: Array, h: Array, drift: Array) -> Array:
-        """[Phi, Theta] of single Runge-Kutta steps, [steps, B, n, n + constants]."""
-        shape, x, h = x.shape, x.reshape(-1, self.n), h.ravel()
-        drift = np.broadcast_to(drift, shape).reshape(x.shape)
-        y = np.zeros((len(x), self.n, 1 + self.n + self.n_constants))
-        y[:, :, 0], y[:, :, 1 : 1 + self.n] = x, np.diag(self.own)
-        y = rk4_step(lambda _, y: self._variational(law, y, drift), y, h[:, None, None])
-        s: Array = y[:, :, 1:]
-        return s.reshape(*shape[:2], *s.shape[1:])
+        """[Phi, Theta] of single Runge-Kutta steps, [n, n + constants, steps, B]."""
+        shape, h = x.shape, h.ravel()
+        drift = np.broadcast_to(drift, shape).reshape(-1, self.n).T
+        y = np.concatenate([x.reshape(-1, self.n).T[:, None], self._unmoved(len(h))], axis=1)
+        y = rk4_step(lambda _, y: self._variational(law, y, drift), y, h)
+        return y[:, 1:].reshape(self.n, -1, *shape[:2])
 
     def _variational(self, law: PowerSum, state: Array, drift: Array) -> Array:
-        """d[x, Phi, Theta]/dt of [x, Phi, Theta], both [B, n, 1 + n + constants]."""
+        """d[x, Phi, Theta]/dt of [x, Phi, Theta], both [n, 1 + n + constants, B]: points are columns in memory."""
         a, w, n = expanded(law).coefficients, law.exponents, self.n
-        x, s = np.ascontiguousarray(state[:, :, 0]), state[:, :, 1:]
+        x, s = state[:, 0], state[:, 1:]
         (ai, aj), (wj, wk) = self.a_places, self.w_places
         y, last = x, n + len(ai) + len(wj)
         if law.features is not None:
-            y, slopes, inner = law.features.linearised(x, self.free[2:])
-        m, dm = power_slopes(y, w)
-        to_input = a @ dm
+            y, slopes, inner = (np.moveaxis(part, 0, -1) for part in law.features.linearised(x.T, self.free[2:]))
+        m, dm = (np.moveaxis(part, 0, -1) for part in power_slopes(y.T, w))
+        to_input = (a @ dm.reshape(len(w), -1)).reshape(n, w.shape[1], -1)
         change = np.empty_like(state)
-        ds = change[:, :, 1:]
-        np.matmul(to_input if law.features is None else to_input @ slopes, s, out=ds)
+        ds = change[:, 1:]
+        ds[...] = _products(to_input if law.features is None else _products(to_input, slopes), s)
         if law.stoichiometry is None:
-            ds[:, ai, n + np.arange(len(ai))] += m[:, aj]
+            ds[ai, n + np.arange(len(ai))] += m[aj]
         else:
-            ds[:, :, n : n + len(ai)] += law.stoichiometry[:, ai] * m[:, None, aj]
-        log_y = np.log(np.maximum(np.abs(y), ABOVE_ZERO))
-        ds[:, :, n + len(ai) : last] += a[:, wj] * (m[:, wj] * log_y[:, wk])[:, None, :]
+            ds[:, n : n + len(ai)] += law.stoichiometry[:, ai, None] * m[aj]
+        if len(wj):
+            log_y = np.log(np.maximum(np.abs(y), ABOVE_ZERO))
+            ds[:, n + len(ai) : last] += a[:, wj, None] * (m[wj] * log_y[wk])
         if law.features is not None:
-            ds[:, :, last:] += to_input @ inner
-        change[:, :, 0] = m @ a.T + drift
+            ds[:, last:] += _products(to_input, inner)
+        change[:, 0] = a @ m + drift
         return change
+
+
+def _products(a: Array, b: Array) -> Array:
+    """Products of matrices [i, k, B] and [k, j, B], one a column: few and small ones of many points."""
+    found: Array = a[:, 0, None] * b[0]
+    for k in range(1, len(b)):
+        found += a[:, k, None] * b[k]
+    return found
 
 
 def sensitivities(
