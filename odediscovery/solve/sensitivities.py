@@ -307,7 +307,8 @@ class TrajectoryResiduals:
         if law.features is not None:
             y, slopes, inner = (np.moveaxis(part, 0, -1) for part in law.features.linearised(x.T, self.free[2:]))
         m, dm = (np.moveaxis(part, 0, -1) for part in power_slopes(y.T, w))
-        to_input = (a @ dm.reshape(len(w), -1)).reshape(n, w.shape[1], -1)
+        inputs, points = y.shape
+        to_input = (a @ dm.reshape(len(w), inputs * points)).reshape(n, inputs, points)
         change = np.empty_like(state)
         ds = change[:, 1:]
         ds[...] = _products(to_input if law.features is None else _products(to_input, slopes), s)

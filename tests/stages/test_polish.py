@@ -8,8 +8,9 @@ from problems import FSIR, LOGISTIC, PREY, STARTS, growth, logistic, series_of, 
 from scipy.optimize import curve_fit
 
 from odediscovery.data.series import TimeSeries
+from odediscovery.families import Function
 from odediscovery.laws.cost import Free, all_free
-from odediscovery.laws.power_sum import PowerSum
+from odediscovery.laws.power_sum import Features, PowerSum, Sums
 from odediscovery.laws.systems import get_system, simulate_system
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.arrays import Array
@@ -217,6 +218,40 @@ def test_sensitivities_of_what_has_died_out_do_not_grow() -> None:
         assert ends[0] is not None and ends[1] is not None
         slope = (ends[0].residual - ends[1].residual) / (2.0 * step[k])
         np.testing.assert_allclose(value.jacobian[:, k], slope, atol=0.01 * np.abs(slope).max())
+
+
+RATIONAL = Features(2, (Function("exp", 1, -0.3),), Sums(np.array([[0.25]]), np.array([[2.0, 0.0, 0.0]])))
+LAWS = {
+    "powers": PowerSum(np.array([[0.7, -0.5], [-0.3, 0.0]]), np.array([[0.5, 0.0], [1.5, 0.8]])),
+    "functions and sums": PowerSum(
+        np.array([[0.5, -0.2, 0.0], [0.0, 0.0, -0.4]]),
+        np.array([[0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, -1.0], [0.0, 1.0, 0.0, 0.0]]),
+        RATIONAL,
+    ),
+    "shared terms": PowerSum(
+        np.array([[-0.6, 0.0], [0.0, -0.2]]),
+        np.array([[1.0, 1.0], [0.0, 1.0]]),
+        stoichiometry=np.array([[1.0, 0.0], [-1.0, 1.0]]),
+    ),
+    "nothing": PowerSum(np.zeros((2, 0)), np.zeros((0, 2))),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_the_jacobian_is_that_of_differences(name: str) -> None:
+    law, t = LAWS[name], np.linspace(0.0, 3.0, 40)
+    series = TimeSeries.from_arrays([t, t[:7]], [np.ones((40, 2)), np.ones((7, 2))])
+    starts, begun = Starts(np.array([True, False])), np.array([[0.8, 1.2], [1.5, 0.4]])
+    shapes = [np.ones((40, 2)), np.ones((7, 2))]
+    model = TrajectoryResiduals(law, series, np.full(2, 1e-3), all_free(law), starts, shapes)
+    u = model.pack(begun)
+    value = model.evaluate(u)
+    assert value is not None and value.jacobian.shape == (94, len(u))
+    for k, step in enumerate(1e-4 * np.eye(len(u))):
+        up, down = model.evaluate(u + step), model.evaluate(u - step)
+        assert up is not None and down is not None
+        slope = (up.residual - down.residual) / 2e-4
+        np.testing.assert_allclose(value.jacobian[:, k], slope, atol=1e-3 * np.abs(slope).max() + 1e-6)
 
 
 @pytest.mark.slow
