@@ -346,7 +346,7 @@ STRATEGIES = (
             _families("richer families", ~SLIGHTLY_NOISY & ~NAMED),
             Rung(
                 "terms along the best law",
-                GROWS & UNCONVINCING,
+                GROWS & UNCONVINCING & ~SOUGHT_IN_VAIN & ~NAMED,
                 Proposer("what regression along its trajectory says", proposals.terms_along_the_best),
                 REFITTED,
             ),
