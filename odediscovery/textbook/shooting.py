@@ -49,6 +49,9 @@ class ShootingThresholds(Thresholds):
     fewest_evaluations: int = threshold(5, "evaluations that a fit may take whatever a solution costs", origin="cost")
     lost: float = threshold(1e3, "residual where a solution has ended", unit="spread of a state")
     step: float = threshold(1e-6, "step of a derivative", unit="the constant", origin="root of the rounding error")
+    small: float = threshold(
+        1e-3, "what is nearer to 0 is moved as if it were so large", unit="median constant, or spread of a state"
+    )
     tolerance: float = threshold(1e-8, "change of constants that ends a fit", unit="relative")
     gained: float = threshold(
         1e-6, "change of squares that ends a fit", unit="relative", origin="of 1000 samples 0.001 of the criterion"
@@ -136,7 +139,7 @@ class Shooting:
 
     def _moves(self, x: Array) -> Array:
         """Steps of the differences by states [states, nodes, trajectories]."""
-        return SHOOTING.step * np.maximum(np.abs(x), 1e-3 * self.spread[:, None, None])
+        return SHOOTING.step * np.maximum(np.abs(x), SHOOTING.small * self.spread[:, None, None])
 
     def _at_samples(self, flow: Flow, path: Array, constants: Array) -> Array:
         """States at all samples [samples, states, trajectories, sets] of those at nodes [states, nodes, ..., sets]."""
@@ -218,7 +221,7 @@ class Shooting:
         typical = np.append(
             np.full(k, np.median(np.abs(theta[:k])) if k else 1.0), np.tile(self.spread, len(self.begun))
         )
-        size: Array = np.maximum(np.abs(theta), 1e-3 * typical + ABOVE_ZERO)
+        size: Array = np.maximum(np.abs(theta), SHOOTING.small * typical + ABOVE_ZERO)
         return size
 
     def linearised(
