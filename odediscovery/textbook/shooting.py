@@ -131,7 +131,9 @@ class Shooting:
 
     def _path(self, flow: Flow, starts: Array, guess: Array | None) -> Array:
         """States at the nodes [states, nodes, trajectories]."""
-        path = (self.guess[:, flow.nodes] if guess is None else guess).copy()
+        if guess is None or not np.isfinite(guess).all():  # one that has ended leads nowhere
+            guess = self.guess[:, flow.nodes]
+        path = guess.copy()
         path[:, 0] = starts
         size = np.maximum(self.spread, np.abs(starts).max(axis=1))[:, None, None]
         found = newton_path(flow.base, path, self._moves, size, most=SHOOTING.newton, accuracy=SHOOTING.newton_accuracy)

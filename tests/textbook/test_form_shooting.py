@@ -7,7 +7,7 @@ import pytest
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.laws.forms import read_form
-from odediscovery.textbook.flow import rates_of
+from odediscovery.textbook.flow import Flow, rates_of
 from odediscovery.textbook.shooting import SHOOTING, Shooting
 
 FORM = read_form("x' = -k*x", ["x"])
@@ -56,6 +56,15 @@ def test_a_path_that_newtons_method_does_not_find_is_stepped_in_turn() -> None:
     rates, shooting = rates_of(read_form("x' = a*x^2", ["x"])), decay(samples=65)
     curve = shooting.curve(rates, np.array([0.11]), np.array([[2.0, 2.0]]), 16)
     np.testing.assert_allclose(curve[:, 0, 0], 2.0 / (1.0 - 0.22 * shooting.times[:, 0]), rtol=1e-6)
+
+
+def test_a_path_that_has_ended_is_no_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    shooting, theta = decay(), np.array([0.7, 2.0, 3.0])
+    sigma = np.ones_like(shooting.values)
+    monkeypatch.setattr(Flow, "in_turn", None)  # nothing has to be stepped in turn
+    ended = np.full((1, 33, 2), np.nan)
+    left, *_ = shooting.linearised(RATES, 1, theta, sigma, 1.0, ended)
+    np.testing.assert_allclose(left, 0.0, atol=1e-4)
 
 
 def test_a_fit_finds_constants_and_starts() -> None:
