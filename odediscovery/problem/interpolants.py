@@ -21,9 +21,9 @@ from typing import NamedTuple
 import numpy as np
 
 from odediscovery.data.noise import NOISE, pseudo_residuals
+from odediscovery.data.recorded.digits import rounding_sigma
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
-from odediscovery.problem.digits import rounding_sigma
 from odediscovery.problem.problem import PROBLEMS
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold

@@ -16,12 +16,12 @@ from typing import NamedTuple
 import numpy as np
 
 from odediscovery.data.noise import NOISE, estimate_noise, relative_noise, shows_noise
+from odediscovery.data.recorded.digits import lengths_of_runs, resolution, rounding_sigma
 from odediscovery.data.samples import pooled
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.smoothing import SMOOTHING, smooth
 from odediscovery.errors import InputError
-from odediscovery.problem.digits import lengths_of_runs, resolution, rounding_sigma
 from odediscovery.problem.interpolants import find_interpolation
 from odediscovery.problem.problem import PROBLEMS, Problem
 from odediscovery.runtime.arrays import Array, Mask

@@ -1,1 +1,1 @@
-"""What people have: columns computed from columns, times that restart or repeat, counts, starts, doses, breaks."""
+"""What people have: computed columns, digits, times that restart, repeat or are rounded, counts, starts, doses."""

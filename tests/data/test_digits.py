@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from odediscovery import TimeSeries, simulate_system
-from odediscovery.problem.digits import resolution, rounding_sigma, significant_digits
+from odediscovery.data.recorded.digits import resolution, rounding_sigma, significant_digits
 from odediscovery.problem.prepare import prepare
 
 

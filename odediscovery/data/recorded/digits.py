@@ -66,15 +66,15 @@ def significant_digits(values: Array) -> int | None:
     return None
 
 
-def rounding_sigma(values: Array) -> Array:
-    """Standard deviation of what rounding to the written digits left out, of every value; 0 if of none.
+def rounding_step(values: Array) -> Array:
+    """The last digit written of every value, as a number: 0 where there is none.
 
-    The likelier of the two: every zero at the end of a number that had to be no zero is a chance of
-    one in ten.
+    The likelier of decimal places and significant digits: every zero at the end of a number that had to be no
+    zero is a chance of one in ten.
 
-    >>> (rounding_sigma(np.array([97.47, 9.013, 0.5012])) * np.sqrt(12.0)).round(6).tolist()
+    >>> rounding_step(np.array([97.47, 9.013, 0.5012])).round(6).tolist()
     [0.01, 0.001, 0.0001]
-    >>> (rounding_sigma(np.array([97.47, 9.01, 0.5])) * np.sqrt(12.0)).round(6).tolist()
+    >>> rounding_step(np.array([97.47, 9.01, 0.5])).tolist()
     [0.01, 0.01, 0.01]
     """
     unit, digits = resolution(values), significant_digits(values)
@@ -85,7 +85,16 @@ def rounding_sigma(values: Array) -> Array:
         of_digits = 10.0 ** (np.floor(np.log10(np.maximum(size, least))) + 1 - digits)
         finer = np.log10(of_digits[size > 0] / unit) if unit else np.ones(1)
         step = of_digits if finer.sum() > 0 else step
-    result: Array = step / np.sqrt(12.0)
+    return step
+
+
+def rounding_sigma(values: Array) -> Array:
+    """Standard deviation of what rounding to the written digits left out, of every value; 0 if of none.
+
+    >>> (rounding_sigma(np.array([97.47, 9.01, 0.5])) * np.sqrt(12.0)).round(6).tolist()
+    [0.01, 0.01, 0.01]
+    """
+    result: Array = rounding_step(values) / np.sqrt(12.0)
     return result
 
 
