@@ -375,8 +375,15 @@ def _without_idle(p: Problem, row: Judged) -> Judged | None:
     return refit(p, law, free, before=row)
 
 
-def refit(p: Problem, law: PowerSum, free: Free, before: Judged, *, fully: bool = False) -> Judged:
-    """A changed law fitted from where a row stands, each state weighed by what the row leaves; see `polish`."""
+def refit(
+    p: Problem, law: PowerSum, free: Free, initial: Array | None = None, *, before: Judged, fully: bool = False
+) -> Judged:
+    """A changed law fitted from where a row stands, each state weighed by what the row leaves; see `polish`.
+
+    Args:
+        initial: start values to begin from (default: those of the row).
+    """
     found = before.polished
-    after = refined(p, law, free, found.initial, residual_sigma(p, found), fully=fully)
+    start = found.initial if initial is None else initial
+    after = refined(p, law, free, start, residual_sigma(p, found), fully=fully)
     return judge_on(p, after, before.origin, fragile=before.fragile)

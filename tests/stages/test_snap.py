@@ -32,11 +32,11 @@ def measured(noise: float, seed: int = 0) -> TimeSeries:
 def row_of(series: TimeSeries, noise: float) -> tuple[Judged, partial]:
     sigma = np.array([max(noise, 1e-8)])
 
-    def refit(law, free) -> Judged:
-        fitted = polish(law, series, np.array([[5.0]]), sigma, floor=sigma, nonnegative=POSITIVE, free=free)
+    def refit(law, free, initial) -> Judged:
+        fitted = polish(law, series, initial, sigma, floor=sigma, nonnegative=POSITIVE, free=free)
         return judge(fitted, sigma, Origin(0))
 
-    return refit(DECAY, all_free(DECAY)), refit
+    return refit(DECAY, all_free(DECAY), np.array([[5.0]])), refit
 
 
 def test_a_value_the_data_tell_apart_is_kept() -> None:
@@ -54,6 +54,19 @@ def test_a_value_the_data_cannot_tell_is_simple_and_not_free() -> None:
     assert after.polished.law.exponents[0, 0] in SIMPLE
     assert not after.polished.free[1].any()
     assert after.criterion < row.criterion
+
+
+def test_start_values_move_along_with_an_exponent_that_is_held() -> None:
+    row, refit = row_of(measured(0.3), 0.3)
+    begun = []
+
+    def recorded(law, free, initial) -> Judged:
+        begun.append((refit(law, free, initial), initial))
+        return begun[-1][0]
+
+    snap(row, recorded)
+    after, initial = begun[0]
+    assert abs(initial - after.polished.initial).max() < 0.3 * abs(row.polished.initial - after.polished.initial).max()
 
 
 def test_monomials_made_equal_are_one() -> None:

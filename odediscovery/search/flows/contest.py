@@ -288,10 +288,10 @@ class _Contest:
             given = (law.exponents[:, None] == self.problem.given.exponents).all(axis=2).any(axis=1)
             fitted = (law.exponents != 0) & ~given[:, None] & ~self.p.data.is_control
 
-            def refit(law: PowerSum, free: Free, row: Judged = row) -> Judged:
-                return self.judge(law, free, row.polished.initial, row.origin)
+            def refit(law: PowerSum, free: Free, initial: Array, row: Judged = row) -> Judged:
+                return self.judge(law, free, initial, row.origin)
 
-            real = refit(law, (free[0], fitted, *free[2:]))
+            real = refit(law, (free[0], fitted, *free[2:]), row.polished.initial)
             gain = int(fitted.sum()) * constant_penalty(law.n_states, real.polished.counts.sum())
             if real.criterion - gain >= row.criterion:
                 continue

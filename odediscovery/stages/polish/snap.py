@@ -16,11 +16,12 @@ import numpy as np
 
 from odediscovery.laws.cost import SIMPLE, Free, constant_penalty, filled, picked, snap_penalty
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.runtime.arrays import ABOVE_ZERO
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.values import Judged, Polished
 
-Refit = Callable[[PowerSum, Free], Judged]
+# (law, what is free, start values to begin from [trajectories, states]) -> polished and judged.
+Refit = Callable[[PowerSum, Free, Array], Judged]
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def snap(row: Judged, refit: Refit) -> Judged:
     """The row with simple exponents wherever that lowers its criterion.
 
     Args:
-        refit: law and what is free -> polished and judged.
+        refit: law, what is free and where to begin -> polished and judged.
     """
     first = row
     together = [g for g in _goals(row.polished) if g[0] < 0.0]
@@ -98,7 +99,7 @@ def _one_by_one(row: Judged, refit: Refit) -> Judged:
             return row
 
 
-def _exchanges(polished: Polished, first: Polished) -> list[tuple[PowerSum, Free]]:
+def _exchanges(polished: Polished, first: Polished) -> list[tuple[PowerSum, Free, Array]]:
     """Laws with another simple value for one exponent that is held already.
 
     Values taken one after another need not be the best together: which of 0.5, 1 and 2 it is
@@ -116,7 +117,7 @@ def _exchanges(polished: Polished, first: Polished) -> list[tuple[PowerSum, Free
                 a, w, *inner = law.constants
                 w = w.copy()
                 w[j, k] = value
-                changed.append(merge_monomials(law.with_constants(a, w, *inner), free))
+                changed.append((*merge_monomials(law.with_constants(a, w, *inner), free), polished.initial))
     return changed
 
 
@@ -136,25 +137,26 @@ def _goals(polished: Polished) -> list[tuple[float, tuple[int, int], float]]:
     return sorted(goals)
 
 
-def _fixed(polished: Polished, places: dict[tuple[int, int], float]) -> tuple[PowerSum, Free]:
-    """Law and mask with some exponents held; the others move along by the conditional mean."""
-    law, free = polished.law, polished.free
+def _fixed(polished: Polished, places: dict[tuple[int, int], float]) -> tuple[PowerSum, Free, Array]:
+    """Law, mask and starts with some exponents held; all other unknowns move along by the conditional mean."""
+    law, free, initial = polished.law, polished.free, polished.initial
     index_of = {tuple(p): i for i, p in enumerate(np.argwhere(free[1]).tolist())}
     n_a = int(free[0].sum())
     theta = picked(law, free)
     index = np.array([n_a + index_of[place] for place in places])
     change = np.array(list(places.values())) - theta[index]
-    c = polished.covariance
-    moved = theta + c[:, index] @ np.linalg.lstsq(c[np.ix_(index, index)], change, rcond=None)[0]
+    c = polished.joint.matrix
+    step = c[:, index] @ np.linalg.lstsq(c[np.ix_(index, index)], change, rcond=None)[0]
+    moved, start = theta + step[: len(theta)], initial + step[len(theta) :].reshape(initial.shape)
     # Far from the minimum the linear step is worse than none.
-    if not np.all(np.isfinite(moved)) or np.max(np.abs(moved - theta)) > SNAPPING.longest_step:
-        moved = theta.copy()
+    if not np.all(np.isfinite(step)) or np.max(np.abs(step)) > SNAPPING.longest_step:
+        moved, start = theta.copy(), initial
     moved[index] = list(places.values())
     still = free[1].copy()
     for place in places:
         still[place] = False
     changed = law.with_constants(*filled(law.constants, free, moved))
-    return merge_monomials(changed, (free[0], still, *free[2:]))
+    return *merge_monomials(changed, (free[0], still, *free[2:])), start
 
 
 def merge_monomials(law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
