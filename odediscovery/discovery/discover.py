@@ -71,6 +71,7 @@ from odediscovery.problem.impulses import break_controls, with_breaks
 from odediscovery.problem.problem import Problem
 from odediscovery.problem.recorded import without_controls
 from odediscovery.result.discovery import Discovery
+from odediscovery.result.outliers import outliers
 from odediscovery.result.rest import rest
 from odediscovery.runtime.monitor import JUDGING, OUT_OF_MEMORY, SEARCHING, TELLING, TIME_SPENT, Monitor, drawn
 from odediscovery.runtime.resources import at_most, blas_threads
@@ -245,6 +246,8 @@ def _told(task: Task, judged: Verdict, named: Sequence[FittedForm], asked: Seque
         yield unidentifiable_combinations(verdict.p, verdict.best.polished) if winner is None else []
         yield [] if series.controls else check_extrapolation(found.equations, series, found.initial_values)
         yield rest(found) if found.outcome != "poor-fit" else []
+        followed = found.outcome != "poor-fit" and verdict.p.heads is None and not verdict.p.clean
+        yield outliers(found, verdict.p.relative_sigma) if followed else []
         yield notes_on(judged, asked, winner)
 
     scarce = any(line.get("event") == OUT_OF_MEMORY for line in monitor.log)
