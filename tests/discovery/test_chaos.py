@@ -5,14 +5,25 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from problems import LOGISTIC, growth
+from scipy.integrate import solve_ivp
 
 from odediscovery import Monitor, TimeSeries
+from odediscovery.discovery import chaos
 from odediscovery.discovery.chaos import cannot_follow, cut_until_followed
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.stages.prune.paths import window_length
-from odediscovery.stages.values import Candidate
+from odediscovery.stages.values import Candidate, Polished
+
+LORENZ = PowerSum(
+    np.array([[-10.0, 10.0, 0.0, 0.0, 0.0], [28.0, -1.0, 0.0, -1.0, 0.0], [0.0, 0.0, -8.0 / 3.0, 0.0, 1.0]]),
+    np.array([[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0], [1.0, 0, 1.0], [1.0, 1.0, 0]]),
+)
+
+
+def lorenz(x: list[float]) -> list[float]:
+    return [10.0 * (x[1] - x[0]), x[0] * (28.0 - x[2]) - x[1], x[0] * x[1] - 8.0 / 3.0 * x[2]]
 
 
 def candidate(p: Problem, law: PowerSum) -> Candidate:
@@ -45,6 +56,26 @@ def test_pieces_are_tried_before_shorter_ones_and_a_stop_ends_it(waves: Problem)
     stopped = Monitor()
     stopped.interrupt()
     assert cut_until_followed(waves, [wrong], stopped) == (waves, {})
+
+
+@pytest.mark.parametrize(("span", "lost"), [pytest.param(3.0, False, id="short"), pytest.param(30.0, True, id="long")])
+def test_where_errors_outgrow_every_state_nothing_is_polished(
+    span: float, lost: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def polish_candidate(*_: object) -> Polished:
+        raise InterruptedError
+
+    monkeypatch.setattr(chaos, "polish_candidate", polish_candidate)
+    t = np.linspace(0.0, span, int(60 * span))
+    values = solve_ivp(lambda _, x: lorenz(x), (0.0, span), [1.0, 1.0, 20.0], t_eval=t, rtol=1e-9).y.T
+    values = values + 0.2 * np.random.default_rng(0).standard_normal(values.shape)
+    p = prepare(TimeSeries.from_arrays(t, values, ["x", "y", "z"]))
+    law = candidate(p, LORENZ.rescaled(p.scale.state, p.scale.time))
+    if lost:
+        assert cannot_follow(p, [law], 50) == (True, {})
+    else:
+        with pytest.raises(InterruptedError):
+            cannot_follow(p, [law], 50)
 
 
 def test_a_law_that_follows_leaves_the_series_whole_and_is_polished_once() -> None:
