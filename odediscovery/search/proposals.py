@@ -24,7 +24,7 @@ from odediscovery.search.rungs import Climb, Proposal
 from odediscovery.search.swap_monomials import swap_monomials
 from odediscovery.stages.grow.fewest_terms import fewest_terms
 from odediscovery.stages.grow.grow import GROWING, grow
-from odediscovery.stages.grow.polynomials import polynomials, polynomials_along
+from odediscovery.stages.grow.polynomials import polynomials, polynomials_along, shared_products
 from odediscovery.stages.grow.score_test import propose_terms
 from odediscovery.stages.prune.paths import all_whole, has_whole_powers
 from odediscovery.stages.values import Candidate, FoundBy
@@ -212,6 +212,11 @@ def whole_powers(at: Climb) -> Iterator[Proposal]:
     """Laws of whole powers by regression, and the best of the coarse library."""
     best = rank(at.earlier.get("brief", ()), at.problem.samples)[:1]
     yield Proposal([*polynomials(at.problem), *(c.law for c in best)], whole=True, linear=True, found_by="regression")
+
+
+def few_products(at: Climb) -> Iterator[Proposal]:
+    """Laws whose equations consist of the same few products, by regression of all at once."""
+    yield Proposal(shared_products(at.problem), whole=True, linear=True, found_by="regression")
 
 
 def whole_powers_along(at: Climb) -> Iterator[Proposal]:

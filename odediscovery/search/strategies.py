@@ -354,16 +354,16 @@ STRATEGIES = (
     ),
 )
 
-# Climbed on what the last strategy found, however that one ended: a law that is short and leaves noise only need not
-# be the only one, and what it is compared with is what has been proposed so far.
+# Climbed on what the last strategy found, however that one ended: a short law that leaves noise only has rivals.
 CLOSING = Strategy(
     "closing",
-    "whether powers do as well as the terms of the law that was found",
-    NOISY & GROWS & HIDES_SERIES & MANY_VALUES,
+    "whether a few shared products, or powers, do as well as the terms of the law that was found",
+    NOISY & GROWS & HIDES_SERIES,
     (
+        Rung("few products", ALWAYS, Proposer("shared by all equations", proposals.few_products), GROWN_IF_HOPEFUL),
         Rung(
             "powers along the best law",
-            ~SOUGHT,
+            MANY_VALUES & ~SOUGHT,
             Proposer("what regression along its trajectory says of powers", proposals.powers_along_the_best),
             REFITTED,
         ),
@@ -381,7 +381,6 @@ def search(
     """Candidate laws of the strategies that apply, one after the other until one of them ends.
 
     `named` gives the textbook laws, fitted, when they are asked for.
-
     Candidates of different strategies are found on different windows and do not compare, but for those
     that a strategy begins with; so what comes back is what the last one has, and what rivals it.
     """

@@ -8,7 +8,7 @@ from odediscovery import get_system, simulate_system
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.candidates import as_grown
-from odediscovery.search.proposals import freed_powers, more_powers, richer_families
+from odediscovery.search.proposals import few_products, freed_powers, more_powers, richer_families
 from odediscovery.search.rungs import Climb
 from odediscovery.settings import settings_for
 
@@ -38,3 +38,12 @@ def test_nothing_is_grown_where_growing_is_switched_off() -> None:
     at.settings = settings_for(grow=False)
     (proposal,) = more_powers(at)
     assert list(proposal.laws) == []
+
+
+def test_equations_are_made_of_the_same_few_products() -> None:
+    p = prepare(simulate_system("lotka-volterra", noise=0.02))
+    (proposal,) = few_products(Climb(p, settings_for(), Monitor()))
+    assert proposal.whole and proposal.linear
+    sets = [{tuple(row) for row in law.exponents.astype(int).tolist()} for law in proposal.laws]
+    assert {(1, 0), (0, 1), (1, 1)} in sets
+    assert all((law.coefficients != 0).all() for law in proposal.laws)

@@ -11,7 +11,13 @@ from odediscovery.judge.doubt import interval_squares
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
-from odediscovery.stages.grow.polynomials import POLYNOMIALS, library_law, polynomials, polynomials_along
+from odediscovery.stages.grow.polynomials import (
+    POLYNOMIALS,
+    library_law,
+    polynomials,
+    polynomials_along,
+    shared_products,
+)
 from odediscovery.stages.values import STAGES
 
 
@@ -107,3 +113,30 @@ def noise_on(p: Problem, sigma: float) -> Problem:
     values = t.values * p.scale.state
     noisy = values + sigma * values.std(axis=0) * random.standard_normal(values.shape)
     return prepare(TimeSeries.from_arrays(t.time * p.scale.time, noisy, ["x", "y", "z"]))
+
+
+@pytest.fixture(scope="module")
+def reaction() -> Problem:
+    """A and C react to more C, two C to B, C flows in; noise of 2 % of their spread, one trajectory."""
+
+    def rhs(_: float, x: list[float]) -> list[float]:
+        a, c = 0.958 * x[0] * x[2], 1.07 * x[2] ** 2
+        return [-a, c, 0.123 + a - c]
+
+    t = np.linspace(0.0, 8.0, 150)
+    x = solve_ivp(rhs, (0.0, 8.0), [1.5, 0.1, 0.2], t_eval=t, rtol=1e-9, atol=1e-12).y.T
+    x = x + 0.02 * x.std(axis=0) * np.random.default_rng(0).standard_normal(x.shape)
+    return prepare(TimeSeries.from_arrays(t, x, list("ABC")))
+
+
+def test_products_that_equations_share_are_found_in_noise(reaction: Problem) -> None:
+    sets = [{tuple(row) for row in law.exponents.astype(int).tolist()} for law in shared_products(reaction)]
+    assert {(0, 0, 0), (1, 0, 1), (0, 0, 2)} in sets
+
+
+def test_few_sets_of_each_size_are_proposed(reaction: Problem) -> None:
+    laws = shared_products(reaction)
+    sizes = [law.n_monomials for law in laws]
+    assert max(sizes) <= POLYNOMIALS.most_shared
+    for size in set(sizes):
+        assert sizes.count(size) <= POLYNOMIALS.kept_sets * len(POLYNOMIALS.shared_degrees)

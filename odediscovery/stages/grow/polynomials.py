@@ -18,6 +18,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
 from odediscovery.laws.cost import constant_penalty
@@ -57,6 +58,22 @@ class PolynomialThresholds(Thresholds):
         (1.5, 0.3, 0.0), "what a term has to gain, a law each", unit="penalty of a constant"
     )
     unpruned: int = threshold(30, "most coefficients of a library that is pruned as a whole", origin="cost")
+    shared_degrees: tuple[int, ...] = threshold(
+        (2, 3), "highest degrees of products that equations share", origin="fluxes, and what is autocatalytic"
+    )
+    most_shared: int = threshold(5, "most products that equations share", origin="cost: longer laws are regressed")
+    sets: int = threshold(20_000, "most sets of products that are compared", origin="cost: each is a small system")
+    behind: float = threshold(
+        1.5,
+        "sets that leave so much more than the best are not proposed",
+        unit="logarithm of the squares, mean of all equations",
+        origin="measured: of 60 random laws in 2 and 5 % noise 92 % lie within it",
+    )
+    kept_sets: int = threshold(
+        2,
+        "sets of each size that are proposed",
+        origin="measured: of 39 random laws in 2 and 5 % noise the true set is among two of its size in 30, four in 32",
+    )
 
 
 POLYNOMIALS = PolynomialThresholds()
@@ -99,6 +116,46 @@ def polynomials(p: Problem) -> list[PowerSum]:
         law = PowerSum(a, np.vstack([one.exponents for _, one in equations])).merged()
         laws.setdefault(_structure(law), law)
     return [law for law in laws.values() if law.n_monomials]
+
+
+def shared_products(p: Problem) -> list[PowerSum]:
+    """Laws whose equations consist of the same few products, for what leaves one state enters another.
+
+        minimise  sum_i ln min_a |x_i(t_{j+1}) - x_i(t_j) - sum_{m in S} a_m integral of product m dt|^2
+
+    over all sets S of one size, the best few of each size unless they leave far more than others. In noise each
+    equation alone is explained by many products about as well; all together by few sets.
+    """
+    moving, found = ~p.constant, list[tuple[float, PowerSum]]()
+    if p.knowledge is not None or moving.sum() < 2 or not _has_paths(p):
+        return []
+    for degree in POLYNOMIALS.shared_degrees:
+        exponents = products(p.data.n_states, degree)
+        columns, increments = _integral_form(p, exponents)
+        size = column_norms(columns)
+        # A product that is 0 throughout, such as those of an absent species, has no size.
+        kept = np.flatnonzero((size > 0.0) & np.isfinite(size))
+        for most in range(1, POLYNOMIALS.most_shared + 1):
+            if most > len(kept) or math.comb(len(kept), most) > POLYNOMIALS.sets:
+                break
+            for misfit, few, a in _best_sets(columns[:, kept] / size[kept], increments[:, moving], most):
+                law = PowerSum(np.zeros((len(moving), most)), exponents[kept[few]])
+                law.coefficients[moving] = a / size[kept[few]]
+                found.append((misfit, law))
+    least = min((misfit for misfit, _ in found), default=0.0)
+    near = [law for misfit, law in found if misfit < least + POLYNOMIALS.behind]
+    return list({_structure(law): law for law in near}.values())
+
+
+def _best_sets(columns: Array, y: Array, most: int) -> list[tuple[float, NDArray[np.int64], Array]]:
+    """The sets of columns that explain all of y [rows, states] best: misfit, set, coefficients [states, columns]."""
+    sets = np.array(list(itertools.combinations(range(columns.shape[1]), most)))
+    gram, b = columns.T @ columns + 1e-10 * np.eye(columns.shape[1]), columns.T @ y
+    a = np.linalg.solve(gram[sets[:, :, None], sets[:, None, :]], b[sets])
+    left = np.maximum((y**2).sum(axis=0) - (a * b[sets]).sum(axis=1), ABOVE_ZERO)
+    misfits = np.log(left).mean(axis=1)
+    best = np.argsort(misfits, kind="stable")[: POLYNOMIALS.kept_sets]
+    return [(float(misfits[k]), sets[k], a[k].T) for k in best]
 
 
 def polynomials_along(p: Problem, law: PowerSum, initial: Array, sigma: Array) -> list[PowerSum]:
