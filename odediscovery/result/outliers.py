@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from odediscovery.data.noise import NORMAL_MEDIAN
 from odediscovery.judge.note import Note, Weight
 from odediscovery.judge.notes import listed
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
-
-# Median of the absolute value of a normal deviate.
-_NORMAL_MEDIAN = 0.6744897501960817
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ def far_off(residuals: Array) -> dict[int, float]:
     size = np.abs(residuals[seen])
     if len(seen) < OUTLIERS.least:
         return {}
-    usual = max(float(np.median(size)) / _NORMAL_MEDIAN, ABOVE_ZERO)
+    usual = max(float(np.median(size)) / NORMAL_MEDIAN, ABOVE_ZERO)
     beside = np.maximum(np.append(size[1:], 0.0), np.append(0.0, size[:-1]))
     far = (size > OUTLIERS.far * usual) & (beside < OUTLIERS.alone * size)
     if np.count_nonzero(far) > max(OUTLIERS.most * len(seen), 1.0):

@@ -58,6 +58,9 @@ class PolynomialThresholds(Thresholds):
         (1.5, 0.3, 0.0), "what a term has to gain, a law each", unit="penalty of a constant"
     )
     unpruned: int = threshold(30, "most coefficients of a library that is pruned as a whole", origin="cost")
+    ridge: float = threshold(
+        1e-10, "ridge of normal equations", unit="squares of a column", origin="columns that depend on others"
+    )
     shared_degrees: tuple[int, ...] = threshold(
         (2, 3), "highest degrees of products that equations share", origin="fluxes, and what is autocatalytic"
     )
@@ -150,7 +153,7 @@ def shared_products(p: Problem) -> list[PowerSum]:
 def _best_sets(columns: Array, y: Array, most: int) -> list[tuple[float, NDArray[np.int64], Array]]:
     """The sets of columns that explain all of y [rows, states] best: misfit, set, coefficients [states, columns]."""
     sets = np.array(list(itertools.combinations(range(columns.shape[1]), most)))
-    gram, b = columns.T @ columns + 1e-10 * np.eye(columns.shape[1]), columns.T @ y
+    gram, b = columns.T @ columns + POLYNOMIALS.ridge * np.eye(columns.shape[1]), columns.T @ y
     a = np.linalg.solve(gram[sets[:, :, None], sets[:, None, :]], b[sets])
     left = np.maximum((y**2).sum(axis=0) - (a * b[sets]).sum(axis=1), ABOVE_ZERO)
     misfits = np.log(left).mean(axis=1)
@@ -314,7 +317,7 @@ class _Selection:
         while len(of_kept):
             check_time()
             x = scaled[:, of_kept]
-            inverse = np.linalg.pinv(x.T @ x + 1e-10 * np.eye(len(of_kept)), hermitian=True)
+            inverse = np.linalg.pinv(x.T @ x + POLYNOMIALS.ridge * np.eye(len(of_kept)), hermitian=True)
             solution = inverse @ (x.T @ y)
             found.coefficients.append(np.zeros(columns.shape[1]))
             found.coefficients[-1][kept[of_kept]] = solution / scale[kept[of_kept]]
