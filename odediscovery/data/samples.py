@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from odediscovery.data.recorded.even_times import even_times
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.table import check_names
 from odediscovery.errors import InputError
@@ -25,6 +26,25 @@ def check_series(series: object, caller: str) -> None:
         raise InputError(
             f"{caller} expects a TimeSeries, got a {kind}; load_csv reads a file, TimeSeries.from_frame a frame"
         )
+
+
+def with_even_times(series: TimeSeries) -> TimeSeries:
+    """The series with even times where they were rounded when they were written, which a message says.
+
+    Dates are counted exactly, and what acts at written times stays at them: such series stay as they are.
+
+    >>> rounded = TimeSeries.from_arrays(np.linspace(0.0, 5.0, 30).round(4), np.ones(30))
+    >>> round(float(with_even_times(rounded).trajectories[0].time[1]), 8)
+    0.17241379
+    """
+    if series.since or series.controls or any(run.controls or run.recorded for run in series.trajectories):
+        return series
+    found = even_times([run.time for run in series.trajectories])
+    if found is None:
+        return series
+    runs = (dataclasses.replace(run, time=time) for run, time in zip(series.trajectories, found[0], strict=True))
+    told = f"The time {series.time_name!r} was rounded when it was written: taken as even steps of {found[1]:.7g}."
+    return dataclasses.replace(series, trajectories=tuple(runs), messages=(*series.messages, told))
 
 
 def with_latent_states(series: TimeSeries, latent: Sequence[str]) -> TimeSeries:

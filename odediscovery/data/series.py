@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from odediscovery.data.dates import brief, counted_times
 from odediscovery.data.deviations import array_deviations
 from odediscovery.data.frames import is_dataset, plain_frame
-from odediscovery.data.recorded.rows import long_enough, restarted, trials, with_even_times, without_repeats
+from odediscovery.data.recorded.rows import long_enough, restarted, trials, without_repeats
 from odediscovery.data.sheets import exact_table, exact_text, frame_table, read_table, with_made_columns
 from odediscovery.data.signals import Trajectory as Trajectory
 from odediscovery.data.table import Table, assigned, check_letters, check_names, names_in
@@ -379,8 +379,7 @@ def _series_of(
     runs = table.groups(groups) if groups else trials(times)
     merged, told = without_repeats(list(runs.values()), times, values, errors, chosen)
     kept, short = long_enough(runs, merged)
-    kept, even = with_even_times(kept, time_name) if table.rounded else (kept, [])
-    messages += [*([] if groups else restarted(runs, table.lines, time_name)), *told, *short, *even]
+    messages += [*([] if groups else restarted(runs, table.lines, time_name)), *told, *short]
     lines = np.array(table.lines)
     trajectories = [
         checked_trajectory(one.time, one.values, label, ("line", lines[one.rows].tolist()), time_name, hint)

@@ -122,7 +122,7 @@ def exact_table(content: bytes, source: object) -> Table:
     if len(set(header)) < max(len(header), 2) or any(len(row) != len(header) for row in rows):
         raise InputError(f"{source} is damaged (rows of different lengths, or no header); fit the data again")
     cells = pd.DataFrame(rows[1:], range(2, len(rows) + 1), header, dtype=object)
-    return Table(cells, ".", [], rounded=False)
+    return Table(cells, ".", [])
 
 
 def _read_content(path: Path) -> bytes:

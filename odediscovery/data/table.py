@@ -58,7 +58,6 @@ class Table:
         units: those in the header, by column: "mass [g]" is the column mass, with the unit g.
         spent: columns that others were computed from, which are no states unless they are named.
         written: the text of a column of numbers, as it stands in the file.
-        rounded: whether numbers may have been rounded when they were written.
     """
 
     cells: pd.DataFrame
@@ -69,7 +68,6 @@ class Table:
     units: Mapping[str, str] = field(default_factory=dict)
     spent: tuple[str, ...] = ()
     written: Callable[[str], pd.Series] | None = None
-    rounded: bool = True
 
     @property
     def columns(self) -> list[str]:

@@ -11,9 +11,9 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.search.refinement import REFINEMENT, follows, follows_closely, follows_exactly
+from odediscovery.search.refinement import REFINEMENT, follows, follows_closely, follows_exactly, sigma_of
 from odediscovery.search.strategies import SEARCH
-from odediscovery.solve.linearised import error_growth
+from odediscovery.solve.linearised import LinearisedTrajectory
 from odediscovery.stages.prune.paths import window_length
 from odediscovery.stages.values import STAGES, Candidate, Polished
 
@@ -34,10 +34,13 @@ class ChaosThresholds(Thresholds):
         origin="shorter ones would give one piece",
     )
     grown: float = threshold(
-        150.0,
+        1e4,
         "errors of the start at the end of a trajectory from which on it is not tried to follow it",
         unit="rms of the state",
-        origin="measured: trajectories of six chaotic systems were followed up to 5, none beyond 1000",
+        origin="measured: chaos was followed up to 5, limit cycles and orbits up to 60",
+    )
+    states: int = threshold(
+        3, "states without which there is no chaos", origin="Poincare and Bendixson: curves in a plane do not cross"
     )
 
 
@@ -92,4 +95,7 @@ def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple
 def _outgrows(p: Problem, law: PowerSum) -> bool:
     """Whether the law makes far more of errors of the start than any state is large: no start is known well enough."""
     error = float(p.start_errors.max(initial=0.0))
-    return error > 0.0 and error_growth(law, p.smooth, ~p.constant) + math.log(error) > math.log(CHAOS.grown)
+    if not error > 0.0 or law.n_states < CHAOS.states:
+        return False
+    along = LinearisedTrajectory.of(p, law, p.initial, sigma_of(p))
+    return along is not None and along.error_growth() + math.log(error) > math.log(CHAOS.grown)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cache, partial
 
 from odediscovery.data.recorded.statements import FOUND, dose_factor
-from odediscovery.data.samples import check_series
+from odediscovery.data.samples import check_series, with_even_times
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.chaos import cut_until_followed
 from odediscovery.discovery.conclude import add_messages, build_result, conclude, constants, groups_result, rivals
@@ -123,6 +123,8 @@ def discover(
     settings = settings or Settings()
     settings = (settings if vary is None else replace(settings, vary=vary)).checked()
     check_size(series, settings)
+    if settings.breaks is None and not settings.doses:
+        series = with_even_times(series)
     earlier, later = split(series, settings.holdout)
     one = blas_threads(settings.threads)
     with at_most(settings.max_memory), one, drawn(monitor, settings.max_seconds) as hears:
@@ -247,7 +249,7 @@ def _told(task: Task, judged: Verdict, named: Sequence[FittedForm], asked: Seque
         yield [] if series.controls else check_extrapolation(found.equations, series, found.initial_values)
         yield rest(found) if found.outcome != "poor-fit" else []
         followed = found.outcome != "poor-fit" and verdict.p.heads is None and not verdict.p.clean
-        yield outliers(found, verdict.p.relative_sigma) if followed else []
+        yield outliers(found, verdict.p) if followed else []
         yield notes_on(judged, asked, winner)
 
     scarce = any(line.get("event") == OUT_OF_MEMORY for line in monitor.log)

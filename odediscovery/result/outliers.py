@@ -10,8 +10,9 @@ import numpy as np
 from odediscovery.data.noise import NORMAL_MEDIAN
 from odediscovery.judge.note import Note, Weight
 from odediscovery.judge.notes import listed
+from odediscovery.problem.problem import Problem
 from odediscovery.result.discovery import Discovery
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array
+from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -22,13 +23,14 @@ class OutlierThresholds(Thresholds):
     far: float = threshold(
         6.0,
         "residuals from which on a sample lies far off",
-        unit="standard deviations, by the median of all",
+        unit="standard deviations, by the median of all and of those beside it",
         origin="chosen: never among normal ones, and heavier tails are common",
     )
     alone: float = threshold(
         0.5, "residuals of its neighbours up to which it is alone", unit="its own", origin="chosen: a misfit lasts"
     )
     least: int = threshold(20, "samples of a state", origin="the median of fewer tells their spread poorly")
+    beside: int = threshold(10, "samples to either side that tell how large residuals are there", origin="as before")
     most: float = threshold(0.05, "most samples that are outliers", unit="share of all", origin="chosen: more are none")
     named: int = threshold(3, "outliers that a message names", origin="a line of text")
 
@@ -36,51 +38,64 @@ class OutlierThresholds(Thresholds):
 OUTLIERS = OutlierThresholds()
 
 
-def far_off(residuals: Array) -> dict[int, float]:
+def far_off(residuals: Array, least: Array) -> dict[int, float]:
     """Residuals that are far larger than usual, and than those of their neighbours: sample -> how many times.
 
-        |r_k| > 6 s,    |r_{k-1}|, |r_{k+1}| < |r_k| / 2,    s = median |r| / 0.674
+        |r_k| > 6 s_k,    |r_{k-1}|, |r_{k+1}| < |r_k| / 2
+
+    s_k is the largest of `least`, the median |r| / 0.674 of all samples and that of the nearest twenty.
 
     Args:
         residuals: of one state, over their relative sigma [samples], nan where nothing was measured.
+        least: what they may be by themselves, in the same unit [samples].
 
     >>> r = np.sin(np.arange(40.0))
     >>> r[17] = 12.0
-    >>> {k: round(far, 1) for k, far in far_off(r).items()}
-    {17: 12.3}
+    >>> {k: round(far, 1) for k, far in far_off(r, np.zeros(40)).items()}
+    {17: 10.8}
     """
     seen = np.flatnonzero(np.isfinite(residuals))
     size = np.abs(residuals[seen])
     if len(seen) < OUTLIERS.least:
         return {}
-    usual = max(float(np.median(size)) / NORMAL_MEDIAN, ABOVE_ZERO)
-    beside = np.maximum(np.append(size[1:], 0.0), np.append(0.0, size[:-1]))
-    far = (size > OUTLIERS.far * usual) & (beside < OUTLIERS.alone * size)
+    wide = np.pad(size, OUTLIERS.beside, constant_values=np.nan)
+    local = np.nanmedian(np.lib.stride_tricks.sliding_window_view(wide, 2 * OUTLIERS.beside + 1), axis=1)
+    usual = np.maximum(np.maximum(local, np.median(size)) / NORMAL_MEDIAN, least[seen])
+    neighbours = np.maximum(np.append(size[1:], 0.0), np.append(0.0, size[:-1]))
+    far = (usual > 0.0) & (size > OUTLIERS.far * usual) & (neighbours < OUTLIERS.alone * size)
     if np.count_nonzero(far) > max(OUTLIERS.most * len(seen), 1.0):
         return {}
-    return {int(k): float(r) for k, r in zip(seen[far], size[far] / usual, strict=True)}
+    return {int(k): float(r) for k, r in zip(seen[far], size[far] / usual[far], strict=True)}
 
 
-def outliers(found: Discovery, relative_sigma: Sequence[Array]) -> list[Note]:
+def outliers(found: Discovery, p: Problem) -> list[Note]:
     """A sentence about samples that lie far off the claimed equations, if there are any.
 
     Args:
-        relative_sigma: noise of each sample relative to the others, [samples, states] a trajectory.
+        p: what was fitted; its samples are those of the result.
     """
     series, named = found.series, list[tuple[float, str]]()
     if any(run.recorded is not None for run in series.trajectories):
         return []
-    for k, (run, relative) in enumerate(zip(series.trajectories, relative_sigma, strict=True)):
+    floor = p.floor * np.abs(p.scale.state)
+    for k, (run, relative) in enumerate(zip(series.trajectories, p.relative_sigma, strict=True)):
         curve = found.equations_of(k).simulate(found.initial_values[k], run.time, controls=run.controls)
-        left = (run.values - curve) / relative[:, : series.n_states]
         where = f" of trajectory {run.label!r}" if len(series.trajectories) > 1 else ""
-        for state, column in zip(series.states, left.T, strict=True):
-            for j, far in far_off(column).items():
-                named.append((far, f"{state} at {series.time_name} = {run.time[j]:.6g}{where} ({far:.0f})"))
+        for i in np.flatnonzero(~p.constant[: series.n_states]):
+            values, sigma = run.values[:, i], relative[:, i]
+            least = np.maximum(floor[i], np.sqrt(np.maximum(curve[:, i], 1.0)) if _are_counts(values) else 0.0)
+            for j, far in far_off((values - curve[:, i]) / sigma, least / sigma).items():
+                named.append((far, f"{series.states[i]} at {series.time_name} = {run.time[j]:.6g}{where} ({far:.0f})"))
     texts = [text for _, text in sorted(named, reverse=True)]
     more = len(texts) - OUTLIERS.named
     shown = [*texts[: OUTLIERS.named], *([f"{more} more"] if more > 0 else [])]
     return [far_off_note(shown)] if texts else []
+
+
+def _are_counts(values: Array) -> bool:
+    """Whether values may be counts, of which n is off by sqrt(n)."""
+    seen = values[np.isfinite(values)]
+    return bool((seen >= 0.0).all() and (seen == np.round(seen)).all())
 
 
 def far_off_note(which: Sequence[str]) -> Note:

@@ -16,11 +16,11 @@ from functools import cached_property
 
 import numpy as np
 
-from odediscovery.data.series import TimeSeries, Trajectory
+from odediscovery.data.series import Trajectory
 from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import integrate
@@ -128,6 +128,24 @@ class LinearisedTrajectory:
         """Observed values."""
         return int(sum((w > 0).sum() for w in self.weight))
 
+    def error_growth(self) -> float:
+        """Logarithm of the most that an error of a start grows by, max over trajectories, j of ln |Phi_j ... Phi_1|.
+
+        nan where a propagator is not finite.
+        """
+        most = 0.0
+        for carried in self.carried:
+            grown, logarithm = np.eye(carried.shape[1]), 0.0
+            for phi in carried:
+                check_time()
+                grown = phi @ grown
+                norm = float(np.linalg.norm(grown))
+                if not np.isfinite(norm):
+                    return float("nan")
+                grown, logarithm = grown / max(norm, ABOVE_ZERO), logarithm + np.log(max(norm, ABOVE_ZERO))
+                most = max(most, logarithm)
+        return most
+
     def _carried(self, k: int, y: Array, added: Array | None) -> Array:
         """y_{j+1} = Phi_j y_j + added_j from interval to interval, weighted, [samples, states, columns]."""
         found = np.empty((len(self.carried[k]) + 1, *y.shape))
@@ -151,36 +169,6 @@ class LinearisedTrajectory:
             known = np.add.reduceat((self.weight[k] > 0.0).astype(float), first, axis=0)
             values = np.add.reduceat(values, first, axis=0) / np.sqrt(np.maximum(known, 1.0))[..., None]
         return values.reshape(values.shape[0] * values.shape[1], values.shape[2])
-
-
-def error_growth(law: PowerSum, series: TimeSeries, moving: Mask) -> float:
-    """Logarithm of the most that an error of a start grows by, along the paths of a series.
-
-        max over trajectories, j of  ln |Phi_j ... Phi_1|,    Phi = (1 - h J / 2)^-1 (1 + h J / 2)
-
-    J are the slopes of the right-hand sides in the middle of an interval of length h.
-
-    Args:
-        series: without gaps, dimensionless.
-        moving: states that have an equation [states].
-
-    >>> t = np.linspace(0.0, 5.0, 50)
-    >>> growth = PowerSum(np.array([[2.0]]), np.array([[1.0]]))
-    >>> round(error_growth(growth, TimeSeries.from_arrays(t, np.exp(2.0 * t)), np.array([True])), 1)
-    10.0
-    """
-    most, size = 0.0, int(moving.sum())
-    for t in series.trajectories:
-        slopes = _slopes(law, t.values)[:, moving][:, :, moving]
-        half = (slopes[1:] + slopes[:-1]) * np.diff(t.time)[:, None, None] / 4.0
-        grown, logarithm = np.eye(size), 0.0
-        for phi in np.linalg.solve(np.eye(size) - half, np.eye(size) + half):
-            check_time()
-            grown = phi @ grown
-            norm = max(float(np.linalg.norm(grown, 2)), ABOVE_ZERO)
-            grown, logarithm = grown / norm, logarithm + np.log(norm)
-            most = max(most, logarithm)
-    return float(most)
 
 
 def _propagators(slopes: Array, length: Array) -> tuple[Array, Array]:

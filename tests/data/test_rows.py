@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from odediscovery.data.recorded.rows import even_times, repeat_noise, restarts
-from odediscovery.data.series import TimeSeries, load_csv, read_series, series_text
+from odediscovery.data.recorded.rows import repeat_noise, restarts
+from odediscovery.data.series import TimeSeries, load_csv
 from odediscovery.errors import InputError
-from odediscovery.runtime.arrays import Array
 
 
 def table(folder: Path, rows: list[tuple[float, ...]], header: str = "t,x") -> Path:
@@ -76,32 +75,3 @@ def test_some_repeats_weigh_by_their_number(tmp_path: Path) -> None:
     sigma = read(tmp_path, rows).trajectories[0].sigma
     assert sigma is not None
     np.testing.assert_allclose(sigma[5] / sigma[0], 2.0)
-
-
-def test_rounded_even_times_are_even_again(tmp_path: Path) -> None:
-    time = np.linspace(0.0, 5.0, 30)
-    series = read(tmp_path, [(round(t, 4), x) for t, x in zip(time.tolist(), np.exp(-time).tolist(), strict=True)])
-    assert np.allclose(series.trajectories[0].time, time, rtol=0.0, atol=1e-15)
-    (told,) = series.messages
-    assert "'t' was rounded" in told
-    assert "0.1724138" in told
-
-
-@pytest.mark.parametrize(
-    "time",
-    [
-        pytest.param(np.arange(12) * 0.1, id="even as written"),
-        pytest.param(np.array([0, 1, 3, 4, 6, 7, 9, 10, 12, 13], float), id="days"),
-        pytest.param(np.sort(np.random.default_rng(0).uniform(0.0, 9.0, 30)).round(2), id="uneven"),
-        pytest.param(np.linspace(0.0, 1.0, 7).round(3), id="few"),
-        pytest.param(np.linspace(0.0, 7.0, 30), id="all digits"),
-    ],
-)
-def test_other_times_stay(time: Array) -> None:
-    assert even_times(time) is time
-
-
-def test_a_kept_series_is_read_as_it_was() -> None:
-    series = TimeSeries.from_arrays(np.linspace(0.0, 5.0, 30).round(4), np.arange(30.0))
-    kept = read_series(series_text(series).encode(), "kept", "t", series.states, None)
-    assert kept.trajectories[0].time.tolist() == series.trajectories[0].time.tolist()

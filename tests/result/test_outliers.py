@@ -46,8 +46,32 @@ def test_without_a_slip_nothing_is_told() -> None:
 def test_only_lonely_residuals_are_far_off(places: list[int], expected: list[int]) -> None:
     residuals = np.random.default_rng(0).standard_normal(60)
     residuals[places] = 20.0
-    assert list(far_off(residuals)) == expected
+    assert list(far_off(residuals, np.zeros(60))) == expected
 
 
 def test_few_samples_tell_nothing() -> None:
-    assert not far_off(np.array([1.0, -1.0, 1.0, 50.0, -1.0]))
+    assert not far_off(np.array([1.0, -1.0, 1.0, 50.0, -1.0]), np.zeros(5))
+
+
+def test_residuals_that_are_large_for_a_while_are_usual_there() -> None:
+    random = np.random.default_rng(0)
+    residuals = random.standard_normal(200) * np.where(np.arange(200) < 30, 40.0, 1.0)
+    assert not far_off(residuals, np.zeros(200))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_counts_have_no_outliers_by_themselves(seed: int) -> None:
+    t = np.linspace(0.0, 10.0, 100)
+    counts = np.random.default_rng(seed).poisson(30.0 * np.exp(-0.8 * t)).astype(float)
+    series = TimeSeries.from_arrays(t, counts, ["N"])
+    found = discover(series, settings_for(library=["textbook"]), Monitor())
+    assert not [text for text in found.messages if text.startswith("far off")]
+
+
+def test_a_column_that_never_changes_has_none() -> None:
+    t, x = growth()
+    still = np.full(40, 0.3)
+    still[12] = 0.1 + 0.2
+    series = TimeSeries.from_arrays(t, np.column_stack([x, still]), ["N", "T"])
+    found = discover(series, settings_for(library=["textbook"]), Monitor())
+    assert not [text for text in found.messages if text.startswith("far off")]

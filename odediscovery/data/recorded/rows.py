@@ -1,17 +1,13 @@
-"""Rows whose times restart, repeat or were rounded.
-
-Trials one below the other, samples taken more than once at a time, and even steps written with few digits.
-"""
+"""Rows whose times restart or repeat: trials one below the other, and samples taken more than once at a time."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.data.recorded.digits import DIGITS, rounding_step
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -32,12 +28,6 @@ class RowThresholds(Thresholds):
         origin="a standard deviation of six is known within a third",
     )
     samples: int = threshold(2, "samples with a value of a trajectory", origin="one alone shows no change")
-    even: tuple[int, float] = threshold(
-        (8, 10.0),
-        "samples at least, and the least step, of times that may be rounded even ones",
-        unit="samples; last digit",
-        origin="chosen: a few uneven times look even, and steps of a digit or two are counts, such as days",
-    )
     named: int = threshold(5, "trajectories left out that a message names", origin="a line of text")
 
 
@@ -115,40 +105,6 @@ def long_enough(labels: Iterable[str], merged: Sequence[Merged]) -> tuple[list[t
     named = ", ".join(short[: ROWS.named]) + (f" and {len(short) - ROWS.named} more" if short[ROWS.named :] else "")
     which = f"Trajectory {named} has" if len(short) == 1 else f"Trajectories {named} have"
     return kept, [f"{which} fewer than {ROWS.samples} samples with a value; left out of {len(pairs)}."]
-
-
-def even_times(time: Array) -> Array:
-    """Even times [n] in place of ones that differ from them by what rounding to the written digits explains.
-
-        t_k = t_0 + k (t_n - t_0) / n
-
-    0.1724, 0.3448, 0.5172, 0.6897 were even steps. Times that are even as written stay, as do all others.
-
-    >>> even_times(np.linspace(0.0, 1.0, 8).round(3)).tolist() == np.linspace(0.0, 1.0, 8).tolist()
-    True
-    >>> even_times(np.array([0.0, 0.1, 0.2, 0.31, 0.4, 0.5, 0.6, 0.7]))[3]
-    0.31
-    """
-    least, coarsest = ROWS.even
-    if len(time) < least:
-        return time
-    even, last_digit = np.linspace(time[0], time[-1], len(time)), rounding_step(time)
-    # The first and the last time are rounded as well.
-    off = np.abs(time - even)
-    if (off > last_digit).any() or even[1] - even[0] < coarsest * last_digit.max():
-        return time
-    return even if off.max() > DIGITS.same_digit * np.abs(time).max() else time
-
-
-def with_even_times(kept: Sequence[tuple[str, Merged]], time_name: str) -> tuple[list[tuple[str, Merged]], list[str]]:
-    """Trajectories with even times where they were rounded, each with its label, and what the reader should know."""
-    after = [(label, replace(one, time=even_times(one.time))) for label, one in kept]
-    changed = [one.time for (_, one), (_, before) in zip(after, kept, strict=True) if one.time is not before.time]
-    if not changed:
-        return after, []
-    steps = list(dict.fromkeys(f"{time[1] - time[0]:.7g}" for time in changed))
-    named = ", ".join(steps[: ROWS.named]) + ", ..." * (len(steps) > ROWS.named)
-    return after, [f"The time {time_name!r} was rounded when it was written: taken as even steps of {named}."]
 
 
 def without_repeats(

@@ -133,7 +133,9 @@ def shared_products(p: Problem) -> list[PowerSum]:
     if p.knowledge is not None or moving.sum() < 2 or not _has_paths(p):
         return []
     for degree in POLYNOMIALS.shared_degrees:
-        exponents = products(p.data.n_states, degree)
+        if len(moving) * math.comb(len(moving) + degree, degree) > POLYNOMIALS.library:
+            break
+        exponents = products(len(moving), degree)
         columns, increments = _integral_form(p, exponents)
         size = column_norms(columns)
         # A product that is 0 throughout, such as those of an absent species, has no size.

@@ -50,7 +50,7 @@ class SnapThresholds(Thresholds):
         16.0, "how far from the free fit it may be", unit="squared standard errors", origin="four standard errors"
     )
     longest_step: float = threshold(
-        1.0, "a longer linear step of the other constants is worse than none", unit="dimensionless constants"
+        1.0, "a longer linear step of the other constants, or of the starts, is worse than none", unit="dimensionless"
     )
 
 
@@ -147,10 +147,10 @@ def _fixed(polished: Polished, places: dict[tuple[int, int], float]) -> tuple[Po
     change = np.array(list(places.values())) - theta[index]
     c = polished.joint.matrix
     step = c[:, index] @ np.linalg.lstsq(c[np.ix_(index, index)], change, rcond=None)[0]
-    moved, start = theta + step[: len(theta)], initial + step[len(theta) :].reshape(initial.shape)
-    # Far from the minimum the linear step is worse than none.
-    if not np.all(np.isfinite(step)) or np.max(np.abs(step)) > SNAPPING.longest_step:
-        moved, start = theta.copy(), initial
+    # Far from the minimum a linear step is worse than none.
+    near = [np.all(np.abs(part) <= SNAPPING.longest_step) for part in (step[: len(theta)], step[len(theta) :])]
+    moved = theta + step[: len(theta)] if near[0] else theta.copy()
+    start = initial + step[len(theta) :].reshape(initial.shape) if all(near) else initial
     moved[index] = list(places.values())
     still = free[1].copy()
     for place in places:
