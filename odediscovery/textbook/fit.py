@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
@@ -116,7 +117,10 @@ class Fitter:
     def __init__(self, p: Problem) -> None:
         self.series, smooth = user_path(p)
         self.path = Path.of(smooth)
-        begun = np.stack([run.values[0] for run in smooth.trajectories])
+        begun = np.stack([run.values[0] for run in p.smooth.trajectories])
+        # Noise takes a small start to 0 or beyond, from where nothing grows.
+        least = np.where(p.nonnegative & (p.noise > 0.0), SHOOTING.small * np.nanstd(pooled(p.data), axis=0), -np.inf)
+        begun = np.maximum(begun, least) * p.scale.state
         self.relative = [np.broadcast_to(r * p.scale.size, r.shape) for r in p.relative_sigma]
         self.noise = p.noise * p.scale.size
         guess = [

@@ -113,3 +113,15 @@ def test_noise_does_not_turn_the_sign_of_a_small_constant_for_good():
     assert mended.constants.min() > 0.0 and mended.misfit < 2.0 * start.misfit
     best = min(fit_textbook(p, Monitor()), key=lambda one: criterion_of(p, one))
     assert best.says == "competition (Lotka-Volterra)"
+
+
+@pytest.mark.parametrize("first", [-3.0, 0.0, 2.0])
+def test_growth_is_found_whatever_noise_made_of_its_first_sample(first: float) -> None:
+    """From x = 0 a power below 1 may stay at 0 for ever, and the fit with it."""
+    t = np.linspace(0.0, 60.0, 60)
+    x = (8.0 * (1.0 - np.exp(-0.05 * t))) ** 3
+    x = x + 5.0 * np.random.default_rng(0).standard_normal(60)
+    x[0] = first
+    p = prepare(TimeSeries.from_arrays(t, x, ["m"]))
+    best = min(fit_textbook(p, Monitor()), key=lambda one: criterion_of(p, one))
+    assert best.says == "von Bertalanffy growth"
