@@ -9,9 +9,8 @@ begin at a law that is richer than the chosen one and lose one term after anothe
 backward elimination and the criterion of the search, and what is left is compared.
 
 It is the choice among these terms that is repeated, not the search for them: exponents that were
-set to simple values stay, and terms that no row of the front and no other equation has are not
-tried. Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993); Kuensch, The
-jackknife and the bootstrap for general stationary observations (1989).
+set to simple values stay, and terms that no richer row of the front and no other equation has are not tried.
+Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993); Kuensch, Annals of Statistics 17 (1989).
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from odediscovery.errors import FitError, InputError, OdeDiscoveryError
 from odediscovery.fitting.residuals import LongResiduals
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.laws.cost import SIMPLE, constant_penalty, count, snap_penalty
+from odediscovery.laws.equations import Equations
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.power_sum import PowerSum, powers
 from odediscovery.laws.records import monomial_names
@@ -285,17 +285,26 @@ def richer(p: Problem, found: Discovery, law: PowerSum) -> PowerSum:
 
 
 def _rivals(found: Discovery) -> list[tuple[Array, Mask]]:
-    """Monomials of the front's rows that could win, the best first: exponents, and in which
-    equations they stand."""
+    """Monomials of rows about as good as the chosen one, or with all of its terms: exponents, and their equations."""
     chosen = next(row for row in found.front if row.selected)
     rivals = [
         row
         for row in found.front
-        if row.complexity >= chosen.complexity or row.criterion < chosen.criterion + CRITERION.no_evidence
+        if row.criterion < chosen.criterion + CRITERION.no_evidence or _has_terms(row.equations, chosen.equations)
     ]
     rivals.sort(key=lambda row: np.nan_to_num(row.criterion, nan=np.inf))
     laws = [row.equations.power_sum for row in rivals]
     return [(w, a != 0) for law in laws if law for w, a in zip(law.exponents, law.coefficients.T, strict=True)]
+
+
+def _has_terms(richer: Equations, law: Equations) -> bool:
+    """Whether a sum of powers has every term of another one, to nearly the same powers."""
+    one, other = richer.power_sum, law.power_sum
+    if one is None or other is None:
+        return False
+    alike = np.array([_same(w, v, BOOTSTRAP.same_tried) for w in one.exponents for v in other.exponents], dtype=bool)
+    alike = alike.reshape(one.n_monomials, other.n_monomials)
+    return not ((other.coefficients != 0) & ~((one.coefficients != 0) @ alike)).any()
 
 
 def _same(one: Array, other: Array, near: float) -> bool:

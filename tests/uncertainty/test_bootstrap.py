@@ -175,6 +175,27 @@ def test_the_richer_law_has_all_monomials_everywhere_and_rivals_of_the_front() -
 
 
 @pytest.mark.slow
+def test_a_row_that_is_worse_and_lacks_a_term_is_no_rival() -> None:
+    found = found_with(PREY)
+    p, chosen = prepare(found.series), found.front[0]
+    assert found.estimates is not None
+    other = PowerSum(np.array([[1.0, 1.0], [1.0, 0.0]]), np.array([[2.0, 1.0], [1.0, 0.0]]))
+    nothing = PowerSum(np.zeros((2, 0)), np.zeros((0, 2)))
+    rows = [
+        dataclasses.replace(
+            chosen,
+            equations=type(chosen.equations).from_power_sum(found.equations.states, law),
+            complexity=99,
+            criterion=chosen.criterion + 30.0,
+            selected=False,
+        )
+        for law in (other, nothing)
+    ]
+    wide = richer(p, dataclasses.replace(found, front=(*found.front, *rows)), found.estimates.law)
+    assert wide.n_monomials == 3
+
+
+@pytest.mark.slow
 def test_nothing_to_draw_is_said() -> None:
     found = found_with(PREY)
     with pytest.raises(InputError, match="at least 5 trajectories"):
