@@ -22,7 +22,6 @@ import numpy as np
 
 from odediscovery.families import STATE_FUNCTIONS, Function, StateFunction
 from odediscovery.runtime.arrays import Array, Indices, Mask
-from odediscovery.runtime.monitor import check_time
 
 Rhs: TypeAlias = Callable[[Array], Array]
 Linearisation: TypeAlias = Callable[[Array], tuple[Array, Array, Array]]
@@ -64,11 +63,22 @@ class Pair:
 
     def bases(self, x: Array) -> Array:
         """The inputs, none nearer to zero than `EPSILON`."""
-        if self.nonnegative.all():
-            return np.maximum(x, 0.0) + EPSILON
-        found = x + np.copysign(EPSILON, x)
-        found[..., self.nonnegative] = np.maximum(x[..., self.nonnegative], 0.0) + EPSILON
-        return found
+        if self._all_nonnegative:
+            found: Array = np.maximum(x, 0.0)
+            found += EPSILON
+            return found
+        if self._least is not None:
+            x = np.maximum(x, self._least) + 0.0  # which has -0.0 made 0.0
+        return x + np.copysign(EPSILON, x)
+
+    @cached_property
+    def _all_nonnegative(self) -> bool:
+        return bool(self.nonnegative.all())
+
+    @cached_property
+    def _least(self) -> Array | None:
+        """What no input is below, None where each may have any sign."""
+        return np.where(self.nonnegative, 0.0, -np.inf) if self.nonnegative.any() else None
 
     def signs(self, x: Array) -> Array:
         """Slopes of the sizes of the inputs, times their signs."""
@@ -83,8 +93,9 @@ class Pair:
         """
         if whole is not None:
             return whole.products(bases)
-        y: Array = np.exp(np.log(np.abs(bases)) @ across)
-        return y if self.nonnegative.all() else y * np.cos(self.angles(bases) @ across)
+        if self._all_nonnegative:
+            return _exp_in_place(np.log(bases) @ across)
+        return _exp_in_place(np.log(np.abs(bases)) @ across) * np.cos(self.angles(bases) @ across)
 
     def angles(self, bases: Array) -> Array:
         """Pi where an input is negative."""
@@ -96,12 +107,12 @@ class WholePowers:
     """Products of small whole powers, by multiplication: no logarithms, and signs as they are.
 
     Args:
-        factors: which input each of the factors of each product is, behind the inputs their reciprocals and 1;
-            [most factors, members, width].
+        factors: for each of the factors the row of each product of each member, of a member's inputs, their
+            reciprocals, if any, and 1; [most factors][members * width].
         inverse: whether there are reciprocals among them.
     """
 
-    factors: Indices
+    factors: tuple[Indices, ...]
     inverse: bool
 
     @classmethod
@@ -116,7 +127,8 @@ class WholePowers:
         most = int(upto[..., -1].max(initial=1.0))
         if most > MOST_FACTORS:
             return None
-        return cls(np.stack([(upto <= d).sum(axis=2) for d in range(max(most, 1))]), inverse)
+        first = (upto.shape[2] + 1) * np.arange(len(w))[:, None]
+        return cls(tuple((first + (upto <= d).sum(axis=2)).ravel() for d in range(max(most, 1))), inverse)
 
     def products(self, bases: Array) -> Array:
         """Of inputs [members, batch, n_in]: [members, batch, width]."""
@@ -126,10 +138,10 @@ class WholePowers:
         rows[:, :n], rows[:, -1] = bases.swapaxes(1, 2), 1.0
         if self.inverse:
             np.reciprocal(rows[:, :n], out=rows[:, n:-1])
-        rows, first = rows.reshape(-1, batch), size * np.arange(members)[:, None]
-        y = rows.take((first + self.factors[0]).ravel(), axis=0)
+        rows = rows.reshape(-1, batch)
+        y = rows.take(self.factors[0], axis=0)
         for factor in self.factors[1:]:
-            y *= rows.take((first + factor).ravel(), axis=0)
+            y *= rows.take(factor, axis=0)
         found: Array = y.reshape(members, -1, batch).swapaxes(1, 2)
         return found
 
@@ -211,7 +223,6 @@ class Chain:
         ]
 
         def dx_dt(x: Array) -> Array:
-            check_time()
             z = self.features(x)
             for pair, across, down, whole in chain:
                 z = pair.products(across, pair.bases(z), whole) @ down
@@ -337,6 +348,10 @@ def _pulled(pair: Pair, real: Array, weight: Array, x: Array, cotangents: Array)
         g_angle = cotangents * (-np.exp(logs @ across) * np.sin(angles @ across))[:, :, None, :]
         of_real = of_real + g_angle[..., None] * angles[:, :, None, None, :]
     return to_x, of_real, of_weight
+
+
+def _exp_in_place(x: Array) -> Array:
+    return np.exp(x, out=x)
 
 
 def _value(f: StateFunction, z: Array) -> Array:

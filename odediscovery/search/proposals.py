@@ -215,8 +215,9 @@ def whole_powers(at: Climb) -> Iterator[Proposal]:
 
 
 def few_products(at: Climb) -> Iterator[Proposal]:
-    """Laws whose equations consist of the same few products, by regression of all at once."""
-    yield Proposal(shared_products(at.problem), whole=True, linear=True, found_by="regression")
+    """Laws whose equations consist of the same few products, by regression, unless it confirms the best law."""
+    known = likeliest(at).law if at.candidates else None
+    yield Proposal(shared_products(at.problem, known), whole=True, linear=True, found_by="regression")
 
 
 def whole_powers_along(at: Climb) -> Iterator[Proposal]:

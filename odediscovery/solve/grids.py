@@ -159,11 +159,25 @@ def three_eighths_step(rhs: Rhs, x: Array, h: Array) -> Array:
     """
     check_time()
     k1 = rhs(x)
-    third = h / 3.0
-    k2 = rhs(x + third * k1)
-    k3 = rhs(x + h * k2 - third * k1)
-    k4 = rhs(x + h * (k1 - k2 + k3))
-    return x + h / 8.0 * (k1 + 3.0 * (k2 + k3) + k4)
+    third = h / 3.0 * k1
+    k2 = rhs(x + third)
+    # In place, since arrays are small and many.
+    at = h * k2
+    at += x
+    at -= third
+    k3 = rhs(at)
+    at = k1 - k2
+    at += k3
+    at *= h
+    at += x
+    k4 = rhs(at)
+    total = k2 + k3
+    total *= 3.0
+    total += k1
+    total += k4
+    total *= h / 8.0
+    total += x
+    return total
 
 
 def advance_by_grid(
@@ -222,7 +236,6 @@ def _variational(
     members, windows, n = start.shape
 
     def rhs(y: Array) -> Array:
-        check_time()
         f, f_x, f_theta = linear(y[..., 0])
         found = np.empty_like(y)
         found[..., 0] = f if controls is None else f + controls.slope

@@ -134,6 +134,14 @@ def test_products_that_equations_share_are_found_in_noise(reaction: Problem) -> 
     assert {(0, 0, 0), (1, 0, 1), (0, 0, 2)} in sets
 
 
+def test_nothing_is_proposed_beside_a_law_whose_products_are_the_best_set(reaction: Problem) -> None:
+    products = [[0, 0, 0], [0, 0, 2], [1, 0, 1]]
+    (found,) = [law for law in shared_products(reaction) if law.exponents.astype(int).tolist() == products]
+    assert not shared_products(reaction, found)
+    other = PowerSum(found.coefficients, np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 2.0], [1.0, 1.0, 0.0]]))
+    assert len(shared_products(reaction, other)) == len(shared_products(reaction))
+
+
 def test_few_sets_of_each_size_are_proposed(reaction: Problem) -> None:
     laws = shared_products(reaction)
     sizes = [law.n_monomials for law in laws]

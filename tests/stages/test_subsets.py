@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
+import pytest
 
 from odediscovery.runtime.arrays import Array
+from odediscovery.stages.grow import subsets
 from odediscovery.stages.grow.subsets import best_subsets
 
 
@@ -39,3 +43,12 @@ def test_few_subsets_of_one_kind_are_kept() -> None:
     columns = library(30, 40)
     levels = best_subsets(columns, columns[:, :3].sum(axis=1), np.zeros(40, dtype=np.int64), 2, 100)
     assert len(levels[0]) == 1 and len(levels[1]) == 3
+
+
+def test_as_many_subsets_side_by_side_as_the_cache_holds_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns, kinds = np.abs(library(40, 150)), np.arange(150) // 3
+    y = columns[:, :4] @ np.array([1.0, -1.0, 2.0, 0.3])
+    together = best_subsets(columns, y, kinds, 4, 20)
+    monkeypatch.setattr(subsets, "SUBSETS", dataclasses.replace(subsets.SUBSETS, side_by_side=1))
+    assert best_subsets(columns, y, kinds, 4, 20) == together
+    assert together[3][0] == (0, 1, 2, 3)

@@ -121,13 +121,17 @@ def polynomials(p: Problem) -> list[PowerSum]:
     return [law for law in laws.values() if law.n_monomials]
 
 
-def shared_products(p: Problem) -> list[PowerSum]:
+def shared_products(p: Problem, known: PowerSum | None = None) -> list[PowerSum]:
     """Laws whose equations consist of the same few products, for what leaves one state enters another.
 
         minimise  sum_i ln min_a |x_i(t_{j+1}) - x_i(t_j) - sum_{m in S} a_m integral of product m dt|^2
 
     over all sets S of one size, the best few of each size unless they leave far more than others. In noise each
     equation alone is explained by many products about as well; all together by few sets.
+
+    Args:
+        known: a law that was found otherwise. Where its products are the best set of their number, this confirms
+            it, and there is nothing to propose.
     """
     moving, found = ~p.constant, list[tuple[float, PowerSum]]()
     if p.knowledge is not None or moving.sum() < 2 or not _has_paths(p):
@@ -147,6 +151,11 @@ def shared_products(p: Problem) -> list[PowerSum]:
                 law = PowerSum(np.zeros((len(moving), most)), exponents[kept[few]])
                 law.coefficients[moving] = a / size[kept[few]]
                 found.append((misfit, law))
+    if known is not None and known.features is None:
+        used = _products_of(known)
+        as_many = [pair for pair in found if len(_products_of(pair[1])) == len(used)]
+        if as_many and _products_of(min(as_many, key=lambda pair: pair[0])[1]) == used:
+            return []
     least = min((misfit for misfit, _ in found), default=0.0)
     near = [law for misfit, law in found if misfit < least + POLYNOMIALS.behind]
     return list({_structure(law): law for law in near}.values())
@@ -204,6 +213,11 @@ def polynomials_along(p: Problem, law: PowerSum, initial: Array, sigma: Array) -
         if one.n_monomials:
             found.setdefault(_structure(one), one)
     return list(found.values())
+
+
+def _products_of(law: PowerSum) -> set[tuple[float, ...]]:
+    """Exponents of the products that any equation has."""
+    return set(map(tuple, law.exponents[(law.coefficients != 0).any(axis=0)].tolist()))
 
 
 def _structure(law: PowerSum) -> bytes:

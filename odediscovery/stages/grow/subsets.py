@@ -11,6 +11,7 @@ Source: orthogonal least squares (Chen, Billings and Luo, Int. J. Control 50, 19
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +38,11 @@ class SubsetThresholds(Thresholds):
     of_a_kind: int = threshold(3, "subsets of one kind that are kept", origin="they would all lead to the same law")
     alike: float = threshold(0.98, "correlation from which on two extensions are one")
     dependent: float = threshold(1e-5, "share of a column that is left when it depends on the others")
+    side_by_side: int = threshold(
+        100_000,
+        "subsets times their columns times columns of the library that are extended at once",
+        origin="cost: more would leave the cache",
+    )
 
 
 SUBSETS = SubsetThresholds()
@@ -83,10 +89,10 @@ def best_subsets(
         found: dict[tuple[int, ...], float] = {}
         if pairs and size == 2:
             found = _pairs(gram[: SUBSETS.paired, : SUBSETS.paired], b[: SUBSETS.paired], total)
-        for subset in beam:
+        for part in _parts(beam, len(b)):
             check_time()
-            for c, left in _extensions(gram, b, total, list(subset), alike, children):
-                found[tuple(sorted((*subset, c)))] = left
+            for k, c, left in _extensions(gram, b, total, np.array(part), alike, children):
+                found[tuple(sorted((*part[k], c)))] = left
         if not found:
             break
         beam = _diverse(sorted(found, key=lambda s: found[s]), kinds)
@@ -105,6 +111,12 @@ def _pairs(gram: Array, b: Array, total: float) -> dict[tuple[int, ...], float]:
     return {(int(k[i]), int(m[i])): float(left[i]) for i in best if np.isfinite(left[i])}
 
 
+def _parts(beam: list[tuple[int, ...]], columns: int) -> Iterator[list[tuple[int, ...]]]:
+    """The subsets of one size, as many at a time as stay in the cache."""
+    many = max(SUBSETS.side_by_side // (columns * len(beam[0])), 1)
+    return (beam[first : first + many] for first in range(0, len(beam), many))
+
+
 def _diverse(subsets: list[tuple[int, ...]], kinds: NDArray[np.int64]) -> list[tuple[int, ...]]:
     """The first subsets, few of each kind."""
     seen: dict[tuple[int, ...], int] = {}
@@ -120,25 +132,32 @@ def _diverse(subsets: list[tuple[int, ...]], kinds: NDArray[np.int64]) -> list[t
 
 
 def _extensions(
-    gram: Array, b: Array, total: float, subset: list[int], alike: float, children: int
-) -> list[tuple[int, float]]:
-    """Columns that a subset gains most by, and what is then left of y, squared."""
-    inside = gram[np.ix_(subset, subset)] + SUBSETS.dependent**2 * np.eye(len(subset))
-    lower = np.linalg.cholesky(inside)
-    projected = np.linalg.solve(lower, gram[subset])
-    of_y = np.linalg.solve(lower, b[subset])
-    norm = np.sqrt(np.maximum(1.0 - np.einsum("kc,kc->c", projected, projected), 0.0))
+    gram: Array, b: Array, total: float, subsets: NDArray[np.int64], alike: float, children: int
+) -> Iterator[tuple[int, int, float]]:
+    """Columns that subsets [subsets, size] gain most by: which subset, which column, what is then left of y, squared.
+
+    All subsets side by side, since each is a small system.
+    """
+    inside = gram[subsets[:, :, None], subsets[:, None]] + SUBSETS.dependent**2 * np.eye(subsets.shape[1])
+    inverse = np.linalg.inv(np.linalg.cholesky(inside))
+    projected = inverse @ gram[subsets]
+    of_y = (inverse @ b[subsets][:, :, None])[:, :, 0]
+    norm = np.sqrt(np.maximum(1.0 - np.einsum("skc,skc->sc", projected, projected), 0.0))
     usable = norm > SUBSETS.dependent
-    scaled = np.where(usable, b - of_y @ projected, 0.0) / np.where(usable, norm, 1.0)
-    left = np.maximum(total - float(of_y @ of_y) - scaled**2, 0.0)
-    first = min(10 * children, len(left))
-    best = np.argpartition(left, first - 1)[:first]
-    best = best[usable[best]]
-    best = best[np.lexsort((best, left[best]))]
-    within, size = projected[:, best], norm[best]
-    chosen, free = list[int](), np.ones(len(best), dtype=bool)
-    while len(chosen) < min(children, len(best)) and free[k := int(free.argmax())]:
-        chosen.append(int(best[k]))
-        free &= np.abs(gram[best[k], best] - within[:, k] @ within) < alike * size[k] * size
-        free[k] = False
-    return [(c, float(left[c])) for c in chosen]
+    scaled = np.where(usable, b - (of_y[:, None] @ projected)[:, 0], 0.0) / np.where(usable, norm, 1.0)
+    left = np.maximum(total - (of_y**2).sum(axis=1)[:, None] - scaled**2, 0.0)
+    first = min(10 * children, len(b))
+    best = np.argpartition(left, first - 1, axis=1)[:, :first]
+    best = np.take_along_axis(best, np.lexsort((best, np.take_along_axis(left, best, axis=1))), axis=1)
+    free, size = np.take_along_axis(usable, best, axis=1), np.take_along_axis(norm, best, axis=1)
+    within, each = np.take_along_axis(projected, best[:, None], axis=2), np.arange(len(subsets))
+    for _ in range(children):
+        k = free.argmax(axis=1)
+        left_any, column = free[each, k], best[each, k]
+        for s in np.flatnonzero(left_any).tolist():
+            yield s, int(column[s]), float(left[s, column[s]])
+        if not left_any.any():
+            return
+        shared = (within[each, :, k][:, None] @ within)[:, 0]
+        free &= np.abs(gram[column[:, None], best] - shared) < alike * size[each, k][:, None] * size
+        free[each, k] = False
