@@ -212,12 +212,16 @@ def _normal_equations(
         r, jac = np.where(bad[:, None, None], 0.0, r), np.where(bad[:, None, None, None], 0.0, jac)
     total = np.where(bad, np.inf, np.square(r).sum(axis=(1, 2)))
     small = jac.swapaxes(2, 3) @ np.concatenate([jac, r[..., None]], axis=3)
-    normal, gradient = (~free).astype(float)[:, :, None] * np.eye(size), np.zeros_like(unknowns)
-    for k in range(r.shape[1]):
-        own = columns[:, k]
-        normal[member, own[:, :, None], own[:, None, :]] += small[:, k, :, :-1]
-        gradient[member[..., 0], own] += small[:, k, :, -1]
-    return total, normal, gradient
+    place = size * member + columns
+    gradient = _added_at(place, small[..., -1], members * size).reshape(members, size)
+    across = size * place[..., None] + columns[:, :, None, :]
+    normal = _added_at(across, small[..., :-1], members * size**2).reshape(members, size, size)
+    return total, normal + (~free).astype(float)[:, :, None] * np.eye(size), gradient
+
+
+def _added_at(places: Indices, parts: Array, count: int) -> Array:
+    """Sums of the parts that have the same place, [count]."""
+    return np.bincount(places.ravel(), weights=parts.ravel(), minlength=count)
 
 
 def _in_blocks(problem: Residuals, unknowns: Array, free: Mask, solved: Array | None) -> tuple[Array, Array, Indices]:
