@@ -34,8 +34,6 @@ POINTWISE = PointThresholds()
 
 # (t, states) -> their rates.
 Rates: TypeAlias = Callable[[float, Array], Sequence[float] | Array]
-# Powers other than the first: (place of the base, exponent, least base).
-_Powers: TypeAlias = list[tuple[int, float, float]]
 # Products as a function of bases and powers.
 _Products: TypeAlias = list[Callable[[Sequence[float]], Any]]
 
@@ -123,23 +121,19 @@ def _combination(row: Sequence[tuple[float, int]]) -> Callable[[Sequence[float]]
 def _powered(exponents: Array) -> Callable[[list[float]], list[float]]:
     """Bases -> products of their powers; bases are added to."""
     count = exponents.shape[1]
-    powers: _Powers = []
-    products: _Products = []
-    for row in exponents:
-        places = []
-        for k in np.flatnonzero(row):
-            power = int(k), float(row[k]), -math.inf if row[k] == round(row[k]) else ABOVE_ZERO
-            if row[k] == 1.0:
-                places.append(int(k))
-                continue
-            if power not in powers:
-                powers.append(power)
-            places.append(count + powers.index(power))
-        products.append(_product(places))
+    factors = [[(int(k), float(row[k])) for k in np.flatnonzero(row)] for row in exponents]
+    # Without the first ones; whole powers stand before real ones, which have a least base.
+    powers = sorted({f for row in factors for f in row if f[1] != 1.0}, key=lambda f: (f[1] != round(f[1]), f))
+    place = {f: count + number for number, f in enumerate(powers)}
+    products: _Products = [_product([place.get(f, f[0]) for f in row]) for row in factors]
+    whole, real = ([f for f in powers if (f[1] == round(f[1])) is is_whole] for is_whole in (True, False))
 
     def of(y: list[float]) -> list[float]:
-        for k, w, least in powers:
-            y.append(max(y[k], least) ** w)
+        for k, w in whole:
+            y.append(y[k] ** w)
+        for k, w in real:
+            base = y[k]
+            y.append((ABOVE_ZERO if base < ABOVE_ZERO else base) ** w)
         return [product(y) for product in products]
 
     return of
