@@ -221,7 +221,8 @@ def _normal_equations(
 
 def _added_at(places: Indices, parts: Array, count: int) -> Array:
     """Sums of the parts that have the same place, [count]."""
-    return np.bincount(places.ravel(), weights=parts.ravel(), minlength=count)
+    found: Array = np.bincount(places.ravel(), weights=parts.ravel(), minlength=count).astype(float, copy=False)
+    return found
 
 
 def _in_blocks(problem: Residuals, unknowns: Array, free: Mask, solved: Array | None) -> tuple[Array, Array, Indices]:
