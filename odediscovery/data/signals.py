@@ -212,8 +212,8 @@ def solve_piecewise(
         if begin >= end:
             continue
 
-        def along(t: float, x: Array, j: int = first) -> Array:
-            return rates(np.append(x, u.values[j] + (t - u.times[j]) * slopes[j]))
+        def along(t: float, x: Array, j: int = first, still: bool = not slopes[first].any()) -> Array:
+            return rates(np.concatenate([x, u.values[j] if still else u.values[j] + (t - u.times[j]) * slopes[j]]))
 
         inside = (times > begin) & (times <= end)
         asked = np.unique([begin, *times[inside], end])

@@ -283,9 +283,9 @@ class Equations:
     def _rhs_function(self) -> Callable[[Array], Array]:
         law, own = self.power_sum, len(self.states)
         if law is not None:
-            field, of_point = vector_field(law), point_field(law)
+            field, of_point = vector_field(law), point_field(law, own)
             # A solver asks for one point at a time.
-            return lambda x: np.asarray(of_point(0.0, x))[:own] if x.ndim == 1 else field(0.0, x)[..., :own]
+            return lambda x: np.asarray(of_point(0.0, x)) if x.ndim == 1 else field(0.0, x)[..., :own]
         sides = _function(tuple(self.right_hand_sides), tuple(self.symbols))
 
         def rhs(x: Array) -> Array:

@@ -38,10 +38,14 @@ Rates: TypeAlias = Callable[[float, Array], Sequence[float] | Array]
 _Products: TypeAlias = list[Callable[[Sequence[float]], Any]]
 
 
-def point_field(law: PowerSum) -> Rates:
+def point_field(law: PowerSum, states: int | None = None) -> Rates:
     """The function (t, x) -> dx/dt of states [states] for solvers that call it often.
 
     It is that of `PowerSum.rhs`, also where a number becomes too large.
+
+    Args:
+        law: whose rates they are.
+        states: how many of its variables have rates that are asked for, the first ones (default: all).
 
     >>> law = PowerSum(np.array([[1.0, -0.5]]), np.array([[1.0], [2.0]]))
     >>> list(point_field(law)(0.0, np.array([2.0])))
@@ -49,9 +53,9 @@ def point_field(law: PowerSum) -> Rates:
     """
     size = np.count_nonzero(law.coefficients) + np.count_nonzero(law.exponents)
     if size > POINTWISE.max_constants or law.mirrored:
-        return lambda t, x: law.rhs(x)
+        return lambda t, x: law.rhs(x)[:states]
     bases, powered = _bases(law.features), _powered(law.exponents)
-    rows, beyond = [_combination(row) for row in _rows(expanded(law).coefficients)], vector_field(law)
+    rows, beyond = [_combination(row) for row in _rows(expanded(law).coefficients)[:states]], vector_field(law)
 
     def dx_dt(t: float, x: Array) -> Sequence[float] | Array:
         try:
@@ -59,7 +63,7 @@ def point_field(law: PowerSum) -> Rates:
             return [row(products) for row in rows]
         except (ArithmeticError, ValueError):
             with np.errstate(all="ignore"):
-                return beyond(t, x)
+                return beyond(t, x)[:states]
 
     return dx_dt
 
@@ -106,6 +110,8 @@ def _rows(a: Array) -> list[list[tuple[float, int]]]:
 
 def _combination(row: Sequence[tuple[float, int]]) -> Callable[[Sequence[float]], float]:
     """Products -> their sum with these coefficients; of the usual few without a loop."""
+    if not row:
+        return lambda p: 0.0
     if len(row) == 1:
         ((c, j),) = row
         return lambda p: c * p[j]
@@ -115,6 +121,9 @@ def _combination(row: Sequence[tuple[float, int]]) -> Callable[[Sequence[float]]
     if len(row) == 3:
         (c, j), (d, k), (e, i) = row
         return lambda p: c * p[j] + d * p[k] + e * p[i]
+    if len(row) == 4:
+        (c, j), (d, k), (e, i), (f, m) = row
+        return lambda p: c * p[j] + d * p[k] + e * p[i] + f * p[m]
     return lambda p: sum([c * p[j] for c, j in row], 0.0)
 
 
