@@ -6,7 +6,7 @@ PIP_CONFIG_FILE ?= $(shell $(PYTHON) -c "import os, pathlib, pwd; f = pathlib.Pa
 export PIP_CONFIG_FILE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo fast test coverage accept lint docs wheel-test clean
+.PHONY: demo fast test long coverage accept lint docs wheel-test clean
 
 demo: .venv/ready
 	@for data in data/lynx_hare_1900_1920.csv demo/fsir.csv; do \
@@ -17,13 +17,17 @@ demo: .venv/ready
 	done
 	@$(BIN)/python .ci/picture.py demo/lynx_hare_1900_1920 docs/assets/lynx_hare.png
 
-# A minute or so of processor time: what takes long is marked as slow.
+# Shapes are checked where they are annotated, and in a few whole fits.
+SHAPES := tests/ivp tests/solve tests/fitting tests/stages
+QUICK_NOTEBOOKS := $(wildcard notebooks/0[2-9]*.ipynb) notebooks/gallery/1_yeast.ipynb
+NOTEBOOKS := -q -o addopts= -n 2 --nbmake --nbmake-timeout=300
+# The longest files begin first, so that two processes end together.
+TWO := -n 2 --dist loadfile --no-loadscope-reorder
+
+# A few minutes of processor time: what takes longer is marked as slow.
 fast: export OMP_NUM_THREADS = 1
 fast: .venv/ready
-	$(BIN)/python -m pytest -q -m "not slow"
-
-# Shapes are checked where they are annotated, and in a few whole fits.
-SHAPES := tests/ivp tests/solve tests/fitting tests/stages tests/discovery
+	$(BIN)/python -m pytest -q -m "not slow" $(TWO)
 
 # Two processes with a thread each: what tests compute is small. Shapes have a run of their own, since
 # checking them makes a fit ten times as long.
@@ -31,16 +35,23 @@ test: export OMP_NUM_THREADS = 1
 test: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -q -m "not accept" --durations=10 -n 2 --dist loadfile --no-loadscope-reorder \
-	  $(if $(COVERAGE),--cov --cov-report=term)
-	$(BIN)/python -m pytest -q --shapes -m "shapes or not slow" -n 2 $(SHAPES)
-	$(BIN)/python -m pytest -q -o addopts= -n 2 --nbmake --nbmake-timeout=300 notebooks
+	$(BIN)/python -m pytest -q -m "not accept and not long" --durations=10 $(TWO)
+	$(BIN)/python -m pytest -q --shapes -m "not slow" -n 2 $(SHAPES)
+	$(BIN)/python -m pytest $(NOTEBOOKS) $(QUICK_NOTEBOOKS)
 
-# The same while lines are counted: at least 92 % have to be run.
-coverage:
-	$(MAKE) test COVERAGE=1
+# What CI cannot wait for: tests that take longer, whole fits while shapes are checked, all notebooks.
+long: export OMP_NUM_THREADS = 1
+long: .venv/ready
+	$(BIN)/python -m pytest -q -m long --durations=10 $(TWO)
+	$(BIN)/python -m pytest -q --shapes -m shapes -n 2 $(SHAPES) tests/discovery
+	$(BIN)/python -m pytest $(NOTEBOOKS) notebooks
 
-accept: .venv/ready
+# All but the acceptance checks while lines are counted, which doubles their time: at least 92 % have to be run.
+coverage: export OMP_NUM_THREADS = 1
+coverage: .venv/ready
+	$(BIN)/python -m pytest -q -m "not accept" $(TWO) --cov --cov-report=term
+
+accept: long
 	$(BIN)/python -m pytest -q -m accept --durations=0
 
 lint: .venv/ready

@@ -29,7 +29,7 @@ PICTURES = ROOT / "docs" / "assets" / "gallery"
 HEAD = """# Gallery
 
 Measured series and classical systems: the exact code, the result as a notebook shows it, and its picture. Each entry
-is a notebook in `notebooks/gallery/`, run and rendered by `python .ci/gallery.py`; `make test` runs them all, and
+is a notebook in `notebooks/gallery/`, run and rendered by `python .ci/gallery.py`; `make long` runs them all, and
 `make accept` compares what they show with this page. (Here paths begin at the clone, in the notebooks with `../../`.)
 """
 # Before the first cell, and in no page: pictures of a size that a page can show.

@@ -3,7 +3,7 @@
 With `--shapes` the shapes and types of arrays are checked while tests run: annotations such as
 `Float[Tensor, "members windows states"]` say what every axis is, and one name has one size within a
 call. That makes a fit ten times as long, so `make test` does it in a run of its own, over the tests
-of the rooms that are checked and whole fits. An acceptance check is a slow test as well.
+of the rooms that are checked and whole fits. Long tests and acceptance checks are slow tests as well.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ LONGEST = (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let `-m "not slow"` leave the acceptance checks out, and long files begin early."""
+    """Let `-m "not slow"` leave out what takes longer still, and long files begin early."""
     for item in items:
-        if item.get_closest_marker("accept"):
+        if item.get_closest_marker("accept") or item.get_closest_marker("long"):
             item.add_marker(pytest.mark.slow)
     place = {name: k for k, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))

@@ -27,6 +27,7 @@ from odediscovery.runtime.workers import Processes
 from odediscovery.settings import Settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

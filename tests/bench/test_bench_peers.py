@@ -54,7 +54,7 @@ def test_all_candidates_are_integrated_at_once() -> None:
     assert errors[1] == pytest.approx(np.mean((1.0 - np.exp(-t)) ** 2))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("suite", "id", "protocol"),
     [

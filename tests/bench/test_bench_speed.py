@@ -57,7 +57,7 @@ def test_the_clock_adds_up_stages() -> None:
     assert sum(spent.values()) == pytest.approx(clock.seconds(), abs=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["windows", "whole"])
 def test_gradients_of_all_agree_before_they_are_timed(what: str) -> None:
     rows = measure_gradients(what, members=3, seconds=0.0)
@@ -85,7 +85,7 @@ def test_the_plain_loop_learns() -> None:
     assert last < 0.5 * first
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_recipe_takes_its_share_of_near_misses(monkeypatch: pytest.MonkeyPatch) -> None:
     class Found:
         equations = get_system("fsir").equations()

@@ -49,7 +49,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return seen
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("variant", "data", "warm", "trained"),
     [

@@ -187,6 +187,7 @@ def test_the_rule_takes_quick_systems_of_every_suite(monkeypatch: pytest.MonkeyP
     assert len(row["fits"]) == 2 * 13 and not any(fit.startswith(slow) for fit in row["fits"])
 
 
+@pytest.mark.slow
 def test_random_laws_are_a_battery_too() -> None:
     of_each = Battery(each=1, seed=5).candidates()
     assert len(of_each) == 7 and {system.suite for system in of_each.values()} == {"random"}

@@ -84,7 +84,7 @@ def test_draws_are_kept_and_gone_on_with(tmp_path: Path) -> None:
         populations(path, 1, folder, backend=place, max_seconds=7.0)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_draw_is_scored_against_its_truth() -> None:
     row = score(DESIGN, 0, 120.0)
     assert row["exact"]
@@ -94,6 +94,7 @@ def test_a_draw_is_scored_against_its_truth() -> None:
     assert row["heldout_right"]
 
 
+@pytest.mark.slow
 def test_separate_fits_find_the_decay_that_pysindy_with_shared_constants_predicts_worse(tmp_path: Path) -> None:
     simple = score_peer((DESIGN, 0, SIMPLE))
     assert simple["groups"] == DESIGN["groups"]

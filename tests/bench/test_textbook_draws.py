@@ -37,6 +37,7 @@ def test_faults_are_in_the_data(fault: str) -> None:
         assert 0.01 < off.max() < 0.12
 
 
+@pytest.mark.slow
 def test_a_draw_has_a_verdict_and_its_constants_are_counted() -> None:
     row = fitted((DRAWS, 2))
     assert (row["law"], row["fault"], row["failed"]) == ("logistic", "counts", None)

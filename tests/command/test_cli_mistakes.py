@@ -80,6 +80,7 @@ def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str], code: in
     return shown.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", FIT)
 def test_fit_refuses(place: Path, case: str, capsys: pytest.CaptureFixture[str]) -> None:
     content, arguments, expected = FIT[case]

@@ -30,6 +30,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         write_csv(discovery(noise=0.01 * (k + 1)).series, f"{name}/data.csv")
 
 
+@pytest.mark.slow
 def test_another_table_does_not_replace_a_result_by_its_default_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", "one/data.csv", "--quiet"]) == 0
     before = Path("data.odediscovery/result.json").read_bytes()
@@ -48,6 +49,7 @@ def test_another_table_does_not_replace_a_result_by_its_default_name(capsys: pyt
     assert main(["fit", "three/data.csv", "--quiet"]) == 0
 
 
+@pytest.mark.slow
 def test_a_result_of_an_earlier_version_is_replaced_by_one_of_the_same_table_only() -> None:
     assert main(["fit", "one/data.csv", "--quiet"]) == 0
     path = Path("data.odediscovery/result.json")
@@ -58,6 +60,7 @@ def test_a_result_of_an_earlier_version_is_replaced_by_one_of_the_same_table_onl
     assert main(["fit", "one/data.csv", "--quiet"]) == 0
 
 
+@pytest.mark.slow
 def test_files_of_others_stay_and_all_files_are_of_the_new_fit() -> None:
     assert main(["fit", "one/data.csv", "--quiet", "--out", "found"]) == 0
     Path("found/notes.txt").write_text("mine")
@@ -77,6 +80,7 @@ def test_a_second_fit_into_one_folder_is_refused_before_it_begins(capsys: pytest
     assert not Path("found").exists()
 
 
+@pytest.mark.slow
 def test_fits_from_threads_end_whole_or_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     codes = list[int]()
 
@@ -93,6 +97,7 @@ def test_fits_from_threads_end_whole_or_in_one_line(capsys: pytest.CaptureFixtur
     assert Discovery.load("found").outcome == "converged"
 
 
+@pytest.mark.slow
 def test_what_was_found_is_printed_where_it_cannot_be_written(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,6 +115,7 @@ def test_what_was_found_is_printed_where_it_cannot_be_written(
     assert Path("found/result.json").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_prediction_that_cannot_be_written_leaves_no_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", "one/data.csv", "--quiet", "--out", "found"]) == 0
     for bad in ("nowhere/x.csv", "one"):

@@ -53,6 +53,7 @@ def test_dates_stay() -> None:
     assert with_even_times(series) is series
 
 
+@pytest.mark.slow
 def test_a_fit_says_that_times_are_taken_as_even() -> None:
     series = TimeSeries.from_arrays(GRID.round(4), 2.0 * np.exp(-0.7 * GRID), ["x"])
     found = discover(series, settings_for(library=["textbook"]), Monitor())

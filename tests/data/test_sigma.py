@@ -277,7 +277,7 @@ def test_deviations_that_the_data_contradict(factor: float, message: str | None)
     assert [bool(re.fullmatch(message or "", text)) for text in p.messages] == [True] * bool(message)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_weighted_constants_are_nearer_to_the_truth() -> None:
     errors = []
     for seed in range(3):

@@ -86,6 +86,7 @@ def test_dates_have_their_own_unit(tmp_path: Path) -> None:
     assert TimeSeries.from_frame(frame, units={"time": "days", "x": "g"}).units == {"time": "days", "x": "g"}
 
 
+@pytest.mark.slow
 def test_a_fit_keeps_units_in_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "n.csv"
     path.write_text("t,N [g]\n" + "".join(f"{k},{2 * 0.9**k!r}\n" for k in range(30)), encoding="utf-8")

@@ -37,7 +37,7 @@ def quick(series: TimeSeries) -> Discovery:
     return discover(series, Settings(members=0))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("u", "held"), [(SINE, False), (FEED, True)], ids=["sine", "steps"])
 def test_a_linear_law_under_an_input_is_found(u: Array, held: bool) -> None:
     found = quick(driven({"x": "-0.5*x + 0.8*u"}, [2.0], u=(u, held)))

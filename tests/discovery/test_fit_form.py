@@ -46,6 +46,7 @@ def logistic(noisy: TimeSeries) -> Discovery:
     return fit_constants(noisy, "N' = r*N*(1 - N/K)")
 
 
+@pytest.mark.slow
 def test_constants_lie_within_their_errors(logistic: Discovery) -> None:
     table = logistic.constants.set_index("name")
     assert list(table.index) == ["r", "K"]
@@ -64,6 +65,7 @@ def test_constants_lie_within_their_errors(logistic: Discovery) -> None:
     assert "with r\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}0." in notebook_html(logistic)
 
 
+@pytest.mark.slow
 def test_clean_data_give_exact_constants_from_several_runs() -> None:
     series = TimeSeries.from_arrays([T, T], [grown(2.0), grown(80.0)], ["N"])
     found = fit_constants(series, {"N": "r*N - r*N**2/K"})
@@ -71,6 +73,7 @@ def test_clean_data_give_exact_constants_from_several_runs() -> None:
     np.testing.assert_allclose(found.initial_values, [[2.0], [80.0]], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_control_acts_and_a_given_start_is_used() -> None:
     u = np.where(T < 6, 1.0, 0.2)
     law = Equations.parse(["x"], {"x": "0.7*u - 0.3*x/(1 + 0.1*x)"}, controls=["u"])
@@ -84,6 +87,7 @@ def test_a_control_acts_and_a_given_start_is_used() -> None:
     np.testing.assert_allclose(found.constants["value"], [0.7, 0.3, 0.1], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_constant_that_is_not_told_has_no_error() -> None:
     series = TimeSeries.from_arrays(T, grown(2.0, 0.1), ["N"])
     found = fit_constants(series, "N' = a*b*N - a*b*N^2/K")
@@ -101,6 +105,7 @@ def test_a_constant_whose_sign_is_not_told_is_named(noisy: TimeSeries) -> None:
     assert note == "the data do not tell the sign of c: a law without may do as well"
 
 
+@pytest.mark.slow
 def test_what_is_printed_is_read_again(logistic: Discovery, noisy: TimeSeries) -> None:
     again = fit_constants(noisy, "N' = 0.79(2)*N - 0.0159(4)*N^2\nat t = 0: N = 2.0(1)\nnote: as printed")
     assert again.named is not None and again.named.names == ("c1", "c2")
@@ -116,6 +121,7 @@ def test_a_fit_of_named_constants_is_kept(logistic: Discovery, tmp_path: Path) -
     np.testing.assert_allclose(back.simulate(), logistic.simulate(), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_mistakes_are_one_line(noisy: TimeSeries) -> None:
     with pytest.raises(InputError, match=r"fit_constants expects a TimeSeries, got a DataFrame; load_csv reads"):
         fit_constants(noisy.to_frame(), "N' = r*N")  # type: ignore[arg-type]
@@ -155,6 +161,7 @@ def test_only_results_of_the_same_data_are_compared(logistic: Discovery) -> None
         compare(logistic, logistic, names=["a"])
 
 
+@pytest.mark.slow
 def test_the_command_fits_a_law_in_a_file(
     noisy: TimeSeries, logistic: Discovery, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -178,7 +185,7 @@ def test_the_command_fits_a_law_in_a_file(
         assert error.startswith("error: ") and error.count("\n") == 1 and message in error
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_printed_law_that_runs_away_from_the_first_sample_is_fitted_all_the_same() -> None:
     """From the first sample the printed constants run beyond all numbers; the law follows both states well."""
     printed = "hare' = 0.544*hare - 0.02685*hare*lynx\nlynx' = 6.677 + 0.03564*hare*lynx - 0.1949*hare - 1.204*lynx"

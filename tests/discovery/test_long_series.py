@@ -17,7 +17,7 @@ def left_by(found: Discovery, row: int) -> float:
     return float(np.mean(np.concatenate([equations.simulate(x0, run.time) - run.values for x0, run in runs]) ** 2))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_oscillator_that_is_searched_in_runs_is_found() -> None:
     t = np.linspace(0.0, 200.0, 1500)
 
@@ -34,7 +34,7 @@ def test_an_oscillator_that_is_searched_in_runs_is_found() -> None:
     assert terms == {"x**2", "v"} and found.equations.complexity == 10
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.shapes
 def test_many_turns_of_one_noisy_trajectory_show_its_law() -> None:
     found = discover(simulate_system("lotka-volterra", samples=1500, until=200.0, noise=0.02))

@@ -88,6 +88,7 @@ def test_only_laws_that_may_be_claimed_are_asked_whether_they_run_away(monkeypat
     assert charge_fragile(found, Monitor()).rows == found.rows
 
 
+@pytest.mark.slow
 def test_a_law_that_runs_away_is_passed_over_for_one_about_as_good() -> None:
     """Twice the fourth power of growth beside the logistic law: alike within the data, a blow-up beyond them."""
     before, _ = verdict(0.05, "long", "logistic")
@@ -155,6 +156,7 @@ def short_table() -> TimeSeries:
     return TimeSeries.from_arrays(t, np.round(x * np.exp(0.2 * random.standard_normal(8)), 3))
 
 
+@pytest.mark.slow
 def test_in_a_short_table_noise_decides_between_laws_about_as_good() -> None:
     series = short_table()
     p = prepare(series)
@@ -167,6 +169,7 @@ def test_in_a_short_table_noise_decides_between_laws_about_as_good() -> None:
     assert prefer_explained(after, fitted, series) is after
 
 
+@pytest.mark.long
 def test_a_term_that_a_name_brings_need_not_pay_for_a_search() -> None:
     p = prepare(short_table())
     verdict = judge_textbook(p, fit_textbook(p, Monitor()))

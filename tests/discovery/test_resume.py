@@ -18,7 +18,7 @@ from odediscovery.result.discovery import Discovery
 from odediscovery.settings import settings_for
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("noise", [0.0, 0.02])
 def test_laws_from_before_compete_with_what_is_found(noise: float) -> None:
     series = simulate_system("lotka-volterra", noise=noise, seed=1)

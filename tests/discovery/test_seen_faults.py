@@ -65,7 +65,7 @@ def fit(name: str) -> tuple[Discovery, float]:
     return found, time.process_time() - begun
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_state_of_five_that_nothing_explains_is_refused() -> None:
     found, _ = fit("epidemic")
     assert found.r2 > 0.99 and found.outcome == "poor-fit"
@@ -73,7 +73,7 @@ def test_a_state_of_five_that_nothing_explains_is_refused() -> None:
     assert headline(found).startswith("no law found")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["cup", "bacteria"])
 def test_the_printed_line_is_the_fitted_law(name: str) -> None:
     found, _ = fit(name)
@@ -112,7 +112,7 @@ def test_what_grows_up_comes_to_rest() -> None:
     assert "height^(2/3)" in found.equations_text()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_drug_does_not_flow_in_from_nowhere() -> None:
     found, _ = fit("drug")
     assert found.outcome == "poor-fit"
@@ -165,7 +165,7 @@ def test_chaos_of_four_states_ends_when_it_has_to_and_prints_four_lines() -> Non
     assert any(note.startswith("stopped (time limit)") for note in found.messages)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_capacity_of_growth_seen_up_to_its_middle_lies_within_its_errors() -> None:
     off = []
     for seed in range(6):
@@ -176,6 +176,7 @@ def test_the_capacity_of_growth_seen_up_to_its_middle_lies_within_its_errors() -
     assert len(off) >= 3 and max(map(abs, off)) < 3.5
 
 
+@pytest.mark.long
 def test_growth_whose_rate_and_final_size_are_known_is_no_constant_rate() -> None:
     # Eight weights; the interval of r/K contains 0 although r and K are each told from nothing.
     t = np.array([14.0, 20.0, 27.0, 34.0, 41.0, 55.0, 69.0, 84.0])

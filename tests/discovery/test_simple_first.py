@@ -44,6 +44,7 @@ def tank():
     return discover(made({"h": "-0.5*(h - 4)**0.5"}, [20.0], 12.0), simple())
 
 
+@pytest.mark.slow
 def test_a_tank_with_its_outlet_above_the_zero(tank):
     assert tank.name == "outflow through an opening above the zero (Torricelli)"
     offset, error = tank.named.values[tank.named.names.index("x0")], tank.named.errors[tank.named.names.index("x0")]
@@ -62,6 +63,7 @@ def test_names_are_kept(tank, tmp_path):
     assert [row.name for row in back.front] == [row.name for row in tank.front]
 
 
+@pytest.mark.slow
 def test_simple_laws_alone_take_a_moment_and_fill_the_front():
     found = discover(made({"N": "0.5*N*(1 - N/80)"}, [2.0], 20.0), simple())
     assert found.name == "logistic growth" and found.textbook.names == ("r", "K")
@@ -71,6 +73,7 @@ def test_simple_laws_alone_take_a_moment_and_fill_the_front():
     assert [row.complexity for row in found.front] == sorted({row.complexity for row in found.front})
 
 
+@pytest.mark.slow
 def test_a_law_that_was_tried_is_ranked_and_told():
     series = made({"N": "0.5*N*(1 - N/80)"}, [2.0], 20.0)
     found = discover(series, simple(tries=("N' = a*N*(1 - N/K)^b",), template=("gompertz",)))
@@ -79,6 +82,7 @@ def test_a_law_that_was_tried_is_ranked_and_told():
     assert found.name == "logistic growth"
 
 
+@pytest.mark.slow
 def test_nothing_comes_from_nowhere():
     series = made({"T": "0.2*(20 - T)"}, [90.0], 15.0)
     assert discover(series, simple()).name == "approach to a resting value"
@@ -96,6 +100,7 @@ def test_what_cannot_be_tried():
         settings_for("paper", sources=False)
 
 
+@pytest.mark.slow
 def test_left_out_blocks_are_predicted_alike_by_a_form_and_by_the_same_law_as_numbers():
     p = prepare(made({"N": "0.5*N*(1 - N/80)"}, [2.0], 20.0))
     fitted = next(one for one in fit_textbook(p, Monitor()) if one.says == "logistic growth")
@@ -108,6 +113,7 @@ def test_left_out_blocks_are_predicted_alike_by_a_form_and_by_the_same_law_as_nu
     assert named_winner(verdict, [wrong], Monitor()) is None
 
 
+@pytest.mark.slow
 def test_small_angles_are_a_line():
     """In other units the same temperatures are sines of their own size, as far as anybody can tell."""
     t, random = np.linspace(0.0, 12.0, 15), np.random.default_rng(0)
@@ -130,6 +136,7 @@ def test_time_is_bounded_where_nobody_sets_a_limit():
     assert monitor.stopping() is None
 
 
+@pytest.mark.slow
 def test_the_report_names_the_laws(tank, tmp_path):
     write_report(tank, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -140,6 +147,7 @@ def test_the_report_names_the_laws(tank, tmp_path):
     assert all(f", {row.name}" in page for row in tank.front if row.name)
 
 
+@pytest.mark.slow
 def test_noise_alone_ends_with_the_simplest_law():
     t = np.arange(40.0)
     noise = TimeSeries.from_arrays(t, 3 + np.random.default_rng(0).normal(size=(40, 1)), ["x"])
@@ -148,6 +156,7 @@ def test_noise_alone_ends_with_the_simplest_law():
     assert found.front[0].name == "a constant rate"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 3])
 def test_a_law_with_a_name_needs_all_its_constants(seed: int) -> None:
     """A turns into B. Exchange and an enzyme that is never saturated are as near, with a constant that says nothing."""

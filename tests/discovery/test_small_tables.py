@@ -44,6 +44,7 @@ def test_a_solution_over_times_whose_squares_are_no_numbers() -> None:
         np.testing.assert_allclose(states[:, 0], np.exp(-np.linspace(0.0, 2.0, 5)), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_decay_with_gaps_in_noise_is_found_though_other_laws_run_away() -> None:
     """Constants of a textbook law may reach numbers whose steps are none."""
     t, random = np.linspace(0.0, 8.0, 40), np.random.default_rng([40, 1, *map(ord, "decaygaps")])

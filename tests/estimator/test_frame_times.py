@@ -26,6 +26,7 @@ def rate(model: ODEDiscovery) -> float:
     return float(-model.predict(pd.DataFrame({"mass": [1.0]}))[0, 0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("index", "expected", "unit", "name"),
     [
@@ -51,6 +52,7 @@ def test_every_kind_of_index_gives_the_right_rate(
     assert model.feature_names_in_.tolist() == ["mass"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", [HOURS, 2 * np.arange(COUNT), [f"s{k}" for k in range(COUNT)]])
 def test_an_index_that_says_nothing_is_refused(index: Any) -> None:
     frame = pd.DataFrame(VALUES, index)
@@ -73,6 +75,7 @@ def test_times_are_said_once() -> None:
         fitted(pd.DataFrame(VALUES, pd.MultiIndex.from_product([["a"], HOURS], names=["run", "t"])))
 
 
+@pytest.mark.slow
 def test_dates_as_a_column_and_beside_the_data() -> None:
     assert rate(fitted(pd.DataFrame({"t": HALF_HOURS, **VALUES}))) == pytest.approx(RATE / 60, rel=1e-6)
     assert rate(fitted(pd.DataFrame(VALUES), t=HALF_HOURS)) == pytest.approx(RATE / 60, rel=1e-6)
@@ -80,6 +83,7 @@ def test_dates_as_a_column_and_beside_the_data() -> None:
     assert rate(fitted(both)) == pytest.approx(RATE / 60, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_score_and_a_simulation_count_as_the_fit_did() -> None:
     model = fitted(pd.DataFrame(VALUES, HALF_HOURS))
     hourly = pd.DataFrame({"mass": VALUES["mass"][::2]}, HALF_HOURS[::2])
@@ -95,6 +99,7 @@ def test_a_score_and_a_simulation_count_as_the_fit_did() -> None:
         plain.simulate([3.0], HALF_HOURS)
 
 
+@pytest.mark.slow
 def test_a_dataset_is_a_frame() -> None:
     xarray = pytest.importorskip("xarray")
     data = xarray.Dataset({"mass": ("t", VALUES["mass"])}, {"t": HOURS})
@@ -104,6 +109,7 @@ def test_a_dataset_is_a_frame() -> None:
     assert model.predict(data).shape == (COUNT, 1)
 
 
+@pytest.mark.slow
 def test_rows_without_times_are_counted_and_that_is_told() -> None:
     rows = np.exp(-0.1 * np.arange(30.0))
     for block in (rows[:, None], pd.DataFrame({"x": rows})):

@@ -37,7 +37,7 @@ def test_the_full_grid_is_that_of_the_paper() -> None:
     assert fsir.FULL.gradient_steps == 3000 and fsir.FULL.lbfgs_steps == 1000
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_grid_is_one_batch_with_a_point_for_each_member(trained: list[Trained]) -> None:
     assert len(trained) == 3 * len(TINY.members)
     for member in trained:

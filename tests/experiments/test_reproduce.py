@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import json
 import platform
 from collections.abc import Callable, Iterator, Sequence
@@ -14,13 +13,13 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.image import imread
+from quick_studies import EACH, Studies
 
 from odediscovery.command.cli import main
 from odediscovery.command.reproduce import EXPERIMENT_HELP
 from odediscovery.errors import FitError, InputError
 from odediscovery.experiments.base import Plan, Ran, find, median_deviation, number, wilson
 from odediscovery.experiments.refit import ChainResiduals, embed, refit, thinned
-from odediscovery.experiments.studies import fsir_study
 from odediscovery.experiments.studies.digits import result, truth
 from odediscovery.experiments.studies.registry import EXPERIMENTS, get_experiment
 from odediscovery.experiments.study import reproduce
@@ -45,22 +44,8 @@ class Impatient(Monitor):
 
 
 @pytest.fixture(scope="module")
-def studies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, list[Ran]]]:
-    """Every experiment, run once and quickly, the longest of them shorter still."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    done = {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fsir_study, "QUICK_ADAM", 30)
-        patch.setattr(fsir_study, "SHORT", dataclasses.replace(fsir_study.SHORT, gradient_steps=6, lbfgs_steps=2))
-        for name, experiment in EXPERIMENTS.items():
-            folder = tmp_path_factory.mktemp(name) / "study"
-            done[name] = folder, reproduce(experiment, Plan(), folder, Monitor())
-    torch.set_num_threads(before)
-    return done
-
-
-Studies = dict[str, tuple[Path, list[Ran]]]
+def studies(tmp_path_factory: pytest.TempPathFactory) -> Studies:
+    return Studies(tmp_path_factory)
 
 
 def values(ran: Sequence[Ran], column: str, **batch: str) -> np.ndarray:
@@ -70,7 +55,7 @@ def values(ran: Sequence[Ran], column: str, **batch: str) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", EACH)
 def test_a_study_leaves_rows_a_table_and_a_picture(name: str, studies: Studies) -> None:
     folder, ran = studies[name]
     experiment, plan = EXPERIMENTS[name], Plan()
@@ -220,7 +205,7 @@ CHECKS: dict[str, Callable[[Sequence[Ran]], bool]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", EACH)
 def test_one_figure_that_cannot_be_right_by_accident(name: str, studies: Studies) -> None:
     assert CHECKS[name](studies[name][1])
 
@@ -288,7 +273,7 @@ def test_freed_memory_is_kept_where_glibc_is() -> None:
     assert keep_freed_memory() is (platform.libc_ver()[0] == "glibc")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_was_stopped_is_kept_and_gone_on_with(tmp_path: Path) -> None:
     experiment, folder = EXPERIMENTS["simple-arithmetic"], tmp_path / "study"
     first = reproduce(experiment, Plan(), folder, Impatient(2))
@@ -307,7 +292,7 @@ def test_what_was_stopped_is_kept_and_gone_on_with(tmp_path: Path) -> None:
     assert [r.batch["model"] for r in left] == [r.batch["model"] for r in whole[1:]]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_batches_in_processes_are_the_same(tmp_path: Path, studies: Studies) -> None:
     ran = reproduce(EXPERIMENTS["gradient-surface"], Plan(), tmp_path, Monitor(), Processes(2))
     alone = studies["gradient-surface"][1]

@@ -40,7 +40,7 @@ def source(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("experiment", SEMINAR, ids=lambda e: e.name)
 def test_a_quick_look_takes_ten_seconds_of_the_processor(experiment: object, tmp_path: Path) -> None:
     before, threads = time.process_time(), torch.get_num_threads()

@@ -162,6 +162,7 @@ def test_subsets_overlap_by_half_and_sparsity_is_the_farthest_weight() -> None:
     assert grown == [0.0, 0.0, 10.0, 10.0]
 
 
+@pytest.mark.slow
 def test_our_training_leaves_hidden_units_out_that_a_product_does_not_need() -> None:
     chosen = subset_sums.subsets("×", 2, source(), 4, 0.0)
     data = subset_sums.Data("×", chosen)

@@ -22,11 +22,11 @@ CLASSES: dict[str, tuple[Callable[[int], None], int, int]] = {
     "damaged bytes in a folder": (folders.damaged_file, 200, 22),
     "tampered archives": (folders.tampered_archive, 200, 20),
     "tampered data and log": (folders.tampered_lines, 150, 14),
-    "hostile names": (names.hostile_names, 167, 8),
-    "damaged tables": (tables.fitted_damage, 150, 8),
+    "hostile names": (names.hostile_names, 167, 2),
+    "damaged tables": (tables.fitted_damage, 150, 4),
     "damaged batches of reproduce": (batches.damaged_batch, 150, 14),
     "damaged rows of bench": (batches.damaged_rows, 150, 14),
-    "odd small tables": (tables.fitted_oddity, 200, 12),
+    "odd small tables": (tables.fitted_oddity, 200, 6),
     "little time": (programs.little_time, 80, 3),
     "thousands of columns": (programs.wide_tables, 8, 0),
     "two fits into one folder": (programs.two_fits, 12, 0),
@@ -48,6 +48,7 @@ def _cases() -> Iterator[object]:
             yield pytest.param(name, seed, id=f"{name.replace(' ', '-')}-{seed}", marks=marks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "seed"), list(_cases()))
 def test_the_promise_is_kept(
     name: str,

@@ -16,17 +16,20 @@ FEW = settings(max_examples=60, deadline=None, database=CORPUS, suppress_health_
 MANY = settings(FEW, max_examples=3000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", kept(), ids=lambda entry: entry.get("name", entry.get("ending")))
 def test_the_kept_corpus_is_read_or_refused_in_one_line(entry: dict[str, Any]) -> None:
     said_of(entry)
 
 
+@pytest.mark.slow
 @FEW
 @given(TABLES, ENDINGS)
 def test_any_bytes_are_a_table_or_one_line(content: bytes, ending: str) -> None:
     check_table(content, ending)
 
 
+@pytest.mark.slow
 @FEW
 @given(NAMES, PLACES, PIECES, LENGTHS)
 def test_any_damage_is_a_result_or_one_line(name: str, at: float, piece: bytes, dropped: int) -> None:

@@ -131,6 +131,7 @@ def series_of_law(law: PowerSum, t: np.ndarray) -> TimeSeries:
     return TimeSeries.from_arrays([t, t], [run.y.T for run in runs])
 
 
+@pytest.mark.slow
 def test_small_terms_are_needed_where_products_of_two_states_leave_nothing() -> None:
     # y has five terms, of which 0.0005 y is hardly anything: far more than such a law leaves, far less than a series.
     w = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.0], [1.0, 1.0], [0.0, 2.0]])

@@ -68,6 +68,7 @@ def test_a_term_that_is_known_in_one_equation_is_fitted_on_its_own_in_another() 
     assert split_known(plain, law, free, fit=True) == (law, free)
 
 
+@pytest.mark.slow
 def test_chaos_without_noise_hides_no_constant() -> None:
     """What one combination of them does to the end of a trajectory is a million times what all others do."""
     truth = Equations.parse(["x", "y", "z"], {"x": "10*y - 10*x", "y": "28*x - x*z - y", "z": "x*y - 8/3*z"}).power_sum

@@ -71,7 +71,7 @@ def test_noise_has_no_memory_and_a_random_walk_has() -> None:
     assert correlations([gap])[1].tolist() == [0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_random_walk_is_no_law() -> None:
     # `odediscovery bench lawless` asks the same of twenty.
     for seed in (1, 2):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pytest
 from problems import growth
 
 from odediscovery import Monitor, TimeSeries
@@ -40,6 +41,7 @@ def test_a_term_beside_the_right_ones_is_taken_out() -> None:
     assert idle_terms(after.best.polished, 1.0) == []
 
 
+@pytest.mark.slow
 def test_a_constant_inside_a_sum_that_could_be_nothing_is_taken_out_with_its_sum() -> None:
     # r N (1 - N/K) / (1 + b N), of logistic growth: b is noise.
     sums = Features(1, (), Sums(np.array([[1e-4]]), np.array([[1.0]])))

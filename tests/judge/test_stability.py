@@ -40,7 +40,7 @@ def test_growth_without_bound_is_seen_before_it_is_infinite() -> None:
     assert not runs_away(saddle, series, start, np.full((1, 2), 1e-4), signed)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_unstable_start_is_no_reason_to_give_up_the_law() -> None:
     # Bistable x' = x - x^3 from beside its unstable point 0.
     law = PowerSum(np.array([[1.0, -1.0]]), np.array([[1.0], [3.0]]))

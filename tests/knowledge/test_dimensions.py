@@ -61,6 +61,7 @@ def test_units_of_named_constants_follow_from_the_form() -> None:
     assert units_of_names(["x' = x + k"], ["k"], ["x"], "t", {"x": "g", "t": "h"}) == [None]
 
 
+@pytest.mark.slow
 def test_statements_whose_units_differ_are_refused() -> None:
     pytest.importorskip("pint")
     fall = knowledge(["h", "v"], known=["h' = -v"])

@@ -40,6 +40,7 @@ RANGE = "expected two numbers, the smaller first, as in exponents 0..2"
 UNKNOWN = "unknown name 'Q': Known: S, I, R"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "text", "place", "reason"),
     [

@@ -155,7 +155,7 @@ def test_every_notation_writes_minus_x() -> None:
 # Fits
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("noise", (0.0, 0.1))
 def test_drag_on_a_fall_has_its_power(noise: float) -> None:
     found = found_fall(noise)
@@ -209,7 +209,7 @@ def test_the_profile_of_a_mirrored_constant_is_that_of_its_image() -> None:
         assert (one.low, one.high) == pytest.approx(ends, rel=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("names", (("S", "I", "R"), ("I",)))
 def test_the_mirror_image_of_fsir_has_the_mirrored_law(names: tuple[str, ...]) -> None:
     series, signs_of = simulate_system("fsir"), ["-" if n in names else "+" for n in "SIR"]

@@ -33,6 +33,7 @@ def table_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: Path | None 
     return table
 
 
+@pytest.mark.slow
 def test_series_are_read_from_their_blocks_in_the_order_that_was_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,6 +77,7 @@ class Losing(Here):
             yield number, function(task) if task is tasks[-1] and len(tasks) > 1 else Failure("killed", 1.0)
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_there_is_not_made_again_and_a_lost_series_costs_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

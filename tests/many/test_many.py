@@ -98,6 +98,7 @@ def test_rows_of_a_group_have_to_stand_together(tmp_path: Path) -> None:
         blocks_of(path, "well", None, None, 2)
 
 
+@pytest.mark.slow
 def test_a_lost_task_costs_only_its_series_and_is_made_up_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odediscovery.many.run.BLOCK", 2)
     path, folder = write(tmp_path / "plate.csv", curves(6)), tmp_path / "each"
@@ -126,6 +127,7 @@ def parquet_table(count: int) -> pd.DataFrame:
     return pd.DataFrame({"well": wells, "t": np.tile(T, count), "od": np.concatenate(values)})
 
 
+@pytest.mark.slow
 def test_a_task_that_is_lost_once_is_done_again_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odediscovery.many.run.BLOCK", 2)
     place = Here(lost=0, times=1)
@@ -133,6 +135,7 @@ def test_a_task_that_is_lost_once_is_done_again_at_once(tmp_path: Path, monkeypa
     assert (many.series, many.finished, many.failed, place.ran) == (6, True, (), 4)
 
 
+@pytest.mark.slow
 def test_a_parquet_file_is_read_by_row_groups_and_the_summary_is_parquet_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ def test_resting_points_of_predator_and_prey() -> None:
     assert inner.point == pytest.approx((25.0, 20.0), rel=0.01) and inner.kind == "centre, to first order"
 
 
+@pytest.mark.slow
 def test_resting_points_of_a_damped_swing_and_of_competitors() -> None:
     swing = fitted({"x": "y", "y": "-x - 0.3*y"}, [1.0, 0.0], np.linspace(0, 12, 60))
     assert [one.kind for one in resting_points(swing)] == ["stable focus"]
@@ -137,6 +138,7 @@ def grouped() -> Discovery:
     return discover(series, settings_for(vary="all", members=0))
 
 
+@pytest.mark.slow
 def test_a_group_that_does_not_follow_the_law_is_named() -> None:
     fits = group_fits(grouped())
     assert [one.label for one in fits if not one.follows] == ["odd 1", "odd 2", "odd 3"]
@@ -145,12 +147,14 @@ def test_a_group_that_does_not_follow_the_law_is_named() -> None:
     assert page.count('aria-label="data and curve of') == 9 and "of every group" in page
 
 
+@pytest.mark.slow
 def test_pictures_are_drawn(tmp_path: Path) -> None:
     checks_figure(lotka()).savefig(tmp_path / "checks.png")
     groups_figure(grouped()).savefig(tmp_path / "groups.png")
     assert all((tmp_path / f"{name}.png").stat().st_size > 10_000 for name in ("checks", "groups"))
 
 
+@pytest.mark.slow
 def test_a_fit_writes_pictures_of_other_kinds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "x.csv"
     table.write_text("t,x\n" + "".join(f"{k},{2.0 * 0.9**k:.4f}\n" for k in range(12)))
@@ -162,6 +166,7 @@ def test_a_fit_writes_pictures_of_other_kinds(tmp_path: Path, capsys: pytest.Cap
     assert "unknown kind of picture 'gif'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_axes_of_rates_say_their_units_and_cells_of_correlations_are_square() -> None:
     figure = checks_figure(lotka())
     figure.canvas.draw()

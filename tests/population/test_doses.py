@@ -142,7 +142,7 @@ def test_terms_are_screened_with_the_jumps_of_doses() -> None:
     assert np.median(best.coefficients / truth["ke"]) == pytest.approx(1.0, abs=0.25)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("own", [False, True])
 def test_the_law_and_the_spreads_of_many_oral_doses_are_found(own: bool, tmp_path: Path) -> None:
     table, truth = subjects(int(own), own)
@@ -165,7 +165,7 @@ def test_the_law_and_the_spreads_of_many_oral_doses_are_found(own: bool, tmp_pat
     assert resume(kept, Monitor()).equations_text() == found.equations_text()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_doses_of_a_measured_state_with_a_volume_that_differs() -> None:
     table, truth = subjects(2, own=True, oral=False)
     asked = {"vary": "auto", "starts": ["conc = 0"]}

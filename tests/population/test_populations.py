@@ -203,6 +203,7 @@ def test_groups_that_tell_nothing_are_named() -> None:
             TimeSeries.from_arrays([*times, times[0]], [*values, run], ["n"], labels=["a", "b", "c", "once"])
 
 
+@pytest.mark.slow
 def test_a_group_of_another_law_is_said_not_to_follow() -> None:
     """The law of the others is held; one group falls where they grow."""
     times, values, _ = wells()
@@ -217,7 +218,7 @@ def test_a_group_of_another_law_is_said_not_to_follow() -> None:
     assert told[0].startswith("group falls does not follow the law")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_where_a_mixed_model_ends_is_no_chance() -> None:
     path = Path(__file__).parents[2] / "data" / "theoph.csv"
     series = load_with_controls(path, held=["dose_mg_per_kg"], states=["conc"], group="subject")
@@ -260,6 +261,7 @@ def test_a_population_is_found_kept_and_predicted(tmp_path: Path) -> None:
         again.of_group("w99")
 
 
+@pytest.mark.slow
 def test_the_estimator_takes_groups() -> None:
     t, rates = np.linspace(0.0, 5.0, 12), (0.3, 0.5, 0.8, 0.6, 0.4)
     noise = np.random.default_rng(0).standard_normal((5, 12))

@@ -56,6 +56,7 @@ def test_what_is_no_mixed_model_is_refused(law: str, message: str) -> None:
         written_law(read_form(law, ["n"]))
 
 
+@pytest.mark.slow
 def test_the_spread_of_a_constant_and_the_exponent_of_all_are_found() -> None:
     series, r = growth(1.3)
     found = fit_constants(series, "n' = r*n - q*n^p", settings_for(vary="auto"))
@@ -70,6 +71,7 @@ def test_the_spread_of_a_constant_and_the_exponent_of_all_are_found() -> None:
     assert any(message.startswith("comes to rest at n = ") for message in found.messages)
 
 
+@pytest.mark.slow
 def test_asked_constants_vary_and_starts_of_the_fit_are_heard() -> None:
     series, _ = growth(2.0)
     law = "n' = r*n*(1 - n/K)"
@@ -83,6 +85,7 @@ def test_asked_constants_vary_and_starts_of_the_fit_are_heard() -> None:
         fit_constants(series, law, settings_for(vary="all"), start={"q": 1.0})
 
 
+@pytest.mark.slow
 def test_an_exponent_varies_where_it_is_asked_to(tmp_path: Path) -> None:
     """n' = n - n^p, where p is 1.5 in half of the wells and 2.5 in the others."""
     rng = np.random.default_rng(6)
@@ -108,6 +111,7 @@ def test_an_exponent_varies_where_it_is_asked_to(tmp_path: Path) -> None:
     assert np.abs(left).max() < 0.02
 
 
+@pytest.mark.slow
 def test_what_cannot_vary_alone_is_refused_in_one_line_or_told_as_no_law() -> None:
     """Final sizes that differ by factors, of rates and a power that all share; on some processors the fit ends."""
     values = [k / (1.0 + 19.0 * np.exp(-T)) for k in (0.01, 1.0, 100.0, 1e4)]
@@ -121,6 +125,7 @@ def test_what_cannot_vary_alone_is_refused_in_one_line_or_told_as_no_law() -> No
         assert "no law of these data" in found.messages[0]
 
 
+@pytest.mark.slow
 def test_an_unmeasured_state_needs_starts_of_all_constants(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

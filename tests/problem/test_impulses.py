@@ -116,6 +116,7 @@ def epidemic() -> TimeSeries:
     return TimeSeries.from_arrays(t, x + np.array([3.0, 3.0]) * np.random.default_rng(0).standard_normal(x.shape), "SI")
 
 
+@pytest.mark.slow
 def test_one_rate_changes_and_everything_else_is_fixed() -> None:
     found = discover(epidemic(), settings_for(breaks="t=20.5"))
     assert found.name == "infection by contact (mass action)" and found.named is not None
@@ -202,6 +203,7 @@ def test_a_break_is_a_sample_and_a_step() -> None:
     assert with_breaks(whole, Settings(breaks="t=20.5")) is whole
 
 
+@pytest.mark.slow
 def test_breaks_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "d.csv"
     values = [9.0 * 0.8 ** min(k, 8) * 1.1 ** max(k - 8, 0) for k in range(16)]

@@ -33,6 +33,7 @@ def constant(found: object, place: int = 0) -> tuple[float, float]:
     return float(row["value"]), float(row["standard_error"])
 
 
+@pytest.mark.slow
 def test_increments_of_cumulative_counts_have_honest_errors() -> None:
     """Noise that adds up is no noise about the curve: as that it promises errors several times too small."""
     off, errors = [], []
@@ -47,6 +48,7 @@ def test_increments_of_cumulative_counts_have_honest_errors() -> None:
     assert np.mean(errors) > 1.5 * np.mean(plain)
 
 
+@pytest.mark.slow
 def test_values_below_a_limit_only_hold_the_curve_down() -> None:
     rng = np.random.default_rng(4)
     t = np.arange(0.0, 10.0, 0.4)
@@ -80,6 +82,7 @@ def test_a_known_start_tells_the_state_that_nobody_measured() -> None:
     assert "tissue was not measured: its start is the one that was given" in found.messages
 
 
+@pytest.mark.slow
 def test_a_known_start_is_kept_by_every_law() -> None:
     t = np.arange(0.0, 10.0, 0.5)
     values = 8.0 * np.exp(-0.4 * t) + 0.3 * np.random.default_rng(5).standard_normal(len(t))
@@ -119,6 +122,7 @@ def test_mistakes_are_told(options: dict[str, tuple[str, ...]], reason: str) -> 
     assert reason in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_options_reach_the_fit_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "d.csv"
     path.write_text("t,x\n" + "".join(f"{k},{8.0 * 0.6**k}\n" for k in range(12)))

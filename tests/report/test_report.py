@@ -70,6 +70,7 @@ def html(kind: str) -> str:
     return report_html(PAGES[kind]())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_pages_are_well_formed_and_small(kind: str) -> None:
     page = Page(html(kind))
@@ -313,6 +314,7 @@ def test_shares_are_never_rounded_up() -> None:
     assert explained(float("nan")) == "unknown"
 
 
+@pytest.mark.slow
 def test_times_that_were_dates_are_told_as_dates() -> None:
     found = discovery()
     series = dataclasses.replace(found.series, time_name="day", units={"day": "days"}, since="2024-05-01")

@@ -74,6 +74,7 @@ def shown(page: Page, selector: str) -> list[str]:
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["point", "button", "keyboard"])
 def test_clicking_a_point_swaps_equations_and_curves(browser: Browser, folder: Path, way: str) -> None:
     page = opened(browser, folder / "fsir.html")
@@ -97,6 +98,7 @@ def test_clicking_a_point_swaps_equations_and_curves(browser: Browser, folder: P
     page.context.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("kind", ["fsir", "hostile", "fitted", "functions", "dense"])
 def test_nothing_hangs_over_the_edge(browser: Browser, folder: Path, kind: str, width: int) -> None:

@@ -59,6 +59,7 @@ def test_residuals_that_are_large_for_a_while_are_usual_there() -> None:
     assert not far_off(residuals, np.zeros(200))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_counts_have_no_outliers_by_themselves(seed: int) -> None:
     t = np.linspace(0.0, 10.0, 100)
@@ -68,6 +69,7 @@ def test_counts_have_no_outliers_by_themselves(seed: int) -> None:
     assert not [text for text in found.messages if text.startswith("far off")]
 
 
+@pytest.mark.slow
 def test_a_column_that_never_changes_has_none() -> None:
     t, x = growth()
     still = np.full(40, 0.3)

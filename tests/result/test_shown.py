@@ -113,6 +113,7 @@ def test_a_chosen_row_is_kept_and_comes_back(tmp_path: Path) -> None:
     assert back.select(13).equations.texts() == discovery().equations.texts()
 
 
+@pytest.mark.slow
 def test_commands_take_another_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "found.odediscovery"
     with_rival().save(folder)

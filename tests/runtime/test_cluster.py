@@ -77,7 +77,7 @@ def scheduler() -> Iterator[str]:
         yield address
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_killed_worker_loses_and_doubles_no_row(
     scheduler: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,7 +107,7 @@ def test_a_killed_worker_loses_and_doubles_no_row(
     assert all(row["exact"] for row in own)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_bootstrap_and_profiles_on_a_cluster_are_those_of_one_process(
     scheduler: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

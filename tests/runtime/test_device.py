@@ -91,6 +91,7 @@ def test_what_is_left_behind_is_noticed(simulated: None, system: str) -> None:
 # Training
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["fsir", "lotka-volterra", "pendulum"])
 def test_loss_gradient_and_a_step_stay_on_the_device(simulated: None, system: str) -> None:
     p, field = problem(system)
@@ -118,7 +119,7 @@ def test_training_ends_as_on_the_cpu(simulated: None, system: str) -> None:
     assert torch.equal(here.theta, there.theta) and torch.equal(here.free, there.free)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_training_with_inputs_and_tied_equations(simulated: None) -> None:
     times = np.linspace(0.0, 4.0, 9)
     columns = np.stack([np.exp(-times), times**0.5], axis=1)
@@ -132,7 +133,7 @@ def test_training_with_inputs_and_tied_equations(simulated: None) -> None:
         assert torch.equal(here.theta, there.theta)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("unit", ["RealNPU", "NPU", "Dense"])
 def test_published_training_ends_as_on_the_cpu(simulated: None, recipe: str, unit: str) -> None:
@@ -215,7 +216,7 @@ BATCHES = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 # Rows of `networks` hold seconds.
 @pytest.mark.parametrize("name", [n for n, e in EXPERIMENTS.items() if e.trains and n != "networks"])
 def test_experiments_end_as_on_the_cpu(simulated: None, monkeypatch: pytest.MonkeyPatch, name: str) -> None:

@@ -140,7 +140,7 @@ def test_the_beam_finds_what_explains_nothing_alone() -> None:
     assert best_subsets(columns, y, np.arange(12), 3, 1)[2] == [(2, 4, 7)]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("texts", "start"),
     [

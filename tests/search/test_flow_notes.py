@@ -25,7 +25,7 @@ def won() -> Competed:
     return compete(pose_known(series, known, settings), known, settings, Monitor())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_start_and_scale_of_an_unmeasured_state_are_told(won: Competed) -> None:
     notes = flow_notes(won, ["b", "a"])
     assert notes[0].startswith("a was not measured: its start is fitted, ")

@@ -88,7 +88,7 @@ def chain() -> Discovery:
     return discover(series, settings)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_chain_is_found_from_its_last_state(chain: Discovery) -> None:
     a = coefficients(chain)
     assert set(a["B"]) == {(1.0, 0.0), (0.0, 1.0)} and set(a["A"]) == {(0.0, 1.0)}
@@ -100,7 +100,7 @@ def test_a_chain_is_found_from_its_last_state(chain: Discovery) -> None:
     assert "the same flows with other constants" in told
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_equations() -> None:
     series = samples(CHAIN, [[5.0, 0.0]], 12.0, "B", count=8)
     settings = settings_for(

@@ -30,6 +30,7 @@ def same_terms(found: Discovery, name: str) -> bool:
     return forms[0] == forms[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [{"unit": "NPU"}, {"gradients": "odeint"}, {"gradients": "odeint-adjoint"}, {}])
 def test_a_network_alone_finds_the_root_of_torricelli(options: dict[str, str]) -> None:
     stages = Stages()
@@ -39,6 +40,7 @@ def test_a_network_alone_finds_the_root_of_torricelli(options: dict[str, str]) -
     assert found.found_by == "training" and same_terms(found, "torricelli")
 
 
+@pytest.mark.slow
 def test_exact_data_become_exact_and_noisy_data_do_not() -> None:
     settings = settings_for("neural", **SMALL)
     for noise, exact in ((0.0, True), (0.05, False)):
@@ -63,6 +65,7 @@ def test_states_that_never_change_need_no_network() -> None:
     assert found.source_text() == ""
 
 
+@pytest.mark.slow
 def test_it_is_said_which_stage_found_the_law(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     by = {}
     for name in ("logistic", "torricelli"):

@@ -71,6 +71,7 @@ def test_a_polynomial_of_the_fifth_degree_is_recognised() -> None:
     assert found.exact is not None and found.exact.exponents.max() == 5.0
 
 
+@pytest.mark.slow
 def test_a_library_is_fitted_on_steps_that_are_fine_enough_for_what_comes_of_it() -> None:
     # Predators that follow six times as fast, sampled coarsely: regression gives a slow law, whose steps do not do.
     times = np.arange(0.0, 30.0, 0.3)

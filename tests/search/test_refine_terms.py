@@ -44,7 +44,7 @@ def terms(p: Problem, law: PowerSum) -> list[set[str]]:
     return [{str(m.as_coeff_Mul()[1]) for m in side.as_ordered_terms()} for side in found.right_hand_sides]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_law_of_powers_that_follows_noisy_data_leads_to_the_functions_behind_it(seed: int) -> None:
     p = noisy(seed)

@@ -69,7 +69,7 @@ def test_windows_are_brief_where_turns_are_many() -> None:
     assert lengths == sorted(lengths) and lengths[0] < lengths[-1]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_looks_like_little_noise_is_not_fitted_by_richer_families() -> None:
     problem = prepare(simulate_system("fsir", samples=120, noise=0.0005))
     assert not problem.clean and is_growable(problem)

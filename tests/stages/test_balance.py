@@ -105,7 +105,7 @@ def test_a_fitted_constant_meets_the_known_one_that_it_is_balanced_by() -> None:
     assert 0.0 < after.errors.coefficients[0, 0] <= found.errors.coefficients[0, 0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_more_samples_leave_what_is_balanced_so() -> None:
     """Laws of a long series are found in some of its samples; all of them move the constants once more."""
     series = simulate_system("fsir", samples=6000, noise=0.01)

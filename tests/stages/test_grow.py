@@ -39,7 +39,7 @@ def test_the_singular_start_of_fsir_does_not_hide_the_truth() -> None:
     assert any(same_terms(law, truth, 0.01) for law in laws)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("draw", [12, 14])
 def test_a_singular_start_of_rounded_values_does_not_hide_it_either(draw: int) -> None:
     p = prepare(training_data(systems_named("fsir")[draw], Protocol(0.0, digits=4, trajectories=1)))
@@ -70,6 +70,7 @@ def test_structures_differ() -> None:
     assert len(kinds) == len(laws)
 
 
+@pytest.mark.slow
 def test_hill_functions_have_the_exponent_that_the_data_have() -> None:
     hill = Equations.parse(["x", "y"], {"x": "0.6*y - 0.3*x", "y": "2/(1 + 0.1*x**2.6) - 0.4*y"})
     time = np.linspace(0.0, 20.0, 80)

@@ -18,6 +18,7 @@ from odediscovery.stages.polish.intervals import holds_outside, sharpened
 LORENZ = {"x": "10*y - 10*x", "y": "28*x - x*z - y", "z": "x*y - 8/3*z"}
 
 
+@pytest.mark.slow
 def test_without_noise_intervals_tell_the_constants_of_chaos() -> None:
     """On trajectories that magnify errors a million times the least misfit is elsewhere."""
     truth = Equations.parse(["x", "y", "z"], LORENZ).power_sum

@@ -49,6 +49,7 @@ def test_a_needless_term_goes_and_the_law_is_on_the_path(sigma: float) -> None:
     assert prune_laws(p, [], Elimination(), Monitor()) == []
 
 
+@pytest.mark.slow
 def test_laws_that_leave_much_do_not_decide_on_the_steps_of_a_steep_one() -> None:
     # A piston that bounces off its gas: x^-1.3 wants finer steps than any law that has lost the data.
     p = prepare(bouncing(1e-5))

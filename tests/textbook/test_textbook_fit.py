@@ -42,6 +42,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_law_behind_the_data_is_the_best(name):
     sides, start, until, wanted = CASES[name]
@@ -115,6 +116,7 @@ def test_noise_does_not_turn_the_sign_of_a_small_constant_for_good():
     assert best.says == "competition (Lotka-Volterra)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [-3.0, 0.0, 2.0])
 def test_growth_is_found_whatever_noise_made_of_its_first_sample(first: float) -> None:
     """From x = 0 a power below 1 may stay at 0 for ever, and the fit with it."""

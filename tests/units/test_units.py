@@ -123,6 +123,7 @@ def test_all_units_of_the_reference_that_exist_are_tested() -> None:
     assert len(MATCHING) == len(CASES) == 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS, ids=label)
 def test_both_stories_agree(variant: tuple[str, dict[str, Any]]) -> None:
     unit, x = unit_of(variant), random_inputs()

@@ -87,6 +87,7 @@ def brute_force(formula: Formula, known: dict[Formula, float]) -> dict[Formula, 
     return possible
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formula", formulas(30, 0, shared=False), ids=str)
 def test_bounds_are_those_of_all_assignments_where_atoms_stand_once(formula: Formula) -> None:
     draw, atoms = np.random.default_rng(len(str(formula))), [n for n in formula.nodes() if not n.parts]
@@ -103,6 +104,7 @@ def test_bounds_are_those_of_all_assignments_where_atoms_stand_once(formula: For
                 assert found[node] == Bounds(min(values), max(values)), (node, known)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formula", formulas(15, 1, shared=True), ids=str)
 def test_bounds_hold_in_every_assignment_where_atoms_are_shared(formula: Formula) -> None:
     for truth in (0.0, 1.0):
@@ -143,6 +145,7 @@ def weighted(formula: Formula, draw: np.random.Generator) -> Formula:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formula", formulas(30, 2, shared=True), ids=str)
 def test_degrees_of_truth_and_weights_against_a_second_evaluation(formula: Formula) -> None:
     draw = np.random.default_rng(3)

@@ -25,6 +25,7 @@ def examples(rule: Formula, truth: object, noise: float, seed: int = 0, count: i
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, 0.15])
 @pytest.mark.parametrize(
     ("word", "truth", "words"),
