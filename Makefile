@@ -17,7 +17,7 @@ demo: .venv/ready
 	done
 	@$(BIN)/python .ci/picture.py demo/lynx_hare_1900_1920 docs/assets/lynx_hare.png
 
-# Shapes are checked where they are annotated, and in a few whole fits.
+# Where shapes are annotated; whole fits while they are checked are `long`.
 SHAPES := tests/ivp tests/solve tests/fitting tests/stages
 QUICK_NOTEBOOKS := $(wildcard notebooks/0[2-9]*.ipynb) notebooks/gallery/1_yeast.ipynb
 NOTEBOOKS := -q -o addopts= -n 2 --nbmake --nbmake-timeout=300
@@ -43,7 +43,7 @@ test: .venv/ready
 long: export OMP_NUM_THREADS = 1
 long: .venv/ready
 	$(BIN)/python -m pytest -q -m long --durations=10 $(TWO)
-	$(BIN)/python -m pytest -q --shapes -m shapes -n 2 $(SHAPES) tests/discovery
+	$(BIN)/python -m pytest -q --shapes -m "shapes or not slow" -n 2 $(SHAPES) tests/discovery
 	$(BIN)/python -m pytest $(NOTEBOOKS) notebooks
 
 # All but the acceptance checks while lines are counted, which doubles their time: at least 92 % have to be run.

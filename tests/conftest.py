@@ -2,8 +2,9 @@
 
 With `--shapes` the shapes and types of arrays are checked while tests run: annotations such as
 `Float[Tensor, "members windows states"]` say what every axis is, and one name has one size within a
-call. That makes a fit ten times as long, so `make test` does it in a run of its own, over the tests
-of the rooms that are checked and whole fits. Long tests and acceptance checks are slow tests as well.
+call. That makes a fit ten times as long, so `make test` does it in a run of its own, over the quick tests
+of the rooms that are checked, and `make long` over whole fits as well. Long tests and acceptance checks
+are slow tests, too.
 """
 
 from __future__ import annotations

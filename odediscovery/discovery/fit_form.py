@@ -62,14 +62,7 @@ class FormThresholds(Thresholds):
     rounds: int = threshold(3, "fits, each with the noise that the last one leaves", origin="the weights settle in two")
     steps: int = threshold(60, "most Jacobians of a fit", origin="cost: bounds the time")
     lost: float = threshold(1e3, "residual where a solution ended early", unit="spreads", origin="worse than any")
-    evaluations: int = threshold(
-        10_000,
-        "most evaluations of the right-hand sides in a solution, whatever the number of samples",
-        origin="cost: a solution that runs away spends them all, again and again",
-    )
-    evaluations_per_sample: int = threshold(
-        200, "and for every sample", origin="twice those of a law on trial, whose tolerances are coarser"
-    )
+    evaluations: int = threshold(50_000, "most evaluations of the right-hand sides in a solution", origin="cost")
     floor: float = threshold(1e-8, "least residual that is told from none", unit="spreads", origin="the solver's error")
 
 
@@ -153,8 +146,7 @@ class _Task:
         start, run = theta[self.k :].reshape(-1, self.n)[j], self.runs[j]
         start = np.where(np.isfinite(self.known[j]), self.known[j], start)
         controls = self.controls(run, theta[: self.k])
-        most = FORM.evaluations + FORM.evaluations_per_sample * len(run.time)
-        return self.law.simulate(start, run.time, controls=controls, most_evaluations=most)
+        return self.law.simulate(start, run.time, controls=controls, most_evaluations=FORM.evaluations)
 
     def left_of(self, j: int, theta: Array) -> Array:
         """Data - curve of trajectory j, of increments and limits where these were recorded [samples, states].

@@ -68,7 +68,7 @@ class Pair:
             found += EPSILON
             return found
         if self._least is not None:
-            x = np.maximum(x, self._least) + 0.0  # which has -0.0 made 0.0
+            x = np.maximum(x, self._least) + 0.0  # -0.0 becomes 0.0 in every column
         return x + np.copysign(EPSILON, x)
 
     @cached_property

@@ -153,7 +153,7 @@ def rk4_nodes(rhs: Rhs, start: States, steps: Steps, controls: LinearControls | 
 
 
 def three_eighths_step(rhs: Rhs, x: Array, h: Array) -> Array:
-    """x after one step of length h by Kutta's 3/8 rule, what torchdiffeq calls rk4.
+    """x after one step of length h by Kutta's 3/8 rule, what torchdiffeq calls rk4; rhs gives new floats like x.
 
     Source: Hairer, Norsett, Wanner, Solving Ordinary Differential Equations I (1993), Table II.1.2.
     """

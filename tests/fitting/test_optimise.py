@@ -47,7 +47,6 @@ OPTIMISERS = {"adam": adam, "rmsprop": rmsprop, "lbfgs": quasi_newton}
 every_optimiser = pytest.mark.parametrize("run", OPTIMISERS.values(), ids=OPTIMISERS)
 
 
-@pytest.mark.slow
 @every_optimiser
 def test_every_member_finds_its_own_minimum(run: Optimiser) -> None:
     np.testing.assert_allclose(run(bowl, START, FREE), MINIMA, atol=2e-3)
@@ -66,7 +65,6 @@ def test_members_do_not_feel_each_other(run: Optimiser) -> None:
         np.testing.assert_allclose(together[m], single[0], rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.slow
 @every_optimiser
 def test_what_is_not_free_stays(run: Optimiser) -> None:
     free = FREE.clone()
@@ -77,7 +75,6 @@ def test_what_is_not_free_stays(run: Optimiser) -> None:
     np.testing.assert_allclose(end[free], MINIMA[free], atol=2e-3)
 
 
-@pytest.mark.slow
 @every_optimiser
 def test_a_member_that_turns_nan_goes_back_and_spoils_no_other(run: Optimiser) -> None:
     def cliff(theta: Tensor, progress: float) -> Tensor:
@@ -104,7 +101,6 @@ def test_a_member_that_stepped_too_far_goes_on_with_smaller_steps() -> None:
     np.testing.assert_allclose(end, 1.0, atol=0.011)
 
 
-@pytest.mark.slow
 @every_optimiser
 def test_a_member_that_is_nan_from_the_start_stays_where_it_is(run: Optimiser) -> None:
     def hopeless(theta: Tensor, progress: float) -> Tensor:
@@ -115,7 +111,6 @@ def test_a_member_that_is_nan_from_the_start_stays_where_it_is(run: Optimiser) -
     np.testing.assert_allclose(end[[0, 2]], undisturbed[[0, 2]], rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.slow
 @every_optimiser
 def test_the_given_parameters_are_not_changed(run: Optimiser) -> None:
     start = START.clone()

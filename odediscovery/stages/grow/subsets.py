@@ -113,8 +113,9 @@ def _pairs(gram: Array, b: Array, total: float) -> dict[tuple[int, ...], float]:
 
 def _parts(beam: list[tuple[int, ...]], columns: int) -> Iterator[list[tuple[int, ...]]]:
     """The subsets of one size, as many at a time as stay in the cache."""
-    many = max(SUBSETS.side_by_side // (columns * len(beam[0])), 1)
-    return (beam[first : first + many] for first in range(0, len(beam), many))
+    if beam:
+        many = max(SUBSETS.side_by_side // (columns * len(beam[0])), 1)
+        yield from (beam[first : first + many] for first in range(0, len(beam), many))
 
 
 def _diverse(subsets: list[tuple[int, ...]], kinds: NDArray[np.int64]) -> list[tuple[int, ...]]:
@@ -143,14 +144,16 @@ def _extensions(
     projected = inverse @ gram[subsets]
     of_y = (inverse @ b[subsets][:, :, None])[:, :, 0]
     norm = np.sqrt(np.maximum(1.0 - np.einsum("skc,skc->sc", projected, projected), 0.0))
+    each = np.arange(len(subsets))
     usable = norm > SUBSETS.dependent
+    usable[each[:, None], subsets] = False
     scaled = np.where(usable, b - (of_y[:, None] @ projected)[:, 0], 0.0) / np.where(usable, norm, 1.0)
     left = np.maximum(total - (of_y**2).sum(axis=1)[:, None] - scaled**2, 0.0)
     first = min(10 * children, len(b))
     best = np.argpartition(left, first - 1, axis=1)[:, :first]
     best = np.take_along_axis(best, np.lexsort((best, np.take_along_axis(left, best, axis=1))), axis=1)
     free, size = np.take_along_axis(usable, best, axis=1), np.take_along_axis(norm, best, axis=1)
-    within, each = np.take_along_axis(projected, best[:, None], axis=2), np.arange(len(subsets))
+    within = np.take_along_axis(projected, best[:, None], axis=2)
     for _ in range(children):
         k = free.argmax(axis=1)
         left_any, column = free[each, k], best[each, k]
