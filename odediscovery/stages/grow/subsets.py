@@ -144,16 +144,14 @@ def _extensions(
     projected = inverse @ gram[subsets]
     of_y = (inverse @ b[subsets][:, :, None])[:, :, 0]
     norm = np.sqrt(np.maximum(1.0 - np.einsum("skc,skc->sc", projected, projected), 0.0))
-    each = np.arange(len(subsets))
     usable = norm > SUBSETS.dependent
-    usable[each[:, None], subsets] = False
     scaled = np.where(usable, b - (of_y[:, None] @ projected)[:, 0], 0.0) / np.where(usable, norm, 1.0)
     left = np.maximum(total - (of_y**2).sum(axis=1)[:, None] - scaled**2, 0.0)
     first = min(10 * children, len(b))
     best = np.argpartition(left, first - 1, axis=1)[:, :first]
     best = np.take_along_axis(best, np.lexsort((best, np.take_along_axis(left, best, axis=1))), axis=1)
     free, size = np.take_along_axis(usable, best, axis=1), np.take_along_axis(norm, best, axis=1)
-    within = np.take_along_axis(projected, best[:, None], axis=2)
+    within, each = np.take_along_axis(projected, best[:, None], axis=2), np.arange(len(subsets))
     for _ in range(children):
         k = free.argmax(axis=1)
         left_any, column = free[each, k], best[each, k]
