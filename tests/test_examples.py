@@ -229,8 +229,13 @@ def do(example: Example, run: Run, names: dict[str, Any]) -> None:
                 assert same, f"{example}: {ast.unparse(node)} printed\n" + "\n".join(came)
 
 
+# Pages whose fits take longer than CI can wait for.
+LONG_PAGES = ("neural", "recorded", "hypotheses", "simple-laws", "hidden-states", "noise")
+PAGES = [pytest.param(page, marks=pytest.mark.long if page.stem in LONG_PAGES else ()) for page in DOCUMENTS]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("document", PAGES, ids=lambda path: path.stem)
 def test_examples(document: Path, run: Run) -> None:
     names: dict[str, Any] = {}
     for example in examples(document):

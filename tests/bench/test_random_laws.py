@@ -31,7 +31,7 @@ def system(request: pytest.FixtureRequest) -> SuiteSystem:
     return random_system(0, request.param, 0)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_system_depends_on_seed_family_and_number_alone(system: SuiteSystem) -> None:
     family = system.representation
     random_system.cache_clear()
@@ -42,7 +42,7 @@ def test_a_system_depends_on_seed_family_and_number_alone(system: SuiteSystem) -
     assert again.id == f"{family}-0" and again.trainable == 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_state_moves_and_the_truth_gets_full_marks(system: SuiteSystem) -> None:
     for start in range(3):
         values = true_trajectory(system, start)

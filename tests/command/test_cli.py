@@ -137,7 +137,7 @@ def test_fit_prints_and_writes(
     assert "train" in shown.err and "\x1b" not in shown.err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_quiet_is_silent_and_out_is_obeyed(
     data: Path, engine: list[object], capsys: pytest.CaptureFixture[str]
 ) -> None:

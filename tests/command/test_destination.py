@@ -49,7 +49,7 @@ def test_another_table_does_not_replace_a_result_by_its_default_name(capsys: pyt
     assert main(["fit", "three/data.csv", "--quiet"]) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_result_of_an_earlier_version_is_replaced_by_one_of_the_same_table_only() -> None:
     assert main(["fit", "one/data.csv", "--quiet"]) == 0
     path = Path("data.odediscovery/result.json")
@@ -60,7 +60,7 @@ def test_a_result_of_an_earlier_version_is_replaced_by_one_of_the_same_table_onl
     assert main(["fit", "one/data.csv", "--quiet"]) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_files_of_others_stay_and_all_files_are_of_the_new_fit() -> None:
     assert main(["fit", "one/data.csv", "--quiet", "--out", "found"]) == 0
     Path("found/notes.txt").write_text("mine")

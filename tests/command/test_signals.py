@@ -49,7 +49,7 @@ def test_time_counts_from_the_start_of_the_command() -> None:
     assert TerminalMonitor(5.0, quiet=True, started=time.monotonic() - 6.0).stopping() == "time limit"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ctrl_c_while_libraries_are_loaded_is_one_line() -> None:
     for seconds in (0.15, 0.4, 0.8):
         with subprocess.Popen([*COMMAND, "fit", "data.csv"], stderr=subprocess.PIPE, text=True) as process:
@@ -67,9 +67,9 @@ def test_ctrl_c_while_libraries_are_loaded_is_one_line() -> None:
     "shell",
     [
         "{} fit data.csv --members 0 2>&1 | head -1",
-        "{} fit data.csv --members 0 2>/dev/full",
-        "{} fit data.csv --members 0 2>&-",
-        "{} fit data.csv --members 0 >&-",
+        pytest.param("{} fit data.csv --members 0 2>/dev/full", marks=pytest.mark.long),
+        pytest.param("{} fit data.csv --members 0 2>&-", marks=pytest.mark.long),
+        pytest.param("{} fit data.csv --members 0 >&-", marks=pytest.mark.long),
         "LC_ALL=C PYTHONIOENCODING=ascii {} fit data.csv --members 0",
         "printf 'axes.grid: \\377\\nfont.size: big\\n' > matplotlibrc; {} fit data.csv --members 0",
     ],

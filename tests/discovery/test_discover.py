@@ -32,12 +32,12 @@ def law_of(system: str) -> PowerSum:
     [
         "fsir",
         "logistic",
-        "theta-logistic",
-        "von-bertalanffy",
-        "torricelli",
-        "fractional-drag",
+        pytest.param("theta-logistic", marks=pytest.mark.long),
+        pytest.param("von-bertalanffy", marks=pytest.mark.long),
+        pytest.param("torricelli", marks=pytest.mark.long),
+        pytest.param("fractional-drag", marks=pytest.mark.long),
         "van-der-pol",
-        "damped-oscillator",
+        pytest.param("damped-oscillator", marks=pytest.mark.long),
     ],
 )
 def test_clean_systems_are_found_exactly(system: str) -> None:
@@ -56,7 +56,7 @@ def test_the_front_is_ordered_and_marks_one_row() -> None:
     assert sum(row.selected for row in front) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.shapes
 def test_random_members_alone_find_the_logistic_law_in_noise() -> None:
     series = simulate_system("logistic", noise=0.01, seed=3)

@@ -32,7 +32,7 @@ def test_laws_from_before_compete_with_what_is_found(noise: float) -> None:
     assert law is not None and law.n_monomials == 3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_stopped_fit_goes_on_with_other_members(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, folder = tmp_path / "data.csv", tmp_path / "found"
     write_csv(simulate_system("logistic", noise=0.02, seed=1), data)

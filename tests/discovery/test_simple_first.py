@@ -113,7 +113,7 @@ def test_left_out_blocks_are_predicted_alike_by_a_form_and_by_the_same_law_as_nu
     assert named_winner(verdict, [wrong], Monitor()) is None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_small_angles_are_a_line():
     """In other units the same temperatures are sines of their own size, as far as anybody can tell."""
     t, random = np.linspace(0.0, 12.0, 15), np.random.default_rng(0)

@@ -18,14 +18,14 @@ import tables
 
 # Class of cases: what runs one seed, how many seeds in all, how many of them in `make test`.
 CLASSES: dict[str, tuple[Callable[[int], None], int, int]] = {
-    "tampered result.json": (folders.tampered_document, 400, 35),
-    "damaged bytes in a folder": (folders.damaged_file, 200, 22),
-    "tampered archives": (folders.tampered_archive, 200, 20),
-    "tampered data and log": (folders.tampered_lines, 150, 14),
+    "tampered result.json": (folders.tampered_document, 400, 12),
+    "damaged bytes in a folder": (folders.damaged_file, 200, 10),
+    "tampered archives": (folders.tampered_archive, 200, 8),
+    "tampered data and log": (folders.tampered_lines, 150, 7),
     "hostile names": (names.hostile_names, 167, 2),
     "damaged tables": (tables.fitted_damage, 150, 4),
-    "damaged batches of reproduce": (batches.damaged_batch, 150, 14),
-    "damaged rows of bench": (batches.damaged_rows, 150, 14),
+    "damaged batches of reproduce": (batches.damaged_batch, 150, 7),
+    "damaged rows of bench": (batches.damaged_rows, 150, 7),
     "odd small tables": (tables.fitted_oddity, 200, 6),
     "little time": (programs.little_time, 80, 3),
     "thousands of columns": (programs.wide_tables, 8, 0),
@@ -33,11 +33,11 @@ CLASSES: dict[str, tuple[Callable[[int], None], int, int]] = {
     "dying workers": (programs.dying_workers, 12, 1),
     "reproduce killed in the middle": (programs.killed_reproduce, 8, 0),
     "bench killed in the middle": (programs.killed_bench, 8, 0),
-    "hostile options": (calls.hostile_options, 300, 16),
+    "hostile options": (calls.hostile_options, 300, 8),
     "foreign encodings": (calls.foreign_encoding, 150, 8),
     "broken streams": (calls.broken_streams, 48, 0),
     "signals at any moment": (calls.signal_at_any_moment, 24, 0),
-    "odd arrays": (calls.odd_arrays, 200, 16),
+    "odd arrays": (calls.odd_arrays, 200, 8),
 }
 
 

@@ -46,7 +46,7 @@ def test_waves_are_no_noise_and_few_samples_tell_nothing() -> None:
     assert too_few_runs([waves[:15]]) == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_law_that_leaves_more_than_noise_says_so() -> None:
     t = np.linspace(0.0, 30.0, 120)
     noise = 0.05 * np.random.default_rng(2).standard_normal(120)
@@ -127,7 +127,7 @@ def test_a_law_is_claimed_where_no_walk_does_as_well() -> None:
     assert claimed == [True, False]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("noise", "told"), [(0.15, False), (0.01, True)])
 def test_discover_says_that_an_exponent_is_hardly_known(noise: float, told: bool) -> None:
     t = np.linspace(0.0, 1.5, 30)

@@ -40,7 +40,7 @@ def test_a_library_of_other_states_is_refused() -> None:
         discover(series, settings_for(members=0), families=(*FAMILIES[:1], term_library("mine", ["x", "y"], ["x"])))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_law_of_its_terms_is_found() -> None:
     # Frequencies that no family tries.
     truth = Equations.parse(["x", "y"], {"x": "y", "y": "-0.5*x*cos(3*x) - 0.3*sin(5*x)*y"})

@@ -138,7 +138,7 @@ def grouped() -> Discovery:
     return discover(series, settings_for(vary="all", members=0))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_group_that_does_not_follow_the_law_is_named() -> None:
     fits = group_fits(grouped())
     assert [one.label for one in fits if not one.follows] == ["odd 1", "odd 2", "odd 3"]
@@ -154,7 +154,7 @@ def test_pictures_are_drawn(tmp_path: Path) -> None:
     assert all((tmp_path / f"{name}.png").stat().st_size > 10_000 for name in ("checks", "groups"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_fit_writes_pictures_of_other_kinds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "x.csv"
     table.write_text("t,x\n" + "".join(f"{k},{2.0 * 0.9**k:.4f}\n" for k in range(12)))

@@ -111,7 +111,7 @@ def test_an_exponent_varies_where_it_is_asked_to(tmp_path: Path) -> None:
     assert np.abs(left).max() < 0.02
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_cannot_vary_alone_is_refused_in_one_line_or_told_as_no_law() -> None:
     """Final sizes that differ by factors, of rates and a power that all share; on some processors the fit ends."""
     values = [k / (1.0 + 19.0 * np.exp(-T)) for k in (0.01, 1.0, 100.0, 1e4)]

@@ -72,7 +72,7 @@ def tissue(seed: int = 0) -> TimeSeries:
     return TimeSeries.from_arrays(t, noisy, ["blood"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_known_start_tells_the_state_that_nobody_measured() -> None:
     found = discover(tissue(), settings_for(hidden_states=("tissue",), starts=("tissue=0",), bounds="exponents 0..1"))
     terms = {(row.state, row.term): row.coefficient for row in found.terms.itertuples()}
@@ -122,7 +122,7 @@ def test_mistakes_are_told(options: dict[str, tuple[str, ...]], reason: str) -> 
     assert reason in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_options_reach_the_fit_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "d.csv"
     path.write_text("t,x\n" + "".join(f"{k},{8.0 * 0.6**k}\n" for k in range(12)))

@@ -62,7 +62,12 @@ class Page(HTMLParser):
 
 # A page takes a second of processor time to draw: the fast tests look at two of them.
 QUICK = ("fitted", "hostile")
-KINDS = [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.slow) for kind in PAGES]
+# Each is a fit of its own, these are left to `make long`.
+LONG = ("wide", "awkward", "long", "runs", "dense", "functions")
+KINDS = [
+    kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.long if kind in LONG else pytest.mark.slow)
+    for kind in PAGES
+]
 
 
 @cache
@@ -159,7 +164,7 @@ def test_every_row_of_the_front_is_there_and_one_is_shown() -> None:
     assert len([a for tag, a in page.elements if tag == "g" and "row" in str(a.get("class"))]) == 6
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_page_of_a_loaded_folder_is_the_same(tmp_path: Path) -> None:
     for found in (fitted(), gaps()):
         found.save(tmp_path / "found")

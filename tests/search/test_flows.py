@@ -54,7 +54,7 @@ def coefficients(found: Discovery) -> dict[str, dict[tuple[float, ...], float]]:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_epidemic_is_found_from_the_infected_alone(epidemic: Discovery) -> None:
     a = coefficients(epidemic)
     assert epidemic.equations.states == ("I", "S", "R")

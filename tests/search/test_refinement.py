@@ -85,7 +85,7 @@ def test_the_error_of_our_own_solver_takes_no_evidence_away() -> None:
     assert p.clean and count_independent(before) is before
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-6])
 def test_the_error_of_a_solver_is_no_structure(tolerance: float) -> None:
     """What scipy's solver leaves at its usual tolerance was told as sums of quotients."""

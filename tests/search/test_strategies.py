@@ -31,7 +31,7 @@ LORENZ = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 1])
 def test_chaos_that_is_sampled_coarsely_is_found_in_noise(seed: int) -> None:
     problem = prepare(simulate_system("lorenz", samples=120, until=15.0, noise=0.02, seed=seed))

@@ -71,7 +71,7 @@ def test_a_term_that_the_data_ask_for_stays() -> None:
     assert balance(found) is found or expanded(balance(found).law).coefficients[2, 0] != 0.0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_printed_equations_of_a_conserved_epidemic_are_short() -> None:
     series = simulate_system("sir", noise=0.01, seed=4)
     found = discover(series, settings_for(conserve=[" + ".join(series.states)], members=0))
