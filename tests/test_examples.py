@@ -229,8 +229,8 @@ def do(example: Example, run: Run, names: dict[str, Any]) -> None:
                 assert same, f"{example}: {ast.unparse(node)} printed\n" + "\n".join(came)
 
 
-# Pages whose fits take longer than CI can wait for.
-LONG_PAGES = ("neural", "recorded", "hypotheses", "simple-laws", "hidden-states", "noise")
+# Pages whose fits take longer than CI can wait for, and that read no folder that another page wrote.
+LONG_PAGES = ("neural", "recorded", "simple-laws", "hidden-states", "noise")
 PAGES = [pytest.param(page, marks=pytest.mark.long if page.stem in LONG_PAGES else ()) for page in DOCUMENTS]
 
 
