@@ -121,9 +121,6 @@ def _combination(row: Sequence[tuple[float, int]]) -> Callable[[Sequence[float]]
     if len(row) == 3:
         (c, j), (d, k), (e, i) = row
         return lambda p: c * p[j] + d * p[k] + e * p[i]
-    if len(row) == 4:
-        (c, j), (d, k), (e, i), (f, m) = row
-        return lambda p: c * p[j] + d * p[k] + e * p[i] + f * p[m]
     return lambda p: sum([c * p[j] for c, j in row], 0.0)
 
 

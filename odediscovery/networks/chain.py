@@ -93,9 +93,9 @@ class Pair:
         """
         if whole is not None:
             return whole.products(bases)
-        if self._all_nonnegative:
-            return _exp_in_place(np.log(bases) @ across)
-        return _exp_in_place(np.log(np.abs(bases)) @ across) * np.cos(self.angles(bases) @ across)
+        y: Array = np.log(bases if self._all_nonnegative else np.abs(bases)) @ across
+        np.exp(y, out=y)
+        return y if self._all_nonnegative else y * np.cos(self.angles(bases) @ across)
 
     def angles(self, bases: Array) -> Array:
         """Pi where an input is negative."""
@@ -348,10 +348,6 @@ def _pulled(pair: Pair, real: Array, weight: Array, x: Array, cotangents: Array)
         g_angle = cotangents * (-np.exp(logs @ across) * np.sin(angles @ across))[:, :, None, :]
         of_real = of_real + g_angle[..., None] * angles[:, :, None, None, :]
     return to_x, of_real, of_weight
-
-
-def _exp_in_place(x: Array) -> Array:
-    return np.exp(x, out=x)
 
 
 def _value(f: StateFunction, z: Array) -> Array:
