@@ -14,10 +14,13 @@ import json
 import os
 import platform
 import subprocess
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from odediscovery.errors import InputError
 from odediscovery.runtime.files import write_whole
@@ -182,9 +185,37 @@ def provenance() -> dict[str, Any]:
     commit = commit_of(Path(__file__).parent.parent)
     return {
         **({"commit": commit} if commit else {}),
-        "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
+        "machine": {
+            "processor": platform.machine(),
+            "cores": os.cpu_count(),
+            "reference_seconds": round(reference_seconds(), 4),
+        },
         "versions": versions(),
     }
+
+
+def reference_seconds() -> float:
+    """Processor seconds of 1,000 Runge-Kutta steps of the Lorenz system, the best of five runs.
+
+    Machines differ threefold: seconds of two studies compare after division by this.
+
+    >>> 0.0 < reference_seconds() < 10.0
+    True
+    """
+
+    def rhs(x: np.ndarray) -> np.ndarray:
+        return np.array((10.0 * (x[1] - x[0]), x[0] * (28.0 - x[2]) - x[1], x[0] * x[1] - 8.0 / 3.0 * x[2]))
+
+    def once() -> float:
+        began, x, step = time.process_time(), np.ones(3), 0.01
+        for _ in range(1000):
+            a = rhs(x)
+            b = rhs(x + 0.5 * step * a)
+            c = rhs(x + 0.5 * step * b)
+            x = x + step / 6.0 * (a + 2.0 * (b + c) + rhs(x + step * c))
+        return time.process_time() - began
+
+    return min(once() for _ in range(5))
 
 
 def claim_folder(folder: Path, study: dict[str, Any]) -> None:
