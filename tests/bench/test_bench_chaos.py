@@ -51,6 +51,18 @@ def test_all_systems_are_read_and_told_apart_by_what_writes_them() -> None:
         choose(["Lorentz"])
 
 
+def test_starts_of_the_first_seed_do_not_depend_on_rounding() -> None:
+    for attractor in attractors().values():
+        kept = attractor.system(0).starts
+        assert kept.shape == (2 * of.TRAINED, len(attractor.start)) and kept is attractor.kept
+        assert len({tuple(start) for start in kept}) == len(kept) and np.isfinite(attractor.equations.rhs(kept)).all()
+    # Those of other seeds are drawn, here from the same path: every state stays within what both have seen.
+    lorenz = attractors()["Lorenz"]
+    low, high = lorenz.kept.min(axis=0), lorenz.kept.max(axis=0)
+    drawn = lorenz.system(1).starts
+    assert (drawn != lorenz.kept).all() and (np.abs(drawn - (low + high) / 2) < high - low).all()
+
+
 def test_noise_is_a_share_of_the_root_mean_square_of_all_states(short: None) -> None:
     lorenz = attractors()["Lorenz"]
     clean, test = measured(lorenz, 0.0, 0)
