@@ -54,10 +54,10 @@ class NoiselessThresholds(Thresholds):
         origin="cost: each such fit takes seconds",
     )
     solved: float = threshold(
-        3e-4,
+        1.6e-3,
         "what a coarse fit leaves of samples without noise",
         unit="mean squared increment of an interval",
-        origin="measured: 7e-5 at most of 16 laws in coarse samples",
+        origin="twice what its steps are accurate to, squared",
     )
     noise_share: float = threshold(
         0.3, "what it leaves of noise, at least", unit="variance of the noise of both ends", origin="chosen"
