@@ -17,7 +17,7 @@ from odediscovery.errors import InputError, unknown_name
 from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.forms import Form
 
-PLACES = ("x", "y", "z")
+PLACES = ("x", "y", "z", "u")
 _NAME = re.compile(r"[^\W\d]\w*")
 
 # What a constant in which a law is not linear may be, of the state that stands behind it.
@@ -200,7 +200,12 @@ TEXTBOOK: tuple[TextbookLaw, ...] = (
     _law("linear-3", "a linear system", "a*x + b*y + c*z", "d*x + e*y + f*z", "g*x + h*y + i*z",
          signed="a b c d e f g h i"),
     _law("epidemic", "an epidemic (SIR)", "-b*x*y", "b*x*y - g*y", "g*y", swapped=True),
+    _law("epidemic-waning", "an epidemic whose immunity is lost again (SIRS)",
+         "w*z - b*x*y", "b*x*y - g*y", "g*y - w*z", swapped=True),
     _law("chain-3", "first-order passage through three compartments", "-a*x", "b*x - c*y", "d*y - e*z", swapped=True),
+    # Four states.
+    _law("epidemic-latent", "an epidemic with latency (SEIR)",
+         "-b*x*z", "b*x*z - a*y", "a*y - g*z", "g*z", swapped=True),
 )  # fmt: skip
 
 
