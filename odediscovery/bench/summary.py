@@ -151,6 +151,8 @@ KINDS = {
 }
 # The title of what an oracle would choose.
 FRONT = "best of the front"
+# The title of the time that the machine takes for `rows.reference_seconds`.
+MACHINE = "machine ms"
 # The titles of the columns of `side_by_side`.
 HEADER = (
     "condition",
@@ -164,6 +166,7 @@ HEADER = (
     "95 % s",
     "longest s",
     "limit s",
+    MACHINE,
     "commit",
 )
 # Seeds of random laws below this one were developed on.
@@ -185,7 +188,8 @@ def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
     """Several kept folders as tables, one a kind of suite, conditions with all their methods side by side.
 
     "Best of the front" counts the systems of which some row of the front reconstructs the trajectory: so
-    do published studies choose, by the clean trajectory that no user has.
+    do published studies choose, by the clean trajectory that no user has. "Machine ms" is what the machine takes
+    for a fixed piece of work, the unit of the seconds beside it.
 
     Args:
         folders: of suites, each with study.json and rows.jsonl, or folders of such folders.
@@ -204,16 +208,28 @@ def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
         for method in dict.fromkeys(row["method"] for row in rows):
             of_it = [row for row in rows if row["method"] == method]
             size = sizes.get(study["suite"], len(of_it))
-            line = (_condition(study), *_figures(of_it, size), limit, commit)
+            line = (_condition(study), *_figures(of_it, size), limit, _machine(study), commit)
             tables[kind_of(study)].append((_place(study, names, method), line))
     cells = [line for lines in tables.values() for _, line in lines]
-    # Rows from before this was measured would fill a column with dashes.
-    shown = [k for k, title in enumerate(HEADER) if title != FRONT or any(line[k] != "-" for line in cells)]
+    # Rows from before they were measured would fill a column with dashes.
+    newer = {FRONT, MACHINE}
+    shown = [k for k, title in enumerate(HEADER) if title not in newer or any(line[k] != "-" for line in cells)]
     parts = []
     for kind, lines in tables.items():
         ordered = [[line[k] for k in shown] for _, line in sorted(lines, key=lambda pair: pair[0])]
         parts += [f"## {KINDS[kind]}\n\n{table([HEADER[k] for k in shown], ordered)}"] if lines else []
     return "\n\n".join([*parts, *_engines(engines)])
+
+
+def _machine(study: Mapping[str, Any]) -> str:
+    """Milliseconds of the machine's reference, a dash where none was measured.
+
+    >>> _machine({"machine": {"reference_seconds": 0.0071}}), _machine({"suite": "odebench"})
+    ('7.1', '-')
+    """
+    machine = study.get("machine")
+    taken = machine.get("reference_seconds") if isinstance(machine, dict) else None
+    return f"{1000 * taken:.1f}" if isinstance(taken, int | float) else "-"
 
 
 def _place(study: Mapping[str, Any], names: Sequence[str], method: str) -> tuple[Any, ...]:
