@@ -138,6 +138,7 @@ def test_rows_are_kept_by_level_of_noise_and_failures_too(
         run_chaos(["ours"], tmp_path, noise=[-1.0])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["weak-stlsq", "stlsq"])
 def test_peers_find_what_a_polynomial_library_holds(method: str, tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def test_smooth_curves_are_three_without_noise_or_poles(kind: str) -> None:
         assert np.abs(np.diff(run.values, 2, axis=0)).mean() < 0.2 * run.values.std()
 
 
+@pytest.mark.slow
 def test_coverage_is_told_of_every_true_constant() -> None:
     settings = settings_for(members=0, integer_exponents=True)
     found = discover(Coverage(system="logistic", sigma=0.001).data(0), settings)

@@ -94,6 +94,7 @@ def test_a_draw_is_scored_against_its_truth() -> None:
     assert row["heldout_right"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_separate_fits_find_the_decay_that_pysindy_with_shared_constants_predicts_worse(tmp_path: Path) -> None:
     simple = score_peer((DESIGN, 0, SIMPLE))

@@ -108,6 +108,7 @@ def test_mistakes_name_what_exists() -> None:
         random_systems(0, each=0)
 
 
+@pytest.mark.slow
 def test_the_report_shows_both_laws_of_what_was_missed(tmp_path: Path) -> None:
     systems = random_systems(0, ["compartments", "trigonometric"], 1)
     study = Study("random", Protocol(0.0, 0.0, 2, 0, 4), 9.0)
@@ -159,6 +160,7 @@ def test_values_are_rounded_to_significant_digits() -> None:
     assert all(float(f"{v:.3e}") == v for v in rough.ravel().tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("solver", "least"), [("rk45", 0.0), ("radau", 0.0), ("euler", 0.99)])
 def test_the_error_of_a_solver_is_smooth_and_as_large_as_its_tolerance(solver: str, least: float) -> None:
     system = random_system(0, "trigonometric", 0)

@@ -66,6 +66,7 @@ def test_commits_of_the_engine_are_counted() -> None:
     assert commits_since("") is None and commits_since("0000000") is None
 
 
+@pytest.mark.slow
 def test_the_kept_results_of_the_project_have_commands() -> None:
     folders = folders_of_rows([KEPT])
     assert [folder for folder in folders if not kept_in(folder).command] == []

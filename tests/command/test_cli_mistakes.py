@@ -195,6 +195,7 @@ def test_predict_refuses(found: Path, case: str, capsys: pytest.CaptureFixture[s
     assert expected in complaint(["predict", "found", *arguments], capsys)
 
 
+@pytest.mark.slow
 def test_show_refuses_an_unknown_format(found: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean 'latex'" in complaint(["show", "found", "--format", "latx"], capsys)
 

@@ -31,7 +31,10 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_another_table_does_not_replace_a_result_by_its_default_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_table_does_not_replace_a_result_by_its_default_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("odediscovery.command.fit._shown_in", lambda found, kinds: {})  # pictures take seconds
     assert main(["fit", "one/data.csv", "--quiet"]) == 0
     before = Path("data.odediscovery/result.json").read_bytes()
     assert json.loads(before)["source"]["table"] == "data.csv" and str(Path.cwd()) not in before.decode()

@@ -25,6 +25,7 @@ def test_the_version_is_an_option_of_the_command(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == f"odediscovery {odediscovery.__version__}\n"
 
 
+@pytest.mark.slow
 def test_an_installation_that_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -39,6 +40,7 @@ def test_an_installation_that_works(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_one_that_does_not_says_where(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -138,6 +138,7 @@ def test_measurements_share_their_options(name: str) -> None:
     assert ("--scheduler" in shown) is (name in bench_draws.COMMANDS)
 
 
+@pytest.mark.slow
 def test_a_shell_completes_commands_and_options() -> None:
     for words, expected in (("odediscovery pre", "predict"), ("odediscovery fit --unit", "--units")):
         asked = {"_ODEDISCOVERY_COMPLETE": "complete_bash", "COMP_WORDS": words}

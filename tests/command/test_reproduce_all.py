@@ -10,6 +10,7 @@ from odediscovery.command.cli import main
 from odediscovery.experiments.studies.registry import EXPERIMENTS
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_all_are_run_each_in_its_folder_and_gone_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -139,6 +139,7 @@ def test_weights_are_those_of_the_sum_of_squares() -> None:
     assert abs(smoothing_spline(t, y, weights)(10.0) - np.sin(3.0)) < 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [60, 600])
 def test_it_is_the_smoothing_spline_of_scipy(count: int) -> None:
     rng = np.random.default_rng(5)

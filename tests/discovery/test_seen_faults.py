@@ -149,6 +149,7 @@ def test_eight_points_take_seconds() -> None:
     assert found.name == "logistic growth" and seconds < 20.0
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_chaos_of_four_states_ends_when_it_has_to_and_prints_four_lines() -> None:
     g, t = "9.81", np.linspace(0.0, 15.0, 1500)

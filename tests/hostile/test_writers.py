@@ -43,6 +43,7 @@ def check_kills(count: int, place: Path) -> set[int]:
     return seen
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_a_whole_folder(tmp_path: Path) -> None:
     check_kills(SAMPLE, tmp_path / "found")
 

@@ -297,6 +297,7 @@ def test_residuals_that_follow_each_other_are_told() -> None:
     assert "residuals of n follow each other" in told[1][0]
 
 
+@pytest.mark.slow
 def test_a_group_of_another_law_is_left_out_and_the_others_keep_theirs() -> None:
     times, values, _ = wells()
     values[4] = 0.9 * np.exp(-0.4 * times[0]) + 0.01 * np.random.default_rng(7).standard_normal(len(times[0]))
@@ -375,6 +376,7 @@ def test_where_groups_come_to_rest_is_told_with_its_spread() -> None:
     assert resting_point(fit_mixed(growing, np.vstack([np.full((2, 10), -3.0), begin[2:]]), may_vary(growing))) is None
 
 
+@pytest.mark.slow
 def test_constants_that_go_together_are_told_and_kept() -> None:
     """r and q of n' = r n - q n^2 that all wells have in one ratio: they come to rest at one size."""
     rng = np.random.default_rng(5)

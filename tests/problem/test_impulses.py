@@ -128,6 +128,7 @@ def test_one_rate_changes_and_everything_else_is_fixed() -> None:
     assert np.isfinite(found.simulate(times=np.array([0.0, 30.0, 80.0]))).all()
 
 
+@pytest.mark.slow
 def test_no_change_is_said_to_be_none() -> None:
     t = np.arange(0.0, 20.0)
     values = 9.0 * np.exp(-0.2 * t) + 0.1 * np.random.default_rng(2).standard_normal(20)

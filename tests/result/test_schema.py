@@ -46,6 +46,7 @@ def test_a_result_of_an_earlier_version_follows_it() -> None:
     check(json.loads(OLD.read_text(encoding="utf-8")))
 
 
+@pytest.mark.slow
 def test_fits_follow_it() -> None:
     series = simulate_system("logistic")
     check(discover(series, settings_for(members=0)).as_dict())

@@ -188,6 +188,7 @@ def test_a_scheduler_without_workers_is_told_and_a_lost_one_ends_the_work() -> N
     assert told == [f"no workers at {address} yet: start some with `dask worker {address}`"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

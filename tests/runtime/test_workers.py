@@ -33,6 +33,7 @@ def test_tasks_that_hang_or_die_are_failures_and_the_others_go_on() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_request_to_stop_ends_the_processes() -> None:
     asked = iter([None] * 5 + ["interrupted"] * 100)
     stopping = lambda: next(asked)  # noqa: E731
@@ -50,6 +51,7 @@ def test_processes_have_one_thread_and_leave_ctrl_c_to_their_parent(monkeypatch:
     assert interrupted is None
 
 
+@pytest.mark.slow
 def test_processes_end_with_a_parent_that_was_killed() -> None:
     script = "import time; from odediscovery.runtime.workers import IN_TURN; list(IN_TURN.results(time.sleep, [60.0]))"
     with subprocess.Popen([sys.executable, "-c", script], cwd=ROOT) as parent:

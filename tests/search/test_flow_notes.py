@@ -32,6 +32,7 @@ def test_start_and_scale_of_an_unmeasured_state_are_told(won: Competed) -> None:
     assert any(note.startswith("nothing tells the scale of a: what passes between it and b") for note in notes)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_other_laws_that_fit_as_well_are_shown_and_worse_ones_are_not(won: Competed) -> None:
     best = won.verdict.best

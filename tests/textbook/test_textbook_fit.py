@@ -72,6 +72,7 @@ def test_a_law_is_recognised_however_it_is_written():
     assert recognise(Fitter(p), Equations.parse(["N"], {"N": "0.5*N - 0.00625*N**2 + 0.1*N**0.3"}), start) is None
 
 
+@pytest.mark.slow
 def test_each_state_alone():
     p = prepare(made({"a": "0.5*a*(1 - a/80)", "b": "0.3*b*(1 - b/9)"}, [2.0, 1.0], 20.0))
     best = min(fit_textbook(p, Monitor()), key=lambda one: criterion_of(p, one))
