@@ -71,6 +71,12 @@ class CriterionThresholds(Thresholds):
         unit="variance of the noise",
         origin="estimates of the noise are right within a few tenths",
     )
+    solver: float = threshold(
+        1e-3,
+        "laws that leave no more than this tell the memory of what none of them explains",
+        unit="standard deviation of a state",
+        origin="the relative error of a solver at its usual tolerance",
+    )
     lowered: float = threshold(
         0.9,
         "what it leaves is as much as noise from here on, and noise only if it has no memory",
@@ -238,7 +244,9 @@ def shortlist(
                 front.append(of_size[size][0])
         scores = [score(c, samples, floor) for c in front]
         middle = int(np.argmin(scores)) if front else 0
-        for c in front[max(middle - around, 0) : middle + around + 1]:
+        # What is no noise may be somebody else's solver's error, which closer laws follow without end.
+        first = 0 if front and front[middle].mean_square > CRITERION.systematic else max(middle - around, 0)
+        for c in front[first : middle + around + 1]:
             listed += _as_good(of_size[c.law.complexity], samples, floor)
     return sorted(listed, key=lambda c: c.law.complexity)
 

@@ -167,6 +167,12 @@ def count_independent(verdict: Verdict) -> Verdict:
     found = rows[nearest].polished
     errors = residuals(found.law, p.data, found.initial)
     far, r = left[nearest] > CRITERION.systematic * sigma**2, memory(errors)
+    # A law that follows even a solver's error leaves no memory of it; others that are within such an error do.
+    if far.any():
+        most = (CRITERION.solver * np.nanstd(pooled(p.data), axis=0)) ** 2
+        for row, squares in zip(rows, left, strict=True):
+            if np.all(squares <= np.where(p.constant, np.inf, most)):
+                r = np.maximum(r, memory(residuals(row.polished.law, p.data, row.polished.initial)))
     # What the nearest law leaves may be what the noise was lowered to; below that it is our own solver's error.
     smooth = [] if p.clean else [i for i, _ in autocorrelated(errors)]
     far[smooth] |= (left[nearest] >= CRITERION.lowered * sigma**2)[smooth]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
 from problems import LOGISTIC, growth
 from scipy.integrate import solve_ivp
 
-from odediscovery import Equations, Monitor, Settings, TimeSeries, discover
+from odediscovery import Equations, Monitor, Settings, TimeSeries, discover, load_csv
 from odediscovery.discovery.front import polish_candidate
 from odediscovery.judge.criterion import judge_on
 from odediscovery.judge.verdict import Verdict
@@ -18,6 +19,7 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.search.refinement import count_independent, follows_exactly, refined, sigma_of
+from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.values import Candidate, Origin
 
 
@@ -67,6 +69,25 @@ def test_a_smooth_error_that_was_taken_for_the_noise_is_none_either() -> None:
     assert after.p.independent is not None and (after.p.independent < 0.3).all()
 
 
+def test_a_law_that_follows_even_a_smooth_error_does_not_hide_its_memory() -> None:
+    times = np.linspace(0.0, 20.0, 100)
+    p = prepare(growth(times, 1e-4))
+    law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
+    nearest = refined(p, law, all_free(law), p.initial, sigma_of(p))
+    p = dataclasses.replace(p, noise=p.noise / 5.0)
+    rows = [judge_on(p, nearest, Origin(0))]
+    # What it leaves is more than noise, but has no memory.
+    assert count_independent(Verdict.of(p, rows)).p.independent is None
+    a, *others = nearest.law.constants
+    slow, wrong = (dataclasses.replace(nearest, law=law.with_constants(f * a, *others)) for f in (1.0003, 1.3))
+    for other, fewer in ((slow, True), (wrong, False)):
+        left = np.concatenate(residuals(other.law, p.data, other.initial))
+        other = dataclasses.replace(other, squares=(left**2).sum(axis=0))
+        after = count_independent(Verdict.of(p, [*rows, judge_on(p, other, Origin(1))]))
+        share = after.p.independent
+        assert share is None if not fewer else share is not None and (share < 0.5).all()
+
+
 def test_of_interpolated_values_each_step_of_the_solver_is_one() -> None:
     p = dataclasses.replace(prepare(growth(np.linspace(0.0, 20.0, 100), 1e-3)), samples_a_step=8.0)
     law = LOGISTIC.rescaled(p.scale.state, p.scale.time)
@@ -95,6 +116,16 @@ def test_the_error_of_a_solver_is_no_structure(tolerance: float) -> None:
     law = found.equations.power_sum
     assert law is not None and sorted(law.exponents.ravel().tolist()) == [0.0, 0.5]
     assert np.sort(law.coefficients.ravel()) == pytest.approx([-0.35, 0.3], rel=2e-3)
+
+
+@pytest.mark.long
+def test_the_law_behind_the_published_points_is_found() -> None:
+    """The solver of the Julia code left 7e-4 there, which terms such as I^11 R^12 follow."""
+    found = discover(load_csv(Path(__file__).parents[1] / "files" / "julia_fsir_trajectory.csv"), Settings(seed=0))
+    law = found.equations.power_sum
+    assert found.outcome == "converged" and law is not None
+    assert sorted(law.exponents.tolist()) == [[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0]]
+    assert np.count_nonzero(law.coefficients) == 6
 
 
 @pytest.mark.slow
