@@ -189,7 +189,7 @@ def side_by_side(folders: Sequence[Path], sizes: Mapping[str, int]) -> str:
 
     "Best of the front" counts the systems of which some row of the front reconstructs the trajectory: so
     do published studies choose, by the clean trajectory that no user has. "Machine ms" is what the machine takes
-    for a fixed piece of work, the unit of the seconds beside it.
+    for a fixed piece of work, by which seconds of two machines roughly compare.
 
     Args:
         folders: of suites, each with study.json and rows.jsonl, or folders of such folders.

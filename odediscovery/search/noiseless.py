@@ -57,7 +57,7 @@ class NoiselessThresholds(Thresholds):
         1.6e-3,
         "what a coarse fit leaves of samples without noise",
         unit="mean squared increment of an interval",
-        origin="twice what its steps are accurate to, squared",
+        origin="the square of twice 0.02, what its steps are accurate to",
     )
     noise_share: float = threshold(
         0.3, "what it leaves of noise, at least", unit="variance of the noise of both ends", origin="chosen"

@@ -2,7 +2,7 @@
 
     logistic growth:    x' = r*x*(1 - x/K)
 
-x, y and z stand for states, all other names for constants. A law is linear in most of its constants;
+x, y, z and v stand for states, all other names for constants. A law is linear in most of its constants;
 of the others the registry says what they are, which tells where to look for them.
 """
 
@@ -17,7 +17,7 @@ from odediscovery.errors import InputError, unknown_name
 from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.forms import Form
 
-PLACES = ("x", "y", "z", "u")
+PLACES = ("x", "y", "z", "v")
 _NAME = re.compile(r"[^\W\d]\w*")
 
 # What a constant in which a law is not linear may be, of the state that stands behind it.
@@ -32,7 +32,7 @@ class TextbookLaw:
     Args:
         name: short, as options take it.
         says: in words.
-        sides: right-hand sides over x, y, z and named constants; a single one that has x alone
+        sides: right-hand sides over x, y, z, v and named constants; a single one that has x alone
             serves any number of states that know nothing of each other.
         sought: constants in which the law is not linear: what each is, "kind state".
         swapped: whether another order of the states is another law.
@@ -88,7 +88,7 @@ class TextbookLaw:
 
         Args:
             states: names as the user wrote them.
-            order: the states that x, y and z are (default: in their order).
+            order: the states that x, y, z and v are (default: in their order).
             time_name: name of the time.
 
         Returns:
@@ -200,7 +200,7 @@ TEXTBOOK: tuple[TextbookLaw, ...] = (
     _law("linear-3", "a linear system", "a*x + b*y + c*z", "d*x + e*y + f*z", "g*x + h*y + i*z",
          signed="a b c d e f g h i"),
     _law("epidemic", "an epidemic (SIR)", "-b*x*y", "b*x*y - g*y", "g*y", swapped=True),
-    _law("epidemic-waning", "an epidemic whose immunity is lost again (SIRS)",
+    _law("epidemic-waning", "an epidemic with waning immunity (SIRS)",
          "w*z - b*x*y", "b*x*y - g*y", "g*y - w*z", swapped=True),
     _law("chain-3", "first-order passage through three compartments", "-a*x", "b*x - c*y", "d*y - e*z", swapped=True),
     # Four states.

@@ -11,8 +11,9 @@ from odediscovery.textbook.registry import TEXTBOOK, find, orders, table, templa
 
 @pytest.mark.parametrize("law", TEXTBOOK, ids=lambda law: law.name)
 def test_a_law_can_be_integrated(law):
-    states = ["a state", "K", "r"][: law.n_states]
+    states = ["a state", "K", "r", "v"][: law.n_states]
     form, sought = law.form(states)
+    assert len(states) == len(form.lines()) == len(law.lines()) == law.n_states
     assert not set(form.names) & set(states)
     assert set(sought) <= set(form.names)
     equations = form.with_constants(np.full(len(form.names), 0.3))

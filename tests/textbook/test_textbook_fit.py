@@ -39,7 +39,7 @@ CASES = {
     "an epidemic (SIR)": (
         {"R": "0.4*I", "S": "-0.002*S*I", "I": "0.002*S*I - 0.4*I"}, [0.0, 760.0, 3.0], 15.0, {"b": 0.002, "g": 0.4},
     ),
-    "an epidemic whose immunity is lost again (SIRS)": (
+    "an epidemic with waning immunity (SIRS)": (
         {"R": "0.4*I - 0.1*R", "S": "0.1*R - 0.002*S*I", "I": "0.002*S*I - 0.4*I"}, [0.0, 760.0, 3.0], 20.0,
         {"b": 0.002, "g": 0.4, "w": 0.1},
     ),

@@ -388,7 +388,8 @@ def grow(
         path = starts[0].path if starts else problem.interpolated()
         levels = climb_sizes(fit, path, grids[0], most, GROWING.beam, monitor)
         starts += [settled(fit, m) for level in levels[-2:] for m in level]
-    # Of a plain sum of products, pruning on the differential equations tells what may go.
+    # Of a plain sum of products, pruning on the differential equations tells what may go; a sum that does nothing
+    # would be one more constant to every stage behind this one.
     rich = [m for m in starts[:1] if len(m.sums) or not plain(fit, m)]
     found = descents(fit, rich, monitor, settle=True)
     return tuple(fit.law(m) for m in best_of_each(fit, found + starts)[: GROWING.listed])
