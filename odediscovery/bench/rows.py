@@ -195,7 +195,7 @@ def provenance() -> dict[str, Any]:
 
 
 def reference_seconds() -> float:
-    """Processor seconds of 1,000 Runge-Kutta steps of the Lorenz system, the best of forty runs.
+    """Processor seconds of 1,000 Runge-Kutta steps of the Lorenz system, the best of fifteen runs.
 
     Machines differ threefold, which this tells roughly: it is taken once, where a study begins.
 
@@ -215,7 +215,7 @@ def reference_seconds() -> float:
             x = x + step / 6.0 * (a + 2.0 * (b + c) + rhs(x + step * c))
         return time.process_time() - began
 
-    return min(once() for _ in range(40))
+    return min(once() for _ in range(15))
 
 
 def claim_folder(folder: Path, study: dict[str, Any]) -> None:
