@@ -23,6 +23,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from odediscovery.errors import InputError
+from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.files import write_whole
 from odediscovery.runtime.monitor import Monitor, on_processor_time
 from odediscovery.runtime.versions import versions
@@ -203,7 +204,8 @@ def reference_seconds() -> float:
     True
     """
 
-    def rhs(x: np.ndarray) -> np.ndarray:
+    # Written out: a better stepper of the package must not move the unit.
+    def rhs(x: Array) -> Array:
         return np.array((10.0 * (x[1] - x[0]), x[0] * (28.0 - x[2]) - x[1], x[0] * x[1] - 8.0 / 3.0 * x[2]))
 
     def once() -> float:
