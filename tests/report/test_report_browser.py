@@ -28,9 +28,10 @@ FLAGS = [
 ]
 WIDTHS = (360, 1280)
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no chromium on the PATH: apt-get install chromium runs these tests"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH: apt-get install chromium runs these tests"),
+]
 
 
 @pytest.fixture(scope="module")
