@@ -158,12 +158,31 @@ def thresholds(
 ) -> None:
     """Halve and double each threshold of the engine: what changes in a small battery of systems."""
     chosen, systems = names_in(fields, "--fields"), names_in(ids, "--ids") or ()
-    from odediscovery.bench.thresholds.study import Battery, markdown, run_thresholds
+    from odediscovery.bench.thresholds.study import Battery, markdown, run_changes
 
     battery = Battery(sigma, every, quick, run.seed, run.max_seconds, tuple(systems), each)
     folder = run.out or Path(f"bench-thresholds-seed{run.seed}")
-    work = partial(run_thresholds, battery, folder, fields=chosen)
+    work = partial(run_changes, battery, folder, names=chosen)
     measure(work, partial(markdown, battery), folder, run.quiet, where)
+
+
+@bench.command()
+@with_groups
+def rungs(
+    names: Annotated[str | None, flag('rungs as "STRATEGY: RUNG", or strategies, with commas (default: all)')] = None,
+    sigma: Annotated[float, flag("noise of the noisy fits", 0.02)] = 0.02,
+    each: Annotated[int, flag("so many random laws of each family", 3)] = 3,
+    where: Where = WHERE,
+    run: RunOptions = THRESHOLDS_RUN,
+) -> None:
+    """Leave out each rung of the search: what changes in random laws."""
+    chosen = names_in(names, "--names")
+    from odediscovery.bench.thresholds.study import Battery, markdown, run_changes
+
+    battery = Battery(sigma, quick=run.max_seconds, seed=run.seed, max_seconds=run.max_seconds, each=each)
+    folder = run.out or Path(f"bench-rungs-sigma{sigma:g}-seed{run.seed}")
+    work = partial(run_changes, battery, folder, kind="rungs", names=chosen)
+    measure(work, partial(markdown, battery, kind="rungs"), folder, run.quiet, where)
 
 
 @bench.command()

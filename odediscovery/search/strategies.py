@@ -220,7 +220,7 @@ def _families(name: str, when: Condition) -> Rung:
     )
 
 
-STRATEGIES = (
+STRATEGIES: tuple[Strategy, ...] = (
     Strategy(
         "clean",
         "as if there were no noise, from the simplest family to the richest",

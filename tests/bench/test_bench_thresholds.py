@@ -14,12 +14,14 @@ import pytest
 
 from odediscovery.bench.suites.problems import load_suite
 from odediscovery.bench.thresholds import perturb, study
+from odediscovery.bench.thresholds.left_out import left_out, rungs, watched_rungs
 from odediscovery.bench.thresholds.perturb import changed, instances, scaled, values, watched_reads
-from odediscovery.bench.thresholds.study import Battery, markdown, run_thresholds
+from odediscovery.bench.thresholds.study import Battery, markdown, run_changes
 from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
 from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.search import strategies
 from odediscovery.settings import Settings
 
 
@@ -141,10 +143,49 @@ def test_reads_are_noted_within_the_block_only(tank: TankThresholds) -> None:
     assert "TankThresholds.outflow" in reads and "TankThresholds.unread" not in reads
 
 
+def test_a_rung_is_left_out_for_a_while_and_every_one_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, every = strategies.STRATEGIES, rungs()
+    assert "closing: few products" in every
+    twice = "noisy: swapped monomials"
+    assert [r.name for r in before[-1].rungs].count("swapped monomials") == 2
+    with left_out(twice):
+        assert list(rungs()) == [name for name in every if name != twice]
+    with pytest.raises(ZeroDivisionError), left_out("closing: few products"):
+        assert [r.name for r in strategies.CLOSING.rungs] == ["powers along the best law"]
+        raise ZeroDivisionError
+    assert strategies.STRATEGIES is before and list(rungs()) == list(every)
+
+
+@pytest.mark.slow
+def test_a_row_for_each_rung_fits_what_climbs_it(tmp_path: Path) -> None:
+    """Logistic growth is a textbook law; without its rung another one finds it."""
+    here, battery = Here(), Battery(sigma=0.01, ids=("classics/logistic",))
+    rows = run_changes(battery, tmp_path / "rows", kind="rungs", backend=here, say=lambda _: None)  # type: ignore[arg-type]
+    assert [row["id"] for row in rows] == ["battery", *rungs()]
+    climbed = {row["id"]: list(row["fits"]) for row in rows}
+    clean, noisy = battery.fits(battery.ids[0])
+    base = rows[0]["fits"]
+    assert base[clean]["reads"] and base[noisy]["reads"]
+    for name in rungs():
+        assert climbed[name] == [fit for fit in (clean, noisy) if name in base[fit]["reads"]]
+    first = rows[1 + list(rungs()).index(base[noisy]["reads"][0])]
+    assert first["fits"][noisy]["failed"] is None and first["fits"][noisy]["equations"]
+    text = markdown(battery, rows, kind="rungs")
+    assert text.startswith("# rungs") and "| closing: few products |" in text
+    with pytest.raises(InputError, match="unknown rung"):
+        run_changes(battery, tmp_path / "rows", kind="rungs", names=["clean: nothing"])
+
+
+def test_rungs_are_watched_only_where_they_are_climbed() -> None:
+    with watched_rungs() as climbed:
+        assert strategies.STRATEGIES[0].rungs[0].name == "plain exact law"
+    assert climbed == set()
+
+
 @pytest.mark.slow
 def test_a_row_for_each_threshold_and_factor_fits_what_reads_it(tank: TankThresholds, tmp_path: Path) -> None:
     here = Here()
-    rows = run_thresholds(BATTERY, tmp_path / "rows", fields=FIELDS, backend=here, say=lambda _: None)  # type: ignore[arg-type]
+    rows = run_changes(BATTERY, tmp_path / "rows", names=FIELDS, backend=here, say=lambda _: None)  # type: ignore[arg-type]
     assert [(row["id"].rpartition(".")[2], row["method"]) for row in rows] == [
         ("battery", "1"),
         ("outflow", "0.5"),
@@ -167,7 +208,7 @@ def test_a_row_for_each_threshold_and_factor_fits_what_reads_it(tank: TankThresh
     assert lines["TankThresholds.unread"][2:] == ["-", "-"]
     # The same command goes on and has nothing left to do.
     count = len(here.seen)
-    again = run_thresholds(BATTERY, tmp_path / "rows", fields=FIELDS, backend=here, say=lambda _: None)  # type: ignore[arg-type]
+    again = run_changes(BATTERY, tmp_path / "rows", names=FIELDS, backend=here, say=lambda _: None)  # type: ignore[arg-type]
     assert len(here.seen) == count == 7 and again == rows
     assert json.loads(json.dumps(rows, allow_nan=False)) == rows
 
@@ -179,7 +220,7 @@ def test_the_rule_takes_quick_systems_of_every_suite(monkeypatch: pytest.MonkeyP
     ] * 3
     slow = next(iter(battery.candidates()))
 
-    def fitted(_battery: Battery, fit: str) -> dict[str, Any]:
+    def fitted(_battery: Battery, fit: str, _kind: study.Kind) -> dict[str, Any]:
         return {"failed": None, "exact": True, "equations": {}, "reads": [], "seconds": 9.0 if slow in fit else 1.0}
 
     monkeypatch.setattr(study, "fitted", fitted)
@@ -210,5 +251,5 @@ def test_random_laws_are_a_battery_too() -> None:
 )
 def test_what_cannot_be_studied_is_said(battery: Battery, fields: list[str] | None, tmp_path: Path) -> None:
     with pytest.raises(InputError):
-        run_thresholds(battery, tmp_path / "rows", fields=fields)
+        run_changes(battery, tmp_path / "rows", names=fields)
     assert not list(tmp_path.iterdir())

@@ -1,1 +1,1 @@
-"""Thresholds halved and doubled: what depends on each, in a battery of systems."""
+"""Thresholds halved and doubled, rungs left out: what depends on each, in a battery of systems."""

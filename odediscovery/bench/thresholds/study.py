@@ -1,16 +1,19 @@
-"""What depends on a threshold? A battery of suite systems, fitted with one threshold halved or doubled.
+"""What depends on a threshold, or on a rung? A battery of systems, fitted with one of them changed.
+
+Thresholds are halved and doubled (see `perturb`), rungs of the search are left out (see `left_out`).
 
 The battery takes every n-th system of each suite, in the suite's order, or the first random laws of each
 family; those whose clean fit is quick are fitted clean and with noise. The first row fits it with the
-engine as it is and notes which thresholds each fit reads. A fit that does not read a threshold cannot
-change with it, so only the others are repeated. All other rows stand for one threshold and one factor
-(see `perturb`).
+engine as it is and notes which thresholds each fit reads, and which rungs it climbs. A fit that does not
+read a threshold cannot change with it, so only the others are repeated. All other rows stand for one
+threshold and one factor, or for one rung.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ from odediscovery.bench.suites.problems import SUITES, SuiteSystem, load_suite
 from odediscovery.bench.suites.protocol import Protocol, training_data
 from odediscovery.bench.suites.scores import score
 from odediscovery.bench.summary import in_short, table
+from odediscovery.bench.thresholds.left_out import left_out, rungs, watched_rungs
 from odediscovery.bench.thresholds.perturb import changed, instances, values, watched_reads
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import FitError, InputError, unknown_name
@@ -34,9 +38,39 @@ HALF, TWICE = 0.5, 2.0
 DIGITS = 3
 # The row of the battery with the engine as it is.
 BASE = ("battery", "1")
-# A row's `fits` are by system and sigma: failed, exact, processor seconds, equations, and in the
-# first row the thresholds that were read; `value` is the changed one, `seconds` are the processor's.
+# A row's `fits` are by system and sigma: failed, exact, processor seconds, equations, and in the first
+# row the thresholds that were read, or the rungs that were climbed; `value` is the changed threshold,
+# `seconds` are the processor's.
 COLUMNS = ("id", "method", "failed", "value", "seconds", "fits")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is changed, one after the other.
+
+    Args:
+        one: of them, in a word.
+        all: those that there are, by name.
+        factors: of each; 0 leaves it out.
+        changed: the engine with one of them times a factor, within a block that gives the changed value.
+        watched: notes the names of those that are used within a block.
+    """
+
+    one: str
+    all: Callable[[], Collection[str]]
+    factors: tuple[float, ...]
+    changed: Callable[[str, float], AbstractContextManager[Any]]
+    watched: Callable[[], AbstractContextManager[set[str]]]
+
+
+HEADERS = {
+    "thresholds": ("threshold", "value", "unit", "half: exact, changed, time", "twice: exact, changed, time", "origin"),
+    "rungs": ("rung", "fits that climb it", "without it: exact, changed, time", "what it proposes"),
+}
+KINDS: Mapping[str, Kind] = {
+    "thresholds": Kind("threshold", values, (HALF, TWICE), changed, watched_reads),
+    "rungs": Kind("rung", rungs, (0.0,), left_out, watched_rungs),
+}
 
 
 @dataclass(frozen=True)
@@ -93,19 +127,21 @@ class Battery:
 
 @dataclass(frozen=True)
 class ChangedFits:
-    """A row to be made: the whole battery, or those of its fits that read the changed threshold."""
+    """A row to be made: the whole battery, or those of its fits that use what is changed."""
 
     battery: Battery
     name: str
     factor: float
     fits: tuple[str, ...] = ()
+    kind: str = "thresholds"
 
 
-def run_thresholds(
+def run_changes(
     battery: Battery,
     folder: Path,
     *,
-    fields: Sequence[str] | None = None,
+    kind: str = "thresholds",
+    names: Sequence[str] | None = None,
     backend: Backend = IN_TURN,
     monitor: Monitor | None = None,
     say: Callable[[str], None] = print,
@@ -113,7 +149,8 @@ def run_thresholds(
     """Make the rows that are not yet in `folder`; all of them, the battery's own first.
 
     Args:
-        fields: thresholds, as "Owner.field", or owners (default: all).
+        kind: what is changed, one of `KINDS`.
+        names: thresholds, as "Owner.field", or owners; rungs, as "strategy: rung", or strategies (default: all).
         folder: to begin, or to go on with.
         backend: where the rows are made.
         monitor: hears the progress and can stop the work; finished rows stay.
@@ -123,14 +160,14 @@ def run_thresholds(
         InputError: an option is out of range, or the folder holds something else.
         FitError: the battery itself could not be fitted.
     """
-    names = _chosen(fields)
+    names = _chosen(kind, names)
     limit = len(battery.candidates()) * battery.max_seconds
-    rows = Rows.claim(folder, {"measure": "thresholds", **asdict(battery), "ids": list(battery.ids)}, COLUMNS)
+    rows = Rows.claim(folder, {"measure": kind, **asdict(battery), "ids": list(battery.ids)}, COLUMNS)
     monitor = monitor or Monitor()
 
     def run(tasks: Sequence[ChangedFits]) -> None:
         rows.run(
-            "thresholds",
+            kind,
             measured,
             tasks,
             blank=_blank,
@@ -142,15 +179,15 @@ def run_thresholds(
         )
 
     if not rows.has(*BASE):
-        run([ChangedFits(battery, BASE[0], 1.0)])
+        run([ChangedFits(battery, BASE[0], 1.0, kind=kind)])
     base = next((row for row in rows.all if row["id"] == BASE[0]), None)
     if base is None:
         return []
     if base["failed"] or not base["fits"]:
         raise FitError(f"the battery could not be fitted ({base['failed'] or 'no system is quick'}); use another --out")
     readers = {name: tuple(fit for fit, told in base["fits"].items() if name in told["reads"]) for name in names}
-    todo = [(name, factor) for name in names for factor in (HALF, TWICE) if not rows.has(name, f"{factor:g}")]
-    run([ChangedFits(battery, name, factor, readers[name]) for name, factor in todo])
+    todo = [(name, factor) for name in names for factor in KINDS[kind].factors if not rows.has(name, f"{factor:g}")]
+    run([ChangedFits(battery, name, factor, readers[name], kind) for name, factor in todo])
     order = {name: place for place, name in enumerate((BASE[0], *names))}
     kept = [row for row in rows.all if row["id"] in order]
     return sorted(kept, key=lambda row: (order[row["id"]], float(row["method"])))
@@ -158,52 +195,52 @@ def run_thresholds(
 
 def measured(task: ChangedFits) -> Row:
     """The row of a task."""
-    battery, fits = task.battery, dict[str, Any]()
+    battery, kind, fits = task.battery, KINDS[task.kind], dict[str, Any]()
     problems = battery.candidates()
     if task.name == BASE[0]:
         # The first fit of a process also pays for what is loaded on first use; this one is not counted.
-        fitted(battery, battery.fits(next(iter(problems)))[0])
+        fitted(battery, battery.fits(next(iter(problems)))[0], kind)
         for id in problems:
             clean, noisy = battery.fits(id)
-            first = fitted(battery, clean)
+            first = fitted(battery, clean, kind)
             if battery.ids or first["seconds"] <= battery.quick:
-                fits |= {clean: first, noisy: fitted(battery, noisy)}
+                fits |= {clean: first, noisy: fitted(battery, noisy, kind)}
         value = None
     else:
-        with changed(task.name, task.factor) as value:
+        with kind.changed(task.name, task.factor) as value:
             for fit in task.fits:
-                fits[fit] = fitted(battery, fit)
+                fits[fit] = fitted(battery, fit, kind)
                 del fits[fit]["reads"]
     seconds = round(sum(told["seconds"] for told in fits.values()), 3)
     return _blank(task) | {"value": value, "seconds": seconds, "fits": fits}
 
 
-def fitted(battery: Battery, fit: str) -> Row:
-    """One fit: why it failed, whether it is exact, its processor seconds, equations and reads."""
+def fitted(battery: Battery, fit: str, kind: Kind) -> Row:
+    """One fit: why it failed, whether it is exact, its processor seconds, equations and what of a kind it used."""
     id, _, sigma = fit.rpartition(" ")
     system, protocol = battery.candidates()[id], Protocol(float(sigma), seed=battery.seed)
     series = training_data(system, protocol)
     told: Row = {"failed": None, "exact": False, "equations": None}
     began = time.process_time()
-    with watched_reads() as reads:
+    with kind.watched() as reads:
         try:
             found = discover(series, settings_for(seed=battery.seed, max_seconds=battery.max_seconds)).equations
             told["equations"] = found.texts()
         except Exception as error:
             told["failed"] = reason_of(error)
-    told |= {"seconds": round(time.process_time() - began, 3), "reads": sorted(reads & values().keys())}
+    told |= {"seconds": round(time.process_time() - began, 3), "reads": sorted(reads & set(kind.all()))}
     if told["failed"] is None:
         told["exact"] = score(found, system, protocol).exact
     return told
 
 
-def _chosen(fields: Sequence[str] | None) -> list[str]:
-    known = list(values())
-    owners = {name.partition(".")[0] for name in known}
-    for asked in fields or ():
-        if asked not in owners and asked not in known:
-            raise unknown_name("threshold", asked, [*owners, *known])
-    return [name for name in known if fields is None or {name, name.partition(".")[0]} & set(fields)]
+def _chosen(kind: str, names: Sequence[str] | None) -> list[str]:
+    known = list(KINDS[kind].all())
+    owners = {name: name.partition("." if kind == "thresholds" else ":")[0] for name in known}
+    for asked in names or ():
+        if asked not in known and asked not in owners.values():
+            raise unknown_name(KINDS[kind].one, asked, [*dict.fromkeys(owners.values()), *known])
+    return [name for name in known if names is None or {name, owners[name]} & set(names)]
 
 
 def _blank(task: ChangedFits) -> Row:
@@ -213,11 +250,33 @@ def _blank(task: ChangedFits) -> Row:
 def _in_a_line(row: Row) -> str:
     exact = sum(told["exact"] for told in row["fits"].values())
     told = row["failed"] or f"{exact} of {len(row['fits'])} exact, {row['seconds']:.0f} s"
-    return f"{row['id']} x {row['method']}: {told}"
+    changed = f"without {row['id']}" if row["method"] == "0" else f"{row['id']} x {row['method']}"
+    return f"{changed}: {told}"
 
 
-def markdown(battery: Battery, rows: Sequence[Row]) -> str:
-    """A line for each threshold: what half and twice its value change in the battery."""
+def markdown(battery: Battery, rows: Sequence[Row], kind: str = "thresholds") -> str:
+    """A line for each threshold, what half and twice its value change in the battery; for each rung, what it gives."""
+    base, lines = rows[0], _lines_of_rungs(rows) if kind == "rungs" else _lines_of_thresholds(rows)
+    exact, fits = sum(told["exact"] for told in base["fits"].values()), list(base["fits"])
+    unused = {"thresholds": "no fit reads the threshold", "rungs": "no fit climbs it"}[kind]
+    return (
+        f"# {kind}\n\n{len(fits)} fits of {len(fits) // 2} systems, each clean and with sigma {battery.sigma:g}, "
+        f"seed {battery.seed}; {exact} exact, {base['seconds']:.0f} s of the processor. Changed: equations that "
+        f"differ within {DIGITS} digits. A dash: {unused}.\n\n{table(HEADERS[kind], lines)}\n\n"
+        f"Systems: {', '.join(dict.fromkeys(fit.rpartition(' ')[0] for fit in fits))}.\n"
+    )
+
+
+def _lines_of_rungs(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    base, known = rows[0], rungs()
+    return [
+        (row["id"], str(len(row["fits"])), _cell(base, row), known[row["id"]].proposes.says)
+        for row in rows[1:]
+        if row["id"] in known
+    ]
+
+
+def _lines_of_thresholds(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     base, by = rows[0], {(row["id"], row["method"]): row for row in rows}
     about = {f"{d.owner}.{d.name}": d for own in instances().values() for d in described(type(own[0]))}
     lines = []
@@ -226,14 +285,7 @@ def markdown(battery: Battery, rows: Sequence[Row]) -> str:
             d = about[name]
             cells = [_cell(base, by.get((name, f"{factor:g}"))) for factor in (HALF, TWICE)]
             lines.append((name, in_digits(d.value), _unit(d), *cells, d.origin.replace("|", "\\|")))
-    exact, fits = sum(told["exact"] for told in base["fits"].values()), list(base["fits"])
-    head = ("threshold", "value", "unit", "half: exact, changed, time", "twice: exact, changed, time", "origin")
-    return (
-        f"# thresholds\n\n{len(fits)} fits of {len(fits) // 2} systems, each clean and with sigma {battery.sigma:g}, "
-        f"seed {battery.seed}; {exact} exact, {base['seconds']:.0f} s of the processor. Changed: equations that "
-        f"differ within {DIGITS} digits. A dash: no fit reads the threshold.\n\n{table(head, lines)}\n\n"
-        f"Systems: {', '.join(dict.fromkeys(fit.rpartition(' ')[0] for fit in fits))}.\n"
-    )
+    return lines
 
 
 def in_digits(value: Any) -> str:
