@@ -14,6 +14,8 @@ from typing import Any
 from odediscovery.runtime.thresholds import Thresholds
 
 PACKAGE = Thresholds.__module__.partition(".")[0]
+# Its caches hold systems, which stay what they are.
+BENCH = f"{PACKAGE}.bench."
 
 
 def _modules() -> list[Any]:
@@ -75,10 +77,11 @@ def changed(name: str, factor: float) -> Iterator[Any]:
 
 
 def _forget() -> None:
-    """Empty the package's caches, which may hold what another value of a threshold decided."""
+    """Empty the engine's caches, which may hold what another value of a threshold decided."""
     for module in _modules():
         for value in vars(module).values():
-            if str(getattr(value, "__module__", "")).startswith(PACKAGE) and hasattr(value, "cache_clear"):
+            own = str(getattr(value, "__module__", ""))
+            if own.startswith(PACKAGE) and not own.startswith(BENCH) and hasattr(value, "cache_clear"):
                 value.cache_clear()
 
 
