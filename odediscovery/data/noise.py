@@ -101,7 +101,7 @@ def local_size(y: Array) -> Array:
     seen = np.flatnonzero(np.isfinite(y))
     if not len(seen):
         return np.zeros(len(y))
-    padded = np.pad(y[seen], NOISE.neighbours // 2, mode="edge")
+    padded = np.pad(y[seen], (NOISE.neighbours // 2, (NOISE.neighbours - 1) // 2), mode="edge")
     medians = np.abs(np.median(np.lib.stride_tricks.sliding_window_view(padded, NOISE.neighbours), axis=1))
     size: Array = np.interp(np.arange(len(y)), seen, medians)
     return size
