@@ -44,6 +44,24 @@ def kept(folder: Path, study: dict[str, Any], methods: list[str]) -> Kept:
             ["ours"] * 3,
             "lawless --kind random-walk --draws 3",
         ),
+        (
+            {"measure": "thresholds", "sigma": 0.01, "every": 5, "quick": 3.0, "seed": 7, "max_seconds": 20.0}
+            | {"ids": ["random/power-sums-1", "random/saturating-1"], "each": 0},
+            ["1", "0.5"],
+            "thresholds --sigma 0.01 --seed 7 --max-seconds 20 --ids random/power-sums-1,random/saturating-1",
+        ),
+        (
+            {"measure": "thresholds", "sigma": 0.02, "every": 5, "quick": 3.0, "seed": 0, "max_seconds": 60.0}
+            | {"ids": [], "each": 0},
+            ["1", "2"],
+            "thresholds --sigma 0.02 --seed 0 --max-seconds 60 --every 5 --quick 3",
+        ),
+        (
+            {"measure": "rungs", "sigma": 0.01, "every": 5, "quick": 60.0, "seed": 948, "max_seconds": 60.0}
+            | {"ids": [], "each": 2},
+            ["1", "0"],
+            "rungs --sigma 0.01 --seed 948 --max-seconds 60 --each 2",
+        ),
         ({"measure": "unheard of"}, ["ours"], ""),
     ],
 )

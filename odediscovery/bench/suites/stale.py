@@ -13,7 +13,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ _DRAWN = ("coverage", "lawless", "fsir-noise", "fsir-gaps", "textbook")
 DESIGNS = PACKAGE / "bench" / "data" / "populations_dev.json"
 # Measures of populations, and what their command is told.
 _POPULATIONS = {"populations": (), "populations by peers": ("--peers",)}
+# Measures of a battery of systems, and the options that only the first of them has.
+_BATTERIES = {"thresholds": ("every", "quick"), "rungs": ()}
 _SUITES = ("fractional", "odebench", "classics", "random")
 _KNOWN = (*_SUITES, *_DRAWN, "series", "speed", "growth")
 
@@ -119,6 +121,8 @@ def command_of(study: dict[str, Any], rows: Sequence[Row]) -> tuple[str, ...]:
         of_the_package = study.get("designs") == hashlib.sha256(DESIGNS.read_bytes()).hexdigest()
         draws = 1 + max((int(row["draw"]) for row in rows), default=-1)
         return ("populations", "--draws", str(draws), *_POPULATIONS[name]) if of_the_package else ()
+    if name in _BATTERIES:
+        return (str(name), *_battery_options(study, name))
     if name == ABLATED and methods <= set(VARIANTS):
         return ("ablation", "--seed", str(study["seed"]), "--max-seconds", format(study["max_seconds"], "g"))
     if name not in _KNOWN or (name in _SUITES and methods - {OURS, *PEERS}):
@@ -138,6 +142,16 @@ def command_of(study: dict[str, Any], rows: Sequence[Row]) -> tuple[str, ...]:
     if name in _SUITES and methods & PEERS:
         words += ["--method", methods.pop() if len(methods) == 1 else "all"]
     return tuple(words)
+
+
+def _battery_options(study: Mapping[str, Any], name: str) -> Iterator[str]:
+    """The options that choose the battery of a study of thresholds or rungs."""
+    chosen = {"ids": ",".join(study["ids"])} if study["ids"] else {key: study[key] for key in _BATTERIES[name]}
+    more = {"each": study["each"]} if study["each"] else {}
+    fixed = {key: study[key] for key in ("sigma", "seed", "max_seconds")}
+    for key, value in (fixed | chosen | more).items():
+        yield f"--{key.replace('_', '-')}"
+        yield value if isinstance(value, str) else format(value, "g")
 
 
 def commits_since(commit: str) -> int | None:
