@@ -42,7 +42,7 @@ from odediscovery.settings import Settings
         (["bench", "growth", "--out", "file"], "a file of that name exists"),
         (["bench", "success", "--each", "0"], "--each must be at least 1, got 0"),
         (["bench", "success", "--out", "."], "choose a file"),
-        (["bench", "fractal"], "Known: success, ablation, series, thresholds, page"),
+        (["bench", "fractal"], "Known: success, ablation, series, thresholds, rungs, page"),
         (["bench", "odebench", "--ids", "1,2"], "unknown system of odebench '2': "),
         (["bench", "odebench", "--ids", ","], "--ids expects names"),
         (["bench", "odebench", "--method", "sindy"], "did you mean 'pysindy'? Known: ours"),
