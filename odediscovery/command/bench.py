@@ -177,6 +177,8 @@ def rungs(
 ) -> None:
     """Leave out each rung of the search: what changes in random laws."""
     chosen = names_in(names, "--names")
+    if each < 1:
+        raise InputError(f"--each must be at least 1, got {each}")
     from odediscovery.bench.thresholds.study import Battery, markdown, run_changes
 
     battery = Battery(sigma, quick=run.max_seconds, seed=run.seed, max_seconds=run.max_seconds, each=each)

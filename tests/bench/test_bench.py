@@ -42,6 +42,8 @@ from odediscovery.settings import Settings
         (["bench", "growth", "--out", "file"], "a file of that name exists"),
         (["bench", "success", "--each", "0"], "--each must be at least 1, got 0"),
         (["bench", "success", "--out", "."], "choose a file"),
+        (["bench", "rungs", "--each", "0"], "--each must be at least 1, got 0"),
+        (["bench", "rungs", "--names", "noisy: nothing"], "unknown rung 'noisy: nothing'"),
         (["bench", "fractal"], "Known: success, ablation, series, thresholds, rungs, page"),
         (["bench", "odebench", "--ids", "1,2"], "unknown system of odebench '2': "),
         (["bench", "odebench", "--ids", ","], "--ids expects names"),
