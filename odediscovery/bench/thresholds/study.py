@@ -54,6 +54,10 @@ class Kind:
         factors: of each; 0 leaves it out.
         changed: the engine with one of them times a factor, within a block that gives the changed value.
         watched: notes the names of those that are used within a block.
+        mark: between owner and member in a name.
+        unused: why a fit says nothing of one, in words.
+        header: of the table.
+        lines: of the table, from the rows of a study.
     """
 
     one: str
@@ -61,16 +65,10 @@ class Kind:
     factors: tuple[float, ...]
     changed: Callable[[str, float], AbstractContextManager[Any]]
     watched: Callable[[], AbstractContextManager[set[str]]]
-
-
-HEADERS = {
-    "thresholds": ("threshold", "value", "unit", "half: exact, changed, time", "twice: exact, changed, time", "origin"),
-    "rungs": ("rung", "fits that climb it", "without it: exact, changed, time", "what it proposes"),
-}
-KINDS: Mapping[str, Kind] = {
-    "thresholds": Kind("threshold", values, (HALF, TWICE), changed, watched_reads),
-    "rungs": Kind("rung", rungs, (0.0,), left_out, watched_rungs),
-}
+    mark: str
+    unused: str
+    header: tuple[str, ...]
+    lines: Callable[[Sequence[Row]], list[tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
@@ -236,7 +234,7 @@ def fitted(battery: Battery, fit: str, kind: Kind) -> Row:
 
 def _chosen(kind: str, names: Sequence[str] | None) -> list[str]:
     known = list(KINDS[kind].all())
-    owners = {name: name.partition("." if kind == "thresholds" else ":")[0] for name in known}
+    owners = {name: name.partition(KINDS[kind].mark)[0] for name in known}
     for asked in names or ():
         if asked not in known and asked not in owners.values():
             raise unknown_name(KINDS[kind].one, asked, [*dict.fromkeys(owners.values()), *known])
@@ -256,13 +254,12 @@ def _in_a_line(row: Row) -> str:
 
 def markdown(battery: Battery, rows: Sequence[Row], kind: str = "thresholds") -> str:
     """A line for each threshold, what half and twice its value change in the battery; for each rung, what it gives."""
-    base, lines = rows[0], _lines_of_rungs(rows) if kind == "rungs" else _lines_of_thresholds(rows)
+    base, what = rows[0], KINDS[kind]
     exact, fits = sum(told["exact"] for told in base["fits"].values()), list(base["fits"])
-    unused = {"thresholds": "no fit reads the threshold", "rungs": "no fit climbs it"}[kind]
     return (
         f"# {kind}\n\n{len(fits)} fits of {len(fits) // 2} systems, each clean and with sigma {battery.sigma:g}, "
         f"seed {battery.seed}; {exact} exact, {base['seconds']:.0f} s of the processor. Changed: equations that "
-        f"differ within {DIGITS} digits. A dash: {unused}.\n\n{table(HEADERS[kind], lines)}\n\n"
+        f"differ within {DIGITS} digits. A dash: {what.unused}.\n\n{table(what.header, what.lines(rows))}\n\n"
         f"Systems: {', '.join(dict.fromkeys(fit.rpartition(' ')[0] for fit in fits))}.\n"
     )
 
@@ -311,3 +308,29 @@ def _cell(base: Row, row: Row | None) -> str:
 
 def _law(told: Row) -> str:
     return str(told["failed"]) if told["equations"] is None else in_short(told["equations"], DIGITS)
+
+
+KINDS: Mapping[str, Kind] = {
+    "thresholds": Kind(
+        "threshold",
+        values,
+        (HALF, TWICE),
+        changed,
+        watched_reads,
+        mark=".",
+        unused="no fit reads the threshold",
+        header=("threshold", "value", "unit", "half: exact, changed, time", "twice: exact, changed, time", "origin"),
+        lines=_lines_of_thresholds,
+    ),
+    "rungs": Kind(
+        "rung",
+        rungs,
+        (0.0,),
+        left_out,
+        watched_rungs,
+        mark=":",
+        unused="no fit climbs it",
+        header=("rung", "fits that climb it", "without it: exact, changed, time", "what it proposes"),
+        lines=_lines_of_rungs,
+    ),
+}
