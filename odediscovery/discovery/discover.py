@@ -37,6 +37,7 @@ from odediscovery.discovery.preference import (
     prefer_what_stays,
 )
 from odediscovery.discovery.refine import (
+    drop_artefacts,
     drop_excess,
     drop_idle_terms,
     explain_open_exponents,
@@ -205,6 +206,7 @@ def _judge_laws(
     for step in (
         partial(simplify_exponents, monitor=monitor),
         partial(simplify_quotients, monitor=monitor),
+        partial(drop_artefacts, monitor=monitor),
         partial(prefer_determined, monitor=monitor),
         partial(prefer_what_predicts, monitor=monitor),
         partial(prefer_what_stays, monitor=monitor),

@@ -11,22 +11,33 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.front import refit
 from odediscovery.discovery.task import Task
-from odediscovery.judge.criterion import CRITERION, judge_on
+from odediscovery.judge.criterion import CRITERION, judge_on, price_of_nothing, shares_of
 from odediscovery.judge.identifiability import undetermined_exponents
 from odediscovery.judge.note import Note
 from odediscovery.judge.notes import thinned
-from odediscovery.judge.residual_tests import autocorrelation_inflation
+from odediscovery.judge.residual_tests import autocorrelation_inflation, memory
 from odediscovery.judge.significance import SIGNIFICANCE, idle_constants, idle_terms, is_needed, weak_terms
 from odediscovery.judge.verdict import Verdict
-from odediscovery.laws.cost import Free
+from odediscovery.laws.cost import SIMPLE, Free, but_whole_powers, constant_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
+from odediscovery.runtime.arrays import Mask
 from odediscovery.runtime.monitor import TELLING, Monitor
-from odediscovery.search.refinement import lengthened, on_all_samples, refined, residual_sigma, sigma_of, without_excess
+from odediscovery.search.refinement import (
+    lengthened,
+    on_all_samples,
+    refined,
+    residual_sigma,
+    sigma_of,
+    with_independent,
+    without_excess,
+    without_memory,
+)
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.polish import POLISHING
 from odediscovery.stages.polish.snap import merge_monomials
@@ -76,6 +87,58 @@ def drop_idle_terms(verdict: Verdict, monitor: Monitor) -> Verdict:
             break
         row = shorter
     return verdict if row is verdict.best else verdict.with_best(row)
+
+
+def drop_artefacts(verdict: Verdict, monitor: Monitor) -> Verdict:
+    """The verdict with laws that lack numbers that are next to nothing beside those with them, if one of them is best.
+
+    Such a number may be what a solver's error looks like. Steps damp and shift what they follow, as a small term
+    would, or a power that is a little off: but for errors of second order, values of Euler's method obey
+
+        x' = f(x) - h/2 (df/dx) f(x)
+
+    Where a law leaves no more than a solver may without such numbers, what it leaves has the memory of the states
+    and says little, so that they are believed only beyond doubt (`criterion`).
+
+    Source: Hairer, Lubich and Wanner, Geometric Numerical Integration (2006), chapter IX.
+    """
+    p = verdict.p
+    if p.knowledge is not None or p.heads is not None:
+        return verdict
+    plainer = [after for row in verdict.rows if (after := _plainer(p, row, verdict.best.criterion, monitor))]
+    if not plainer:
+        return verdict
+    r = np.max([memory(residuals(row.polished.law, p.data, row.polished.initial)) for row in plainer], axis=0)
+    share = without_memory(r) if p.independent is None else np.minimum(without_memory(r), p.independent)
+    judged = Verdict.of(p, [*verdict.rows, *plainer])
+    judged = with_independent(judged, share) if (r > 0).any() else judged
+    return verdict if judged.chosen == verdict.chosen else judged
+
+
+def _plainer(p: Problem, row: Judged, best: float, monitor: Monitor) -> Judged | None:
+    """The row without numbers that are next to nothing; None without such, or where it leaves more than a solver."""
+    found, x = row.polished, pooled(p.smooth)
+    terms, powers, _ = (share < CRITERION.nothing for share in shares_of(found.law, found.free, x))
+    tiny = np.count_nonzero(terms) + np.count_nonzero(powers)
+    spared = price_of_nothing(p, found) + tiny * constant_penalty(found.law.n_states, found.counts.sum())
+    if not tiny or row.criterion - spared > best or monitor.stopping():
+        return None
+    most = (CRITERION.solver * np.where(p.constant, np.inf, np.nanstd(pooled(p.data), axis=0))) ** 2
+    after = refit(p, *_without_numbers(found, terms, powers), before=row, fully=True)
+    return after if after.polished.finite and np.all(after.polished.squares <= found.counts * most) else None
+
+
+def _without_numbers(found: Polished, terms: Mask, powers: Mask) -> tuple[PowerSum, Free]:
+    """The law without some terms, and with the nearest simple values for some exponents of states."""
+    a, w, b, v = (c.copy() for c in found.law.constants)
+    free_a, free_w, free_b, free_v = (mask.copy() for mask in found.free)
+    a[terms], free_a[terms] = 0.0, False
+    simple = np.array([0.0, *SIMPLE])
+    for j, k in np.argwhere(powers):
+        w[j, k], free_w[j, k] = simple[np.argmin(np.abs(simple - w[j, k]))], False
+    law, free = merge_monomials(found.law.with_constants(a, w, b, v), (free_a, free_w, free_b, free_v))
+    compact = law.compact()
+    return (law, free) if compact.exponents.shape == law.exponents.shape else (compact, but_whole_powers(compact))
 
 
 def _without_one(p: Problem, row: Judged, rows: Sequence[Judged]) -> Judged | None:

@@ -176,20 +176,32 @@ def next_to_nothing(law: PowerSum, free: Free, x: Array) -> Array:
         free: which of its constants are fitted.
         x: states [samples, states].
     """
+    return np.concatenate([share[share < CRITERION.nothing] for share in shares_of(law, free, x)])
+
+
+def shares_of(law: PowerSum, free: Free, x: Array) -> tuple[Array, Array, Array]:
+    """The shares of `next_to_nothing` of all constants, inf where one is not fitted, or is what it would be without.
+
+    Returns:
+        Of coefficients [states, monomials], exponents of states [monomials, states] and constants inside sums.
+    """
     x = x[np.isfinite(x).all(axis=1)]
+    a, w, b, _ = law.constants
+    w = w[:, : x.shape[1]]
     if not len(x) or not law.n_monomials:
-        return np.zeros(0)
+        return np.full(a.shape, np.inf), np.full(w.shape, np.inf), np.full(b.shape, np.inf)
     with np.errstate(all="ignore"):
-        size = np.abs(law.coefficients) * np.sqrt(np.mean(law.monomials(x) ** 2, axis=0))
+        size = np.abs(a) * np.sqrt(np.mean(law.monomials(x) ** 2, axis=0))
         share = size / size.max(axis=1, keepdims=True)
-        inner = np.abs(law.constants[2]) * _sizes_in_sums(law, x)
+        inner = np.abs(b) * _sizes_in_sums(law, x)
         spread = np.std(np.log(np.maximum(np.abs(x), ABOVE_ZERO)), axis=0)
-    own = law.exponents[:, : x.shape[1]]
-    distance = np.abs(own[..., None] - np.array([0.0, *SIMPLE])).min(axis=-1) * spread
-    of_terms, of_powers = free[0] & (law.coefficients != 0), free[1][:, : x.shape[1]] & (distance > 0)
-    shares = np.concatenate([share[of_terms], distance[of_powers], inner[free[2]]])
-    found: Array = shares[np.isfinite(shares) & (shares < CRITERION.nothing)]
-    return found
+    distance = np.abs(w[..., None] - np.array([0.0, *SIMPLE])).min(axis=-1) * spread
+    fitted = free[0] & (a != 0), free[1][:, : x.shape[1]] & (distance > 0), free[2]
+    of_terms, of_powers, of_sums = (
+        np.where(mask & np.isfinite(part), part, np.inf)
+        for mask, part in zip(fitted, (share, distance, inner), strict=True)
+    )
+    return of_terms, of_powers, of_sums
 
 
 def _sizes_in_sums(law: PowerSum, x: Array) -> Array:

@@ -157,7 +157,7 @@ def count_independent(verdict: Verdict) -> Verdict:
     if p.heads is not None:
         return verdict
     if p.samples_a_step:
-        return _with_independent(verdict, np.full(len(p.noise), 1.0 / p.samples_a_step))
+        return with_independent(verdict, np.full(len(p.noise), 1.0 / p.samples_a_step))
     sigma = sigma_of(p)
     left = [row.polished.squares / row.polished.counts.clip(1) for row in rows]
     misfits = [misfit(row.polished.squares, row.polished.counts, sigma) for row in rows]
@@ -178,10 +178,20 @@ def count_independent(verdict: Verdict) -> Verdict:
     far[smooth] |= (left[nearest] >= CRITERION.lowered * sigma**2)[smooth]
     if not (far & (r > 0)).any():
         return verdict
-    return _with_independent(verdict, np.where(far, (1.0 - r) / (1.0 + r), 1.0))
+    return with_independent(verdict, np.where(far, without_memory(r), 1.0))
 
 
-def _with_independent(verdict: Verdict, share: Array) -> Verdict:
+def without_memory(r: Array) -> Array:
+    """(1 - r) / (1 + r): the share of samples that count as independent where neighbours correlate by r."""
+    return (1.0 - r) / (1.0 + r)
+
+
+def with_independent(verdict: Verdict, share: Array) -> Verdict:
+    """The laws judged by fewer samples.
+
+    Args:
+        share: of the samples of every state that count as independent [states].
+    """
     p, fewer = verdict.p, dataclasses.replace(verdict.p, independent=share)
 
     def again(row: Judged) -> Judged:
