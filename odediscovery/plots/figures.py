@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
 from odediscovery.data.series import Trajectory
@@ -262,12 +262,32 @@ def draw_cut(
     """The line below which the axis is cut, with the errors that lie there as text."""
     axes.axhline(floor, color=MUTED, lw=0.9, ls=(0, (2, 3)), zorder=1)
     low, high = axes.get_ylim()
-    axes.set_yticks([tick for tick in axes.get_yticks() if floor <= tick <= high])
+    axes.text(
+        0.995,
+        floor,
+        "below: not to scale",
+        fontsize=8,
+        color=MUTED,
+        ha="right",
+        va="bottom",
+        transform=axes.get_yaxis_transform(),
+    )
+    label_ticks(axes, floor, high)
     axes.set_ylim(min(low, float(drawn[lower].min()) / CUT_STEP**3), high)
     for x, y, value in zip(cost[lower], drawn[lower], told[lower], strict=True):
         axes.annotate(
             f"{value:.2g}", (x, y), (-5, -11), textcoords="offset points", fontsize=8, color=MUTED, ha="right"
         )
+
+
+def label_ticks(axes: Axes, low: float, high: float) -> None:
+    """Ticks of a logarithmic axis between two values alone: every decade, or more where there are fewer than three."""
+    for steps in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0)):
+        ticks = [tick for tick in LogLocator(subs=steps).tick_values(low, high) if low <= tick <= high]
+        if len(ticks) > 2:
+            break
+    axes.set_yticks(ticks, [f"{tick:g}" if 1e-3 <= tick < 1e4 else f"{tick:.0e}" for tick in ticks])
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def meaning_of_complexity(discovery: Discovery) -> str:

@@ -82,6 +82,19 @@ def test_pareto_marks_the_choice() -> None:
     assert any("chosen: complexity 13" in word for word in words(figure))
 
 
+def test_pareto_says_where_its_axis_is_cut_and_labels_no_tick_below() -> None:
+    found = discovery()
+    first, chosen = found.front
+    rows = (dataclasses.replace(first, mse=12.0), dataclasses.replace(chosen, mse=1e-9))
+    figure = pareto_figure(dataclasses.replace(found, front=rows))
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    assert "below: not to scale" in words(figure) and "1e-09" in words(figure)
+    low, high = axes.get_ylim()
+    shown = [tick for tick in axes.get_yticks() if low <= tick <= high]
+    assert len(shown) > 2 and min(shown) >= 1.2 and len(axes.get_yticks(minor=True)) == 0
+
+
 def test_pareto_bears_a_perfect_and_a_failed_row() -> None:
     found = discovery()
     first, chosen = found.front
