@@ -185,7 +185,7 @@ def trained_and_grown(at: Climb) -> Iterator[Proposal]:
     grown = grow_powers(at, at.settings.hidden)
     # Where every state changes its sign powers are whole: there is nothing that training could find.
     real = p.nonnegative[~p.constant].any() and not p.integer_exponents
-    if at.settings.members and real and not (grown and at.monitor.stopping()):
+    if at.settings.members and real and not (at.out_of_time or (grown and at.monitor.stopping())):
         trained = _trained(at)
     sources: list[FoundBy] = ["training" if k < len(trained) else "growing" for k in range(len(trained) + len(grown))]
     yield Proposal([*trained, *grown], found_by=sources)

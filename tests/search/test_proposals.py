@@ -8,7 +8,7 @@ from odediscovery import get_system, simulate_system
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.candidates import as_grown
-from odediscovery.search.proposals import few_products, freed_powers, more_powers, richer_families
+from odediscovery.search.proposals import few_products, freed_powers, more_powers, richer_families, trained_and_grown
 from odediscovery.search.rungs import Climb
 from odediscovery.settings import settings_for
 
@@ -47,3 +47,11 @@ def test_equations_are_made_of_the_same_few_products() -> None:
     sets = [{tuple(row) for row in law.exponents.astype(int).tolist()} for law in proposal.laws]
     assert {(1, 0), (0, 1), (1, 1)} in sets
     assert all((law.coefficients != 0).all() for law in proposal.laws)
+
+
+def test_nobody_trains_once_the_time_is_up_and_there_is_a_law() -> None:
+    at = climb_at_the_truth()
+    at.monitor = Monitor(max_seconds=1e-9)
+    assert at.out_of_time
+    (proposal,) = trained_and_grown(at)
+    assert all(proposal.source(k) != "training" for k in range(len(proposal.laws)))
