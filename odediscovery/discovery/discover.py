@@ -206,7 +206,6 @@ def _judge_laws(
     for step in (
         partial(simplify_exponents, monitor=monitor),
         partial(simplify_quotients, monitor=monitor),
-        partial(drop_artefacts, monitor=monitor),
         partial(prefer_determined, monitor=monitor),
         partial(prefer_what_predicts, monitor=monitor),
         partial(prefer_what_stays, monitor=monitor),
@@ -214,6 +213,7 @@ def _judge_laws(
         prefer_simple_exponents,
         prefer_textbook,
         partial(prefer_explained, fitted=simple, series=task.series),
+        partial(drop_artefacts, monitor=monitor),
         partial(refine_constants, monitor=monitor),
         partial(drop_idle_terms, monitor=monitor),
         partial(join_longer_pieces, whole, monitor=monitor),

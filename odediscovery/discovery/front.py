@@ -11,7 +11,7 @@ import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.errors import FitError
-from odediscovery.judge.criterion import CRITERION, judge_on, penalty, price_of_nothing, rank, score, shortlist
+from odediscovery.judge.criterion import CRITERION, judge_on, penalty, price_of_powers, rank, score, shortlist
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, constant_penalty, count
 from odediscovery.laws.power_sum import PowerSum
@@ -290,7 +290,7 @@ def simplify_exponents(verdict: Verdict, monitor: Monitor) -> Verdict:
     for i, row in enumerate(verdict.rows):
         law, free = row.polished.law, row.polished.free
         gain = int(free[1].sum()) * constant_penalty(law.n_states, row.polished.counts.sum())
-        gain += price_of_nothing(p, row.polished)
+        gain += price_of_powers(p, row.polished)
         if row.criterion - gain < best and not monitor.stopping():
             row = snap(row, partial(refit, p, before=row))
             best = min(best, row.criterion)

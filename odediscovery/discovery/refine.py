@@ -26,7 +26,7 @@ from odediscovery.laws.cost import SIMPLE, Free, but_whole_powers, constant_pena
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Mask
+from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import TELLING, Monitor
 from odediscovery.search.refinement import (
     lengthened,
@@ -108,11 +108,17 @@ def drop_artefacts(verdict: Verdict, monitor: Monitor) -> Verdict:
     plainer = [after for row in verdict.rows if (after := _plainer(p, row, verdict.best.criterion, monitor))]
     if not plainer:
         return verdict
-    r = np.max([memory(residuals(row.polished.law, p.data, row.polished.initial)) for row in plainer], axis=0)
+    r = np.max([_memory(p, row) for row in plainer], axis=0)
+    if not p.clean:  # what has no memory of noisy data is their noise, and no solver's error
+        r = np.where(_memory(p, verdict.best) > 0.0, r, 0.0)
     share = without_memory(r) if p.independent is None else np.minimum(without_memory(r), p.independent)
     judged = Verdict.of(p, [*verdict.rows, *plainer])
     judged = with_independent(judged, share) if (r > 0).any() else judged
     return verdict if judged.chosen == verdict.chosen else judged
+
+
+def _memory(p: Problem, row: Judged) -> Array:
+    return memory(residuals(row.polished.law, p.data, row.polished.initial))
 
 
 def _plainer(p: Problem, row: Judged, best: float, monitor: Monitor) -> Judged | None:

@@ -11,8 +11,8 @@ small samples, where every fitted number takes away residual.
 m is the number of samples n, but fewer where what the nearest law leaves has a memory and is far more than
 noise: the error of somebody else's solver, a model that is nearly right. Evidence is counted in independent
 samples then. The last sum is over terms, and distances of exponents from simple ones, that are next to nothing
-beside the rest of their equation: such a number has to be as small as that by chance, and pays for it; where
-what is left is no noise, it is believed only beyond doubt.
+beside the rest of their equation: such a number has to be as small as that by chance, and pays for it. A term is
+believed only beyond doubt then, an exponent where what is left is no noise: solvers damp and shift as they would.
 
 Source: McQuarrie and Tsai, Regression and Time Series Model Selection (1998), BICc.
 """
@@ -61,7 +61,7 @@ class CriterionThresholds(Thresholds):
     )
     no_noise: float = threshold(
         100.0,
-        "what such a number costs besides where what is left is no noise",
+        "what such a term costs besides, and such an exponent where what is left is no noise",
         unit="criterion",
         origin="beyond doubt: a likelihood ratio of e^50; solvers damp and shift, as a small term would",
     )
@@ -158,14 +158,29 @@ def judge_on(p: Problem, polished: Polished, origin: Origin, *, fragile: bool = 
 
 
 def price_of_nothing(p: Problem, polished: Polished) -> float:
-    """What a law pays for numbers that are next to nothing on the data of a problem."""
-    shares = next_to_nothing(polished.law, polished.free, pooled(p.smooth))
-    doubted = 0.0 if p.independent is None else CRITERION.no_noise
-    return float(np.sum(2.0 * np.log(CRITERION.nothing / np.maximum(shares, ABOVE_ZERO)) + doubted))
+    """What a law pays for numbers that are next to nothing on the data of a problem.
+
+    A term that is one has to be beyond doubt. An exponent so near to a simple one is set to it by `snap`, where the
+    data allow that, and has to be beyond doubt where what is left is no noise.
+    """
+    of_terms, _, of_sums = shares_of(polished.law, polished.free, pooled(p.smooth))
+    beyond_doubt = sum(_price(shares, CRITERION.no_noise) for shares in (of_terms, of_sums))
+    return beyond_doubt + price_of_powers(p, polished)
 
 
-def next_to_nothing(law: PowerSum, free: Free, x: Array) -> Array:
-    """Shares of the fitted constants whose share is less than `CRITERION.nothing`, in no order.
+def price_of_powers(p: Problem, polished: Polished) -> float:
+    """The part of `price_of_nothing` that is paid for exponents next to simple ones."""
+    of_powers = shares_of(polished.law, polished.free, pooled(p.smooth))[1]
+    return _price(of_powers, 0.0 if p.independent is None else CRITERION.no_noise)
+
+
+def _price(shares: Array, doubted: float) -> float:
+    tiny = np.maximum(shares[shares < CRITERION.nothing], ABOVE_ZERO)
+    return float(np.sum(2.0 * np.log(CRITERION.nothing / tiny) + doubted))
+
+
+def shares_of(law: PowerSum, free: Free, x: Array) -> tuple[Array, Array, Array]:
+    """How much fitted constants say, inf where one is not fitted, or is what it would be without.
 
     The share of a term is its root mean square beside that of the largest term of its equation, or beside 1 in a
     sum 1 + ...; that of an exponent what its distance from the nearest simple one changes of its power,
@@ -175,12 +190,6 @@ def next_to_nothing(law: PowerSum, free: Free, x: Array) -> Array:
         law: a law.
         free: which of its constants are fitted.
         x: states [samples, states].
-    """
-    return np.concatenate([share[share < CRITERION.nothing] for share in shares_of(law, free, x)])
-
-
-def shares_of(law: PowerSum, free: Free, x: Array) -> tuple[Array, Array, Array]:
-    """The shares of `next_to_nothing` of all constants, inf where one is not fitted, or is what it would be without.
 
     Returns:
         Of coefficients [states, monomials], exponents of states [monomials, states] and constants inside sums.

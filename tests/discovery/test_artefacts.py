@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from problems import logistic, series_of
 
 from odediscovery import TimeSeries, discover, settings_for
 from odediscovery.discovery.refine import drop_artefacts
@@ -16,7 +17,6 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.search.refinement import refined, sigma_of
 from odediscovery.stages.values import Origin
-from tests.problems import logistic, series_of
 
 TIMES = np.linspace(0.0, 8.0, 161)
 STEPS = 5

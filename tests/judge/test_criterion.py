@@ -7,11 +7,23 @@ import math
 
 import numpy as np
 import pytest
+from problems import series_of
 
-from odediscovery.judge.criterion import CRITERION, choose, judge, next_to_nothing, non_dominated, penalty, shortlist
+from odediscovery.judge.criterion import (
+    CRITERION,
+    choose,
+    judge,
+    non_dominated,
+    penalty,
+    price_of_nothing,
+    shares_of,
+    shortlist,
+)
 from odediscovery.laws.cost import all_free, constant_penalty, cost
 from odediscovery.laws.estimates import Covariance
 from odediscovery.laws.power_sum import Features, PowerSum, Sums
+from odediscovery.problem.prepare import prepare
+from odediscovery.problem.problem import Problem
 from odediscovery.stages.values import Candidate, Judged, Origin, Polished
 
 FLOOR = np.array([1e-3])
@@ -105,19 +117,34 @@ def test_numbers_next_to_nothing_are_found_with_their_shares() -> None:
     law = PowerSum(a, w)
     free = all_free(law)
     large = np.sqrt(np.mean((0.5 * x**3.001) ** 2))
-    tiny, near = sorted(next_to_nothing(law, free, x))
-    assert tiny == pytest.approx(1e-4 * np.sqrt(np.mean(x**4)) / large, rel=1e-6)
-    assert near == pytest.approx(1e-3 * np.std(np.log(x)), rel=1e-6) and near < CRITERION.nothing
-    # What was not fitted was not chosen to be so small.
-    assert len(next_to_nothing(law, (free[0] & False, free[1] & False, *free[2:]), x)) == 0
-    assert len(next_to_nothing(PowerSum(np.array([[1.0, -0.5]]), w[:2]), all_free(PowerSum(a[:, :2], w[:2])), x)) == 0
+    of_terms, of_powers, _ = shares_of(law, free, x)
+    assert of_terms[0, 1] == pytest.approx(1e-4 * np.sqrt(np.mean(x**4)) / large, rel=1e-6)
+    assert of_terms[0, 2] == 1.0 and of_terms[0, 1] < CRITERION.nothing < of_terms[0, 0]
+    assert of_powers[2, 0] == pytest.approx(1e-3 * np.std(np.log(x)), rel=1e-6) and of_powers[2, 0] < CRITERION.nothing
+    # A simple power is what it would be without its distance; what was not fitted was not chosen to be so small.
+    assert np.isinf(of_powers[:2]).all()
+    assert all(np.isinf(share).all() for share in shares_of(law, (free[0] & False, free[1] & False, *free[2:]), x))
 
 
 def test_a_constant_in_a_sum_is_measured_beside_its_one() -> None:
     features = Features(1, (), Sums(np.array([[1e-3]]), np.array([[1.0]])))
     law = PowerSum(np.array([[1.0]]), np.array([[1.0, -1.0]]), features)
     x = np.ones((5, 1))
-    assert next_to_nothing(law, all_free(law), x).tolist() == pytest.approx([1e-3])
+    assert shares_of(law, all_free(law), x)[2].tolist() == [[pytest.approx(1e-3)]]
+
+
+def test_a_term_next_to_nothing_has_to_be_beyond_doubt_and_a_power_only_where_no_noise_is_left() -> None:
+    p = prepare(series_of(PowerSum(np.array([[-1.0]]), np.array([[1.0]])), np.array([[3.0]]), [np.linspace(0, 3, 41)]))
+    tiny_term = PowerSum(np.array([[-1.0, 1e-4]]), np.array([[1.0], [2.0]]))
+    near_power = PowerSum(np.array([[-1.0]]), np.array([[1.001]]))
+    remembered = dataclasses.replace(p, independent=np.full(1, 0.5))
+
+    def price(law: PowerSum, on: Problem) -> float:
+        found = dataclasses.replace(polished(1, 0.01), law=law, free=all_free(law))
+        return price_of_nothing(on, found)
+
+    assert price(tiny_term, p) > CRITERION.no_noise
+    assert 0.0 < price(near_power, p) < CRITERION.no_noise < price(near_power, remembered)
 
 
 def test_the_smallest_criterion_is_chosen() -> None:
