@@ -11,7 +11,16 @@ import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.errors import FitError
-from odediscovery.judge.criterion import CRITERION, judge_on, penalty, price_of_powers, rank, score, shortlist
+from odediscovery.judge.criterion import (
+    CRITERION,
+    judge_on,
+    penalty,
+    price_of_powers,
+    rank,
+    score,
+    shortlist,
+    sizes_beside_the_largest,
+)
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import Free, constant_penalty, count
 from odediscovery.laws.power_sum import PowerSum
@@ -226,20 +235,14 @@ def _is_printable(p: Problem, law: PowerSum) -> bool:
 def drop_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free]:
     """The law without terms smaller than what the solvers that judge leave uncertain.
 
-    Over a long or chaotic trajectory such a term can fit the error of the integration. Terms are
-    compared sample by sample, for a negative power is huge where a state is near 0, and only there; where all
-    are small for once, with what is usual.
+    Over a long or chaotic trajectory such a term can fit the error of the integration.
 
     Args:
         x: states at which terms are compared, [samples, states].
     """
     if not law.n_monomials:
         return law, free
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        terms = np.abs(law.monomials(x)[:, None, :] * law.coefficients)
-        largest = terms.max(axis=2, keepdims=True)
-        share = np.nan_to_num(terms / np.maximum(largest, np.median(largest, axis=0)), nan=0.0)
-    small = (law.coefficients != 0) & (np.sqrt(np.mean(share**2, axis=0)) < FRONT.negligible)
+    small = (law.coefficients != 0) & (sizes_beside_the_largest(law, x) < FRONT.negligible)
     if not small.any():
         return law, free
     _, w, b, v = law.constants

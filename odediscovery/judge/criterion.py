@@ -182,8 +182,8 @@ def _price(shares: Array, doubted: float) -> float:
 def shares_of(law: PowerSum, free: Free, x: Array) -> tuple[Array, Array, Array]:
     """How much fitted constants say, inf where one is not fitted, or is what it would be without.
 
-    The share of a term is its root mean square beside that of the largest term of its equation, or beside 1 in a
-    sum 1 + ...; that of an exponent what its distance from the nearest simple one changes of its power,
+    The share of a term is its root mean square beside the largest term of its equation, or beside 1 in a sum
+    1 + ...; that of an exponent what its distance from the nearest simple one changes of its power,
     |p - p0| sd(ln x).
 
     Args:
@@ -200,8 +200,7 @@ def shares_of(law: PowerSum, free: Free, x: Array) -> tuple[Array, Array, Array]
     if not len(x) or not law.n_monomials:
         return np.full(a.shape, np.inf), np.full(w.shape, np.inf), np.full(b.shape, np.inf)
     with np.errstate(all="ignore"):
-        size = np.abs(a) * np.sqrt(np.mean(law.monomials(x) ** 2, axis=0))
-        share = size / size.max(axis=1, keepdims=True)
+        share = sizes_beside_the_largest(law, x)
         inner = np.abs(b) * _sizes_in_sums(law, x)
         spread = np.std(np.log(np.maximum(np.abs(x), ABOVE_ZERO)), axis=0)
     distance = np.abs(w[..., None] - np.array([0.0, *SIMPLE])).min(axis=-1) * spread
@@ -211,6 +210,22 @@ def shares_of(law: PowerSum, free: Free, x: Array) -> tuple[Array, Array, Array]
         for mask, part in zip(fitted, (share, distance, inner), strict=True)
     )
     return of_terms, of_powers, of_sums
+
+
+def sizes_beside_the_largest(law: PowerSum, x: Array) -> Array:
+    """Root mean square of every term beside the largest of its equation, sample by sample [states, monomials].
+
+    A negative power is huge where a state is near 0, and only there; where all terms are small for once, they are
+    compared with what is usual.
+
+    Args:
+        x: states at which terms are compared [samples, states].
+    """
+    with np.errstate(all="ignore"):
+        terms = np.abs(law.monomials(x)[:, None, :] * law.coefficients)
+        largest = terms.max(axis=2, keepdims=True)
+        share = np.nan_to_num(terms / np.maximum(largest, np.median(largest, axis=0)), nan=0.0)
+    return np.asarray(np.sqrt(np.mean(share**2, axis=0)))
 
 
 def _sizes_in_sums(law: PowerSum, x: Array) -> Array:

@@ -116,14 +116,21 @@ def test_numbers_next_to_nothing_are_found_with_their_shares() -> None:
     a, w = np.array([[1.0, -1e-4, 0.5]]), np.array([[1.0], [2.0], [3.001]])
     law = PowerSum(a, w)
     free = all_free(law)
-    large = np.sqrt(np.mean((0.5 * x**3.001) ** 2))
     of_terms, of_powers, _ = shares_of(law, free, x)
-    assert of_terms[0, 1] == pytest.approx(1e-4 * np.sqrt(np.mean(x**4)) / large, rel=1e-6)
-    assert of_terms[0, 2] == 1.0 and of_terms[0, 1] < CRITERION.nothing < of_terms[0, 0]
+    largest = np.maximum(x, 0.5 * x**3.001)
+    beside = 1e-4 * x**2 / np.maximum(largest, np.median(largest))
+    assert of_terms[0, 1] == pytest.approx(np.sqrt(np.mean(beside**2)), rel=1e-6)
+    assert of_terms[0, 1] < CRITERION.nothing < min(of_terms[0, 0], of_terms[0, 2])
     assert of_powers[2, 0] == pytest.approx(1e-3 * np.std(np.log(x)), rel=1e-6) and of_powers[2, 0] < CRITERION.nothing
     # A simple power is what it would be without its distance; what was not fitted was not chosen to be so small.
     assert np.isinf(of_powers[:2]).all()
     assert all(np.isinf(share).all() for share in shares_of(law, (free[0] & False, free[1] & False, *free[2:]), x))
+
+
+def test_a_term_that_matters_somewhere_is_no_nothing_beside_one_that_is_huge_at_a_single_sample() -> None:
+    x = np.concatenate([[1e-6], np.linspace(1.0, 4.0, 50)])[:, None]
+    law = PowerSum(np.array([[1.0, -0.2]]), np.array([[-1.0], [0.0]]))
+    assert shares_of(law, all_free(law), x)[0].min() > 0.1
 
 
 def test_a_constant_in_a_sum_is_measured_beside_its_one() -> None:
