@@ -18,6 +18,7 @@ from odediscovery.judge.criterion import (
     price_of_powers,
     rank,
     score,
+    shares_of,
     shortlist,
     sizes_beside_the_largest,
 )
@@ -33,7 +34,7 @@ from odediscovery.search.refinement import REFINEMENT, refined, residual_sigma, 
 from odediscovery.stages.polish.one_state import shorten_functions
 from odediscovery.stages.polish.polish import as_it_is
 from odediscovery.stages.polish.quotients import shorten_quotients
-from odediscovery.stages.polish.snap import merge_monomials, snap
+from odediscovery.stages.polish.snap import merge_monomials, snap, without_numbers
 from odediscovery.stages.values import STAGES, Candidate, Judged, Origin, Polished
 
 
@@ -240,8 +241,6 @@ def drop_negligible(law: PowerSum, free: Free, x: Array) -> tuple[PowerSum, Free
     Args:
         x: states at which terms are compared, [samples, states].
     """
-    if not law.n_monomials:
-        return law, free
     small = (law.coefficients != 0) & (sizes_beside_the_largest(law, x) < FRONT.negligible)
     if not small.any():
         return law, free
@@ -255,10 +254,10 @@ def simplify_quotients(verdict: Verdict, monitor: Monitor) -> Verdict:
 
     Those about as good as the best may have met several terms in one state where one is meant.
     """
-    p, best = verdict.p, verdict.best.criterion
+    p, best, rows = verdict.p, verdict.best.criterion, list[Judged]()
     if p.knowledge is not None:
         return verdict
-    rows, x = [], pooled(p.smooth)
+    x = pooled(p.smooth)
     for row in verdict.rows:
         found = row.polished
         most = best + count(found.free) * constant_penalty(found.law.n_states, found.counts.sum())
@@ -277,12 +276,21 @@ def _shortened(
 ) -> Judged:
     """The row with a shorter law, as long as that makes it better."""
     while not monitor.stopping():
-        tried = [refit(p, *shorter, before=row) for shorter in shorten(row.polished.law)]
+        tried = [_without_nothing(p, refit(p, *shorter, before=row)) for shorter in shorten(row.polished.law)]
         better = [one for one in tried if one.criterion < row.criterion]
         if not better:
             break
         row = min(better, key=lambda one: one.criterion)
     return row
+
+
+def _without_nothing(p: Problem, row: Judged) -> Judged:
+    """The row without terms that are next to nothing, if it is better: a shorter form may come with such a term."""
+    terms, powers, _ = shares_of(row.polished.law, row.polished.free, pooled(p.smooth))
+    if not (terms < CRITERION.nothing).any():
+        return row
+    after = refit(p, *without_numbers(row.polished, terms < CRITERION.nothing, powers < 0.0), before=row)
+    return min(row, after, key=lambda one: one.criterion)
 
 
 def simplify_exponents(verdict: Verdict, monitor: Monitor) -> Verdict:

@@ -22,11 +22,11 @@ from odediscovery.judge.notes import thinned
 from odediscovery.judge.residual_tests import autocorrelation_inflation, memory
 from odediscovery.judge.significance import SIGNIFICANCE, idle_constants, idle_terms, is_needed, weak_terms
 from odediscovery.judge.verdict import Verdict
-from odediscovery.laws.cost import SIMPLE, Free, but_whole_powers, constant_penalty
+from odediscovery.laws.cost import Free, constant_penalty
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Array, Mask
+from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import TELLING, Monitor
 from odediscovery.search.refinement import (
     lengthened,
@@ -40,7 +40,7 @@ from odediscovery.search.refinement import (
 )
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.polish import POLISHING
-from odediscovery.stages.polish.snap import merge_monomials
+from odediscovery.stages.polish.snap import merge_monomials, without_numbers
 from odediscovery.stages.values import Judged, Polished
 
 
@@ -130,21 +130,8 @@ def _plainer(p: Problem, row: Judged, best: float, monitor: Monitor) -> Judged |
     if not tiny or row.criterion - spared > best or monitor.stopping():
         return None
     most = (CRITERION.solver * np.where(p.constant, np.inf, np.nanstd(pooled(p.data), axis=0))) ** 2
-    after = refit(p, *_without_numbers(found, terms, powers), before=row, fully=True)
+    after = refit(p, *without_numbers(found, terms, powers), before=row, fully=True)
     return after if after.polished.finite and np.all(after.polished.squares <= found.counts * most) else None
-
-
-def _without_numbers(found: Polished, terms: Mask, powers: Mask) -> tuple[PowerSum, Free]:
-    """The law without some terms, and with the nearest simple values for some exponents of states."""
-    a, w, b, v = (c.copy() for c in found.law.constants)
-    free_a, free_w, free_b, free_v = (mask.copy() for mask in found.free)
-    a[terms], free_a[terms] = 0.0, False
-    simple = np.array([0.0, *SIMPLE])
-    for j, k in np.argwhere(powers):
-        w[j, k], free_w[j, k] = simple[np.argmin(np.abs(simple - w[j, k]))], False
-    law, free = merge_monomials(found.law.with_constants(a, w, b, v), (free_a, free_w, free_b, free_v))
-    compact = law.compact()
-    return (law, free) if compact.exponents.shape == law.exponents.shape else (compact, but_whole_powers(compact))
 
 
 def _without_one(p: Problem, row: Judged, rows: Sequence[Judged]) -> Judged | None:

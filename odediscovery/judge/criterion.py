@@ -221,6 +221,8 @@ def sizes_beside_the_largest(law: PowerSum, x: Array) -> Array:
     Args:
         x: states at which terms are compared [samples, states].
     """
+    if not law.n_monomials:
+        return np.zeros(law.coefficients.shape)
     with np.errstate(all="ignore"):
         terms = np.abs(law.monomials(x)[:, None, :] * law.coefficients)
         largest = terms.max(axis=2, keepdims=True)

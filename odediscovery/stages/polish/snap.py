@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.laws.cost import SIMPLE, Free, constant_penalty, filled, picked, snap_penalty
+from odediscovery.laws.cost import SIMPLE, Free, but_whole_powers, constant_penalty, filled, picked, snap_penalty
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.values import Judged, Polished
 
@@ -165,3 +165,21 @@ def merge_monomials(law: PowerSum, free: Free) -> tuple[PowerSum, Free]:
     rows = [int(np.flatnonzero((law.exponents == w).all(axis=1))[0]) for w in merged.exponents]
     held = free[1][rows].reshape(merged.exponents.shape)
     return merged, (merged.coefficients != 0, held, *free[2:])
+
+
+def without_numbers(found: Polished, terms: Mask, powers: Mask) -> tuple[PowerSum, Free]:
+    """The law without some terms, and with the nearest simple values for some exponents of states.
+
+    Args:
+        terms: those that go, bool [states, monomials].
+        powers: exponents that become simple, bool [monomials, states].
+    """
+    a, w, b, v = (c.copy() for c in found.law.constants)
+    free_a, free_w, free_b, free_v = (mask.copy() for mask in found.free)
+    a[terms], free_a[terms] = 0.0, False
+    simple = np.array([0.0, *SIMPLE])
+    for j, k in np.argwhere(powers):
+        w[j, k], free_w[j, k] = simple[np.argmin(np.abs(simple - w[j, k]))], False
+    law, free = merge_monomials(found.law.with_constants(a, w, b, v), (free_a, free_w, free_b, free_v))
+    compact = law.compact()
+    return (law, free) if compact.exponents.shape == law.exponents.shape else (compact, but_whole_powers(compact))
