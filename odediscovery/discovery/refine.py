@@ -129,9 +129,10 @@ def _plainer(p: Problem, row: Judged, best: float, monitor: Monitor) -> Judged |
     spared = price_of_nothing(p, found) + tiny * constant_penalty(found.law.n_states, found.counts.sum())
     if not tiny or row.criterion - spared > best or monitor.stopping():
         return None
-    most = (CRITERION.solver * np.where(p.constant, np.inf, np.nanstd(pooled(p.data), axis=0))) ** 2
     after = refit(p, *without_numbers(found, terms, powers), before=row, fully=True)
-    return after if after.polished.finite and np.all(after.polished.squares <= found.counts * most) else None
+    most = found.counts * (CRITERION.solver * np.nanstd(pooled(p.data), axis=0)) ** 2
+    within = (after.polished.squares <= most)[~p.constant].all()
+    return after if after.polished.finite and within else None
 
 
 def _without_one(p: Problem, row: Judged, rows: Sequence[Judged]) -> Judged | None:
