@@ -114,7 +114,11 @@ def drop_artefacts(verdict: Verdict, monitor: Monitor) -> Verdict:
     share = without_memory(r) if p.independent is None else np.minimum(without_memory(r), p.independent)
     judged = Verdict.of(p, [*verdict.rows, *plainer])
     judged = with_independent(judged, share) if (r > 0).any() else judged
-    return verdict if judged.chosen == verdict.chosen else judged
+    # Likelier laws than the claimed one were passed over for a reason.
+    passed_over = [row.criterion < verdict.best.criterion for row in verdict.rows] + [False] * len(plainer)
+    left = [i for i, over in enumerate(passed_over) if not over]
+    chosen = min(left, key=lambda i: judged.rows[i].criterion)
+    return verdict if chosen == verdict.chosen else dataclasses.replace(judged, chosen=chosen, reasons=verdict.reasons)
 
 
 def _memory(p: Problem, row: Judged) -> Array:

@@ -95,3 +95,16 @@ def test_what_is_known_of_a_law_is_left_to_the_user() -> None:
     verdict = verdict_on(by_euler(), PowerSum(np.array([[1.68, -1.25, -4e-6]]), np.array([[1.0], [2.0], [0.0]])))
     pieces = dataclasses.replace(verdict, p=dataclasses.replace(verdict.p, heads=(0, 1)))
     assert drop_artefacts(pieces, Monitor()) is pieces
+
+
+def test_a_law_that_was_passed_over_for_a_reason_stays_so() -> None:
+    laws = [
+        PowerSum(np.array([[1.68, -1.25]]), np.array([[1.0], [2.0]])),
+        PowerSum(np.array([[1.68, -1.25, -4e-6]]), np.array([[1.0], [2.0], [0.0]])),
+        PowerSum(np.array([[0.4]]), np.array([[0.5]])),
+    ]
+    verdict = verdict_on(by_euler(), *laws)
+    poor = dataclasses.replace(verdict, chosen=2, reasons=("because",))  # type: ignore[arg-type]
+    after = drop_artefacts(poor, Monitor())
+    # Only what lacks numbers that are next to nothing may take the place of the claimed law.
+    assert after is poor or (after.chosen > 2 and after.reasons == ("because",))
