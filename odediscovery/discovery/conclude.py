@@ -46,7 +46,7 @@ from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import DRAWING, TELLING, Monitor
 from odediscovery.settings import Settings
 from odediscovery.solve.trajectories import residuals
-from odediscovery.stages.polish.user_units import unscaled_errors
+from odediscovery.stages.polish.user_units import unscaled_errors, without_rounding
 from odediscovery.stages.values import FoundBy, Judged, Polished, residual_freedom
 from odediscovery.textbook.judged import price_of_name
 
@@ -69,6 +69,9 @@ def equations_of(p: Problem, row: Judged, series: TimeSeries) -> Equations:
     polished = row.polished
     law = expanded(in_user_units(p, polished.law))
     errors = unscaled_errors(polished, p.scale)
+    # A constant that is held is what it was set to, not what changing units made of it.
+    held = zip(law.constants, errors.constants, strict=True)
+    law = law.with_constants(*(np.where(error == 0.0, without_rounding(values), values) for values, error in held))
     return Equations.from_power_sum(
         series.states,
         law,

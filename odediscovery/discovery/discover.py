@@ -45,6 +45,7 @@ from odediscovery.discovery.refine import (
     judge_all_samples,
     refine_constants,
     stay_with_few,
+    write_short,
 )
 from odediscovery.discovery.simple_first import (
     SIMPLE,
@@ -218,6 +219,7 @@ def _judge_laws(
         partial(drop_idle_terms, monitor=monitor),
         partial(join_longer_pieces, whole, monitor=monitor),
         drop_excess,
+        partial(write_short, monitor=monitor),
     ):
         verdict = _unless_late(monitor, step, verdict)
     return _told(task, verdict, named, asked)

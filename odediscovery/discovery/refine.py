@@ -22,7 +22,7 @@ from odediscovery.judge.notes import thinned
 from odediscovery.judge.residual_tests import autocorrelation_inflation, memory
 from odediscovery.judge.significance import SIGNIFICANCE, idle_constants, idle_terms, is_needed, weak_terms
 from odediscovery.judge.verdict import Verdict
-from odediscovery.laws.cost import Free, constant_penalty
+from odediscovery.laws.cost import Free, constant_penalty, count
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
@@ -39,6 +39,7 @@ from odediscovery.search.refinement import (
     without_memory,
 )
 from odediscovery.solve.trajectories import residuals
+from odediscovery.stages.polish.decimals import round_constants
 from odediscovery.stages.polish.polish import POLISHING
 from odediscovery.stages.polish.snap import merge_monomials, without_numbers
 from odediscovery.stages.values import Judged, Polished
@@ -74,6 +75,21 @@ def drop_excess(verdict: Verdict) -> Verdict:
     """The laws without terms that a conserved sum does not need."""
     rows = tuple(without_excess(verdict.p, row) for row in verdict.rows)
     return dataclasses.replace(verdict, rows=rows)
+
+
+def write_short(verdict: Verdict, monitor: Monitor) -> Verdict:
+    """The claimed law of data without noise with short decimals for constants that are some; see `decimals`."""
+    p, row = verdict.p, verdict.best
+    if not p.clean or p.knowledge is not None or row.polished.law.stoichiometry is not None or monitor.stopping():
+        return verdict
+    short = round_constants(row.polished, p.scale)
+    if short is None:
+        return verdict
+    after = refit(p, short.law, short.free, before=row, fully=True)
+    price = constant_penalty(row.polished.law.n_states, row.polished.counts.sum())
+    spared = price * (count(row.polished.free) - count(short.free))
+    taken = after.polished.finite and after.criterion + spared <= row.criterion + short.saved
+    return verdict.with_best(after) if taken else verdict
 
 
 def drop_idle_terms(verdict: Verdict, monitor: Monitor) -> Verdict:

@@ -10,6 +10,9 @@ from odediscovery.laws.power_sum import PowerSum, expanded
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.stages.values import Polished
 
+# Relative rounding of a few products of floats.
+ROUNDING = 2e-15
+
 
 def unscaled_errors(polished: Polished, scale: Scale) -> PowerSum:
     """Standard errors in the user's units, by the delta method with the full covariance.
@@ -46,6 +49,16 @@ def unscaled_errors(polished: Polished, scale: Scale) -> PowerSum:
         touched = np.any(of_a != 0.0, axis=2)
         total[touched] = known.transformed(of_a[touched]).deviations()
     return expanded(user).with_constants(total, w, b, v)
+
+
+def without_rounding(values: Array) -> Array:
+    """Values without the last few bits, in which a change of units there and back leaves its rounding.
+
+    >>> without_rounding(np.array([0.9999999999999998, 0.10000000000000003, 2.0 / 3.0])).tolist()
+    [1.0, 0.1, 0.6666666666666666]
+    """
+    written = np.array([float(f"{value:.13g}") for value in values.ravel()]).reshape(values.shape)
+    return np.where(np.abs(written - values) <= ROUNDING * np.abs(values), written, values)
 
 
 def _round(exponents: Array) -> Mask:
