@@ -11,8 +11,8 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
+from odediscovery.search.conditions import SEARCH
 from odediscovery.search.refinement import REFINEMENT, follows, follows_closely, follows_exactly, sigma_of
-from odediscovery.search.strategies import SEARCH
 from odediscovery.solve.linearised import LinearisedTrajectory
 from odediscovery.stages.prune.paths import window_length
 from odediscovery.stages.values import STAGES, Candidate, Polished

@@ -16,11 +16,13 @@ from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.judge.claim import CLAIM, Claim, least_shares, share_in_pieces, shares_explained
 from odediscovery.judge.criterion import non_dominated, penalty
+from odediscovery.judge.doubt import doubtful
 from odediscovery.judge.note import in_order
 from odediscovery.judge.notes import (
     bound_states,
     close_rivals,
     judged_in_pieces,
+    may_be_any_curve,
     never_changes,
     runs_from_its_starts,
     two_complexities,
@@ -232,9 +234,21 @@ def _notes(verdict: Verdict, front: tuple[FrontRow, ...]) -> list[str]:
         notes.append(two_complexities())
     if verdict.best.fragile:
         notes.append(runs_from_its_starts())
+    unlike = _unlike_a_law(verdict)
+    if unlike:
+        notes.append(may_be_any_curve(unlike))
     if p.heads is not None:
         notes.append(judged_in_pieces(len(p.data.trajectories[0].time)))
     return notes
+
+
+def _unlike_a_law(verdict: Verdict) -> list[str]:
+    """States of exact data whose equations, which nobody wrote or knows by name, are in doubt."""
+    p, row = verdict.p, verdict.best
+    if not p.clean or p.knowledge is not None or p.heads is not None or row.origin.is_textbook:
+        return []
+    doubt = doubtful(row.polished.law, p)
+    return [state for state, is_doubted in zip(p.data.states, doubt, strict=True) if is_doubted]
 
 
 def rivals(found: Discovery) -> list[str]:

@@ -242,6 +242,17 @@ def runs_from_its_starts() -> Note:
     )
 
 
+def may_be_any_curve(states: Sequence[str]) -> Note:
+    """Equations of exact data that leave nothing do not look like a law."""
+    rates = " and ".join(f"{state}'" for state in states)
+    return Note(
+        f"exact data are met, but what stands for {rates} does not look like a law (many terms, unusual powers, or "
+        "terms that cancel): enough of these meet any smooth curve; do not trust the form, and measure from other "
+        "starts or say what you know (--known)",
+        Weight.DOUBT,
+    )
+
+
 def blows_up(of: str, when: str) -> Note:
     """The equations have no solution for as long again as the data last."""
     return Note(

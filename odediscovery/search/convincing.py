@@ -28,7 +28,6 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.noiseless import has_little_noise
-from odediscovery.search.refine_terms import FOLLOWING
 from odediscovery.search.refinement import REFINEMENT, follows, leaves_nothing, refined, sigma_of
 from odediscovery.search.rungs import Climb
 from odediscovery.solve.trajectories import residuals
@@ -106,7 +105,7 @@ def _in_doubt(law: PowerSum, p: Problem) -> Mask:
     doubt, moving = doubtful(law, p), ~p.constant
     if doubt.any() or (interval_squares(law, p)[moving] > STAGES.settled).any():
         return doubt
-    found = refined(p, law, but_whole_powers(law), p.initial, sigma_of(p), FOLLOWING.evaluations)
+    found = refined(p, law, but_whole_powers(law), p.initial, sigma_of(p), REFINEMENT.following)
     # In chaos whole trajectories say nothing of a law that leaves nothing of intervals.
     if not follows(p, found, CONVINCING_LAW.astray) or leaves_nothing(p, found):
         return doubt
@@ -305,14 +304,22 @@ def _has_functions_of_amounts(law: PowerSum, p: Problem) -> bool:
 
 
 def _may_be_sine(law: PowerSum, p: Problem) -> bool:
-    """Whether two terms of an equation differ by the square of a state that changes its sign: x - x^3 / 6 + ..."""
-    if law.features is not None or has_little_noise(p):
-        return False
+    """Whether an equation may be the first terms of a sine, whose next ones noise hides."""
+    return not has_little_noise(p) and bool(begins_a_sine(law, p).any())
+
+
+def begins_a_sine(law: PowerSum, p: Problem) -> Mask:
+    """Equations two terms of which differ by the square of a state that changes its sign, bool [states].
+
+    x - x^3 / 6 + ..., and x v^2 for x^3 on the single orbit of a pendulum without friction.
+    """
+    if law.features is not None:
+        return np.zeros(len(law.coefficients), dtype=bool)
     used, apart = law.coefficients != 0, np.abs(law.exponents[:, None] - law.exponents)
-    both = (used[:, :, None] & used[:, None, :]).any(axis=0)
     only = apart.sum(axis=2) == CONVINCING_LAW.series
     step = only & (apart[..., ~p.nonnegative] == CONVINCING_LAW.series).any(axis=2)
-    return bool((both & step).any())
+    found: Mask = (used[:, :, None] & used[:, None, :] & step).any(axis=(1, 2))
+    return found
 
 
 def _may_be_real_power(law: PowerSum, p: Problem) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.families import POWERS, Family
+from odediscovery.families import POWERS, TRIGONOMETRIC, Family
 from odediscovery.judge.criterion import rank, score
 from odediscovery.judge.doubt import DOUBT, interval_squares, is_explained
 from odediscovery.laws.power_sum import PowerSum
@@ -17,7 +17,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.candidates import simplest
-from odediscovery.search.convincing import in_doubt, likeliest
+from odediscovery.search.convincing import begins_a_sine, in_doubt, likeliest
 from odediscovery.search.noiseless import NOISELESS, fit_library, is_growable, plain_law
 from odediscovery.search.refinement import sigma_of
 from odediscovery.search.rungs import Climb, Proposal
@@ -106,6 +106,17 @@ def near(laws: Callable[[Climb], Iterator[Proposal]]) -> Callable[[Climb], Itera
             yield dataclasses.replace(proposal, laws=[proposal.laws[k] for k in kept], found_by=source)
 
     return nearest
+
+
+def sines_for_a_series(at: Climb) -> Iterator[Proposal]:
+    """Textbook laws that come near, then sines in equations that may be the first terms of some."""
+    yield from near(named_laws)(at)
+    p, best = at.problem, simplest(at.candidates, at.problem).law
+    begun = begins_a_sine(best, p)
+    if begun.any() and TRIGONOMETRIC in at.families:
+        at.monitor.stage(f"grow {TRIGONOMETRIC.name}", 1)
+        known = _with_whole_powers(best)
+        yield _as_they_are(grow(p, family=TRIGONOMETRIC, known=known, doubtful=begun, monitor=at.monitor), whole=True)
 
 
 def few_powers(at: Climb) -> Iterator[Proposal]:

@@ -27,6 +27,7 @@ from odediscovery.stages.polish.balance import balance
 from odediscovery.stages.polish.intervals import sharpened
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.polish.shooting import join_pieces
+from odediscovery.stages.prune.paths import window_length
 from odediscovery.stages.values import STAGES, Candidate, Judged, Polished
 
 
@@ -35,6 +36,7 @@ class RefinementThresholds(Thresholds):
     """How far constants are refined, and when a law has lost the data."""
 
     evaluations: int = threshold(25, "most evaluations of a polish", origin="cost")
+    following: int = threshold(10, "most Jacobians that bring a law near the data", origin="cost")
     lost: float = threshold(0.3, "share of the variance that a law leaves where it has lost the trajectories")
     follows: float = threshold(
         2.0, "what a law that follows closely may leave of trajectories", unit="what it leaves of windows"
@@ -91,6 +93,16 @@ def refined(
         relative_sigma=p.relative_sigma,
         fully=fully,
     )
+
+
+def follow_closely(p: Problem, c: Candidate) -> tuple[Problem, Polished] | None:
+    """The candidate refined on whole trajectories, or on pieces that it can follow; None if on neither."""
+    for q in (p, p.pieces(window_length(p))):
+        initial = c.initial if q is p else q.initial
+        found = refined(q, c.law, c.free, initial, sigma_of(q), REFINEMENT.following)
+        if follows_closely(q, found, c):
+            return q, found
+    return None
 
 
 def lengthened(whole: Problem, p: Problem, row: Judged, monitor: Monitor) -> Judged:

@@ -18,7 +18,7 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Mask
 from odediscovery.runtime.monitor import OUT_OF_MEMORY, SEARCHING, Monitor, TimeIsUp
 from odediscovery.search.candidates import as_grown
-from odediscovery.search.refine_terms import follow_closely
+from odediscovery.search.refinement import follow_closely
 from odediscovery.settings import Settings
 from odediscovery.stages.prune.eliminate import Elimination
 from odediscovery.stages.prune.paths import NoRoomError, prune_laws

@@ -16,8 +16,7 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.search.refine_terms import follow_closely
-from odediscovery.search.refinement import refined, sigma_of
+from odediscovery.search.refinement import follow_closely, refined, sigma_of
 from odediscovery.search.rungs import Climb, climb
 from odediscovery.search.strategies import CLOSING, STRATEGIES
 from odediscovery.settings import settings_for
