@@ -144,11 +144,16 @@ def join_textbook(verdict: Verdict, fitted: Sequence[FittedForm], monitor: Monit
 
 
 def _judged(p: Problem, fitted: Sequence[FittedForm]) -> list[Judged]:
-    """Those that are sums of powers; what they cost is the choice among names, where that is less."""
+    """Those that are sums of powers; what they cost is the choice among names, where that is less.
+
+    As a sum a form may not go as far as the data, where it ends at a singular value.
+    """
     fitter, rows = Fitter(p), []
     for one in fitted:
         if (row := as_judged(p, one)) is not None:
             row = refit(p, row.polished.law, row.polished.free, before=row)
+            if not row.polished.finite:
+                continue
             origin = dataclasses.replace(row.origin, acts=_acts(fitter, p, one, row))
             of_name = criterion_of(p, one) + price_of_nothing(p, row.polished)
             rows.append(dataclasses.replace(row, criterion=min(row.criterion, of_name), origin=origin))

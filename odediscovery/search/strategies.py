@@ -158,7 +158,8 @@ STRATEGIES: tuple[Strategy, ...] = (
                     "the likeliest laws that have a name, if they come near", proposals.near(proposals.named_laws)
                 ),
                 FITTED_NEAR_NOISE,
-                until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & LEAVES_NOISE) & ~ODD,
+                # Where powers were fitted, whole ones may do as well with fewer constants.
+                until=EXACT_AND_PLAIN | (BEYOND_DOUBT | NOISY & LEAVES_NOISE & WHOLE) & ~ODD,
                 late=True,
             ),
             Rung(

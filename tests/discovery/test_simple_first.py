@@ -175,3 +175,15 @@ def test_a_law_with_a_name_needs_all_its_constants(seed: int) -> None:
     plain = refined(p, law, (law.coefficients != 0, law.exponents < 0, *all_free(law)[2:]), p.initial, sigma_of(p))
     verdict = Verdict(p, (judge(plain, sigma_of(p), Origin(0)),), 0)
     assert fitted and named_winner(verdict, fitted, Monitor()) is None
+
+
+def test_a_form_that_ends_before_the_data_as_a_sum_is_not_claimed() -> None:
+    # Two saturating rates; k (L - x)^b with b < 1 is near, and gets to L before the data end.
+    t = np.linspace(0.0, 15.0, 50)
+    rate = "0.5*(1 - x)/(1.3 - x) - 0.3*x/(0.4 + x)"
+    x = Equations.parse(["x"], {"x": rate}).simulate([0.05], t)
+    noise = 0.01 * x.std() * np.random.default_rng(1).standard_normal(x.shape)
+    found = discover(TimeSeries.from_arrays(t, x + noise, ["x"]), settings_for(members=0))
+    assert found.outcome == "converged"
+    assert found.r2 > 0.999
+    assert all(np.isfinite(row.mse) for row in found.front)
