@@ -245,9 +245,11 @@ def _notes(verdict: Verdict, front: tuple[FrontRow, ...]) -> list[str]:
 def _unlike_a_law(verdict: Verdict) -> list[str]:
     """States of exact data whose equations, which nobody wrote or knows by name, are in doubt."""
     p, row = verdict.p, verdict.best
-    if not p.clean or p.knowledge is not None or p.heads is not None or row.origin.is_textbook:
+    law = row.polished.law
+    given = p.knowledge is not None or law.stoichiometry is not None or row.origin.is_textbook
+    if not p.clean or p.heads is not None or given:
         return []
-    doubt = doubtful(row.polished.law, p)
+    doubt = doubtful(law, p)
     return [state for state, is_doubted in zip(p.data.states, doubt, strict=True) if is_doubted]
 
 
