@@ -93,9 +93,12 @@ def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple
 
 
 def _outgrows(p: Problem, law: PowerSum) -> bool:
-    """Whether the law makes far more of errors of the start than any state is large: no start is known well enough."""
+    """Whether the law makes far more of errors of the start than any state is large: no start is known well enough.
+
+    Where controls act that is not asked: a trajectory is linearised without them.
+    """
     error = float(p.start_errors.max(initial=0.0))
-    if not error > 0.0 or law.n_states < CHAOS.states:
+    if not error > 0.0 or law.n_states < CHAOS.states or p.data.controls:
         return False
     along = LinearisedTrajectory.of(p, law, p.initial, sigma_of(p))
     return along is not None and along.error_growth() + math.log(error) > math.log(CHAOS.grown)

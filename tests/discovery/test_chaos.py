@@ -7,9 +7,11 @@ import pytest
 from problems import LOGISTIC, growth
 from scipy.integrate import solve_ivp
 
-from odediscovery import Monitor, TimeSeries
+from odediscovery import Monitor, TimeSeries, settings_for
+from odediscovery.data.controls import with_controls
 from odediscovery.discovery import chaos
 from odediscovery.discovery.chaos import cannot_follow, cut_until_followed
+from odediscovery.discovery.task import pose_task
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
@@ -84,3 +86,14 @@ def test_a_law_that_follows_leaves_the_series_whole_and_is_polished_once() -> No
     whole, polished = cut_until_followed(p, [law], Monitor())
     assert whole is p and list(polished) == [law]
     assert polished[law].law.coefficients[0] == pytest.approx(law.law.coefficients[0], rel=0.05)
+
+
+def test_controls_are_followed_too() -> None:
+    t = np.linspace(0.0, 40.0, 300)
+    values = np.column_stack([growth(t, 0.01).trajectories[0].values, np.sin(t), np.cos(t)])
+    series = with_controls(TimeSeries.from_arrays(t, values, ["x", "u", "v"]), ["u", "v"])
+    p = pose_task(series, settings_for(), Monitor()).p
+    grows = PowerSum(np.pad(LOGISTIC.coefficients, ((0, 2), (0, 0))), np.pad(LOGISTIC.exponents, ((0, 0), (0, 2))))
+    law = candidate(p, grows.rescaled(p.scale.state, p.scale.time))
+    whole, polished = cut_until_followed(p, [law], Monitor())
+    assert whole is p and list(polished) == [law]
