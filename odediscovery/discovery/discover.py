@@ -65,7 +65,7 @@ from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.claim import turning_state
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.judge.extrapolation import check_extrapolation
-from odediscovery.judge.identifiability import unidentifiable_combinations
+from odediscovery.judge.identifiability import closed_orbit, unidentifiable_combinations
 from odediscovery.judge.notes import found_break, memory_spent, no_break, same_constants, time_spent
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.power_sum import PowerSum
@@ -250,6 +250,7 @@ def _told(task: Task, judged: Verdict, named: Sequence[FittedForm], asked: Seque
         # What was asked about the best sum of powers does not concern a claimed law that is none.
         yield wide if winner is None else []
         yield unidentifiable_combinations(verdict.p, verdict.best.polished) if winner is None else []
+        yield closed_orbit(verdict.p, verdict.best.polished)
         yield [] if series.controls else check_extrapolation(found.equations, series, found.initial_values)
         yield rest(found) if found.outcome != "poor-fit" else []
         followed = found.outcome != "poor-fit" and verdict.p.heads is None and not verdict.p.clean

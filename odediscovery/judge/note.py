@@ -5,7 +5,7 @@ A note says what was seen, what follows from it, and what to do, in one or two s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 
@@ -46,3 +46,19 @@ def in_order(messages: Iterable[str]) -> tuple[str, ...]:
     """
     unique = dict.fromkeys(messages)
     return tuple(sorted(unique, key=lambda text: getattr(text, "weight", Weight.DATA)))
+
+
+def percent(share: float) -> str:
+    """A share of the variance, cut off and not rounded up: 0.9996 is 99.9 %.
+
+    >>> percent(0.9996), percent(0.5), percent(-3.3)
+    ('99.9 %', '50 %', 'nothing')
+    """
+    if share <= 0.0:
+        return "nothing"
+    return f"{int(1000.0 * share + 1e-9) / 10.0:g} %"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: a, b and c."""
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)

@@ -8,23 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odediscovery.judge.note import Note, Weight
-
-
-def percent(share: float) -> str:
-    """A share of the variance, cut off and not rounded up: 0.9996 is 99.9 %.
-
-    >>> percent(0.9996), percent(0.5), percent(-3.3)
-    ('99.9 %', '50 %', 'nothing')
-    """
-    if share <= 0.0:
-        return "nothing"
-    return f"{int(1000.0 * share + 1e-9) / 10.0:g} %"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names in a sentence: a, b and c."""
-    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+from odediscovery.judge.note import Note, Weight, listed, percent
 
 
 def poor_fit(explained: float, least: float) -> Note:
@@ -386,6 +370,15 @@ def never_changes(state: str) -> Note:
     return Note(
         f"{state} never changes: its equation is zero; leave it out with --states, or name it with --inputs if it acts "
         "on the others",
+        Weight.DATA,
+    )
+
+
+def one_orbit(period: str) -> Note:
+    """The only trajectory goes round a closed orbit."""
+    return Note(
+        f"the only trajectory is one closed orbit, gone round in {period}: terms that are alike on it cannot be told "
+        "apart; samples from another start can",
         Weight.DATA,
     )
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from odediscovery.judge import notes
-from odediscovery.judge.note import Note, Weight, in_order
-from odediscovery.judge.notes import percent
+from odediscovery.judge.note import Note, Weight, in_order, percent
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "messages.md"
 # A made-up case of each message.
@@ -46,6 +45,7 @@ CASES: dict[str, Note] = {
     "weaker_ahead": notes.weaker_ahead(8),
     "close_rivals": notes.close_rivals([4, 7]),
     "never_changes": notes.never_changes("c"),
+    "one_orbit": notes.one_orbit("5.54"),
     "bound_states": notes.bound_states("S + I + R = 2.1"),
     "judged_in_pieces": notes.judged_in_pieces(40),
     "thinned": notes.thinned(10000, 1003, on_all=True),

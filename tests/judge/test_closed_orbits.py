@@ -1,0 +1,58 @@
+"""A single closed orbit is named: other equations may be as exact on it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from odediscovery import TimeSeries, discover, settings_for
+from odediscovery.judge.identifiability import closed_orbit
+from odediscovery.laws.cost import all_free
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.problem.prepare import prepare
+from odediscovery.search.refinement import refined, sigma_of
+
+
+def oscillator(damping: float, starts: list[float], until: float, noise: float = 0.0) -> TimeSeries:
+    """x'' = -4 x - damping x', of period pi without damping."""
+    t = np.linspace(0.0, until, 80)
+    runs = [
+        solve_ivp(lambda _, y: [y[1], -4 * y[0] - damping * y[1]], (0, until), [x, 0], t_eval=t, rtol=1e-11, atol=1e-12)
+        for x in starts
+    ]
+    random = np.random.default_rng(0)
+    values = [run.y.T + noise * random.standard_normal(run.y.T.shape) for run in runs]
+    return TimeSeries.from_arrays([t] * len(values), values, ["x", "v"])
+
+
+def notes_on(series: TimeSeries, damping: float) -> list[str]:
+    p = prepare(series)
+    law = PowerSum(np.array([[0.0, 1.0], [-4.0, -damping or -1e-30]]), np.eye(2)).rescaled(p.scale.state, p.scale.time)
+    return [str(note) for note in closed_orbit(p, refined(p, law, all_free(law), p.initial, sigma_of(p)))]
+
+
+def test_a_closed_orbit_is_told_with_its_period() -> None:
+    (note,) = notes_on(oscillator(0.0, [1.0], 5.0), 0.0)
+    assert "closed orbit, gone round in 3.14:" in note
+
+
+@pytest.mark.parametrize(
+    ("damping", "starts", "until", "noise"),
+    [
+        pytest.param(0.2, [1.0], 12.0, 0.0, id="a spiral does not come back"),
+        pytest.param(0.0, [1.0], 2.5, 0.0, id="it has not come back yet"),
+        pytest.param(0.0, [1.0, 0.5], 5.0, 0.0, id="two orbits tell"),
+        pytest.param(0.0, [1.0], 5.0, 0.02, id="in noise the plainest law is all that is claimed"),
+    ],
+)
+def test_others_are_not(damping: float, starts: list[float], until: float, noise: float) -> None:
+    assert notes_on(oscillator(damping, starts, until, noise), damping) == []
+
+
+def test_a_spring_that_is_hard_to_tell_from_a_damper_comes_with_the_note() -> None:
+    # 1 - exp(x) is v^2 / 2 - x + a constant on the orbit of a Toda oscillator.
+    t = np.linspace(0.0, 20.0, 120)
+    run = solve_ivp(lambda _, y: [y[1], 1 - np.exp(y[0])], (0, 20), [1.0, 0.0], t_eval=t, rtol=1e-12, atol=1e-12)
+    found = discover(TimeSeries.from_arrays([t], [run.y.T], ["x", "v"]), settings_for(members=0))
+    assert any("closed orbit" in message for message in found.messages)
