@@ -188,6 +188,7 @@ def test_the_exponent_of_the_returning_may_be_three_errors_off(
     assert row["terms"] and row["hit"] is hit and row["returning"] == [(power, error)]
 
 
+@pytest.mark.slow
 def test_draws_are_kept_counted_and_not_done_again(
     here: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -177,6 +177,7 @@ def test_a_law_with_a_name_needs_all_its_constants(seed: int) -> None:
     assert fitted and named_winner(verdict, fitted, Monitor()) is None
 
 
+@pytest.mark.slow
 def test_a_form_that_ends_before_the_data_as_a_sum_is_not_claimed() -> None:
     # Two saturating rates; k (L - x)^b with b < 1 is near, and gets to L before the data end.
     t = np.linspace(0.0, 15.0, 50)

@@ -242,6 +242,7 @@ def test_refit_follows_the_derivatives_of_a_chain_and_finds_its_function() -> No
     torch.testing.assert_close(network(x)[best], y[best], rtol=1e-7, atol=0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [NPU, RealNPU, NMU])
 def test_thinned_chain_keeps_what_varies_and_fits_back_into_the_wide_one(model: type[AbstractUnit]) -> None:
     source = torch.Generator().manual_seed(5)

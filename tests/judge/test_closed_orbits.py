@@ -50,6 +50,7 @@ def test_others_are_not(damping: float, starts: list[float], until: float, noise
     assert notes_on(oscillator(damping, starts, until, noise), damping) == []
 
 
+@pytest.mark.slow
 def test_a_spring_that_is_hard_to_tell_from_a_damper_comes_with_the_note() -> None:
     # 1 - exp(x) is v^2 / 2 - x + a constant on the orbit of a Toda oscillator.
     t = np.linspace(0.0, 20.0, 120)

@@ -1,6 +1,7 @@
 """Where solutions come to rest, with their errors."""
 
 import numpy as np
+import pytest
 
 from odediscovery.judge.resting import resting_note, resting_point
 from odediscovery.laws.forms import read_form
@@ -27,6 +28,7 @@ def test_a_logistic_law_rests_at_its_capacity():
     np.testing.assert_allclose(error, [2.0], rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_an_outflow_rests_at_its_offset_which_it_reaches():
     value, error = rest("x' = -k*(x - x0)**0.5", [0.5, 4.0], [20.0], 12.0, [[1e-4, 0.0], [0.0, 0.01]])
     np.testing.assert_allclose(value, [4.0], atol=1e-3)
