@@ -34,6 +34,7 @@ from odediscovery.search.refinement import (
     refined,
     residual_sigma,
     sigma_of,
+    with_constants,
     with_independent,
     without_excess,
     without_memory,
@@ -85,11 +86,10 @@ def write_short(verdict: Verdict, monitor: Monitor) -> Verdict:
     short = round_constants(row.polished, p.scale)
     if short is None:
         return verdict
-    after = refit(p, short.law, short.free, before=row, fully=True)
+    after = with_constants(p, row, short.polished)
     price = constant_penalty(row.polished.law.n_states, row.polished.counts.sum())
-    spared = price * (count(row.polished.free) - count(short.free))
-    taken = after.polished.finite and after.criterion + spared <= row.criterion + short.saved
-    return verdict.with_best(after) if taken else verdict
+    spared = price * (count(row.polished.free) - count(short.polished.free))
+    return verdict.with_best(after) if after.criterion + spared <= row.criterion + short.saved else verdict
 
 
 def drop_idle_terms(verdict: Verdict, monitor: Monitor) -> Verdict:

@@ -21,7 +21,7 @@ def fitted(coefficient: float, exponent: float, error: float) -> Polished:
     law = user.rescaled(SCALE.state, SCALE.time)
     deviations = error * np.abs([law.coefficients[0, 0], law.exponents[0, 0], 1.0])
     errors = law.with_constants(deviations[:1, None], deviations[1:2, None], *law.constants[2:])
-    joint = Covariance.of(np.diag(1.0 / deviations))
+    joint = Covariance.of(np.diag(1.0 / np.append(deviations[:2], 1e-8)))
     ones = np.ones(1)
     return Polished(law, errors, np.ones((1, 1)), joint, all_free(law), ones, ones, 40 * ones, True)
 
@@ -58,17 +58,19 @@ def test_as_many_random_values_are_taken_for_decimals_as_chance_allows() -> None
 def test_constants_are_decimals_in_the_units_of_the_user() -> None:
     short = round_constants(fitted(0.35, 0.93, 1e-9), SCALE)
     assert short is not None
-    user = short.law.unscaled(SCALE.state, SCALE.time)
+    user = short.polished.law.unscaled(SCALE.state, SCALE.time)
     assert user.coefficients[0, 0] == pytest.approx(0.35, rel=1e-15)
     assert user.exponents[0, 0] == 0.93
-    assert count(short.free) == 0
+    assert count(short.polished.free) == 0
+    # The start is known as well as before.
+    np.testing.assert_allclose(short.polished.joint.deviations(), [1e-8])
 
 
 def test_one_constant_that_is_no_decimal_stays_free() -> None:
     short = round_constants(fitted(np.pi, 2.0, 1e-9), SCALE)
     assert short is not None
-    assert short.free[0].all()
-    assert not short.free[1].any()
+    assert short.polished.free[0].all()
+    assert not short.polished.free[1].any()
 
 
 def test_nothing_is_rounded_where_errors_are_large() -> None:

@@ -13,13 +13,12 @@ Source: Rissanen, Modeling by shortest data description, Automatica 14 (1978).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from odediscovery.data.scale import Scale
 from odediscovery.laws.cost import Free
-from odediscovery.laws.power_sum import PowerSum
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.polish.user_units import unscaled_errors
 from odediscovery.stages.values import Polished
@@ -42,13 +41,12 @@ class Rounded:
     """A law some of whose constants are short decimals in the user's units.
 
     Args:
-        law: in units of the scale.
-        free: what of it is still fitted.
+        polished: that law in units of the scale, and how well what is left of its constants, and the starts, are
+            known with all of them free: what exact data leave is the error of solvers, and no less of it is left.
         saved: by writing these constants so, in units of twice the log-likelihood.
     """
 
-    law: PowerSum
-    free: Free
+    polished: Polished
     saved: float
 
 
@@ -90,4 +88,10 @@ def round_constants(found: Polished, scale: Scale) -> Rounded | None:
         return None
     a, w, b, v = constants
     law = user.with_constants(a, w, b, v).rescaled(scale.state, scale.time)
-    return Rounded(law, (free[0], free[1], free[2], free[3]), saved)
+    kept = np.concatenate([left[before] for left, before in zip(free, found.free, strict=True)])
+    known = np.append(kept, np.ones(found.initial.size, dtype=bool))
+    error = found.errors.with_constants(
+        *(np.where(left, e, 0.0) for left, e in zip(free, found.errors.constants, strict=True))
+    )
+    fitted: Free = (free[0], free[1], free[2], free[3])
+    return Rounded(replace(found, law=law, free=fitted, errors=error, joint=found.joint.part(known)), saved)
