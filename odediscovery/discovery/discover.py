@@ -64,8 +64,8 @@ from odediscovery.errors import FitError, InputError
 from odediscovery.families import FAMILIES, Family
 from odediscovery.judge.claim import turning_state
 from odediscovery.judge.criterion import CRITERION
-from odediscovery.judge.extrapolation import check_extrapolation
-from odediscovery.judge.identifiability import closed_orbit, unidentifiable_combinations
+from odediscovery.judge.extrapolation import check_extrapolation, closed_orbit
+from odediscovery.judge.identifiability import unidentifiable_combinations
 from odediscovery.judge.notes import found_break, memory_spent, no_break, same_constants, time_spent
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.power_sum import PowerSum
@@ -244,17 +244,19 @@ def _told(task: Task, judged: Verdict, named: Sequence[FittedForm], asked: Seque
     plain = conclude(verdict, series, settings, monitor)
     found = monitor.in_time(TELLING, lambda: stand_beside(plain, judged, verdict.p, named, winner, task), plain)
 
+    claimed = found.outcome != "poor-fit"
+    followed, alone = claimed and verdict.p.heads is None, not series.controls
+
     def tell() -> Iterator[Sequence[str]]:
-        yield turning_state(verdict.p) if found.outcome == "poor-fit" else []
+        yield [] if claimed else turning_state(verdict.p)
         yield explain_dominated(found)
         # What was asked about the best sum of powers does not concern a claimed law that is none.
         yield wide if winner is None else []
         yield unidentifiable_combinations(verdict.p, verdict.best.polished) if winner is None else []
-        yield closed_orbit(verdict.p, verdict.best.polished)
-        yield [] if series.controls else check_extrapolation(found.equations, series, found.initial_values)
-        yield rest(found) if found.outcome != "poor-fit" else []
-        followed = found.outcome != "poor-fit" and verdict.p.heads is None and not verdict.p.clean
-        yield outliers(found, verdict.p) if followed else []
+        yield check_extrapolation(found.equations, series, found.initial_values) if alone else []
+        yield closed_orbit(found.equations, series, found.initial_values) if followed and alone else []
+        yield rest(found) if claimed else []
+        yield outliers(found, verdict.p) if followed and not verdict.p.clean else []
         yield notes_on(judged, asked, winner)
 
     scarce = any(line.get("event") == OUT_OF_MEMORY for line in monitor.log)

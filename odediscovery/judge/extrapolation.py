@@ -1,4 +1,4 @@
-"""What printed equations do beyond the data: a law that fits may blow up right after them."""
+"""What equations do beyond the data: a law that fits may blow up after them, or hold on their one orbit only."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.judge.note import Note
-from odediscovery.judge.notes import blows_up, leaves_the_data
+from odediscovery.judge.notes import blows_up, leaves_the_data, one_orbit
 from odediscovery.laws.equations import Equations
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array, column_norms
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
 
@@ -27,6 +27,16 @@ class ExtrapolationThresholds(Thresholds):
         10.0, "a state that goes so far beyond the data counts against its law", unit="range of the data"
     )
     far: float = threshold(2.0, "a state that goes so far beyond the data is reported", unit="range of the data")
+    gone: float = threshold(
+        0.3, "a solution that was so far from its start may come back to it", unit="range of the data"
+    )
+    returned: float = threshold(
+        1e-3,
+        "a solution that comes so near to its start again is a closed orbit",
+        unit="range of the data",
+        origin="chords between the points of a turn are a ten-thousandth off",
+    )
+    points: int = threshold(2000, "points of a solution, between which it is straight", origin="cost")
 
 
 EXTRAPOLATION = ExtrapolationThresholds()
@@ -106,3 +116,42 @@ def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array
     if np.isinf(found.off):
         return [blows_up(found.of, found.when)]
     return [leaves_the_data(found.of, found.state, found.value, found.low, found.high)]
+
+
+def closed_orbit(equations: Equations, series: TimeSeries, initial: Array) -> list[Note]:
+    """That the data are a single closed orbit, if the equations say so.
+
+    On one orbit any function of the states that is constant there, such as an energy, may be added to an equation,
+    and terms are functions of each other: v^2 = 2 (E - V(x)).
+
+    Args:
+        series: what was fitted, without controls.
+        initial: start values [trajectories, states].
+
+    >>> circle = Equations.parse(["x", "v"], {"x": "v", "v": "-4*x"})
+    >>> t = np.linspace(0.0, 5.0, 40)
+    >>> series = TimeSeries.from_arrays(t, circle.simulate([1.0, 0.0], t), ["x", "v"])
+    >>> closed_orbit(circle, series, np.array([[1.0, 0.0]]))[0][:63]
+    'the only trajectory is one closed orbit, gone round in 3.14: te'
+    """
+    spread = np.nanmax(pooled(series), axis=0) - np.nanmin(pooled(series), axis=0)
+    moving = spread > 0
+    if len(series.trajectories) != 1 or np.count_nonzero(moving) < 2:
+        return []
+    time = series.trajectories[0].time
+    times = np.linspace(float(time[0]), float(time[-1]), EXTRAPOLATION.points)
+    x = equations.simulate(initial[0], times)[:, moving]
+    back = _first_return((x - x[0]) / spread[moving])
+    return [] if back is None else [one_orbit(f"{(times[1] - times[0]) * back:.3g}")]
+
+
+def _first_return(x: Array) -> float | None:
+    """Where a curve that begins at 0 comes back to it, in points [points, states]; None where it does not."""
+    far = np.flatnonzero(column_norms(x, axis=1) > EXTRAPOLATION.gone)
+    if not len(far) or not np.isfinite(x).all():
+        return None
+    # The nearest point of each chord to the start.
+    first, chord = x[far[0] : -1], np.diff(x[far[0] :], axis=0)
+    share = np.clip(-(first * chord).sum(axis=1) / (chord**2).sum(axis=1).clip(ABOVE_ZERO), 0.0, 1.0)
+    near = np.flatnonzero(column_norms(first + share[:, None] * chord, axis=1) < EXTRAPOLATION.returned)
+    return float(far[0] + near[0] + share[near[0]]) if len(near) else None

@@ -13,10 +13,9 @@ from typing import Protocol
 
 import numpy as np
 
-from odediscovery.data.series import Trajectory
 from odediscovery.judge.doubt import interval_squares
 from odediscovery.judge.note import Note
-from odediscovery.judge.notes import not_determined, one_orbit, open_exponent
+from odediscovery.judge.notes import not_determined, open_exponent
 from odediscovery.judge.residual_tests import autocorrelation_inflation
 from odediscovery.laws.cost import Free, count, filled, picked
 from odediscovery.laws.expressions import identifiers
@@ -24,9 +23,9 @@ from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import interval
 from odediscovery.problem.impose import fixed_mask
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask, column_norms
+from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.solve.trajectories import integrate, residuals
+from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.intervals import INTERVALS
 from odediscovery.stages.values import Polished, residual_freedom
 
@@ -57,15 +56,6 @@ class IdentifiabilityThresholds(Thresholds):
         "a constant is in a combination from this share of the largest part on",
         unit="share of the relative change",
     )
-    returned: float = threshold(
-        1e-3,
-        "a solution that comes so near to its start again is a closed orbit",
-        unit="range of the data",
-        origin="cost: twenty points an interval are not much nearer to each other's chords",
-    )
-    gone: float = threshold(0.3, "and that has been so far from it", unit="range of the data")
-    rtol: float = threshold(1e-8, "relative tolerance of that solution", origin="far below what is near")
-    points: int = threshold(20, "points of a solution in an interval, between which it is straight", origin="cost")
     moved: float = threshold(
         0.01, "relative change of constants that intervals without noise tell", origin="what it leaves is 1e-4, squared"
     )
@@ -217,35 +207,3 @@ def _term(p: Problem, exponents: Array) -> str:
         for name, near, power in zip(bases, w, exponents, strict=True)
         if power
     )
-
-
-def closed_orbit(p: Problem, found: Polished) -> list[Note]:
-    """That the data are a single closed orbit, if a law of exact data says so.
-
-    On one orbit any function of the states that is constant there, such as an energy, may be added to an equation,
-    and terms are functions of each other: v^2 = 2 (E - V(x)).
-    """
-    runs, moving = p.data.trajectories, ~p.constant
-    if not p.clean or len(runs) != 1 or p.data.controls or np.count_nonzero(moving) < 2:
-        return []
-    time, values = runs[0].time, runs[0].values
-    fine = np.unique(np.linspace(time[:-1], time[1:], IDENTIFIABILITY.points + 1))
-    run = Trajectory(fine, np.zeros((len(fine), len(moving))))
-    x = integrate(found.law, found.initial[0], run, IDENTIFIABILITY.rtol)
-    back = None if x is None else _first_return(((x - x[0]) / np.ptp(values, axis=0).clip(ABOVE_ZERO))[:, moving])
-    if back is None:
-        return []
-    period = (np.interp(back, np.arange(len(fine)), fine) - fine[0]) * p.scale.time
-    return [one_orbit(f"{period:.3g}")]
-
-
-def _first_return(x: Array) -> float | None:
-    """Where a curve that begins at 0 comes back to it, in points [points, states]; None where it does not."""
-    far = np.flatnonzero(column_norms(x, axis=1) > IDENTIFIABILITY.gone)
-    if not len(far):
-        return None
-    # The nearest point of each chord to the start.
-    first, chord = x[far[0] : -1], np.diff(x[far[0] :], axis=0)
-    share = np.clip(-(first * chord).sum(axis=1) / (chord**2).sum(axis=1).clip(ABOVE_ZERO), 0.0, 1.0)
-    near = np.flatnonzero(column_norms(first + share[:, None] * chord, axis=1) < IDENTIFIABILITY.returned)
-    return float(far[0] + near[0] + share[near[0]]) if len(near) else None

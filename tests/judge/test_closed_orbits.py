@@ -7,11 +7,8 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from odediscovery import TimeSeries, discover, settings_for
-from odediscovery.judge.identifiability import closed_orbit
-from odediscovery.laws.cost import all_free
-from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.prepare import prepare
-from odediscovery.search.refinement import refined, sigma_of
+from odediscovery.judge.extrapolation import closed_orbit
+from odediscovery.laws.equations import Equations
 
 
 def oscillator(damping: float, starts: list[float], until: float, noise: float = 0.0) -> TimeSeries:
@@ -26,28 +23,32 @@ def oscillator(damping: float, starts: list[float], until: float, noise: float =
     return TimeSeries.from_arrays([t] * len(values), values, ["x", "v"])
 
 
-def notes_on(series: TimeSeries, damping: float) -> list[str]:
-    p = prepare(series)
-    law = PowerSum(np.array([[0.0, 1.0], [-4.0, -damping or -1e-30]]), np.eye(2)).rescaled(p.scale.state, p.scale.time)
-    return [str(note) for note in closed_orbit(p, refined(p, law, all_free(law), p.initial, sigma_of(p)))]
+def notes_on(series: TimeSeries, damping: float, starts: list[float]) -> list[str]:
+    law = Equations.parse(["x", "v"], {"x": "v", "v": f"-4*x - {damping}*v"})
+    return [str(note) for note in closed_orbit(law, series, np.array([[x, 0.0] for x in starts]))]
 
 
 def test_a_closed_orbit_is_told_with_its_period() -> None:
-    (note,) = notes_on(oscillator(0.0, [1.0], 5.0), 0.0)
+    (note,) = notes_on(oscillator(0.0, [1.0], 5.0, noise=0.1), 0.0, [1.0])
     assert "closed orbit, gone round in 3.14:" in note
 
 
 @pytest.mark.parametrize(
-    ("damping", "starts", "until", "noise"),
+    ("damping", "starts", "until"),
     [
-        pytest.param(0.2, [1.0], 12.0, 0.0, id="a spiral does not come back"),
-        pytest.param(0.0, [1.0], 2.5, 0.0, id="it has not come back yet"),
-        pytest.param(0.0, [1.0, 0.5], 5.0, 0.0, id="two orbits tell"),
-        pytest.param(0.0, [1.0], 5.0, 0.02, id="in noise the plainest law is all that is claimed"),
+        pytest.param(0.2, [1.0], 12.0, id="a spiral does not come back"),
+        pytest.param(0.0, [1.0], 2.5, id="it has not come back yet"),
+        pytest.param(0.0, [1.0, 0.5], 5.0, id="two orbits tell"),
     ],
 )
-def test_others_are_not(damping: float, starts: list[float], until: float, noise: float) -> None:
-    assert notes_on(oscillator(damping, starts, until, noise), damping) == []
+def test_others_are_not(damping: float, starts: list[float], until: float) -> None:
+    assert notes_on(oscillator(damping, starts, until), damping, starts) == []
+
+
+def test_one_state_has_no_orbit() -> None:
+    t = np.linspace(0.0, 1.0, 9)
+    decay = Equations.parse(["x"], {"x": "-x"})
+    assert closed_orbit(decay, TimeSeries.from_arrays(t, np.exp(-t)[:, None], ["x"]), np.ones((1, 1))) == []
 
 
 @pytest.mark.slow
