@@ -16,7 +16,7 @@ from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
 from odediscovery.judge.claim import CLAIM, Claim, least_shares, share_in_pieces, shares_explained
 from odediscovery.judge.criterion import non_dominated, penalty
-from odediscovery.judge.doubt import doubtful
+from odediscovery.judge.doubt import unlike_a_law
 from odediscovery.judge.note import in_order
 from odediscovery.judge.notes import (
     bound_states,
@@ -46,6 +46,7 @@ from odediscovery.result.front import FrontRow
 from odediscovery.result.shown import rows_about_as_good
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import DRAWING, TELLING, Monitor
+from odediscovery.search.refinement import leaves_nothing
 from odediscovery.settings import Settings
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.user_units import unscaled_errors, without_rounding
@@ -243,14 +244,14 @@ def _notes(verdict: Verdict, front: tuple[FrontRow, ...]) -> list[str]:
 
 
 def _unlike_a_law(verdict: Verdict) -> list[str]:
-    """States of exact data whose equations, which nobody wrote or knows by name, are in doubt."""
+    """States of exact data that are met by equations which do not look like a law, and which nobody wrote or named."""
     p, row = verdict.p, verdict.best
     law = row.polished.law
     given = p.knowledge is not None or law.stoichiometry is not None or row.origin.is_textbook
-    if not p.clean or p.heads is not None or given:
+    if not p.clean or p.heads is not None or given or not leaves_nothing(p, row.polished):
         return []
-    doubt = doubtful(law, p)
-    return [state for state, is_doubted in zip(p.data.states, doubt, strict=True) if is_doubted]
+    unlike = unlike_a_law(law, p) & ~p.constant
+    return [state for state, is_unlike in zip(p.data.states, unlike, strict=True) if is_unlike]
 
 
 def rivals(found: Discovery) -> list[str]:

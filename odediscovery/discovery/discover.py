@@ -219,7 +219,6 @@ def _judge_laws(
         partial(drop_idle_terms, monitor=monitor),
         partial(join_longer_pieces, whole, monitor=monitor),
         drop_excess,
-        partial(write_short, monitor=monitor),
     ):
         verdict = _unless_late(monitor, step, verdict)
     return _told(task, verdict, named, asked)
@@ -241,6 +240,7 @@ def _told(task: Task, judged: Verdict, named: Sequence[FittedForm], asked: Seque
     wide = monitor.in_time(TELLING, lambda: [*explain_open_exponents(judged, monitor)], nothing)
     winner = monitor.in_time(TELLING, lambda: named_winner(judged, named, monitor), None)
     verdict, series = judge_all_samples(task, judged)
+    verdict = _unless_late(monitor, partial(write_short, monitor=monitor), verdict)
     plain = conclude(verdict, series, settings, monitor)
     found = monitor.in_time(TELLING, lambda: stand_beside(plain, judged, verdict.p, named, winner, task), plain)
 

@@ -79,17 +79,26 @@ def drop_excess(verdict: Verdict) -> Verdict:
 
 
 def write_short(verdict: Verdict, monitor: Monitor) -> Verdict:
-    """The claimed law of data without noise with short decimals for constants that are some; see `decimals`."""
+    """The claimed law of data without noise with short decimals for constants that are some; see `decimals`.
+
+    What is left of them is fitted again. Where nothing is, starts keep their errors: exact data leave the error of
+    solvers, and knowing the constants makes that no smaller.
+    """
     p, row = verdict.p, verdict.best
-    if not p.clean or p.knowledge is not None or row.polished.law.stoichiometry is not None or monitor.stopping():
+    found = row.polished
+    if not p.clean or p.knowledge is not None or found.law.stoichiometry is not None or monitor.stopping():
         return verdict
-    short = round_constants(row.polished, p.scale)
+    short = round_constants(found, p.scale)
     if short is None:
         return verdict
-    after = with_constants(p, row, short.polished)
-    price = constant_penalty(row.polished.law.n_states, row.polished.counts.sum())
-    spared = price * (count(row.polished.free) - count(short.polished.free))
-    return verdict.with_best(after) if after.criterion + spared <= row.criterion + short.saved else verdict
+    law, free = short.polished.law, short.polished.free
+    after = refit(p, law, free, before=row, fully=True) if count(free) else with_constants(p, row, short.polished)
+    if not after.polished.finite or after is row:
+        return verdict
+    spared = constant_penalty(found.law.n_states, found.counts.sum()) * (count(found.free) - count(free))
+    worse = after.criterion + spared - judge_on(p, found, row.origin, fragile=row.fragile).criterion
+    # Among the others the law keeps its place: how it is written is no evidence for its terms.
+    return verdict.with_best(dataclasses.replace(after, criterion=row.criterion)) if worse <= short.saved else verdict
 
 
 def drop_idle_terms(verdict: Verdict, monitor: Monitor) -> Verdict:

@@ -150,6 +150,17 @@ def constant_errors(law: PowerSum, p: Problem) -> tuple[Array, Array]:
 def doubtful(law: PowerSum, p: Problem) -> Mask:
     """Equations that leave residuals or do not look like a law, bool [states].
 
+    Args:
+        law: dimensionless.
+        p: the data it was found in.
+    """
+    left = ~is_explained(law, p)
+    return (left if left.all() else left | unlike_a_law(law, p)) & ~p.constant
+
+
+def unlike_a_law(law: PowerSum, p: Problem) -> Mask:
+    """Equations that do not look like a law, bool [states].
+
     A law does without exponents that are nearly whole, without terms that cancel, and without many
     terms, unless their powers are whole and the data could spare none of them: an approximation gains
     a little with every term, a law nearly everything with the last.
@@ -158,14 +169,13 @@ def doubtful(law: PowerSum, p: Problem) -> Mask:
         law: dimensionless.
         p: the data it was found in.
     """
-    found = ~is_explained(law, p)
     w = law.exponents
     off = np.abs(w - np.round(w))
     nearly = (off > DOUBT.whole) & (off < DOUBT.nearly_whole)
     used = law.coefficients != 0
     inside = 0 if law.features is None else (used @ (w[:, law.features.simple :] != 0)).sum(axis=1)
     many = (used.sum(axis=1) > DOUBT.terms) | (used.sum(axis=1) + inside > DOUBT.constants)
-    if not found.all() and (nearly.any() or many.any()):
+    if nearly.any() or many.any():
         of_a, of_w = constant_errors(law, p)
         nearly &= off > DOUBT.likely * of_w
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -177,8 +187,8 @@ def doubtful(law: PowerSum, p: Problem) -> Mask:
         if (many & whole & small).any() and holds_outside(p, law):
             small[:] = False
         many &= ~whole | (gain < DOUBT.needed) | small
-    found |= (used & nearly.any(axis=1)).any(axis=1) | has_cancelling_terms(law, p) | many
-    return found & ~p.constant
+    found: Mask = (used & nearly.any(axis=1)).any(axis=1) | has_cancelling_terms(law, p) | many
+    return found
 
 
 def _least_left(law: PowerSum, p: Problem) -> Array:

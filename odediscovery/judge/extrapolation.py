@@ -34,9 +34,17 @@ class ExtrapolationThresholds(Thresholds):
         1e-3,
         "a solution that comes so near to its start again is a closed orbit",
         unit="range of the data",
-        origin="chords between the points of a turn are a ten-thousandth off",
+        origin="chords of eighty to a turn are a thousandth off at most",
     )
-    points: int = threshold(2000, "points of a solution, between which it is straight", origin="cost")
+    points: int = threshold(20, "points of a solution in an interval, between which it is straight", origin="cost")
+    first: int = threshold(
+        50, "intervals in which the first return is sought, and then in twice as many", origin="cost"
+    )
+    most: int = threshold(
+        4000,
+        "most of these points, which are fewer in an interval then",
+        origin="cost: samples of a turn are many then",
+    )
 
 
 EXTRAPOLATION = ExtrapolationThresholds()
@@ -83,7 +91,7 @@ def excursion(equations: Equations, series: TimeSeries, initial: Array) -> Excur
     for run, start in list(zip(series.trajectories, initial, strict=True))[: EXTRAPOLATION.trajectories]:
         first, last = run.time[0], run.time[-1]
         times = np.linspace(last, 2.0 * last - first, EXTRAPOLATION.times)
-        x = equations.simulate(start, np.append(first, times))[1:]
+        x = _continued(equations, start, np.append(first, times))[1:]
         named = f" from trajectory {run.label!r}" if run.label and len(series.trajectories) > 1 else ""
         lost = np.asarray(~np.isfinite(x).all(axis=1))
         if lost[0]:
@@ -96,6 +104,20 @@ def excursion(equations: Equations, series: TimeSeries, initial: Array) -> Excur
             name, value = str(np.array(series.states)[seen][i]), float(x[:, seen][k, i])
             farthest = Excursion(named, float(off[k, i]), "", name, value, float(low[i]), float(high[i]))
     return farthest
+
+
+def _continued(equations: Equations, start: Array, times: Array) -> Array:
+    """The states at some times [times, states]; nan from a singularity on, and not because of many turns before."""
+    x = equations.simulate(start, times)
+    while True:
+        lost = np.flatnonzero(~np.isfinite(x).all(axis=1))
+        if not len(lost) or lost[0] == 0:
+            return x
+        # A solve has a budget of its own.
+        more = equations.simulate(x[lost[0] - 1], times[lost[0] - 1 :])
+        if not np.isfinite(more[1]).all():
+            return x
+        x[lost[0] - 1 :] = more
 
 
 def check_extrapolation(equations: Equations, series: TimeSeries, initial: Array) -> list[Note]:
@@ -135,23 +157,55 @@ def closed_orbit(equations: Equations, series: TimeSeries, initial: Array) -> li
     'the only trajectory is one closed orbit, gone round in 3.14: te'
     """
     spread = np.nanmax(pooled(series), axis=0) - np.nanmin(pooled(series), axis=0)
-    moving = spread > 0
+    moving, time = spread > 0, series.trajectories[0].time
     if len(series.trajectories) != 1 or np.count_nonzero(moving) < 2:
         return []
-    time = series.trajectories[0].time
-    times = np.linspace(float(time[0]), float(time[-1]), EXTRAPOLATION.points)
-    x = equations.simulate(initial[0], times)[:, moving]
-    back = _first_return((x - x[0]) / spread[moving])
-    return [] if back is None else [one_orbit(f"{(times[1] - times[0]) * back:.3g}")]
+
+    def course(times: Array) -> Array:
+        off: Array = (equations.simulate(initial[0], times) - initial[0])[:, moving] / spread[moving]
+        return off
+
+    intervals = EXTRAPOLATION.first
+    while True:
+        intervals = min(intervals, len(time) - 1)
+        each = max(min(EXTRAPOLATION.points, EXTRAPOLATION.most // intervals), 1)
+        times = np.unique(np.linspace(time[:intervals], time[1 : intervals + 1], each + 1))
+        period = _first_return(times, course(times))
+        if period is not None or intervals == len(time) - 1:
+            break
+        intervals *= 2
+    if period is None:
+        return []
+    # A spiral comes less near with every turn.
+    turns = np.floor((time[-1] - time[0]) / period)
+    last = time[0] + period * (turns + np.linspace(-0.5, 0.0, EXTRAPOLATION.points * EXTRAPOLATION.first))
+    if turns > 1 and not _nearest(course(np.append(time[0], last))[1:])[0] < EXTRAPOLATION.returned:
+        return []
+    return [one_orbit(f"{period:.3g}")]
 
 
-def _first_return(x: Array) -> float | None:
-    """Where a curve that begins at 0 comes back to it, in points [points, states]; None where it does not."""
+def _first_return(times: Array, x: Array) -> float | None:
+    """After how long a curve that begins at 0 comes back to it [points, states]; None where it does not."""
     far = np.flatnonzero(column_norms(x, axis=1) > EXTRAPOLATION.gone)
     if not len(far) or not np.isfinite(x).all():
         return None
-    # The nearest point of each chord to the start.
-    first, chord = x[far[0] : -1], np.diff(x[far[0] :], axis=0)
+    away = np.flatnonzero(column_norms(x[far[0] :], axis=1) < EXTRAPOLATION.gone)
+    if not len(away):
+        return None
+    # Only as long as it is near the first time: later turns come as near.
+    begin = far[0] + away[0] - 1
+    gone = np.flatnonzero(column_norms(x[begin + 1 :], axis=1) > EXTRAPOLATION.gone)
+    end = begin + 2 + (gone[0] if len(gone) else len(x))
+    distance, at = _nearest(x[begin:end])
+    if not distance < EXTRAPOLATION.returned:
+        return None
+    return float(np.interp(begin + at, np.arange(len(times)), times) - times[0])
+
+
+def _nearest(x: Array) -> tuple[float, float]:
+    """How near a curve comes to 0, and where, in points [points, states]."""
+    first, chord = x[:-1], np.diff(x, axis=0)
     share = np.clip(-(first * chord).sum(axis=1) / (chord**2).sum(axis=1).clip(ABOVE_ZERO), 0.0, 1.0)
-    near = np.flatnonzero(column_norms(first + share[:, None] * chord, axis=1) < EXTRAPOLATION.returned)
-    return float(far[0] + near[0] + share[near[0]]) if len(near) else None
+    distance = column_norms(first + share[:, None] * chord, axis=1)
+    at = int(np.argmin(np.nan_to_num(distance, nan=np.inf)))
+    return float(distance[at]), at + float(share[at])

@@ -228,7 +228,7 @@ def runs_from_its_starts() -> Note:
 
 def may_be_any_curve(states: Sequence[str]) -> Note:
     """Equations of exact data that leave nothing do not look like a law."""
-    rates = " and ".join(f"{state}'" for state in states)
+    rates = listed([f"{state}'" for state in states])
     return Note(
         f"exact data are met, but what stands for {rates} does not look like a law (many terms, unusual powers, or "
         "terms that cancel): enough of these meet any smooth curve; do not trust the form, and measure from other "
@@ -254,12 +254,10 @@ def leaves_the_data(of: str, state: str, value: float, low: float, high: float) 
     )
 
 
-def comes_to_rest(point: str) -> Note:
-    """Where the solution ends."""
-    return Note(
-        f"comes to rest at {point}: continued for long, the equations stay there; the error is that of their constants",
-        Weight.CHOICE,
-    )
+def comes_to_rest(point: str, *, known: bool = True) -> Note:
+    """Where the solution ends; whether with an error."""
+    error = "; the error is that of their constants" if known else ""
+    return Note(f"comes to rest at {point}: continued for long, the equations stay there{error}", Weight.CHOICE)
 
 
 def judged_in_pieces(samples: int) -> Note:

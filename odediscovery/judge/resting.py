@@ -81,9 +81,12 @@ def resting_point(
     size = np.maximum(np.abs(low), np.abs(high))
     here = np.where(np.abs(here) < RESTING.nothing * size, 0.0, here)
     steps = RESTING.step * np.sqrt(np.diag(covariance))
-    # Without constants nothing moves, and so nothing comes to rest.
-    if not (here.any() and len(steps)):
+    if not here.any():
         return None
+    if not len(steps):
+        # Constants are held, all of them; without any nothing moves, and so nothing comes to rest.
+        moves = (np.abs(here - solve(constants, times[:1])[0]) > RESTING.still * wide).any()
+        return (here, np.zeros_like(here)) if moves else None
     if not (np.isfinite(steps) & (steps > 0.0)).all():
         return here, np.full_like(here, np.nan)
     gradient = _moves(rates, constants, steps, here, RESTING.shift * wide)
@@ -126,5 +129,7 @@ def resting_note(states: Sequence[str], values: Array, errors: Array) -> Note:
     """
     # What no constant moves, such as a state without terms, stays where it starts: its error is not known here.
     known = np.where((errors == 0.0) & (values != 0.0), np.nan, errors)
-    told = [f"{x} = {constant(float(v), float(e), 3)}" for x, v, e in zip(states, values, known, strict=True)]
-    return comes_to_rest(", ".join(told))
+    # Where constants are short decimals it is as exact as they are.
+    digits = 3 if errors.any() else 6
+    told = [f"{x} = {constant(float(v), float(e), digits)}" for x, v, e in zip(states, values, known, strict=True)]
+    return comes_to_rest(", ".join(told), known=bool(errors.any()))

@@ -33,6 +33,10 @@ from odediscovery.runtime.renamed import with_old_names
 # A longer equation is cut where equations print themselves; `pretty` has it whole.
 MAX_LINE = 160
 
+# A state that starts at 0 is measured by such a share of the largest one; by the second where the solver gets stuck
+# at that, since what it rounds is more.
+LEAST_STARTS = (1e-6, 1e-2)
+
 
 @with_old_names(inputs="controls", rates="rhs")
 @dataclass(frozen=True, eq=False, repr=False)
@@ -238,15 +242,22 @@ class Equations:
             controls = Signal(at[:1], at[:1, None], np.array([False]))
         if len(self.controls) != (0 if controls is None else len(controls.held)):
             raise ValueError(f"expected the inputs {', '.join(self.controls) or 'none'} over time")
-        largest = np.max(np.abs(start), initial=0.0) or 1.0
-        # A state that starts at 0 is measured by a millionth of the largest one.
-        absolute = atol * np.maximum(np.abs(start), 1e-6 * largest)
-        solve = partial(solve_until_failure, rtol=rtol, atol=absolute, max_evaluations=most_evaluations)
-        rhs = self._rhs_function()
-        if controls is None:
-            return solve(lambda t, x: rhs(x), start, at)
-        time = [name == self.time_name for name in self.controls]
-        return solve_piecewise(solve, rhs, start, at, controls, np.array(time))
+        size, rhs = np.abs(start), self._rhs_function()
+        largest = np.max(size, initial=0.0) or 1.0
+
+        def solved(least: float) -> Array:
+            absolute = atol * np.maximum(size, least * largest)
+            solve = partial(solve_until_failure, rtol=rtol, atol=absolute, max_evaluations=most_evaluations)
+            if controls is None:
+                return solve(lambda t, x: rhs(x), start, at)
+            time = [name == self.time_name for name in self.controls]
+            return solve_piecewise(solve, rhs, start, at, controls, np.array(time))
+
+        found = solved(LEAST_STARTS[0])
+        if not np.isfinite(found).all() and (size < LEAST_STARTS[0] * largest).any():
+            again = solved(LEAST_STARTS[1])
+            found = again if np.isfinite(again).sum() > np.isfinite(found).sum() else found
+        return found
 
     def texts(self) -> dict[str, str]:
         """Right-hand side of every state, over safe identifiers, with exact numbers."""

@@ -146,17 +146,22 @@ def fitted_numbers(found: Discovery) -> int:
 
 
 def _free_constants(found: Discovery) -> int:
-    """Constants of a law that were fitted; an exponent that several equations share counts once."""
+    """Constants of a law that were fitted; an exponent that several equations share counts once.
+
+    A coefficient that is a short decimal was fitted, too, before it became one; one that is known was not.
+    """
     free = set()
     for state, rows in constants(found.equations, None).items():
-        for row in (row for row in rows if not row["snapped"]):
+        for row in rows:
             value = 2.0 * row["value"]
             exponent = row["kind"].endswith("exponent")
+            if row["snapped"] and (exponent or found.settings.known):
+                continue
             # A row of the front that was read back does not say which exponents were held.
             if not exponent or abs(value - round(value)) > HELD:
                 place = tuple(str(row.get(key)) for key in ("kind", "monomial", "sum", "of"))
                 free.add((state if row["kind"] == "coefficient" else "", *place))
-    return len(free) or found.equations.complexity
+    return len(free) if free or found.equations.snapped is not None else found.equations.complexity
 
 
 def _same_samples(one: Any, other: Any) -> bool:

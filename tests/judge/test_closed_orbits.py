@@ -13,7 +13,7 @@ from odediscovery.laws.equations import Equations
 
 def oscillator(damping: float, starts: list[float], until: float, noise: float = 0.0) -> TimeSeries:
     """x'' = -4 x - damping x', of period pi without damping."""
-    t = np.linspace(0.0, until, 80)
+    t = np.linspace(0.0, until, max(80, int(8 * until)))
     runs = [
         solve_ivp(lambda _, y: [y[1], -4 * y[0] - damping * y[1]], (0, until), [x, 0], t_eval=t, rtol=1e-11, atol=1e-12)
         for x in starts
@@ -58,3 +58,12 @@ def test_a_spring_that_is_hard_to_tell_from_a_damper_comes_with_the_note() -> No
     run = solve_ivp(lambda _, y: [y[1], 1 - np.exp(y[0])], (0, 20), [1.0, 0.0], t_eval=t, rtol=1e-12, atol=1e-12)
     found = discover(TimeSeries.from_arrays([t], [run.y.T], ["x", "v"]), settings_for(members=0))
     assert any("closed orbit" in message for message in found.messages)
+
+
+def test_the_period_of_many_turns_is_that_of_one() -> None:
+    (note,) = notes_on(oscillator(0.0, [1.0], 120.0), 0.0, [1.0])
+    assert "gone round in 3.14:" in note
+
+
+def test_a_slow_spiral_is_no_orbit() -> None:
+    assert notes_on(oscillator(0.001, [1.0], 40.0), 0.001, [1.0]) == []

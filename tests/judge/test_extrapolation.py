@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from odediscovery import Equations, TimeSeries, discover, settings_for
+from odediscovery.ivp import lsoda
 from odediscovery.judge.extrapolation import check_extrapolation
 from odediscovery.judge.identifiability import unidentifiable_combinations
 from odediscovery.laws.cost import all_free
@@ -64,3 +67,13 @@ def test_constants_of_which_only_the_sum_is_seen_are_named() -> None:
         assert len(notes) == count
         both = "the coefficient of x in x' and the coefficient of y in x' apart"
         assert all(both in note for note in notes)
+
+
+def test_many_turns_are_no_singularity(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A budget that the measured time takes, but not twice as long.
+    monkeypatch.setattr(lsoda, "BUDGETS", dataclasses.replace(lsoda.BUDGETS, max_evaluations=4000))
+    circle = Equations.parse(["x", "v"], {"x": "v", "v": "-4*x"})
+    t = np.linspace(0.0, 60.0, 500)
+    x = np.stack([np.cos(2.0 * t), -2.0 * np.sin(2.0 * t)], axis=1)
+    assert not np.isfinite(circle.simulate([1.0, 0.0], [0.0, 60.0, 120.0])).all()
+    assert check_extrapolation(circle, TimeSeries.from_arrays(t, x, ["x", "v"]), np.array([[1.0, 0.0]])) == []

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from odediscovery.judge.resting import resting_note, resting_point
+from odediscovery.laws.equations import Equations
 from odediscovery.laws.forms import read_form
 
 
@@ -63,3 +64,19 @@ def test_an_isolated_point_moves_as_solutions_say():
     value, error = rest("x0' = x1 - a*x0\nx1' = b - c*x1", [2.0, 3.0, 0.5], [1.0, 5.0], 20.0, np.diag([1e-4] * 3))
     np.testing.assert_allclose(value, [3.0, 6.0], rtol=1e-5)
     np.testing.assert_allclose(error, [0.01 * np.sqrt(1.5**2 + 1.0 + 6.0**2), 0.01 * np.hypot(2.0, 12.0)], rtol=1e-3)
+
+
+@pytest.mark.parametrize(("right", "point"), [("0.5*x*(1 - x/80)", 80.0), ("0", None)])
+def test_a_law_whose_constants_are_all_held_rests_as_exactly_as_they_are(right, point):
+    law, none = Equations.parse(["x"], {"x": right}), np.zeros(0)
+    low, high = np.array([2.0]), np.array([79.0])
+    found = resting_point(
+        lambda _, t: law.simulate([2.0], t), lambda _, x: law.rhs(x), none, np.zeros((0, 0)), (0.0, 20.0), low, high
+    )
+    if point is None:
+        assert found is None
+    else:
+        value, error = found
+        np.testing.assert_allclose(value, [point], rtol=1e-6)
+        assert not error.any()
+        assert resting_note(["x"], value, error).endswith("x = 80: continued for long, the equations stay there")

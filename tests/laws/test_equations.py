@@ -313,3 +313,10 @@ def test_columns_with_any_name_work() -> None:
     assert np.array_equal(law(Equations.parse(names, equations.texts())).exponents, np.eye(13))
     assert all(isinstance(symbol, sympy.Symbol) for symbol in equations.symbols)
     assert set(equations.latex()) == set(names)
+
+
+def test_a_state_may_start_at_0_where_another_one_drives_it() -> None:
+    # At a tolerance of 1e-18 for v, which rounding of x alone moves by 1e-16, LSODA gets stuck.
+    toda = Equations.parse(["x", "v"], {"x": "v", "v": "0.5*v**2 - 0.7182818284438731 - x"})
+    end = toda.simulate([1.0, 0.0], [0.0, 5.0])[1]
+    np.testing.assert_allclose(end, toda.simulate([1.0, 1e-9], [0.0, 5.0])[1], atol=1e-7)

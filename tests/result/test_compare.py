@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from odediscovery import Discovery, Equations, InputError, TimeSeries, fit_constants
+from odediscovery import Discovery, Equations, InputError, TimeSeries, discover, fit_constants, settings_for
 from odediscovery.result.compare import compare, criterion, fitted_numbers
 
 T = np.linspace(0.0, 8.0, 30)
@@ -54,6 +54,15 @@ def test_exponents_that_are_simple_or_shared_count_less() -> None:
     assert fitted_numbers(own) == 5
     whole = Equations.parse(["x", "y"], {"x": "-0.4*x**1.5", "y": "0.4*x**1.5"})
     assert fitted_numbers(dataclasses.replace(found, equations=whole)) == 4
+
+
+def test_a_short_decimal_was_fitted_and_a_known_constant_was_not() -> None:
+    series = TimeSeries.from_arrays(T, np.exp(-0.5 * T), ["x"])
+    found = discover(series, settings_for(members=0))
+    assert found.equations.snapped is not None and found.equations.snapped[0].all()
+    assert fitted_numbers(found) == 2
+    known = discover(series, settings_for(members=0, known=("x' = -0.5*x",)))
+    assert fitted_numbers(known) == 1
 
 
 def test_only_results_of_the_same_samples_are_compared(decay: Discovery) -> None:

@@ -18,7 +18,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from odediscovery.data.scale import Scale
+from odediscovery.families import power_is_rate
 from odediscovery.laws.cost import Free
+from odediscovery.laws.power_sum import PowerSum
+from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.polish.user_units import unscaled_errors
 from odediscovery.stages.values import Polished
@@ -41,8 +44,8 @@ class Rounded:
     """A law some of whose constants are short decimals in the user's units.
 
     Args:
-        polished: that law in units of the scale, and how well what is left of its constants, and the starts, are
-            known with all of them free: what exact data leave is the error of solvers, and no less of it is left.
+        polished: that law in units of the scale; its other constants, and the starts, are what they were, and so are
+            their errors.
         saved: by writing these constants so, in units of twice the log-likelihood.
     """
 
@@ -78,11 +81,11 @@ def round_constants(found: Polished, scale: Scale) -> Rounded | None:
     """
     user, errors = found.law.unscaled(scale.state, scale.time), unscaled_errors(found, scale)
     constants, free, saved = [c.copy() for c in user.constants], [mask.copy() for mask in found.free], 0.0
-    for values, of, left in zip(constants, errors.constants, free, strict=True):
+    for values, of, left, rates in zip(constants, errors.constants, free, _printed(user), strict=True):
         for at in map(tuple, np.argwhere(left)):
-            short = nearest_decimal(float(values[at]), float(of[at]))
+            short = nearest_decimal(float(values[at] * rates[at]), float(of[at] * abs(rates[at])))
             if short is not None:
-                values[at], left[at] = short[0], False
+                values[at], left[at] = short[0] / rates[at], False
                 saved += short[1]
     if not saved:
         return None
@@ -95,3 +98,15 @@ def round_constants(found: Polished, scale: Scale) -> Rounded | None:
     )
     fitted: Free = (free[0], free[1], free[2], free[3])
     return Rounded(replace(found, law=law, free=fitted, errors=error, joint=found.joint.part(known)), saved)
+
+
+def _printed(law: PowerSum) -> tuple[Array, Array, Array, Array]:
+    """What each constant is multiplied by when it is printed: an exponent of exp(r x) is a rate, exp(w r x)."""
+    a, w, b, v = (np.ones_like(c) for c in law.constants)
+    if law.features is not None:
+        n = law.features.states
+        for k, function in enumerate(law.features.functions):
+            if power_is_rate(function):
+                w[:, n + k] = function.rate
+                v[:, n + k : n + k + 1] = function.rate  # empty without sums
+    return a, w, b, v
