@@ -26,7 +26,7 @@ from odediscovery.laws.cost import Free, constant_penalty, count
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import TELLING, Monitor
 from odediscovery.search.refinement import (
     lengthened,
@@ -152,16 +152,28 @@ def _memory(p: Problem, row: Judged) -> Array:
 
 def _plainer(p: Problem, row: Judged, best: float, monitor: Monitor) -> Judged | None:
     """The row without numbers that are next to nothing; None without such, or where it leaves more than a solver."""
-    found, x = row.polished, pooled(p.smooth)
-    terms, powers, _ = (share < CRITERION.nothing for share in shares_of(found.law, found.free, x))
+    found = row.polished
+    most = CRITERION.nothing if not found.finite else min(CRITERION.nothing, _largest_artefact(p, found))
+    terms, powers, _ = (share < most for share in shares_of(found.law, found.free, pooled(p.smooth)))
     tiny = np.count_nonzero(terms) + np.count_nonzero(powers)
     spared = price_of_nothing(p, found) + tiny * constant_penalty(found.law.n_states, found.counts.sum())
     if not tiny or row.criterion - spared > best or monitor.stopping():
         return None
     after = refit(p, *without_numbers(found, terms, powers), before=row, fully=True)
-    most = found.counts * (CRITERION.solver * np.nanstd(pooled(p.data), axis=0)) ** 2
-    within = (after.polished.squares <= most)[~p.constant].all()
+    allowed = found.counts * (CRITERION.solver * np.nanstd(pooled(p.data), axis=0)) ** 2
+    within = (after.polished.squares <= allowed)[~p.constant].all()
     return after if after.polished.finite and within else None
+
+
+def _largest_artefact(p: Problem, found: Polished) -> float:
+    """The largest share that a number may have which is but a solver's error, by what the law with it leaves.
+
+    Such numbers stand for the first order of an error, s, and leave its second, s^2, or more: what leaves far less
+    is no error.
+    """
+    spread = np.nanstd(pooled(p.data), axis=0)[~p.constant]
+    left = np.sqrt(found.squares / found.counts.clip(1))[~p.constant] / np.maximum(spread, ABOVE_ZERO)
+    return float(np.sqrt(CRITERION.remainder * max(left.max(initial=0.0), ABOVE_ZERO)))
 
 
 def _without_one(p: Problem, row: Judged, rows: Sequence[Judged]) -> Judged | None:

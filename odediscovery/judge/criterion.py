@@ -77,6 +77,11 @@ class CriterionThresholds(Thresholds):
         unit="standard deviation of a state",
         origin="the relative error of a solver at its usual tolerance",
     )
+    remainder: float = threshold(
+        100.0,
+        "a law with numbers that are but a solver's error leaves the square of their share over this, or more",
+        origin="the second order of an error; chosen: constants of it are of the order of 1",
+    )
     lowered: float = threshold(
         0.9,
         "what it leaves is as much as noise from here on, and noise only if it has no memory",

@@ -109,14 +109,23 @@ def near(laws: Callable[[Climb], Iterator[Proposal]]) -> Callable[[Climb], Itera
 
 
 def sines_for_a_series(at: Climb) -> Iterator[Proposal]:
-    """Textbook laws that come near, then sines in equations that may be the first terms of some."""
-    yield from near(named_laws)(at)
+    """Textbook laws with sines that come near, then sines in equations that may be the first terms of some.
+
+    Other laws are for later rungs: here they would stand alone, without simpler ones beside them.
+    """
+    for proposal in near(named_laws)(at):
+        yield dataclasses.replace(proposal, laws=_with_functions(proposal.laws), found_by="textbook")
     p, best = at.problem, simplest(at.candidates, at.problem).law
     begun = begins_a_sine(best, p)
     if begun.any() and TRIGONOMETRIC in at.families:
         at.monitor.stage(f"grow {TRIGONOMETRIC.name}", 1)
         known = _with_whole_powers(best)
-        yield _as_they_are(grow(p, family=TRIGONOMETRIC, known=known, doubtful=begun, monitor=at.monitor), whole=True)
+        grown = grow(p, family=TRIGONOMETRIC, known=known, doubtful=begun, monitor=at.monitor)
+        yield _as_they_are(_with_functions(grown), whole=True)
+
+
+def _with_functions(laws: Sequence[PowerSum]) -> list[PowerSum]:
+    return [law for law in laws if law.features is not None and law.features.functions]
 
 
 def few_powers(at: Climb) -> Iterator[Proposal]:

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from problems import logistic, series_of
+from scipy.integrate import solve_ivp
 
 from odediscovery import TimeSeries, discover, settings_for
 from odediscovery.discovery.refine import drop_artefacts
@@ -108,3 +109,26 @@ def test_a_law_that_was_passed_over_for_a_reason_stays_so() -> None:
     after = drop_artefacts(poor, Monitor())
     # Only what lacks numbers that are next to nothing may take the place of the claimed law.
     assert after is poor or (after.chosen > 2 and after.reasons == ("because",))
+
+
+def test_an_exponent_that_exact_values_tell_is_no_artefact() -> None:
+    # A hardly changes, so that its power of 0.4 is within a hundredth of a third: a law leaves 1e-9 with it alone.
+    def rhs(_: float, x: list[float]) -> list[float]:
+        return [-0.02 * x[0] ** 0.4 * x[1] ** 0.9, -0.015 * x[0] ** 0.9 * x[1] ** 0.5]
+
+    times = np.linspace(0.0, 30.0, 120)
+    values = solve_ivp(rhs, (0.0, 30.0), [25.0, 12.0], t_eval=times, rtol=1e-11, atol=1e-12).y.T
+    found = discover(TimeSeries.from_arrays(times, values, ["A", "B"]), settings_for(members=0)).equations
+    assert found.power_sum is not None
+    assert sorted(found.power_sum.exponents.ravel()) == pytest.approx([0.4, 0.5, 0.9, 0.9], abs=1e-5)
+
+
+def test_sines_do_not_hide_simpler_laws() -> None:
+    # The library's law of one closed orbit begins like a sine; v^2/r says the same as one of the two powers.
+    def rhs(_: float, y: list[float]) -> list[float]:
+        return [y[1], 1.2 / y[0] ** 3 - 1.0 / y[0] ** 2]
+
+    times = np.linspace(0.0, 25.0, 120)
+    values = solve_ivp(rhs, (0.0, 25.0), [1.5, 0.0], t_eval=times, rtol=1e-11, atol=1e-12).y.T
+    found = discover(TimeSeries.from_arrays(times, values, ["r", "v"]), settings_for(members=0)).equations
+    assert found.texts() == {"r": "v", "v": "1.2*r**(-3) - r**(-2)"}
