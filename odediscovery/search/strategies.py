@@ -147,7 +147,7 @@ STRATEGIES: tuple[Strategy, ...] = (
             Rung(
                 "sines for a series",
                 EXACT & SERIES,
-                Proposer("textbook laws that come near, and sines", proposals.sines_for_a_series),
+                Proposer("textbook laws with sines that come near, and grown ones", proposals.sines_for_a_series),
                 FITTED,
                 until=EXACT_AND_PLAIN,
             ),
