@@ -23,7 +23,17 @@ def fitted(coefficient: float, exponent: float, error: float) -> Polished:
     errors = law.with_constants(deviations[:1, None], deviations[1:2, None], *law.constants[2:])
     joint = Covariance.of(np.diag(1.0 / np.append(deviations[:2], 1e-8)))
     ones = np.ones(1)
-    return Polished(law, errors, np.ones((1, 1)), joint, all_free(law), ones, ones, 40 * ones, True)
+    return Polished(
+        law,
+        errors,
+        np.ones((1, 1)),
+        joint,
+        free=all_free(law),
+        squares=ones,
+        plain_squares=ones,
+        counts=40 * ones,
+        finite=True,
+    )
 
 
 @pytest.mark.parametrize("value", [28.0, -0.0376, 1.5e-7, 6.022e23, -1.0, 0.1])
