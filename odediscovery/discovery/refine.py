@@ -153,7 +153,7 @@ def _memory(p: Problem, row: Judged) -> Array:
 def _plainer(p: Problem, row: Judged, best: float, monitor: Monitor) -> Judged | None:
     """The row without numbers that are next to nothing; None without such, or where it leaves more than a solver."""
     found = row.polished
-    most = CRITERION.nothing if not found.finite else min(CRITERION.nothing, _largest_artefact(p, found))
+    most = min(CRITERION.nothing, _largest_artefact(p, found))
     terms, powers, _ = (share < most for share in shares_of(found.law, found.free, pooled(p.smooth)))
     tiny = np.count_nonzero(terms) + np.count_nonzero(powers)
     spared = price_of_nothing(p, found) + tiny * constant_penalty(found.law.n_states, found.counts.sum())
