@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import NDArray
 
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.data.signals import control_slopes
@@ -32,7 +33,7 @@ from odediscovery.solve.trajectories import SOLUTIONS, integrate, plain_residual
 
 # Steps over one interval and how much they are graded, from cheap to dear: an interval takes the
 # first that is accurate enough.
-STEPS_AND_GRADING = ((2, 0.0), (8, 0.0), (32, 4.0), (128, 6.0))
+STEPS_AND_GRADING = ((2, 0.0), (8, 0.0), (32, 4.0), (64, 4.0), (128, 6.0))
 # Copies of states and sensitivities that a Runge-Kutta step holds.
 COPIES = 8
 
@@ -76,18 +77,30 @@ class SensitivityThresholds(Thresholds):
 SENSITIVITY = SensitivityThresholds()
 
 
+class Effort(NamedTuple):
+    """How finely a law has to be integrated.
+
+    Args:
+        rtol: relative tolerance of its solutions.
+        steps: which of `STEPS_AND_GRADING` the sensitivities of every interval take [intervals].
+    """
+
+    rtol: float
+    steps: NDArray[np.int64]
+
+
 class Evaluation(NamedTuple):
     """What is known of a law at some constants and starts.
 
     Args:
         residual: weighted [R].
         jacobian: its derivatives [R, unknowns].
-        rtol: relative tolerance that these solutions needed.
+        effort: what these solutions needed.
     """
 
     residual: Float[Array, " residuals"]
     jacobian: Float[Array, "residuals unknowns"]
-    rtol: float
+    effort: Effort
 
 
 class TrajectoryResiduals:
@@ -130,21 +143,25 @@ class TrajectoryResiduals:
         law = self.law.with_constants(*filled(self.law.constants, self.free, u[: self.n_constants]))
         return law, self.starts.values(u[self.n_constants :].reshape(-1, self.own.sum()))
 
-    def evaluate(self, u: Float[Array, " unknowns"], rtol: float | None = None) -> Evaluation | None:
+    def evaluate(self, u: Float[Array, " unknowns"], effort: Effort | None = None) -> Evaluation | None:
         """Residuals and Jacobian at unknowns [unknowns]; None if the law blows up.
 
         Where solutions drift apart, so do the solver's errors: as residuals come near to these,
-        the solve is repeated at a finer tolerance. Later evaluations should begin with that one.
+        the solve is repeated at a finer tolerance. Later evaluations should begin with that one,
+        and with the steps that the sensitivities needed.
 
         Args:
             u: the unknowns.
-            rtol: relative tolerance to begin with (default: that of the noise).
+            effort: what to begin with (default: the tolerance of the noise and the fewest steps).
         """
-        rtol = tolerance(self.sigma[self.own]) if rtol is None else rtol
+        rtol, steps = self._least_effort() if effort is None else effort
         law, initial = self.unpack(u)
         paths = self._paths(law, initial, rtol)
-        jacobian = None if paths is None else self._jacobian(law, paths, u, rtol)
-        if paths is None or jacobian is None:
+        if paths is None:
+            return None
+        own, steps = self.of_intervals(law, paths, Effort(rtol, steps))
+        jacobian = self._jacobian(own, paths, u)
+        if jacobian is None:
             return None
         residual, growth = self._residual(paths), max(jacobian[1], 1.0)
         size = max(float(np.sqrt(np.mean(residual**2))) * SENSITIVITY.residual_share, 1.0) * self.sigma[self.own].min()
@@ -153,7 +170,11 @@ class TrajectoryResiduals:
             rtol = needed
             finer = self._paths(law, initial, rtol)
             residual = residual if finer is None else self._residual(finer)
-        return Evaluation(residual, jacobian[0], rtol)
+        return Evaluation(residual, jacobian[0], Effort(rtol, steps))
+
+    def _least_effort(self) -> Effort:
+        intervals = sum(len(t.time) - 1 for t in self.series.trajectories)
+        return Effort(tolerance(self.sigma[self.own]), np.zeros(intervals, np.int64))
 
     def _paths(self, law: PowerSum, initial: Array, rtol: float) -> list[Array] | None:
         """States at all samples, None if the law blows up."""
@@ -194,11 +215,10 @@ class TrajectoryResiduals:
         plain = plain_residuals(self.series, r * relative_sigma)
         return (r**2).sum(axis=0), (plain**2).sum(axis=0), counts
 
-    def _jacobian(self, law: PowerSum, paths: Sequence[Array], u: Array, rtol: float) -> tuple[Array, float] | None:
-        """d residuals / d unknowns [R, unknowns]; by how much solutions drift apart."""
+    def _jacobian(self, own: Sequence[Array], paths: Sequence[Array], u: Array) -> tuple[Array, float] | None:
+        """d residuals / d unknowns [R, unknowns] of every interval's sensitivities; how far solutions drift apart."""
         n, k, starts = self.n, self.n_constants, int(self.own.sum())
         found, growth = [], 0.0
-        own = self.of_intervals(law, paths, rtol)
         for i, (steps, weight) in enumerate(zip(own, self._weights(), strict=True)):
             place = slice(k + i * starts, k + (i + 1) * starts)
             chain = np.eye(n)[:, self.own] @ self.starts.slopes(u[place], i)
@@ -228,8 +248,10 @@ class TrajectoryResiduals:
             stacked = linear_recurrence(own[:, None, :, : self.n], added, first[None])[:, 0]
         return stacked if np.abs(stacked).max() < SENSITIVITY.largest else None
 
-    def of_intervals(self, law: PowerSum, paths: Sequence[Array], rtol: float) -> list[Array]:
-        """[Phi, Theta] of every interval, [intervals, n, n + constants] a trajectory.
+    def of_intervals(
+        self, law: PowerSum, paths: Sequence[Array], effort: Effort
+    ) -> tuple[list[Array], NDArray[np.int64]]:
+        """[Phi, Theta] of every interval, [intervals, n, n + constants] a trajectory; the steps that each took.
 
         Runge-Kutta 4 on graded steps, more of them where its own end state is off.
         """
@@ -238,20 +260,22 @@ class TrajectoryResiduals:
         start = np.concatenate([x[:-1] for x in paths])
         target = np.concatenate([x[1:] for x in paths])
         s = np.zeros((len(duration), self.n, self.n + self.n_constants))
-        todo = np.arange(len(duration))
+        done, taken = np.zeros(len(duration), bool), effort.steps.copy()
         scale = np.concatenate([np.tile(np.abs(x).max(axis=0), (len(x) - 1, 1)) for x in paths])
-        accuracy = max(SENSITIVITY.accuracy, rtol * SENSITIVITY.accuracy_over_rtol)
-        for steps, spread in STEPS_AND_GRADING:
+        accuracy = max(SENSITIVITY.accuracy, effort.rtol * SENSITIVITY.accuracy_over_rtol)
+        for level, (steps, spread) in enumerate(STEPS_AND_GRADING):
+            todo = np.flatnonzero(~done & (taken <= level))
+            if not len(todo):
+                continue
+            taken[todo] = level
             end, s[todo] = self._runge_kutta(law, start[todo], duration[todo], self.drift[todo], steps, spread)
             # A step that is far too long ends beyond all numbers, which is off as well.
             with np.errstate(all="ignore"):
                 off = (np.abs(end - target[todo]) / (scale[todo] + 1e-12))[:, self.own].max(axis=1)
             # Too long a step makes a fast decay grow: what has died out does not show it itself.
             grown = np.abs(s[todo][:, :, : self.n]).max(axis=(1, 2)) > SENSITIVITY.confirmed_above
-            todo = todo[~(off < accuracy) | grown]
-            if not len(todo):
-                break
-        return np.split(s, np.cumsum([len(t) - 1 for t in times])[:-1])
+            done[todo] = (off < accuracy) & ~grown
+        return np.split(s, np.cumsum([len(t) - 1 for t in times])[:-1]), taken
 
     def _runge_kutta(
         self, law: PowerSum, x: Array, duration: Array, drift: Array, steps: int, spread: float

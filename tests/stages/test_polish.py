@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from problems import FSIR, LOGISTIC, PREY, STARTS, growth, logistic, series_of, solved
@@ -15,7 +17,7 @@ from odediscovery.laws.systems import get_system, simulate_system
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.arrays import Array
 from odediscovery.solve.initial_values import Starts
-from odediscovery.solve.sensitivities import Evaluation, TrajectoryResiduals
+from odediscovery.solve.sensitivities import Effort, Evaluation, TrajectoryResiduals
 from odediscovery.solve.trajectories import residual_squares
 from odediscovery.stages.polish.polish import POLISHING, _least_squares, polish
 from odediscovery.stages.values import Polished
@@ -192,8 +194,9 @@ def test_a_law_that_blows_up_is_worse_than_the_poorest_start() -> None:
         def __init__(self) -> None:
             pass
 
-        def evaluate(self, u: Array, rtol: float | None = None) -> Evaluation | None:
-            return None if u[0] > 1.0 else Evaluation(1e10 * (u - 2.0), np.full((1, 1), 1e10), rtol or 1e-9)
+        def evaluate(self, u: Array, effort: Effort | None = None) -> Evaluation | None:
+            least = Effort(1e-9, np.zeros(1, np.int64))
+            return None if u[0] > 1.0 else Evaluation(1e10 * (u - 2.0), np.full((1, 1), 1e10), effort or least)
 
     model, start = Edge(), np.array([0.5])
     now = model.evaluate(start)
@@ -218,6 +221,31 @@ def test_sensitivities_of_what_has_died_out_do_not_grow() -> None:
         assert ends[0] is not None and ends[1] is not None
         slope = (ends[0].residual - ends[1].residual) / (2.0 * step[k])
         np.testing.assert_allclose(value.jacobian[:, k], slope, atol=0.01 * np.abs(slope).max())
+
+
+def test_an_evaluation_begins_with_the_steps_that_the_last_one_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # x' = x^0.5 from 1e-8 bends within the first interval, and nowhere else.
+    t = np.linspace(0.0, 5.0, 6)
+    series = TimeSeries.from_arrays(t, np.ones((len(t), 1)))
+    law = PowerSum(np.array([[1.0]]), np.array([[0.5]]))
+    model = TrajectoryResiduals(
+        law, series, np.full(1, 1e-6), all_free(law), Starts(np.array([True])), [np.ones((len(t), 1))]
+    )
+    u, taken = model.pack(np.array([[1e-8]])), []
+    solve = TrajectoryResiduals._runge_kutta
+
+    def counted(self: TrajectoryResiduals, law: PowerSum, x: Array, *rest: Any) -> tuple[Array, Array]:
+        taken.append((len(x), rest[2]))
+        return solve(self, law, x, *rest)
+
+    monkeypatch.setattr(TrajectoryResiduals, "_runge_kutta", counted)
+    first = model.evaluate(u)
+    assert first is not None and first.effort.steps[0] > first.effort.steps[1:].max()
+    before, taken = len(taken), []
+    again = model.evaluate(u, first.effort)
+    assert again is not None and len(taken) < before
+    assert max(steps for points, steps in taken if points > 1) < max(steps for points, steps in taken if points == 1)
+    np.testing.assert_array_equal(again.jacobian, first.jacobian)
 
 
 RATIONAL = Features(2, (Function("exp", 1, -0.3),), Sums(np.array([[0.25]]), np.array([[2.0, 0.0, 0.0]])))

@@ -102,13 +102,24 @@ def best_subsets(
 
 def _pairs(gram: Array, b: Array, total: float) -> dict[tuple[int, ...], float]:
     """The best pairs of columns, and what each leaves of y, squared."""
-    k, m = np.triu_indices(len(b), 1)
-    rho = gram[k, m]
-    apart = 1.0 - rho**2
-    explained = (b[k] ** 2 + b[m] ** 2 - 2.0 * rho * b[k] * b[m]) / np.maximum(apart, SUBSETS.dependent)
-    left = np.where(apart > SUBSETS.dependent, np.maximum(total - explained, 0.0), np.inf)
-    best = np.argsort(left, kind="stable")[: SUBSETS.of_a_kind * SUBSETS.beam]
-    return {(int(k[i]), int(m[i])): float(left[i]) for i in best if np.isfinite(left[i])}
+    columns, most = len(b), SUBSETS.of_a_kind * SUBSETS.beam
+    rows = max(SUBSETS.side_by_side // columns, 1)
+    best: list[tuple[float, int, int]] = []
+    for first in range(0, columns, rows):
+        # Of a symmetric matrix the part right of this block's diagonal.
+        rho, own, other = gram[first : first + rows, first:], b[first : first + rows, None], b[first:]
+        apart = 1.0 - rho**2
+        explained = (own**2 + other**2 - 2.0 * rho * (own * other)) / np.maximum(apart, SUBSETS.dependent)
+        left = np.maximum(total - explained, 0.0)
+        left[np.tri(*left.shape, dtype=bool) | (apart <= SUBSETS.dependent)] = np.inf
+        worst = best[-1][0] if len(best) == most else np.inf
+        k, m = np.nonzero(left < worst)
+        if len(k) > most:
+            few = np.argpartition(left[k, m], most)[:most]
+            k, m = k[few], m[few]
+        found = zip(left[k, m].tolist(), (k + first).tolist(), (m + first).tolist(), strict=True)
+        best = sorted([*best, *found])[:most]
+    return {(k, m): left for left, k, m in best}
 
 
 def _parts(beam: list[tuple[int, ...]], columns: int) -> Iterator[list[tuple[int, ...]]]:

@@ -155,14 +155,14 @@ class _Remembered:
     """The law at the point that was asked for last: scipy asks for residuals and Jacobian one after the other."""
 
     def __init__(self, model: TrajectoryResiduals, u: Array, now: Evaluation) -> None:
-        self.model, self.rtol = model, now.rtol
+        self.model, self.effort = model, now.effort
         self.latest: tuple[bytes, Evaluation | None] = u.tobytes(), now
 
     def __call__(self, v: Array) -> Evaluation | None:
         if self.latest[0] != v.tobytes():
             # Steps of constants that have run far away leave the range of numbers.
-            value = self.model.evaluate(v, self.rtol) if np.isfinite(v).all() else None
-            self.latest, self.rtol = (v.tobytes(), value), self.rtol if value is None else value.rtol
+            value = self.model.evaluate(v, self.effort) if np.isfinite(v).all() else None
+            self.latest, self.effort = (v.tobytes(), value), self.effort if value is None else value.effort
         return self.latest[1]
 
 
