@@ -88,6 +88,11 @@ class Effort(NamedTuple):
     rtol: float
     steps: NDArray[np.int64]
 
+    @classmethod
+    def least(cls, series: TimeSeries, rtol: float) -> Effort:
+        """The fewest steps at a tolerance: what a first evaluation begins with."""
+        return cls(rtol, np.zeros(sum(len(t.time) - 1 for t in series.trajectories), np.int64))
+
 
 class Evaluation(NamedTuple):
     """What is known of a law at some constants and starts.
@@ -154,7 +159,7 @@ class TrajectoryResiduals:
             u: the unknowns.
             effort: what to begin with (default: the tolerance of the noise and the fewest steps).
         """
-        rtol, steps = self._least_effort() if effort is None else effort
+        rtol, steps = effort or Effort.least(self.series, tolerance(self.sigma[self.own]))
         law, initial = self.unpack(u)
         paths = self._paths(law, initial, rtol)
         if paths is None:
@@ -171,10 +176,6 @@ class TrajectoryResiduals:
             finer = self._paths(law, initial, rtol)
             residual = residual if finer is None else self._residual(finer)
         return Evaluation(residual, jacobian[0], Effort(rtol, steps))
-
-    def _least_effort(self) -> Effort:
-        intervals = sum(len(t.time) - 1 for t in self.series.trajectories)
-        return Effort(tolerance(self.sigma[self.own]), np.zeros(intervals, np.int64))
 
     def _paths(self, law: PowerSum, initial: Array, rtol: float) -> list[Array] | None:
         """States at all samples, None if the law blows up."""
@@ -378,5 +379,6 @@ def sensitivities(
     if x is None:
         return None
     first = np.hstack([np.zeros((n, model.n_constants)), np.eye(n)[:, :own]])
-    blocks = model.chained(model.of_intervals(law, [x], rtol)[0], first)
+    (own_steps,), _ = model.of_intervals(law, [x], Effort.least(one, rtol))
+    blocks = model.chained(own_steps, first)
     return None if blocks is None else (x, blocks)

@@ -111,7 +111,7 @@ def _pairs(gram: Array, b: Array, total: float) -> dict[tuple[int, ...], float]:
         apart = 1.0 - rho**2
         explained = (own**2 + other**2 - 2.0 * rho * (own * other)) / np.maximum(apart, SUBSETS.dependent)
         left = np.maximum(total - explained, 0.0)
-        left[np.tri(*left.shape, dtype=bool) | (apart <= SUBSETS.dependent)] = np.inf
+        left[np.tri(*left.shape, dtype=np.bool_) | (apart <= SUBSETS.dependent)] = np.inf
         worst = best[-1][0] if len(best) == most else np.inf
         k, m = np.nonzero(left < worst)
         if len(k) > most:
