@@ -5,6 +5,8 @@ BIN := .venv/bin
 PIP_CONFIG_FILE ?= $(shell $(PYTHON) -c "import os, pathlib, pwd; f = pathlib.Path(pwd.getpwuid(os.getuid()).pw_dir, '.config/pip/pip.conf'); print(f if f.is_file() else '')")
 export PIP_CONFIG_FILE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# pytest rewrites the assertions of every test file, ten seconds of processor time, unless it may keep them.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo fast test long coverage accept lint docs wheel-test clean
 

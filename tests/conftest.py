@@ -9,6 +9,8 @@ are slow tests, too.
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from jaxtyping import install_import_hook
 
@@ -54,3 +56,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
     place = {name: k for k, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and tests alone when garbage is collected: they are a million objects that stay."""
+    gc.collect()
+    gc.freeze()

@@ -111,6 +111,7 @@ def test_a_law_that_was_passed_over_for_a_reason_stays_so() -> None:
     assert after is poor or (after.chosen > 2 and after.reasons == ("because",))
 
 
+@pytest.mark.slow
 def test_an_exponent_that_exact_values_tell_is_no_artefact() -> None:
     # A hardly changes, so that its power of 0.4 is within a hundredth of a third: a law leaves 1e-9 with it alone.
     def rhs(_: float, x: list[float]) -> list[float]:
@@ -123,6 +124,7 @@ def test_an_exponent_that_exact_values_tell_is_no_artefact() -> None:
     assert sorted(found.power_sum.exponents.ravel()) == pytest.approx([0.4, 0.5, 0.9, 0.9], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_sines_do_not_hide_simpler_laws() -> None:
     # The library's law of one closed orbit begins like a sine; v^2/r says the same as one of the two powers.
     def rhs(_: float, y: list[float]) -> list[float]:
