@@ -91,7 +91,8 @@ REFITTED = Pruning(
 
 def _freed(pruning: Pruning) -> Rung:
     proposer = Proposer("the best law, its powers real", proposals.freed_powers)
-    return Rung("free powers", CONVINCING & WHOLE, proposer, pruning, until=GAINS_NOTHING)
+    # Whole powers that may be the first terms of a sine are in doubt still: real ones say nothing of that.
+    return Rung("free powers", CONVINCING & WHOLE, proposer, pruning, until=GAINS_NOTHING & ~ODD)
 
 
 def _swapped(when: Condition, until: Condition = NEVER) -> Rung:
