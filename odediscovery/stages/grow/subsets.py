@@ -83,8 +83,9 @@ def best_subsets(
     gram, b, total = columns.T @ columns, columns.T @ y, float(y @ y)
     # What explains little alone may be needed: the best column of every kind is a start.
     starts = np.sort(np.unique(kinds, return_index=True)[1])[: SUBSETS.starts]
-    beam: list[tuple[int, ...]] = [(int(c),) for c in starts]
-    levels = [beam[:listed]]
+    single: list[tuple[int, ...]] = [(int(c),) for c in starts]
+    beam = single
+    levels: list[dict[tuple[int, ...], float]] = []
     for size in range(2, most + 1):
         found: dict[tuple[int, ...], float] = {}
         if pairs and size == 2:
@@ -95,9 +96,14 @@ def best_subsets(
                 found[tuple(sorted((*part[k], c)))] = left
         if not found:
             break
-        beam = _diverse(sorted(found, key=lambda s: found[s]), kinds)
-        levels.append(beam[:listed])
-    return [[tuple(sorted(alone[list(s)].tolist())) for s in level] for level in levels]
+        beam = _best(found, kinds)
+        levels.append(found)
+    # Columns that explain little without a third one come in with a fourth, which may then go.
+    for k in range(len(levels) - 1, 0, -1):
+        for part in _parts(_best(levels[k], kinds), len(b)):
+            levels[k - 1].update(_without_one(gram, b, total, np.array(part)))
+    best = [single, *(_best(found, kinds) for found in levels)]
+    return [[tuple(sorted(alone[list(s)].tolist())) for s in level[:listed]] for level in best]
 
 
 def _pairs(gram: Array, b: Array, total: float) -> dict[tuple[int, ...], float]:
@@ -122,6 +128,23 @@ def _pairs(gram: Array, b: Array, total: float) -> dict[tuple[int, ...], float]:
     return {(k, m): left for left, k, m in best}
 
 
+def _without_one(
+    gram: Array, b: Array, total: float, subsets: NDArray[np.int64]
+) -> Iterator[tuple[tuple[int, ...], float]]:
+    """Subsets [subsets, size] with one column less, and what these leave of y, squared.
+
+    Without the coefficient a_j the rest leaves a_j^2 / (G^-1)_jj more.
+    """
+    inside = gram[subsets[:, :, None], subsets[:, None]] + SUBSETS.dependent**2 * np.eye(subsets.shape[1])
+    inverse = np.linalg.inv(inside)
+    a = (inverse @ b[subsets][:, :, None])[:, :, 0]
+    left = total - (a * b[subsets]).sum(axis=1)
+    more = a**2 / np.diagonal(inverse, axis1=1, axis2=2)
+    for subset, each in zip(subsets.tolist(), np.maximum(left[:, None] + more, 0.0).tolist(), strict=True):
+        for j, left_without in enumerate(each):
+            yield tuple(subset[:j] + subset[j + 1 :]), left_without
+
+
 def _parts(beam: list[tuple[int, ...]], columns: int) -> Iterator[list[tuple[int, ...]]]:
     """The subsets of one size, as many at a time as stay in the cache."""
     if beam:
@@ -129,11 +152,11 @@ def _parts(beam: list[tuple[int, ...]], columns: int) -> Iterator[list[tuple[int
         yield from (beam[first : first + many] for first in range(0, len(beam), many))
 
 
-def _diverse(subsets: list[tuple[int, ...]], kinds: NDArray[np.int64]) -> list[tuple[int, ...]]:
-    """The first subsets, few of each kind."""
+def _best(found: dict[tuple[int, ...], float], kinds: NDArray[np.int64]) -> list[tuple[int, ...]]:
+    """The subsets that leave least, few of each kind."""
     seen: dict[tuple[int, ...], int] = {}
     kept = []
-    for subset in subsets:
+    for subset in sorted(found, key=lambda s: found[s]):
         kind = tuple(sorted(kinds[list(subset)].tolist()))
         seen[kind] = seen.get(kind, 0) + 1
         if seen[kind] <= SUBSETS.of_a_kind:
