@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +27,7 @@ from odediscovery.stages.grow.grow import GROWING, grow
 from odediscovery.stages.grow.polynomials import polynomials, polynomials_along, shared_products
 from odediscovery.stages.grow.score_test import propose_terms
 from odediscovery.stages.prune.paths import all_whole, has_whole_powers
-from odediscovery.stages.values import Candidate, FoundBy
+from odediscovery.stages.values import FoundBy
 from odediscovery.textbook.judged import as_law, criterion_of
 
 
@@ -286,24 +286,13 @@ def noisy_families(at: Climb) -> Iterator[Proposal]:
 def terms_along_the_best(at: Climb) -> Iterator[Proposal]:
     """What regression along the trajectory of the best law proposes, and again along a better one.
 
-    Nothing where controls act or something is known of the law: terms are sought as if all were
-    free.
+    A law along which no family does better is unrivalled. Nothing where controls act or something is known of the
+    law: terms are sought as if all were free.
     """
-    sought = [f for f in at.families if f.in_noise]
-    at.unrivalled = (yield from _along_the_best(at, sought)) or at.unrivalled
-
-
-def powers_along_the_best(at: Climb) -> Iterator[Proposal]:
-    """The same, of powers alone, whatever terms the law has."""
-    yield from _along_the_best(at, [f for f in at.families if f is POWERS])
-
-
-def _along_the_best(at: Climb, sought: Sequence[Family]) -> Generator[Proposal, None, Candidate | None]:
-    """Laws with terms of some families; what ends it is the law along which none of them does better, if any."""
-    p = at.problem
+    p, sought = at.problem, [f for f in at.families if f.in_noise]
     known = p.data.controls or p.knowledge is not None
     if known or not (sought and at.candidates) or (~p.constant).sum() > PROPOSALS.many_states:
-        return None
+        return
     families, idle = itertools.cycle(sought), 0
     base, near, family = None, None, next(families)
     for _ in range(PROPOSALS.rounds_along_a_law):
@@ -311,9 +300,10 @@ def _along_the_best(at: Climb, sought: Sequence[Family]) -> Generator[Proposal, 
         if best is not base:
             base, near = best, at.follow(best) or near
         if idle == len(sought):
-            return best
+            at.unrivalled = best
+            return
         if near is None or at.monitor.stopping():
-            return None
+            return
         at.monitor.stage(f"terms along a law: {family.name}", 1)
         q, law = near
         # Real powers that other equations have stay real.
@@ -322,4 +312,3 @@ def _along_the_best(at: Climb, sought: Sequence[Family]) -> Generator[Proposal, 
         least = min((score(c, p.samples) for c in at.new), default=np.inf)
         idle = 0 if least < score(best, p.samples) - PROPOSALS.better_score else idle + 1
         family = next(families) if idle else family
-    return None

@@ -29,7 +29,6 @@ from odediscovery.search.conditions import (
     LARGE,
     LEAVES_NOISE,
     LITTLE_NOISE,
-    MANY_VALUES,
     MAY_BE_IT,
     MAY_BE_LONG,
     NAMED,
@@ -273,14 +272,14 @@ STRATEGIES: tuple[Strategy, ...] = (
 # Climbed on what the last strategy found, however that one ended: a short law that leaves noise only has rivals.
 CLOSING = Strategy(
     "closing",
-    "whether a few shared products, or powers, do as well as the terms of the law that was found",
+    "whether a few shared products, or other terms, do as well as those of the law that was found",
     NOISY & GROWS & HIDES_SERIES,
     (
         Rung("few products", ALWAYS, Proposer("shared by all equations", proposals.few_products), GROWN_IF_HOPEFUL),
         Rung(
-            "powers along the best law",
-            MANY_VALUES & ~SOUGHT,
-            Proposer("what regression along its trajectory says of powers", proposals.powers_along_the_best),
+            "terms along the best law",
+            ~SOUGHT,
+            Proposer("what regression along its trajectory says", proposals.terms_along_the_best),
             REFITTED,
         ),
     ),

@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 from problems import PREY, STARTS, series_of
 
-from odediscovery.families import POWERS
+from odediscovery.data.series import TimeSeries
+from odediscovery.families import POWERS, SUMS, Terms
+from odediscovery.laws.cost import all_free
+from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.prepare import prepare
 from odediscovery.problem.problem import Problem
-from odediscovery.stages.grow.score_test import propose_terms
+from odediscovery.stages.grow.score_test import _beside, propose_terms
+from odediscovery.stages.polish.polish import polish
 
 
 def problem() -> Problem:
@@ -41,3 +45,30 @@ def test_a_monomial_of_another_equation_takes_the_place_of_one_that_does_the_sam
     law = PowerSum(np.column_stack([a, gained]), np.vstack([w, [1.27, 0.66]]))
     proposed = propose_terms(p, law, p.initial, np.maximum(p.noise, p.floor), POWERS)
     assert proposed[0].coefficients[1, (proposed[0].exponents == w[eaten]).all(axis=1)].any()
+
+
+def test_a_flux_through_two_states_is_paid_once_and_its_constant_may_lie_between_those_of_the_library() -> None:
+    eaten = "0.8*x/(3.1 + x)"
+    truth = Equations.parse(["x", "y"], {"x": f"-{eaten}", "y": f"{eaten} - 0.4*y"})
+    t = np.linspace(0.0, 20.0, 100)
+    clean = truth.simulate([6.0, 0.2], t)
+    seen = clean + 0.01 * clean.std(axis=0) * np.random.default_rng(0).standard_normal(clean.shape)
+    p = prepare(TimeSeries.from_arrays(t, seen, ["x", "y"]))
+    # Real powers meet that flux nearly as well.
+    powers = PowerSum(np.array([[-0.2, 0.0], [0.2, -0.4]]), np.array([[0.7, 0.0], [0.0, 1.0]]))
+    law, sigma = powers.rescaled(p.scale.state, p.scale.time), np.maximum(p.noise, p.floor)
+    found = polish(law, p.data, p.initial, sigma, floor=p.floor, nonnegative=p.nonnegative, free=all_free(law))
+    proposed = propose_terms(p, found.law, found.initial, sigma, SUMS)
+    shared = [
+        (law.coefficients[:, (law.exponents[:, 2:] == -1.0).any(axis=1)] != 0).all(axis=0).any() for law in proposed
+    ]
+    assert any(shared)
+
+
+def test_neighbours_of_a_sum_have_the_next_smaller_and_the_next_larger_constant() -> None:
+    # x / (1 + b x) with three constants, y / (1 + 1 y), and x.
+    rows = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
+    inner = np.where(np.array([1, 1, 1, 1, 0])[:, None] != 0, rows, 0.0)
+    constant, power = np.array([4.0, 1.0, 1.0, 2.0, 0.0]), np.array([-1.0, -1.0, -1.0, -1.0, 0.0])
+    found = _beside(Terms(rows, constant, inner, power))
+    assert found.tolist() == [[3, 0], [1, 3], [2, 2], [1, 0], [4, 4]]

@@ -14,6 +14,7 @@ Source: the score test (Rao 1948) for terms of a right-hand side; Gauss-Newton, 
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 import itertools
 from collections.abc import Sequence
@@ -50,7 +51,8 @@ class ScoreThresholds(Thresholds):
         "correlation from which on two columns are one",
         origin="what they explain, a thousand times the noise, has to be the same to within the noise",
     )
-    of_equation: int = threshold(8, "subsets of one equation that go into laws", origin="cost")
+    of_equation: int = threshold(30, "subsets of one equation that go into laws", origin="cost")
+    beam: int = threshold(50, "sets of terms for the first equations that are kept", origin="cost")
     laws: int = threshold(8, "laws that come of them", origin="cost")
     worse: float = threshold(
         6.0, "how much worse a law may look whose real powers, rates or sums are only near", unit="of the criterion"
@@ -86,26 +88,33 @@ class _Pool:
         rows: their exponents outside of sums [C, features].
         kinds: columns of one kind differ by a constant that is fitted later [C].
         cost: of each as a term; of a monomial that the law has, its coefficient alone [C].
+        saved: of that where another equation has the same term [C].
         plain: those without sums of their own [C].
         rough: those with constants that are fitted afterwards: real powers, rates, sums [C].
+        beside: candidates with the next smaller and larger constant in the sum, themselves for none [C, 2].
     """
 
     rows: Array
     kinds: Indices
     cost: Array
+    saved: Array
     plain: Mask
     rough: Mask
+    beside: Indices
 
     @classmethod
     def of(cls, law: PowerSum, grid: Terms, problem: Integral, samples: int) -> _Pool:
         """Of a law and candidates for its equations."""
         own, w, worth = law.n_monomials, law.exponents, constant_penalty(law.n_states, samples)
+        cost = np.append(_costs(grid, problem.features, worth), np.full(own, worth))
         return cls(
             np.vstack([np.pad(grid.rows, ((0, 0), (0, w.shape[1] - grid.rows.shape[1]))), w]),
             np.append(grid.kinds, len(grid) + np.arange(own)),
-            np.append(_costs(grid, problem.features, worth), np.full(own, worth)),
+            cost,
+            cost - worth,
             np.append(grid.constant == 0, np.ones(own, dtype=bool)),
             np.append(_rough(grid, problem), (w != np.round(w)).any(axis=1)),
+            np.vstack([_beside(grid), np.repeat(len(grid) + np.arange(own), 2).reshape(-1, 2)]),
         )
 
 
@@ -136,7 +145,7 @@ def propose_terms(p: Problem, law: PowerSum, initial: Array, sigma: Array, famil
     pool = _Pool.of(wide, grid, problem, along.samples)
     choices = [_choices(along, wide, pool, int(i), equations, responses[int(i)]) for i in equations]
     found = []
-    for picks in _combined(choices):
+    for picks in _combined(choices, pool):
         found.append(_law(wide, grid, equations, picks))
     return found
 
@@ -218,10 +227,17 @@ def _choices(
             if {w.tobytes() for w in pool.rows[own]} == here and pool.plain[own].all():
                 continue
             left, a = _left(columns[:, subset], y)
+            # Between its neighbours lies what a sum explains once its constant is fitted.
+            spanned = np.union1d(own, pool.beside[own])
+            left = left if len(spanned) == len(own) else _left(columns[:, spanned], y)[0]
             gain = present - n * np.log((left + along.within) / n) - pool.cost[own].sum()
-            if gain > (-SCORE.worse if pool.rough[own].any() else 0.0):
+            if gain + pool.saved[own].sum() > (-SCORE.worse if pool.rough[own].any() else 0.0):
                 found.append(Choice(subset, a / norm[own], float(gain)))
-    return sorted(found, key=lambda c: -c.gain)[: SCORE.of_equation]
+    # Of those that differ by constants alone, which are fitted afterwards, the best one will do.
+    kinds: dict[tuple[int, ...] | None, Choice] = {}
+    for choice in sorted(found, key=lambda c: -c.gain):
+        kinds.setdefault(choice.terms and tuple(sorted(pool.kinds[list(choice.terms)])), choice)
+    return list(kinds.values())[: SCORE.of_equation]
 
 
 def _cost(law: PowerSum, i: int, shared: Mask, samples: int) -> float:
@@ -250,6 +266,17 @@ def _costs(grid: Terms, features: Features, worth: float) -> Array:
     return costs
 
 
+def _beside(grid: Terms) -> Indices:
+    """Places of the candidates with the next smaller and the next larger constant in a sum [C, 2]."""
+    form = np.unique(np.column_stack([grid.rows, grid.inner, grid.power]), axis=0, return_inverse=True)[1].ravel()
+    order = np.lexsort((grid.constant, form))
+    found = np.repeat(np.arange(len(grid)), 2).reshape(-1, 2)
+    one, next_one = order[:-1], order[1:]
+    alike = (form[one] == form[next_one]) & (grid.constant[one] != 0.0)
+    found[next_one[alike], 0], found[one[alike], 1] = one[alike], next_one[alike]
+    return found
+
+
 def _rough(grid: Terms, problem: Integral) -> Mask:
     """Candidates with constants that are fitted afterwards: real powers, rates, sums."""
     simple = len(problem.integer)
@@ -272,13 +299,44 @@ def _left(columns: Array, y: Array) -> tuple[float, Array]:
     return max(float(np.sum((y - columns @ a) ** 2)), ABOVE_ZERO), a
 
 
-def _combined(choices: Sequence[Sequence[Choice]]) -> list[tuple[Choice, ...]]:
-    """One choice for every equation, those with the largest gain in all; none without a new one."""
+def _combined(choices: Sequence[Sequence[Choice]], pool: _Pool) -> list[tuple[Choice, ...]]:
+    """One choice for every equation, those with the largest gain in all; none without a new one.
+
+    A term that two equations have is paid for once, as one of a kind: its constant is fitted to both.
+    """
+
+    def gain(picks: tuple[Choice, ...]) -> float:
+        saved = {int(pool.kinds[c]): float(pool.saved[c]) for pick in picks for c in pick.terms or ()}
+        used = [kind for pick in picks for kind in {int(pool.kinds[c]) for c in pick.terms or ()}]
+        return sum(pick.gain for pick in picks) + sum(saved[kind] * (used.count(kind) - 1) for kind in saved)
+
     beam: list[tuple[Choice, ...]] = [()]
     for own in choices:
         longer = ((*picks, c) for picks, c in itertools.product(beam, own))
-        beam = heapq.nlargest(SCORE.laws + 1, longer, key=lambda picks: sum(c.gain for c in picks))
-    return [picks for picks in beam if any(c.terms is not None for c in picks)][: SCORE.laws]
+        beam = heapq.nlargest(SCORE.beam, longer, key=gain)
+    found = []
+    for picks in beam:
+        used = [c for pick in picks for c in pick.terms or ()]
+        # What is rough becomes better once its constants are fitted.
+        if used and gain(picks) > (-SCORE.worse if pool.rough[used].any() else 0.0):
+            found.append(_shared(picks, pool))
+    return found[: SCORE.laws]
+
+
+def _shared(picks: tuple[Choice, ...], pool: _Pool) -> tuple[Choice, ...]:
+    """The same with terms of one kind in two equations as the same term."""
+    first: dict[int, int] = {}
+    found = []
+    for pick in picks:
+        if pick.terms is not None:
+            kinds = [int(pool.kinds[c]) for c in pick.terms]
+            own = dict(zip(kinds, pick.terms, strict=True))
+            pick = dataclasses.replace(
+                pick, terms=tuple(first.get(k, c) for k, c in zip(kinds, pick.terms, strict=True))
+            )
+            first = own | first
+        found.append(pick)
+    return tuple(found)
 
 
 def _law(law: PowerSum, grid: Terms, equations: Indices, picks: Sequence[Choice]) -> PowerSum:
