@@ -7,6 +7,9 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from odediscovery import TimeSeries, discover, settings_for, simulate_system
+from odediscovery.bench.random_laws.systems import random_system
+from odediscovery.bench.suites.protocol import Protocol, training_data
+from odediscovery.bench.suites.scores import score
 from odediscovery.discovery.conclude import conclude
 from odediscovery.families import TRIGONOMETRIC
 from odediscovery.judge.criterion import judge_on
@@ -54,6 +57,15 @@ def decay(power: float) -> TimeSeries:
 def test_a_pendulum_without_friction_is_a_sine_on_its_one_orbit(start: float) -> None:
     found = discover(oscillation("sine", start, 20.0), settings_for(members=0))
     assert found.equations.texts() == {"x": "v", "v": "-1.3*sin(x)"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "number"), [(61, 0), (61, 4), (63, 0)])
+def test_a_pendulum_in_noise_that_hides_the_fifth_power_is_a_sine(seed: int, number: int) -> None:
+    system = random_system(seed, "trigonometric", number)
+    protocol = Protocol(0.01, trajectories=2, seed=seed)
+    found = discover(training_data(system, protocol), settings_for(members=0)).equations
+    assert score(found, system, protocol).exact, found.texts()
 
 
 def test_a_cubic_spring_is_no_sine() -> None:
