@@ -128,6 +128,13 @@ def _pairs(gram: Array, b: Array, total: float) -> dict[tuple[int, ...], float]:
     return {(k, m): left for left, k, m in best}
 
 
+def _inverse_root(gram: Array, subsets: NDArray[np.int64]) -> Array:
+    """L^-1 of L L^T = G, the products of the columns of each subset [subsets, size, size]."""
+    inside = gram[subsets[:, :, None], subsets[:, None]] + SUBSETS.dependent**2 * np.eye(subsets.shape[1])
+    found: Array = np.linalg.inv(np.linalg.cholesky(inside))
+    return found
+
+
 def _without_one(
     gram: Array, b: Array, total: float, subsets: NDArray[np.int64]
 ) -> Iterator[tuple[tuple[int, ...], float]]:
@@ -135,11 +142,10 @@ def _without_one(
 
     Without the coefficient a_j the rest leaves a_j^2 / (G^-1)_jj more.
     """
-    inside = gram[subsets[:, :, None], subsets[:, None]] + SUBSETS.dependent**2 * np.eye(subsets.shape[1])
-    inverse = np.linalg.inv(inside)
-    a = (inverse @ b[subsets][:, :, None])[:, :, 0]
-    left = total - (a * b[subsets]).sum(axis=1)
-    more = a**2 / np.diagonal(inverse, axis1=1, axis2=2)
+    inverse = _inverse_root(gram, subsets)
+    of_y = (inverse @ b[subsets][:, :, None])[:, :, 0]
+    a = (of_y[:, None] @ inverse)[:, 0]
+    left, more = total - (of_y**2).sum(axis=1), a**2 / (inverse**2).sum(axis=1)
     for subset, each in zip(subsets.tolist(), np.maximum(left[:, None] + more, 0.0).tolist(), strict=True):
         for j, left_without in enumerate(each):
             yield tuple(subset[:j] + subset[j + 1 :]), left_without
@@ -173,8 +179,7 @@ def _extensions(
 
     All subsets side by side, since each is a small system.
     """
-    inside = gram[subsets[:, :, None], subsets[:, None]] + SUBSETS.dependent**2 * np.eye(subsets.shape[1])
-    inverse = np.linalg.inv(np.linalg.cholesky(inside))
+    inverse = _inverse_root(gram, subsets)
     projected = inverse @ gram[subsets]
     of_y = (inverse @ b[subsets][:, :, None])[:, :, 0]
     norm = np.sqrt(np.maximum(1.0 - np.einsum("skc,skc->sc", projected, projected), 0.0))

@@ -162,7 +162,7 @@ class _Remembered:
         if self.latest[0] != v.tobytes():
             # Steps of constants that have run far away leave the range of numbers.
             value = self.model.evaluate(v, self.effort) if np.isfinite(v).all() else None
-            self.latest, self.effort = (v.tobytes(), value), self.effort if value is None else value.effort
+            self.latest = v.tobytes(), value
         return self.latest[1]
 
 
@@ -181,6 +181,8 @@ def _least_squares(
     def jacobian(v: Array) -> Array:
         value = at(v)
         assert value is not None  # scipy asks for the Jacobian of accepted points only
+        # What a step that went too far needed says nothing of those that follow.
+        at.effort = value.effort
         return value.jacobian
 
     with np.errstate(all="ignore"):
