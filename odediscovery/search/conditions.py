@@ -54,6 +54,12 @@ class SearchThresholds(Thresholds):
     )
     first_steps: int = threshold(12, "Levenberg-Marquardt steps before these two are compared", origin="cost")
     first_steps_along: int = threshold(20, "the same for laws with terms sought along another", origin="cost")
+    many_values: int = threshold(
+        200,
+        "values from which on regression along the law that a search ends with may look for others",
+        unit="values",
+        origin="about as many as there are terms to choose from: of fewer values some term explains noise",
+    )
     improvable: float = threshold(1.05, "above it the best law may be improved", unit="what smoothing leaves")
 
 
@@ -119,6 +125,7 @@ LARGE = Condition(
 SOUGHT = Condition("terms were sought along it", lambda at: at.unrivalled is not None)
 SOUGHT_IN_VAIN = Condition("terms were sought along it in vain", was_sought_in_vain)
 HIDES_SERIES = Condition("it hides terms of a series", lambda at: not has_little_noise(at.problem))
+MANY_VALUES = Condition("there are more values than terms", lambda at: at.problem.samples >= SEARCH.many_values)
 IMPROVABLE = Condition("the best law leaves more than smoothing does", _is_improvable)
 UNRIVALLED = Condition(
     "such a law is short or needs all its terms, and no terms along its trajectory do better", is_unrivalled

@@ -29,6 +29,7 @@ from odediscovery.search.conditions import (
     LARGE,
     LEAVES_NOISE,
     LITTLE_NOISE,
+    MANY_VALUES,
     MAY_BE_IT,
     MAY_BE_LONG,
     NAMED,
@@ -278,7 +279,7 @@ CLOSING = Strategy(
         Rung("few products", ALWAYS, Proposer("shared by all equations", proposals.few_products), GROWN_IF_HOPEFUL),
         Rung(
             "terms along the best law",
-            ~SOUGHT,
+            MANY_VALUES & ~SOUGHT,
             Proposer("what regression along its trajectory says", proposals.terms_along_the_best),
             REFITTED,
         ),
