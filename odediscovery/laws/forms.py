@@ -150,7 +150,11 @@ def _sides(written: Written, states: Sequence[str]) -> dict[str, str]:
             sides[state] = found["side"].strip()
     for state in states:
         if state not in sides:
-            raise InputError(f"the equation of {state!r} is missing: write {state}' = ..., or 0 if it never changes")
+            # Two equations with a comma between them are read as one.
+            between = "; put ; or a new line between equations" if any("=" in side for side in sides.values()) else ""
+            raise InputError(
+                f"the equation of {state!r} is missing: write {state}' = ..., or 0 if it never changes{between}"
+            )
     return {state: sides[state] for state in states}
 
 

@@ -78,6 +78,11 @@ def test_mistakes_say_what_to_write(written: str, message: str) -> None:
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_a_comma_between_equations_is_named_where_one_is_missing() -> None:
+    with pytest.raises(InputError, match="'v' is missing.*; put ; or a new line between equations$"):
+        read_form("x' = v, v' = -k*x", ["x", "v"])
+
+
 def test_a_start_belongs_to_a_constant() -> None:
     with pytest.raises(InputError, match="unknown constant 'q'"):
         read_form("x' = -k*x", ["x"], start={"q": 1.0})
