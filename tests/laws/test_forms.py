@@ -79,7 +79,7 @@ def test_mistakes_say_what_to_write(written: str, message: str) -> None:
 
 
 def test_a_comma_between_equations_is_named_where_one_is_missing() -> None:
-    with pytest.raises(InputError, match="'v' is missing.*; put ; or a new line between equations$"):
+    with pytest.raises(InputError, match=r"'v' is missing.*; put ; or a new line between equations$"):
         read_form("x' = v, v' = -k*x", ["x", "v"])
 
 
