@@ -74,7 +74,7 @@ def test_numbers_are_those_of_the_cpu(simulated: None) -> None:
         slope.numpy()
 
 
-@pytest.mark.parametrize("system", ["fsir", "lotka-volterra"])
+@pytest.mark.parametrize("system", [pytest.param("fsir", marks=pytest.mark.slow), "lotka-volterra"])
 def test_what_is_left_behind_is_noticed(simulated: None, system: str) -> None:
     p, field = problem(system)
     there, windows = moved(field, SIMULATED), TrainingWindows.of(short_windows(p))
