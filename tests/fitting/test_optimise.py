@@ -101,6 +101,7 @@ def test_a_member_that_stepped_too_far_goes_on_with_smaller_steps() -> None:
     np.testing.assert_allclose(end, 1.0, atol=0.011)
 
 
+@pytest.mark.slow
 @every_optimiser
 def test_a_member_that_is_nan_from_the_start_stays_where_it_is(run: Optimiser) -> None:
     def hopeless(theta: Tensor, progress: float) -> Tensor:

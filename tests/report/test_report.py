@@ -87,6 +87,7 @@ def test_pages_are_well_formed_and_small(kind: str) -> None:
     assert referred and set(referred) <= set(ids)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_pages_load_nothing_and_run_their_own_script_alone(kind: str) -> None:
     page, text = Page(html(kind)), html(kind)

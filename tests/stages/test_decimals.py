@@ -59,6 +59,7 @@ def test_another_value_stays(value: float, error: float) -> None:
     assert nearest_decimal(value, error) is None
 
 
+@pytest.mark.slow
 def test_as_many_random_values_are_taken_for_decimals_as_chance_allows() -> None:
     # Within three errors of a decimal of two digits lies one value in 1 / (2 * 3 * 3e-6 * 10 ... 100).
     random = np.random.default_rng(0)
