@@ -4,9 +4,11 @@
 
 Growing greedily loses terms that explain little alone. With the columns fixed a step is linear
 algebra only, so that many subsets of each size can be kept, and only the best of each size go on
-to where exponents and constants of sums are fitted.
+to where exponents and constants of sums are fitted. Subsets grow by one column at a time and then
+lose one at a time: three columns that explain little in pairs are found as four of which one is idle.
 
-Source: orthogonal least squares (Chen, Billings and Luo, Int. J. Control 50, 1989) with a beam.
+Source: orthogonal least squares (Chen, Billings and Luo, Int. J. Control 50, 1989) with a beam; the way
+back as in the floating search of Pudil, Novovicova and Kittler (Pattern Recognition Letters 15, 1994).
 """
 
 from __future__ import annotations
