@@ -17,6 +17,7 @@ from odediscovery.networks.chain import Chain
 from odediscovery.runtime.arrays import Array, Indices
 from odediscovery.solve.array_shapes import Ends, Jacobian, Residual, States, Theta, Unknowns
 from odediscovery.solve.grids import GRIDS, LinearControls, rk4_nodes, sensitivities
+from odediscovery.solve.plain_steps import plain_nodes
 
 # A law that runs away leaves more than any other, and nothing to warn of.
 _QUIET = np.errstate(all="ignore")
@@ -142,9 +143,11 @@ class LongResiduals:
     @_QUIET
     def solve(self, unknowns: Unknowns) -> Ends:
         """States at the ends of all intervals, [members, windows, intervals, states]."""
-        rhs = self.chain.rhs(unknowns[:, : -self.n_starts])
-        steps, last, controls = self._steps
-        return rk4_nodes(rhs, self.starts(unknowns), steps, controls)[:, np.arange(len(last))[:, None], last]
+        theta, start, (steps, last, controls) = unknowns[:, : -self.n_starts], self.starts(unknowns), self._steps
+        nodes = plain_nodes(self.chain, theta, start, steps) if controls is None else None
+        if nodes is None:
+            nodes = rk4_nodes(self.chain.rhs(theta), start, steps, controls)
+        return nodes[:, np.arange(len(last))[:, None], last]
 
     @_QUIET
     def blocks(

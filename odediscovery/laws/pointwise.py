@@ -1,24 +1,24 @@
-"""Right-hand sides for solvers that go step by step: what depends on constants alone is computed once.
+"""Right-hand sides for solvers that go step by step: straight-line code of plain numbers.
 
     dx_i/dt = sum_j A[i, j] * prod_k y_k ** W[j, k]
 
 Such a solver evaluates the right-hand sides of a few states some thousand times in a row. On the numbers of a single
-point a call of numpy takes far longer than the arithmetic, so the entries of A and W that are not
-0 are listed once and evaluated as plain numbers.
+point a call of numpy takes far longer than the arithmetic, and so does a loop over what is not 0. So the arithmetic
+of a law is written out and compiled: its text holds names and places alone, the constants are its arguments, so that
+laws of one form, as a fit tries them one after the other, are compiled once.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from operator import itemgetter
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from odediscovery.families import STATE_FUNCTIONS
-from odediscovery.laws.power_sum import EQUAL, Features, PowerSum, expanded, least_bases
+from odediscovery.families import STATE_FUNCTIONS, Function
+from odediscovery.ivp.straight_line import compiled
+from odediscovery.laws.power_sum import EQUAL, PowerSum, expanded, least_bases
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, SparsePowers, products_by_column
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -34,8 +34,8 @@ POINTWISE = PointThresholds()
 
 # (t, states) -> their rates.
 Rates: TypeAlias = Callable[[float, Array], Sequence[float] | Array]
-# Products as a function of bases and powers.
-_Products: TypeAlias = list[Callable[[Sequence[float]], Any]]
+# States, one by one -> their rates.
+PlainRates: TypeAlias = Callable[..., tuple[float, ...]]
 
 
 def point_field(law: PowerSum, states: int | None = None) -> Rates:
@@ -54,18 +54,105 @@ def point_field(law: PowerSum, states: int | None = None) -> Rates:
     size = np.count_nonzero(law.coefficients) + np.count_nonzero(law.exponents)
     if size > POINTWISE.max_constants or law.mirrored:
         return lambda t, x: law.rhs(x)[:states]
-    bases, powered = _bases(law.features), _powered(law.exponents)
-    rows, beyond = [_combination(row) for row in _rows(expanded(law).coefficients)[:states]], vector_field(law)
+    rates, beyond = point_rates(law, states), vector_field(law)
 
     def dx_dt(t: float, x: Array) -> Sequence[float] | Array:
         try:
-            products = powered(bases(x.tolist()))
-            return [row(products) for row in rows]
+            return rates(*x.tolist())
         except (ArithmeticError, ValueError):
             with np.errstate(all="ignore"):
                 return beyond(t, x)[:states]
 
     return dx_dt
+
+
+def point_rates(law: PowerSum, states: int | None = None) -> PlainRates:
+    """The function x_1, ..., x_n -> (dx_1/dt, ...) of plain numbers; see `point_field`.
+
+    Raises:
+        ArithmeticError, ValueError: by the function, where a number becomes too large.
+
+    >>> law = PowerSum(np.array([[1.0, -0.5]]), np.array([[1.0], [2.0]]))
+    >>> point_rates(law)(4.0)
+    (-4.0,)
+    """
+    code, f = Arithmetic(law.n_states), law.features
+    if f is not None:
+        code.apply(f.functions)
+        sums = code.products(f.sums.exponents)
+        code.bases += [code.let(f"1.0 + {code.combined(row, sums)}") for row in f.sums.weights]
+    products = code.products(law.exponents)
+    return code.compiled([code.combined(row, products) for row in expanded(law).coefficients[:states]])
+
+
+@dataclass
+class Arithmetic:
+    """The arithmetic of a law, line by line.
+
+    Args:
+        n_inputs: number of variables, which are its first bases.
+    """
+
+    n_inputs: int
+    lines: list[str] = field(default_factory=list)
+    constants: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.bases = [f"x{k}" for k in range(self.n_inputs)]
+        self._powers: dict[tuple[str, float], str] = {}
+
+    def constant(self, value: Any) -> str:
+        """The name of a constant."""
+        self.constants.append(value)
+        return f"c{len(self.constants) - 1}"
+
+    def let(self, value: str) -> str:
+        """The name of a value that is computed once."""
+        self.lines.append(f"v{len(self.lines)} = {value}")
+        return f"v{len(self.lines) - 1}"
+
+    def apply(self, functions: Sequence[Function]) -> None:
+        """Functions of single variables become bases."""
+        for f in functions:
+            plain = self.constant(STATE_FUNCTIONS[f.name].plain)
+            self.bases.append(self.let(f"{plain}({self.constant(f.rate)} * x{f.state})"))
+
+    def products(self, exponents: Array) -> list[str]:
+        """Products of powers of the bases so far, one a row; fractional powers have a least base."""
+        return [self._product(row) for row in exponents]
+
+    def _product(self, exponents: Array) -> str:
+        factors = [self._power(self.bases[k], float(exponents[k])) for k in np.flatnonzero(exponents)]
+        return self.let(" * ".join(factors)) if len(factors) > 1 else factors[0] if factors else "1.0"
+
+    def _power(self, base: str, exponent: float) -> str:
+        if exponent == 1.0:
+            return base
+        if (base, exponent) not in self._powers:
+            if exponent != round(exponent):
+                value = f"({base} if {base} > least else least) ** {self.constant(exponent)}"
+            else:
+                value = f"{base} ** {self.constant(exponent)}"
+            self._powers[base, exponent] = self.let(value)
+        return self._powers[base, exponent]
+
+    def combined(self, row: Array, products: Sequence[str]) -> str:
+        """A sum of products with these coefficients."""
+        return " + ".join(f"{self.constant(float(row[j]))} * {products[int(j)]}" for j in np.flatnonzero(row)) or "0.0"
+
+    def compiled(self, values: Sequence[str]) -> PlainRates:
+        """The function of the variables that gives these values."""
+        body = "".join(f"        {line}\n" for line in self.lines)
+        inputs, names = (
+            ", ".join(f"{c}{k}" for k in range(n)) for c, n in (("x", self.n_inputs), ("c", len(self.constants)))
+        )
+        text = (
+            f"def of_constants(least, {names}):\n"
+            f"    def rates({inputs}):\n{body}        return ({', '.join(values)},)\n"
+            "    return rates\n"
+        )
+        rates: PlainRates = compiled(text)(ABOVE_ZERO, *self.constants)
+        return rates
 
 
 def vector_field(law: PowerSum) -> Callable[[float, Array], Array]:
@@ -101,72 +188,3 @@ def _products_of(w: Array) -> Callable[[Array], Array]:
         return found
 
     return products
-
-
-def _rows(a: Array) -> list[list[tuple[float, int]]]:
-    """What is not 0 in each row of A: (coefficient, monomial)."""
-    return [[(float(row[j]), int(j)) for j in np.flatnonzero(row)] for row in a]
-
-
-def _combination(row: Sequence[tuple[float, int]]) -> Callable[[Sequence[float]], float]:
-    """Products -> their sum with these coefficients; of the usual few without a loop."""
-    if not row:
-        return lambda p: 0.0
-    if len(row) == 1:
-        ((c, j),) = row
-        return lambda p: c * p[j]
-    if len(row) == 2:
-        (c, j), (d, k) = row
-        return lambda p: c * p[j] + d * p[k]
-    if len(row) == 3:
-        (c, j), (d, k), (e, i) = row
-        return lambda p: c * p[j] + d * p[k] + e * p[i]
-    return lambda p: sum([c * p[j] for c, j in row], 0.0)
-
-
-def _powered(exponents: Array) -> Callable[[list[float]], list[float]]:
-    """Bases -> products of their powers; bases are added to."""
-    count = exponents.shape[1]
-    factors = [[(int(k), float(row[k])) for k in np.flatnonzero(row)] for row in exponents]
-    # Without the first ones; whole powers stand before real ones, which have a least base.
-    powers = sorted({f for row in factors for f in row if f[1] != 1.0}, key=lambda f: (f[1] != round(f[1]), f))
-    place = {f: count + number for number, f in enumerate(powers)}
-    products: _Products = [_product([place.get(f, f[0]) for f in row]) for row in factors]
-    whole, real = ([f for f in powers if (f[1] == round(f[1])) is is_whole] for is_whole in (True, False))
-
-    def of(y: list[float]) -> list[float]:
-        for k, w in whole:
-            y.append(y[k] ** w)
-        for k, w in real:
-            base = y[k]
-            y.append((ABOVE_ZERO if base < ABOVE_ZERO else base) ** w)
-        return [product(y) for product in products]
-
-    return of
-
-
-def _product(places: list[int]) -> Callable[[Sequence[float]], Any]:
-    if not places:
-        return lambda y: 1.0
-    if len(places) == 2:  # most of them; two indices are faster than a general product
-        first, second = places
-        return lambda y: y[first] * y[second]
-    factors = itemgetter(*places)
-    return factors if len(places) == 1 else lambda y: math.prod(factors(y))
-
-
-def _bases(features: Features | None) -> Callable[[list[float]], list[float]]:
-    """States -> what the power layer sees."""
-    if features is None:
-        return lambda x: x
-    functions = [(STATE_FUNCTIONS[f.name].plain, f.rate, f.state) for f in features.functions]
-    weights, powered = _rows(features.sums.weights), _powered(features.sums.exponents)
-
-    def of(x: list[float]) -> list[float]:
-        z = x + [f(rate * x[k]) for f, rate, k in functions]
-        if not weights:
-            return z
-        products = powered(list(z))
-        return z + [1.0 + sum([c * products[j] for c, j in row]) for row in weights]
-
-    return of

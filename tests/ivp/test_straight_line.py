@@ -1,0 +1,24 @@
+"""Text that was written is compiled once and sees nothing but its arguments."""
+
+from __future__ import annotations
+
+import pytest
+
+from odediscovery.ivp.straight_line import compiled
+
+TWICE = "def twice(x):\n    return x + x\n"
+
+
+def test_a_text_is_compiled_once() -> None:
+    assert compiled(TWICE) is compiled(TWICE)
+
+
+@pytest.mark.parametrize("body", ["x.__class__", "'text'", "[x for x in x]", "lambda: x", "x[0]", "None"])
+def test_what_is_no_arithmetic_is_refused(body: str) -> None:
+    with pytest.raises(ValueError, match="expected arithmetic"):
+        compiled(f"def of(x):\n    return {body}\n")
+
+
+def test_it_sees_no_built_in_names() -> None:
+    with pytest.raises(NameError):
+        compiled("def of(x):\n    return open(x)\n")("file")

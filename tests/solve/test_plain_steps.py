@@ -1,0 +1,74 @@
+"""Steps in plain numbers are those of arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from odediscovery.families import Function
+from odediscovery.networks.chain import Chain, Pair
+from odediscovery.networks.plain_rates import member_rates
+from odediscovery.runtime.arrays import Array
+from odediscovery.solve.grids import rk4_nodes
+from odediscovery.solve.plain_steps import PLAIN, plain_nodes
+
+POSITIVE, ANY = np.array([True, True]), np.array([False, False])
+CROSSED = np.array([[0.0, 1.0], [1.0, 0.5]])
+
+
+def chain_of(pairs: list[tuple[Array, Array, Array]], **options: object) -> Chain:
+    """A chain of one member from (nonnegative, exponents, weights) of each pair."""
+    theta = np.concatenate([part.ravel() for _, w, a in pairs for part in (w, a)])[None]
+    layers = tuple(Pair(nonnegative, len(w), len(a)) for nonnegative, w, a in pairs)
+    return Chain(2, options.pop("functions", ()), layers, theta, theta != 0.0, **options)  # type: ignore[arg-type]
+
+
+CHAINS = {
+    "real powers": chain_of([(POSITIVE, np.array([[0.5, 0.7], [0.0, -0.3]]), np.array([[-0.5, 0.2], [0.3, -0.1]]))]),
+    "whole powers": chain_of(
+        [(ANY, np.array([[2.0, 1.0], [-1.0, 0.0], [0.0, 3.0]]), np.array([[0.0, 0.2, -1.0]] * 2))]
+    ),
+    "a function": chain_of(
+        [(np.array([False] * 3), np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]), np.array([[-1.0, 0.0], [0.0, 2.0]]))],
+        functions=(Function("sin", 1, 0.7),),
+    ),
+    "a quotient": chain_of(
+        [
+            (POSITIVE, np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]), np.array([[1, 0, 0.0], [0, 1, 0], [0.3, 0, 1]])),
+            (np.array([True] * 3), np.array([[1.0, 1.0, -1.0], [0.0, 1.0, 0.0]]), np.array([[0.5, 0], [-0.5, 0.1]])),
+        ]
+    ),
+    "an equation that follows": chain_of(
+        [(POSITIVE, CROSSED, np.array([[-0.5, 0.2], [0.0, 0.0]]))], stoichiometry=np.array([[1.0, 0.0], [-1.0, 0.0]])
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CHAINS))
+def test_they_are_those_of_arrays(name: str) -> None:
+    chain = CHAINS[name]
+    start = np.array([[[1.0, 2.0], [0.7, 0.3], [1.5, 0.9]]])
+    steps = np.array([[0.1, 0.05, 0.1], [0.1, 0.0, 0.1], [0.2, 0.1, 0.0]])
+    found = plain_nodes(chain, chain.theta, start, steps)
+    assert found is not None
+    np.testing.assert_allclose(found, rk4_nodes(chain.rhs(chain.theta), start, steps), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("x", [(-0.5, 0.2), (0.0, 0.0), (0.3, -1e-9)])
+@pytest.mark.parametrize("name", sorted(CHAINS))
+def test_rates_at_and_beyond_zero_are_those_of_arrays(name: str, x: tuple[float, float]) -> None:
+    chain, rates = CHAINS[name], member_rates(CHAINS[name], CHAINS[name].theta[0])
+    assert rates is not None
+    np.testing.assert_allclose(rates(*x), chain.rhs(chain.theta)(np.array([[x]]))[0, 0], rtol=1e-9, atol=1e-14)
+
+
+def test_powers_that_turn_and_many_points_are_left_to_arrays() -> None:
+    turning = chain_of([(ANY, np.array([[0.5, 1.0]]), np.array([[1.0], [0.0]]))])
+    assert plain_nodes(turning, turning.theta, np.ones((1, 1, 2)), np.full((1, 3), 0.1)) is None
+    chain, many = CHAINS["real powers"], PLAIN.most_numbers
+    assert plain_nodes(chain, chain.theta, np.ones((1, many, 2)), np.full((many, 3), 0.1)) is None
+
+
+def test_a_number_that_becomes_too_large_is_left_to_arrays() -> None:
+    growing = chain_of([(POSITIVE, np.array([[300.0, 0.0]]), np.array([[1.0], [0.0]]))])
+    assert plain_nodes(growing, growing.theta, np.full((1, 1, 2), 1e3), np.full((1, 3), 1.0)) is None
