@@ -26,43 +26,40 @@ from numpy.typing import NDArray
 from odediscovery.data.series import Trajectory
 from odediscovery.errors import InputError
 from odediscovery.plots.heatmaps import network_figure
+from odediscovery.plots.pieces import draw_band, frame_residuals, headline, power_of_ten
+from odediscovery.plots.theme import (
+    COLOURS,
+    CURVE_POINTS,
+    DARK,
+    GRID,
+    HAIR,
+    INK,
+    LIGHT,
+    LINE,
+    MARKS,
+    MUTED,
+    NOTE,
+    PAPER,
+    ROOM,
+    SIZES,
+    STYLE,
+    Depth,
+    rings,
+)
 from odediscovery.plots.times import literal, set_times
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.files import write_whole
 from odediscovery.uncertainty.bands import Band, band
 
-INK, MUTED, GRID = "#222222", "#707070", "#e6e6e6"
-# Okabe and Ito (2008): blue, vermilion, green, orange, sky blue, purple, black.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#000000")
-STYLE: dict[Any, Any] = {
-    "font.size": 10.0,
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "text.color": INK,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.8,
-    "axes.axisbelow": True,
-    "axes.titlesize": 11.0,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "legend.frameon": False,
-    "figure.dpi": 150.0,
-    "axes.formatter.limits": (-3, 4),
-    "axes.formatter.useoffset": False,
-}
-FIGURE_POINTS = 400
-# How far beyond data and curves a band is shown, as a share of their range.
-CURVE_MARGIN = 0.4
+__all__ = ["COLOURS", "GRID", "INK", "MUTED", "STYLE", "empty_figure", "save_figure"]  # for experiments, too
+__all__ += ["FIGURES", "fit_figure", "pareto_figure", "save_figures", "weights_figure"]
+__all__ += ["curve_through", "cut_axis", "draw_cut", "draw_state", "label_ticks", "meaning_of_complexity", "with_unit"]
+
 PICTURES = ("png", "svg", "pdf")
 MAX_LEGEND_ENTRIES = 7
 # Errors this many times smaller than the next ones stand below a cut of the axis, each so much below the other.
 CUT_FACTOR, CUT_STEP = 1e4, 2.5
-MAX_LEGEND_COLUMNS = 3
+MAX_COLUMNS = 3
 # States of a fit that are drawn, and cells of a network's layer.
 MAX_PANELS, MAX_CELLS = 12, 1000
 
@@ -71,10 +68,11 @@ def fit_figure(discovery: Discovery) -> Figure:
     """Data and integrated curves of every state, the residuals below, all trajectories."""
     series = discovery.series
     n = min(series.n_states, MAX_PANELS)
-    columns = n if n <= MAX_LEGEND_COLUMNS else (n + 1) // 2 if n <= 4 else MAX_LEGEND_COLUMNS
-    rows = -(-n // columns)
+    rows = -(-n // MAX_COLUMNS)
+    # As few columns as these rows need: four states stand two by two.
+    columns = -(-n // rows)
     with rc_context(STYLE):
-        figure = empty_figure(max(6.0, 4.2 * columns), 4.3 * rows + 0.7)
+        figure = empty_figure(max(SIZES.least, SIZES.width * columns), SIZES.height * rows + SIZES.legend)
         grid = figure.add_gridspec(rows, columns)
         curves = [curve_through(discovery, j, run) for j, run in enumerate(series.trajectories)]
         for k, state in enumerate(series.states[:n]):
@@ -87,7 +85,7 @@ def fit_figure(discovery: Discovery) -> Figure:
             if series.units.get(state):
                 top.set_ylabel(with_unit(state, series.units))
             set_times(below, series)
-        figure.suptitle(_headline(discovery), x=0.01, ha="left", fontsize=10.5, color=MUTED)
+        headline(figure, _quality(discovery))
         handles, labels = figure.axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower left", ncols=min(len(labels), 2 * columns))
     return figure
@@ -95,7 +93,7 @@ def fit_figure(discovery: Discovery) -> Figure:
 
 def curve_through(discovery: Discovery, j: int, run: Trajectory) -> tuple[NDArray[np.float64], Band]:
     """Times of a smooth curve through a trajectory's start, the samples' among them, and it."""
-    dense = np.union1d(np.linspace(run.time[0], run.time[-1], FIGURE_POINTS), run.time)
+    dense = np.union1d(np.linspace(run.time[0], run.time[-1], CURVE_POINTS), run.time)
     if discovery.estimates is not None:
         return dense, band(discovery, dense, trajectory=j)
     curve = discovery.equations_of(j).simulate(discovery.initial_values[j], dense, controls=run.controls)
@@ -109,36 +107,23 @@ def draw_state(
     """Data and curves of state k with their bands, and the residuals below where there are axes for them."""
     runs = discovery.series.trajectories
     named = 1 < len(runs) <= MAX_LEGEND_ENTRIES
+    left = []
     for j, (run, (dense, found)) in enumerate(zip(runs, curves, strict=True)):
         colour, curve = _colour(j, len(runs)), found.curve[:, k]
-        at_samples = curve[np.searchsorted(dense, run.time)]
         name = (run.label or f"trajectory {j + 1}") if named else "equations"
-        dots: dict[str, Any] = {
-            "color": colour if len(runs) > 1 else INK,
-            "marker": "o",
-            "ls": "none",
-            "markersize": 4.5,
-            "markerfacecolor": "white",
-            "markeredgewidth": 1.0,
-        }
+        dots = rings(len(run.time)) | {"color": colour if len(runs) > 1 else INK}
         first = j == 0
         top.plot(run.time, run.values[:, k], **dots, label="data" if first else None)
-        top.plot(dense, curve, color=colour, lw=1.8, label=name if named or first else None)
+        top.plot(dense, curve, color=colour, label=name if named or first else None)
+        left.append(run.values[:, k] - curve[np.searchsorted(dense, run.time)])
         if below is not None:
-            below.plot(run.time, run.values[:, k] - at_samples, **dots)
-    top.margins(x=0.03, y=0.08)
+            below.plot(run.time, left[-1], **dots)
     known = discovery.estimates
     least = float(np.nanmin([np.nanmin(run.values[:, k], initial=0.0) for run in runs]))
     _draw_bands(top, curves, k, (-np.inf, np.inf) if known is None else known.within(k), least)
-    if below is None:
-        return
-    below.axhline(0.0, color=COLOURS[0] if len(runs) == 1 else MUTED, lw=1.2, zorder=1)
-    top.tick_params(labelbottom=False)
-    residuals = np.concatenate([line.get_ydata() for line in below.lines])
-    largest = float(np.nanmax(np.abs(residuals), initial=0.0)) or 1.0
-    below.set_ylim(-1.3 * largest, 1.3 * largest)
-    below.yaxis.set_major_locator(MaxNLocator(3, symmetric=True))
-    below.set_ylabel("data \N{MINUS SIGN} fit", color=MUTED, fontsize=9)
+    if below is not None:
+        top.tick_params(labelbottom=False)
+        frame_residuals(below, left, "data \N{MINUS SIGN} fit")
 
 
 def _draw_bands(
@@ -157,25 +142,13 @@ def _draw_bands(
     low, high = top.get_ylim()
     for j, (dense, found) in enumerate(curves):
         curve, colour = found.curve[:, k], _colour(j, len(curves))
-        ends = np.minimum(curve, within[0]), np.maximum(curve, within[1])
-        floor_of_data = np.minimum(curve, min(within[0], measured))
-        for half, (floor, ceiling), alpha, meaning in (
-            (found.prediction[:, k], (floor_of_data, np.inf), 0.13, "95 % of new measurements"),
-            (found.confidence[:, k], ends, 0.30, "95 % band of the curve"),
+        for half, ends, shade, meaning in (
+            (found.prediction[:, k], (min(within[0], measured), np.inf), LIGHT, "95 % of new measurements"),
+            (found.confidence[:, k], within, DARK, "95 % band of the curve"),
         ):
-            if np.isfinite(half).any():
-                top.fill_between(
-                    dense,
-                    np.maximum(curve - half, floor),
-                    np.minimum(curve + half, ceiling),
-                    lw=0,
-                    color=colour,
-                    alpha=alpha,
-                    zorder=1,
-                    label=meaning if j == 0 else None,
-                )
+            draw_band(top, dense, curve, half, ends, color=colour, label=None if j else meaning, **shade)
     # A band that says no more than that nothing is known must not flatten the data.
-    beyond = CURVE_MARGIN * (high - low)
+    beyond = ROOM.beyond * (high - low)
     wide = top.get_ylim()
     top.set_ylim(max(wide[0], low - beyond), min(wide[1], high + beyond))
 
@@ -187,33 +160,25 @@ def pareto_figure(discovery: Discovery) -> Figure:
     error = np.array([row.mse for row in rows])
     error, floor, lower = cut_axis(error)
     with rc_context(STYLE):
-        figure = empty_figure(6.4, 4.4)
+        figure = empty_figure(SIZES.least, SIZES.height)
         axes = figure.add_subplot()
         seen = np.isfinite(error)
         axes.set_yscale("log")
-        axes.step(cost[seen], np.minimum.accumulate(error[seen]), where="post", color=MUTED, lw=1.3, zorder=2)
-        axes.plot(
-            cost[seen], error[seen], "o", ms=6.5, color=COLOURS[0], mec="white", zorder=3, label="candidate equations"
-        )
+        axes.step(cost[seen], np.minimum.accumulate(error[seen]), where="post", color=MUTED, **LINE)
+        dots: dict[str, Any] = {"mec": PAPER, "zorder": Depth.MARK}
+        # A row's own mark lies over the others, which come first.
+        axes.plot(cost[seen], error[seen], "o", ms=MARKS.point, color=COLOURS[0], label="candidate equations", **dots)
         named = [row for row in rows if row.name and not row.selected and np.isfinite(row.mse)]
         for hue, mark, row in zip(COLOURS[2:], "sD^vP", named, strict=False):
             y = error[rows.index(row)]
-            axes.plot(row.complexity, y, mark, ms=7.5, color=hue, mec="white", zorder=4, label=literal(row.name))
+            axes.plot(row.complexity, y, mark, ms=MARKS.named, color=hue, label=literal(row.name), **dots)
         for row, y in zip(rows, error, strict=True):
             if row.selected and np.isfinite(y):
-                axes.plot(
-                    row.complexity,
-                    y,
-                    "*",
-                    ms=17,
-                    color=COLOURS[1],
-                    mec="white",
-                    zorder=4,
-                    label=f"chosen: complexity {row.complexity}, MSE {row.mse:.3g}"
-                    + f",\n{literal(row.name)}" * bool(row.name),
-                )
+                told = f"chosen: complexity {row.complexity}, MSE {row.mse:.3g}"
+                name = f",\n{literal(row.name)}" * bool(row.name)
+                axes.plot(row.complexity, y, "*", ms=MARKS.chosen, color=COLOURS[1], label=told + name, **dots)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        axes.margins(x=0.08, y=0.12)
+        axes.margins(ROOM.marks)
         if lower.any():
             draw_cut(axes, cost, np.array([row.mse for row in rows]), error, floor, lower)
         axes.set_xlabel(meaning_of_complexity(discovery))
@@ -260,24 +225,15 @@ def draw_cut(
     lower: NDArray[np.bool_],
 ) -> None:
     """The line below which the axis is cut, with the errors that lie there as text."""
-    axes.axhline(floor, color=MUTED, lw=0.9, ls=(0, (2, 3)), zorder=1)
+    axes.axhline(floor, ls=":", **HAIR)
     low, high = axes.get_ylim()
-    axes.text(
-        0.995,
-        floor,
-        "below: not to scale",
-        fontsize=8,
-        color=MUTED,
-        ha="right",
-        va="bottom",
-        transform=axes.get_yaxis_transform(),
-    )
+    axes.text(1.0, floor, "below: not to scale", ha="right", va="bottom", transform=axes.get_yaxis_transform(), **NOTE)
     label_ticks(axes, floor, high)
     axes.set_ylim(min(low, float(drawn[lower].min()) / CUT_STEP**3), high)
+    # Below its mark at the left, where the staircase does not go.
+    aside = (-MARKS.point, -MARKS.sample)
     for x, y, value in zip(cost[lower], drawn[lower], told[lower], strict=True):
-        axes.annotate(
-            f"{value:.2g}", (x, y), (-5, -11), textcoords="offset points", fontsize=8, color=MUTED, ha="right"
-        )
+        axes.annotate(f"{value:.2g}", (x, y), aside, textcoords="offset points", ha="right", va="top", **NOTE)
 
 
 def label_ticks(axes: Axes, low: float, high: float) -> None:
@@ -286,7 +242,7 @@ def label_ticks(axes: Axes, low: float, high: float) -> None:
         ticks = [tick for tick in LogLocator(subs=steps).tick_values(low, high) if low <= tick <= high]
         if len(ticks) > 2:
             break
-    axes.set_yticks(ticks, [f"{tick:g}" if 1e-3 <= tick < 1e4 else f"{tick:.0e}" for tick in ticks])
+    axes.set_yticks(ticks, list(map(power_of_ten, ticks)))
     axes.yaxis.set_minor_locator(NullLocator())
 
 
@@ -307,7 +263,7 @@ def weights_figure(discovery: Discovery) -> Figure:
         if any(layer.n_in * layer.n_out > MAX_CELLS for layer in layers):
             missing = "Too many weights to be drawn: model.npz has them."
         if missing or discovery.network is None:
-            figure = empty_figure(6.0, 1.6)
+            figure = empty_figure(SIZES.least, SIZES.notice)
             figure.text(0.5, 0.5, missing, ha="center")
             return figure
         return network_figure(discovery.network, discovery.equations.variables, discovery.series.time_name)
@@ -365,8 +321,8 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 def empty_figure(width: float, height: float) -> Figure:
     """An empty figure of so many inches, drawn by Agg and laid out so that nothing overlaps."""
-    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08)
-    figure = Figure(figsize=(width, height), layout=layout, facecolor="white")
+    layout = ConstrainedLayoutEngine(w_pad=SIZES.pad, h_pad=SIZES.pad)
+    figure = Figure(figsize=(width, height), layout=layout, facecolor=PAPER)
     FigureCanvasAgg(figure)
     return figure
 
@@ -382,7 +338,7 @@ def with_unit(name: str, units: Mapping[str, str]) -> str:
     return literal(f"{name} [{units[name]}]" if units.get(name) else name)
 
 
-def _headline(discovery: Discovery) -> str:
+def _quality(discovery: Discovery) -> str:
     r2 = f"R\N{SUPERSCRIPT TWO} = {discovery.r2:z.6f}"
     n = discovery.series.n_states
     shown = f"    the first {MAX_PANELS} of {n} states" if n > MAX_PANELS else ""

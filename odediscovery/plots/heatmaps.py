@@ -9,6 +9,7 @@ are computed in inches, since every cell has to be large enough for its number.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,16 +17,45 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from odediscovery.networks.layers import Layer, Network
+from odediscovery.plots.theme import BY_EYE, INK, LETTERS, MUTED, NOTE, PAPER
+from odediscovery.runtime.thresholds import threshold
 
 Array = NDArray[np.float64]
 
-CELL_WIDTH, CELL_HEIGHT, GAP = 0.68, 0.40, 0.14
-LETTER, HEADER, MARGIN, ARROW = 0.085, 0.62, 0.3, 0.55
-INK, MUTED = "#222222", "#8a8a8a"
+
+@dataclass(frozen=True)
+class HeatSizes:
+    """Cells and what stands around them."""
+
+    width: float = threshold(0.68, "cell", unit="inches", origin="seven letters of a number")
+    height: float = threshold(0.40, "cell", unit="inches", origin=BY_EYE)
+    gap: float = threshold(0.14, "between matrices, and between a name and its row", unit="inches", origin=BY_EYE)
+    letter: float = threshold(0.085, "letter of a name", unit="inches", origin="chosen: about its mean width")
+    header: float = threshold(0.62, "title and names of columns", unit="inches", origin=BY_EYE)
+    margin: float = threshold(0.3, "around everything, and the line of scales below", unit="inches", origin=BY_EYE)
+    arrow: float = threshold(0.55, "between layers", unit="inches", origin=BY_EYE)
+    least: float = threshold(5.0, "width of a picture: the line of scales", unit="inches", origin=BY_EYE)
+    slant: float = threshold(45.0, "of names that are wider than a cell", unit="degrees", origin=BY_EYE)
+
+
+@dataclass(frozen=True)
+class HeatShades:
+    """Colours of cells, within those of a map."""
+
+    gate: float = threshold(0.45, "grey of an open gate", origin=BY_EYE)
+    weight: float = threshold(
+        0.36, "reach of the largest weight on both sides of white", origin="chosen: dark cells keep their hue"
+    )
+    dark: float = threshold(0.8, "size of a weight on whose cell letters are white", origin=BY_EYE)
+
+
+HEAT, HUES = HeatSizes(), HeatShades()
+PRUNED = "#f9f9f9"
 # With more hidden features than this only those are drawn that the next layer uses.
 MAX_PRODUCTS = 8
 # Readings beside the rows are left out where they would push the next matrix far away.
@@ -60,27 +90,28 @@ class _Panel:
 
     @property
     def left(self) -> float:
-        return LETTER * max(len(s) for s in (*self.outputs, *self.strips)) + 0.12
+        return HEAT.letter * max(len(s) for s in (*self.outputs, *self.strips)) + HEAT.gap
 
     @property
     def body(self) -> float:
-        matrices = len(self.matrices) * (len(self.inputs) * CELL_WIDTH + GAP)
-        return matrices + len(self.columns) * (CELL_WIDTH + GAP) - GAP
+        matrices = len(self.matrices) * (len(self.inputs) * HEAT.width + HEAT.gap)
+        return matrices + len(self.columns) * (HEAT.width + HEAT.gap) - HEAT.gap
 
     @property
     def width(self) -> float:
-        return self.left + self.body + LETTER * max(map(_letters, self.readings), default=0) + 0.1
+        return self.left + self.body + HEAT.letter * max(map(_letters, self.readings), default=0) + HEAT.gap
 
     @property
     def height(self) -> float:
-        rows = len(self.outputs) * CELL_HEIGHT
-        return self.head + rows + len(self.strips) * (CELL_HEIGHT + GAP)
+        rows = len(self.outputs) * HEAT.height
+        return self.head + rows + len(self.strips) * (HEAT.height + HEAT.gap)
 
     @property
     def head(self) -> float:
         """Room above the cells: the title and the names of the columns, slanted if long."""
         longest = max(map(len, self.inputs))
-        return HEADER + (0.7 * LETTER * longest if _slanted(self.inputs) else 0.0)
+        rise = math.sin(math.radians(HEAT.slant)) if _slanted(self.inputs) else 0.0
+        return HEAT.header + rise * HEAT.letter * longest
 
 
 def network_figure(network: Network, states: Sequence[str], time_name: str) -> Figure:
@@ -93,27 +124,28 @@ def network_figure(network: Network, states: Sequence[str], time_name: str) -> F
     """
     states = network.sees(states)
     panels = _panels(network, [_literal(s) for s in states], _literal(time_name))
-    height = max(panel.height for panel in panels) + 2 * MARGIN + 0.35
-    width = sum(p.width for p in panels) + ARROW * (len(panels) - 1) + 2 * MARGIN
-    figure = Figure(figsize=(max(width, 5.0), height), facecolor="white")
+    foot = HEAT.margin
+    height = max(panel.height for panel in panels) + 2 * HEAT.margin + foot
+    width = sum(p.width for p in panels) + HEAT.arrow * (len(panels) - 1) + 2 * HEAT.margin
+    figure = Figure(figsize=(max(width, HEAT.least), height), facecolor=PAPER)
     FigureCanvasAgg(figure)
-    x, middle = MARGIN, (height + 0.35) / 2
+    x, middle = HEAT.margin, (height + foot) / 2
     for i, panel in enumerate(panels):
         if i:
             figure.text(
-                (x - ARROW / 2) / figure.get_figwidth(),
-                (middle - HEADER / 2) / height,
+                (x - HEAT.arrow / 2) / figure.get_figwidth(),
+                (middle - HEAT.header / 2) / height,
                 "\N{RIGHTWARDS ARROW}",
                 ha="center",
                 va="center",
-                fontsize=20,
+                fontsize="xx-large",
                 color=MUTED,
             )
         _draw_panel(figure, panel, x, middle + panel.height / 2)
-        x += panel.width + ARROW
+        x += panel.width + HEAT.arrow
     sizes = (*network.scale.size, network.scale.time)
     pairs = list(zip((*states, time_name), sizes, strict=True))
-    figure.text(MARGIN / figure.get_figwidth(), 0.12 / height, fontsize=8, color=MUTED, s=_scales(pairs))
+    figure.text(HEAT.margin / figure.get_figwidth(), HEAT.gap / height, s=_scales(pairs), **NOTE)
     return figure
 
 
@@ -180,7 +212,7 @@ def _readings(layer: Layer, names: Sequence[str], outputs: Sequence[str]) -> lis
     readings = []
     for output, row in zip(outputs, layer.arrays["real"], strict=True):
         factors = [
-            name if round(w, 3) == 1 else f"{_base(name)}$^{{{_number(w)}}}$"
+            name if _number(w) == "1" else f"{_base(name)}$^{{{_number(w)}}}$"
             for name, w, gate in zip(names, row, gates, strict=True)
             if w != 0 and gate > 0.5
         ]
@@ -195,7 +227,7 @@ def _base(name: str) -> str:
 
 def _letters(reading: str) -> int:
     """Width of a reading in letters: the marks of mathematics are not seen."""
-    return len(reading) - 5 * reading.count("$^{")
+    return len(reading) - len("$^{}$") * reading.count("$^{")
 
 
 def _draw_panel(figure: Figure, panel: _Panel, x: float, top: float) -> None:
@@ -206,7 +238,7 @@ def _draw_panel(figure: Figure, panel: _Panel, x: float, top: float) -> None:
         top / figure.get_figheight(),
         panel.layer.unit,
         va="top",
-        fontsize=12,
+        fontsize="large",
         fontweight="bold",
         color=INK,
     )
@@ -215,58 +247,59 @@ def _draw_panel(figure: Figure, panel: _Panel, x: float, top: float) -> None:
         axes = _axes(figure, x0, y, len(strip), 1)
         _heat(axes, strip[None, :], gates=True)
         _label(axes, panel.inputs if first else None, [name])
-        first, y = False, y - CELL_HEIGHT - GAP
+        first, y = False, y - HEAT.height - HEAT.gap
     for i, (name, matrix) in enumerate(panel.matrices.items()):
         axes = _axes(figure, x0, y, matrix.shape[1], matrix.shape[0])
         _heat(axes, matrix)
         _label(axes, panel.inputs if first or i else None, panel.outputs if i == 0 else None, panel.used)
-        axes.set_xlabel(MEANING.get(name, name), fontsize=8.5, color=MUTED, labelpad=3)
-        x0 += matrix.shape[1] * CELL_WIDTH + GAP
+        axes.set_xlabel(MEANING.get(name, name), **NOTE)
+        x0 += matrix.shape[1] * HEAT.width + HEAT.gap
     for name, column in panel.columns.items():
         axes = _axes(figure, x0, y, 1, len(column))
         _heat(axes, column[:, None])
         _label(axes, None, None if panel.matrices else panel.outputs, panel.used)
-        axes.set_xlabel(name, fontsize=8.5, color=MUTED, labelpad=3)
-        x0 += CELL_WIDTH + GAP
+        axes.set_xlabel(name, **NOTE)
+        x0 += HEAT.width + HEAT.gap
     for j, (reading, used) in enumerate(zip(panel.readings, panel.used, strict=False)):
         figure.text(
-            (x0 - GAP + 0.1) / figure.get_figwidth(),
-            (y - (j + 0.5) * CELL_HEIGHT) / figure.get_figheight(),
+            x0 / figure.get_figwidth(),
+            (y - (j + 0.5) * HEAT.height) / figure.get_figheight(),
             reading if used else "unused",
             va="center",
-            fontsize=9.5,
+            fontsize=LETTERS.text,
             color=INK if used else MUTED,
         )
 
 
 def _axes(figure: Figure, x: float, top: float, columns: int, rows: int) -> Axes:
     wide, high = figure.get_figwidth(), figure.get_figheight()
-    width, height = columns * CELL_WIDTH, rows * CELL_HEIGHT
+    width, height = columns * HEAT.width, rows * HEAT.height
     return figure.add_axes((x / wide, (top - height) / high, width / wide, height / high))
 
 
 def _heat(axes: Axes, values: Array, *, gates: bool = False) -> None:
     """Cells coloured by sign and size (square root, so that small ones show), with numbers."""
-    largest = max(float(np.nanmax(np.abs(values), initial=0.0)), 1e-300)
+    largest = max(float(np.nanmax(np.abs(values), initial=0.0)), np.finfo(float).tiny)
     size = np.sign(values) * np.sqrt(np.abs(values) / largest)
-    colours = colormaps["Greys"](0.45 * np.clip(values, 0, 1)) if gates else colormaps["RdBu"](0.5 + 0.36 * size)
-    colours[values == 0] = (0.975, 0.975, 0.975, 1.0)
+    grey, blue = HUES.gate * np.clip(values, 0, 1), 0.5 + HUES.weight * size
+    colours = colormaps["Greys"](grey) if gates else colormaps["RdBu"](blue)
+    colours[values == 0] = to_rgba(PRUNED)
     axes.imshow(colours, aspect="auto", interpolation="nearest")
     rows, columns = values.shape
     for edge in (axes.hlines, axes.vlines):
         count, across = (rows, columns) if edge == axes.hlines else (columns, rows)
-        edge(np.arange(1, count) - 0.5, -0.5, across - 0.5, color="white", lw=2)
+        edge(np.arange(1, count) - 0.5, -0.5, across - 0.5, color=PAPER, lw=2)
     for (i, j), value in np.ndenumerate(values):
         pruned = value == 0
-        dark = not gates and abs(size[i, j]) > 0.8
+        dark = not gates and abs(size[i, j]) > HUES.dark
         axes.text(
             j,
             i,
             "\N{MIDDLE DOT}" if pruned and not gates else _number(value),
             ha="center",
             va="center",
-            fontsize=9,
-            color=MUTED if pruned else "white" if dark else INK,
+            fontsize=LETTERS.note,
+            color=MUTED if pruned else PAPER if dark else INK,
         )
 
 
@@ -275,21 +308,21 @@ def _label(
 ) -> None:
     """Names of the columns above and of the rows at the left; those not used in grey."""
     axes.spines[:].set_visible(False)
-    axes.tick_params(length=0, labelsize=9.5, labelcolor=INK)
+    axes.tick_params(length=0, labelsize=LETTERS.text, labelcolor=INK)
     axes.xaxis.tick_top()
     axes.set_xticks(range(len(above or ())), above or ())
     axes.set_yticks(range(len(left or ())), left or ())
     axes.xaxis.set_label_position("bottom")
     if above and _slanted(above):
         for label in axes.get_xticklabels():
-            label.set(rotation=40, ha="left", rotation_mode="anchor")
+            label.set(rotation=HEAT.slant, ha="left", rotation_mode="anchor")
     if left and used:
         for label, ink in zip(axes.get_yticklabels(), used, strict=True):
             label.set_color(INK if ink else MUTED)
 
 
 def _slanted(names: Sequence[str]) -> bool:
-    return max(map(len, names)) * LETTER > CELL_WIDTH
+    return max(map(len, names)) * HEAT.letter > HEAT.width
 
 
 def _number(value: float) -> str:

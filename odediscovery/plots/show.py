@@ -10,9 +10,13 @@ import numpy as np
 from matplotlib import rc_context
 
 from odediscovery.errors import InputError
-from odediscovery.plots.figures import COLOURS, INK, STYLE, curve_through, draw_state, with_unit
+from odediscovery.plots.figures import curve_through, draw_state, with_unit
+from odediscovery.plots.theme import COLOURS, INK, SIZES, STYLE, rings
 from odediscovery.plots.times import set_times
 from odediscovery.result.discovery import Discovery
+
+# Panels of full width side by side, and columns of a legend; panels of more states are narrower.
+MAX_WIDE = 4
 
 
 def plot_fit(found: Discovery, axes: Any = None) -> Any:
@@ -73,11 +77,12 @@ def plot_laws(results: Sequence[Discovery], names: Sequence[str], axes: Any = No
         given, own = _given(axes, series.n_states)
         for k, (ax, state) in enumerate(zip(given, series.states, strict=True)):
             for j, run in enumerate(series.trajectories):
-                ax.plot(run.time, run.values[:, k], "o", mfc="white", ms=4.5, color=INK, label=None if j else "data")
+                dots = rings(len(run.time))
+                ax.plot(run.time, run.values[:, k], color=INK, label=None if j else "data", **dots)
                 for i, (found, name) in enumerate(zip(results, names, strict=True)):
                     dense, drawn = curve_through(found, j, run)
                     colour = COLOURS[i % len(COLOURS)]
-                    ax.plot(dense, drawn.curve[:, k], color=colour, lw=1.6, label=None if j else name)
+                    ax.plot(dense, drawn.curve[:, k], color=colour, label=None if j else name)
             ax.set_title(with_unit(state, series.units))
             set_times(ax, series)
         _legend(given, own)
@@ -88,7 +93,8 @@ def _given(axes: Any, count: int) -> tuple[Any, bool]:
     """Axes to draw in, one a state, and whether they are of a figure of our own."""
     own = axes is None
     if own:
-        _, axes = plt.subplots(1, count, figsize=(4.2 * min(count, 4), 3.5), layout="constrained", squeeze=False)
+        size = SIZES.width * min(count, MAX_WIDE), SIZES.plain
+        _, axes = plt.subplots(1, count, figsize=size, layout="constrained", squeeze=False)
     given = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
     if len(given) != count:
         raise InputError(f"axes: expected {count}, one a state, got {len(given)}")
@@ -99,4 +105,4 @@ def _legend(axes: Any, own: bool) -> None:
     """One legend below a figure of our own; those of others are theirs."""
     if own:
         handles, labels = axes[0].get_legend_handles_labels()
-        axes[0].figure.legend(handles, labels, loc="outside lower left", ncols=min(2 * len(axes), 4), fontsize=9)
+        axes[0].figure.legend(handles, labels, loc="outside lower left", ncols=min(2 * len(axes), MAX_WIDE))

@@ -13,6 +13,7 @@ from matplotlib.ticker import Formatter, Locator, MaxNLocator
 
 from odediscovery.data.dates import UNITS
 from odediscovery.data.series import TimeSeries
+from odediscovery.plots.theme import TICKS
 
 # Its functions have no types.
 _DATES: Any = dates
@@ -29,7 +30,7 @@ class DateLocator(Locator):
 
     def __init__(self, since: float, unit: float) -> None:
         self.since, self.unit = since, unit
-        self.dates: Any = _DATES.AutoDateLocator(minticks=3, maxticks=6)
+        self.dates: Any = _DATES.AutoDateLocator(minticks=TICKS.few, maxticks=TICKS.some)
 
     def __call__(self) -> Any:
         return self.tick_values(*self.axis.get_view_interval())  # type: ignore[union-attr]
@@ -67,8 +68,8 @@ def literal(name: str) -> str:
 def set_times(axes: Axes, series: TimeSeries) -> None:
     """Label the horizontal axis as the time of a series, with dates as ticks where it has any."""
     name, unit = series.time_name, series.units.get(series.time_name, "")
-    # Six labels of four digits stand side by side on a narrow axis; 1902.5 would be too long.
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 4, 5, 10]))
+    # No steps of 2.5: 1902.5 would be too long a label.
+    axes.xaxis.set_major_locator(MaxNLocator(TICKS.some, steps=[1, 2, 4, 5, 10]))
     if not series.since or unit not in UNITS:
         axes.set_xlabel(literal(f"{name} [{unit}]" if unit else name))
         return

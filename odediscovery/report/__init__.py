@@ -36,7 +36,7 @@ from odediscovery.report.front import front
 from odediscovery.report.mathml import MAX_SIDE_SIZE, equation_rows, size
 from odediscovery.report.parts import sides
 from odediscovery.report.portraits import MAX_PORTRAITS, portraits
-from odediscovery.report.readings import readings
+from odediscovery.report.readings import FEW, readings
 from odediscovery.report.tables import constant_rows, stability_rows, start_rows, typeset
 from odediscovery.report.words import command, explained, listed, notes, outcome, settings_rows, summary, without_breaks
 from odediscovery.result.discovery import Discovery
@@ -78,7 +78,7 @@ def report_html(found: Discovery, forecast: Forecast | None = None, made_with: M
     )
     script = environment.loader.get_source(environment, "report.js")[0]  # type: ignore[union-attr]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    environment.filters["number"] = lambda x: typeset(constant(x, digits=3)) if np.isfinite(x) else "unknown"
+    environment.filters["number"] = lambda x: typeset(constant(x, digits=FEW)) if np.isfinite(x) else "unknown"
     environment.filters["difference"] = lambda x: f"+{x:.1f}" if np.isfinite(x) else ""
     environment.filters["without_breaks"] = without_breaks
     return environment.get_template("report.html.j2").render(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -18,16 +19,40 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from odediscovery.networks.layers import Layer, Network
-from odediscovery.plots.figures import COLOURS, INK, MUTED
-from odediscovery.report.drawing import DRAWN, PAPER, inline
+from odediscovery.plots.theme import BY_EYE, COLOURS, INK, LETTERS, MUTED, NOTE, PAPER, STROKES, Depth
+from odediscovery.report.drawing import DRAWN, inline
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import threshold
 
-STEP, GAP, LETTER = 1.75, 0.52, 0.075
+
+@dataclass(frozen=True)
+class GraphSizes:
+    """Nodes, the lines between them, and the numbers on these."""
+
+    step: float = threshold(1.75, "from layer to layer", unit="inches", origin=BY_EYE)
+    gap: float = threshold(0.52, "from node to node", unit="inches", origin=BY_EYE)
+    letter: float = threshold(0.075, "letter of a name", unit="inches", origin="chosen: about its mean width")
+    aside: float = threshold(0.35, "node beside its name, and titles above", unit="inches", origin=BY_EYE)
+    source: float = threshold(9.0, "diameter of an input", unit="points", origin=BY_EYE)
+    node: float = threshold(18.0, "diameter of other nodes, which hold a sign or a name", unit="points", origin=BY_EYE)
+    pad: float = threshold(5.0, "between a node and its name", unit="points", origin=BY_EYE)
+    widths: tuple[float, float] = threshold(
+        (STROKES.hair, 2.8), "lines of the least and of the largest weight", unit="points", origin=BY_EYE
+    )
+    alphas: tuple[float, float] = threshold((0.45, 0.85), "opacity of these lines", origin=BY_EYE)
+    number: tuple[float, float] = threshold((0.46, 0.17), "what a number needs", unit="inches", origin=BY_EYE)
+    places: tuple[float, ...] = threshold(
+        (0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78), "where a number may stand", unit="length of its line", origin=BY_EYE
+    )
+    shown: tuple[float, float] = threshold(
+        (0.8, 1.4), "least and greatest width on the page", unit="own width", origin=BY_EYE
+    )
+
+
+GRAPH = GraphSizes()
 # With more lines than this between two layers their numbers would hide each other.
 MAX_NUMBERS = 16
-# What a number needs, in inches.
-NUMBER_SIZE = np.array([0.46, 0.17])
 # Nodes of a layer that can be told apart.
 MAX_NODES = 24
 SIGN = {"power": "\N{MULTIPLICATION SIGN}", "sum": "+", "function": "f", "dense": "tanh"}
@@ -51,9 +76,9 @@ def network_svg(found: Discovery) -> Markup | None:
     if max(len(column.names) for column in columns) > MAX_NODES:
         return None
     tallest = max(len(column.names) for column in columns)
-    side = [0.35 + LETTER * max(map(len, column.names)) for column in (columns[0], columns[-1])]
-    width = STEP * (len(columns) - 1) + sum(side)
-    height = GAP * tallest + 0.4
+    side = [GRAPH.aside + GRAPH.letter * max(map(len, column.names)) for column in (columns[0], columns[-1])]
+    width = GRAPH.step * (len(columns) - 1) + sum(side)
+    height = GRAPH.gap * tallest + GRAPH.aside
     with rc_context(DRAWN):
         figure = Figure(figsize=(width, height), facecolor="none")
         FigureCanvasAgg(figure)
@@ -61,12 +86,13 @@ def network_svg(found: Discovery) -> Markup | None:
         axes.set_axis_off()
         axes.set_xlim(0, width)
         axes.set_ylim(0, height)
-        places = [_places(side[0] + STEP * i, len(column.names), height) for i, column in enumerate(columns)]
+        places = [_places(side[0] + GRAPH.step * i, len(column.names), height) for i, column in enumerate(columns)]
         for before, after, column in zip(places, places[1:], columns[1:], strict=False):
             _draw_lines(axes, before, after, column.weights)
         for i, (column, at) in enumerate(zip(columns, places, strict=True)):
             _draw_nodes(axes, column, at, first=i == 0, last=i == len(columns) - 1, top=height)
-        return inline(figure, "network", "the pruned network from states to rates", least=0.8 * width, most=1.4 * width)
+        least, most = GRAPH.shown
+        return inline(figure, "network", "the pruned network from states to rates", least=least, most=most)
 
 
 def _columns(network: Network, found: Discovery) -> list[_Column]:
@@ -123,8 +149,8 @@ def _weights(layer: Layer) -> Array:
 
 
 def _places(x: float, count: int, height: float) -> Array:
-    middle = (height - 0.3) / 2.0
-    y = middle + GAP * ((count - 1) / 2.0 - np.arange(count))
+    middle = (height - GRAPH.aside) / 2.0
+    y = middle + GRAPH.gap * ((count - 1) / 2.0 - np.arange(count))
     return np.column_stack([np.full(count, x), y])
 
 
@@ -138,9 +164,9 @@ def _draw_lines(axes: Axes, before: Array, after: Array, weights: Array) -> None
         axes.plot(
             *np.array([a, b]).T,
             color=COLOURS[0] if w > 0 else COLOURS[1],
-            lw=0.6 + 2.2 * share,
-            alpha=0.45 + 0.4 * share,
-            zorder=1,
+            lw=float(np.interp(share, (0, 1), GRAPH.widths)),
+            alpha=float(np.interp(share, (0, 1), GRAPH.alphas)),
+            zorder=Depth.BEHIND,
             solid_capstyle="butt",
         )
         if len(lines) <= MAX_NUMBERS:
@@ -152,36 +178,40 @@ def _draw_lines(axes: Axes, before: Array, after: Array, weights: Array) -> None
                 number(w),
                 ha="center",
                 va="center",
-                fontsize=8.0,
+                fontsize=LETTERS.note,
                 bbox={"boxstyle": "square,pad=0.12", "fc": PAPER, "ec": "none"},
                 color=INK,
-                zorder=3,
+                zorder=Depth.CURVE,
             )
 
 
 def _free_place(a: Array, b: Array, taken: Sequence[Array]) -> Array:
     """A point on the line from a to b that is as far as it needs to be from other numbers."""
-    places = [a + share * (b - a) for share in (0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78)]
+    places = [a + share * (b - a) for share in GRAPH.places]
 
     def room(at: Array) -> float:
-        return min((float(np.max(np.abs(at - other) / NUMBER_SIZE)) for other in taken), default=9.0)
+        return min((float(np.max(np.abs(at - other) / GRAPH.number)) for other in taken), default=np.inf)
 
     free = [at for at in places if room(at) >= 1.0]
     return free[0] if free else max(places, key=room)
 
 
 def _draw_nodes(axes: Axes, column: _Column, at: Array, *, first: bool, last: bool, top: float) -> None:
-    for (x, y), name in zip(at, column.names, strict=True):
-        axes.plot([x], [y], "o", ms=9 if first else 18, mfc=PAPER, mec=MUTED, mew=1.1, zorder=4)
+    size = GRAPH.source if first else GRAPH.node
+    aside = size / 2 + GRAPH.pad
+    beside: dict[str, Any] = {"textcoords": "offset points", "va": "center", "zorder": Depth.FRONT}
+    for place, name in zip(at, column.names, strict=True):
+        axes.plot(*place[:, None], "o", ms=size, mfc=PAPER, mec=MUTED, mew=STROKES.line, zorder=Depth.POINT)
         if first:
-            axes.text(x - 0.14, y, name, ha="right", va="center", zorder=5)
+            axes.annotate(name, place, (-aside, 0), ha="right", **beside)
             continue
         inside = SIGN["sum"] if last else name
-        axes.text(x, y, inside, ha="center", va="center_baseline", zorder=5, fontsize=12.0 if len(inside) == 1 else 7.0)
+        letters = "large" if len(inside) == 1 else LETTERS.small
+        axes.text(place[0], place[1], inside, ha="center", va="center_baseline", zorder=Depth.FRONT, fontsize=letters)
         if last:
-            axes.text(x + 0.19, y, name, ha="left", va="center", zorder=5)
+            axes.annotate(name, place, (aside, 0), ha="left", **beside)
     title = "input" if first else column.unit
-    axes.text(at[0, 0], top - 0.04, title, ha="center", va="top", color=MUTED, fontsize=8.5)
+    axes.text(float(at[0, 0]), top, title, ha="center", va="top", **NOTE)
 
 
 def number(value: float) -> str:

@@ -16,14 +16,15 @@ from odediscovery.plots.diagnostics.contributions import correlations, draw_cont
 from odediscovery.plots.diagnostics.groups import GroupFit, draw_forest, draw_group, group_fits
 from odediscovery.plots.diagnostics.residuals import draw_autocorrelation, draw_normal, draw_rates, residuals_of
 from odediscovery.plots.diagnostics.resting import Resting
-from odediscovery.report.drawing import DRAWN, inline, panel
+from odediscovery.plots.theme import LETTERS, SIZES
+from odediscovery.report.drawing import DRAWN, PANEL, inline, panel
 from odediscovery.report.tables import typeset
 from odediscovery.result.discovery import Discovery
 
 # States and groups that are drawn.
 MAX_STATES, MAX_GROUPS, MAX_FORESTS = 4, 60, 6
-# Inches.
-SMALL, NARROW, ROW = 2.1, 3.1, 0.21
+# Labels of a forest plot that stand one above the other.
+MAX_LABELS = 36
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def state_checks(found: Discovery) -> list[StateChecks]:
 
 def _drawn(draw: Callable[..., bool], name: str, label: str) -> Markup | None:
     with rc_context(DRAWN):
-        figure, (axes,) = panel(height=SMALL, width=NARROW)
+        figure, (axes,) = panel(height=PANEL.small, width=PANEL.narrow)
         return inline(figure, name, label) if draw(axes) else None
 
 
@@ -91,14 +92,14 @@ def correlation_drawing(found: Discovery) -> Correlations | None:
         return None
     names, r = known
     with rc_context(DRAWN):
-        figure, (axes,) = panel(height=0.9 + 0.34 * len(names))
+        figure, (axes,) = panel(height=SIZES.stack(len(names), SIZES.cell))
         draw_correlations(axes, names, r)
         return Correlations(names, inline(figure, "correlations", "correlations of the constants"))
 
 
 def resting_rows(found: Discovery, points: Sequence[Resting]) -> list[tuple[list[Markup], str]]:
     """Every resting point near the data: its states as text, and its kind."""
-    return [([typeset(constant(float(x), digits=4)) for x in one.point], one.kind) for one in points]
+    return [([typeset(constant(float(x))) for x in one.point], one.kind) for one in points]
 
 
 @dataclass(frozen=True)
@@ -133,14 +134,14 @@ def groups_of(found: Discovery) -> Groups | None:
     forests = []
     for place, one in enumerate([one for one in population.constants if one.varies][:MAX_FORESTS]):
         with rc_context(DRAWN):
-            figure, (axes,) = panel(height=min(0.8 + ROW * len(fits), 8.0))
+            figure, (axes,) = panel(height=SIZES.stack(len(fits), SIZES.group))
             draw_forest(axes, found, one)
             _text_ticks(axes)
             forests.append(inline(figure, f"forest{place}", f"{one.name} of every group"))
     panels = []
     for g in shown:
         with rc_context(DRAWN):
-            figure, (axes,) = panel(height=SMALL, width=NARROW)
+            figure, (axes,) = panel(height=PANEL.small, width=PANEL.narrow)
             draw_group(axes, found, g, k, fits[g], alone=True)
             panels.append((fits[g], inline(figure, f"group{g}", f"data and curve of {fits[g].label}")))
     return Groups(forests, panels, [fits[g].label for g in apart], len(fits), series.states[k])
@@ -149,5 +150,5 @@ def groups_of(found: Discovery) -> Groups | None:
 def _text_ticks(axes: Axes) -> Any:
     """Fewer labels where lines would run into each other."""
     ticks, texts = axes.get_yticks(), [label.get_text() for label in axes.get_yticklabels()]
-    step = -(-len(ticks) // 36)
-    axes.set_yticks(ticks[::step], texts[::step], fontsize=7.5)
+    step = -(-len(ticks) // MAX_LABELS)
+    axes.set_yticks(ticks[::step], texts[::step], fontsize=LETTERS.small)

@@ -15,24 +15,21 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
 from odediscovery.data.series import TimeSeries, Trajectory
 from odediscovery.errors import InputError
-from odediscovery.plots.figures import COLOURS, INK, MUTED
+from odediscovery.plots.pieces import draw_band, frame_residuals
+from odediscovery.plots.theme import CURVE_POINTS, DARK, INK, LIGHT, NOTE, ROOM, Depth, rings
 from odediscovery.plots.times import set_times
-from odediscovery.report.drawing import DRAWN, MAX_RUNS, PAPER, Places, colour, inline, limited, panel, thinned
+from odediscovery.report.drawing import DRAWN, MAX_RUNS, PANEL, Places, colour, inline, limited, panel, thinned
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.uncertainty.bands import Band, band
 
-CURVE_POINTS = 500
 # The bands of more curves would hide each other.
 MAX_BANDS = 3
-# With more values than this in a panel rings would hide the curve.
-MAX_LARGE_RINGS = 120
-# Points in all panels together, and in one of them; and states that have a panel.
-MAX_POINTS, MAX_POINTS_OF_PANEL, MAX_STATES = 8000, 400, 12
+# Points in all panels together, and in one of them at least and at most; and states that have a panel.
+MAX_POINTS, MIN_POINTS_OF_PANEL, MAX_POINTS_OF_PANEL, MAX_STATES = 8000, 25, 400, 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +75,7 @@ def drawn_runs(found: Discovery) -> list[Drawn]:
     series = found.series
     chosen = thinned(len(series.trajectories), MAX_RUNS)
     panels = max(min(series.n_states, MAX_STATES), 1) * len(chosen)
-    most = int(np.clip(MAX_POINTS // panels, 25, MAX_POINTS_OF_PANEL))
+    most = int(np.clip(MAX_POINTS // panels, MIN_POINTS_OF_PANEL, MAX_POINTS_OF_PANEL))
     made = []
     for j in chosen.tolist():
         run = series.trajectories[j]
@@ -120,15 +117,7 @@ def with_unit(series: TimeSeries, name: str) -> str:
 
 def ring(runs: int, index: int, count: int) -> dict[str, Any]:
     """How `count` measured values are drawn: open rings, small ones where they are many."""
-    many = count > MAX_LARGE_RINGS
-    return {
-        "color": INK if runs == 1 else colour(index),
-        "marker": "o",
-        "ls": "none",
-        "markersize": 2.6 if many else 3.8,
-        "markerfacecolor": "none" if many else PAPER,
-        "markeredgewidth": 0.5 if many else 0.9,
-    }
+    return rings(count) | {"color": INK if runs == 1 else colour(index)}
 
 
 def fit_panel(found: Discovery, runs: Sequence[Drawn], k: int) -> Markup:
@@ -138,14 +127,14 @@ def fit_panel(found: Discovery, runs: Sequence[Drawn], k: int) -> Markup:
     known = found.estimates
     within = (-np.inf, np.inf) if known is None else known.within(k)
     with rc_context(DRAWN):
-        figure, axes = panel(height=2.4, below=0.85 if measured else 0.0)
+        figure, axes = panel(below=PANEL.residuals if measured else 0.0)
         top = axes[0]
         for i, d in enumerate(runs):
             hue = colour(i)
             if len(runs) <= MAX_BANDS:
                 _draw_band(top, d, k, hue, within, len(runs) == 1)
-            top.plot(d.times, d.band.curve[:, k], color=hue, lw=1.6, zorder=3)
-            top.plot(d.run.time[d.samples], d.points[:, k], zorder=2, **ring(len(runs), i, len(d.samples)))
+            top.plot(d.times, d.band.curve[:, k], color=hue, zorder=Depth.CURVE)
+            top.plot(d.run.time[d.samples], d.points[:, k], **ring(len(runs), i, len(d.samples)))
         seen = np.concatenate([d.points[:, k] for d in runs])
         edges = [
             d.band.curve[:, k] + side * np.nan_to_num(d.band.confidence[:, k])
@@ -156,9 +145,9 @@ def fit_panel(found: Discovery, runs: Sequence[Drawn], k: int) -> Markup:
         least = min(within[0], float(np.nanmin(seen, initial=0.0)))
         most = max(within[1], float(np.nanmax(seen, initial=0.0)))
         edges = [np.clip(edge, least, most) for edge in edges]
-        limited(top, edges, seen, beyond=0.3)
+        limited(top, edges, seen, beyond=ROOM.beyond)
         if series.units.get(series.states[k]):
-            top.set_ylabel(f"[{series.units[series.states[k]]}]", color=MUTED, fontsize=8.5)
+            top.set_ylabel(f"[{series.units[series.states[k]]}]", **NOTE)
         if measured:
             _draw_residuals(axes[1], runs, k)
         set_times(axes[-1], series)
@@ -169,26 +158,16 @@ def fit_panel(found: Discovery, runs: Sequence[Drawn], k: int) -> Markup:
 def _draw_band(axes: Axes, d: Drawn, k: int, hue: str, within: tuple[float, float], alone: bool) -> None:
     """95 % of new measurements, light, and of the curve, darker; of many curves only this one."""
     # A band is wide and smooth: half the points are enough.
-    curve, times = d.band.curve[::2, k], d.times[::2]
-    bands = [(d.band.confidence[::2, k], within, 0.30 if alone else 0.12)]
+    half = slice(None, None, 2)
+    curve, times = d.band.curve[half, k], d.times[half]
     if alone:
-        measured = float(np.nanmin(d.points[:, k], initial=0.0))
-        bands.insert(0, (d.band.prediction[::2, k], (min(within[0], measured), np.inf), 0.15))
-    for half, (least, most), alpha in bands:
-        if np.isfinite(half).any():
-            low = np.maximum(curve - half, np.minimum(curve, least))
-            high = np.minimum(curve + half, np.maximum(curve, most))
-            axes.fill_between(times, low, high, lw=0, color=hue, alpha=alpha, zorder=1)
+        ends = min(within[0], float(np.nanmin(d.points[:, k], initial=0.0))), np.inf
+        draw_band(axes, times, curve, d.band.prediction[half, k], ends, color=hue, **LIGHT)
+    draw_band(axes, times, curve, d.band.confidence[half, k], within, color=hue, **(DARK if alone else LIGHT))
 
 
 def _draw_residuals(axes: Axes, runs: Sequence[Drawn], k: int) -> None:
-    largest = 0.0
-    for i, d in enumerate(runs):
-        left = d.points[:, k] - d.fitted[:, k]
-        largest = max(largest, float(np.nanmax(np.abs(left), initial=0.0)))
-        axes.plot(d.run.time[d.samples], left, zorder=2, **ring(len(runs), i, len(d.samples)))
-    axes.axhline(0.0, color=COLOURS[0] if len(runs) == 1 else MUTED, lw=1.1, zorder=1)
-    largest = largest if np.isfinite(largest) and largest > 0 else 1.0
-    axes.set_ylim(-1.3 * largest, 1.3 * largest)
-    axes.yaxis.set_major_locator(MaxNLocator(3, symmetric=True))
-    axes.set_ylabel("residual", color=MUTED, fontsize=8.5)
+    left = [d.points[:, k] - d.fitted[:, k] for d in runs]
+    for i, (d, own) in enumerate(zip(runs, left, strict=True)):
+        axes.plot(d.run.time[d.samples], own, **ring(len(runs), i, len(d.samples)))
+    frame_residuals(axes, left, "residual")

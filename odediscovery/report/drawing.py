@@ -13,10 +13,10 @@ labels are short, and laying out by constraints takes longer than all the rest.
 from __future__ import annotations
 
 import io
-import math
 import re
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 from xml.etree import ElementTree
@@ -30,32 +30,47 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
-from odediscovery.plots.figures import COLOURS, GRID, INK, MUTED, STYLE
+from odediscovery.plots.pieces import power_of_ten, raised
+from odediscovery.plots.theme import BY_EYE, COLOURS, GRID, INK, LETTERS, MUTED, NOTE, PAPER, ROOM, STYLE, TICKS
 from odediscovery.plots.times import DateLocator
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.thresholds import threshold
 
 Places: TypeAlias = NDArray[np.int_]
 
 # Trajectories in one drawing: the colours of more could not be distinguished.
 MAX_RUNS = 6
-# Inches; a drawing that fills a telephone is magnified a little.
-WIDTH = 4.2
-# Inches: lower axes have no room for a power of ten in their label.
-LOW = 1.5
 # A logarithmic axis of less than this has numbers between the powers of ten.
 NARROW = 300.0
-PAPER = "#ffffff"
+
+
+@dataclass(frozen=True)
+class PanelSizes:
+    """Drawings of the page."""
+
+    width: float = threshold(4.2, "drawing", unit="inches", origin="one that fills a telephone is magnified a little")
+    height: float = threshold(2.4, "curves over time", unit="inches", origin=BY_EYE)
+    residuals: float = threshold(0.85, "residuals beneath them", unit="inches", origin=BY_EYE)
+    tall: float = threshold(3.3, "portraits, the front", unit="inches", origin=BY_EYE)
+    small: float = threshold(2.1, "height of a drawing of many", unit="inches", origin=BY_EYE)
+    narrow: float = threshold(3.1, "width of a drawing of many", unit="inches", origin=BY_EYE)
+    left: float = threshold(0.62, "numbers and label", unit="inches", origin=BY_EYE)
+    bottom: float = threshold(0.44, "numbers and label", unit="inches", origin=BY_EYE)
+    top: float = threshold(0.15, "half a number, or a power of ten", unit="inches", origin=BY_EYE)
+    right: float = threshold(0.1, "half a number", unit="inches", origin=BY_EYE)
+    low: float = threshold(1.5, "axis that has no room for a power of ten in its label", unit="inches", origin=BY_EYE)
+
+
+PANEL = PanelSizes()
 # No name is mathematics, letters stay letters, and one input gives one file.
 DRAWN: dict[Any, Any] = STYLE | {
     "text.parse_math": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "report",
-    "font.size": 9.5,
-    "axes.labelsize": 9.5,
+    "font.size": LETTERS.text,
+    "axes.labelsize": LETTERS.text,
     "xtick.labelsize": 9.0,
     "ytick.labelsize": 9.0,
-    "grid.linewidth": 0.7,
-    "axes.linewidth": 0.7,
     "xtick.major.size": 3.0,
     "ytick.major.size": 3.0,
     "path.simplify_threshold": 0.15,
@@ -82,7 +97,7 @@ def colour(index: int) -> str:
     return COLOURS[index % MAX_RUNS]
 
 
-def panel(height: float = 2.5, below: float = 0.0, width: float = WIDTH) -> tuple[Figure, list[Axes]]:
+def panel(height: float = PANEL.height, below: float = 0.0, width: float = PANEL.width) -> tuple[Figure, list[Axes]]:
     """An empty figure with one axes, or a second one under it.
 
     Args:
@@ -93,17 +108,17 @@ def panel(height: float = 2.5, below: float = 0.0, width: float = WIDTH) -> tupl
     high = height + below
     figure = Figure(figsize=(width, high), facecolor="none")
     FigureCanvasAgg(figure)
-    left, right, bottom, top = 0.62, 0.1, 0.44, 0.15
-    inner = (width - left - right) / width
-    first = figure.add_axes((left / width, (bottom + below) / high, inner, (height - bottom - top) / high))
+    left, inner = PANEL.left / width, (width - PANEL.left - PANEL.right) / width
+    bottom, upper = PANEL.bottom / high, (height - PANEL.bottom - PANEL.top) / high
+    first = figure.add_axes((left, bottom + below / high, inner, upper))
     axes = [first]
     if below:
-        axes.append(figure.add_axes((left / width, bottom / high, inner, (below - 0.12) / high), sharex=first))
+        axes.append(figure.add_axes((left, bottom, inner, (below - PANEL.top) / high), sharex=first))
         first.tick_params(labelbottom=False)
     for one in axes:
         one.set_facecolor("none")
-        one.xaxis.set_major_locator(MaxNLocator(6))
-        one.yaxis.set_major_locator(MaxNLocator(5))
+        for axis in (one.xaxis, one.yaxis):
+            axis.set_major_locator(MaxNLocator(TICKS.some))
     return figure, axes
 
 
@@ -121,26 +136,9 @@ def logarithmic(axes: Axes) -> None:
     axes.set_yscale("log")
     low, high = axes.get_ylim()
     within = (1.0, 2.0, 5.0) if high < NARROW * low else (1.0,)
-    axes.yaxis.set_major_locator(LogLocator(subs=within, numticks=7))
+    axes.yaxis.set_major_locator(LogLocator(subs=within))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: power_of_ten(value)))
-
-
-def power_of_ten(value: float) -> str:
-    """How one, two or five times a power of ten is written on an axis.
-
-    >>> power_of_ten(100.0), power_of_ten(1e-12), power_of_ten(2e7)
-    ('100', '10⁻¹²', '2·10⁷')
-    """
-    exponent = math.floor(math.log10(value) + 1e-9)
-    first = round(value / 10.0**exponent)
-    if -4 < exponent < 4:
-        return f"{value:g}"
-    return f"{f'{first}·' if first > 1 else ''}10{_raised(exponent)}"
-
-
-def _raised(exponent: int) -> str:
-    return str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def _write_numbers(axes: Axes) -> None:
@@ -151,27 +149,20 @@ def _write_numbers(axes: Axes) -> None:
         if axis.get_scale() != "linear" or not largest > 0 or fixed:
             continue
         power = int(np.floor(np.log10(largest)))
-        power = power if power > 4 or power < -2 else 0
+        least, most = DRAWN["axes.formatter.limits"]
+        power = 0 if least < power <= most else power
         ticks = [t for t in axis.get_majorticklocs() if min(ends) <= t <= max(ends)]
         digits = [f"{round(t / 10.0**power, 9):.6g}".partition(".")[2] for t in ticks]
         places = max((len(d) for d in digits if "e" not in d), default=0)
         axis.set_major_formatter(FuncFormatter(partial(_number, power=power, places=places)))
         label = axis.get_label_text()
-        low = axes.get_position().height * axes.figure.get_figheight() < LOW  # type: ignore[union-attr]
+        low = axes.get_position().height * axes.figure.get_figheight() < PANEL.low  # type: ignore[union-attr]
         if power and (axis is axes.xaxis or label):
             between = "\n" if low and axis is axes.yaxis else ", "
-            axis.set_label_text(f"{label}{between}\N{MULTIPLICATION SIGN}10{_raised(power)}")
+            axis.set_label_text(f"{label}{between}\N{MULTIPLICATION SIGN}10{raised(power)}")
         elif power:
-            axes.text(
-                0.0,
-                1.015,
-                f"\N{MULTIPLICATION SIGN}10{_raised(power)}",
-                fontsize=8.5,
-                color=MUTED,
-                transform=axes.transAxes,
-                ha="right",
-                va="bottom",
-            )
+            told = f"\N{MULTIPLICATION SIGN}10{raised(power)}"
+            axes.text(0.0, 1.0, told, transform=axes.transAxes, ha="right", va="bottom", **NOTE)
 
 
 def _number(value: float, _: int | None, power: int, places: int) -> str:
@@ -198,7 +189,7 @@ def limited(axes: Axes, values: Iterable[Array], seen: Array, beyond: float = 0.
     if curves.size:
         low = min(low, max(float(curves.min()), low - beyond * room))
         high = max(high, min(float(curves.max()), high + beyond * room))
-    axes.set_ylim(low - 0.06 * room, high + 0.06 * room)
+    axes.set_ylim(low - ROOM.curves * room, high + ROOM.curves * room)
 
 
 def inline(
@@ -217,7 +208,7 @@ def inline(
         label: what is seen, for those who cannot see it.
         classes: of the element.
         shown: the row of a front whose parts are seen at first.
-        least, most: bounds of its width in inches, where the style sheet has none.
+        least, most: bounds of its width, as shares of its own, where the style sheet has none.
     """
     for axes in figure.axes:
         _write_numbers(axes)
@@ -241,7 +232,8 @@ def inline(
     root.attrib.clear()
     root.attrib.update({"viewBox": box, "role": "img", "aria-label": label, "class": " ".join(["drawing", *classes])})
     if least and most:
-        root.set("style", f"min-width: {72 * least:.0f}px; max-width: {72 * most:.0f}px")
+        wide = float(box.split()[2])
+        root.set("style", f"min-width: {least * wide:.0f}px; max-width: {most * wide:.0f}px")
     return Markup(ElementTree.tostring(root, encoding="unicode", short_empty_elements=True))
 
 

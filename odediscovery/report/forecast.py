@@ -12,9 +12,9 @@ from matplotlib import rc_context
 from odediscovery.data.signals import Signal
 from odediscovery.errors import InputError
 from odediscovery.laws.printing import constant
-from odediscovery.plots.figures import COLOURS, MUTED
+from odediscovery.plots.theme import COLOURS, CURVE_POINTS, HAIR, LIGHT, Depth
 from odediscovery.plots.times import set_times
-from odediscovery.report.curves import CURVE_POINTS, MAX_POINTS_OF_PANEL, MAX_STATES, ring
+from odediscovery.report.curves import MAX_POINTS_OF_PANEL, MAX_STATES, ring
 from odediscovery.report.drawing import DRAWN, inline, limited, panel, thinned
 from odediscovery.report.tables import rounded, typeset
 from odediscovery.result.discovery import Discovery
@@ -100,13 +100,13 @@ def _panel(found: Discovery, forecast: Forecast, k: int) -> Markup:
             half = forecast.half[:, k]
             low, high = values - half, values + half
             curves += [low, high]
-            axes.fill_between(times, low, high, lw=0, color=COLOURS[0], alpha=0.2)
+            axes.fill_between(times, low, high, color=COLOURS[0], **LIGHT)
         if forecast.goes_on:
             samples = thinned(len(run.time), MAX_POINTS_OF_PANEL)
             seen = run.values[samples, k]
-            axes.plot(run.time[samples], seen, zorder=2, **ring(1, 0, len(samples)))
-            axes.axvline(run.time[-1], color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=1)
-        axes.plot(times, values, "o" if len(times) == 1 else "-", color=COLOURS[0], lw=1.7, zorder=3)
+            axes.plot(run.time[samples], seen, **ring(1, 0, len(samples)))
+            axes.axvline(run.time[-1], ls="--", **HAIR)
+        axes.plot(times, values, "o" if len(times) == 1 else "-", color=COLOURS[0], zorder=Depth.CURVE)
         limited(axes, curves, np.concatenate([seen, values]))
         set_times(axes, series)
         return inline(figure, f"forecast{k}", f"{series.states[k]} as predicted")

@@ -8,27 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
-from odediscovery.plots.figures import COLOURS, INK, MUTED, cut_axis, draw_cut, meaning_of_complexity
+from odediscovery.plots.figures import cut_axis, draw_cut, meaning_of_complexity
+from odediscovery.plots.theme import COLOURS, INK, LINE, MARKS, MUTED, PANEL_POINTS, ROOM, STROKES, Depth
 from odediscovery.plots.times import set_times
 from odediscovery.report.curves import MAX_STATES, Drawn, ring
-from odediscovery.report.drawing import DRAWN, inline, limited, logarithmic, panel
+from odediscovery.report.drawing import DRAWN, PANEL, inline, limited, logarithmic, panel
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.front import FrontRow
 from odediscovery.runtime.arrays import Array
 
-POINTS = 300
 # Tolerances for a picture; a row that needs more evaluations grows without bound.
 TOLERANCES, MAX_EVALUATIONS = (1e-6, 1e-9), 10_000
 # Where the largest law is this many times the median, the axis of complexity is logarithmic.
 WIDE = 3.0
 # Differences of the criterion that are strong and weak evidence: likelihood ratios of 20 and 3.
 STRONG, WEAK = 6.0, 2.2
+_BUTTON: dict[str, Any] = {"ms": MARKS.named, "mec": "none", "zorder": Depth.FRONT}
+# The ring around the row that is shown.
+_MARK: dict[str, Any] = {"ms": MARKS.chosen, "mfc": "none", "mec": INK, "mew": STROKES.line, "zorder": Depth.MARK}
 SIZES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 200, 300, 500, 1000, 2000, 5000)
 
 
@@ -98,7 +102,7 @@ def _reason(found: Discovery, rows: Sequence[FrontRow], differences: Sequence[fl
 
 def _curve(found: Discovery, row: FrontRow, d: Drawn) -> tuple[Array, Array]:
     """Times and the row's solution, [n, states], from its own fitted start."""
-    times = np.linspace(d.run.time[0], d.run.time[-1], POINTS)
+    times = np.linspace(d.run.time[0], d.run.time[-1], PANEL_POINTS)
     starts = found.initial_values if row.initial_values is None else row.initial_values
     equations = found.equations_of(d.index) if row.selected else row.equations
     return times, equations.simulate(
@@ -112,22 +116,22 @@ def _points(found: Discovery, rows: Sequence[FrontRow], chosen: int) -> Markup:
     cost = np.array([row.complexity for row in rows], dtype=float)
     seen = np.isfinite(error)
     with rc_context(DRAWN):
-        figure, (axes,) = panel(height=3.1)
-        axes.step(cost[seen], np.minimum.accumulate(error[seen]), where="post", color=MUTED, lw=1.2, zorder=2)
+        figure, (axes,) = panel(height=PANEL.tall)
+        axes.step(cost[seen], np.minimum.accumulate(error[seen]), where="post", color=MUTED, **LINE)
         for i, row in enumerate(rows):
             if not seen[i]:
                 continue
             at = [cost[i]], [error[i]]
             hue = COLOURS[1] if row.selected else COLOURS[0]
-            axes.plot(*at, "o", ms=15, mfc="none", mec=INK, mew=1.2, zorder=5, gid=f"mark-{i}")
-            axes.plot(*at, "D" if row.selected else "o", ms=8.5, color=hue, mec="none", zorder=6, gid=f"point-{i}")
-        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
+            axes.plot(*at, "o", gid=f"mark-{i}", **_MARK)
+            axes.plot(*at, "D" if row.selected else "o", color=hue, gid=f"point-{i}", **_BUTTON)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         if seen.any() and cost[seen].max() > WIDE * np.median(cost[seen]):
             axes.set_xscale("log")
             axes.xaxis.set_major_locator(FixedLocator(SIZES))
             axes.xaxis.set_major_formatter(ScalarFormatter())
             axes.xaxis.set_minor_locator(NullLocator())
-        axes.margins(x=0.1, y=0.14)
+        axes.margins(ROOM.marks)
         logarithmic(axes)
         if lower.any():
             draw_cut(axes, cost, np.array([row.mse for row in rows]), error, floor, lower)
@@ -139,12 +143,12 @@ def _points(found: Discovery, rows: Sequence[FrontRow], chosen: int) -> Markup:
 def _panel(found: Discovery, d: Drawn, curves: Sequence[tuple[Array, Array]], k: int, chosen: int) -> Markup:
     series = found.series
     with rc_context(DRAWN):
-        figure, (axes,) = panel(height=2.2)
-        axes.plot(d.run.time[d.samples], d.points[:, k], zorder=2, **ring(1, 0, len(d.samples)))
+        figure, (axes,) = panel()
+        axes.plot(d.run.time[d.samples], d.points[:, k], **ring(1, 0, len(d.samples)))
         times, values = curves[chosen]
-        axes.plot(times, values[:, k], color=COLOURS[1], lw=1.1, ls=(0, (5, 3)), zorder=3)
+        axes.plot(times, values[:, k], color=COLOURS[1], ls="--", zorder=Depth.CURVE, **LINE)
         for i, (times, values) in enumerate(curves):
-            axes.plot(times, values[:, k], color=COLOURS[0], lw=1.7, zorder=3, gid=f"row-{i}")
-        limited(axes, [values[:, k] for _, values in curves], d.points[:, k], beyond=0.25)
+            axes.plot(times, values[:, k], color=COLOURS[0], zorder=Depth.CURVE, gid=f"row-{i}")
+        limited(axes, [values[:, k] for _, values in curves], d.points[:, k], beyond=ROOM.beyond)
         set_times(axes, series)
         return inline(figure, f"row{k}", f"{series.states[k]}: data and curve of the shown row", shown=chosen)

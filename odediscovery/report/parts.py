@@ -86,6 +86,8 @@ Base: TypeAlias = Name | Call | Bracket
 Side: TypeAlias = tuple[Term, ...]
 
 ONE = Number(1.0)
+# Decimals of an exponent that somebody set; one with more was fitted.
+ROUND = 6
 
 
 def sides(equations: Equations) -> list[Side]:
@@ -123,7 +125,7 @@ def _errors(equations: Equations, law: PowerSum) -> tuple[Array, Array, Array, A
         a, w, b, v = law.constants
         a, b = np.full_like(a, np.nan), np.full_like(b, np.nan)
         # A round exponent is read as one that was set.
-        w, v = (np.where(np.round(x, 6) == x, 0.0, np.nan) for x in (w, v))
+        w, v = (np.where(np.round(x, ROUND) == x, 0.0, np.nan) for x in (w, v))
     else:
         a, w, b, v = known.constants
     if equations.snapped is not None:
@@ -196,7 +198,7 @@ def _of_power(part: sympy.Expr, names: dict[sympy.Symbol, str]) -> Power:
     raised: Number | Bracket
     if exponent.is_Number:
         value = float(exponent)
-        raised = Number(value, 0.0 if value == round(value, 6) else math.nan)
+        raised = Number(value, 0.0 if value == round(value, ROUND) else math.nan)
     else:
         raised = Bracket(within(exponent))
     if base in names:

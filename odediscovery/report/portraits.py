@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -19,9 +20,10 @@ from matplotlib.axes import Axes
 
 from odediscovery.laws.equations import Equations
 from odediscovery.plots.diagnostics.resting import Resting
-from odediscovery.plots.figures import COLOURS, INK, MUTED
+from odediscovery.plots.pieces import draw_zero
+from odediscovery.plots.theme import COLOURS, HAIR, INK, MARKS, PANEL_POINTS, PAPER, ROOM, SHADES, STROKES, Depth
 from odediscovery.report.curves import Drawn, ring, with_unit
-from odediscovery.report.drawing import DRAWN, PAPER, colour, inline, panel
+from odediscovery.report.drawing import DRAWN, PANEL, colour, inline, panel
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.units import rate_label
 from odediscovery.runtime.arrays import Array
@@ -30,8 +32,9 @@ MAX_PORTRAITS = 6
 # Arrows in a row and in a column, and how long they are, in cells.
 ACROSS, UPWARDS = 13, 11
 LONGEST_ARROW, SHORTEST_ARROW, ARROW_HEAD = 0.85, 0.3, 0.32
-HEIGHT = 3.4
 NULLCLINE_POINTS = 160
+_REST: dict[str, Any] = {"ms": MARKS.point, "color": INK, "mew": STROKES.line, "zorder": Depth.FRONT}
+_NULLCLINE: dict[str, Any] = {"linewidths": STROKES.line, "linestyles": "dashed", "zorder": Depth.DATA}
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def _links(equations: Equations) -> Array:
 def _pair(found: Discovery, runs: Sequence[Drawn], i: int, k: int, rest: Sequence[Resting]) -> Markup:
     states, series = found.equations.states, found.series
     with rc_context(DRAWN):
-        figure, (axes,) = panel(height=HEIGHT)
+        figure, (axes,) = panel(height=PANEL.tall)
         at = np.concatenate([d.visited for d in runs])
         points = np.concatenate([d.points[:, [i, k]] for d in runs])
         points = points[np.isfinite(points).all(axis=1)]
@@ -83,12 +86,12 @@ def _pair(found: Discovery, runs: Sequence[Drawn], i: int, k: int, rest: Sequenc
             _draw_nullclines(axes, found.equations, (i, k), box)
         for one in rest if len(states) == 2 else ():
             face = INK if one.stable else PAPER
-            axes.plot(*np.array(one.point)[[i, k]], "s", ms=6.0, color=INK, mfc=face, mew=1.2, zorder=6)
+            axes.plot(*np.array(one.point)[[i, k]], "s", mfc=face, **_REST)
         for n, d in enumerate(runs):
             x, y = d.visited[:, i], d.visited[:, k]
-            axes.plot(x, y, color=colour(n), lw=1.6, zorder=3)
-            axes.plot(d.points[:, i], d.points[:, k], zorder=4, **ring(len(runs), n, len(d.samples)))
-            axes.plot(x[:1], y[:1], "o", ms=6.5, color=colour(n), mec=PAPER, mew=1.0, zorder=5)
+            axes.plot(x, y, color=colour(n), zorder=Depth.CURVE)
+            axes.plot(d.points[:, i], d.points[:, k], zorder=Depth.POINT, **ring(len(runs), n, len(d.samples)))
+            axes.plot(x[:1], y[:1], "o", ms=MARKS.point, color=colour(n), mec=PAPER, zorder=Depth.MARK)
         axes.grid(visible=False)
         axes.set_xlabel(with_unit(series, states[i]))
         axes.set_ylabel(with_unit(series, states[k]))
@@ -100,7 +103,7 @@ def _ends(curve: Array, points: Array) -> tuple[float, float]:
     both = np.concatenate([curve, points])
     low, high = float(both.min()), float(both.max())
     room = (high - low) or abs(high) or 1.0
-    return low - 0.08 * room, high + 0.08 * room
+    return low - ROOM.curves * room, high + ROOM.curves * room
 
 
 def _draw_field(
@@ -135,7 +138,7 @@ def _draw_field(
         [tail, tip, gap, tip - ARROW_HEAD * along + wing, tip, tip - ARROW_HEAD * along - wing, gap], axis=1
     )
     line = strokes.reshape(-1, 2) / (ACROSS, UPWARDS)
-    axes.plot(*line.T, color=MUTED, lw=0.8, alpha=0.75, zorder=1, transform=axes.transAxes, solid_joinstyle="miter")
+    axes.plot(*line.T, alpha=SHADES.strong, transform=axes.transAxes, solid_joinstyle="miter", **HAIR)
 
 
 def _draw_nullclines(
@@ -150,25 +153,25 @@ def _draw_nullclines(
     for j, hue in zip(pair, (COLOURS[2], COLOURS[5]), strict=True):
         rate = np.where(np.isfinite(rates[:, j]), rates[:, j], np.nan).reshape(x.shape)
         if np.nanmin(rate, initial=0.0) < 0 < np.nanmax(rate, initial=0.0):
-            axes.contour(x, y, rate, levels=[0.0], colors=[hue], linewidths=1.2, linestyles="dashed", zorder=2)
+            axes.contour(x, y, rate, levels=[0.0], colors=[hue], **_NULLCLINE)
 
 
 def _rate(found: Discovery, runs: Sequence[Drawn]) -> Markup:
     """dx/dt against x along the curves, and slopes between neighbouring samples."""
     state, series = found.equations.states[0], found.series
     with rc_context(DRAWN):
-        figure, (axes,) = panel(height=HEIGHT)
+        figure, (axes,) = panel(height=PANEL.tall)
         free = not found.equations.controls
         for n, d in enumerate(runs):
             with np.errstate(all="ignore"):
                 slopes = np.diff(d.points[:, 0]) / np.diff(d.run.time[d.samples])
             middle = (d.points[1:, 0] + d.points[:-1, 0]) / 2.0
-            axes.plot(middle, slopes, zorder=2, **ring(len(runs), n, len(d.samples)))
+            axes.plot(middle, slopes, **ring(len(runs), n, len(d.samples)))
             x = d.visited
             if free:
-                x = np.linspace(*_ends(x[:, 0], middle[np.isfinite(middle)]), 200)[:, None]
-            axes.plot(x[:, 0], found.equations_of(d.index).rhs(x)[:, 0], color=colour(n), lw=1.6, zorder=3)
-        axes.axhline(0.0, color=MUTED, lw=0.9, zorder=1)
+                x = np.linspace(*_ends(x[:, 0], middle[np.isfinite(middle)]), PANEL_POINTS)[:, None]
+            axes.plot(x[:, 0], found.equations_of(d.index).rhs(x)[:, 0], color=colour(n), zorder=Depth.CURVE)
+        draw_zero(axes)
         axes.set_xlabel(with_unit(series, state))
         axes.set_ylabel(rate_label(series, state).replace("\n", " "))
         return inline(figure, "rate", f"the rate of {state} against {state}")

@@ -16,12 +16,14 @@ from markupsafe import Markup
 from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.printing import constant, law_constant
-from odediscovery.report.mathml import MAX_SIDE_SIZE, size
-from odediscovery.report.parts import ONE, Bracket, Call, Name, Number, Power, Side, Term, sides
+from odediscovery.report.mathml import DIGITS, MAX_SIDE_SIZE, size
+from odediscovery.report.parts import ONE, ROUND, Bracket, Call, Name, Number, Power, Side, Term, sides
 from odediscovery.runtime.arrays import Array
 
 # Two coefficients that differ by less are the same amount, leaving here and arriving there.
 SAME, SIGMAS = 0.01, 3.0
+# Significant digits of numbers in sentences.
+FEW = 3
 # Share of a term's size below which a value of the other sign is the integrator's.
 ZERO_TOLERANCE = 1e-6
 
@@ -97,7 +99,7 @@ class _Reader:
         time = self.equations.time_name
         unit = self.equations.units.get(time) or Markup("units of {}").format(name_text(time))
         verb, length = "double" if rate > 0 else "halve", math.log(2.0) / abs(rate)
-        return Markup(": alone, this would {} it in {} {}.").format(verb, constant(length, digits=3), unit)
+        return Markup(": alone, this would {} it in {} {}.").format(verb, constant(length, digits=FEW), unit)
 
     def _partner(self, i: int, term: Term) -> Markup:
         """Where the same amount shows up with the other sign, if in just one equation."""
@@ -205,7 +207,7 @@ def _phrase(factors: Iterable[Power]) -> Markup:
 def _levels(p: Power) -> tuple[str, float]:
     """A state with its exponent, to be compared with a denominator's."""
     known = isinstance(p.base, Name) and isinstance(p.exponent, Number)
-    return (p.base.name, round(p.exponent.value, 6)) if known else ("", 0.0)  # type: ignore[union-attr]
+    return (p.base.name, round(p.exponent.value, ROUND)) if known else ("", 0.0)  # type: ignore[union-attr]
 
 
 def _bounds(p: Power) -> list[tuple[str, float]]:
@@ -218,11 +220,11 @@ def _bounds(p: Power) -> list[tuple[str, float]]:
 
 def _words(factors: Sequence[Power]) -> Markup:
     """Factors in words; those of one power are told together: "the square root of S*I"."""
-    groups: dict[float, list[Power]] = {}
+    groups: dict[float | Power, list[Power]] = {}
     for p in factors:
         told = isinstance(p.exponent, Number) and p.exponent.error == 0.0
-        key = p.exponent.value if told and isinstance(p.exponent, Number) else math.nan
-        groups.setdefault(key if not math.isnan(key) else len(groups) + 1e9, []).append(p)
+        key = p.exponent.value if told and isinstance(p.exponent, Number) else p
+        groups.setdefault(key, []).append(p)
     parts = []
     for group in groups.values():
         product = Markup("\N{DOT OPERATOR}").join(_base(p.base, len(factors) > 1) for p in group)
@@ -237,7 +239,8 @@ def _power(product: Markup, exponent: Number | Bracket) -> Markup:
         return Markup(_POWERS[exponent.value]).format(product)
     if isinstance(exponent, Bracket):
         return Markup("{} to the power of {}").format(product, _plain(exponent.inside))
-    return Markup("{} to the power {}").format(product, law_constant(exponent.value, exponent.error, 4, exponent.spare))
+    written = law_constant(exponent.value, exponent.error, DIGITS, exponent.spare)
+    return Markup("{} to the power {}").format(product, written)
 
 
 def _base(base: Name | Call | Bracket, among: bool) -> Markup:
@@ -256,7 +259,7 @@ def _plain(side: Side) -> Markup:
     for i, term in enumerate(side):
         minus = term.coefficient.value < 0
         found += " \N{MINUS SIGN} " if i and minus else " + " if i else "\N{MINUS SIGN}" if minus else ""
-        size_of = constant(abs(term.coefficient.value), digits=3)
+        size_of = constant(abs(term.coefficient.value), digits=FEW)
         factors = [_formula(p) for p in term.factors]
         written = factors if size_of == "1" and factors else [Markup(size_of), *factors]
         found += Markup("\N{DOT OPERATOR}").join(written)
@@ -267,5 +270,5 @@ def _formula(p: Power) -> Markup:
     base = _base(p.base, True)
     if isinstance(p.exponent, Bracket):
         return Markup("{}<sup>{}</sup>").format(base, _plain(p.exponent.inside))
-    power = constant(p.exponent.value, digits=3).replace("-", "\N{MINUS SIGN}")
+    power = constant(p.exponent.value, digits=FEW).replace("-", "\N{MINUS SIGN}")
     return base if power == "1" else Markup("{}<sup>{}</sup>").format(base, power)

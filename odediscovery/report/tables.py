@@ -13,7 +13,7 @@ from markupsafe import Markup
 from odediscovery.data.dates import date_of_time
 from odediscovery.laws.printing import constant, law_constant
 from odediscovery.laws.records import interval
-from odediscovery.report.mathml import term_mathml
+from odediscovery.report.mathml import DIGITS, term_mathml
 from odediscovery.report.parts import ONE, Bracket, Power, Side, Term, sides
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.units import constant_records, named_units
@@ -109,7 +109,7 @@ def _row(entry: dict[str, Any], product: Markup, spare: int) -> Row:
         return Row(what, typeset(constant(value, 0.0)), Markup("held"), Markup(""), unit)
     if error is None:
         return Row(what, typeset(constant(value)), Markup("not known"), Markup(""), unit)
-    written = re.sub(r"\((\d+|\?)\)", "", law_constant(value, error, 4, spare))
+    written = re.sub(r"\((\d+|\?)\)", "", law_constant(value, error, DIGITS, spare))
     return Row(what, typeset(written), rounded(error, error), between(entry["interval"], error), unit)
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import re
 import shlex
 from collections.abc import Sequence
+from itertools import count
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -91,11 +92,8 @@ def explained(r2: float) -> str:
         return "100 %"
     if r2 > 0.99999:
         return "more than 99.999 %"
-    for digits in range(1, 5):
-        written = f"{100.0 * r2:.{digits}f}"
-        if float(written) < 100.0:
-            return f"{written} %"
-    return f"{100.0 * r2:.5f} %"
+    written = (f"{r2:.{digits}%}" for digits in count(1))
+    return next(text for text in written if not text.startswith("100")).replace("%", " %")
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:

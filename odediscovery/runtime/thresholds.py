@@ -30,7 +30,7 @@ class Thresholds:
 
 
 def threshold(value: Any, says: str, *, unit: str = "", origin: str = CHOSEN) -> Any:
-    """A field of a dataclass of thresholds.
+    """A field of a dataclass of thresholds, or of one of sizes that decide nothing, such as those of a drawing.
 
     Args:
         value: the number, or a tuple of numbers.

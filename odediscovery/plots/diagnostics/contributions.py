@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from odediscovery.laws.cost import count
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.records import monomial_names
-from odediscovery.plots.figures import COLOURS, INK, MUTED
+from odediscovery.plots.pieces import draw_zero
+from odediscovery.plots.theme import COLOURS, INK, LETTERS, LINE, MUTED, PANEL_POINTS, SHADES
 from odediscovery.plots.times import literal, set_times
 from odediscovery.problem.impulses import dose_columns
 from odediscovery.result.discovery import Discovery
@@ -20,7 +21,8 @@ from odediscovery.runtime.arrays import Array
 MAX_TERMS = 6
 # Letters of the name of a term, and constants in a picture of their correlations.
 MAX_LETTERS, MAX_CONSTANTS = 34, 12
-POINTS = 300
+# Significant digits of the factor in the name of a term.
+DIGITS = 3
 
 
 def terms_over_time(found: Discovery, k: int, j: int = 0) -> tuple[Array, list[str], Array]:
@@ -30,7 +32,7 @@ def terms_over_time(found: Discovery, k: int, j: int = 0) -> tuple[Array, list[s
         Times [n], the terms as text, and their values [n, terms].
     """
     run, own = found.series.trajectories[j], found.equations_of(j)
-    times = np.linspace(run.time[0], run.time[-1], POINTS)
+    times = np.linspace(run.time[0], run.time[-1], PANEL_POINTS)
     curve = own.simulate(found.initial_values[j], times, controls=run.controls)
     x = curve if run.controls is None else np.hstack([curve, run.controls.at(times)])
     doses = {own.symbols[own.variables.index(name)] for name in dose_columns(found.settings) if name in own.variables}
@@ -41,7 +43,7 @@ def terms_over_time(found: Discovery, k: int, j: int = 0) -> tuple[Array, list[s
         few = parts[first : first + n]
         padded = (*few, *[sympy.Integer(0)] * (n - len(few)))
         each = Equations(own.states, padded, own.time_name, controls=own.controls)
-        names += [_side(line) for line in each.pretty(3).splitlines()[: len(few)]]
+        names += [_side(line) for line in each.pretty(DIGITS).splitlines()[: len(few)]]
         columns.append(each.rhs(x)[:, : len(few)])
     return times, names, np.hstack(columns) if columns else np.zeros((len(times), 0))
 
@@ -63,12 +65,12 @@ def draw_contributions(axes: Axes, found: Discovery, k: int, j: int = 0) -> list
     shown, rest = order[:MAX_TERMS], order[MAX_TERMS:]
     labels = [names[i] for i in shown.tolist()]
     for hue, i in zip(COLOURS, shown.tolist(), strict=False):
-        axes.plot(times, values[:, i], color=hue, lw=1.5, label=names[i])
+        axes.plot(times, values[:, i], color=hue, label=names[i])
     if rest.size:
         labels.append("the rest")
-        axes.plot(times, values[:, rest].sum(axis=1), color=MUTED, lw=1.2, ls=":", label="the rest")
-    axes.plot(times, values.sum(axis=1), color=INK, lw=1.1, ls=(0, (4, 2)), label="sum, the rate")
-    axes.axhline(0.0, color=MUTED, lw=0.8, zorder=1)
+        axes.plot(times, values[:, rest].sum(axis=1), color=MUTED, ls=":", label="the rest", **LINE)
+    axes.plot(times, values.sum(axis=1), color=INK, ls="--", label="sum, the rate", **LINE)
+    draw_zero(axes)
     set_times(axes, found.series)
     axes.set_ylabel(literal(rate_label(found.series, found.series.states[k])))
     return labels
@@ -114,12 +116,13 @@ def _names(found: Discovery) -> list[str]:
 def draw_correlations(axes: Axes, names: list[str], r: Array) -> None:
     """The lower half of a matrix of correlations as coloured cells with their numbers."""
     n = len(names)
+    letters = LETTERS.note if n <= MAX_CONSTANTS // 2 else LETTERS.small
     for i in range(1, n):
         for k in range(i):
-            hue = COLOURS[0] if r[i, k] > 0 else COLOURS[1]
-            axes.fill([k, k + 1, k + 1, k], [i, i, i + 1, i + 1], color=hue, alpha=0.75 * abs(float(r[i, k])), lw=0)
+            hue, shade = COLOURS[0 if r[i, k] > 0 else 1], SHADES.strong * abs(float(r[i, k]))
+            axes.fill([k, k + 1, k + 1, k], [i, i, i + 1, i + 1], color=hue, alpha=shade, lw=0)
             text = f"{r[i, k]:.2f}".replace("-", "\N{MINUS SIGN}")
-            axes.text(k + 0.5, i + 0.5, text, ha="center", va="center", fontsize=7.5 if n > 7 else 9, color=INK)
+            axes.text(k + 0.5, i + 0.5, text, ha="center", va="center", fontsize=letters, color=INK)
     axes.set_xlim(0, n - 1)
     axes.set_ylim(n, 1)
     axes.set_xticks(np.arange(n - 1) + 0.5, [str(i + 1) for i in range(n - 1)])

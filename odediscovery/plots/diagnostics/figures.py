@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib import rc_context
@@ -13,14 +14,28 @@ from matplotlib.figure import Figure
 from odediscovery.plots.diagnostics.contributions import correlations, draw_contributions, draw_correlations
 from odediscovery.plots.diagnostics.groups import GroupFit, draw_forest, draw_group, group_fits
 from odediscovery.plots.diagnostics.residuals import draw_autocorrelation, draw_normal, draw_rates, residuals_of
-from odediscovery.plots.figures import MUTED, STYLE, empty_figure, with_unit
+from odediscovery.plots.figures import empty_figure, with_unit
+from odediscovery.plots.pieces import headline
+from odediscovery.plots.theme import BY_EYE, DENSE, MUTED, SIZES
 from odediscovery.result.discovery import Discovery
+from odediscovery.runtime.thresholds import threshold
 
 # States, groups and constants that are drawn.
 MAX_STATES, MAX_GROUPS, MAX_FORESTS = 4, 48, 4
 ACROSS = 6
-# Room above the curves for the names of their terms, in heights of the curves.
-ROOM = 0.3
+
+
+@dataclass(frozen=True)
+class CheckSizes:
+    """Rows and columns of these pictures."""
+
+    width: float = threshold(13.0, "four panels, or six groups", unit="inches", origin=BY_EYE)
+    row: float = threshold(2.9, "panels of a state", unit="inches", origin=BY_EYE)
+    group: float = threshold(1.7, "panels of groups", unit="inches", origin=BY_EYE)
+    names: float = threshold(0.3, "for the names of terms, above curves", unit="heights of these", origin=BY_EYE)
+
+
+CHECKS = CheckSizes()
 
 
 def checks_figure(found: Discovery) -> Figure:
@@ -30,20 +45,21 @@ def checks_figure(found: Discovery) -> Figure:
     """
     series, states = found.series, found.series.states[:MAX_STATES]
     left, known = residuals_of(found), correlations(found)
-    rows = len(states) + (known is not None)
-    with rc_context(STYLE | {"font.size": 8.5, "axes.titlesize": 9.5}):
-        below = min(1.2 + 0.34 * len(known[0]), 3.2) if known is not None else 0.0
-        figure = empty_figure(13.5, 2.9 * len(states) + below)
-        heights = [2.9] * len(states) + [below] * (known is not None)
-        grid = figure.add_gridspec(rows, 4, width_ratios=(1.5, 1.1, 1.0, 1.0), height_ratios=heights)
+    heights = [CHECKS.row] * len(states)
+    if known is not None:
+        heights.append(min(SIZES.stack(len(known[0]), SIZES.cell), CHECKS.row))
+    with rc_context(DENSE):
+        figure = empty_figure(CHECKS.width, sum(heights))
+        # Terms have names, so their panel is wider than the three others.
+        grid = figure.add_gridspec(len(heights), 4, width_ratios=(1.5, 1.0, 1.0, 1.0), height_ratios=heights)
         for k, state in enumerate(states):
-            first, *others = (figure.add_subplot(grid[k, column]) for column in range(4))
+            first, *others = (figure.add_subplot(grid[k, column]) for column in range(grid.ncols))
             draw_contributions(first, found, k)
             first.set_title(f"{with_unit(state, series.units)}: terms over time")
             # Above the curves, so that the names cover none of them.
             low, high = first.get_ylim()
-            first.set_ylim(low, high + ROOM * (high - low))
-            first.legend(fontsize=7.5, loc="upper right", frameon=False, ncols=2)
+            first.set_ylim(low, high + CHECKS.names * (high - low))
+            first.legend(loc="upper right", ncols=2)
             own = [one[:, k] for one in left]
             _titled(others[0], "rate against state", draw_rates(others[0], found, k))
             _titled(others[1], "residuals: autocorrelation", draw_autocorrelation(others[1], own))
@@ -55,7 +71,7 @@ def checks_figure(found: Discovery) -> Figure:
             listed = "\n".join(f"{i + 1}  {name}" for i, name in enumerate(known[0]))
             beside = figure.add_subplot(grid[-1, 2:])
             beside.axis("off")
-            beside.text(0.0, 1.0, listed.replace("$", r"\$"), va="top", fontsize=8.5)
+            beside.text(0.0, 1.0, listed.replace("$", r"\$"), va="top")
     return figure
 
 
@@ -76,29 +92,27 @@ def groups_figure(found: Discovery) -> Figure:
     # Of several states the first that was measured: the page has them all.
     k = seen[0] if seen else 0
     rows = math.ceil(len(shown) / ACROSS)
-    above = min(0.24 * len(fits) + 0.9, 9.0) if varying else 0.0
-    with rc_context(STYLE | {"font.size": 8.5}):
-        figure = empty_figure(12.5, above + 1.7 * rows + 0.4)
-        upper, lower = (0, 1) if varying else (0, 0)
-        heights = (above, 1.7 * rows + 0.4) if varying else (1.0,)
+    heights = [SIZES.stack(len(fits), SIZES.group)] * bool(varying) + [CHECKS.group * rows + SIZES.legend]
+    with rc_context(DENSE):
+        figure = empty_figure(CHECKS.width, sum(heights))
         parts = np.atleast_1d(np.asarray(figure.subfigures(len(heights), 1, height_ratios=heights), dtype=object))
         for column, one in enumerate(varying):
-            axes = parts[upper].add_subplot(1, len(varying), column + 1)
+            axes = parts[0].add_subplot(1, len(varying), column + 1)
             draw_forest(axes, found, one)
             axes.set_title(one.name)
         if varying:
             alone = "; crosses: fits of each group alone" if np.isfinite(varying[0].apart).any() else ""
             told = f"constants of each group, 95 % intervals; line and band: the mean and its interval{alone}"
-            parts[upper].suptitle(told, x=0.02, ha="left", fontsize=9)
+            headline(parts[0], told)
         across = min(ACROSS, max(len(shown), 1))
-        drawn = [parts[lower].add_subplot(rows, across, place + 1) for place in range(len(shown))]
+        drawn = [parts[-1].add_subplot(rows, across, place + 1) for place in range(len(shown))]
         for axes, g in zip(drawn, shown, strict=True):
             draw_group(axes, found, g, k, fits[g])
         ends = [axes.get_ylim() for axes in drawn]
         for axes in drawn:  # One scale, so that groups are compared by sight.
             axes.set_ylim(min(low for low, _ in ends), max(high for _, high in ends))
-        parts[lower].supxlabel(with_unit(series.time_name, series.units), fontsize=9)
-        parts[lower].supylabel(with_unit(series.states[k], series.units), fontsize=9)
+        parts[-1].supxlabel(with_unit(series.time_name, series.units))
+        parts[-1].supylabel(with_unit(series.states[k], series.units))
     return figure
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 
-from odediscovery.plots.figures import COLOURS, INK, MUTED
+from odediscovery.plots.diagnostics.residuals import REACH
+from odediscovery.plots.theme import COLOURS, INK, LETTERS, LIGHT, LINE, MARKS, MUTED, PANEL_POINTS, ROOM, SMALL_RINGS
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.population import GroupConstant
 from odediscovery.runtime.arrays import Array
@@ -15,7 +16,6 @@ from odediscovery.runtime.arrays import Array
 # A group whose residuals are this many times as large as the typical group's does not follow the law; with a
 # curve no better than the mean of its own data it does not either.
 APART = 3.0
-POINTS = 200
 
 
 @dataclass(frozen=True)
@@ -69,23 +69,23 @@ def draw_forest(axes: Axes, found: Discovery, one: GroupConstant) -> None:
     labels = [] if found.population is None else found.population.labels
     places = np.arange(len(labels), dtype=float)
     ends = np.array([[np.nan if end is None else end for end in one.interval(g)] for g in range(len(labels))])
-    axes.hlines(places, ends[:, 0], ends[:, 1], color=INK, lw=1.1)
-    axes.plot(one.values, places, "o", color=INK, ms=3.6)
+    axes.hlines(places, ends[:, 0], ends[:, 1], color=INK, **LINE)
+    axes.plot(one.values, places, "o", color=INK, ms=MARKS.sample)
     if one.apart.size == len(labels) and np.isfinite(one.apart).any():
-        axes.plot(one.apart, places, "x", color=COLOURS[1], ms=4.5, label="each group alone")
-    axes.axvline(one.mean, color=COLOURS[0], lw=1.3)
+        axes.plot(one.apart, places, "x", color=COLOURS[1], ms=MARKS.sample, label="each group alone")
+    axes.axvline(one.mean, color=COLOURS[0], **LINE)
     if np.isfinite(one.mean_error) and one.mean_error > 0 and one.mean > 0:
-        ratio = np.exp(1.96 * one.mean_error / one.mean)
-        axes.axvspan(one.mean / ratio, one.mean * ratio, color=COLOURS[0], alpha=0.18, lw=0)
+        ratio = np.exp(REACH * one.mean_error / one.mean)
+        axes.axvspan(one.mean / ratio, one.mean * ratio, color=COLOURS[0], **LIGHT)
     known = np.concatenate([one.values, ends[np.isfinite(ends)], one.apart[np.isfinite(one.apart)]])
     low, high = float(np.nanmin(known)), float(np.nanmax(known))
-    room = 0.06 * ((high - low) or abs(high) or 1.0)
+    room = ROOM.curves * ((high - low) or abs(high) or 1.0)
     # A group that hardly tells its constant must not flatten the others.
     reach = 3.0 * (float(np.nanmax(one.values)) - float(np.nanmin(one.values)) or abs(high) or 1.0)
     middle = float(np.nanmedian(one.values))
     axes.set_xlim(max(low - room, middle - reach), min(high + room, middle + reach))
     axes.set_yticks(places, [label[:14] for label in labels])
-    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set_xlabel(one.name)
 
 
@@ -96,14 +96,14 @@ def draw_group(axes: Axes, found: Discovery, g: int, k: int, fit: GroupFit, alon
         alone: without its name and R2, which stand elsewhere.
     """
     run = found.series.trajectories[g]
-    dense = np.linspace(run.time[0], run.time[-1], POINTS)
-    axes.plot(dense, _curve(found, g, dense)[:, k], color=COLOURS[0 if fit.follows else 1], lw=1.5)
-    axes.plot(run.time, run.values[:, k], "o", color=INK, ms=3.0, mfc="none", mew=0.8)
+    dense = np.linspace(run.time[0], run.time[-1], PANEL_POINTS)
+    axes.plot(dense, _curve(found, g, dense)[:, k], color=COLOURS[0 if fit.follows else 1])
+    axes.plot(run.time, run.values[:, k], color=INK, **SMALL_RINGS)
     if alone:
         return
     share = f"R\N{SUPERSCRIPT TWO} {fit.r2:.2f}" if np.isfinite(fit.r2) else ""
     told = share if fit.follows else f"{share}, does not follow"
-    axes.set_title(f"{fit.label[:16]}", loc="left", fontsize=8.5, pad=2)
+    axes.set_title(fit.label[:16], loc="left", fontsize=LETTERS.note, pad=2)
     # Above the panel: within it no corner is free of samples for every law.
-    axes.set_title(told, loc="right", fontsize=7.5, pad=2, color=MUTED, fontweight="normal")
-    axes.tick_params(labelsize=7.5)
+    axes.set_title(told, loc="right", fontsize=LETTERS.small, pad=2, color=MUTED, fontweight="normal")
+    axes.tick_params(labelsize=LETTERS.small)

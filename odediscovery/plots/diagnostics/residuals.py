@@ -6,14 +6,16 @@ autocorrelation at lag l:  r_l = sum_n e_n e_{n+l} / sum_n e_n^2,   95 % of nois
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from scipy.special import ndtri
 
-from odediscovery.plots.figures import COLOURS, INK, MUTED, with_unit
+from odediscovery.laws.records import LEVEL
+from odediscovery.plots.figures import with_unit
+from odediscovery.plots.pieces import draw_zero
+from odediscovery.plots.theme import COLOURS, INK, LIGHT, LINE, MARKS, PANEL_POINTS, ROOM, SMALL_RINGS, TICKS
 from odediscovery.plots.times import literal
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.units import rate_label
@@ -26,13 +28,8 @@ MIN_RESIDUALS = 8
 MAX_RUNS = 30
 # Rings in a picture, of a trajectory or of all.
 MAX_POINTS = 300
-_POINT: dict[str, Any] = {
-    "marker": "o",
-    "ls": "none",
-    "markersize": 3.2,
-    "markeredgewidth": 0.8,
-    "markerfacecolor": "none",
-}
+# Intervals reach so many standard errors to each side.
+REACH = float(ndtri(0.5 + LEVEL / 2.0))
 
 
 def residuals_of(found: Discovery) -> list[Array]:
@@ -70,13 +67,13 @@ def draw_autocorrelation(axes: Axes, runs: Sequence[Array]) -> bool:
     found, count = autocorrelation(runs)
     if count < MIN_RESIDUALS or not found.size:
         return False
-    lags, bound = np.arange(1, len(found) + 1), 1.96 / np.sqrt(count)
-    axes.axhspan(-bound, bound, color=COLOURS[0], alpha=0.15, lw=0)
-    axes.vlines(lags, 0.0, found, color=INK, lw=1.4)
-    axes.plot(lags, found, "o", color=INK, ms=3.0)
-    axes.axhline(0.0, color=MUTED, lw=0.9)
-    axes.set_ylim(min(-0.5, 1.1 * float(found.min())), max(1.0, 1.1 * float(found.max())))
-    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    lags, bound = np.arange(1, len(found) + 1), REACH / np.sqrt(count)
+    axes.axhspan(-bound, bound, color=COLOURS[0], **LIGHT)
+    axes.vlines(lags, 0.0, found, color=INK, **LINE)
+    axes.plot(lags, found, "o", color=INK, ms=MARKS.small)
+    draw_zero(axes)
+    axes.set_ylim(min(-0.5, float(found.min())) - ROOM.curves, max(1.0, float(found.max())) + ROOM.curves)
+    axes.xaxis.set_major_locator(MaxNLocator(TICKS.some, integer=True))
     axes.set_xlabel("samples later")
     axes.set_ylabel("autocorrelation")
     return True
@@ -95,9 +92,9 @@ def draw_normal(axes: Axes, runs: Sequence[Array]) -> bool:
     ordered = np.sort(left - left.mean()) / spread
     expected = ndtri((np.arange(len(ordered)) + 0.5) / len(ordered))
     ends = np.array([min(expected[0], ordered[0]), max(expected[-1], ordered[-1])])
-    axes.plot(ends, ends, color=COLOURS[0], lw=1.2)
+    axes.plot(ends, ends, color=COLOURS[0], **LINE)
     step = max(len(ordered) // MAX_POINTS, 1)
-    axes.plot(expected[::step], ordered[::step], color=INK, **_POINT)
+    axes.plot(expected[::step], ordered[::step], color=INK, **SMALL_RINGS)
     axes.set_xlabel("normal quantile")
     axes.set_ylabel("residual / spread")
     return True
@@ -119,13 +116,13 @@ def draw_rates(axes: Axes, found: Discovery, k: int) -> bool:
         colour = COLOURS[j]
         step = max(len(x) // MAX_POINTS, 1)
         middle, slopes = ((x[1:] + x[:-1]) / 2)[::step], (np.diff(x) / np.diff(time))[::step]
-        axes.plot(middle, slopes, color=INK if len(runs) == 1 else colour, **_POINT)
-        dense = np.linspace(run.time[0], run.time[-1], 300)
+        axes.plot(middle, slopes, color=INK if len(runs) == 1 else colour, **SMALL_RINGS)
+        dense = np.linspace(run.time[0], run.time[-1], PANEL_POINTS)
         curve = own.simulate(found.initial_values[j], dense, controls=run.controls)
         variables = curve if run.controls is None else np.hstack([curve, run.controls.at(dense)])
-        axes.plot(curve[:, k], own.rhs(variables)[:, k], color=colour, lw=1.5)
+        axes.plot(curve[:, k], own.rhs(variables)[:, k], color=colour)
         drawn = True
-    axes.axhline(0.0, color=MUTED, lw=0.9, zorder=1)
+    draw_zero(axes)
     axes.set_xlabel(with_unit(found.series.states[k], found.series.units))
     axes.set_ylabel(literal(rate_label(found.series, found.series.states[k])))
     return drawn
