@@ -32,9 +32,9 @@ RANGES_INTRODUCTION = """# Ranges of random laws
 
 From what `odediscovery bench random` draws [its laws](unseen.md#random-laws), in units of order 1: a pair
 is a least and a greatest value, sizes of coefficients and times even on the logarithm; a number by itself
-is a chance unless it says otherwise, and chances of several cases stand in their order. A kind of law has
-what is said of the kind in brackets too, unless it says it itself. Who changes one of these numbers draws
-other laws.
+is a chance unless it says otherwise, and chances of several cases stand in their order; of other lists one
+is taken, all alike. A kind of law has what is said of the kind in brackets too, unless it says it itself.
+Who changes one of these numbers draws other laws.
 """
 
 
@@ -67,7 +67,7 @@ def ranges_page() -> str:
     """The text of the page of ranges."""
     parts = [RANGES_INTRODUCTION]
     for owner in ranges():
-        lines = [(f"`{name}`", value, told["says"]) for name, value, told in fields(owner)]
+        lines = [(f"`{name}`", f"`{value}`", told["says"]) for name, value, told in fields(owner)]
         base = ", ".join(map(ast.unparse, owner.bases))
         parts.append(part(f"{owner.name} ({base})", ast.get_docstring(owner) or "", RANGES_HEADER, lines))
     return "\n".join(parts)

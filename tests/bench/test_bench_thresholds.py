@@ -75,7 +75,7 @@ def test_ranges_of_random_laws_have_a_page_and_are_no_thresholds() -> None:
     for own in (PENDULUM, HARVEST, POWER_SUMS):
         assert type(own).__name__ in owners
         assert not isinstance(own, Thresholds)
-    assert "| `squared` | 0.7 | n = 2 |" in text and "| `squared`" not in page.page()
+    assert "| `squared` | `0.7` | n = 2 |" in text and "| `squared`" not in page.page()
 
 
 def test_every_kind_of_thresholds_has_a_name_of_its_own() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -11,18 +12,9 @@ from odediscovery.bench.random_laws.builder import Builder, case_of
 from odediscovery.bench.random_laws.draft import Draft
 from odediscovery.bench.random_laws.ranges import Chances, Range, SignedRanges, drawn
 
+# Powers of states by their index.
 Powers: TypeAlias = dict[int, float | str]
-
-# Whole powers of the first two states of terms that an oscillator may have besides its own.
-EXTRAS: tuple[Powers, ...] = ({}, {0: 2}, {0: 1, 1: 1}, {1: 2}, {0: 2, 1: 1}, {1: 3})
-# The same of the one further term of a jerk equation.
-FURTHER: tuple[Powers, ...] = ({0: 2}, {0: 3}, {1: 2}, {0: 1, 1: 1}, {1: 3})
-# Signs of the linear and of the cubic term of a spring, 0 without: the last one has two wells.
-SPRINGS = ((-1.0, 0.0), (0.0, -1.0), (-1.0, -1.0), (1.0, -1.0))
-# Power of the velocity that damps an oscillator; van der Pol's is (1 - x^2) y.
-DAMPINGS = (1, 3, "van der Pol", None)
-# The same of a pendulum, where linear damping is twice as common.
-PENDULUM_DAMPINGS = (None, 1, 1, 3)
+Case = TypeVar("Case")
 
 
 @dataclass(frozen=True)
@@ -31,13 +23,23 @@ class OscillatorRanges(SignedRanges):
 
     jerk: float = drawn(0.15, "it is a jerk equation instead")
     two_states: float = drawn(0.7, "there is no filter")
-    linear: Range = drawn((0.4, 2.0), "size of a linear spring, one of four kinds of springs")
-    cubic: Range = drawn((0.3, 1.5), "size of a cubic spring")
-    van_der_pol: Range = drawn((0.2, 1.5), "size of both terms of van der Pol's damping, one of four kinds")
+    springs: tuple[tuple[float, float], ...] = drawn(
+        ((-1.0, 0.0), (0.0, -1.0), (-1.0, -1.0), (1.0, -1.0)), "signs of the linear and of the cubic term of a spring"
+    )
+    linear: Range = drawn((0.4, 2.0), "size of the linear term")
+    cubic: Range = drawn((0.3, 1.5), "size of the cubic term")
+    dampings: tuple[int | str | None, ...] = drawn(
+        (1, 3, "van der Pol", None), "power of the velocity that damps, van der Pol's (1 - x^2) y, or nothing"
+    )
+    van_der_pol: Range = drawn((0.2, 1.5), "size of both terms of van der Pol's")
     excitable: float = drawn(0.25, "x' has linear gain and cubic loss, as FitzHugh and Nagumo's")
     gain: Range = drawn((0.1, 0.6), "size of this gain")
     loss: Range = drawn((0.1, 0.5), "size of this loss")
-    extra: Range = drawn((0.1, 0.8), "size of none, one or two further terms of y'")
+    extras: tuple[Powers, ...] = drawn(
+        ({}, {0: 2}, {0: 1, 1: 1}, {1: 2}, {0: 2, 1: 1}, {1: 3}),
+        "powers of x (0) and y (1) in further terms of y', none, one or two of these",
+    )
+    extra: Range = drawn((0.1, 0.8), "size of a further term")
     by_state: float = drawn(0.6, "z is driven by x rather than x y")
     fed_back: float = drawn(0.7, "z acts on y")
     feedback: Range = drawn((0.2, 1.0), "size of this term")
@@ -51,6 +53,9 @@ class JerkRanges(SignedRanges):
     state: Range = drawn((0.2, 1.0), "c")
     velocity: Range = drawn((0.6, 2.0), "b")
     acceleration: Range = drawn((0.3, 1.0), "a")
+    furthers: tuple[Powers, ...] = drawn(
+        ({0: 2}, {0: 3}, {1: 2}, {0: 1, 1: 1}, {1: 3}), "powers of x (0) and x' (1) in the further term"
+    )
     further: Range = drawn((0.1, 0.6), "size of the further term")
     starts: Range = drawn((-1.5, 1.5), "starts")
     span: Range = drawn((8.0, 20.0), "last time")
@@ -81,6 +86,7 @@ class PendulumRanges(SignedRanges):
 
     plain_velocity: float = drawn(0.7, "p = 1")
     weight: Range = drawn((0.6, 3.0), "b")
+    dampings: tuple[int | None, ...] = drawn((None, 1, 1, 3), "power of the velocity that damps, or nothing")
     has_torque: float = drawn(0.3, "there is a constant torque")
     torque: Range = drawn((0.1, 0.8), "size of the torque")
     has_spring: float = drawn(0.25, "there is a spring")
@@ -97,6 +103,10 @@ OSCILLATORS, JERK = OscillatorRanges(), JerkRanges()
 TRIGONOMETRIC, ADLER, PENDULUM = TrigonometricRanges(), AdlerRanges(), PendulumRanges()
 
 
+def _one_of(b: Builder, cases: Sequence[Case]) -> Case:
+    return cases[int(b.random.integers(len(cases)))]
+
+
 def oscillators(r: np.random.Generator) -> Draft:
     """Duffing, van der Pol, FitzHugh-Nagumo or jerk equations with further terms."""
     if r.random() < OSCILLATORS.jerk:
@@ -108,8 +118,8 @@ def oscillators(r: np.random.Generator) -> Draft:
     if b.chance(OSCILLATORS.excitable):
         b.add(0, b.size(OSCILLATORS.gain), {0: 1})
         b.add(0, -b.size(OSCILLATORS.loss), {0: 3})
-    for k in r.permutation(len(EXTRAS))[: int(r.integers(0, 2, endpoint=True))]:
-        b.add(1, b.signed_size(OSCILLATORS.extra), EXTRAS[k])
+    for k in r.permutation(len(OSCILLATORS.extras))[: int(r.integers(0, 2, endpoint=True))]:
+        b.add(1, b.signed_size(OSCILLATORS.extra), OSCILLATORS.extras[k])
     if filtered:
         b.add(2, -b.size(OSCILLATORS.filter_decay), {2: 1})
         b.add(2, b.size(OSCILLATORS.filter_drive), {0: 1} if b.chance(OSCILLATORS.by_state) else {0: 1, 1: 1})
@@ -121,7 +131,7 @@ def oscillators(r: np.random.Generator) -> Draft:
 def _spring(b: Builder) -> None:
     """x' = p y, y' = -a x, -b x^3 or both; a may be negative beside b (two wells)."""
     b.add(0, b.size(OSCILLATORS.velocity), {1: 1})
-    linear, cubic = SPRINGS[int(b.random.integers(len(SPRINGS)))]
+    linear, cubic = _one_of(b, OSCILLATORS.springs)
     if linear:
         b.add(1, linear * b.size(OSCILLATORS.linear), {0: 1})
     if cubic:
@@ -130,7 +140,7 @@ def _spring(b: Builder) -> None:
 
 def _damping(b: Builder) -> None:
     """Linear, cubic, van der Pol's or none."""
-    kind = DAMPINGS[int(b.random.integers(len(DAMPINGS)))]
+    kind = _one_of(b, OSCILLATORS.dampings)
     if kind == "van der Pol":
         b.add(1, b.size(OSCILLATORS.van_der_pol), {1: 1})
         b.add(1, -b.size(OSCILLATORS.van_der_pol), {0: 2, 1: 1})
@@ -146,7 +156,7 @@ def _jerk(r: np.random.Generator) -> Draft:
     b.add(1, 1.0, {2: 1})
     for k, between in enumerate(ranges):
         b.add(2, -b.size(between), {k: 1})
-    b.add(2, b.signed_size(JERK.further), FURTHER[int(r.integers(len(FURTHER)))])
+    b.add(2, b.signed_size(JERK.further), _one_of(b, JERK.furthers))
     return b.draft(b.signed_starts(JERK.starts), b.size(JERK.span), positive=False)
 
 
@@ -168,7 +178,7 @@ def _adler(b: Builder, sine: str) -> Draft:
 def _pendulum(b: Builder, sine: str) -> Draft:
     b.add(0, 1.0 if b.chance(PENDULUM.plain_velocity) else b.size(PENDULUM.velocity), {1: 1})
     b.add(1, -b.size(PENDULUM.weight), factor=sine)
-    damping = PENDULUM_DAMPINGS[int(b.random.integers(len(PENDULUM_DAMPINGS)))]
+    damping = _one_of(b, PENDULUM.dampings)
     if damping is not None:
         b.add(1, -b.size(PENDULUM.damping), {1: damping})
     if b.chance(PENDULUM.has_torque):
