@@ -43,7 +43,7 @@ FAULTS = {"counts": 0.04, "rounded": 0.01, "drift": 0.02, "outliers": 0.03, "gap
 
 
 @dataclass(frozen=True)
-class Faults:
+class FaultSizes:
     """How large faults are.
 
     Args:
@@ -63,7 +63,7 @@ class Faults:
     begins: tuple[float, float] = (0.15, 0.65)
 
 
-SIZES = Faults()
+SIZES = FaultSizes()
 
 
 @dataclass(frozen=True)
