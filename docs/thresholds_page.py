@@ -1,4 +1,5 @@
-"""Writes thresholds.md: every threshold of the engine with its unit, origin and sensitivity.
+"""Writes thresholds.md, every threshold of the engine with its unit, origin and sensitivity, and ranges.md, from
+what the random laws of the benchmark are drawn.
 
 The sources are read, not run, so no torch is needed. Sensitivities are those of the kept study, if
 there is one (`odediscovery bench thresholds --out data/results/bench/thresholds`).
@@ -7,7 +8,7 @@ there is one (`odediscovery bench thresholds --out data/results/bench/thresholds
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,23 @@ and processor time as a multiple of the usual one. A dash: no fit of the battery
 it was not measured.
 """
 
+RANGES_HEADER = ("name", "value", "what it is")
+RANGES_INTRODUCTION = """# Ranges of random laws
+
+From what `odediscovery bench random` draws [its laws](unseen.md#random-laws), in units of order 1: a pair
+is a least and a greatest value, sizes of coefficients and times even on the logarithm; a number by itself
+is a chance unless it says otherwise, and chances of several cases stand in their order; of other lists one
+is taken, all alike. A kind of law has what is said of the kind in brackets too, unless it says it itself.
+Who changes one of these numbers draws other laws.
+"""
+
 
 def on_files(files: Any, config: Any) -> Any:
-    """The files of the site and this page (a hook of mkdocs)."""
+    """The files of the site and these pages (a hook of mkdocs)."""
     from mkdocs.structure.files import File  # noqa: PLC0415 (the text alone needs no mkdocs)
 
     files.append(File.generated(config, "thresholds.md", content=page()))
+    files.append(File.generated(config, "ranges.md", content=ranges_page()))
     return files
 
 
@@ -41,15 +53,31 @@ def page() -> str:
     if study[0]:
         parts.append(f"{study[0]}\n")
     for module, owner in owners():
-        lines = [HEADER, ["---"] * len(HEADER)]
+        lines = []
         for name, value, told in fields(owner):
             sides = study[1].get(f"{owner.name}.{name}", ("-", "-"))
             lines.append(
                 (f"`{name}`", value, told.get("unit") or "-", told["says"], told.get("origin", CHOSEN), *sides)
             )
-        table = "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |" for line in lines)
-        parts.append(f"## {owner.name}\n\n`{module}`: {ast.get_docstring(owner) or ''}\n\n{table}\n")
+        parts.append(part(owner.name, f"`{module}`: {ast.get_docstring(owner) or ''}", HEADER, lines))
     return "\n".join(parts)
+
+
+def ranges_page() -> str:
+    """The text of the page of ranges."""
+    parts = [RANGES_INTRODUCTION]
+    for owner in ranges():
+        lines = [(f"`{name}`", f"`{value}`", told["says"]) for name, value, told in fields(owner)]
+        base = ", ".join(map(ast.unparse, owner.bases))
+        parts.append(part(f"{owner.name} ({base})", ast.get_docstring(owner) or "", RANGES_HEADER, lines))
+    return "\n".join(parts)
+
+
+def part(title: str, about: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A class and the table of its numbers."""
+    whole = [header, ["---"] * len(header), *lines]
+    table = "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |" for line in whole)
+    return f"## {title}\n\n{about}\n\n{table}\n"
 
 
 def owners() -> Iterator[tuple[str, ast.ClassDef]]:
@@ -58,6 +86,13 @@ def owners() -> Iterator[tuple[str, ast.ClassDef]]:
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and "Thresholds" in map(ast.unparse, node.bases):
                 yield path, node
+
+
+def ranges() -> Iterator[ast.ClassDef]:
+    """The classes of ranges, those first on which others rest."""
+    nodes = [node for tree in trees().values() for node in tree.body if isinstance(node, ast.ClassDef)]
+    found = [node for node in nodes if any(ast.unparse(base).endswith("Ranges") for base in node.bases)]
+    yield from sorted(found, key=lambda node: "Ranges" not in map(ast.unparse, node.bases))
 
 
 @cache

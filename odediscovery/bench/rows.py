@@ -166,6 +166,15 @@ def _on_processor_time(function: Callable[[Any], Row], task: Any) -> Row:
         return function(task)
 
 
+def processor_seconds(began: float) -> float:
+    """Seconds of the processor since then, as rows have them: to a millisecond.
+
+    Args:
+        began: of `time.process_time`.
+    """
+    return round(time.process_time() - began, 3)
+
+
 def reason_of(error: Exception) -> str:
     """The kind of an error and what it says, in one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())

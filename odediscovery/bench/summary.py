@@ -297,10 +297,10 @@ def _condition(study: Mapping[str, Any]) -> str:
     digits, solver = study.get("digits"), study.get("solver")
     made = [f"{digits} digits"] if digits else []
     made += [f"{solver} at {study['tolerance']:g}"] if solver else []
-    made += [f"{100 * study['sigma']:g} % noise"] if study["sigma"] else []
+    made += [f"{in_percent(study['sigma'])} noise"] if study["sigma"] else []
     parts += made or ["clean"]
     if study["drop"]:
-        share = "half" if study["drop"] == 0.5 else f"{100 - 100 * study['drop']:g} %"
+        share = "half" if study["drop"] == 0.5 else in_percent(1.0 - study["drop"])
         parts.append(f"{share} of the samples")
     n = study["trajectories"]
     parts.append("1 trajectory" if n == 1 else f"{n} trajectories")
@@ -310,13 +310,13 @@ def _condition(study: Mapping[str, Any]) -> str:
 
 def _figures(rows: Sequence[Row], size: int) -> tuple[str, ...]:
     """The cells of one method under one condition."""
-    n, seconds = len(rows), [row["seconds"] for row in rows]
+    n = len(rows)
     above: list[int | str] = [
         count_above(rows, *asked) for asked in (("recon", GOOD), ("recon", NEAR_PERFECT), ("gen", GOOD))
     ]
     offered = any(row.get("recon_front") is not None for row in rows)
     above.insert(1, count_above(rows, "recon_front", GOOD) if offered else "-")
-    times = (np.median(seconds), np.percentile(seconds, 95), max(seconds))
+    times = (median_of(rows), late_seconds(rows), max(row["seconds"] for row in rows))
     method = rows[0]["method"] if n == size else f"{rows[0]['method']}, {n} of {size} systems"
     return (method, hits_of(rows, "exact"), *map(str, above), *(f"{t:.1f}" for t in times))
 
@@ -353,6 +353,20 @@ def median_seconds(rows: Sequence[Row]) -> str:
 def median_of(rows: Sequence[Row]) -> float:
     """The median time of a row."""
     return float(np.median([row["seconds"] for row in rows]))
+
+
+def late_seconds(rows: Sequence[Row]) -> float:
+    """The time below which 95 % of the rows lie."""
+    return float(np.percentile([row["seconds"] for row in rows], 95))
+
+
+def in_percent(share: float) -> str:
+    """A share as people write it, with as many digits as it has.
+
+    >>> in_percent(0.001)
+    '0.1 %'
+    """
+    return f"{100 * share:g} %"
 
 
 def figure(r2: float | None) -> str:

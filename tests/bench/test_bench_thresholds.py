@@ -8,10 +8,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from odediscovery.bench.random_laws.positive import POWER_SUMS
+from odediscovery.bench.random_laws.saturating import HARVEST
+from odediscovery.bench.random_laws.signed import PENDULUM
 from odediscovery.bench.suites.problems import load_suite
 from odediscovery.bench.thresholds import perturb, study
 from odediscovery.bench.thresholds.left_out import left_out, rungs, watched_rungs
@@ -40,12 +44,18 @@ TANK = TankThresholds()
 START = load_suite("fractional")["torricelli_inflow"].starts[0, 0]
 
 
-@pytest.mark.slow
-def test_the_page_reads_the_thresholds_that_the_engine_holds() -> None:
+def _pages() -> ModuleType:
+    """What writes the pages of numbers of the documentation."""
     spec = importlib.util.spec_from_file_location("thresholds_page", ROOT / "docs" / "thresholds_page.py")
     assert spec is not None and spec.loader is not None
     page = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(page)
+    return page
+
+
+@pytest.mark.slow
+def test_the_page_reads_the_thresholds_that_the_engine_holds() -> None:
+    page = _pages()
     written = {f"{owner.name}.{name}" for _, owner in page.owners() for name, _, _ in page.fields(owner)}
     held = {f"{name}.{field}" for name, own in instances().items() for field in vars(own[0])}
     assert held <= written | {f"TankThresholds.{name}" for name in vars(TANK)}
@@ -55,6 +65,17 @@ def test_the_page_reads_the_thresholds_that_the_engine_holds() -> None:
         "6 fits of 3 systems.",
         {"A.b": ("4, 0, 1.00", "3, 1, 0.90")},
     )
+
+
+@pytest.mark.slow
+def test_ranges_of_random_laws_have_a_page_and_are_no_thresholds() -> None:
+    page = _pages()
+    text = page.ranges_page()
+    owners = {owner.name for owner in page.ranges()}
+    for own in (PENDULUM, HARVEST, POWER_SUMS):
+        assert type(own).__name__ in owners
+        assert not isinstance(own, Thresholds)
+    assert "| `squared` | `0.7` | n = 2 |" in text and "| `squared`" not in page.page()
 
 
 def test_every_kind_of_thresholds_has_a_name_of_its_own() -> None:

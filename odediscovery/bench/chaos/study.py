@@ -20,10 +20,10 @@ import numpy as np
 
 from odediscovery.bench.chaos.attractors import POLYNOMIAL, SUITE, attractors, choose, measured
 from odediscovery.bench.peers.sparse_regression import METHODS
-from odediscovery.bench.rows import Row, Rows, reason_of
+from odediscovery.bench.rows import Row, Rows, processor_seconds, reason_of
 from odediscovery.bench.suites.protocol import check_sigma
-from odediscovery.bench.suites.scores import CLEAN_TOLERANCE, COEFFICIENT_TOLERANCE, NOISY_TOLERANCE, same_law
-from odediscovery.bench.summary import hits_of, in_short, median_seconds, table
+from odediscovery.bench.suites.scores import exact_and_coef, same_law
+from odediscovery.bench.summary import hits_of, in_percent, in_short, late_seconds, median_seconds, table
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import InputError
@@ -117,18 +117,17 @@ def fitted(task: ChaosFit) -> Row:
             found = discover(train, settings_for(seed=task.seed, max_seconds=task.max_seconds)).equations
         else:
             found = METHODS[task.method](train, test, task.max_seconds, task.seed)
-        row |= {"seconds": round(time.process_time() - began, 3), "equations": found.texts()}
+        row |= {"seconds": processor_seconds(began), "equations": found.texts()}
         return row | scored(found, attractor.equations, train, task.sigma)
     except Exception as error:
-        return row | {"failed": reason_of(error), "seconds": row["seconds"] or round(time.process_time() - began, 3)}
+        return row | {"failed": reason_of(error), "seconds": row["seconds"] or processor_seconds(began)}
 
 
 def scored(found: Equations, truth: Equations, train: TimeSeries, sigma: float) -> Row:
     """Whether the terms and the numbers are the true ones, and the error of the coefficients."""
     values = np.concatenate([t.values for t in train.trajectories])
     same = same_law(found, truth, np.stack([values.min(axis=0), values.max(axis=0)], axis=1))
-    exact = same is not None and same.inner <= (CLEAN_TOLERANCE if sigma == 0 else NOISY_TOLERANCE) + 1e-9
-    coef = same is not None and exact and same.outer <= COEFFICIENT_TOLERANCE + 1e-9
+    exact, coef = exact_and_coef(same, sigma == 0)
     error = math.inf
     if found.power_sum is not None and truth.power_sum is not None:
         error = coefficient_error(found.power_sum, truth.power_sum)
@@ -164,10 +163,10 @@ def markdown(rows: Mapping[float, Sequence[Row]], command: str) -> str:
     for sigma, own in rows.items():
         for method in dict.fromkeys(row["method"] for row in own):
             of_it = [row for row in own if row["method"] == method]
-            share, late = sum(row["exact"] for row in of_it) / len(of_it), [row["seconds"] for row in of_it]
+            share = sum(row["exact"] for row in of_it) / len(of_it)
             lines.append(
                 (
-                    f"{100 * sigma:g} %",
+                    in_percent(sigma),
                     method,
                     hits_of(of_it, "exact"),
                     f"{share:.0%}",
@@ -175,7 +174,7 @@ def markdown(rows: Mapping[float, Sequence[Row]], command: str) -> str:
                     f"{median_error(of_it):.1e}",
                     str(sum(bool(row["failed"]) for row in of_it)),
                     median_seconds(of_it),
-                    f"{np.percentile(late, 95):.1f}",
+                    f"{late_seconds(of_it):.1f}",
                 )
             )
     parts = [
@@ -206,7 +205,7 @@ def _missed(sigma: float, row: Row) -> tuple[str, ...]:
         except InputError:
             told = "; ".join(row["equations"].values())
     true = in_short(attractors()[row["id"]].equations.texts())
-    return (f"{100 * sigma:g} %", row["id"], f"{row['seconds']:.1f}", true, told.replace("|", "\\|"))
+    return (in_percent(sigma), row["id"], f"{row['seconds']:.1f}", true, told.replace("|", "\\|"))
 
 
 def _blank(task: ChaosFit) -> Row:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from odediscovery.bench.rows import Row, Rows, reason_of
+from odediscovery.bench.rows import Row, Rows, processor_seconds, reason_of
 from odediscovery.bench.summary import in_short, table
 from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.discover import discover
@@ -143,11 +143,11 @@ def fitted(task: tuple[Draws, int]) -> Row:
         series = about.data(draw)
         began = time.process_time()
         found = discover(series, about.settings(draw))
-        seconds = round(time.process_time() - began, 3)
+        seconds = processor_seconds(began)
         return (
             row
             | about.describe(found, series)
             | {"outcome": found.outcome, "seconds": seconds, "equations": found.equations.texts()}
         )
     except Exception as error:
-        return row | {"failed": reason_of(error), "seconds": round(time.process_time() - began, 3)}
+        return row | {"failed": reason_of(error), "seconds": processor_seconds(began)}

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from odediscovery.bench.random_laws.systems import FAMILIES
 from odediscovery.bench.rows import Row
 from odediscovery.bench.suites.problems import SuiteSystem
-from odediscovery.bench.summary import GOOD, count_above, figure, in_short, options_of, table
+from odediscovery.bench.summary import (
+    GOOD,
+    count_above,
+    figure,
+    in_short,
+    late_seconds,
+    median_seconds,
+    options_of,
+    table,
+)
 from odediscovery.errors import InputError
 
 HEADER = ("family", "EXACT", "share", "COEF", "RECON > 0.9", "GEN > 0.9", "failed", "median s", "95 % s", "total s")
@@ -45,10 +52,9 @@ def by_family(rows: Sequence[Row]) -> str:
 
 
 def _line(name: str, rows: Sequence[Row]) -> tuple[str, ...]:
-    n, seconds = len(rows), [row["seconds"] for row in rows]
+    n = len(rows)
     exact, coef, failed = (sum(bool(row[key]) for row in rows) for key in ("exact", "coef", "failed"))
     above = [str(count_above(rows, key, GOOD)) for key in ("recon", "gen")]
-    times = (np.median(seconds), np.percentile(seconds, 95), sum(seconds))
     return (
         name,
         f"{exact} of {n}",
@@ -56,9 +62,9 @@ def _line(name: str, rows: Sequence[Row]) -> tuple[str, ...]:
         str(coef),
         *above,
         str(failed),
-        f"{times[0]:.1f}",
-        f"{times[1]:.1f}",
-        f"{times[2]:.0f}",
+        median_seconds(rows),
+        f"{late_seconds(rows):.1f}",
+        f"{sum(row['seconds'] for row in rows):.0f}",
     )
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from odediscovery.bench.random_laws import positive, signed
 from odediscovery.bench.random_laws.acceptance import is_identifiable
 from odediscovery.bench.random_laws.draft import Draft
+from odediscovery.bench.random_laws.saturating import saturating
 from odediscovery.bench.suites.problems import ADDITIVE, SuiteSystem
 from odediscovery.errors import FitError, InputError, unknown_name
 
@@ -32,7 +33,7 @@ FAMILIES: Mapping[str, Callable[[np.random.Generator], Draft]] = {
     "mass-action": positive.mass_action,
     "lotka-volterra": positive.lotka_volterra,
     "oscillators": signed.oscillators,
-    "saturating": positive.saturating,
+    "saturating": saturating,
     "trigonometric": signed.trigonometric,
     "compartments": positive.compartments,
 }

@@ -52,64 +52,69 @@ def logistic(state: str, rate: tuple[float, float], most: tuple[float, float]) -
 
 
 def _growth(load: Callable[[Path], TimeSeries], state: str, rate: tuple[float, float], most: float) -> Case:
-    return Case(load, logistic(state, rate, (0.3 * most, 3.0 * most)), informed=GROWTH)
+    least, greatest = _MOST_TIMES
+    return Case(load, logistic(state, rate, (least * most, greatest * most)), informed=GROWTH)
+
+
+def _fall_rates(c: Array, x: Array) -> Sequence[float]:
+    return x[1], c[0] * x[1] * x[1] - c[1]
+
+
+def _dose_rates(c: Array, x: Array) -> Sequence[float]:
+    taken = c[0] * x[1]
+    return taken - c[1] * x[0], -taken
+
+
+def _school_rates(c: Array, x: Array) -> Sequence[float]:
+    new = c[0] * x[1] * x[0] / _PUPILS
+    return new - c[1] * x[0], -new
+
+
+def _predation_rates(c: Array, x: Array) -> Sequence[float]:
+    return c[0] * x[0] - c[1] * x[0] * x[1], c[2] * x[0] * x[1] - c[3] * x[1]
+
+
+# Least and greatest start of the K of logistic growth, in units of what a series comes to.
+_MOST_TIMES = (0.3, 3.0)
+_PUPILS = 763
+_FALL = NamedLaw("height' = velocity, velocity' = c*velocity^2 - g", {"c": (1e-4, 1e-1), "g": (3.0, 30.0)}, _fall_rates)
+_ORAL_DOSE = NamedLaw(
+    "conc' = k*gut - e*conc, gut' = -k*gut",
+    {"k": (0.2, 5.0), "e": (0.01, 0.5)},
+    _dose_rates,
+    hidden={"gut": (3.0, 30.0)},
+)
+_SCHOOL = NamedLaw(
+    f"in_bed' = b*S*in_bed/{_PUPILS} - g*in_bed, S' = -b*S*in_bed/{_PUPILS}",
+    {"b": (0.5, 5.0), "g": (0.1, 2.0)},
+    _school_rates,
+    hidden={"S": (600.0, 800.0)},
+)
+_PREDATION = NamedLaw(
+    "hare' = a*hare - b*hare*lynx, lynx' = c*hare*lynx - d*lynx",
+    {"a": (0.1, 2.0), "b": (0.005, 0.1), "c": (0.005, 0.1), "d": (0.1, 2.0)},
+    _predation_rates,
+)
 
 
 def _fall(ball: str) -> Case:
-    def rates(c: Array, x: Array) -> Sequence[float]:
-        return x[1], c[0] * x[1] * x[1] - c[1]
-
-    text = "height' = velocity, velocity' = c*velocity^2 - g"
     return Case(
         trajectory("ball_drops", "ball+drop", f"{ball}, 1", ["height", "velocity"]),
-        {"gravity and drag": NamedLaw(text, {"c": (1e-4, 1e-1), "g": (3.0, 30.0)}, rates)},
+        {"gravity and drag": _FALL},
         informed={"known": ("height' = velocity",), "integer_exponents": True},
     )
 
 
 def _oral_dose(subject: str) -> Case:
-    def rates(c: Array, x: Array) -> Sequence[float]:
-        taken = c[0] * x[1]
-        return taken - c[1] * x[0], -taken
-
-    model = NamedLaw(
-        "conc' = k*gut - e*conc, gut' = -k*gut", {"k": (0.2, 5.0), "e": (0.01, 0.5)}, rates, hidden={"gut": (3.0, 30.0)}
-    )
     return Case(
         trajectory("theoph", "subject", subject, ["conc"]),
-        {"absorption and elimination": model},
+        {"absorption and elimination": _ORAL_DOSE},
         informed={"hidden_states": ("gut",), "forbid": ("gut: conc",), "bounds": "exponents 0..1"},
     )
 
 
-def _boarding_school() -> Case:
-    def rates(c: Array, x: Array) -> Sequence[float]:
-        new = c[0] * x[1] * x[0] / 763
-        return new - c[1] * x[0], -new
-
-    model = NamedLaw(
-        "in_bed' = b*S*in_bed/763 - g*in_bed, S' = -b*S*in_bed/763",
-        {"b": (0.5, 5.0), "g": (0.1, 2.0)},
-        rates,
-        hidden={"S": (600.0, 800.0)},
-    )
-    return Case(column("flu_boarding_school_1978", "in_bed"), {"SIR": model}, informed={"hidden_states": ("S",)})
-
-
-def _predation() -> Case:
-    def rates(c: Array, x: Array) -> Sequence[float]:
-        return c[0] * x[0] - c[1] * x[0] * x[1], c[2] * x[0] * x[1] - c[3] * x[1]
-
-    model = NamedLaw(
-        "hare' = a*hare - b*hare*lynx, lynx' = c*hare*lynx - d*lynx",
-        {"a": (0.1, 2.0), "b": (0.005, 0.1), "c": (0.005, 0.1), "d": (0.1, 2.0)},
-        rates,
-    )
-
-    def load(folder: Path) -> TimeSeries:
-        return load_csv(folder / "lynx_hare_1900_1920.csv")
-
-    return Case(load, {"Lotka-Volterra": model}, informed=GROWTH)
+def _lynx_and_hares(folder: Path) -> TimeSeries:
+    return load_csv(folder / "lynx_hare_1900_1920.csv")
 
 
 def _mixed(folder: Path) -> TimeSeries:
@@ -125,8 +130,8 @@ MORE: Mapping[str, Case] = {
     "gause-caudatum": _growth(column(_PARAMECIUM, "caudatum_mono"), "caudatum_mono", (0.3, 2.0), 200.0),
     "gause-mixed": Case(_mixed, CASES["gause"].models, informed=GROWTH),
     "yeast": _growth(column("yeast_carlson_1913", "biomass"), "biomass", (0.1, 2.0), 600.0),
-    "lynx-hare": _predation(),
-    "flu": _boarding_school(),
+    "lynx-hare": Case(_lynx_and_hares, {"Lotka-Volterra": _PREDATION}, informed=GROWTH),
+    "flu": Case(column("flu_boarding_school_1978", "in_bed"), {"SIR": _SCHOOL}, informed={"hidden_states": ("S",)}),
     **{f"theoph-{n}": _oral_dose(n) for n in ("1", "2", "3")},
     **{
         f"fall-{ball.replace('_', '-')}": _fall(ball)

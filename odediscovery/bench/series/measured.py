@@ -24,6 +24,10 @@ from odediscovery.runtime.arrays import Array
 STARTS, MAX_EVALUATIONS = 12, 200
 # How far ln c and ln x0 may go from there.
 MAX_LOG_SHIFT = 7.0
+# What a sample is off, at most and where no solution comes to it, in units of the size of all samples.
+MAX_MISFIT = 1e6
+# Tolerance of the solutions, relative and absolute.
+TOLERANCE = 1e-8
 # Share of the time that is kept back.
 HELD = 0.2
 
@@ -49,7 +53,7 @@ class NamedLaw:
 
     def simulate(self, constants: Array, start: Array, times: Array) -> Array:
         """States from `start` at the first of `times`, [times, states]; nan if it is lost."""
-        found = solve_whole(lambda t, x: self.rates(constants, x), start, times, 1e-8, 1e-8, np.inf)
+        found = solve_whole(lambda t, x: self.rates(constants, x), start, times, TOLERANCE, TOLERANCE, np.inf)
         return np.full((len(times), len(start)), np.nan) if found is None else found
 
 
@@ -78,8 +82,8 @@ def gause(folder: Path) -> TimeSeries:
     aurelia, caudatum, *mixed = run.values[counted].T
     values = [np.stack(pair, axis=1) for pair in ((aurelia, 0.0 * aurelia), (0.0 * caudatum, caudatum), mixed)]
     return TimeSeries.from_arrays(
-        [run.time[counted]] * 3,
-        list(values),
+        [run.time[counted]] * len(values),
+        values,
         ["aurelia", "caudatum"],
         time_name="day",
         labels=["aurelia alone", "caudatum alone", "mixed"],
@@ -188,7 +192,7 @@ def least_squares_fit(model: NamedLaw, series: TimeSeries, seed: int) -> tuple[A
             (model.simulate(constants, x0, t.time)[:, :seen] - t.values)[np.isfinite(t.values)] / size
             for x0, t in zip(starts, runs, strict=True)
         ]
-        return np.clip(np.nan_to_num(np.concatenate(left), nan=1e6), -1e6, 1e6)
+        return np.clip(np.nan_to_num(np.concatenate(left), nan=MAX_MISFIT), -MAX_MISFIT, MAX_MISFIT)
 
     ends = []
     for _ in range(STARTS):

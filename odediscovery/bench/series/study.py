@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from odediscovery.bench.rows import Row, Rows, reason_of
+from odediscovery.bench.rows import Row, Rows, processor_seconds, reason_of
 from odediscovery.bench.series.cases import ALL as CASES
 from odediscovery.bench.series.measured import STARTS, Case, NamedLaw, least_squares_fit
 from odediscovery.bench.series.verdict import VERDICTS, Scored, has_same_terms, verdict
@@ -160,7 +160,7 @@ def fitted(task: CaseFit) -> Row:
             told = _named(sides, case.models[task.method], task.seed)
     except Exception as error:
         told = {"failed": reason_of(error)}
-    used = {"seconds": round(time.monotonic() - began, 3), "processor": round(time.process_time() - spent, 3)}
+    used = {"seconds": round(time.monotonic() - began, 3), "processor": processor_seconds(spent)}
     return row | told | used
 
 

@@ -37,7 +37,33 @@ from odediscovery.textbook.fit import Fitter
 from odediscovery.textbook.registry import find
 from odediscovery.textbook.starts import Start
 
-FAULTS = ("counts", "rounded", "drift", "outliers", "gaps")
+# Each fault with the noise beside it, in shares of each state's standard deviation; counts have their own noise
+# unless the state changes its sign.
+FAULTS = {"counts": 0.04, "rounded": 0.01, "drift": 0.02, "outliers": 0.03, "gaps": 0.03}
+
+
+@dataclass(frozen=True)
+class FaultSizes:
+    """How large faults are.
+
+    Args:
+        wave: size of the drift, in shares of each state's standard deviation.
+        outliers: share of the samples that are off.
+        off: by how much, in shares of each state's standard deviation.
+        missing: share of the samples that are left out one by one.
+        parts: one of so many equal parts of the time is left out as a whole.
+        begins: between which shares of the time this part begins.
+    """
+
+    wave: float = 0.02
+    outliers: float = 0.02
+    off: float = 0.3
+    missing: float = 0.25
+    parts: float = 6.0
+    begins: tuple[float, float] = (0.15, 0.65)
+
+
+SIZES = FaultSizes()
 
 
 @dataclass(frozen=True)
@@ -84,32 +110,32 @@ def made(truth: Truth, fault: str, generator: np.random.Generator) -> TimeSeries
     """Samples of a law with one fault."""
     t = np.linspace(0.0, truth.until, truth.samples)
     if fault == "gaps":
-        at = generator.uniform(0.15, 0.65) * truth.until
-        kept = (generator.random(len(t)) > 0.25) & ((t < at) | (t > at + truth.until / 6.0))
+        at = generator.uniform(*SIZES.begins) * truth.until
+        kept = (generator.random(len(t)) > SIZES.missing) & ((t < at) | (t > at + truth.until / SIZES.parts))
         kept[[0, -1]] = True
         t = t[kept]
     x = equations_of(truth).simulate(np.array(truth.start), t)
     spread = x.std(axis=0)
-    noise = spread * generator.standard_normal(x.shape)
+    noise = FAULTS[fault] * (spread * generator.standard_normal(x.shape))
     values = _faulty(x, spread, noise, t / truth.until, fault, generator)
     return TimeSeries.from_arrays([t], [values], truth.states, labels=[truth.law])
 
 
 def _faulty(x: Array, spread: Array, noise: Array, way: Array, fault: str, generator: np.random.Generator) -> Array:
     if fault == "counts":
-        return x + 0.04 * noise if (x < 0.0).any() else generator.poisson(x).astype(np.float64)
+        return x + noise if (x < 0.0).any() else generator.poisson(x).astype(np.float64)
     if fault == "rounded":
         step = 10.0 ** (np.floor(np.log10(np.abs(x).max(axis=0))) - 1.0)
-        rounded: Array = np.round((x + 0.01 * noise) / step) * step
+        rounded: Array = np.round((x + noise) / step) * step
         return rounded
     if fault == "drift":
         phase = generator.uniform(0.0, 2.0 * np.pi, x.shape[1])
-        return x + 0.02 * noise + 0.02 * spread * np.sin(2.0 * np.pi * way[:, None] + phase)
+        return x + noise + SIZES.wave * spread * np.sin(2.0 * np.pi * way[:, None] + phase)
     if fault == "outliers":
-        far = generator.random(x.shape) < 0.02
+        far = generator.random(x.shape) < SIZES.outliers
         far.ravel()[generator.integers(far.size)] = True
-        return x + 0.03 * noise + np.where(far, 0.3 * spread * generator.choice([-1.0, 1.0], x.shape), 0.0)
-    return x + 0.03 * noise
+        return x + noise + np.where(far, SIZES.off * spread * generator.choice([-1.0, 1.0], x.shape), 0.0)
+    return x + noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +150,7 @@ class TextbookDraws(Draws):
 
     def case(self, draw: int) -> tuple[Truth, str]:
         """The law and the fault of a draw."""
-        return TRUTHS[draw % len(TRUTHS)], FAULTS[draw // len(TRUTHS) % len(FAULTS)]
+        return TRUTHS[draw % len(TRUTHS)], list(FAULTS)[draw // len(TRUTHS) % len(FAULTS)]
 
     def blank(self, draw: int) -> Row:
         truth, fault = self.case(draw)

@@ -13,6 +13,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocat
 
 from odediscovery.bench.rows import Row
 from odediscovery.bench.speed.pace import run_tasks, time_in_words
+from odediscovery.bench.speed.sizes import states_of
 from odediscovery.bench.speed.task import Measurement
 from odediscovery.bench.summary import table
 from odediscovery.errors import unknown_name
@@ -110,7 +111,7 @@ def markdown(rows: Sequence[Row], command: str) -> str:
                     time_in_words(processor) if processor else "-",
                     power,
                     f"{figures['megabytes']:.0f}" if "megabytes" in figures else "-",
-                    "-" if exact is None else f"{exact} of {size if axis == 'states' else 3}",
+                    "-" if exact is None else f"{exact} of {states_of(axis, size)}",
                 )
             )
         header = (axis, "seconds", "processor", "power of size", "peak MB", "exact equations")

@@ -65,6 +65,16 @@ DATA: Mapping[str, Callable[[int, int], tuple[TimeSeries, Equations]]] = {
 }
 
 
+def states_of(what: str, size: int) -> int:
+    """How many states, and so equations, the data of a size have.
+
+    Args:
+        what: a name of `DATA`.
+        size: samples, or states.
+    """
+    return size if what == "states" else len(get_system("fsir").states)
+
+
 class StageClock(Monitor):
     """Adds up what each stage took; the time before the first one is that of preparing."""
 

@@ -7,6 +7,7 @@ are asked for, and what is asked of their ratios, stands here; how they are meas
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from odediscovery.bench.peers.plain_loop import NAME as LOOP
 from odediscovery.bench.rows import Row
 from odediscovery.bench.speed.pace import peers, run_tasks, time_in_words
 from odediscovery.bench.speed.races import POLYNOMIAL
+from odediscovery.bench.speed.sizes import states_of
 from odediscovery.bench.speed.task import Measurement
 from odediscovery.bench.summary import table
 from odediscovery.errors import unknown_name
@@ -41,8 +43,24 @@ GRADIENTS = {"windows": ("one-interval windows", 1.0), "whole": ("whole trajecto
 GRADIENT_BY_LOOP = 25.0
 NEAR_MISS = {LOOP: 300.0, "diffrax": 5.0}
 BY_PYSINDY, BRIEF = 10.0, 2.0
-# Of how many states in 20 exactly the true terms are asked for.
-EXACT = 0.9
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a fit of some size.
+
+    Args:
+        seconds: that it takes at most.
+        exact: share of the equations with exactly the true terms.
+        megabytes: of memory at most; None for any.
+    """
+
+    seconds: float
+    exact: float
+    megabytes: float | None = None
+
+
+OF_NETWORK, OF_SAMPLES = Asked(600.0, 0.9), Asked(120.0, 1.0, megabytes=2000.0)
 
 
 @dataclass(frozen=True)
@@ -188,17 +206,14 @@ def _polynomials(case: str, ours: Row, methods: dict[str, Row]) -> list[Ratio]:
 
 def _size(id: str, ours: Row) -> Ratio:
     figures, seconds = ours["figures"], ours["seconds"]
-    states = int(id.rpartition(" ")[2]) if id.startswith("states") else 3
-    exact = figures["exact_equations"]
-    limit, room = (600.0, None) if states > 3 else (120.0, 2000.0)
-    asked = f"under {limit:g} s" + (f" and {room:g} MB" if room else "")
-    asked += f", {-(-states * 9 // 10) if states > 3 else states} exact"
-    enough = exact >= EXACT * states if states > 3 else exact == states
-    holds = seconds < limit and enough and (room is None or figures["megabytes"] < room)
+    what, _, size = id.rpartition(" ")
+    states, asked = states_of(what, int(size)), OF_NETWORK if what == "states" else OF_SAMPLES
+    exact, least, room = figures["exact_equations"], math.ceil(asked.exact * states), asked.megabytes
+    holds = seconds < asked.seconds and exact >= least and (room is None or figures["megabytes"] < room)
     return Ratio(
         f"fit, {id}",
         f"{exact} of {states} exact",
-        asked,
+        f"under {asked.seconds:g} s" + (f" and {room:g} MB" if room else "") + f", {least} exact",
         holds,
         f"{time_in_words(seconds)}, of the processor "
         f"{time_in_words(figures['processor_seconds'])}; "

@@ -28,6 +28,10 @@ POINTS = 300
 ROUNDING = 1e-11
 # Smallest coefficient, as a share of the true one, with which a term is there.
 WEIGHT = 1e-6
+# Errors of exactly the tolerance, such as that of 0.52 from 0.5, are within it, whatever rounding adds.
+_ROUNDED = 1e-9
+# Tolerances of Levenberg and Marquardt: as near as rounding lets it come.
+_TO_THE_END = dict.fromkeys(("xtol", "ftol", "gtol"), 1e-15)
 _FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
     "sin": np.sin,
     "cos": np.cos,
@@ -51,6 +55,14 @@ class ConstantErrors:
 
     inner: float
     outer: float
+
+    def inner_within(self, tolerance: float) -> bool:
+        """Whether all exponents and inner constants are as near as this."""
+        return self.inner <= tolerance + _ROUNDED
+
+    def outer_within(self, tolerance: float) -> bool:
+        """Whether all outer coefficients are as near as this."""
+        return self.outer <= tolerance + _ROUNDED
 
 
 def constant_errors(
@@ -146,13 +158,7 @@ class _Family:
             with np.errstate(all="ignore"):
                 if len(theta):
                     theta = least_squares(
-                        lambda t: best(t)[1],
-                        theta,
-                        method="lm",
-                        xtol=1e-15,
-                        ftol=1e-15,
-                        gtol=1e-15,
-                        max_nfev=200 * (len(theta) + 1),
+                        lambda t: best(t)[1], theta, method="lm", **_TO_THE_END, max_nfev=200 * (len(theta) + 1)
                     ).x
                 u, residual = best(theta)
         except (ValueError, np.linalg.LinAlgError):

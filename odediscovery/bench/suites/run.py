@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from odediscovery.bench.rows import COLUMNS, Row, Rows, reason_of
+from odediscovery.bench.rows import COLUMNS, Row, Rows, processor_seconds, reason_of
 from odediscovery.bench.suites.problems import SuiteSystem, choose, load_suite
 from odediscovery.bench.suites.protocol import Protocol, check_trajectories, training_data
 from odediscovery.bench.suites.scores import best_recon, score
@@ -103,11 +103,11 @@ def solve(task: SystemFit) -> Row:
         series = training_data(system, study.protocol)
         began = time.process_time()
         equations, outcome, *offered = task.method(series, study.max_seconds, study.protocol.seed)
-        row |= {"seconds": round(time.process_time() - began, 3), "outcome": outcome, "equations": equations.texts()}
+        row |= {"seconds": processor_seconds(began), "outcome": outcome, "equations": equations.texts()}
         scores = score(equations, system, study.protocol)
         best = best_recon(offered[0], system, study.protocol) if offered else None
     except Exception as error:
-        seconds = row["seconds"] or round(time.process_time() - began, 3)
+        seconds = row["seconds"] or processor_seconds(began)
         return row | {"failed": reason_of(error), "seconds": seconds}
     return row | {
         "recon": _finite(scores.recon),

@@ -68,10 +68,18 @@ def score(found: Equations, system: SuiteSystem, protocol: Protocol) -> Scores:
     every = np.concatenate(clean)
     box = np.stack([every.min(axis=0), every.max(axis=0)], axis=1)
     same = same_law(found, system.equations, box)
-    tolerance = CLEAN_TOLERANCE if protocol.is_clean else NOISY_TOLERANCE
-    exact = same is not None and same.inner <= tolerance + 1e-9
-    coef = same is not None and exact and same.outer <= COEFFICIENT_TOLERANCE + 1e-9
-    return Scores(min(recon), gen, exact, coef, nodes(found))
+    return Scores(min(recon), gen, *exact_and_coef(same, protocol.is_clean), nodes(found))
+
+
+def exact_and_coef(errors: ConstantErrors | None, is_clean: bool) -> tuple[bool, bool]:
+    """Whether found terms are the true ones, with their exponents, and whether their coefficients are too.
+
+    Args:
+        errors: see `same_law`.
+        is_clean: whether the data were without noise, from which more is asked.
+    """
+    exact = errors is not None and errors.inner_within(CLEAN_TOLERANCE if is_clean else NOISY_TOLERANCE)
+    return exact, errors is not None and exact and errors.outer_within(COEFFICIENT_TOLERANCE)
 
 
 def best_recon(laws: Sequence[Equations], system: SuiteSystem, protocol: Protocol) -> float:

@@ -53,7 +53,7 @@ def same_terms(found: PowerSum, truth: PowerSum, tolerance: float = 0.05) -> boo
     True
     """
     apart = distance(found, truth)
-    return apart is not None and apart.inner <= tolerance + 1e-9
+    return apart is not None and apart.inner_within(tolerance)
 
 
 def worst_errors(found: PowerSum, truth: PowerSum) -> tuple[float, float]:
@@ -74,7 +74,7 @@ def same_equations(found: PowerSum, truth: PowerSum, tolerance: float = 0.05) ->
         return [False] * truth.n_states
     size = np.ones(truth.n_states)
     rows = [_paired(a, b) for a, b in zip(_terms(found, size), _terms(truth, size), strict=True)]
-    return [row is not None and row.inner <= tolerance + 1e-9 for row in rows]
+    return [row is not None and row.inner_within(tolerance) for row in rows]
 
 
 def _terms(law: PowerSum, size: Array) -> list[_Terms]:

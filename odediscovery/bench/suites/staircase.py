@@ -19,7 +19,7 @@ from odediscovery.bench.rows import Row
 from odediscovery.bench.suites.problems import SUITES, SuiteSystem, load_suite
 from odediscovery.bench.suites.protocol import Protocol
 from odediscovery.bench.suites.run import Method, Study, run_suite
-from odediscovery.bench.summary import hits_of, in_short, median_seconds, table
+from odediscovery.bench.summary import hits_of, in_short, late_seconds, median_seconds, table
 from odediscovery.errors import InputError, unknown_name
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.workers import IN_TURN, Backend
@@ -180,11 +180,6 @@ def _figures(rows: Sequence[Row], method: str) -> tuple[str, ...]:
 def share_exact(rows: Sequence[Row]) -> float:
     """In what share of the rows the equations are exact."""
     return sum(bool(row["exact"]) for row in rows) / len(rows)
-
-
-def late_seconds(rows: Sequence[Row]) -> float:
-    """The time below which 95 % of the rows lie."""
-    return float(np.percentile([row["seconds"] for row in rows], 95))
 
 
 def _missed(rows: Mapping[str, Sequence[Row]]) -> str:

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from odediscovery.bench.rows import Row
-from odediscovery.bench.suites.staircase import KINDS, kind_of, late_seconds, share_exact
-from odediscovery.bench.summary import median_of
+from odediscovery.bench.suites.staircase import KINDS, kind_of, share_exact
+from odediscovery.bench.summary import late_seconds, median_of
 from odediscovery.plots.figures import COLOURS, STYLE, empty_figure
 
 # Steps that a column is wide at least, for its title.

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from odediscovery.bench.random_laws.systems import SUITE, random_systems
-from odediscovery.bench.rows import Row, Rows, reason_of
+from odediscovery.bench.rows import Row, Rows, processor_seconds, reason_of
 from odediscovery.bench.suites.problems import SUITES, SuiteSystem, load_suite
 from odediscovery.bench.suites.protocol import Protocol, training_data
 from odediscovery.bench.suites.scores import score
@@ -226,7 +226,7 @@ def fitted(battery: Battery, fit: str, kind: Kind) -> Row:
             told["equations"] = found.texts()
         except Exception as error:
             told["failed"] = reason_of(error)
-    told |= {"seconds": round(time.process_time() - began, 3), "reads": sorted(reads & set(kind.all()))}
+    told |= {"seconds": processor_seconds(began), "reads": sorted(reads & set(kind.all()))}
     if told["failed"] is None:
         told["exact"] = score(found, system, protocol).exact
     return told
