@@ -125,8 +125,8 @@ def duration_seconds(cell: str) -> float | None:
     if not found:
         return None
     days, sign, hours, minutes, seconds = found.groups()
-    clock = int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds or 0)
-    return int(days) * 86400 + (-clock if sign == "-" else clock)
+    clock = int(hours or 0) * UNITS["hours"] + int(minutes or 0) * UNITS["minutes"] + float(seconds or 0)
+    return int(days) * UNITS["days"] + (-clock if sign == "-" else clock)
 
 
 def as_moments(times: Any) -> pd.DatetimeIndex | pd.TimedeltaIndex | None:

@@ -150,15 +150,14 @@ def _smoothed(t: Array, y: Array, weights: Array, penalties: Array) -> list[Arra
     """
     h, n = np.diff(t), len(t) - 2
     q = np.stack([1.0 / h[:-1], -1.0 / h[:-1] - 1.0 / h[1:], 1.0 / h[1:]])
-    roughness = np.zeros((3, n))
-    for row in range(3):
+    roughness, inner = np.zeros_like(q), np.zeros_like(q)
+    for row in range(len(q)):
         for apart in range(row + 1):
             other = q[row - apart, apart:]
             roughness[apart, : n - apart] += q[row, : n - apart] * other / weights[row : n + row - apart]
-    inner = np.zeros((3, n))
     inner[0], inner[1, :-1] = (h[:-1] + h[1:]) / 3.0, h[1:-1] / 6.0
     columns = y.reshape(len(t), -1)
-    bent = np.sum([q[k, :, None] * columns[k : n + k] for k in range(3)], axis=0)
+    bent = np.sum([part[:, None] * columns[k : n + k] for k, part in enumerate(q)], axis=0)
     found = []
     for penalty in penalties * h.mean() ** 3:
         try:
@@ -167,8 +166,8 @@ def _smoothed(t: Array, y: Array, weights: Array, penalties: Array) -> list[Arra
             found.append(make_smoothing_spline(t, y, weights, lam=float(penalty))(t))
             continue
         off = np.zeros_like(columns)
-        for k in range(3):
-            off[k : n + k] += q[k, :, None] * gamma
+        for k, part in enumerate(q):
+            off[k : n + k] += part[:, None] * gamma
         found.append((columns - penalty * off / weights[:, None]).reshape(y.shape))
     return found
 

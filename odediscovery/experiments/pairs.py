@@ -11,6 +11,11 @@ SIGNS = {">=": "≥", "<=": "≤", "!=": "≠"}
 LOW, HIGH = -10, 9
 
 
+def equal_share(task: str) -> float:
+    """Which part of the pairs a task is trained on is equal: half where equality is asked, else a third."""
+    return 1 / 2 if task in ("=", "!=") else 1 / 3
+
+
 def pairs(shape: tuple[int, ...], low: int, high: int, equal: float, source: torch.Generator) -> Tensor:
     """Pairs of integers from low to high, [*shape, 2].
 

@@ -61,7 +61,7 @@ class Training:
     Args:
         steps: gradient steps.
         rate: constant learning rate.
-        method: "adam", "rmsprop" (decay 0.9, Julia's default) or "sgd".
+        method: "adam", "rmsprop" or "sgd".
         loss: "mse", "smooth-l1" (with beta 1), "relative", the squares of (y_hat - y) / s with s of
             `relative_scale`, or "cross-entropy" of the outputs' softmax.
         clip: largest absolute value of a gradient's entry, or None.
@@ -69,6 +69,7 @@ class Training:
             that to the formulas alone, as the Julia code does.
         anneal: share of the steps after which the rate falls linearly to 0; 1: never.
         watch_every: steps between two calls of `watch`.
+        decay: of the mean squares of RMSProp; Julia's default.
     """
 
     steps: int
@@ -79,11 +80,13 @@ class Training:
     project: bool = True
     anneal: float = 1.0
     watch_every: int = 0
+    decay: float = 0.9
 
     def learning_rate(self, step: int) -> float:
         """Rate at a step, counted from 0."""
-        falling = (1.0 - step / self.steps) / max(1.0 - self.anneal, 1e-12)
-        return self.rate * min(falling, 1.0) if self.anneal < 1.0 else self.rate
+        if self.anneal >= 1.0:
+            return self.rate
+        return self.rate * min((1.0 - step / self.steps) / (1.0 - self.anneal), 1.0)
 
     def row(self) -> Row:
         """What the rows of a run say of its training."""
@@ -216,5 +219,5 @@ def _optimiser(weights: list[nn.Parameter], training: Training) -> torch.optim.O
     if training.method == "adam":
         return torch.optim.Adam(weights, lr=training.rate, foreach=True)
     if training.method == "rmsprop":
-        return torch.optim.RMSprop(weights, lr=training.rate, alpha=0.9, foreach=True)
+        return torch.optim.RMSprop(weights, lr=training.rate, alpha=training.decay, foreach=True)
     return torch.optim.SGD(weights, lr=training.rate, foreach=True)

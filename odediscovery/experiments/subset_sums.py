@@ -138,7 +138,8 @@ class Watched:
     def __init__(self, inside: tuple[Tensor, Tensor], outside: tuple[Tensor, Tensor], limit: Tensor) -> None:
         self.inside, self.outside, self.limit = inside, outside, limit
         self.least = torch.full_like(limit, torch.inf)
-        self.sparse, self.error, self.solved = (torch.full_like(limit, torch.nan) for _ in range(3))
+        unknown = torch.full_like(limit, torch.nan)
+        self.sparse, self.error, self.solved = unknown, unknown.clone(), unknown.clone()
 
     @property
     def won(self) -> Tensor:
@@ -259,9 +260,14 @@ def two_layers(
         "NALU": lambda: (NALU(inputs, hidden, **base), NALU(hidden, 1, **base)),
         "NAU": lambda: (nau(inputs, hidden), nau(hidden, 1)),
         "MultiplicativeNAC": lambda: (NAC(inputs, hidden, **base), MultiplicativeNAC(hidden, 1, **base)),
-        "NMU": lambda: (nau(inputs, hidden), NMU(hidden, 1, low=0.25, high=0.75, **base)),
+        "NMU": lambda: (nau(inputs, hidden), authors_nmu(hidden, 1, **base)),
     }
     return nn.Sequential(*make[model]())
+
+
+def authors_nmu(n_in: int, n_out: int, **base: Any) -> NMU:
+    """An NMU whose weights begin where its authors' code has them, in the middle half of [0, 1]."""
+    return NMU(n_in, n_out, low=0.25, high=0.75, **base)
 
 
 def subsets(task: str, runs: int, source: torch.Generator, inputs: int = INPUTS, overlap: float = OVERLAP) -> Tensor:
@@ -273,7 +279,7 @@ def subsets(task: str, runs: int, source: torch.Generator, inputs: int = INPUTS,
     """
     if task == FOUR:
         pair = torch.tensor([[1, 1], [1, 1], [0, 1], [0, 1]], dtype=torch.float64)
-        return pair.expand(runs, 4, 2).clone()
+        return pair.expand(runs, -1, -1).clone()
     size = round(inputs * SUBSET)
     shift = size - round(size * overlap)
     chosen = torch.zeros(runs, inputs, 2, dtype=torch.float64)

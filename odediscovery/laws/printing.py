@@ -98,8 +98,7 @@ def constant(value: float, error: float = math.nan, digits: int = 4, spare: int 
     top = max(_exponent(value, 3) if value else place + 1, place + 1)
     if top - place >= _MAX_DIGITS:
         return _general(value, _MAX_DIGITS)
-    # Outside this range zeros would hide the digits that matter.
-    shift = 0 if place <= 0 and -4 <= top < 7 else top
+    shift = 0 if place <= 0 and _is_plain(top) else top
     decimals = max(shift - place, 0)
     number = f"{value / 10.0**shift:.{decimals}f}({round(error / 10.0**place)})"
     return number if shift == 0 else f"{number}e{shift}"
@@ -147,6 +146,11 @@ def as_printed(law: PowerSum, errors: PowerSum, digits: int, spare: int) -> Powe
     )
 
 
+def _is_plain(power: int) -> bool:
+    """Whether a number of this power of ten needs no exponent: beyond, zeros would hide the digits that matter."""
+    return -4 <= power < 7
+
+
 def _exponent(value: float, digits: int) -> int:
     """Power of ten of a number rounded to some digits."""
     return int(f"{value:.{digits - 1}e}".partition("e")[2])
@@ -157,7 +161,7 @@ def _general(value: float, digits: int) -> str:
     if not math.isfinite(value) or value == 0:
         return f"{value:g}"
     power = _exponent(value, digits)
-    if -4 <= power < 7:
+    if _is_plain(power):
         written = f"{value:.{max(digits - 1 - power, 0)}f}"
         return written.rstrip("0").rstrip(".") if "." in written else written
     mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")

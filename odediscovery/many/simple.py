@@ -33,6 +33,13 @@ class EachThresholds(Thresholds):
     )
     explained: float = threshold(0.5, "least share of the variance that a law explains", origin="as for other fits")
     exact: float = threshold(1e-4, "residuals below this are none", unit="spread", origin="accuracy of the solver")
+    width: float = threshold(4.0, "how far constants are looked for from their first guess", unit="logarithm")
+    noise: float = threshold(0.05, "noise of these fits", unit="size of the series")
+    least: float = threshold(1e-3, "least value in a power", unit="size of the series")
+    ridge: float = threshold(1e-9, "added to the normal equations of the first guess", origin="keeps them regular")
+    unsigned: float = threshold(0.3, "first guess of a constant whose sign comes out wrong", unit="scaled")
+    constants: tuple[float, float] = threshold((1e-2, 1e3), "ends of first guesses", unit="scaled")
+    exponent: float = threshold(1.5, "price of an exponent that is fitted", unit="constants")
     samples: int = threshold(4, "samples that a law needs", origin="a start, two constants, and one to judge them")
 
 
@@ -151,8 +158,8 @@ def _best(data: Members, laws: Sequence[SimpleLaw]) -> list[dict[str, Any]]:
     measured = Measured(wide, (Start(ANY, first),), np.zeros(1, bool), (), {})
     begin = np.vstack([_begin(wide, w, signs), *([w[-1]] if free else []), first[None]])
     model = GroupModel(pattern, measured, signs, w, scale=np.ones(1))
-    width = np.array([4.0] * size + [1.0] * len(free) + [np.inf])
-    fit = fit_each(model, begin, np.array([0.05]), begin, width, EACH.steps)
+    width = np.array([EACH.width] * size + [1.0] * len(free) + [np.inf])
+    fit = fit_each(model, begin, np.array([EACH.noise]), begin, width, EACH.steps)
     return _chosen(data, laws, model, fit)
 
 
@@ -164,13 +171,13 @@ def _begin(data: Members, w: Array, signs: Array) -> Array:
     integrals = []
     for q in range(len(w)):
         with np.errstate(all="ignore"):
-            m = signs[q] * np.maximum(np.abs(filled), 1e-3) ** w[q, 0]
+            m = signs[q] * np.maximum(np.abs(filled), EACH.least) ** w[q, 0]
         integrals.append(np.vstack([np.zeros(m.shape[1]), np.cumsum(0.5 * (m[1:] + m[:-1]) * steps, axis=0)]))
     columns = np.stack([np.ones(x.shape), *integrals])
-    gram = np.einsum("atg,btg->gab", columns, columns) + 1e-9 * np.eye(len(columns))
+    gram = np.einsum("atg,btg->gab", columns, columns) + EACH.ridge * np.eye(len(columns))
     right = np.einsum("atg,tg->ga", columns, filled)
     a = np.linalg.solve(gram, right[:, :, None])[:, 1:, 0].T
-    return np.asarray(np.log(np.clip(np.where(a > 0, a, 0.3), 1e-2, 1e3)))
+    return np.asarray(np.log(np.clip(np.where(a > 0, a, EACH.unsigned), *EACH.constants)))
 
 
 def _filled(x: Array) -> Array:
@@ -187,7 +194,7 @@ def _chosen(data: Members, laws: Sequence[SimpleLaw], model: GroupModel, fit: Se
     seen = np.isfinite(x)
     n = seen.sum(axis=0)
     squares = fit.squares[0].reshape(len(laws), groups)
-    parameters = np.array([1 + len(law.terms) + 1.5 * law.free for law in laws])[:, None]
+    parameters = np.array([1 + len(law.terms) + EACH.exponent * law.free for law in laws])[:, None]
     spread = np.nanstd(x, axis=0)
     floor = n * (EACH.exact * spread) ** 2
     with np.errstate(divide="ignore"):

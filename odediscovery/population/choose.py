@@ -17,12 +17,13 @@ import numpy as np
 
 from odediscovery.errors import FitError
 from odediscovery.population.model.measured import ANY, GroupModel, Measured
-from odediscovery.population.model.mixed import MixedFit, fit_mixed
-from odediscovery.population.model.separate import SeparateFit, fit_each
+from odediscovery.population.model.mixed import MIXED, MixedFit
+from odediscovery.population.model.separate import SEPARATE, SeparateFit, fit_each
 from odediscovery.population.model.structures import Entry, Structure, tied, without
-from odediscovery.population.model.vary import choose_varying, criterion, may_vary
-from odediscovery.population.screen import combined, fine_doses, fine_times, screen
-from odediscovery.runtime.arrays import ABOVE_ZERO, Array
+from odediscovery.population.model.vary import criterion
+from odediscovery.population.screen import SCREEN, combined, fine_doses, fine_times, screen
+from odediscovery.population.sound import sound_model, with_spreads
+from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import JUDGING, SEARCHING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 
@@ -35,7 +36,6 @@ class ChoiceThresholds(Thresholds):
         3, "times that terms are screened, each on the curves of the best law so far", origin="cost"
     )
     steps: int = threshold(12, "Levenberg-Marquardt steps of these", origin="cost")
-    rounds: int = threshold(8, "straightenings of the curves for a structure among others", origin="cost")
     mixed: int = threshold(10, "structures that are fitted as mixed models", origin="cost")
     freed: int = threshold(3, "structures whose exponents are fitted", origin="cost")
     one_constant: float = threshold(
@@ -48,19 +48,15 @@ class ChoiceThresholds(Thresholds):
     )
     kinds: int = threshold(3, "structures that are asked for the kind of noise", origin="cost")
     varied: int = threshold(4, "structures for which it is asked which constants vary", origin="cost")
-    most_log: float = threshold(
-        80.0, "largest logarithm of a constant", origin="e^80: no unit is as far from any scale"
-    )
-    largest: float = threshold(6.0, "largest exponent", origin="as elsewhere in the program: more is a step")
-    apart: float = threshold(0.05, "exponents of one state no further apart than this make one term, not two")
-    honest: float = threshold(
-        4.0, "sigma squared may differ from the mean square of the residuals by this factor", unit="ratio"
-    )
+    noise: float = threshold(0.05, "noise where structures are fitted to every group", unit="spread of the state")
+    least_reach: float = threshold(1e-3, "an exponent so near to a simple number is set to it, however sure it is")
 
 
 CHOICE = ChoiceThresholds()
 T = TypeVar("T")
-SIMPLE = tuple(sorted({n / d for d in (1, 2, 3, 4) for n in range(-2 * d, 4 * d + 1)}))
+# Simple exponents: from -2 to 4, of these denominators.
+DENOMINATORS = (1, 2, 3, 4)
+SIMPLE = tuple(sorted({n / d for d in DENOMINATORS for n in range(-2 * d, 4 * d + 1)}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,15 +120,6 @@ def _with_own_exponents(row: MixedFit) -> MixedFit:
     return shorter(simple_exponents(shorter(row)))
 
 
-def with_spreads(row: MixedFit) -> MixedFit:
-    """The model with the spreads that the criterion wants."""
-    try:
-        found = choose_varying(row)
-    except np.linalg.LinAlgError:
-        return row
-    return found if is_sound(found) else row
-
-
 def _distinct(rows: Sequence[MixedFit]) -> list[MixedFit]:
     """Every set of terms once, in the same order."""
     found: dict[object, MixedFit] = {}
@@ -166,7 +153,7 @@ def _curves(measured: Measured, one: Begun) -> Array:
     values = np.full((len(times), *measured.data.values.shape[1:]), np.nan)
     fine = replace(measured, data=replace(measured.data, times=times, values=values, doses=fine_doses(measured.data)))
     found = GroupModel(one.structure, fine, scale=measured.data.scale).fitted(one.fit.unknowns)
-    most = 3.0 * measured.data.scale[:, None]
+    most = SCREEN.most * measured.data.scale[:, None]
     return np.nan_to_num(np.clip(found, -most, most))
 
 
@@ -210,7 +197,7 @@ def _fit_apart(measured: Measured, begins: Sequence[tuple[Structure, Array]]) ->
     for s in range(many):
         at = slice(s * groups, (s + 1) * groups)
         centre[:size, at] = np.median(begin[:size, at], axis=1, keepdims=True)
-    model, sigma = GroupModel(whole, wide, signs, w), 0.05 * _spread(measured)
+    model, sigma = GroupModel(whole, wide, signs, w), CHOICE.noise * measured.spread()
     fit = fit_each(model, begin, sigma, centre, _widths(measured, size), CHOICE.steps)
     found = []
     for s, (structure, _) in enumerate(begins):
@@ -225,30 +212,21 @@ def _fit_apart(measured: Measured, begins: Sequence[tuple[Structure, Array]]) ->
 def fit_apart(measured: Measured, structure: Structure, begin: Array) -> SeparateFit:
     """One structure fitted to every group, its constants about those of the middle group."""
     middle = np.median(begin, axis=1)
-    model, sigma = GroupModel(structure, measured), 0.05 * _spread(measured)
+    model, sigma = GroupModel(structure, measured), CHOICE.noise * measured.spread()
     return fit_each(model, begin, sigma, middle, _widths(measured, structure.n_constants), CHOICE.steps)
 
 
 def _widths(measured: Measured, constants: int) -> Array:
     """How far from the middle unknowns of groups are looked for [constants and starts]."""
-    starts = [np.inf if measured.starts[i].kind == ANY else 3.0 for i in measured.open_starts]
+    starts = [np.inf if measured.starts[i].kind == ANY else SEPARATE.loosely for i in measured.open_starts]
     return np.array([*[CHOICE.width] * constants, *starts])
 
 
 def _begun(measured: Measured, structure: Structure, fit: SeparateFit) -> Begun:
-    counts, spread = measured.counts(), _spread(measured)
-    mean = np.maximum(fit.squares.sum(axis=1) / np.maximum(counts, 1), 1e-14 * spread**2)
+    counts, spread = measured.counts(), measured.spread()
+    mean = np.maximum(fit.squares.sum(axis=1) / np.maximum(counts, 1), MIXED.exact * spread**2)
     score = float(np.sum(counts * np.log(mean))) + 2.0 * structure.n_constants * measured.data.n_groups
     return Begun(structure, fit, score)
-
-
-def _spread(measured: Measured) -> Array:
-    """Spread of each state, in the scale of its noise [states]."""
-    values = np.where(measured.seen, measured.data.values, np.nan)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        scaled = np.where(measured.logarithmic[None, :, None], np.log(np.maximum(values, ABOVE_ZERO)), values)
-    found = np.array([np.nanstd(x) if np.isfinite(x).any() else 1.0 for x in scaled.transpose(1, 0, 2)])
-    return np.where(found > 0, found, 1.0)
 
 
 def with_noise_seen(measured: Measured, begun: Sequence[tuple[Structure, Array]]) -> Measured:
@@ -269,39 +247,6 @@ def with_noise_seen(measured: Measured, begun: Sequence[tuple[Structure, Array]]
     rows = [[row for one in begun for row in sound_model(kind, *one)] for kind in kinds]
     plain, logs = (min((criterion(row) for row in kind), default=np.inf) for kind in rows)
     return kinds[1] if logs < plain - CHOICE.proportional else measured
-
-
-def sound_model(measured: Measured, structure: Structure, begin: Array, rounds: int = CHOICE.rounds) -> list[MixedFit]:
-    """The model in which all constants vary; none where the numbers do not allow it."""
-    model = GroupModel(structure, measured)
-    try:
-        found = fit_mixed(model, begin, may_vary(model), rounds=rounds)
-    except np.linalg.LinAlgError:
-        return []
-    return [found] if is_sound(found) else []
-
-
-def is_sound(fit: MixedFit) -> bool:
-    """Whether the numbers are those of a law: finite, terms apart, sigma that of the residuals."""
-    if not np.isfinite(criterion(fit)):
-        return False
-    k, structure = fit.model.n_constants, fit.model.structure
-    values = fit.unknowns[k : k + fit.model.n_free].mean(axis=1)
-    w = structure.with_exponents(values).exponents
-    if np.any(w > CHOICE.largest) or np.any(w < -CHOICE.largest):
-        return False
-    for one, other in itertools.combinations(structure.entries, 2):
-        if one.state == other.state and np.abs(w[one.monomial] - w[other.monomial]).max() < CHOICE.apart:
-            return False
-    counts, sigma = fit.sums.counts, fit.estimate.sigma
-    seen = counts > 0
-    if np.abs(fit.unknowns[:k]).max() > CHOICE.most_log:
-        return False
-    if np.any(fit.squares[seen] > counts[seen] * _spread(fit.model.measured)[seen] ** 2):
-        return False
-    ratio = sigma[seen] ** 2 * counts[seen] / np.maximum(fit.squares[seen], ABOVE_ZERO)
-    tiny = np.sqrt(fit.squares[seen] / counts[seen]) < 1e-6 * _spread(fit.model.measured)[seen]
-    return bool(np.all(tiny | ((ratio > 1 / CHOICE.honest) & (ratio < CHOICE.honest))))
 
 
 def shorter(fit: MixedFit) -> MixedFit:
@@ -367,8 +312,8 @@ def _held(fit: MixedFit, best_only: bool) -> list[MixedFit]:
 
 def _nearest(value: float, error: float) -> float | None:
     """The simplest number within the error: of the smallest denominator."""
-    reach = max(CHOICE.near * error, 1e-3)
-    for d in (1, 2, 3, 4):
+    reach = max(CHOICE.near * error, CHOICE.least_reach)
+    for d in DENOMINATORS:
         number = round(value * d) / d
         if abs(number - value) <= reach:
             return number if number else None
@@ -376,23 +321,5 @@ def _nearest(value: float, error: float) -> float | None:
 
 
 def _closest(value: float) -> float:
-    number = min(SIMPLE, key=lambda one: abs(one - value))
-    return number if number else 0.25
-
-
-def refined(fit: MixedFit) -> MixedFit:
-    """The model solved with twice the steps until that changes nothing."""
-    for _ in range(3):
-        measured = fit.model.measured
-        finer = replace(measured, data=measured.data.refined())
-        model = GroupModel(fit.model.structure, finer)
-        try:
-            again = fit_mixed(model, fit.unknowns, fit.random, fit.design, fit.estimate.deviations)
-        except np.linalg.LinAlgError:
-            return fit
-        if not is_sound(again):
-            return fit
-        if abs(again.minus_2_log_likelihood - fit.minus_2_log_likelihood) < 0.1:
-            return again
-        fit = again
-    return fit
+    """The nearest simple number; the least above 0 in the place of 0, which is no exponent."""
+    return min(SIMPLE, key=lambda one: abs(one - value)) or 1 / max(DENOMINATORS)

@@ -13,12 +13,12 @@ from functools import partial
 import numpy as np
 
 from odediscovery.errors import FitError
-from odediscovery.population.choose import sound_model
 from odediscovery.population.model.measured import SCALED, GroupModel, Measured
 from odediscovery.population.model.mixed import MIXED, MixedFit
 from odediscovery.population.model.separate import fit_each
 from odediscovery.population.model.structures import Entry, Structure
 from odediscovery.population.model.vary import criterion
+from odediscovery.population.sound import sound_model
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.monitor import JUDGING, SEARCHING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -32,6 +32,9 @@ class HiddenFlowThresholds(Thresholds):
         (1.0, 5.0, 25.0), "rate constants to begin from", unit="inverse longest span", origin="all that samples can see"
     )
     flows: int = threshold(3, "flows, at most", origin="cost: all sets and beginnings are fitted")
+    steps: int = threshold(20, "Levenberg-Marquardt steps from each beginning", origin="cost")
+    width: float = threshold(2.0, "how far rates are looked for from a beginning", unit="logarithm")
+    noise: float = threshold(0.1, "noise of these fits", unit="largest sample")
     mixed: int = threshold(4, "sets of flows that are fitted as mixed models", origin="cost")
 
 
@@ -117,8 +120,9 @@ def _begun(measured: Measured, structure: Structure) -> tuple[float, Array]:
         if measured.starts[i].kind == SCALED:
             first[row] = np.log(max(height, ABOVE_ZERO)) - np.log(_amount(measured, i))
     begin = np.vstack([np.repeat(rates.T, groups, axis=1), np.tile(first, (1, many))])
-    width = np.full(len(begin), 2.0)
-    fit = fit_each(GroupModel(structure, wide), begin, 0.1 * wide.data.scale, begin, width, 20)
+    width = np.full(len(begin), HIDDEN_FLOWS.width)
+    noise = HIDDEN_FLOWS.noise * wide.data.scale
+    fit = fit_each(GroupModel(structure, wide), begin, noise, begin, width, HIDDEN_FLOWS.steps)
     value = np.einsum("ig,i->g", fit.squares, np.where(seen, 1.0 / measured.data.scale**2, 0.0)).reshape(many, groups)
     # One beginning for all groups: what is called what may differ from beginning to beginning.
     best = int(np.argmin(value.sum(axis=1)))

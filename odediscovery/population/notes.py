@@ -26,12 +26,14 @@ class NoteThresholds(Thresholds):
     followed: float = threshold(
         0.3, "autocorrelation of neighbours that is told", origin="errors are larger by a third: (1 + r) / (1 - r)"
     )
+    apart: float = threshold(1e-2, "least distance from 1 with which such an autocorrelation counts")
     far: float = threshold(
         50.0,
         "a group with values so many times as large or small may be in another unit",
         origin="units differ by more",
     )
     usual: float = threshold(20.0, "if those of the others differ by no more", origin="one size")
+    most_correlated: float = threshold(0.9999, "largest correlation", origin="that of 1 is infinitely far from none")
     surely: float = threshold(4.0, "and how far it is from none", unit="1 / root of the pairs", origin="beyond chance")
 
 
@@ -73,10 +75,11 @@ def _followed(fit: MixedFit, series: TimeSeries) -> list[str]:
         both = seen[1:, i] & seen[:-1, i]
         squares = float(np.sum(left[:, i] ** 2))
         r = float(np.sum((left[1:, i] * left[:-1, i])[both])) / max(squares, ABOVE_ZERO)
+        larger = np.sqrt((1 + r) / max(1 - r, NOTES.apart))
         if r > NOTES.followed and r * np.sqrt(both.sum()) > NOTES.surely:
             told.append(
                 f"residuals of {state} follow each other (autocorrelation {r:.2f}): the law lacks something, its terms "
-                f"are less sure than they look, and errors are about {np.sqrt((1 + r) / max(1 - r, 1e-2)):.1f} times "
+                f"are less sure than they look, and errors are about {larger:.1f} times "
                 "as large as said"
             )
     return told
@@ -138,7 +141,9 @@ def _together(population: Population) -> list[str]:
         return []
     names = [one.name for one in population.constants if one.varies]
     groups = len(population.labels)
-    far = np.arctanh(np.clip(population.correlation, -0.9999, 0.9999)) * max(groups - 3, 0) ** 0.5
+    most = NOTES.most_correlated
+    # Fisher's transformation: its error is one over the root of the number of groups less 3.
+    far = np.arctanh(np.clip(population.correlation, -most, most)) * max(groups - 3, 0) ** 0.5
     told = [
         f"{names[a]} and {names[b]} {population.correlation[a, b]:.2f}"
         for a, b in itertools.combinations(range(len(names)), 2)

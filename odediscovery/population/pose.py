@@ -35,6 +35,7 @@ class PoseThresholds(Thresholds):
     blank: float = threshold(0.1, "and no larger than this part of the largest sample", unit="share")
     few: float = threshold(0.05, "or where no more samples than this are negative", unit="share")
     small: float = threshold(0.03, "none of them larger than this part of the largest sample", unit="share")
+    same: float = threshold(1e-9, "logarithms of a covariate no further apart are one", origin="rounding")
 
 
 POSE = PoseThresholds()
@@ -153,7 +154,7 @@ def _logarithm(series: TimeSeries, name: str) -> Array:
     if np.any(values <= 0):
         raise InputError(f"--covariate {name}: expected values above 0, a power law needs them")
     logs = np.log(values)
-    if np.ptp(logs) < 1e-9:
+    if np.ptp(logs) < POSE.same:
         raise InputError(f"--covariate {name}: it is the same in all groups, so no constant can depend on it")
     centred: Array = logs - logs.mean()
     return centred

@@ -49,6 +49,11 @@ class ScreenThresholds(Thresholds):
     )
     one_sign: float = threshold(0.8, "part of the groups in which a term has one sign", unit="share")
     points: int = threshold(8, "points of a quadrature between two samples", origin="cost")
+    most: float = threshold(3.0, "curves between samples go no further than this", unit="largest sample")
+    ridge: float = threshold(1e-9, "added to the scaled normal equations", origin="keeps them regular")
+    exact: float = threshold(1e-12, "least squares that are left, as a share of all", origin="rounding")
+    odd_size: float = threshold(5.0, "constants of groups differ by no more at first", unit="ratio to the middle group")
+    least_size: float = threshold(1e-12, "least constant at first", origin="its logarithm is fitted")
     smooth: int = threshold(6, "samples from which a smoothing spline is used", origin="it needs five")
 
 
@@ -197,7 +202,7 @@ def _smooth(t: Array, y: Array, fine: Array, scale: float, kind: str, given: Arr
     found = found + between
     if kind != ANY:
         found = np.maximum(found, 0.5 * positive.min() if positive.min() > 0 else 0.0)
-    return np.asarray(np.clip(found, -3 * scale, 3 * scale))
+    return np.asarray(np.clip(found, -SCREEN.most * scale, SCREEN.most * scale))
 
 
 class _Normal(NamedTuple):
@@ -218,7 +223,7 @@ class _Normal(NamedTuple):
 
     def solved(self, at: NDArray[np.intp]) -> tuple[Array, Array]:
         """Coefficients of the start and some monomials in all groups [groups, terms], and what they leave [groups]."""
-        g = self.gram[:, at][:, :, at] + 1e-9 * np.eye(len(at))
+        g = self.gram[:, at][:, :, at] + SCREEN.ridge * np.eye(len(at))
         c = np.linalg.solve(g, self.moment[:, at][:, :, None])[:, :, 0]
         return c / self.norm[:, at], self.square - np.einsum("gp,gp->g", c, self.moment[:, at])
 
@@ -274,7 +279,7 @@ def _fitted(chosen: Sequence[int], normal: _Normal, rows: Sequence[tuple[float, 
     if np.any((share < SCREEN.one_sign) & (share > 1 - SCREEN.one_sign)):
         return None
     signs = np.where(share > 0.5, 1, -1)
-    squares = max(float(np.sum(np.maximum(left, 0.0))), 1e-12 * float(square.sum()))
+    squares = max(float(np.sum(np.maximum(left, 0.0))), SCREEN.exact * float(square.sum()))
     groups = len(square)
     effective = len(chosen) * groups
     score = count * np.log(squares / max(count - effective - groups, 1)) + 2.0 * len(chosen) * np.log(max(count, 2))
@@ -285,8 +290,9 @@ def _fitted(chosen: Sequence[int], normal: _Normal, rows: Sequence[tuple[float, 
 def _sizes(a: Array, signs: NDArray[np.intp]) -> Array:
     """Positive sizes of the coefficients [terms, groups]: of the middle group where one has another sign."""
     middle = np.median(np.abs(a), axis=1, keepdims=True)
-    own = np.where(np.sign(a) == signs[:, None], np.clip(np.abs(a), middle / 5, middle * 5), middle)
-    return np.maximum(own, 1e-12)
+    usual = np.clip(np.abs(a), middle / SCREEN.odd_size, middle * SCREEN.odd_size)
+    own = np.where(np.sign(a) == signs[:, None], usual, middle)
+    return np.maximum(own, SCREEN.least_size)
 
 
 def first_constants(measured: Measured, structure: Structure) -> Array:

@@ -17,9 +17,9 @@ from functools import partial
 
 import numpy as np
 
-from odediscovery.population.choose import sound_model, with_spreads
 from odediscovery.population.model.mixed import MixedFit
 from odediscovery.population.model.vary import criterion
+from odediscovery.population.sound import sound_model, with_spreads
 from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.monitor import SEARCHING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -30,6 +30,7 @@ class StrangerThresholds(Thresholds):
     """When a group does not follow the law of the others."""
 
     ratio: float = threshold(3.0, "residuals from which on a group is odd", unit="median of all groups")
+    exact: float = threshold(1e-12, "least residual that others are compared with", unit="sigma", origin="rounding")
     values: int = threshold(3, "fewest values of such a group", origin="fewer follow any law")
     share: float = threshold(0.25, "most groups that are left out", unit="share", origin="the law is that of most")
     laws: int = threshold(6, "laws, the best first, under which they are looked for", origin="cost: a fit each")
@@ -46,7 +47,7 @@ def odd_groups(fit: MixedFit) -> Mask:
     z = np.einsum("tig,i->g", curves.residual**2, 1.0 / fit.estimate.sigma**2)
     count = fit.model.measured.seen.sum(axis=(0, 1))
     ratio = np.sqrt(z / np.maximum(count, 1))
-    middle = max(float(np.median(ratio)), 1e-12)
+    middle = max(float(np.median(ratio)), STRANGERS.exact)
     odd: Mask = (ratio > STRANGERS.ratio * middle) & (count >= STRANGERS.values)
     return odd
 

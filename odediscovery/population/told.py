@@ -16,16 +16,17 @@ from odediscovery.laws.equations import Equations
 from odediscovery.laws.forms import Form
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.records import monomial_names
-from odediscovery.population.choose import choose, is_sound, refined
+from odediscovery.population.choose import choose
 from odediscovery.population.doses import dose_rows, factor_names, unknown_of_terms, with_doses, with_factors
 from odediscovery.population.hidden import choose_flows
 from odediscovery.population.model.linear_mixed import theta_errors
 from odediscovery.population.model.measured import ANY, EXACT, KNOWN, SCALED, Measured
 from odediscovery.population.model.mixed import MixedFit, fit_mixed
-from odediscovery.population.model.separate import fit_each
+from odediscovery.population.model.separate import SEPARATE, fit_each
 from odediscovery.population.model.vary import always_own, choose_varying, criterion, refit, with_covariates
 from odediscovery.population.notes import notes, strange_groups
 from odediscovery.population.pose import asked_to_vary, pose_groups
+from odediscovery.population.sound import is_sound, refined
 from odediscovery.population.strangers import STRANGERS, leave_out_strangers
 from odediscovery.population.written import WrittenLaw, fit_written, written_law
 from odediscovery.result.front import FrontRow
@@ -355,9 +356,9 @@ def _correlation(fit: MixedFit, order: Sequence[int]) -> Array | None:
 
 def _apart(fit: MixedFit) -> Array:
     """Unknowns of separate fits of the same structure, the first of two stages [unknowns, groups]."""
-    width = np.full(len(fit.unknowns), 3.0)
+    width = np.full(len(fit.unknowns), SEPARATE.loosely)
     k = fit.model.n_constants
-    width[k : k + fit.model.n_free] = 1e-6
+    width[k : k + fit.model.n_free] = SEPARATE.held
     return fit_each(fit.model, fit.unknowns, fit.estimate.sigma, fit.unknowns, width).unknowns
 
 

@@ -20,7 +20,7 @@ from odediscovery.laws.forms import Form
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.result.named import NamedConstants
-from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.arrays import Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.values import Judged, Origin
@@ -53,6 +53,13 @@ class NamingThresholds(Thresholds):
     singular: float = threshold(
         1e-5, "least singular value that tells a direction", unit="the largest one", origin="errors of the derivatives"
     )
+    moved: tuple[float, float] = threshold(
+        (1.01, 1.02), "ends of the factors by which constants differ to show what follows them"
+    )
+    rounding: float = threshold(1e-9, "what differs by less follows none", unit="relative", origin="rounding")
+    alike: float = threshold(1e-6, "exponents no further apart are those of one term", origin="the fit's accuracy")
+    evaluations: int = threshold(30, "evaluations of the fit of a law's rates to those of another", origin="cost")
+    lost: float = threshold(1e3, "largest difference of rates in it", unit="rms of the rates")
     blurred: float = threshold(1e-6, "share of an unknown direction from which on a constant is unknown")
 
 
@@ -110,18 +117,20 @@ def as_numbers(fitted: FittedForm) -> tuple[PowerSum, Free] | None:
         return None
     a, w, b, v = law.constants
     order = [int(np.abs(moved.exponents - row).sum(axis=1).argmin()) for row in w]
-    free = (
-        (a != 0) & ~np.isclose(moved.coefficients[:, order], a, rtol=1e-9, atol=0.0),
-        (w != 0) & ~np.isclose(moved.exponents[order], w, rtol=1e-9, atol=0.0),
-        (b != 0) & ~np.isclose(moved.constants[2], b, rtol=1e-9, atol=0.0),
-        (v != 0) & ~np.isclose(moved.constants[3], v, rtol=1e-9, atol=0.0),
-    )
+    others = (moved.coefficients[:, order], moved.exponents[order], moved.constants[2], moved.constants[3])
+    free = (_follows(a, others[0]), _follows(w, others[1]), _follows(b, others[2]), _follows(v, others[3]))
     return (law, free) if sum(int(mask.sum()) for mask in free) == len(fitted.constants) else None
+
+
+def _follows(numbers: Array, moved: Array) -> Mask:
+    """Which numbers of a law are not those of the same law with other constants."""
+    found: Mask = (numbers != 0) & ~np.isclose(moved, numbers, rtol=NAMING.rounding, atol=0.0)
+    return found
 
 
 def _moved(constants: Array) -> Array:
     """Constants that differ a little, each by another share."""
-    return constants * np.linspace(1.01, 1.02, len(constants))
+    return constants * np.linspace(*NAMING.moved, len(constants))
 
 
 def _numbers(form: Form, constants: Array) -> PowerSum | None:
@@ -198,7 +207,7 @@ def has_terms_of(one: Equations, other: Equations) -> bool:
     if a is None or b is None or a.coefficients.shape != b.coefficients.shape:
         return False
     order = [int(np.abs(b.exponents - row).sum(axis=1).argmin()) for row in a.exponents]
-    if len(set(order)) < len(order) or not np.allclose(b.exponents[order], a.exponents, atol=1e-6):
+    if len(set(order)) < len(order) or not np.allclose(b.exponents[order], a.exponents, atol=NAMING.alike):
         return False
     return bool(((a.coefficients != 0) == (b.coefficients[:, order] != 0)).all())
 
@@ -224,12 +233,12 @@ def recognise(
 
         def missed(c: Array, function=function) -> Array:  # type: ignore[no-untyped-def]
             found = np.stack([np.broadcast_to(f, len(x)) for f in function(x.T, c[:, None])], axis=1)
-            off: Array = np.clip(np.nan_to_num((found - rates) / size, nan=1e3), -1e3, 1e3).ravel()
-            return off
+            off: Array = np.nan_to_num((found - rates) / size, nan=NAMING.lost)
+            return off.clip(-NAMING.lost, NAMING.lost).ravel()
 
         try:
             with np.errstate(all="ignore"):
-                solved = least_squares(missed, start.constants, x_scale="jac", max_nfev=30)
+                solved = least_squares(missed, start.constants, x_scale="jac", max_nfev=NAMING.evaluations)
         except ValueError:
             # Constants of 1e-300 have slopes that are no numbers.
             continue

@@ -58,6 +58,11 @@ class StartThresholds(Thresholds):
     )
     step: float = threshold(1e-4, "step of a derivative by a constant", unit="the constant")
     evaluations: int = threshold(30, "most steps of the descent from there", origin="cost")
+    descent: tuple[float, float] = threshold((-0.9, 9.0), "ends of that descent", unit="change of the constant")
+    singular: float = threshold(1e-10, "least eigenvalue of the linear terms", unit="the largest", origin="rounding")
+    usable: float = threshold(
+        1e21, "terms with larger integrals are not looked at", origin="far below where they are cut"
+    )
     combinations: int = threshold(600, "most combinations of sought constants", origin="cost")
 
 
@@ -210,7 +215,7 @@ def positive_start(form: Form, sought: Sequence[str], path: Path, start: Start, 
     features, target = blocks[0][0], blocks[1][0]
     size = np.sqrt(np.mean(features**2, axis=0)) + ABOVE_ZERO
     least = np.array([-np.inf if name in signed else 0.0 for name in linear])
-    if not (np.isfinite(target).all() and (size < MAX_INTEGRAL / 1e9).all()):
+    if not (np.isfinite(target).all() and (size < STARTS.usable).all()):
         return start
     found = lsq_linear(features / size, target, (least, np.full(len(linear), np.inf)))
     little = np.where((least == 0.0) & (found.x < STARTS.little), STARTS.little, found.x)
@@ -264,7 +269,7 @@ def _descended(form: Form, sought: Sequence[str], path: Path, at: Array) -> tupl
         begun = around(np.zeros(len(at)).tobytes())
         if not np.isfinite(begun).all():
             return None
-        found = least_squares(left, np.zeros(len(at)), slopes, max_nfev=STARTS.evaluations, bounds=(-0.9, 9.0))
+        found = least_squares(left, np.zeros(len(at)), slopes, max_nfev=STARTS.evaluations, bounds=STARTS.descent)
         ranked = _solved(form, sought, path, (at + size * found.x)[None])
         return ranked[0] if ranked and ranked[0][2] <= np.mean(begun[0] ** 2) else None
 
@@ -280,7 +285,7 @@ def _solved(form: Form, sought: Sequence[str], path: Path, given: Array) -> list
         return []
     left, constants, size = found
     misfit = np.mean(left**2, axis=1)
-    usable = np.isfinite(misfit) & (size < MAX_INTEGRAL / 1e9).all(axis=1)
+    usable = np.isfinite(misfit) & (size < STARTS.usable).all(axis=1)
     order = [g for g in np.argsort(misfit, kind="stable") if usable[g]]
     return [(given[g], constants[g], float(misfit[g])) for g in order]
 
@@ -297,7 +302,7 @@ def _projected(form: Form, sought: Sequence[str], path: Path, given: Array) -> t
         unit = features / size
         gram = np.einsum("gnl,gnm->glm", unit, unit) / len(target[0])
         moment = np.einsum("gnl,gn->gl", unit, target) / len(target[0])
-        solved = np.einsum("glm,gm->gl", np.linalg.pinv(gram, rcond=1e-10, hermitian=True), moment)
+        solved = np.einsum("glm,gm->gl", np.linalg.pinv(gram, rcond=STARTS.singular, hermitian=True), moment)
         return target - np.einsum("gnl,gl->gn", unit, solved), solved / size[:, 0], size[:, 0]
 
 

@@ -30,7 +30,7 @@ class Studies(dict[str, tuple[Path, list[Ran]]]):
         folder, threads = self.folders.mktemp(name) / "study", torch.get_num_threads()
         torch.set_num_threads(1)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(fsir_study, "QUICK_ADAM", 30)
+            patch.setattr(fsir_study, "QUICK_BESIDE", dataclasses.replace(fsir_study.QUICK_BESIDE, adam_steps=30))
             patch.setattr(fsir_study, "SHORT", dataclasses.replace(fsir_study.SHORT, gradient_steps=6, lbfgs_steps=2))
             self[name] = folder, reproduce(EXPERIMENTS[name], Plan(), folder, Monitor())
         torch.set_num_threads(threads)

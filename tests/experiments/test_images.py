@@ -31,7 +31,7 @@ def side(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_images_say_whose_they_are_and_are_learned_from_or_tested_on_not_both(side: int) -> None:
     every = images.handwritten()
-    assert every.pixels.shape[1:] == (side, side) and every.name == {28: images.MNIST, 8: images.SMALL}[side]
+    assert every.pixels.shape[1:] == (side, side) and every.name == {28: images.MNIST.name, 8: images.SMALL.name}[side]
     assert (every.pixels.min(), every.pixels.max()) == (-1.0, 1.0)
     numbered = images.Images(every.pixels, torch.arange(len(every.digits)))
     seen, held_out = images.divided(numbered, 10, torch.Generator().manual_seed(0))

@@ -10,6 +10,7 @@ from torch import nn
 from odediscovery.experiments import subset_sums
 from odediscovery.experiments.activations import PReLU
 from odediscovery.experiments.base import Plan, Ran
+from odediscovery.experiments.drawing import aside, draw_runs, line_of, page
 from odediscovery.experiments.fronts import Cloud, Curve, fronts_figure
 from odediscovery.experiments.pairs import TASKS, pairs, truth
 from odediscovery.experiments.refit import refit
@@ -233,6 +234,25 @@ def test_shares_of_runs_below_the_bounds_of_the_paper() -> None:
 
 
 # Pictures
+
+
+def test_methods_stand_side_by_side_and_a_median_between_its_runs() -> None:
+    places = [aside(k, 4) for k in range(4)]
+    assert np.diff(places) == pytest.approx(places[1] - places[0]) and sum(places) == pytest.approx(0.0)
+    assert 0.5 > max(places) == -min(places)
+    figure = page(rows=2)
+    assert figure.get_figheight() > page().get_figheight() and page(wide=True).get_figwidth() > figure.get_figwidth()
+    upright, lying = figure.subplots(1, 2)
+    for axis, turned in ((upright, False), (lying, True)):
+        draw_runs(axis, 1.0, np.array([5.0, 2.0, 9.0]), "k", "ours", lying=turned)
+        runs, median = (line.get_xydata()[:, ::-1] if turned else line.get_xydata() for line in axis.lines)
+        assert sorted(runs[:, 1]) == [2.0, 5.0, 9.0] and runs[:, 0].mean() == pytest.approx(1.0)
+        assert median.tolist() == [[1.0, 5.0]]
+        # One run stands where its median does.
+        draw_runs(axis, 2.0, np.array([7.0]), "k", lying=turned)
+        assert axis.lines[-2].get_xydata().tolist() == axis.lines[-1].get_xydata().tolist()
+    looks = [tuple(line_of(i).values()) for i in range(14)]
+    assert len(set(looks)) == len(looks)
 
 
 def test_a_front_is_the_staircase_of_what_no_other_model_beats() -> None:

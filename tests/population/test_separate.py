@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from odediscovery.population.model.measured import ANY, POSITIVE, GroupModel, Me
 from odediscovery.population.model.members import members_of
 from odediscovery.population.model.separate import fit_each
 from odediscovery.population.model.structures import Entry, Structure
+from odediscovery.population.sound import SOUND, is_sound, refined, sound_model
 
 DECAY = Structure(np.array([[1.0]]), (Entry(0, 0, 0, -1),))
 T = np.linspace(0.0, 4.0, 9)
@@ -53,3 +56,17 @@ def test_an_expectation_weighs_as_much_as_its_precision(width: float) -> None:
     assert found.unknowns[1, 0] == pytest.approx(mean, rel=1e-4)
     left = ((values - mean) ** 2).sum() / sigma**2 + ((mean - expected) / width) ** 2
     assert found.objective[0] == pytest.approx(left, rel=1e-4)
+
+
+def test_a_model_is_sound_where_its_sigma_is_that_of_its_residuals_and_its_constants_are_no_extremes() -> None:
+    noise = 0.03 * np.random.default_rng(0).standard_normal((3, 9))
+    measured = model_of(STARTS[:, None] * np.exp(-RATES[:, None] * T) + noise, POSITIVE).measured
+    begin = np.vstack([np.log(RATES), np.log(STARTS)])
+    (fit,) = sound_model(measured, DECAY, begin)
+    assert is_sound(fit) and fit.estimate.sigma[0] == pytest.approx(0.03, rel=0.5)
+    off = replace(fit, estimate=fit.estimate._replace(sigma=3.0 * fit.estimate.sigma))
+    far = replace(fit, unknowns=fit.unknowns + 2.0 * SOUND.most_log)
+    assert not is_sound(off) and not is_sound(far)
+    # Steep: such a power is a step.
+    assert sound_model(measured, replace(DECAY, exponents=np.array([[2.0 * SOUND.largest]])), begin) == []
+    assert refined(fit).minus_2_log_likelihood == pytest.approx(fit.minus_2_log_likelihood, abs=1.0)

@@ -26,8 +26,9 @@ from torch import Tensor, nn
 
 from odediscovery.experiments.activations import ACTIVATIONS
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, markdown, median_deviation, number
+from odediscovery.experiments.drawing import LOOK, STYLE, line_of, page
 from odediscovery.experiments.regression import Training, rows_of, train, uniform
-from odediscovery.plots.figures import COLOURS, GRID, MUTED, STYLE, empty_figure
+from odediscovery.plots.figures import GRID
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NAC, NALU, NAU, AbstractUnit, Dense
 
@@ -41,12 +42,17 @@ FAILS, ROUNDING = 10.0, 1e-6
 
 @dataclass(frozen=True)
 class Setting:
-    """The paper's models, steps and rate; 20 models are enough for medians."""
+    """The paper's models, steps and rate; 20 models are enough for medians.
+
+    Args:
+        points: of the grid of the test.
+    """
 
     runs: int = 20
     steps: int = 10_000
     batch: int = 64
     rate: float = 0.01
+    points: int = 201
 
 
 FULL = Setting()
@@ -71,7 +77,7 @@ class Autoencoder(Experiment):
             return x, x
 
         train(network, draw, training, monitor, name=batch["model"], device=plan.device)
-        x = np.linspace(-FARTHEST, FARTHEST, 201)
+        x = np.linspace(-FARTHEST, FARTHEST, how.points)
         with torch.no_grad():
             curves = network(torch.tensor(x)[None, :, None].expand(how.runs, -1, -1))[..., 0].numpy()
         off, inside = np.nan_to_num(np.abs(curves - x), nan=np.inf), np.abs(x) <= EDGE
@@ -96,18 +102,15 @@ class Autoencoder(Experiment):
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Mean absolute error over x, as the paper draws it, on a logarithmic scale."""
         with rc_context(STYLE):
-            figure = empty_figure(9.5, 5)
+            figure = page()
             axis = figure.subplots()
             axis.axvspan(-EDGE, EDGE, color=GRID, lw=0)
             for r in (r for r in ran if "mean error" in r.arrays):
-                i = MODELS.index(r.batch["model"])
-                look: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "ls": ("-", "--")[i >= len(COLOURS)]}
-                axis.plot(r.arrays["x"], r.arrays["mean error"].clip(1e-9, 1e4), lw=1.4, label=r.batch["model"], **look)
-            axis.axhline(0.0, color=MUTED, lw=0.6)
-            axis.set(
-                yscale="log", xlabel="x", ylabel="mean absolute error, at least 1e-9", title="grey: training range"
-            )
-            axis.legend(ncols=1, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+                model, error = r.batch["model"], r.arrays["mean error"].clip(*LOOK.errors)
+                axis.plot(r.arrays["x"], error, label=model, **line_of(MODELS.index(model)))
+            least = f"mean absolute error, at least {LOOK.errors[0]:.0e}"
+            axis.set(yscale="log", xlabel="x", ylabel=least, title="grey: training range")
+            figure.legend(loc="outside right center")
         return figure
 
 

@@ -28,8 +28,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, Stopped, markdown, number
+from odediscovery.experiments.drawing import LOOK, STYLE, aside, page
 from odediscovery.experiments.regression import parameters_of, uniform
-from odediscovery.plots.figures import COLOURS, INK, STYLE, empty_figure
+from odediscovery.plots.figures import COLOURS, INK
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NAC, NAU, NMU, AbstractUnit, MultiplicativeNAC
 from odediscovery.units.nac import EPSILON, accumulator
@@ -99,7 +100,7 @@ class Expectations(Experiment):
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Left means of gradients, right means of outputs, over the number of inputs."""
         with rc_context(STYLE):
-            figure = empty_figure(11.5, 4.8)
+            figure = page()
             left, right = figure.subplots(1, 2)
             _draw_gradients(left, [r for r in ran if r.batch["what"] == "gradient"])
             _draw_outputs(right, [r for r in ran if r.batch["what"] == "output"])
@@ -179,19 +180,14 @@ def _draw_gradients(axis: Axes, ran: Sequence[Ran]) -> None:
     for i, r in enumerate(ran):
         mean, error = (r.column(name) / r.column("mean size") for name in ("mean", "standard error"))
         dashed = "--" if r.batch["part"] == "own output" else "-"
-        look: dict[str, Any] = {
-            "color": COLOURS[list(GRADIENTS).index(r.batch["of"])],
-            "ls": dashed,
-            "marker": "o",
-            "ms": 4,
-        }
+        look: dict[str, Any] = {"color": COLOURS[list(GRADIENTS).index(r.batch["of"])], "ls": dashed, "marker": "o"}
         # A little apart, so that zeros do not hide each other.
-        place = r.column("inputs") * 1.05 ** (i - len(ran) / 2)
+        place = r.column("inputs") * (1.0 + aside(i, len(ran)) / 2)
         axis.errorbar(place, mean, ZERO * error, label=f"{r.batch['of']}, {r.batch['part']}", capsize=3, **look)
-    axis.axhline(0.0, color=INK, lw=0.8)
+    axis.axhline(0.0, color=INK, lw=LOOK.thin)
     axis.set_xscale("log", base=2)
     axis.set(xlabel="inputs", ylabel="mean gradient / mean size", title="does the gradient know the task?")
-    axis.legend(fontsize=8, ncols=2, loc="center", bbox_to_anchor=(0.5, 0.72))
+    axis.legend(ncols=2, loc="center", bbox_to_anchor=(0.5, 0.72))
 
 
 def _draw_outputs(axis: Axes, ran: Sequence[Ran]) -> None:
@@ -200,9 +196,9 @@ def _draw_outputs(axis: Axes, ran: Sequence[Ran]) -> None:
         mean = r.column("mean")
         # A mean within its error is not drawn.
         sure = np.where(np.abs(mean) > ZERO * r.column("standard error"), mean, np.nan)
-        axis.plot(inputs, sure, "o-", ms=4, color=COLOURS[i], label=named)
+        axis.plot(inputs, sure, "o-", color=COLOURS[i], label=named)
         axis.plot(inputs, r.column("formula"), ":", color=COLOURS[i], label="its formula")
-    axis.axhline(1.0, color=INK, lw=0.8)
+    axis.axhline(1.0, color=INK, lw=LOOK.thin)
     axis.set_xscale("log", base=2)
     axis.set(yscale="log", ylim=(1e-9, 1e12), xlabel="inputs", ylabel="E[z]", title="outputs of fresh products")
-    axis.legend(fontsize=7, ncols=2, loc="upper right", bbox_to_anchor=(1.0, 0.2))
+    axis.legend(ncols=2, loc="upper right", bbox_to_anchor=(1.0, 0.2))

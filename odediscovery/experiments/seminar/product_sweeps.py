@@ -29,18 +29,22 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, find, markdown, number, wilson
+from odediscovery.experiments.drawing import LOOK, STYLE, page
 from odediscovery.experiments.regression import rows_of
 from odediscovery.experiments.subset_sums import (
+    INPUTS,
+    OVERLAP,
     Data,
     Setting,
     Watched,
+    authors_nmu,
     subsets,
     threshold,
     train_ours,
     train_published,
     two_layers,
 )
-from odediscovery.plots.figures import COLOURS, STYLE, empty_figure
+from odediscovery.plots.figures import COLOURS
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NAU, NMU, AbstractUnit
 from odediscovery.units.base import Arrays as Weights
@@ -111,7 +115,7 @@ class Gated(AbstractUnit):
         own["product"].data.clamp_(0.0, 1.0)
 
     def _parts(self) -> tuple[NAU, NMU]:
-        return NAU(self.n_in, self.n_out, clip=True), NMU(self.n_in, self.n_out, low=0.25, high=0.75)
+        return NAU(self.n_in, self.n_out, clip=True), authors_nmu(self.n_in, self.n_out)
 
 
 class ProductSweeps(Experiment):
@@ -168,16 +172,16 @@ class ProductSweeps(Experiment):
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Success over each parameter, as Fig. 3 has it."""
         with rc_context(STYLE):
-            figure = empty_figure(11, 6.4)
+            figure = page(rows=2)
             for axis, (name, values) in zip(figure.subplots(2, 2, sharey=True).flat, SWEEPS.items(), strict=True):
                 for i, model in enumerate(MODELS):
                     found = [find(ran, sweep=name, value=value, model=model) for value in values]
                     place = [k for k, r in enumerate(found) if r is not None]
                     share = [100.0 * float(r.column("success").mean()) for r in found if r is not None]
-                    axis.plot(place, share, "o-", ms=4, color=COLOURS[i], label=model)
+                    axis.plot(place, share, "o-", color=COLOURS[i], label=model)
                 axis.set_xticks(range(len(values)), values)
-                axis.set(title=name, ylabel="success, %", ylim=(-4, 104))
-            axis.legend(fontsize=8)
+                axis.set(title=name, ylabel="success, %", ylim=LOOK.per_cents)
+            axis.legend()
         return figure
 
 
@@ -185,9 +189,9 @@ def posed(batch: dict[str, str], runs: int, source: torch.Generator) -> tuple[Da
     """The task of a batch and its hidden size; what is not swept has its default."""
     name, value = batch["sweep"], batch["value"]
     task = value if name == "gate" else "×"
-    inputs = int(value) if name == "inputs" else 100
-    chosen = subsets(task, runs, source, inputs, float(value) if name == "overlap" else 0.5)
-    hidden = int(value) if name == "hidden size" else 2
+    inputs = int(value) if name == "inputs" else INPUTS
+    chosen = subsets(task, runs, source, inputs, float(value) if name == "overlap" else OVERLAP)
+    hidden = int(value) if name == "hidden size" else FULL.hidden
     if name != "range":
         return Data(task, chosen), hidden
     low, high = map(float, value.split(" to "))

@@ -28,8 +28,9 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, find, markdown
+from odediscovery.experiments.drawing import LOOK, STYLE, aside, draw_runs, page
 from odediscovery.experiments.regression import Training, errors, rows_of, train, uniform
-from odediscovery.plots.figures import COLOURS, STYLE, empty_figure
+from odediscovery.plots.figures import COLOURS, MUTED
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NAC, NALU, AbstractUnit, Dense
 
@@ -54,7 +55,8 @@ PUBLISHED: dict[tuple[str, str], tuple[tuple[float, ...], tuple[float, ...]]] = 
     ("recurrent", "NAC"): ((0.0, 0.0, 1.5, 1.2, 2.3, 2.1), (0.0, 0.0, 88.4, 1000.0, 123.7, 1000.0)),
     ("recurrent", "NALU"): ((0.0,) * 6, (0.0, 0.0, 0.0, 1000.0, 0.0, 0.0)),
 }
-MOST = 999.0
+# Per cent: above the most one table prints "> 999", below the least the other prints 0.0.
+MOST, NOTHING = 999.0, 0.05
 # Inputs at once or a step, those that a and b take, ranges, and steps of a sequence.
 INPUTS = {"static": 10, "recurrent": 4}
 SUBSETS = {"static": (slice(0, 5), slice(3, 8)), "recurrent": (slice(0, 2), slice(1, 3))}
@@ -64,11 +66,17 @@ LENGTHS = {"static": (1, 1), "recurrent": (10, 100)}
 
 @dataclass(frozen=True)
 class Setting:
-    """Ours throughout: the documents give no training; `drawn` is how many random nets set the 100 %."""
+    """Ours throughout: the documents give no training.
+
+    Args:
+        recurrent_steps, recurrent_clip: steps over sequences, and largest entry of a gradient there.
+        drawn: random nets that set the 100 %.
+    """
 
     runs: int = 10
     steps: int = 10_000
     recurrent_steps: int = 2000
+    recurrent_clip: float = 0.1
     batch: int = 64
     rate: float = 1e-2
     width: int = 8
@@ -153,7 +161,7 @@ class SimpleFunctions(Experiment):
         steps = how.steps if kind == "static" else how.recurrent_steps
         training = Training(steps, how.rate, anneal=0.5)
         # Rectified sums over many steps explode once; entries of gradients are clipped.
-        training = replace(training, clip=0.1) if kind == "recurrent" else training
+        training = replace(training, clip=how.recurrent_clip) if kind == "recurrent" else training
         train(network, draw, training, monitor, name=" ".join(batch.values()), device=plan.device)
         columns = {
             name: 100.0 * errors(network, *test)[:, 0] / one
@@ -175,7 +183,7 @@ class SimpleFunctions(Experiment):
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Errors of every run inside (left) and outside (right), at once above, sequences below."""
         with rc_context(STYLE):
-            figure = empty_figure(11.5, 7)
+            figure = page(rows=2)
             axes = figure.subplots(2, 2, sharey=True)
             for row, (kind, models) in zip(axes, MODELS.items(), strict=True):
                 for axis, name in zip(row, RANGES, strict=True):
@@ -184,15 +192,14 @@ class SimpleFunctions(Experiment):
                             r = find(ran, kind=kind, model=model, task=task)
                             if r is None:
                                 continue
-                            y = r.column(name).clip(1e-6, 1e4)
-                            at = np.full(len(y), i + 0.2 * (j - 1.5))
-                            axis.plot(at, y, ".", color=COLOURS[j], alpha=0.5, label=model if i == 0 else None)
-                            axis.plot(at[0], np.median(y), "_", ms=11, mew=2.2, color=COLOURS[j])
-                    axis.axhline(0.05, color="0.6", lw=0.8, ls=":")
+                            error = r.column(name).clip(*LOOK.errors)
+                            at, label = i + aside(j, len(models)), model if i == 0 else None
+                            draw_runs(axis, at, error, COLOURS[j], label)
+                    axis.axhline(NOTHING, color=MUTED, lw=LOOK.thin, ls=":")
                     axis.set_xticks(range(len(OPERATIONS)), OPERATIONS)
                     axis.set(yscale="log", title=f"{kind}, {name}; dotted: prints as 0.0")
                 if row[0].lines:
-                    row[0].legend(fontsize=8, ncols=4)
+                    row[0].legend(ncols=len(models))
                 row[0].set_ylabel("error, % of random")
         return figure
 

@@ -32,9 +32,10 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, find, markdown, number
+from odediscovery.experiments.drawing import LOOK, STYLE, aside, draw_runs, page
 from odediscovery.experiments.images import SMALL, Images, divided, handwritten
 from odediscovery.experiments.regression import Training, layers, rows_of, train, uniform
-from odediscovery.plots.figures import COLOURS, STYLE, empty_figure
+from odediscovery.plots.figures import COLOURS
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NALU, NAU, NMU, NPU, AbstractUnit, Dense, iNALU
 
@@ -47,6 +48,8 @@ WIDTH = 4
 INSIDE, SIGNS = (1.0, 10.0), (-2.0, 2.0)
 # Relative error (of the target's mean size) below which a run has learned its task.
 LEARNED = 0.01
+# A parameter whose sigmoid and tanh are 1 in single precision.
+OPEN = 30.0
 # What is written down for a run without a number.
 LOST = float("inf")
 
@@ -78,7 +81,7 @@ class StackedUnits(Experiment):
     title = "Stacked NALUs and signed products (NAC/NALU report, Sec. 6)"
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
-        depths = plan.pick(DEPTHS, (1, 3, 5))
+        depths = plan.pick(DEPTHS, DEPTHS[::2])
         sums = [{"task": "sum", "model": model, "layers": str(depth)} for model in MODELS for depth in depths]
         signed = [{"task": "product", "model": model, "layers": "1"} for model in SIGNED]
         return sums + signed + [{"task": "digits", "model": model, "layers": "3"} for model in READERS]
@@ -144,7 +147,7 @@ class StackedUnits(Experiment):
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Errors of every run over the number of layers, and of the signed product."""
         with rc_context(STYLE):
-            figure = empty_figure(13, 4.6)
+            figure = page(wide=True)
             left, right, third = figure.subplots(1, 3, width_ratios=(3, 2, 2))
             for axis, task, models in ((left, "sum", MODELS), (right, "product", SIGNED)):
                 for i, model in enumerate(models):
@@ -152,11 +155,10 @@ class StackedUnits(Experiment):
                         r = find(ran, task=task, model=model, layers=str(depth))
                         if r is None:
                             continue
-                        error = r.column("relative error").clip(1e-7, 1e3)
-                        at = depth + 0.2 * (i - 1) if task == "sum" else i
-                        axis.plot(np.full(len(error), at), error, ".", color=COLOURS[i], alpha=0.5)
-                        axis.plot(at, np.median(error), "_", ms=14, mew=2.4, color=COLOURS[i])
-                axis.set(yscale="log", ylabel="relative error", ylim=(5e-8, 2e3))
+                        at = depth + aside(i, len(models)) if task == "sum" else i
+                        draw_runs(axis, at, r.column("relative error").clip(*LOOK.errors), COLOURS[i])
+                least, most = LOOK.errors
+                axis.set(yscale="log", ylabel="relative error", ylim=(least / 2, 2 * most))
             for i, model in enumerate(MODELS):
                 left.plot([], [], "o", color=COLOURS[i], label=model)
             left.set(xlabel="layers", title="sum of four inputs; lost runs at the top", xticks=DEPTHS)
@@ -166,9 +168,9 @@ class StackedUnits(Experiment):
             for i, model in enumerate(READERS):
                 r = find(ran, task="digits", model=model)
                 if r is not None:
-                    third.plot(np.full(len(r.rows), i), 100.0 * r.column("accuracy"), ".", color=COLOURS[i])
+                    draw_runs(third, i, 100.0 * r.column("accuracy"), COLOURS[i])
             third.set_xticks(range(len(READERS)), list(READERS))
-            third.set(title="digits by three layers", ylabel="read right, %; lost runs at 0", ylim=(-4, 104))
+            third.set(title="digits by three layers", ylabel="read right, %; lost runs at 0", ylim=LOOK.per_cents)
         return figure
 
 
@@ -221,13 +223,14 @@ def _table_of_digits(ran: Sequence[Ran]) -> str:
     for r in ran:
         lost, right, at = (r.column(name) for name in ("lost", "accuracy", "lost at"))
         known = at[np.isfinite(at)]
+        middle, worst, best = (100 * float(of(right)) for of in (np.median, np.min, np.max))
         rows.append(
             (
                 f"{r.batch['model']}, digits, 3 layers",
                 "fails after the first steps" if r.batch["model"] == "NALU" else "-",
                 number(float(r.column("largest at first").max())),
                 f"{int(lost.sum())} of {len(lost)}" + (f", from step {known.min():.0f} on" if len(known) else ""),
-                f"{100 * np.median(right):.1f} % ({100 * right.min():.1f} to {100 * right.max():.1f})",
+                f"{middle:.1f} % ({worst:.1f} to {best:.1f})",
             )
         )
     head = (
@@ -237,7 +240,7 @@ def _table_of_digits(ran: Sequence[Ran]) -> str:
         "runs lost",
         "held-out digits read right, median (worst to best; 0 for a lost run)",
     )
-    names = "; ".join(sorted({str(r.rows[0].get("images", SMALL)) for r in ran}))
+    names = "; ".join(sorted({str(r.rows[0].get("images", SMALL.name)) for r in ran}))
     return f"\n{markdown(head, rows)}\nImages: {names}.\n"
 
 
@@ -247,7 +250,7 @@ def worst_case(model: str, depth: int) -> float:
     for unit in layers(network):
         for name, value in unit.named_parameters():
             closed = name in ("gate", "bias")
-            value.data.fill_(-30.0 if closed else 1.0 if model == "NAU" else 30.0)
+            value.data.fill_(-OPEN if closed else 1.0 if model == "NAU" else OPEN)
     with torch.no_grad():
         found: Tensor = network(torch.full((1, 1, WIDTH), INSIDE[1])).max()
     return float(found.nan_to_num(LOST, LOST))

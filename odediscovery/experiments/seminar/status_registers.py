@@ -24,9 +24,10 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, markdown, number
-from odediscovery.experiments.pairs import HIGH, LOW, SIGNS, TASKS, pairs, truth
+from odediscovery.experiments.drawing import LOOK, STYLE, page
+from odediscovery.experiments.pairs import HIGH, LOW, SIGNS, TASKS, equal_share, pairs, truth
 from odediscovery.experiments.regression import Training, rows_of, train, uniform
-from odediscovery.plots.figures import COLOURS, STYLE, empty_figure
+from odediscovery.plots.figures import COLOURS
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NSR
 
@@ -69,10 +70,9 @@ class StatusRegisters(Experiment):
         how, source, task = plan.pick(FULL, QUICK), plan.generator(batch), batch["task"]
         scale = torch.tensor(SCALES, dtype=torch.float64).repeat_interleave(how.runs)[:, None, None]
         network = nn.Sequential(NSR(2, 1, redundancy=int(batch["copies"]), members=len(scale), generator=source))
-        equal = 1 / 2 if task in ("=", "!=") else 1 / 3
 
         def draw() -> tuple[Tensor, Tensor]:
-            x = drawn(batch["inputs"], how.batch, HIGH, equal, source)
+            x = drawn(batch["inputs"], how.batch, HIGH, equal_share(task), source)
             return scale * x, truth(task, x).expand(len(scale), -1, -1)
 
         training = Training(how.steps, how.rate)
@@ -101,7 +101,7 @@ class StatusRegisters(Experiment):
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Accuracy far outside over lambda: inequalities and equalities, a line a setting."""
         with rc_context(STYLE):
-            figure = empty_figure(11, 4.6)
+            figure = page()
             axes = figure.subplots(1, 2, sharey=True)
             for axis, tasks, title in ((axes[0], TASKS[:4], "inequalities"), (axes[1], TASKS[4:], "= and ≠")):
                 for i, (inputs, copies) in enumerate([("whole", str(c)) for c in COPIES] + [("real", str(COPIES[-1]))]):
@@ -111,10 +111,10 @@ class StatusRegisters(Experiment):
                         continue
                     y = [np.mean([_mean(r, "far", scale) for r in chosen]) for scale in SCALES]
                     named = f"{inputs}, {copies} {'copy' if copies == '1' else 'copies'}"
-                    axis.plot(SCALES, y, "o-", ms=4, color=COLOURS[i], label=named)
-                axis.set(xscale="log", xlabel="lambda", title=title, ylim=(0.3, 1.03))
+                    axis.plot(SCALES, y, "o-", color=COLOURS[i], label=named)
+                axis.set(xscale="log", xlabel="lambda", title=title, ylim=LOOK.accuracies)
             axes[0].set_ylabel("accuracy far outside")
-            axes[0].legend(fontsize=8)
+            axes[0].legend()
         return figure
 
 

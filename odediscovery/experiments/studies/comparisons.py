@@ -27,15 +27,18 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, find, markdown, number
-from odediscovery.experiments.pairs import HIGH, LOW, SIGNS, TASKS, pairs, truth
+from odediscovery.experiments.drawing import LOOK, STYLE, page
+from odediscovery.experiments.pairs import HIGH, LOW, SIGNS, TASKS, equal_share, pairs, truth
 from odediscovery.experiments.regression import Training, layers, parameters_of, rows_of, train
-from odediscovery.plots.figures import COLOURS, STYLE, empty_figure
+from odediscovery.plots.figures import COLOURS
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NSR, Dense
 
 MODELS = ("NSR", "MLP")
 POWERS = tuple(range(2, 14))
 RANGES = ("train", *(f"1e{power}" for power in POWERS))
+# Those of the table.
+SHOWN = ("train", "1e4", "1e13")
 # Accuracies on the training range and at 1e2 ... 1e13; all end in a plateau.
 PUBLISHED: dict[tuple[str, str], tuple[float, ...]] = {
     ("MLP", ">"): (1.0, 1.0, 0.96, 0.71, 0.49, *[0.48] * 8),
@@ -88,10 +91,9 @@ class Comparisons(Experiment):
         model, task = batch["model"], batch["task"]
         how, source = plan.pick(FULL, QUICK), plan.generator(batch)
         network = _network(model, how, source)
-        equal = 1 / 2 if task in ("=", "!=") else 1 / 3
 
         def draw() -> tuple[Tensor, Tensor]:
-            x = pairs((how.runs, how.batch), LOW, HIGH, equal, source)
+            x = pairs((how.runs, how.batch), LOW, HIGH, equal_share(task), source)
             return x, truth(task, x)
 
         training = Training(how.steps, how.rate if model == "NSR" else how.mlp_rate)
@@ -104,15 +106,13 @@ class Comparisons(Experiment):
             model, task = r.batch["model"], r.batch["task"]
             published = PUBLISHED[model, task]
             ours = {name: r.column(f"accuracy {name}") for name in RANGES}
-            far = ours["1e13"]
+            far = ours[RANGES[-1]]
             said = {str(row["relation"]) for row in r.rows} - {""}
             rows.append(
                 (
                     f"{model} {SIGNS.get(task, task)}",
-                    f"{number(published[0], 3)} / {number(float(ours['train'].mean()), 3)}",
-                    f"{number(published[3], 3)} / {number(float(ours['1e4'].mean()), 3)}",
-                    f"{number(published[-1], 3)} / {number(float(far.mean()), 3)}",
-                    f"{number(float(far.min()), 3)}",
+                    *(f"{_shown(published[RANGES.index(n)])} / {_shown(ours[n].mean())}" for n in SHOWN),
+                    _shown(far.min()),
                     f"{int((far == 1.0).sum())} of {len(far)}",
                     "; ".join(sorted(said)) or "-",
                     "-" if model == "MLP" else "yes" if round(float(far.mean()), 2) >= published[-1] else "no",
@@ -122,8 +122,7 @@ class Comparisons(Experiment):
             (
                 "model and task",
                 "training range, published / ours (mean)",
-                "1e4",
-                "1e13",
+                *SHOWN[1:],
                 "1e13, our worst run",
                 "perfect at 1e13",
                 "read off",
@@ -135,22 +134,25 @@ class Comparisons(Experiment):
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Accuracy over magnitude, one panel a task: mean and range of the runs."""
         with rc_context(STYLE):
-            figure = empty_figure(10.5, 6.2)
-            axes = figure.subplots(2, 3, sharex=True, sharey=True)
+            figure = page(rows=2)
+            axes = figure.subplots(2, len(TASKS) // 2, sharex=True, sharey=True)
             for axis, task in zip(axes.flat, TASKS, strict=True):
                 axis.set_title(f"x1 {SIGNS.get(task, task)} x2")
                 for model, colour in zip(MODELS, COLOURS, strict=False):
                     _draw_model(axis, find(ran, model=model, task=task), model, task, colour)
-            axes[0, 0].set_ylim(0.2, 1.05)
-            odd = range(1, 14, 2)
-            axes[0, 0].set_xticks(odd, ["train", *(f"1e{power}" for power in odd[1:])])
+            axes[0, 0].set_ylim(*LOOK.accuracies)
+            axes[0, 0].set_xticks(range(len(RANGES))[::2], RANGES[::2])
             for axis in axes[1]:
                 axis.set_xlabel("largest magnitude of the integers")
             for axis in axes[:, 0]:
                 axis.set_ylabel("accuracy")
             handles, labels = axes[0, 0].get_legend_handles_labels()
-            figure.legend(handles, labels, loc="outside lower left", ncols=4)
+            figure.legend(handles, labels, loc="outside lower left", ncols=2 * len(MODELS))
         return figure
+
+
+def _shown(accuracy: float) -> str:
+    return number(float(accuracy), 3)
 
 
 def _network(model: str, how: Setting, source: torch.Generator) -> nn.Sequential:
@@ -199,18 +201,10 @@ def _plain(relation: sympy.Basic) -> str:
 
 
 def _draw_model(axis: Axes, r: Ran | None, model: str, task: str, colour: str) -> None:
-    place = np.array([1, *POWERS])
-    axis.plot(place, PUBLISHED[model, task], color=colour, lw=1.0, ls="--", label=f"{model}, published")
+    place = range(len(RANGES))
+    axis.plot(place, PUBLISHED[model, task], color=colour, lw=LOOK.thin, ls="--", label=f"{model}, published")
     if r is None:
         return
     ours = np.stack([r.column(f"accuracy {name}") for name in RANGES])
-    axis.fill_between(place, ours.min(axis=1), ours.max(axis=1), color=colour, alpha=0.15, lw=0)
-    axis.plot(
-        place,
-        ours.mean(axis=1),
-        color=colour,
-        lw=1.8,
-        marker="o",
-        ms=3.5,
-        label=f"{model}, mean and range of {len(r.rows)} runs",
-    )
+    axis.fill_between(place, ours.min(axis=1), ours.max(axis=1), color=colour, alpha=LOOK.area, lw=0)
+    axis.plot(place, ours.mean(axis=1), "o-", color=colour, label=f"{model}, mean and range of {len(r.rows)} runs")

@@ -46,12 +46,14 @@ from odediscovery.experiments.base import (
     median_deviation,
     number,
 )
+from odediscovery.experiments.drawing import STYLE, page
 from odediscovery.experiments.images import MNIST, SMALL, Images, divided, handwritten
 from odediscovery.experiments.regression import BREATH, parameters_of, rows_of
-from odediscovery.plots.figures import COLOURS, STYLE, empty_figure
+from odediscovery.experiments.subset_sums import authors_nmu
+from odediscovery.plots.figures import COLOURS
 from odediscovery.runtime.device import device_of
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.units import NALU, NAU, NMU, AbstractUnit, Linear
+from odediscovery.units import NALU, NAU, AbstractUnit, Linear
 
 TASKS = {"sum": ("NAU", "Linear", "NALU"), "product": ("NMU", "Linear", "NALU")}
 TRAINED = {"sum": 10, "product": 2}
@@ -60,8 +62,8 @@ LENGTHS = {"sum": (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000), "product": (1, 2, 
 FAR = {"sum": 100, "product": 20}
 # The unit's own regulariser grows from 0 between these shares of the steps (the paper's ramp).
 RAMP = {"sum": (0.1, 0.5), "product": (0.4, 0.8)}
-# Width and height of the small images.
-SIDE = 8
+# Width of the second kernel, and of what is left behind it.
+KERNEL = 3
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,9 @@ class Setting:
             thousand images are few for the reader.
         regulariser: weight of the unit's own regulariser beside the squared error over the variance
             of the targets.
+        spread: sequences that this variance is taken of.
         narrow, wide, dense: channels of the reader's convolutions, and its dense layer.
+        large_kernel: width of the first kernel on large images.
         middle: where the reader begins: the middle of the digits.
     """
 
@@ -89,9 +93,11 @@ class Setting:
     slowest: float = 0.02
     noise: float = 0.3
     regulariser: float = 1.0
+    spread: int = 1000
     narrow: int = 8
     wide: int = 16
     dense: int = 64
+    large_kernel: int = 5
     middle: float = 4.5
 
 
@@ -113,8 +119,8 @@ class Reader(nn.Module):
 
     def __init__(self, generator: torch.Generator, how: Setting, side: int) -> None:
         super().__init__()
-        self.large = side > SIDE
-        kernel = 5 if self.large else 3
+        self.large = side > SMALL.side
+        first = how.large_kernel if self.large else KERNEL
         self.members = members = how.runs
         narrow, wide, dense = how.narrow, how.wide, how.dense
 
@@ -122,9 +128,9 @@ class Reader(nn.Module):
             draw = torch.randn(shape, generator=generator, dtype=torch.float32)
             return nn.Parameter(draw * (2.0 / fan) ** 0.5)
 
-        self.first = he(members * narrow, 1, kernel, kernel, fan=kernel**2)
-        self.second = he(members * wide, narrow, 3, 3, fan=9 * narrow)
-        self.dense = he(members, 9 * wide, dense, fan=9 * wide)
+        self.first = he(members * narrow, 1, first, first, fan=first**2)
+        self.second = he(members * wide, narrow, KERNEL, KERNEL, fan=KERNEL**2 * narrow)
+        self.dense = he(members, KERNEL**2 * wide, dense, fan=KERNEL**2 * wide)
         self.last = he(members, dense, 1, fan=dense)
         self.dense_shift = nn.Parameter(torch.zeros(members, 1, dense))
         self.offset = nn.Parameter(torch.full((members, 1), how.middle))
@@ -155,7 +161,7 @@ class Digits(Experiment):
         unit = _unit(model, how.runs, source)
         # One division into images for learning and for testing, whatever the batch.
         seen, held_out = images(task, plan.generator({"task": task}, "division"), how.held_out)
-        how = replace(how, **LARGE) if seen.name == MNIST else how
+        how = replace(how, **LARGE) if seen.name == MNIST.name else how
         reader = Reader(source, how, seen.pixels.shape[-1])
         _train(reader, unit, task, seen, how, source, monitor, plan.device)
         tested = _tested(reader, unit, task, held_out, how.test, plan.generator(batch, "test"))
@@ -184,6 +190,7 @@ class Digits(Experiment):
                     f"{100 * float(np.median(r.column('read right'))):.1f} %",
                 )
             )
+        names = "; ".join(sorted({str(r.rows[0].get("images", SMALL.name)) for r in ran}))
         return markdown(
             (
                 "task and unit",
@@ -196,21 +203,21 @@ class Digits(Experiment):
             ),
             rows,
         ) + (
-            f"\nImages: {'; '.join(sorted({str(r.rows[0].get('images', SMALL)) for r in ran}))}. Error of a sum: mean "
-            "|result - truth|; of a product: mean |ln(result / truth)|, a result below 1 counted as 1.\n"
+            f"\nImages: {names}. Error of a sum: mean |result - truth|; of a product: mean |ln(result / truth)|, "
+            "a result below 1 counted as 1.\n"
         )
 
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Error over the length of the sequence, every run a line."""
         labels = {"sum": "mean |result − truth|", "product": "mean |ln(result / truth)|"}
         with rc_context(STYLE):
-            figure = empty_figure(10.0, 4.4)
+            figure = page()
             axes = figure.subplots(1, 2)
             for axis, (task, models) in zip(axes, TASKS.items(), strict=True):
                 axis.set_title(f"{task}, trained on sequences of {TRAINED[task]}")
                 for model, colour in zip(models, COLOURS, strict=False):
                     _draw_runs(axis, find(ran, task=task, model=model), colour)
-                axis.axvline(TRAINED[task], color=COLOURS[-1], lw=1.0, ls=":")
+                axis.axvline(TRAINED[task], color=COLOURS[-1], ls=":")
                 axis.set_yscale("log")
                 axis.set_xscale("log")
                 axis.set_xticks(LENGTHS[task], [str(n) for n in LENGTHS[task]])
@@ -228,7 +235,7 @@ def images(task: str, source: torch.Generator, held_out: int) -> tuple[Images, I
     Those of MNIST as the means of 2 x 2 pixels, which takes a quarter of the time.
     """
     every = handwritten()
-    if every.pixels.shape[-1] > SIDE:
+    if every.pixels.shape[-1] > SMALL.side:
         every = every._replace(pixels=functional.avg_pool2d(every.pixels[:, None], 2)[:, 0])
     return divided(every.of(every.digits > 0) if task == "product" else every, held_out, source)
 
@@ -249,7 +256,7 @@ def truth(task: str, digits: Tensor) -> Tensor:
 def _unit(model: str, runs: int, source: torch.Generator) -> AbstractUnit:
     base: dict[str, Any] = {"members": runs, "generator": source}
     if model == "NMU":
-        return NMU(2, 1, low=0.25, high=0.75, **base)
+        return authors_nmu(2, 1, **base)
     if model == "NALU":
         return NALU(2, 1, **base)
     unit = NAU(2, 1, clip=True, **base) if model == "NAU" else Linear(2, 1, **base)
@@ -277,7 +284,7 @@ def _train(
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, how.steps, how.slowest * how.rate)
     length, begin, end = TRAINED[task], RAMP[task][0] * how.steps, RAMP[task][1] * how.steps
     shape = (unit.members, how.images // length, length)
-    spread = torch.randint(0, len(seen.digits), (1000, length), generator=source)
+    spread = torch.randint(0, len(seen.digits), (how.spread, length), generator=source)
     variance = truth(task, seen.digits[spread]).var()
     monitor.stage(f"{task} {unit.name}", how.steps)
     for step in range(how.steps):
@@ -340,4 +347,4 @@ def _draw_runs(axis: Axes, r: Ran | None, colour: str) -> None:
     errors = np.stack([r.column(f"error {n}") for n in lengths])
     errors[~np.isfinite(errors)] = np.nan
     for k, line in enumerate(errors.T):
-        axis.plot(lengths, line, color=colour, lw=1.3, marker="o", ms=3, label=r.batch["model"] if k == 0 else None)
+        axis.plot(lengths, line, "o-", color=colour, label=r.batch["model"] if k == 0 else None)

@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, find, markdown, wilson
+from odediscovery.experiments.drawing import LOOK, STYLE, aside, page
 from odediscovery.experiments.refit import refit
 from odediscovery.experiments.regression import (
     WEIGHT_ERROR,
@@ -35,7 +36,7 @@ from odediscovery.experiments.regression import (
     train,
     uniform,
 )
-from odediscovery.plots.figures import COLOURS, STYLE, empty_figure
+from odediscovery.plots.figures import COLOURS, MUTED
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import UNITS, RealNPU
 
@@ -171,18 +172,18 @@ class Division(Experiment):
         """Success rate of every model in every range."""
         ranges = plan.pick(FULL, QUICK).ranges
         with rc_context(STYLE):
-            figure = empty_figure(11, 4.8)
+            figure = page()
             axis = figure.subplots()
-            width = 0.8 / len(MODELS)
+            width = LOOK.group / len(MODELS)
             for i, (colour, model) in enumerate(zip(COLOURS, MODELS, strict=False)):
                 r = find(ran, model=model)
                 if r is not None:
-                    place = np.arange(len(ranges)) + (i - len(MODELS) / 2 + 0.5) * width
+                    place = np.arange(len(ranges)) + aside(i, len(MODELS))
                     axis.bar(place, _rates(r, ranges), width, color=colour, label=model)
-            axis.axhline(PUBLISHED_RATE, color="#707070", ls="--", label="RealNPU, published average")
+            axis.axhline(PUBLISHED_RATE, color=MUTED, ls="--", label="RealNPU, published average")
             axis.set_xticks(range(len(ranges)), ranges)
-            axis.set(ylabel="success rate", ylim=(0, 1.02), xlabel="training range")
-            axis.legend(ncols=6, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+            axis.set(ylabel="success rate", ylim=LOOK.shares, xlabel="training range")
+            figure.legend(loc="outside upper center", ncols=len(MODELS) + 1)
         return figure
 
 

@@ -26,8 +26,9 @@ from torch import Tensor, nn
 
 from odediscovery.experiments.activations import ACTIVATIONS
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, markdown, median_deviation, number
+from odediscovery.experiments.drawing import LOOK, STYLE, aside, draw_runs, line_of, page
 from odediscovery.experiments.regression import Training, rows_of, train, uniform
-from odediscovery.plots.figures import COLOURS, GRID, MUTED, STYLE, empty_figure
+from odediscovery.plots.figures import COLOURS, GRID, MUTED
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NAC, NALU, Dense
 
@@ -38,18 +39,28 @@ LOW, HIGH, FARTHEST = -10.0, 10.0, 20.0
 
 @dataclass(frozen=True)
 class Setting:
-    """The report gives width, losses and methods; it is silent on the rest, which is ours."""
+    """The report gives width, losses and methods; it is silent on the rest, which is ours.
+
+    Args:
+        rate, clip: of the dense nets: learning rate, and largest entry of a gradient.
+        unit_rate: learning rate of the arithmetic units.
+        points: of the grid of the test.
+    """
 
     runs: int = 20
     steps: int = 20_000
     batch: int = 64
     width: int = 8
+    rate: float = 1e-3
+    clip: float = 1.0
+    unit_rate: float = 1e-2
+    points: int = 301
 
     def training(self, model: str) -> Training:
         """How a model is trained."""
         if model in UNITS:
-            return Training(self.steps, 1e-2, "rmsprop", "smooth-l1")
-        return Training(self.steps, 1e-3, "sgd", clip=1.0)
+            return Training(self.steps, self.unit_rate, "rmsprop", "smooth-l1")
+        return Training(self.steps, self.rate, "sgd", clip=self.clip)
 
 
 FULL = Setting()
@@ -118,15 +129,14 @@ class Extrapolation(Experiment):
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Left the curve of the median run of every model, right its error outside."""
         with rc_context(STYLE):
-            figure = empty_figure(11.5, 5.2)
+            figure = page()
             left, right = figure.subplots(1, 2, width_ratios=(3, 2))
             left.axvspan(LOW, HIGH, color=GRID, lw=0)
-            left.plot([LOW, FARTHEST], [LOW, FARTHEST], color=MUTED, lw=5, alpha=0.4, label="y = x")
+            left.plot([LOW, FARTHEST], [LOW, FARTHEST], color=MUTED, lw=LOOK.broad, alpha=LOOK.faint, label="y = x")
             done = [r for r in ran if "median run" in r.arrays]
             for r in done:
-                left.plot(
-                    r.arrays["x"], r.arrays["median run"], label=r.batch["model"], lw=1.5, **_look(r.batch["model"])
-                )
+                model = r.batch["model"]
+                left.plot(r.arrays["x"], r.arrays["median run"], label=model, **line_of(MODELS.index(model)))
             left.set(
                 xlabel="x",
                 ylabel="prediction",
@@ -134,7 +144,7 @@ class Extrapolation(Experiment):
                 ylim=(LOW - 2, FARTHEST + 2),
                 title="median run; grey: training range",
             )
-            left.legend(ncols=2, fontsize=8, loc="upper left")
+            left.legend(ncols=2, loc="upper left")
             _draw_errors(right, done)
         return figure
 
@@ -155,7 +165,7 @@ def _network(model: str, how: Setting, source: torch.Generator) -> nn.Sequential
 
 def _tested(network: nn.Sequential, how: Setting, training: Training) -> tuple[list[Row], Arrays]:
     """A row of mean absolute errors for each run, and the curve of the run of median error outside."""
-    x = np.linspace(LOW, FARTHEST, 301)
+    x = np.linspace(LOW, FARTHEST, how.points)
     points = torch.tensor(x)[None, :, None].expand(how.runs, -1, -1)
     with torch.no_grad():
         curves = network(points)[..., 0].numpy()
@@ -184,21 +194,14 @@ def _remarks(ran: Sequence[Ran]) -> str:
     return " ".join(said)
 
 
-def _look(model: str) -> dict[str, Any]:
-    """Colour and dash of a model; there are more models than distinguishable colours."""
-    i = MODELS.index(model)
-    return {"color": COLOURS[i % len(COLOURS)], "ls": "-" if i < len(COLOURS) else "--"}
-
-
 def _draw_errors(axis: Axes, ran: Sequence[Ran]) -> None:
     """Mean absolute errors of every model: each run a point, the median a line."""
     for i, r in enumerate(ran):
-        for name, colour, shift in (("inside", MUTED, -0.17), ("outside", COLOURS[1], 0.17)):
-            values = r.column(f"error {name}").clip(1e-7, 1e7)
-            axis.plot(values, np.full(len(values), i + shift), ".", color=colour, alpha=0.45)
-            axis.plot(np.median(values), i + shift, "|", ms=15, mew=2.2, color=colour, label=name if i == 0 else None)
+        for k, (name, colour) in enumerate((("inside", MUTED), ("outside", COLOURS[1]))):
+            values = r.column(f"error {name}").clip(*LOOK.errors)
+            draw_runs(axis, i + aside(k, 2), values, colour, name if i == 0 else None, lying=True)
     axis.set(xscale="log", xlabel="mean absolute error", title="inside and outside, every run")
     axis.set_yticks(range(len(ran)), [r.batch["model"] for r in ran])
     axis.invert_yaxis()
     if ran:
-        axis.legend(fontsize=8, markerscale=0.6, loc="lower right")
+        axis.legend(loc="lower right")

@@ -24,7 +24,8 @@ from matplotlib.figure import Figure
 
 from odediscovery.data.scale import Scale
 from odediscovery.data.series import TimeSeries
-from odediscovery.experiments.fronts import Cloud, Curve, fronts_figure
+from odediscovery.experiments.base import markdown
+from odediscovery.experiments.fronts import FRONT, Cloud, Curve, fronts_figure
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.systems import simulate_system
 from odediscovery.networks.layers import Layer, Network
@@ -51,6 +52,10 @@ CLOSER = (1e-2, 1e2)
 READABLE = 24
 # What networks in the units of the data were divided by.
 UNSCALED = Scale(np.ones(3), 1.0)
+# The network of the paper's Fig. 5: model and parameters, and its exponents as printed.
+FIGURE_5 = ("RealNPU", 17)
+FIGURE_5_EXPONENTS = ("0.57", "0.62", "0.64")
+NO_EXPONENTS = ("", "", "")
 
 
 @dataclass(frozen=True)
@@ -195,7 +200,7 @@ def pareto_figure(
         )
     )
     times = found.series.trajectories[0].time
-    dense = np.linspace(times[0], times[-1], 400)
+    dense = np.linspace(times[0], times[-1], FRONT.points)
     curves = [Curve("ours", dense, found.simulate(times=dense))]
     if trained:
         nearest = min(trained, key=lambda t: t.point.mse)
@@ -253,23 +258,21 @@ def comparison(found: Discovery, trained: Sequence[Trained] = (), recipe: str = 
             "**ours**: `discover`, defaults",
             str(chosen.complexity),
             f"{found.mse:.2g}",
-            *([f"{w:.6f}" for w in _exponents(law)] if law else [""] * 3),
+            *([f"{w:.6f}" for w in _exponents(law)] if law else NO_EXPONENTS),
         ),
     ]
     points = julia_points()
     again = {t.point: t for t in trained if np.isfinite(t.point.mse)}
     for model in reversed(MODELS):
         for what, p in _notable(points, model):
-            paper = (model, p.parameters) == ("RealNPU", 17)
-            exponents = ("0.57", "0.62", "0.64") if paper else [""] * 3
+            paper = (model, p.parameters) == FIGURE_5
+            exponents = FIGURE_5_EXPONENTS if paper else NO_EXPONENTS
             name = f"{model}, Julia, {what}{' (Fig. 5 of the paper)' if paper else ''}"
             rows.append((name, str(p.parameters), f"{p.mse:.4f}", *exponents))
         for what, p in _notable(list(again), model):
             name = f"{model}, {recipe} in this package, {what}"
             rows.append((name, str(p.parameters), f"{p.mse:.4f}", *_found_exponents(again[p])))
-    head = ("model", "parameters", "MSE", "kappa (S)", "gamma (I)", "R")
-    lines = [head, ("---", *["--:"] * 5), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+    return markdown(("model", "parameters", "MSE", "kappa (S)", "gamma (I)", "R"), rows)
 
 
 def _notable(points: Sequence[Point], model: str) -> list[tuple[str, Point]]:
@@ -289,15 +292,16 @@ def _exponents(law: PowerSum) -> list[float]:
     weight = np.abs(law.coefficients).max(axis=0)
     infected = (law.exponents[:, :2] != 0).all(axis=1)
     alone = (law.exponents[:, 2] != 0) & (law.exponents[:, :2] == 0).all(axis=1)
-    rate = law.exponents[np.argmax(weight * infected)] if infected.any() else np.full(3, np.nan)
-    back = law.exponents[np.argmax(weight * alone)] if alone.any() else np.full(3, np.nan)
+    unknown = np.full(law.exponents.shape[1], np.nan)
+    rate = law.exponents[np.argmax(weight * infected)] if infected.any() else unknown
+    back = law.exponents[np.argmax(weight * alone)] if alone.any() else unknown
     return [float(rate[0]), float(rate[1]), float(back[2])]
 
 
-def _found_exponents(member: Trained) -> list[str]:
+def _found_exponents(member: Trained) -> Sequence[str]:
     """Those of a RealNPU sparse enough to read, as the paper read its own: gates left aside."""
     if member.point.model != "RealNPU" or member.point.parameters > READABLE:
-        return [""] * 3
+        return NO_EXPONENTS
     power, total = (layer.arrays for layer in member.network.layers)
     law = PowerSum(total["weight"], power["real"]).merged()
     return [f"{w:.2f}" if np.isfinite(w) else "" for w in _exponents(law)]

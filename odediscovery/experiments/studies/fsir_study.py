@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -18,7 +19,6 @@ from numpy.typing import NDArray
 from scipy.stats import ks_2samp
 
 from odediscovery.bench.suites.success import WIDTHS, success_rate
-from odediscovery.data.scale import Scale
 from odediscovery.discovery.discover import discover
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, Stopped, find, markdown, number
 from odediscovery.experiments.studies.fsir import (
@@ -27,6 +27,7 @@ from odediscovery.experiments.studies.fsir import (
     MODELS,
     QUICK,
     READABLE,
+    UNSCALED,
     Point,
     Trained,
     fsir_series,
@@ -45,9 +46,27 @@ from odediscovery.settings import settings_for
 DEFAULT, ALONE = "default", "one member alone"
 # Errors below it are drawn there: the axis begins at it.
 LEAST = ERRORS[0]
-# Gradient steps of the member that is timed alone; its LBFGS steps are in proportion.
-TIMED_STEPS = 100
-QUICK_ADAM, QUICK_WIDTHS = 120, (4,)
+# Error of a run that came near, and ends between which distributions of errors are compared.
+NEAR, COMPARED = 0.05, (1e-9, 1e9)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What is run beside the published grid.
+
+    Args:
+        each, widths, adam_steps: random members of ours, so many of each width, each pruned by itself.
+        timed_steps: gradient steps of the member that is timed alone; its LBFGS steps are in proportion.
+    """
+
+    each: int = 20
+    widths: tuple[int, ...] = WIDTHS
+    adam_steps: int = FULL.gradient_steps
+    timed_steps: int = 100
+
+
+BESIDE = Beside()
+QUICK_BESIDE = Beside(each=2, widths=(4,), adam_steps=120, timed_steps=2)
 SHORT = dataclasses.replace(QUICK, gradient_steps=20, lbfgs_steps=5)
 
 
@@ -113,15 +132,15 @@ def _answer(plan: Plan) -> Discovery:
 
 
 def _ours(plan: Plan, model: str, monitor: Monitor) -> list[Row]:
-    each, sizes, steps = (20, WIDTHS, 3000) if plan.full else (2, QUICK_WIDTHS, QUICK_ADAM)
+    how = plan.pick(BESIDE, QUICK_BESIDE)
     monitor.stage(f"{model}, default", 1)
     members = success_rate(
-        each,
+        how.each,
         plan.seed,
         lambda line: monitor.stage(f"{model}, default: {line}", 1),
         unit=model,
-        sizes=sizes,
-        adam_steps=steps,
+        sizes=how.widths,
+        adam_steps=how.adam_steps,
         monitor=monitor,
         device=plan.device,
     )
@@ -141,7 +160,7 @@ def _ours(plan: Plan, model: str, monitor: Monitor) -> list[Row]:
 
 def _timed(plan: Plan, model: str, monitor: Monitor) -> Row:
     """Seconds that one run of the study's length takes alone, from some of its steps."""
-    how, steps = RECIPES[plan.preset], TIMED_STEPS if plan.full else TIMED_STEPS // 50
+    how, steps = RECIPES[plan.preset], plan.pick(BESIDE, QUICK_BESIDE).timed_steps
     series, seconds = fsir_series(), 0.0
     data = Trajectories.of(series, series.trajectories[0].values[:1], how.solver)
     for width in WIDTHS:
@@ -155,7 +174,7 @@ def _timed(plan: Plan, model: str, monitor: Monitor) -> Row:
             device=plan.device,
         )
         began = time.perf_counter()
-        train(random_members(model, 3, [width], plan.seed, how), data, how, settings, monitor)
+        train(random_members(model, series.n_states, [width], plan.seed, how), data, how, settings, monitor)
         seconds += (time.perf_counter() - began) / len(WIDTHS)
         if monitor.stopping():
             raise Stopped
@@ -196,7 +215,7 @@ def _network(r: Ran, member: int) -> Network:
     for (_, unit), arrays in sorted(layers.items()):
         outputs, inputs = arrays["real" if "real" in arrays else "weight"].shape
         built.append(Layer(unit, outputs, inputs, arrays))
-    return Network(tuple(built), Scale(np.ones(3), 1.0))
+    return Network(tuple(built), UNSCALED)
 
 
 # Tables
@@ -211,13 +230,13 @@ def _distributions(plan: Plan, ran: Sequence[Ran]) -> str:
         r = find(ran, recipe=plan.preset, model=model)
         if r is not None:
             own = np.nan_to_num(r.column("mse"), nan=np.inf)
-            test = ks_2samp(np.log10(own.clip(1e-9, 1e9)), np.log10(julia.clip(1e-9, 1e9)))
+            test = ks_2samp(*(np.log10(mse.clip(*COMPARED)) for mse in (own, julia)))
             rows.append((f"{model}, {plan.preset}", *_shares(own), number(test.statistic), number(test.pvalue)))
     return markdown(
         (
             "model",
             "runs",
-            "MSE < 0.05",
+            f"MSE < {NEAR}",
             "MSE < 1",
             "median MSE",
             "best MSE",
@@ -231,10 +250,9 @@ def _distributions(plan: Plan, ran: Sequence[Ran]) -> str:
 def _shares(mse: NDArray[np.float64]) -> tuple[str, ...]:
     return (
         str(len(mse)),
-        f"{(mse < 0.05).mean():.0%}",
+        f"{(mse < NEAR).mean():.0%}",
         f"{(mse < 1).mean():.0%}",
-        number(float(np.median(mse)), 3),
-        number(float(mse.min()), 3),
+        *(number(float(of(mse)), digits=3) for of in (np.median, np.min)),
     )
 
 

@@ -18,7 +18,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, Stopped, find, markdown, number
-from odediscovery.plots.figures import STYLE, empty_figure
+from odediscovery.experiments.drawing import LOOK, STYLE, page
+from odediscovery.plots.figures import COLOURS
+from odediscovery.runtime.arrays import ABOVE_ZERO
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NMU, NPU, NaiveNPU
 
@@ -94,10 +96,10 @@ class GradientSurface(Experiment):
 
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         with rc_context(STYLE | {"axes.grid": False}):
-            figure = empty_figure(14, 7)
+            figure = page(rows=2, wide=True)
             parts: Any = figure.subfigures(2, 1)
             above, below = parts
-            top, bottom = above.subplots(1, 3), below.subplots(1, 4)
+            top, bottom = above.subplots(1, len(GATES)), below.subplots(1, len(EPSILONS))
             for axis, panel in zip((*top, *bottom), (*GATES, *EPSILONS), strict=True):
                 r = find(ran, panel=panel)
                 axis.set_title(panel)
@@ -115,7 +117,7 @@ class GradientSurface(Experiment):
                     cmap="viridis",
                 )
                 axis.set(xlabel="w1", ylabel="w2")
-                axis.plot(1, 0 if gradient else 1, "x", color="#D55E00", ms=9, mew=2)
+                axis.plot(1, 0 if gradient else 1, "x", color=COLOURS[1], ms=LOOK.cross, mew=LOOK.thick)
                 (above if gradient else below).colorbar(
                     image, ax=axis, label="gradient norm" if gradient else "RMS loss"
                 )
@@ -149,7 +151,7 @@ def _gradients(panel: str, plan: Plan, side: int) -> tuple[np.ndarray, list[Row]
     high = np.linspace(*W2, side) > PLATEAU
     middle = norm.mean(axis=1, keepdims=True)
     nearest = int(np.abs(np.linspace(*W1, side) - 1).argmin()), int(np.abs(np.linspace(*W2, side)).argmin())
-    spread = float(np.median(norm.std(axis=1) / np.maximum(middle[:, 0], 1e-300)))
+    spread = float(np.median(norm.std(axis=1) / np.maximum(middle[:, 0], ABOVE_ZERO)))
     return norm, [
         {
             "plateau": float(np.median(norm[:, high])),

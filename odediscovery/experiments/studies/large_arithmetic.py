@@ -44,6 +44,7 @@ from odediscovery.experiments.base import (
     median_deviation,
     number,
 )
+from odediscovery.experiments.drawing import LOOK, STYLE, page
 from odediscovery.experiments.refit import embed, refit, thinned
 from odediscovery.experiments.regression import (
     Draw,
@@ -58,7 +59,7 @@ from odediscovery.experiments.regression import (
     rows_of,
     train,
 )
-from odediscovery.plots.figures import COLOURS, STYLE, empty_figure
+from odediscovery.plots.figures import COLOURS
 from odediscovery.runtime.device import device_of
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NALU, NAU, NMU, NPU, AbstractUnit, NaiveNPU, RealNPU
@@ -70,7 +71,6 @@ REPORTED = 10
 MODELS = ("NPU", "RealNPU", "NMU", "NALU", "NaiveNPU")
 OURS = ", ours"
 RECOMMENDED = ("NPU", "RealNPU", "NMU")
-
 # Sobol numbers drawn at once: many more than a batch, for the engine is slow to start.
 CHUNK = 64
 
@@ -96,6 +96,7 @@ class Setting:
 
     Args:
         runs: of a model, as the code ran; the paper prints `printed_runs`.
+        first: ends of the first weights.
         nmu_steps: of the NMU, by task, where they are fewer than `steps`.
         nmu_mult_beta: first L1 weight of the NMU on the product.
         starts: of each run, from the paper's weights and from the units' own.
@@ -108,6 +109,7 @@ class Setting:
     runs: int = 20
     printed_runs: int = 10
     steps: int = 100_000
+    first: tuple[float, float] = (0.0, 0.1)
     nmu_steps: tuple[tuple[str, int], ...] = (("+", 10_000), ("×", 20_000))
     nmu_mult_beta: float = 1e-9
     our_runs: int = REPORTED
@@ -247,18 +249,18 @@ class LargeArithmetic(Experiment):
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Fig. 7: test error over the number of parameters, every run a point."""
         with rc_context(STYLE):
-            figure, labelled = empty_figure(11, 7.5), dict[str, Any]()
+            figure, labelled = page(rows=2), dict[str, Any]()
             for axis, (key, task) in zip(figure.subplots(2, 2).flat, TASKS.items(), strict=True):
                 for r in (r for r in ran if r.batch["task"] == key):
                     model = r.batch["model"]
                     colour = COLOURS[MODELS.index(model.removesuffix(OURS))]
-                    mse = r.column("test mse").clip(1e-9, 1e9)
+                    mse = r.column("test mse").clip(*LOOK.squares)
                     marker = "x" if model.endswith(OURS) else "o"
-                    labelled[model] = axis.scatter(r.column("parameters"), mse, color=colour, s=26, marker=marker)
+                    (labelled[model],) = axis.plot(r.column("parameters"), mse, marker, color=colour)
                 axis.set(
                     title=task.sign, xscale="log", yscale="log", ylabel="test MSE", xlabel="parameters above 0.001"
                 )
-            figure.legend(labelled.values(), labelled.keys(), loc="outside lower left", ncols=4)
+            figure.legend(labelled.values(), labelled.keys(), loc="outside lower left", ncols=len(RECOMMENDED) + 1)
         return figure
 
 
@@ -268,7 +270,7 @@ def _train_published(
     """RMSProp at a constant rate under a penalty that grows; the networks and their steps."""
     how, as_run = plan.pick(FULL, QUICK), plan.preset == "as-run"
     steps = how.steps_of(model, task, plan.preset)
-    network = _network(model, how.runs if as_run else how.printed_runs, source)
+    network = _network(model, how.runs if as_run else how.printed_runs, how.first, source)
     size = group_norm if as_run else l1
     training = Training(steps, task.rate, "rmsprop", project=plan.preset == "paper")
     train(
@@ -289,14 +291,11 @@ def _train_ours(
     """The best of several starts of every run: Adam at a falling rate, thinned, refitted."""
     how = plan.pick(FULL, QUICK)
     runs, steps, count = how.our_runs, how.our_steps, sum(how.starts)
-    network = _network(model, runs * count, source)
+    network = _network(model, runs * count, how.first, source)
     own = _units(model, runs * count, source)
     own_start = torch.arange(runs * count) % count >= how.starts[0]
     for value, fresh in zip(network.parameters(), own.parameters(), strict=True):
         value.data[own_start] = fresh.data[own_start].to(value)
-
-    def penalty(_step: int) -> Tensor:
-        return task.beta[1] * l1(network)
 
     training = Training(steps, task.rate, anneal=how.anneal)
     train(
@@ -306,7 +305,7 @@ def _train_ours(
         monitor,
         name=f"{model}{OURS} {task.sign}",
         device=plan.device,
-        penalty=penalty,
+        penalty=lambda _step: task.beta[1] * l1(network),
     )
     monitor.stage("Levenberg-Marquardt", len(how.kept))
     final = _units(model, runs, source)
@@ -352,15 +351,15 @@ def _units(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
     return nn.Sequential(*make[model]())
 
 
-def _network(model: str, runs: int, source: torch.Generator) -> nn.Sequential:
-    """The same with the paper's weights: uniform in (0, 0.1), gates 1, imaginary parts 0."""
+def _network(model: str, runs: int, first: tuple[float, float], source: torch.Generator) -> nn.Sequential:
+    """The same with the paper's weights: uniform between the ends `first`, gates 1, imaginary parts 0."""
     network = _units(model, runs, source)
     for unit in layers(network):
         for name, value in unit.named_parameters():
             if name == "gate" and model in ("NPU", "RealNPU"):
                 value.data.fill_(1.0)
             elif name != "imaginary":
-                value.data.uniform_(0.0, 0.1, generator=source)
+                value.data.uniform_(*first, generator=source)
     return network.float()
 
 

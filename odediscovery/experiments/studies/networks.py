@@ -23,7 +23,8 @@ from odediscovery.bench.suites.protocol import Protocol, training_data
 from odediscovery.bench.suites.scores import score
 from odediscovery.discovery.discover import discover
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, Stopped, find, markdown
-from odediscovery.plots.figures import COLOURS, STYLE, empty_figure
+from odediscovery.experiments.drawing import LOOK, STYLE, aside, draw_runs, page
+from odediscovery.plots.figures import COLOURS
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.settings import Settings, settings_for
 
@@ -85,7 +86,7 @@ class Networks(Experiment):
             for method in METHODS:
                 r = find(ran, system=system, noise=noise, method=method)
                 cells.append("-" if r is None else _cell(r))
-            rows.append((f"{system}, {'clean' if noise == '0' else f'{100 * float(noise):g} % noise'}", *cells))
+            rows.append((f"{system}, {_told(noise)}", *cells))
         head = (
             "Runs with exactly the true terms, median and longest time of the processor, and which stage found "
             "the printed laws. The published runs of fSIR, which were not pruned, found no exact law in 300.\n\n"
@@ -95,7 +96,7 @@ class Networks(Experiment):
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Share of exact runs, and the time of each run, by system and method."""
         with rc_context(STYLE):
-            figure = empty_figure(10, 6.5)
+            figure = page(rows=2)
             above, below = figure.subplots(2, 1, sharex=True)
             places = list(dict.fromkeys((r.batch["system"], r.batch["noise"]) for r in ran))
             for k, method in enumerate(METHODS):
@@ -103,15 +104,20 @@ class Networks(Experiment):
                     r = find(ran, system=system, noise=noise, method=method)
                     if r is None:
                         continue
-                    at, label = i + 0.27 * (k - 1), method if i == 0 else None
-                    above.bar(at, 100 * r.column("exact").mean(), 0.24, color=COLOURS[k], label=label)
-                    below.semilogy(np.full(len(r.rows), at), r.column("seconds"), ".", color=COLOURS[k], alpha=0.7)
-            above.set(ylabel="exact runs, %", ylim=(0, 105), title="Networks alone beside the default")
-            below.set(ylabel="processor time of a fit, s")
-            names = [f"{s}\n{'clean' if n == '0' else f'{100 * float(n):g} %'}" for s, n in places]
-            below.set_xticks(range(len(places)), names, rotation=30, ha="right")
+                    at, label = i + aside(k, len(METHODS)), method if i == 0 else None
+                    width = LOOK.group / len(METHODS)
+                    above.bar(at, 100 * r.column("exact").mean(), width, color=COLOURS[k], label=label)
+                    draw_runs(below, at, r.column("seconds"), COLOURS[k])
+            above.set(ylabel="exact runs, %", ylim=LOOK.per_cents, title="Networks alone beside the default")
+            below.set(ylabel="processor time of a fit, s", yscale="log")
+            names = [f"{system}\n{_told(noise)}" for system, noise in places]
+            below.set_xticks(range(len(places)), names, rotation=LOOK.slant, ha="right")
             figure.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=len(METHODS))
         return figure
+
+
+def _told(noise: str) -> str:
+    return "clean" if noise == "0" else f"{100 * float(noise):g} % noise"
 
 
 def _runs(batch: dict[str, str]) -> int:

@@ -30,8 +30,9 @@ from torch import Tensor, nn
 from torch.nn.functional import smooth_l1_loss
 
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, find, markdown, number, wilson
+from odediscovery.experiments.drawing import LOOK, STYLE, aside, draw_runs, page
 from odediscovery.experiments.regression import Training, rows_of, train, uniform
-from odediscovery.plots.figures import COLOURS, INK, STYLE, empty_figure
+from odediscovery.plots.figures import COLOURS, INK
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NAC, NALU
 from odediscovery.units.base import AbstractUnit, redraw
@@ -74,6 +75,8 @@ class Setting:
     """What the report does not say, which is nearly everything.
 
     Args:
+        nac_operands, nalu_operands: how many a unit gets (the report's own).
+        nalu_tasks, variants: of the NALU.
         nac_steps, nalu_steps: gradient steps of each unit.
         samples, held_out: of the test, and of the losses by which members are drawn anew.
         watch_every: steps between two looks at the members.
@@ -82,6 +85,10 @@ class Setting:
         good_enough: loss, as a share of the best constant's, below which it is not.
     """
 
+    nac_operands: tuple[int, ...] = tuple(range(1, 11))
+    nalu_operands: tuple[int, ...] = (2, 5)
+    nalu_tasks: tuple[str, ...] = NALU_TASKS
+    variants: tuple[str, ...] = VARIANTS
     runs: int = 10
     nac_steps: int = 4_000
     nalu_steps: int = 8_000
@@ -96,7 +103,16 @@ class Setting:
 
 
 FULL = Setting()
-QUICK = replace(FULL, runs=2, nac_steps=1_200, nalu_steps=1_000)
+QUICK = replace(
+    FULL,
+    nac_operands=(3,),
+    nalu_operands=(2,),
+    nalu_tasks=("*",),
+    variants=("plain", "both"),
+    runs=2,
+    nac_steps=1_200,
+    nalu_steps=1_000,
+)
 
 
 class Operands(Experiment):
@@ -106,13 +122,11 @@ class Operands(Experiment):
     title = "NAC and NALU by operation and number of operands (NAC/NALU report, Secs. 3 to 5)"
 
     def batches(self, plan: Plan) -> list[dict[str, str]]:
-        counts = range(1, 11) if plan.full else (3,)
-        nac = [("+", n) for n in counts] + [("-", n) for n in counts] + [("signed", 8)]
-        nalu = [(t, n) for n in (2, 5) for t in NALU_TASKS] if plan.full else [("*", 2)]
+        how = plan.pick(FULL, QUICK)
+        nac = [*((t, n) for t in ("+", "-") for n in how.nac_operands), ("signed", len(SIGNED))]
+        nalu = [(t, n) for n in how.nalu_operands for t in how.nalu_tasks]
         return [{"unit": "NAC", "task": t, "operands": str(n)} for t, n in nac] + [
-            {"unit": "NALU", "variant": v, "task": t, "operands": str(n)}
-            for v in (VARIANTS if plan.full else ("plain", "both"))
-            for t, n in nalu
+            {"unit": "NALU", "variant": v, "task": t, "operands": str(n)} for v in how.variants for t, n in nalu
         ]
 
     def run(self, plan: Plan, batch: dict[str, str], monitor: Monitor) -> tuple[list[Row], Arrays]:
@@ -150,13 +164,13 @@ class Operands(Experiment):
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Accuracy of every run by task, number of operands and variant; published as bars."""
         with rc_context(STYLE):
-            figure = empty_figure(11, 8.6)
-            top, *below = figure.subplots(3, 1)
+            figure = page(rows=1 + len(FULL.nalu_operands))
+            top, *below = figure.subplots(1 + len(FULL.nalu_operands), 1)
             _draw_nac(top, ran)
-            for axis, n in zip(below, (2, 5), strict=True):
+            for axis, n in zip(below, FULL.nalu_operands, strict=True):
                 _draw_nalu(axis, ran, n)
             for axis in (top, *below):
-                axis.set(ylim=(-6, 106), ylabel="accuracy, %")
+                axis.set(ylim=LOOK.per_cents, ylabel="accuracy, %")
             named = next((a for a in below if a.get_legend_handles_labels()[0]), top)
             handles, labels = named.get_legend_handles_labels()
             figure.legend(handles, labels, loc="outside lower center", ncols=len(labels) or 1)
@@ -291,30 +305,26 @@ def _nalu_table(ran: Sequence[Ran]) -> str:
     return markdown(("unit, task, operands", "published, %", *VARIANTS), rows)
 
 
-def _spread(axis: Axes, r: Ran, at: float, colour: str, label: str | None) -> None:
-    """Every run a point, side by side, and the median a short line."""
-    accuracy = np.sort(r.column("accuracy"))
-    axis.plot(at + np.linspace(-0.06, 0.06, len(accuracy)), accuracy, ".", color=colour, alpha=0.6, label=label)
-    axis.plot(at, np.median(accuracy), "_", ms=14, mew=2.5, color=colour)
-
-
-def _mark(axis: Axes, at: float, half: float, published: float | None, label: str | None) -> None:
+def _mark(axis: Axes, at: float, width: float, published: float | None, label: str | None) -> None:
+    """A published accuracy as a dotted line across what stands there."""
     if published is not None:
-        axis.plot([at - half, at + half], [published] * 2, color=INK, lw=1.0, ls=":", label=label)
+        ends = [at - width / 2, at + width / 2]
+        axis.plot(ends, [published] * 2, color=INK, lw=LOOK.thin, ls=":", label=label)
 
 
 def _draw_nac(axis: Axes, ran: Sequence[Ran]) -> None:
-    for n in range(1, 11):
-        for task, colour, shift in (("+", COLOURS[0], -0.2), ("-", COLOURS[1], 0.2)):
-            r = find(ran, unit="NAC", task=task, operands=str(n))
+    tasks = ("+", "-")
+    for n in FULL.nac_operands:
+        for k, task in enumerate(tasks):
+            at, r = n + aside(k, len(tasks)), find(ran, unit="NAC", task=task, operands=str(n))
             if r is not None:
-                _spread(axis, r, n + shift, colour, None)
-            _mark(axis, n + shift, 0.2, NAC_PUBLISHED.get((task, n)), None)
-    signed = find(ran, unit="NAC", task="signed")
+                draw_runs(axis, at, r.column("accuracy"), COLOURS[k])
+            _mark(axis, at, LOOK.group / len(tasks), NAC_PUBLISHED.get((task, n)), None)
+    signed, behind = find(ran, unit="NAC", task="signed"), max(FULL.nac_operands) + 1
     if signed is not None:
-        _spread(axis, signed, 11, COLOURS[2], None)
-    axis.set_xticks(range(1, 12), [*map(str, range(1, 11)), "signed\n8"])
-    axis.set(title="NAC by operands: + left, \N{MINUS SIGN} right", xlim=(0.4, 11.6))
+        draw_runs(axis, behind, signed.column("accuracy"), COLOURS[2])
+    axis.set_xticks([*FULL.nac_operands, behind], [*map(str, FULL.nac_operands), f"signed\n{len(SIGNED)}"])
+    axis.set(title="NAC by operands: + left, \N{MINUS SIGN} right", xlim=(0.5, behind + 0.5))
 
 
 def _draw_nalu(axis: Axes, ran: Sequence[Ran], operands: int) -> None:
@@ -323,7 +333,7 @@ def _draw_nalu(axis: Axes, ran: Sequence[Ran], operands: int) -> None:
             r = find(ran, unit="NALU", variant=variant, task=task, operands=str(operands))
             if r is not None:
                 named = variant if not any(variant == line.get_label() for line in axis.lines) else None
-                _spread(axis, r, i + 0.22 * (j - 1.5), COLOURS[j], named)
-        _mark(axis, i, 0.42, NALU_PUBLISHED.get((task, operands)), "published" if i == 0 else None)
+                draw_runs(axis, i + aside(j, len(VARIANTS)), r.column("accuracy"), COLOURS[j], named)
+        _mark(axis, i, LOOK.group, NALU_PUBLISHED.get((task, operands)), "published" if i == 0 else None)
     axis.set_xticks(range(len(NALU_TASKS)), NALU_TASKS)
-    axis.set(title=f"NALU, {operands} operands", xlim=(-0.6, len(NALU_TASKS) - 0.4))
+    axis.set(title=f"NALU, {operands} operands", xlim=(-0.5, len(NALU_TASKS) - 0.5))

@@ -18,6 +18,7 @@ import torch
 from matplotlib import rc_context
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from torch import Tensor, nn
 
 from odediscovery.experiments.base import (
@@ -33,6 +34,7 @@ from odediscovery.experiments.base import (
     median_deviation,
     number,
 )
+from odediscovery.experiments.drawing import STYLE, page
 from odediscovery.experiments.regression import (
     Training,
     count_parameters,
@@ -42,7 +44,7 @@ from odediscovery.experiments.regression import (
     train,
     uniform,
 )
-from odediscovery.plots.figures import STYLE, empty_figure
+from odediscovery.plots.figures import COLOURS
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.units import NAU, UNITS, Dense
 
@@ -84,6 +86,26 @@ class Setting:
 
 FULL = Setting()
 QUICK = replace(FULL, runs=3, steps=300)
+
+
+@dataclass(frozen=True)
+class Line:
+    """Values of either input in a test of the paper: from `low` to `high`, `step` apart."""
+
+    low: float = -4.1
+    high: float = 3.9
+    step: float = 0.2
+
+    @property
+    def values(self) -> np.ndarray:
+        """All of them; rounding neither adds nor drops the last."""
+        return np.arange(self.low, self.high + self.step / 2, self.step)
+
+
+# The paper's -4.1:0.2:4, for the root 0.1:0.1:4.
+LINES = {task: Line() for task in TASKS} | {"√": Line(0.1, 4.0, 0.1)}
+# Errors that have a colour.
+ERRORS = (1e-3, 1e2)
 
 
 class SimpleArithmetic(Experiment):
@@ -140,7 +162,8 @@ class SimpleArithmetic(Experiment):
     def figure(self, plan: Plan, ran: Sequence[Ran]) -> Figure:
         """Fig. 6: error surfaces, each of the best run of its model at its task."""
         with rc_context(STYLE | {"axes.grid": False}):
-            figure = empty_figure(2.1 * len(MODELS) + 1, 8.4)
+            # Squares: four rows of them are no taller than three of other panels.
+            figure = page(rows=len(TASKS) - 1, wide=True)
             axes = figure.subplots(len(TASKS), len(MODELS), squeeze=False)
             for i, task in enumerate(TASKS):
                 for j, model in enumerate(MODELS):
@@ -149,20 +172,20 @@ class SimpleArithmetic(Experiment):
                     axis.set_xticks([])
                     axis.set_yticks([])
                     if j == 0:
-                        axis.set_ylabel(task, rotation=0, fontsize=14, labelpad=12)
+                        axis.set_ylabel(task, rotation=0, ha="right", va="center")
                     if r is None:
                         continue
-                    low, high = (0.1, 4.0) if task == "√" else (-4.1, 4.0)
+                    low, high = LINES[task].low, LINES[task].high
                     image = axis.imshow(
-                        r.arrays[f"surface {i}"].T.clip(1e-3, 1e2),
+                        r.arrays[f"surface {i}"].T.clip(*ERRORS),
                         origin="lower",
                         extent=(low, high, low, high),
-                        norm=LogNorm(1e-3, 1e2),
+                        norm=LogNorm(*ERRORS),
                         cmap="viridis_r",
                     )
-                    edge = [0.1, 2, 2, 0.1, 0.1]
-                    axis.plot(edge, [0.1, 0.1, 2, 2, 0.1], color="#D55E00", lw=1)
-            figure.colorbar(image, ax=axes, label="absolute error", shrink=0.6)
+                    side = FULL.high - FULL.low
+                    axis.add_patch(Rectangle((FULL.low, FULL.low), side, side, ec=COLOURS[1], fc="none"))
+            figure.colorbar(image, ax=axes, label="absolute error")
             figure.suptitle("Best of the runs; x to the right, y upwards; red: training range")
         return figure
 
@@ -175,40 +198,41 @@ def targets(x: Tensor) -> Tensor:
 
 def _network(model: str, how: Setting, preset: str, source: torch.Generator) -> nn.Sequential:
     base: dict[str, Any] = {"members": how.runs, "generator": source}
+    outputs = len(TASKS)
     if model == "Dense":
         wide = how.as_run_dense_width if preset == "as-run" else how.dense_width
         return nn.Sequential(
             Dense(2, wide, activation="sigmoid", **base),
             Dense(wide, wide, activation="sigmoid", **base),
-            Dense(wide, 4, **base),
+            Dense(wide, outputs, **base),
         )
     unit: Callable[..., nn.Module] = UNITS[model]
     if model in ("NALU", "iNALU"):
-        return nn.Sequential(unit(2, how.width, **base), unit(how.width, 4, **base))
+        return nn.Sequential(unit(2, how.width, **base), unit(how.width, outputs, **base))
     if preset == "paper":
         # Eq. 15 clips gates: they have no gradient outside [0, 1].
         gates = {"gate_gradient": "zero"} if model in ("NPU", "RealNPU") else {}
-        return nn.Sequential(NAU(2, how.width, **base), unit(how.width, 4, **gates, **base))
-    return nn.Sequential(unit(2, how.width, **base), NAU(how.width, 4, **base))
+        return nn.Sequential(NAU(2, how.width, **base), unit(how.width, outputs, **gates, **base))
+    return nn.Sequential(unit(2, how.width, **base), NAU(how.width, outputs, **base))
 
 
-def _grid(task: int) -> Tensor:
-    """The test range of the paper, [1, points, 2]: -4.1:0.2:4, for the root 0.1:0.1:4."""
-    line = np.arange(0.1, 4.05, 0.1) if task == 3 else np.arange(-4.1, 4.0, 0.2)
-    x, y = np.meshgrid(line, line, indexing="ij")
+def _grid(task: str) -> Tensor:
+    """All pairs of a task's values, [1, points, 2]."""
+    x, y = np.meshgrid(LINES[task].values, LINES[task].values, indexing="ij")
     return torch.tensor(np.stack([x.ravel(), y.ravel()], axis=1))[None]
 
 
 def _rows(network: nn.Sequential, training: Training) -> list[Row]:
-    tested = {f"error {TASKS[i]}": errors(network, g, targets(g), 1)[:, i] for i, g in enumerate(map(_grid, range(4)))}
+    grids = map(_grid, TASKS)
+    tested = {f"error {TASKS[i]}": errors(network, grid, targets(grid), 1)[:, i] for i, grid in enumerate(grids)}
     return rows_of({**tested, "parameters": count_parameters(network)}, training.row())
 
 
 def _surfaces(network: nn.Sequential) -> Arrays:
     """|error| on the grid of each task, of the run that is best at it."""
     surfaces = {}
-    for i in range(4):
-        grid = _grid(i)
+    for i, task in enumerate(TASKS):
+        grid = _grid(task)
         with torch.no_grad():
             off = (network(grid) - targets(grid)).abs()[..., i].nan_to_num(torch.inf)
         side = round(grid.shape[1] ** 0.5)

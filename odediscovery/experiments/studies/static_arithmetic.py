@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from odediscovery.experiments.base import Arrays, Experiment, Plan, Ran, Row, markdown, number, wilson
+from odediscovery.experiments.drawing import LOOK, STYLE, page
 from odediscovery.experiments.regression import rows_of
 from odediscovery.experiments.subset_sums import (
     FOUR,
@@ -46,11 +47,26 @@ from odediscovery.experiments.subset_sums import (
     train_published,
     two_layers,
 )
-from odediscovery.plots.figures import COLOURS, STYLE, empty_figure
+from odediscovery.plots.figures import COLOURS
 from odediscovery.runtime.monitor import Monitor
 
 OURS = ", ours"
-FULL = Setting()
+
+
+@dataclass(frozen=True)
+class StaticSetting(Setting):
+    """That of the task, with other steps of the published training where `steps` do not fit.
+
+    Args:
+        more_steps: where the authors' median run needs them and no more.
+        few_steps: where it needs even more: a beginning.
+    """
+
+    more_steps: int = 100_000
+    few_steps: int = 2_000
+
+
+FULL = StaticSetting()
 QUICK = replace(FULL, runs=3, steps=40, our_steps=200)
 # Success rate, median solved-at step and sparsity error of 100 seeds.
 PUBLISHED: dict[tuple[str, str], tuple[str, str, str]] = {
@@ -149,7 +165,7 @@ class StaticArithmetic(Experiment):
         """Share of runs that are solved, over the steps."""
         colours = dict(zip(("NAU", "NMU", "NAC", "MultiplicativeNAC", "NALU", "Linear"), COLOURS, strict=False))
         with rc_context(STYLE):
-            figure = empty_figure(11, 7)
+            figure = page(rows=2)
             for axis, task in zip(figure.subplots(2, 2).flat, OPERATIONS, strict=True):
                 for r in (r for r in ran if r.batch["task"] == task):
                     model = r.batch["model"]
@@ -164,7 +180,7 @@ class StaticArithmetic(Experiment):
                         color=colours[model.removesuffix(OURS)],
                         ls="--" if model.endswith(OURS) else "-",
                     )
-                axis.set(title=task, xlabel="step", ylabel="share solved", ylim=(-0.02, 1.04))
+                axis.set(title=task, xlabel="step", ylabel="share solved", ylim=LOOK.shares)
                 if axis.lines:
                     axis.legend()
         return figure
@@ -174,7 +190,7 @@ def steps_of(model: str, task: str) -> int:
     """Steps of the published training that are run, by those after which the authors' median run is solved."""
     solved = PUBLISHED[model, task][1]
     median = math.inf if solved == "-" else float(solved)
-    return next((steps for steps in (FULL.steps, 5 * FULL.steps) if median <= steps), FULL.steps // 10)
+    return next((steps for steps in (FULL.steps, FULL.more_steps) if median <= steps), FULL.few_steps)
 
 
 def _key(r: Ran) -> tuple[str, str]:

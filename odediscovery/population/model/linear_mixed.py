@@ -8,21 +8,33 @@ J'w are needed, so that a million samples cost no more than a thousand.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
-# A spread of a logarithm below one per cent is none.
-NEGLIGIBLE = 0.01
-# A misfit larger than any, for which an optimiser turns back.
-BEYOND = 1e30
-# Bounds of the logarithm of a standard deviation, in the units of the unknowns.
-_MIN_LOG_SD, _MAX_LOG_SD = np.log(1e-4), np.log(10.0)
-# How far the logarithm of sigma may go in one search.
-_REACH = 8.0
+
+@dataclass(frozen=True)
+class LinearMixedThresholds(Thresholds):
+    """How the likelihood of the straightened curves is climbed."""
+
+    negligible: float = threshold(0.01, "a spread below it is none", unit="logarithm", origin="one per cent")
+    beyond: float = threshold(1e30, "likelihood of what cannot be computed", origin="the search turns back from it")
+    spreads: tuple[float, float] = threshold((1e-4, 10.0), "ends of the spreads that are looked for", unit="logarithm")
+    reach: float = threshold(8.0, "how far the logarithm of sigma may go in one search")
+    steps: int = threshold(200, "steps of the search, at most", origin="cost")
+    settled: float = threshold(1e-11, "change of the likelihood that ends it", unit="relative")
+    difference: float = threshold(1e-4, "step of a second derivative", unit="logarithm")
+    most_log: float = threshold(80.0, "largest logarithm of sigma", origin="its square and their inverse are floats")
+    ridge: float = threshold(1e-9, "added where a matrix is singular", unit="its largest entry", origin="rounding")
+    singular: float = threshold(1e-12, "least singular value of the information", unit="the largest", origin="rounding")
+
+
+LINEAR = LinearMixedThresholds()
 
 
 class Sums(NamedTuple):
@@ -87,25 +99,25 @@ def estimate(sums: Sums, design: Array, random: Mask, deviations: Array, sigma: 
         try:
             found = _solve(sums, design, random, theta)
         except np.linalg.LinAlgError:
-            return BEYOND, np.zeros(len(theta))
-        return (found.value, found.gradient) if np.isfinite(found.value) else (BEYOND, np.zeros(len(theta)))
+            return LINEAR.beyond, np.zeros(len(theta))
+        return (found.value, found.gradient) if np.isfinite(found.value) else (LINEAR.beyond, np.zeros(len(theta)))
 
     spreads = int(random.sum())
-    bounds = [(_MIN_LOG_SD, _MAX_LOG_SD)] * spreads + [(at - _REACH, at + _REACH) for at in begin[spreads:]]
-    done = minimize(
-        objective, begin, jac=True, bounds=bounds, method="L-BFGS-B", options={"maxiter": 200, "ftol": 1e-11}
-    )
+    bounds = [tuple(np.log(LINEAR.spreads))] * spreads
+    bounds += [(at - LINEAR.reach, at + LINEAR.reach) for at in begin[spreads:]]
+    ends = {"maxiter": LINEAR.steps, "ftol": LINEAR.settled}
+    done = minimize(objective, begin, jac=True, bounds=bounds, method="L-BFGS-B", options=ends)
     return at(sums, design, random, done.x)
 
 
 def at(sums: Sums, design: Array, random: Mask, theta: Array) -> Estimate:
     """The model at given logarithms of the deviations and of sigma."""
     d, s = _unpacked(sums, random, theta)
-    if np.any(d[random] < NEGLIGIBLE):
-        random = random & (d >= NEGLIGIBLE)
+    if np.any(d[random] < LINEAR.negligible):
+        random = random & (d >= LINEAR.negligible)
         theta = _packed(sums, random, d, s)
     found = _solve(sums, design, random, theta)
-    d = np.where(d < NEGLIGIBLE, 0.0, d)
+    d = np.where(d < LINEAR.negligible, 0.0, d)
     covariance = np.asarray(np.linalg.pinv(found.information))
     return Estimate(found.beta, d, s, found.unknowns, found.value, covariance, found.spread)
 
@@ -113,7 +125,7 @@ def at(sums: Sums, design: Array, random: Mask, theta: Array) -> Estimate:
 def theta_errors(sums: Sums, design: Array, random: Mask, found: Estimate) -> Array:
     """Standard errors of the logarithms of the deviations [random unknowns], nan for those that are 0."""
     theta = _packed(sums, random, found.deviations, found.sigma)
-    step, size = 1e-4, len(theta)
+    step, size = LINEAR.difference, len(theta)
     hessian = np.zeros((size, size))
     for k in range(size):
         shift = np.zeros(size)
@@ -129,14 +141,14 @@ def theta_errors(sums: Sums, design: Array, random: Mask, found: Estimate) -> Ar
 
 
 def _packed(sums: Sums, random: Mask, deviations: Array, sigma: Array) -> Array:
-    d = np.clip(np.log(np.maximum(deviations[random], ABOVE_ZERO)), _MIN_LOG_SD, _MAX_LOG_SD)
+    d = np.clip(np.log(np.maximum(deviations[random], ABOVE_ZERO)), *np.log(LINEAR.spreads))
     return np.concatenate([d, np.log(np.maximum(sigma[sums.counts > 0], ABOVE_ZERO))])
 
 
 def _unpacked(sums: Sums, random: Mask, theta: Array) -> tuple[Array, Array]:
     d, s = np.zeros(len(random)), np.ones(len(sums.counts))
     d[random] = np.exp(theta[: int(random.sum())])
-    s[sums.counts > 0] = np.exp(np.clip(theta[int(random.sum()) :], -80, 80))
+    s[sums.counts > 0] = np.exp(np.clip(theta[int(random.sum()) :], -LINEAR.most_log, LINEAR.most_log))
     return d, s
 
 
@@ -145,7 +157,8 @@ def _inverse(k: Array) -> Array:
     try:
         return np.asarray(np.linalg.inv(k))
     except np.linalg.LinAlgError:
-        return np.asarray(np.linalg.inv(k + 1e-9 * np.abs(k).max(axis=(1, 2), keepdims=True) * np.eye(k.shape[1])))
+        ridge = LINEAR.ridge * np.abs(k).max(axis=(1, 2), keepdims=True)
+        return np.asarray(np.linalg.inv(k + ridge * np.eye(k.shape[1])))
 
 
 @np.errstate(over="ignore", invalid="ignore")  # where curves have run away, which is an error of its own
@@ -165,7 +178,7 @@ def _solve(sums: Sums, design: Array, random: Mask, theta: Array) -> _Solved:
     right = np.einsum("gpa,gp->a", design, v - np.einsum("gpq,gq->gp", ad, v))
     if not (np.isfinite(information).all() and np.isfinite(right).all()):
         raise np.linalg.LinAlgError("curves have run away")
-    beta = np.linalg.lstsq(information, right, rcond=1e-12)[0]
+    beta = np.linalg.lstsq(information, right, rcond=LINEAR.singular)[0]
     mean = design @ beta
     u = v - np.einsum("gpq,gq->gp", a, mean)
     b = np.einsum("gpq,gq->gp", inner, u)

@@ -75,6 +75,14 @@ class Measured:
         found: Array = self.seen.sum(axis=(0, 2)).astype(float)
         return found
 
+    def spread(self) -> Array:
+        """Standard deviation of the values of each state in the scale of its noise, 1 where there is none [states]."""
+        values = np.where(self.seen, self.data.values, np.nan)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            scaled = np.where(self.logarithmic[None, :, None], np.log(np.maximum(values, ABOVE_ZERO)), values)
+        found = np.array([np.nanstd(x) if np.isfinite(x).any() else 1.0 for x in scaled.transpose(1, 0, 2)])
+        return np.where(found > 0, found, 1.0)
+
     def first_starts(self) -> Array:
         """A first guess of the unknowns of the starts [open starts, groups]."""
         rows = []
@@ -220,7 +228,7 @@ class GroupModel:
         residual = np.nan_to_num(residual, nan=MEMBERS.lost, posinf=MEMBERS.lost, neginf=-MEMBERS.lost)
         if s is not None:
             # Of a curve that has run away no step follows.
-            lost = ~np.isfinite(x) | (np.abs(x) >= 0.1 * MEMBERS.wild * data.scale[:, None])
+            lost = ~np.isfinite(x) | (np.abs(x) >= MEMBERS.leaving * MEMBERS.wild * data.scale[:, None])
             kept = self.seen & ~np.logical_or.accumulate(lost.any(axis=1), axis=0)[:, None]
             s = np.nan_to_num(np.where(kept[:, :, None], s, 0.0), nan=0.0, posinf=0.0, neginf=0.0)
         return Curves(residual, s)

@@ -26,13 +26,20 @@ class MemberThresholds(Thresholds):
     """How groups are solved side by side."""
 
     steps: int = threshold(48, "steps over the longest span of a group, at least", origin="cost; doubled until settled")
+    rounding: float = threshold(
+        1e-9, "part of a step by which samples miss a grid and still lie on it", unit="steps", origin="rounding"
+    )
     least_steps: int = threshold(
         2, "steps between two samples, at least", origin="early samples stand close where rates are high"
     )
     tiny: float = threshold(
         1e-9, "least size of a state in a power", unit="largest sample", origin="keeps 0 ** p differentiable"
     )
+    most_log: float = threshold(
+        600.0, "largest logarithm of a product of powers", origin="times the largest constant it is a float"
+    )
     wild: float = threshold(1e6, "beyond this a solution has run away", unit="largest sample")
+    leaving: float = threshold(0.1, "beyond this no step of a fit follows from a solution", unit="`wild`")
     lost: float = threshold(1e30, "residual that stands for one beyond all numbers", origin="its square is a float")
 
 
@@ -99,7 +106,7 @@ class Members:
         longest = np.where(longest > 0, longest, 1.0)
         found = []
         for gap in gaps:
-            most = max(int(np.ceil(np.max(gap / longest) - 1e-9)), MEMBERS.least_steps)
+            most = max(int(np.ceil(np.max(gap / longest) - MEMBERS.rounding)), MEMBERS.least_steps)
             found.append((most, gap / most))
         return found
 
@@ -164,7 +171,7 @@ class Field:
         size = np.maximum(np.abs(x), self.tiny)
         logs = np.log(size)
         powers = self.w[:, :, 0] @ logs if self.w.shape[2] == 1 else np.einsum("jkg,kg->jg", self.w, logs)
-        found = np.exp(np.minimum(powers, 600.0))
+        found = np.exp(np.minimum(powers, MEMBERS.most_log))
         negative = x < 0
         if not negative.any():
             return found, logs, 1.0 / size

@@ -35,6 +35,16 @@ class MixedThresholds(Thresholds):
     )
     halvings: int = threshold(4, "times that a step is halved before it is given up")
     begin: float = threshold(0.3, "spread of a logarithm to begin from", origin="typical of constants of people")
+    begin_again: float = threshold(0.02, "the same on newly straightened curves, at least")
+    common: float = threshold(1e-4, "spread of a logarithm that all groups share, while steps are weighed")
+    exact: float = threshold(
+        1e-14,
+        "least mean square of residuals",
+        unit="mean square of the values",
+        origin="keeps the likelihood finite without noise",
+    )
+    least_noise: float = threshold(1e-8, "least noise", unit="size of the values", origin="the same")
+    rounding: float = threshold(1e-9, "relative differences that are none", origin="rounding")
 
 
 MIXED = MixedThresholds()
@@ -114,11 +124,11 @@ def fit_mixed(
     d = np.full(len(begin), MIXED.begin) if deviations is None else deviations
     x = begin
     sums, squares = sums_of(model, x)
-    sigma = np.sqrt(np.maximum(squares / np.maximum(sums.counts, 1), 1e-14 * _size(model)))
+    sigma = np.sqrt(np.maximum(squares / np.maximum(sums.counts, 1), MIXED.exact * _size(model)))
     found, last, share = None, np.inf, 1.0
     for done in range(MIXED.rounds if rounds is None else rounds):
         found = estimate(sums, design, random, d, sigma)
-        d, sigma = found.deviations, np.maximum(found.sigma, 1e-8 * np.sqrt(_size(model)))
+        d, sigma = found.deviations, np.maximum(found.sigma, MIXED.least_noise * np.sqrt(_size(model)))
         target = found.unknowns.T
         worse = done >= MIXED.calm and found.minus_2_log_likelihood > last + MIXED.settled
         # Without noise the likelihood has no bound, and what is worse is rounding.
@@ -131,7 +141,7 @@ def fit_mixed(
             sums, squares = sums_of(model, x)
             break
         last, x = found.minus_2_log_likelihood, x_new
-        d = np.where(random, np.maximum(d, 0.02), 0.0)
+        d = np.where(random, np.maximum(d, MIXED.begin_again), 0.0)
         sums, squares = sums_of(model, x)
     assert found is not None
     found = estimate(sums, design, random, d, sigma)
@@ -150,7 +160,7 @@ def _stepped(
 ) -> tuple[Array, Array, bool]:
     """A share of the way to the target as far as it is downhill; True where it is not at all."""
     weight = 1.0 / found.sigma**2
-    d = np.maximum(found.deviations, 1e-4)
+    d = np.maximum(found.deviations, MIXED.common)
 
     def value(at: Array) -> tuple[float, Array]:
         squares = np.einsum("tig,tig->i", *([model.curves(at, slopes=False).residual] * 2))
@@ -158,11 +168,11 @@ def _stepped(
         return float(squares @ weight + np.sum(off**2)), squares
 
     # Where constants are shared the present ones of the groups may differ: they first become one.
-    before = np.inf if np.any(np.ptp(x[found.deviations <= 0], axis=1) > 1e-9) else value(x)[0]
+    before = np.inf if np.any(np.ptp(x[found.deviations <= 0], axis=1) > MIXED.rounding) else value(x)[0]
     for _ in range(MIXED.halvings + 1):
         tried = x + share * (target - x)
         reached, squares = value(tried)
-        if reached <= before + 1e-9 * abs(before):
+        if reached <= before + MIXED.rounding * abs(before):
             return tried, squares, False
         share *= 0.5
     return x, squares, True

@@ -28,6 +28,13 @@ class SeparateThresholds(Thresholds):
     change: float = threshold(4.0, "change of the damping after a step", unit="ratio", origin="customary: 2 to 10")
     longest: float = threshold(1.5, "longest step of a logarithm", origin="a factor of 4.5")
     settled: float = threshold(1e-4, "change of the squares that ends a fit", unit="share")
+    dampings: tuple[float, float] = threshold((1e-9, 1e9), "ends of the damping", unit="diagonal of the normal matrix")
+    stuck: float = threshold(1e2, "damping beyond which a group that got no better has ended")
+    least_size: float = threshold(1e-9, "least entry of that diagonal", unit="largest entry", origin="rounding")
+    loosely: float = threshold(
+        3.0, "how far unknowns are looked for from where they are expected", unit="logarithm", origin="a factor of 20"
+    )
+    held: float = threshold(1e-6, "the same of those that stay where they are")
 
 
 SEPARATE = SeparateThresholds()
@@ -85,8 +92,8 @@ def fit_each(
             np.where(better, trial.residual, curves.residual), np.where(better, trial.slopes, curves.slopes)
         )
         best = np.where(better, reached, best)
-        damping = np.clip(np.where(better, damping / SEPARATE.change, damping * SEPARATE.change), 1e-9, 1e9)
-        if np.all((better & (gain < SEPARATE.settled)) | (~better & (damping > 1e2))):
+        damping = np.clip(np.where(better, damping / SEPARATE.change, damping * SEPARATE.change), *SEPARATE.dampings)
+        if np.all((better & (gain < SEPARATE.settled)) | (~better & (damping > SEPARATE.stuck))):
             break
     return SeparateFit(x, np.einsum("tig,tig->ig", curves.residual, curves.residual), best)
 
@@ -124,7 +131,7 @@ class _Objective:
         normal = np.einsum("tipg,tiqg->gpq", weighted, slopes, optimize=True)
         gradient = np.einsum("tipg,tig->gp", weighted, residual) + (precision[:, None] * (self.centre - x)).T
         size = np.einsum("gpp->gp", normal) + precision
-        size = np.maximum(size, 1e-9 * size.max(axis=1, keepdims=True).clip(ABOVE_ZERO))
+        size = np.maximum(size, SEPARATE.least_size * size.max(axis=1, keepdims=True).clip(ABOVE_ZERO))
         p = normal.shape[1]
         normal = normal + np.eye(p) * (precision + damping[:, None] * size)[:, None, :]
         step = np.linalg.solve(normal, gradient[:, :, None])[:, :, 0].T

@@ -26,6 +26,7 @@ class VaryThresholds(Thresholds):
     least_gain: float = threshold(
         3.84, "gain of -2 log likelihood that a spread has to bring, at least", origin="one in forty without a spread"
     )
+    begin: float = threshold(0.1, "spread to begin a fit with other spreads from, at least", unit="logarithm")
 
 
 VARY = VaryThresholds()
@@ -102,7 +103,7 @@ def refit(fit: MixedFit, random: Mask, design: Array | None = None) -> MixedFit:
 
 
 def _begin(fit: MixedFit) -> Array:
-    return np.maximum(fit.estimate.deviations, 0.1)
+    return np.maximum(fit.estimate.deviations, VARY.begin)
 
 
 def with_covariates(fit: MixedFit) -> tuple[MixedFit, dict[tuple[int, str], tuple[float, float]]]:
