@@ -22,7 +22,7 @@ from odediscovery.discovery.fit_form import fit_form
 from odediscovery.discovery.front import (
     judge_shortlist,
     lower_noise,
-    prefer_determined,
+    prefer_acting,
     prefer_simple_exponents,
     simplify_exponents,
     simplify_quotients,
@@ -207,7 +207,7 @@ def _judge_laws(
     for step in (
         partial(simplify_exponents, monitor=monitor),
         partial(simplify_quotients, monitor=monitor),
-        partial(prefer_determined, monitor=monitor),
+        partial(prefer_acting, monitor=monitor),
         partial(prefer_what_predicts, monitor=monitor),
         partial(prefer_what_stays, monitor=monitor),
         partial(prefer_undominated, series=task.series),

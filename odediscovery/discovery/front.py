@@ -67,13 +67,6 @@ class FrontThresholds(Thresholds):
     interval: float = threshold(
         1.96, "a coefficient nearer to 0 is one whose interval contains it", unit="standard errors", origin="95 %"
     )
-    exponent: float = threshold(1.0, "an exponent with a larger standard error is not determined")
-    determined: float = threshold(
-        14.0,
-        "how much better a law with exponents that are not determined has to be",
-        unit="criterion",
-        origin="chosen: overwhelming evidence, a likelihood ratio of 1000",
-    )
     negligible: float = threshold(
         1e-6,
         "a term smaller than this share of its equation's largest one is no evidence",
@@ -310,31 +303,24 @@ def simplify_exponents(verdict: Verdict, monitor: Monitor) -> Verdict:
     return Verdict.of(p, rows)
 
 
-def prefer_determined(verdict: Verdict, monitor: Monitor) -> Verdict:
-    """The verdict for a law all of whose terms act and whose exponents are determined, where one is about as good.
+def prefer_acting(verdict: Verdict, monitor: Monitor) -> Verdict:
+    """The verdict for a law all of whose terms act, where one is about as good.
 
     A term acts if the interval of its coefficient does not contain 0, or the data are clearly worse explained
-    without it: two constants may share what they are known by. A law with an exponent that is known no better
-    than to within 1 is passed over where another one explains the data nearly as well.
+    without it: two constants may share what they are known by.
     """
     p, best = verdict.p, verdict.best
     if p.clean or monitor.stopping():
         return verdict
-    row, rows = best, list(verdict.rows)
+    row = best
     while _idle(row.polished).any():
         shorter = _without_idle(p, row)
         if shorter is None or not shorter.criterion < row.criterion + CRITERION.no_evidence:
             break
         row = shorter
-    if row is not best:
-        rows.append(row)
-    if not _is_loose(row.polished):
-        return verdict if row is best else dataclasses.replace(verdict, rows=tuple(rows), chosen=len(rows) - 1)
-    most = row.criterion + FRONT.determined
-    others = [i for i, one in enumerate(rows) if one.criterion < most and not _is_loose(one.polished)]
-    if not others:
+    if row is best:
         return verdict
-    return dataclasses.replace(verdict, rows=tuple(rows), chosen=min(others, key=lambda i: rows[i].criterion))
+    return dataclasses.replace(verdict, rows=(*verdict.rows, row), chosen=len(verdict.rows))
 
 
 def prefer_simple_exponents(verdict: Verdict) -> Verdict:
@@ -355,12 +341,6 @@ def prefer_simple_exponents(verdict: Verdict) -> Verdict:
 
 def _fitted_exponents(row: Judged) -> int:
     return int(row.polished.free[1].sum() + row.polished.free[3].sum())
-
-
-def _is_loose(found: Polished) -> bool:
-    """Whether a fitted exponent is known no better than to within 1."""
-    of_w = np.nan_to_num(found.errors.exponents, nan=np.inf)
-    return bool((found.free[1] & (found.law.exponents != 0) & ~(of_w <= FRONT.exponent)).any())
 
 
 def _idle(found: Polished) -> Mask:

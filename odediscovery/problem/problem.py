@@ -28,6 +28,9 @@ class ProblemThresholds(Thresholds):
         unit="standard deviation of the state",
         origin="ten times the accuracy of the solvers that judge",
     )
+    little_noise: float = threshold(
+        0.003, "up to it long laws and richer families are told from others", unit="standard deviation of a state"
+    )
     prominence: float = threshold(
         0.2, "least prominence of an extremum that counts", unit="standard deviation of the state"
     )
@@ -170,6 +173,11 @@ def _runs(samples: int, length: int) -> list[slice]:
     count = max(samples // length, 1)
     edges = np.linspace(0, samples, count + 1).astype(int)
     return [slice(int(a), int(b)) for a, b in itertools.pairwise(edges)]
+
+
+def has_little_noise(p: Problem) -> bool:
+    """Whether there is so little noise that it hides no term of a series."""
+    return bool(p.noisiness <= PROBLEMS.little_noise)
 
 
 def rounding_share(p: Problem) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from odediscovery.data.smoothing import SMOOTHING
 from odediscovery.judge.criterion import rank, score
 from odediscovery.judge.doubt import is_within_noise
+from odediscovery.problem.problem import has_little_noise
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.candidates import is_settled, leaves_only_rounding, simplest
 from odediscovery.search.convincing import (
@@ -25,7 +26,7 @@ from odediscovery.search.convincing import (
     may_be_long,
     was_sought_in_vain,
 )
-from odediscovery.search.noiseless import has_little_noise, is_coarse, is_growable
+from odediscovery.search.noiseless import is_coarse, is_growable
 from odediscovery.search.rungs import Climb, Condition
 
 

@@ -24,13 +24,13 @@ from odediscovery.judge.residual_tests import has_no_memory
 from odediscovery.judge.stability import runs_away
 from odediscovery.laws.cost import SIMPLE, but_whole_powers
 from odediscovery.laws.power_sum import PowerSum
-from odediscovery.problem.problem import Problem
+from odediscovery.problem.problem import Problem, has_little_noise
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
-from odediscovery.search.noiseless import has_little_noise
 from odediscovery.search.refinement import REFINEMENT, follows, leaves_nothing, refined, sigma_of
 from odediscovery.search.rungs import Climb
 from odediscovery.solve.trajectories import residuals
+from odediscovery.stages.polish.intervals import INTERVALS
 from odediscovery.stages.values import STAGES, Candidate, Polished
 from odediscovery.textbook.judged import as_numbers, is_left_to_noise
 
@@ -111,7 +111,7 @@ def _in_doubt(law: PowerSum, p: Problem) -> Mask:
         return doubt
     if has_no_memory([r[:, moving] for r in residuals(found.law, p.data, found.initial)]):
         return doubt
-    return moving & (interval_squares(found.law, p) > REFINEMENT.exact)
+    return moving & (interval_squares(found.law, p) > INTERVALS.exact)
 
 
 def likeliest(at: Climb) -> Candidate:

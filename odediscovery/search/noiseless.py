@@ -80,12 +80,8 @@ class NoiselessThresholds(Thresholds):
     nothing: float = threshold(
         1e-6, "terms that are no larger are nothing", unit="rms of their equation", origin="constants have eight digits"
     )
-    gap: float = threshold(100.0, "times as large as those is the least of the others", origin="chosen")
     growable_noise: float = threshold(
         0.02, "above it growing on the integral form leads astray", unit="standard deviation of a state"
-    )
-    little_noise: float = threshold(
-        0.003, "up to it long laws and richer families are told from others", unit="standard deviation of a state"
     )
 
 
@@ -95,11 +91,6 @@ NOISELESS = NoiselessThresholds()
 def is_growable(p: Problem) -> bool:
     """Whether there is so little noise that growing on the integral form is to be trusted."""
     return bool(p.noisiness <= NOISELESS.growable_noise)
-
-
-def has_little_noise(p: Problem) -> bool:
-    """Whether there is so little noise that it hides no term of a series."""
-    return bool(p.noisiness <= NOISELESS.little_noise)
 
 
 def detect_noiseless(p: Problem, monitor: Monitor) -> Problem:
@@ -160,7 +151,7 @@ def plain_law(law: PowerSum, p: Problem) -> PowerSum | None:
     size = np.sqrt(np.mean(terms**2, axis=0)) * np.abs(full.coefficients)
     share = size / np.maximum(np.sqrt(np.mean(rates**2, axis=0)), ABOVE_ZERO)[:, None]
     kept = share > NOISELESS.nothing
-    if not kept.any() or share[kept].min() < NOISELESS.gap * share[~kept].max(initial=0.0):
+    if not kept.any():
         return None
     small = PowerSum(np.where(kept, full.coefficients, 0.0), rows).merged()
     return sharpened(p, small, but_whole_powers(small))

@@ -24,7 +24,7 @@ from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.balance import balance
-from odediscovery.stages.polish.intervals import sharpened
+from odediscovery.stages.polish.intervals import INTERVALS, sharpened
 from odediscovery.stages.polish.polish import polish
 from odediscovery.stages.polish.shooting import join_pieces
 from odediscovery.stages.prune.paths import window_length
@@ -40,12 +40,6 @@ class RefinementThresholds(Thresholds):
     lost: float = threshold(0.3, "share of the variance that a law leaves where it has lost the trajectories")
     follows: float = threshold(
         2.0, "what a law that follows closely may leave of trajectories", unit="what it leaves of windows"
-    )
-    exact: float = threshold(
-        1e-11,
-        "what a law that leaves nothing of windows may leave of whole trajectories",
-        unit="variance",
-        origin="solvers that judge leave a thousandth of it",
     )
     followed: float = threshold(
         1e-9,
@@ -271,4 +265,4 @@ def leaves_nothing(p: Problem, found: Polished) -> bool:
     """Whether a law leaves no more of whole trajectories than solvers do."""
     values, moving = pooled(p.data), ~p.constant
     spread = np.nansum((values - np.nanmean(values, axis=0))[:, moving] ** 2)
-    return found.finite and bool(found.plain_squares.sum() <= REFINEMENT.exact * spread)
+    return found.finite and bool(found.plain_squares.sum() <= INTERVALS.exact * spread)

@@ -14,7 +14,7 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.errors import InputError
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.forms import Form
-from odediscovery.problem.problem import Problem
+from odediscovery.problem.problem import Problem, has_little_noise
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import SEARCHING, Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
@@ -53,9 +53,6 @@ class TextbookThresholds(Thresholds):
     )
     clear: float = threshold(
         0.02, "in little noise laws that leave more of it are not fitted", unit="variance of the states", origin="cost"
-    )
-    little_noise: float = threshold(
-        0.003, "noise up to which that is so", unit="standard deviation of a state", origin="that of growing"
     )
     rounds: int = threshold(2, "fits, each with the noise that the last one leaves of every state")
     floor: float = threshold(1e-8, "least residual that is told from none", unit="spread", origin="the solver's error")
@@ -223,7 +220,7 @@ def fit_textbook(
     """
     fitter = Fitter(p)
     if most_left is None:
-        most_left = FITTING.clear if p.noisiness <= FITTING.little_noise else FITTING.nothing
+        most_left = FITTING.clear if has_little_noise(p) else FITTING.nothing
     monitor.stage("textbook laws", 1)
     begun = list(_begun(laws, p, fitter.path, most_left))
     found: list[FittedForm] = []

@@ -34,8 +34,8 @@ class IntervalThresholds(Thresholds):
     rough_steps: int = threshold(6, "the same for slopes by constants", origin="cost: four digits of them do")
     exact: float = threshold(
         1e-11,
-        "what a law may leave whose constants intervals tell",
-        unit="mean squared increment",
+        "what a law that leaves nothing may leave",
+        unit="mean squared increment of an interval, variance of whole trajectories",
         origin="solvers leave a thousandth of it",
     )
     sharp: float = threshold(

@@ -60,9 +60,6 @@ class PolishThresholds(Thresholds):
         unit="of the criterion",
         origin="a hundredth of what counts as evidence; along a curved valley such steps go on for hundreds",
     )
-    gtol: float = threshold(
-        1e-12, "gradient below which it counts as zero", unit="scaled", origin="as good as off: the other two decide"
-    )
 
 
 POLISHING = PolishThresholds()
@@ -187,15 +184,7 @@ def _least_squares(
 
     with np.errstate(all="ignore"):
         found = least_squares(
-            residual,
-            u,
-            jacobian,
-            method="trf",
-            x_scale="jac",
-            max_nfev=most,
-            xtol=POLISHING.xtol,
-            ftol=ftol,
-            gtol=POLISHING.gtol,
+            residual, u, jacobian, method="trf", x_scale="jac", max_nfev=most, xtol=POLISHING.xtol, ftol=ftol, gtol=None
         )
     best = at(found.x)
     if best is None or np.sum(best.residual**2) > np.sum(now.residual**2):

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.discovery.front import prefer_determined
+from odediscovery.discovery.front import prefer_acting
 from odediscovery.judge.criterion import judge
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.cost import all_free
@@ -31,18 +31,18 @@ def verdict_on(rows):
 
 def test_a_term_whose_interval_contains_zero_is_taken_out():
     before = verdict_on([([-0.04, 0.001], [1.0, 2.0])])
-    found = prefer_determined(before, Monitor())
+    found = prefer_acting(before, Monitor())
     assert found.best.polished.law.exponents.ravel().tolist() == [1.0]
     assert found.best.criterion < before.best.criterion
 
 
 def test_a_law_whose_terms_act_stays():
     before = verdict_on([([-0.04], [1.0])])
-    assert prefer_determined(before, Monitor()) is before
+    assert prefer_acting(before, Monitor()) is before
 
 
 def test_clean_data_and_a_spent_limit_leave_the_verdict():
     before = verdict_on([([-0.04, 0.001], [1.0, 2.0])])
-    assert prefer_determined(before, Monitor(max_seconds=0.0)) is before
+    assert prefer_acting(before, Monitor(max_seconds=0.0)) is before
     clean = dataclasses.replace(before, p=before.p.without_noise(None))
-    assert prefer_determined(clean, Monitor()) is clean
+    assert prefer_acting(clean, Monitor()) is clean
