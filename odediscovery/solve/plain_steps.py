@@ -6,22 +6,17 @@ makes some thirty. So each point goes its way alone, in straight-line code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Float
 
-from odediscovery.ivp.straight_line import compiled
-from odediscovery.laws.pointwise import PlainRates
+from odediscovery.ivp.marching import THREE_EIGHTHS, march
 from odediscovery.networks.chain import Chain
 from odediscovery.networks.plain_rates import member_rates
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.monitor import check_time
 from odediscovery.runtime.thresholds import Thresholds, threshold
-
-_March: TypeAlias = Callable[[PlainRates, Sequence[float], Sequence[float]], Iterator[tuple[float, ...]]]
 
 
 @dataclass(frozen=True)
@@ -53,7 +48,7 @@ def plain_nodes(
     members, windows, n = start.shape
     if windows * np.count_nonzero(theta) > PLAIN.most_numbers:
         return None
-    march, ways = _march(n), steps.tolist()
+    go, ways = march(n, THREE_EIGHTHS), steps.tolist()
     nodes = np.empty((members, windows, 1 + len(steps[0]), n))
     for m, of_member in enumerate(start.tolist()):
         rates = member_rates(chain, theta[m])
@@ -62,32 +57,7 @@ def plain_nodes(
         for b, x in enumerate(of_member):
             check_time()
             try:
-                nodes[m, b] = list(march(rates, x, ways[b]))
+                nodes[m, b] = list(go(rates, x, ways[b]))
             except (ArithmeticError, ValueError):
                 return None
     return nodes
-
-
-def _march(n: int) -> _March:
-    """Rates of n states, start and steps -> states after every step; the arithmetic of `three_eighths_step`."""
-
-    def each(text: str) -> str:
-        return ", ".join(text.replace("#", str(k)) for k in range(n)) + ","
-
-    text = f"""
-def march(rates, start, steps):
-    {each("x#")} = start
-    yield {each("x#")}
-    for h in steps:
-        if h:
-            third, eighth = h / 3.0, h / 8.0
-            {each("a#")} = rates({each("x#")})
-            {each("t#")} = {each("third * a#")}
-            {each("b#")} = rates({each("x# + t#")})
-            {each("c#")} = rates({each("h * b# + x# - t#")})
-            {each("d#")} = rates({each("(a# - b# + c#) * h + x#")})
-            {each("x#")} = {each("((b# + c#) * 3.0 + a# + d#) * eighth + x#")}
-        yield {each("x#")}
-"""
-    march: _March = compiled(text)
-    return march

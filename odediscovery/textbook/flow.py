@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from odediscovery.ivp.marching import CLASSICAL, march
 from odediscovery.ivp.rk4 import rk4_step
 from odediscovery.laws.equations import as_function
 from odediscovery.laws.forms import Form
 from odediscovery.runtime.arrays import Array
+from odediscovery.runtime.monitor import check_time
+from odediscovery.runtime.thresholds import Thresholds, threshold
 
-# (states [states, ...], constants, one array each) -> rates, a list of one array a state.
-Rates = Callable[[Array, Sequence[Array]], Sequence[Array]]
+# (states [states, ...], constants, one array each) -> rates, a list of one array a state; or plain numbers of a point.
+Rates = Callable[[Any, Sequence[Any]], Sequence[Any]]
 
+
+@dataclass(frozen=True)
+class FlowThresholds(Thresholds):
+    """When trajectories go their way alone."""
+
+    few: int = threshold(8, "trajectories, with more of them arrays are faster", origin="cost: measured")
+
+
+FLOWS = FlowThresholds()
 
 # (intervals, constants [constants, sets]) -> those in force, [constants, intervals or 1, trajectories or 1, sets].
 ConstantsIn = Callable[[NDArray[np.int64], Array], Array]
@@ -77,13 +92,28 @@ class Flow:
 
     def in_turn(self, starts: Array) -> Array:
         """States at the nodes [states, nodes, trajectories], one interval after the other."""
-        own, x, path = self.constants_in(self.nodes[:-1], self.constants[:, None])[..., 0], starts, [starts]
+        own = self.constants_in(self.nodes[:-1], self.constants[:, None])[..., 0]
+        if starts.shape[1] <= FLOWS.few and own.shape[1] == 1:
+            return np.stack([self._alone(x, own[:, 0, j % own.shape[2]], j) for j, x in enumerate(starts.T)], axis=2)
+        x, path = starts, [starts]
         for j, h in enumerate(self.h):
             x = self._stepped(x, tuple(own[:, min(j, own.shape[1] - 1)]), h)
             path.append(x)
             if not np.isfinite(x).any():
                 break
         return np.stack(path + [x] * (len(self.nodes) - len(path)), axis=1)
+
+    def _alone(self, start: Array, constants: Array, trajectory: int) -> Array:
+        """The path of one trajectory [states, nodes] in plain numbers; nan once one of them is too large."""
+        c, path = constants.tolist(), np.full((len(self.nodes), len(start)), np.nan)
+        steps = np.repeat(self.h[:, trajectory], self.substeps).tolist()
+        go = march(len(start), CLASSICAL)(lambda *x: self.of(x, c), start.tolist(), steps)
+        check_time()
+        with np.errstate(all="ignore"), suppress(ArithmeticError, ValueError):
+            for k, x in enumerate(go):
+                if k % self.substeps == 0:
+                    path[k // self.substeps] = x
+        return path.T
 
     def _stepped(self, x: Array, constants: Sequence[Array], h: Array) -> Array:
         rhs = partial(_rates, self.of, constants)

@@ -7,7 +7,9 @@ import pytest
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.laws.forms import read_form
-from odediscovery.textbook.flow import Flow, rates_of
+from odediscovery.runtime.arrays import Array
+from odediscovery.textbook.flow import FLOWS, Flow, rates_of
+from odediscovery.textbook.registry import TEXTBOOK, TextbookLaw
 from odediscovery.textbook.shooting import SHOOTING, Shooting
 
 FORM = read_form("x' = -k*x", ["x"])
@@ -49,6 +51,20 @@ def test_slopes_are_those_of_the_closed_form(steps: float, accuracy: float) -> N
     by_first = np.column_stack([fall, nothing]).ravel() / 0.5
     by_second = np.column_stack([nothing, fall]).ravel() / 0.5
     np.testing.assert_allclose(slopes, np.column_stack([by_k, by_first, by_second]), atol=accuracy)
+
+
+@pytest.mark.parametrize("law", TEXTBOOK, ids=lambda law: law.name)
+def test_a_trajectory_alone_goes_the_way_that_it_goes_among_others(law: TextbookLaw) -> None:
+    form, _ = law.form([f"s{k}" for k in range(law.n_states)])
+    constants = 0.3 + 0.1 * np.arange(len(form.names))
+    starts = np.linspace(0.4, 0.9, law.n_states)[:, None] * np.ones(FLOWS.few + 1)
+    times = np.linspace(0.0, 2.0, 9)[:, None] * np.ones(FLOWS.few + 1)
+
+    def path(trajectories: int) -> Array:
+        own = times[:, :trajectories]
+        return Flow(rates_of(form), constants, own, 4, lambda _, c: c[:, None, None]).in_turn(starts[:, :trajectories])
+
+    np.testing.assert_allclose(path(1)[..., 0], path(FLOWS.few + 1)[..., 0], rtol=1e-12)
 
 
 def test_a_path_that_newtons_method_does_not_find_is_stepped_in_turn() -> None:
