@@ -89,10 +89,13 @@ REFITTED = Pruning(
 )
 
 
-def _freed(pruning: Pruning) -> Rung:
+# Whole powers that may be the first terms of a sine are in doubt still: real ones say nothing of that.
+NO_POWERS_AND_NO_SINES = GAINS_NOTHING & ~ODD
+
+
+def _freed(pruning: Pruning, when: Condition = NOISY, until: Condition = NEVER) -> Rung:
     proposer = Proposer("the best law, its powers real", proposals.freed_powers)
-    # Whole powers that may be the first terms of a sine are in doubt still: real ones say nothing of that.
-    return Rung("free powers", CONVINCING & WHOLE, proposer, pruning, until=GAINS_NOTHING & ~ODD)
+    return Rung("free powers", CONVINCING & WHOLE & when, proposer, pruning, until=until)
 
 
 def _swapped(when: Condition, until: Condition = NEVER) -> Rung:
@@ -216,7 +219,7 @@ STRATEGIES: tuple[Strategy, ...] = (
                 BRIEFLY,
                 late=True,
             ),
-            _freed(BRIEFLY),
+            _freed(BRIEFLY, until=NO_POWERS_AND_NO_SINES),
         ),
     ),
     Strategy(
@@ -247,7 +250,7 @@ STRATEGIES: tuple[Strategy, ...] = (
                 FULLY,
                 late=True,
             ),
-            _freed(FULLY),
+            _freed(FULLY, until=NO_POWERS_AND_NO_SINES),
             _rivals(ALWAYS),
             _swapped(SLIGHTLY_NOISY & IMPROVABLE & (UNCONVINCING | ODD), until=CONVINCING & ~ODD | UNRIVALLED),
             _families("richer families in slight noise", SLIGHTLY_NOISY),
@@ -273,9 +276,11 @@ STRATEGIES: tuple[Strategy, ...] = (
 # Climbed on what the last strategy found, however that one ended: a short law that leaves noise only has rivals.
 CLOSING = Strategy(
     "closing",
-    "whether a few shared products, or other terms, do as well as those of the law that was found",
+    "whether real powers, a few shared products, or other terms, do as well as those of the law that was found",
     NOISY & GROWS & HIDES_SERIES,
     (
+        # In slight noise whole powers that leave noise alone have ended the search.
+        _freed(FULLY, when=SLIGHTLY_NOISY),
         Rung("few products", ALWAYS, Proposer("shared by all equations", proposals.few_products), GROWN_IF_HOPEFUL),
         Rung(
             "terms along the best law",
