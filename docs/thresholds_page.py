@@ -1,8 +1,9 @@
 """Writes thresholds.md, every threshold of the engine with its unit, origin and sensitivity, and ranges.md, from
 what the random laws of the benchmark are drawn.
 
-The sources are read, not run, so no torch is needed. Sensitivities are those of the kept study, if
-there is one (`odediscovery bench thresholds --out data/results/bench/thresholds`).
+The sources are read, not run, so no torch is needed. Sensitivities and decisions are those of the
+kept studies, if there are any (`odediscovery bench thresholds --out data/results/bench/thresholds`, and with
+`--decisions --out data/results/bench/threshold-decisions`).
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 STUDY = ROOT / "data" / "results" / "bench" / "thresholds" / "summary.md"
+DECISIONS = ROOT / "data" / "results" / "bench" / "threshold-decisions" / "summary.md"
 # What `threshold` says where no origin is given.
 CHOSEN = "chosen: no derivation is known"
-HEADER = ("threshold", "value", "unit", "what it is", "origin", "at half", "at twice")
+HEADER = ("threshold", "value", "unit", "what it is", "origin", "at half", "at twice", "decided otherwise")
 INTRODUCTION = """# Thresholds
 
 Numbers that decide something in the engine. Each stands in a frozen dataclass beside the stage that
-uses it, with its unit and where its value came from. The last two columns say what changes at half and
-at twice the value in a battery of benchmark systems: fits that are exact, fits whose equations change,
-and processor time as a multiple of the usual one. A dash: no fit of the battery reads the threshold, or
-it was not measured.
+uses it, with its unit and where its value came from. Two columns say what changes at half and at twice
+the value in a battery of benchmark systems: fits that are exact, fits whose equations change, and
+processor time as a multiple of the usual one. The last column says, of another battery, which share of the
+comparisons with the threshold would come out otherwise at half and at twice its value; in part: it has other
+uses too, which could not be followed. A dash: no fit of the battery reads the threshold, it is compared with
+nothing, or it was not measured.
 """
 
 RANGES_HEADER = ("name", "value", "what it is")
@@ -49,16 +53,15 @@ def on_files(files: Any, config: Any) -> Any:
 
 def page() -> str:
     """The text of the page."""
-    study, parts = measured(STUDY.read_text(encoding="utf-8")) if STUDY.is_file() else ("", {}), [INTRODUCTION]
-    if study[0]:
-        parts.append(f"{study[0]}\n")
+    study, parts = measured(kept(STUDY)), [INTRODUCTION]
+    about_decisions, otherwise = decided(kept(DECISIONS))
+    parts += [f"{about}\n" for about in (study[0], about_decisions) if about]
     for module, owner in owners():
         lines = []
         for name, value, told in fields(owner):
             sides = study[1].get(f"{owner.name}.{name}", ("-", "-"))
-            lines.append(
-                (f"`{name}`", value, told.get("unit") or "-", told["says"], told.get("origin", CHOSEN), *sides)
-            )
+            about = (f"`{name}`", value, told.get("unit") or "-", told["says"], told.get("origin", CHOSEN))
+            lines.append((*about, *sides, otherwise.get(f"{owner.name}.{name}", "-")))
         parts.append(part(owner.name, f"`{module}`: {ast.get_docstring(owner) or ''}", HEADER, lines))
     return "\n".join(parts)
 
@@ -124,11 +127,32 @@ def fields(owner: ast.ClassDef) -> Iterator[tuple[str, str, dict[str, str]]]:
             yield ast.unparse(node.target), ast.unparse(behind(value)), told
 
 
+def kept(summary: Path) -> str:
+    """The summary of a kept study; nothing where there is none."""
+    return summary.read_text(encoding="utf-8") if summary.is_file() else ""
+
+
 def measured(text: str) -> tuple[str, dict[str, tuple[str, str]]]:
     """Of a kept study: the line that describes it, and what half and twice change, by threshold."""
+    return about_fits(text), {name: (cells[2], cells[3]) for name, *cells in rows(text)}
+
+
+def decided(text: str) -> tuple[str, dict[str, str]]:
+    """Of a kept study of decisions: the line that describes it, and shares at half and at twice, by threshold."""
     found = {}
+    for name, _, _, half, twice, _, not_followed in rows(text):
+        found[name] = f"{half}, {twice}{', in part' if not_followed else ''}" if half != "-" else "-"
+    return about_fits(text), found
+
+
+def about_fits(text: str) -> str:
+    """The line of a summary that says what was fitted."""
+    return next((line for line in text.splitlines() if " fits of " in line), "")
+
+
+def rows(text: str) -> Iterator[list[str]]:
+    """The lines of a summary's table that are about thresholds, in cells."""
     for line in text.splitlines():
-        cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
-        if line.startswith("| ") and "." in cells[0] and len(cells) > len(HEADER) - 2:
-            found[cells[0]] = cells[3], cells[4]
-    return next((line for line in text.splitlines() if " fits of " in line), ""), found
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if line.startswith("| ") and "." in cells[0] and len(cells) > 5:
+            yield cells

@@ -153,14 +153,22 @@ def thresholds(
     quick: Annotated[float, flag("processor seconds that a clean fit may take", 3)] = 3.0,
     sigma: Annotated[float, flag("noise of the noisy fits", 0.02)] = 0.02,
     each: Annotated[int, flag("so many random laws of each family instead of the suites' systems", 0)] = 0,
+    decisions: Annotated[bool, flag("fit once, and count decisions that would come out otherwise")] = False,
     where: Where = WHERE,
     run: RunOptions = THRESHOLDS_RUN,
 ) -> None:
     """Halve and double each threshold of the engine: what changes in a small battery of systems."""
     chosen, systems = names_in(fields, "--fields"), names_in(ids, "--ids") or ()
+    if decisions and chosen:
+        raise InputError("--decisions watches all thresholds at once; leave --fields out")
+    from odediscovery.bench.thresholds import decisions as of_decisions
     from odediscovery.bench.thresholds.study import Battery, markdown, run_changes
 
     battery = Battery(sigma, every, quick, run.seed, run.max_seconds, tuple(systems), each)
+    if decisions:
+        folder = run.out or Path(f"bench-threshold-decisions-seed{run.seed}")
+        watch = partial(of_decisions.run_decisions, battery, folder)
+        return measure(watch, partial(of_decisions.markdown, battery), folder, run.quiet, where)
     folder = run.out or Path(f"bench-thresholds-seed{run.seed}")
     work = partial(run_changes, battery, folder, names=chosen)
     measure(work, partial(markdown, battery), folder, run.quiet, where)

@@ -65,6 +65,10 @@ def test_the_page_reads_the_thresholds_that_the_engine_holds() -> None:
         "6 fits of 3 systems.",
         {"A.b": ("4, 0, 1.00", "3, 1, 0.90")},
     )
+    lines = ("A.b | 9 | 8 | 25 % | 0 % | both | ", "A.c | 9 | 0 | - | - | - | 9", "A.d | 2 | 1 | 0 % | 0 % | never | 1")
+    table = "\n".join(f"| {line} |" for line in lines)
+    shares = {"A.b": "25 %, 0 %", "A.c": "-", "A.d": "0 %, 0 %, in part"}
+    assert page.decided(f"6 fits of 3 systems.\n\n{table}\n") == ("6 fits of 3 systems.", shares)
 
 
 @pytest.mark.slow

@@ -57,6 +57,12 @@ def kept(folder: Path, study: dict[str, Any], methods: list[str]) -> Kept:
             "thresholds --sigma 0.02 --seed 0 --max-seconds 60 --every 5 --quick 3",
         ),
         (
+            {"measure": "decisions", "sigma": 0.01, "every": 5, "quick": 3.0, "seed": 7, "max_seconds": 20.0}
+            | {"ids": ["classics/logistic"], "each": 0},
+            ["0", "0.01"],
+            "thresholds --decisions --sigma 0.01 --seed 7 --max-seconds 20 --ids classics/logistic",
+        ),
+        (
             {"measure": "rungs", "sigma": 0.01, "every": 5, "quick": 60.0, "seed": 948, "max_seconds": 60.0}
             | {"ids": [], "each": 2},
             ["1", "0"],

@@ -35,8 +35,12 @@ _DRAWN = ("coverage", "lawless", "fsir-noise", "fsir-gaps", "textbook")
 DESIGNS = PACKAGE / "bench" / "data" / "populations_dev.json"
 # Measures of populations, and what their command is told.
 _POPULATIONS = {"populations": (), "populations by peers": ("--peers",)}
-# Measures of a battery of systems, and the options that only the first of them has.
-_BATTERIES = {"thresholds": ("every", "quick"), "rungs": ()}
+# Measures of a battery of systems: the words of their command, and the options that choose by a rule.
+_BATTERIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "thresholds": (("thresholds",), ("every", "quick")),
+    "decisions": (("thresholds", "--decisions"), ("every", "quick")),
+    "rungs": (("rungs",), ()),
+}
 _SUITES = ("fractional", "odebench", "classics", "random")
 _KNOWN = (*_SUITES, *_DRAWN, "series", "speed", "growth")
 
@@ -122,7 +126,8 @@ def command_of(study: dict[str, Any], rows: Sequence[Row]) -> tuple[str, ...]:
         draws = 1 + max((int(row["draw"]) for row in rows), default=-1)
         return ("populations", "--draws", str(draws), *_POPULATIONS[name]) if of_the_package else ()
     if name in _BATTERIES:
-        return (str(name), *_battery_options(study, name))
+        command, by_rule = _BATTERIES[name]
+        return (*command, *_battery_options(study, by_rule))
     if name == ABLATED and methods <= set(VARIANTS):
         return ("ablation", "--seed", str(study["seed"]), "--max-seconds", format(study["max_seconds"], "g"))
     if name not in _KNOWN or (name in _SUITES and methods - {OURS, *PEERS}):
@@ -144,9 +149,9 @@ def command_of(study: dict[str, Any], rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _battery_options(study: Mapping[str, Any], name: str) -> Iterator[str]:
+def _battery_options(study: Mapping[str, Any], by_rule: Sequence[str]) -> Iterator[str]:
     """The options that choose the battery of a study of thresholds or rungs."""
-    chosen = {"ids": ",".join(study["ids"])} if study["ids"] else {key: study[key] for key in _BATTERIES[name]}
+    chosen = {"ids": ",".join(study["ids"])} if study["ids"] else {key: study[key] for key in by_rule}
     more = {"each": study["each"]} if study["each"] else {}
     fixed = {key: study[key] for key in ("sigma", "seed", "max_seconds")}
     for key, value in (fixed | chosen | more).items():

@@ -13,6 +13,7 @@ from typing import Any
 
 from odediscovery.runtime.thresholds import Thresholds
 
+HALF, TWICE = 0.5, 2.0
 PACKAGE = Thresholds.__module__.partition(".")[0]
 # Its caches hold systems, which stay what they are.
 BENCH = f"{PACKAGE}.bench."
@@ -65,7 +66,7 @@ def changed(name: str, factor: float) -> Iterator[Any]:
     """One threshold times a factor within the block; gives the changed value."""
     owner, _, field = name.partition(".")
     held = [(instance, getattr(instance, field)) for instance in instances()[owner]]
-    _forget()
+    forget()
     try:
         for instance, value in held:
             object.__setattr__(instance, field, scaled(value, factor))
@@ -73,10 +74,10 @@ def changed(name: str, factor: float) -> Iterator[Any]:
     finally:
         for instance, value in held:
             object.__setattr__(instance, field, value)
-        _forget()
+        forget()
 
 
-def _forget() -> None:
+def forget() -> None:
     """Empty the engine's caches, which may hold what another value of a threshold decided."""
     for module in _modules():
         for value in vars(module).values():

@@ -6,7 +6,7 @@ The battery takes every n-th system of each suite, in the suite's order, or the 
 family; those whose clean fit is quick are fitted clean and with noise. The first row fits it with the
 engine as it is and notes which thresholds each fit reads, and which rungs it climbs. A fit that does not
 read a threshold cannot change with it, so only the others are repeated. All other rows stand for one
-threshold and one factor, or for one rung.
+threshold and one factor, or for one rung. (`decisions` tells beforehand, in one pass, which cannot matter.)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from odediscovery.bench.random_laws.systems import SUITE, random_systems
 from odediscovery.bench.rows import Row, Rows, processor_seconds, reason_of
@@ -25,7 +25,7 @@ from odediscovery.bench.suites.protocol import Protocol, training_data
 from odediscovery.bench.suites.scores import score
 from odediscovery.bench.summary import in_short, table
 from odediscovery.bench.thresholds.left_out import left_out, rungs, watched_rungs
-from odediscovery.bench.thresholds.perturb import changed, instances, values, watched_reads
+from odediscovery.bench.thresholds.perturb import HALF, TWICE, changed, instances, values, watched_reads
 from odediscovery.discovery.discover import discover
 from odediscovery.errors import FitError, InputError, unknown_name
 from odediscovery.runtime.monitor import Monitor
@@ -33,7 +33,6 @@ from odediscovery.runtime.thresholds import Described, described
 from odediscovery.runtime.workers import IN_TURN, Backend
 from odediscovery.settings import settings_for
 
-HALF, TWICE = 0.5, 2.0
 # Equations count as changed where they differ in so many digits.
 DIGITS = 3
 # The row of the battery with the engine as it is.
@@ -42,6 +41,8 @@ BASE = ("battery", "1")
 # row the thresholds that were read, or the rungs that were climbed; `value` is the changed threshold,
 # `seconds` are the processor's.
 COLUMNS = ("id", "method", "failed", "value", "seconds", "fits")
+# What a watch over a fit notes.
+Watch = TypeVar("Watch")
 
 
 @dataclass(frozen=True)
@@ -214,22 +215,28 @@ def measured(task: ChangedFits) -> Row:
 
 
 def fitted(battery: Battery, fit: str, kind: Kind) -> Row:
-    """One fit: why it failed, whether it is exact, its processor seconds, equations and what of a kind it used."""
+    """One fit: what `fitted_within` says of it, and what of a kind it used."""
+    told, used = fitted_within(battery, fit, kind.watched())
+    return told | {"reads": sorted(used & set(kind.all()))}
+
+
+def fitted_within(battery: Battery, fit: str, watch: AbstractContextManager[Watch]) -> tuple[Row, Watch]:
+    """One fit: why it failed, whether it is exact, its processor seconds and equations; and what a watch noted."""
     id, _, sigma = fit.rpartition(" ")
     system, protocol = battery.candidates()[id], Protocol(float(sigma), seed=battery.seed)
     series = training_data(system, protocol)
     told: Row = {"failed": None, "exact": False, "equations": None}
     began = time.process_time()
-    with kind.watched() as reads:
+    with watch as noted:
         try:
             found = discover(series, settings_for(seed=battery.seed, max_seconds=battery.max_seconds)).equations
             told["equations"] = found.texts()
         except Exception as error:
             told["failed"] = reason_of(error)
-    told |= {"seconds": processor_seconds(began), "reads": sorted(reads & set(kind.all()))}
+    told["seconds"] = processor_seconds(began)
     if told["failed"] is None:
         told["exact"] = score(found, system, protocol).exact
-    return told
+    return told, noted
 
 
 def _chosen(kind: str, names: Sequence[str] | None) -> list[str]:
