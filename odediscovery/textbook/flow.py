@@ -24,13 +24,13 @@ Rates = Callable[[Any, Sequence[Any]], Sequence[Any]]
 
 
 @dataclass(frozen=True)
-class FlowThresholds(Thresholds):
+class SteppingThresholds(Thresholds):
     """When trajectories go their way alone."""
 
     few: int = threshold(8, "trajectories, with more of them arrays are faster", origin="cost: measured")
 
 
-FLOWS = FlowThresholds()
+FLOWS = SteppingThresholds()
 
 # (intervals, constants [constants, sets]) -> those in force, [constants, intervals or 1, trajectories or 1, sets].
 ConstantsIn = Callable[[NDArray[np.int64], Array], Array]
