@@ -129,7 +129,7 @@ class Arithmetic:
         if exponent == 1.0:
             return base
         if (base, exponent) not in self._powers:
-            if exponent != round(exponent):
+            if not exponent.is_integer():
                 value = f"({base} if {base} > least else least) ** {self.constant(exponent)}"
             else:
                 value = f"{base} ** {self.constant(exponent)}"

@@ -62,6 +62,20 @@ def test_rates_at_and_beyond_zero_are_those_of_arrays(name: str, x: tuple[float,
     np.testing.assert_allclose(rates(*x), chain.rhs(chain.theta)(np.array([[x]]))[0, 0], rtol=1e-9, atol=1e-14)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("place", range(8))
+def test_a_trial_step_that_is_no_number_leads_to_none(place: int, value: float) -> None:
+    chain = CHAINS["real powers"]
+    theta, start = chain.theta.copy(), np.array([[[1.2, 2.0]]])
+    theta[0, place] = value
+    steps = np.full((1, 3), 0.1)
+    with np.errstate(all="ignore"):
+        expected = rk4_nodes(chain.rhs(theta), start, steps)
+        found = plain_nodes(chain, theta, start, steps)
+    assert found is None or not np.isfinite(found[0, 0, -1]).all()
+    assert not np.isfinite(expected[0, 0, -1]).all() or found is None
+
+
 def test_powers_that_turn_and_many_points_are_left_to_arrays() -> None:
     turning = chain_of([(ANY, np.array([[0.5, 1.0]]), np.array([[1.0], [0.0]]))])
     assert plain_nodes(turning, turning.theta, np.ones((1, 1, 2)), np.full((1, 3), 0.1)) is None
