@@ -220,6 +220,7 @@ def test_a_row_for_each_fit_and_a_line_for_each_threshold(sieve: list[str], tmp_
         run_decisions(Battery(ids=BATTERY.ids), tmp_path / "rows")
 
 
+@pytest.mark.slow
 def test_the_watch_changes_nothing() -> None:
     """The equations of a random law, to the last digit."""
     battery = Battery(sigma=0.01, seed=947, ids=("random/lotka-volterra-0",))

@@ -69,6 +69,7 @@ def test_a_pendulum_in_noise_that_hides_the_fifth_power_is_a_sine(seed: int, num
     assert score(found, system, protocol).exact, found.texts()
 
 
+@pytest.mark.slow
 def test_a_cubic_spring_is_no_sine() -> None:
     found = discover(oscillation("duffing", 1.2, 15.0), settings_for(members=0))
     assert found.equations.texts() == {"x": "v", "v": "x - x**3"}

@@ -93,6 +93,7 @@ def test_the_linear_mixed_model_is_that_of_its_closed_form() -> None:
     assert found.deviations[0] ** 2 == pytest.approx(between, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_what_varies_is_told_from_what_is_shared() -> None:
     measured, r = measured_wells()
     model = GroupModel(LOGISTIC, measured)
@@ -122,6 +123,7 @@ def test_a_blank_that_took_too_much_leaves_a_state_positive() -> None:
         assert pose_groups(series, settings_for(vary="auto"))[1].starts[0].kind == kind
 
 
+@pytest.mark.slow
 def test_the_exponent_of_richards_growth_is_found_beside_one_that_is_known() -> None:
     """n' = r n - n^1.3: the two exponents cannot both be fitted, one can."""
     t, r = np.linspace(0.0, 12.0, 25), np.array([0.9, 1.0, 1.1, 1.2, 1.0, 0.95])
@@ -180,6 +182,7 @@ def test_a_new_group_leans_on_the_population_where_it_has_few_samples() -> None:
         meet(law, population, TimeSeries(("n",), (run,)), np.array([-1.0]), {})
 
 
+@pytest.mark.slow
 def test_odd_groups_are_fitted_beside_the_others() -> None:
     """Two samples, another length and start: the others lend such groups their constants."""
     times, values, _ = wells()
@@ -283,6 +286,7 @@ def test_a_column_that_tells_of_groups_is_no_state() -> None:
         discover(series, vary="auto")
 
 
+@pytest.mark.slow
 def test_residuals_that_follow_each_other_are_told() -> None:
     """Growth that slows down is fitted as if it did not; with the right law nothing is said."""
     times, values, _ = wells()
@@ -359,6 +363,7 @@ def test_without_time_groups_get_one_law_and_are_told_so() -> None:
     assert found.settings.vary == "auto" and np.isfinite(found.r2)
 
 
+@pytest.mark.slow
 def test_where_groups_come_to_rest_is_told_with_its_spread() -> None:
     """n' = r n - q n^2 rests at r/q, whose logarithm is as wide as that of r where q is shared."""
     times, values, r = wells(noise=0.005)

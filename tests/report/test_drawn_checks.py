@@ -38,6 +38,7 @@ def test_a_single_state_has_its_terms_and_residuals_but_no_rate(filled: Discover
     assert one.autocorrelation is not None
 
 
+@pytest.mark.slow
 def test_several_states_are_drawn_in_their_order_up_to_a_limit() -> None:
     found = discovery()
     checks = state_checks(found)

@@ -104,6 +104,7 @@ def test_pages_load_nothing_and_run_their_own_script_alone(kind: str) -> None:
     assert "script-src 'sha256-" in str(policy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers_that_are_none_are_told_in_words(kind: str) -> None:
     for text in Page(html(kind)).text:

@@ -56,6 +56,7 @@ def test_no_forces_have_no_responses() -> None:
     assert along.responses(1, [LAW.monomials(x)[..., :0] for x in along.x]).shape == (len(along.residual), 0)
 
 
+@pytest.mark.slow
 def test_means_of_neighbours_keep_noise_and_what_forces_do(monkeypatch: pytest.MonkeyPatch) -> None:
     p = problem(200)
     whole = along_of(p)

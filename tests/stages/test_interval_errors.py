@@ -54,6 +54,7 @@ def test_the_first_terms_of_a_sine_do_not_hold_outside(terms: int) -> None:
     assert not holds_outside(p, PowerSum(a, powers).rescaled(p.scale.state, p.scale.time))
 
 
+@pytest.mark.slow
 def test_a_law_holds_outside_and_terms_that_are_nothing_are_left_out() -> None:
     truth = Equations.parse(["x", "y", "z"], LORENZ).power_sum
     assert truth is not None
