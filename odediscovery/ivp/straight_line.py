@@ -9,37 +9,26 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from odediscovery.runtime.thresholds import Thresholds, threshold
-
-
-@dataclass(frozen=True)
-class StraightLineThresholds(Thresholds):
-    """What stays compiled."""
-
-    remembered: int = threshold(1024, "texts whose function is kept", origin="cost: about 10 kB each")
-
-
-STRAIGHT_LINE = StraightLineThresholds()
-
+# Texts whose function is kept, about 3 kB each.
+REMEMBERED = 1024
 # No attributes, no imports, no strings, no deletions: with no built-in names nothing else can be reached.
 ARITHMETIC = (
     *(ast.Module, ast.FunctionDef, ast.arguments, ast.arg, ast.Return, ast.Expr, ast.Yield),
-    *(ast.For, ast.If, ast.IfExp, ast.Compare, ast.Gt, ast.GtE),
+    *(ast.For, ast.If, ast.IfExp, ast.Compare, ast.Lt),
     *(ast.Assign, ast.Tuple, ast.Name, ast.Load, ast.Store, ast.Call, ast.Constant),
     *(ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow),
 )
 
 
-@lru_cache(maxsize=STRAIGHT_LINE.remembered)
+@lru_cache(maxsize=REMEMBERED)
 def compiled(text: str) -> Callable[..., Any]:
     """The one function that a text defines; it sees its arguments and nothing else.
 
     Raises:
-        ValueError: the text is no arithmetic.
+        ValueError: the text is no arithmetic, or not one function.
 
     >>> compiled("def twice(x):\\n    return x + x\\n")(3.0)
     6.0
@@ -48,8 +37,11 @@ def compiled(text: str) -> Callable[..., Any]:
     for node in ast.walk(tree):
         if not isinstance(node, ARITHMETIC) or (isinstance(node, ast.Constant) and type(node.value) is not float):
             raise ValueError(f"expected arithmetic, got {type(node).__name__}: {ast.unparse(node)}")
+        if isinstance(node, ast.FunctionDef) and (node.decorator_list or node.args.defaults):
+            raise ValueError(f"expected a function with plain arguments, got: {ast.unparse(node)}")
+    if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
+        raise ValueError(f"expected one function, got: {text}")
     names: dict[str, Any] = {}
     exec(compile(tree, "<straight line>", "exec"), {"__builtins__": {}}, names)
-    (function,) = names.values()
-    made: Callable[..., Any] = function
-    return made
+    function: Callable[..., Any] = names[tree.body[0].name]
+    return function

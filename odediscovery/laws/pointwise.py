@@ -130,7 +130,7 @@ class Arithmetic:
             return base
         if (base, exponent) not in self._powers:
             if not exponent.is_integer():
-                value = f"({base} if {base} > least else least) ** {self.constant(exponent)}"
+                value = f"(least if {base} < least else {base}) ** {self.constant(exponent)}"
             else:
                 value = f"{base} ** {self.constant(exponent)}"
             self._powers[base, exponent] = self.let(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from odediscovery.families import STATE_FUNCTIONS
 from odediscovery.laws.pointwise import Arithmetic, PlainRates
 from odediscovery.networks.chain import EPSILON, Chain, Pair
 from odediscovery.runtime.arrays import Array
@@ -16,7 +17,8 @@ def member_rates(chain: Chain, theta: Array) -> PlainRates | None:
         theta: parameters of one member [P].
 
     Returns:
-        None where states that may be negative have powers that are not whole: these turn (see `Pair.angles`).
+        None where states that may be negative have powers that are not whole, since these turn (see `Pair.angles`),
+        and where arguments of functions have bounds.
 
     Raises:
         ArithmeticError, ValueError: by the function, where a number becomes too large.
@@ -26,6 +28,8 @@ def member_rates(chain: Chain, theta: Array) -> PlainRates | None:
     >>> [round(rate, 9) for rate in member_rates(decay, decay.theta[0])(2.0)]
     [-1.0]
     """
+    if any(np.isfinite(STATE_FUNCTIONS[f.name].bounds).any() for f in chain.functions):
+        return None
     code = Arithmetic(chain.n_states)
     code.apply(chain.functions)
     for pair, ((exponents,), (weights,)) in zip(chain.pairs, chain.unpack(theta[None]), strict=True):
@@ -42,11 +46,11 @@ def member_rates(chain: Chain, theta: Array) -> PlainRates | None:
 
 
 def _base(code: Arithmetic, pair: Pair, exponents: Array, k: int) -> str:
-    """An input as the units see it; to a positive whole power, how near to zero it is does not matter."""
-    x, powers = code.bases[k], exponents[:, k]
-    if not powers.any():
+    """An input as the units see it, see `Pair.bases`; what is no number stays none."""
+    x = code.bases[k]
+    if not exponents[:, k].any():
         return x
-    far = "" if ((powers >= 0.0) & (powers == np.rint(powers))).all() else f" + {code.constant(EPSILON)}"
+    near = code.constant(EPSILON)
     if pair.nonnegative[k]:
-        return code.let(f"({x} if {x} > 0.0 else 0.0){far}")
-    return code.let(f"{x}{far} if {x} >= 0.0 else {x}{far.replace('+', '-')}") if far else x
+        return code.let(f"{near} if {x} < 0.0 else {x} + {near}")
+    return code.let(f"{x} - {near} if {x} < 0.0 else {x} + {near}")

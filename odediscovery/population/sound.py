@@ -40,11 +40,11 @@ class SoundThresholds(Thresholds):
 SOUND = SoundThresholds()
 
 
-def sound_model(measured: Measured, structure: Structure, begin: Array, rounds: int = SOUND.rounds) -> list[MixedFit]:
+def sound_model(measured: Measured, structure: Structure, begin: Array, rounds: int | None = None) -> list[MixedFit]:
     """The model in which all constants vary; none where the numbers do not allow it."""
     model = GroupModel(structure, measured)
     try:
-        found = fit_mixed(model, begin, may_vary(model), rounds=rounds)
+        found = fit_mixed(model, begin, may_vary(model), rounds=SOUND.rounds if rounds is None else rounds)
     except np.linalg.LinAlgError:
         return []
     return [found] if is_sound(found) else []

@@ -93,9 +93,10 @@ REFITTED = Pruning(
 NO_POWERS_AND_NO_SINES = GAINS_NOTHING & ~ODD
 
 
-def _freed(pruning: Pruning, when: Condition = NOISY, until: Condition = NEVER) -> Rung:
-    proposer = Proposer("the best law, its powers real", proposals.freed_powers)
-    return Rung("free powers", CONVINCING & WHOLE & when, proposer, pruning, until=until)
+def _freed(when: Condition, pruning: Pruning, until: Condition = NEVER) -> Rung:
+    return Rung(
+        "free powers", when, Proposer("the best law, its powers real", proposals.freed_powers), pruning, until=until
+    )
 
 
 def _swapped(when: Condition, until: Condition = NEVER) -> Rung:
@@ -219,7 +220,7 @@ STRATEGIES: tuple[Strategy, ...] = (
                 BRIEFLY,
                 late=True,
             ),
-            _freed(BRIEFLY, until=NO_POWERS_AND_NO_SINES),
+            _freed(CONVINCING & WHOLE, BRIEFLY, until=NO_POWERS_AND_NO_SINES),
         ),
     ),
     Strategy(
@@ -250,7 +251,7 @@ STRATEGIES: tuple[Strategy, ...] = (
                 FULLY,
                 late=True,
             ),
-            _freed(FULLY, until=NO_POWERS_AND_NO_SINES),
+            _freed(CONVINCING & WHOLE, FULLY, until=NO_POWERS_AND_NO_SINES),
             _rivals(ALWAYS),
             _swapped(SLIGHTLY_NOISY & IMPROVABLE & (UNCONVINCING | ODD), until=CONVINCING & ~ODD | UNRIVALLED),
             _families("richer families in slight noise", SLIGHTLY_NOISY),
@@ -280,7 +281,7 @@ CLOSING = Strategy(
     NOISY & GROWS & HIDES_SERIES,
     (
         # In slight noise whole powers that leave noise alone have ended the search.
-        _freed(FULLY, when=SLIGHTLY_NOISY),
+        _freed(SLIGHTLY_NOISY & CONVINCING & WHOLE, FULLY),
         Rung("few products", ALWAYS, Proposer("shared by all equations", proposals.few_products), GROWN_IF_HOPEFUL),
         Rung(
             "terms along the best law",

@@ -46,7 +46,7 @@ def plain_nodes(
         powers that turn, or where a number becomes too large.
     """
     members, windows, n = start.shape
-    if windows * np.count_nonzero(theta) > PLAIN.most_numbers:
+    if windows * np.count_nonzero(theta) > PLAIN.most_numbers or not np.isfinite(theta).all():
         return None
     go, ways = march(n, THREE_EIGHTHS), steps.tolist()
     nodes = np.empty((members, windows, 1 + len(steps[0]), n))

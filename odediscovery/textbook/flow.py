@@ -27,7 +27,7 @@ Rates = Callable[[Any, Sequence[Any]], Sequence[Any]]
 class SteppingThresholds(Thresholds):
     """When trajectories go their way alone."""
 
-    few: int = threshold(8, "trajectories, with more of them arrays are faster", origin="cost: measured")
+    few: int = threshold(4, "trajectories, with more of them arrays are faster", origin="cost: measured")
 
 
 FLOWS = SteppingThresholds()
@@ -108,10 +108,11 @@ class Flow:
         c, path = constants.tolist(), np.full((len(self.nodes), len(start)), np.nan)
         steps = np.repeat(self.h[:, trajectory], self.substeps).tolist()
         go = march(len(start), CLASSICAL)(lambda *x: self.of(x, c), start.tolist(), steps)
-        check_time()
-        with np.errstate(all="ignore"), suppress(ArithmeticError, ValueError):
+        # A number that is not real is none of a path's, which a TypeError says.
+        with np.errstate(all="ignore"), suppress(ArithmeticError, ValueError, TypeError):
             for k, x in enumerate(go):
                 if k % self.substeps == 0:
+                    check_time()
                     path[k // self.substeps] = x
         return path.T
 

@@ -19,6 +19,12 @@ def test_what_is_no_arithmetic_is_refused(body: str) -> None:
         compiled(f"def of(x):\n    return {body}\n")
 
 
+@pytest.mark.parametrize("text", ["x = 1.0\n", TWICE + TWICE, "@twice\n" + TWICE, "def of(x=1.0):\n    return x\n"])
+def test_what_is_not_one_plain_function_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        compiled(text)
+
+
 def test_it_sees_no_built_in_names() -> None:
     with pytest.raises(NameError):
         compiled("def of(x):\n    return open(x)\n")("file")

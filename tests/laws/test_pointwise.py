@@ -39,6 +39,10 @@ def test_also_where_there_is_no_power_or_too_large_a_number(x: list[float]) -> N
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+def test_what_is_no_number_stays_none() -> None:
+    assert np.isnan(point_field(LAWS["real"])(0.0, np.array([np.nan, np.nan]))).all()
+
+
 def test_a_large_law_is_left_to_numpy() -> None:
     n = POINTWISE.max_constants
     law = PowerSum(-np.eye(n), np.eye(n))

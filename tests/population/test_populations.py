@@ -93,7 +93,6 @@ def test_the_linear_mixed_model_is_that_of_its_closed_form() -> None:
     assert found.deviations[0] ** 2 == pytest.approx(between, rel=1e-3)
 
 
-@pytest.mark.slow
 def test_what_varies_is_told_from_what_is_shared() -> None:
     measured, r = measured_wells()
     model = GroupModel(LOGISTIC, measured)
@@ -182,7 +181,6 @@ def test_a_new_group_leans_on_the_population_where_it_has_few_samples() -> None:
         meet(law, population, TimeSeries(("n",), (run,)), np.array([-1.0]), {})
 
 
-@pytest.mark.slow
 def test_odd_groups_are_fitted_beside_the_others() -> None:
     """Two samples, another length and start: the others lend such groups their constants."""
     times, values, _ = wells()
@@ -363,7 +361,6 @@ def test_without_time_groups_get_one_law_and_are_told_so() -> None:
     assert found.settings.vary == "auto" and np.isfinite(found.r2)
 
 
-@pytest.mark.slow
 def test_where_groups_come_to_rest_is_told_with_its_spread() -> None:
     """n' = r n - q n^2 rests at r/q, whose logarithm is as wide as that of r where q is shared."""
     times, values, r = wells(noise=0.005)

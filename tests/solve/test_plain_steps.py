@@ -54,7 +54,7 @@ def test_they_are_those_of_arrays(name: str) -> None:
     np.testing.assert_allclose(found, rk4_nodes(chain.rhs(chain.theta), start, steps), rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("x", [(-0.5, 0.2), (0.0, 0.0), (0.3, -1e-9)])
+@pytest.mark.parametrize("x", [(-0.5, 0.2), (0.0, 0.0), (0.3, -1e-9), (1e-18, 0.0)])
 @pytest.mark.parametrize("name", sorted(CHAINS))
 def test_rates_at_and_beyond_zero_are_those_of_arrays(name: str, x: tuple[float, float]) -> None:
     chain, rates = CHAINS[name], member_rates(CHAINS[name], CHAINS[name].theta[0])
@@ -74,6 +74,19 @@ def test_a_trial_step_that_is_no_number_leads_to_none(place: int, value: float) 
         found = plain_nodes(chain, theta, start, steps)
     assert found is None or not np.isfinite(found[0, 0, -1]).all()
     assert not np.isfinite(expected[0, 0, -1]).all() or found is None
+
+
+def test_what_is_no_number_stays_none() -> None:
+    for chain in CHAINS.values():
+        rates = member_rates(chain, chain.theta[0])
+        assert rates is not None and np.isnan(rates(np.nan, np.nan)).any()
+
+
+def test_functions_whose_arguments_have_bounds_are_left_to_arrays() -> None:
+    three = np.array([False] * 3)
+    one = [(three, np.array([[0.0, 0.0, 1.0]]), np.array([[-1.0], [0.0]]))]
+    chain = chain_of(one, functions=(Function("log", 1),))
+    assert member_rates(chain, chain.theta[0]) is None
 
 
 def test_powers_that_turn_and_many_points_are_left_to_arrays() -> None:

@@ -182,7 +182,7 @@ class Division(Experiment):
                     axis.bar(place, _rates(r, ranges), width, color=colour, label=model)
             axis.axhline(PUBLISHED_RATE, color=MUTED, ls="--", label="RealNPU, published average")
             axis.set_xticks(range(len(ranges)), ranges)
-            axis.set(ylabel="success rate", ylim=LOOK.shares, xlabel="training range")
+            axis.set(ylabel="success rate", ylim=(0.0, LOOK.shares[1]), xlabel="training range")
             figure.legend(loc="outside upper center", ncols=len(MODELS) + 1)
         return figure
 

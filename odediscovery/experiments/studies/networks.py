@@ -108,7 +108,7 @@ class Networks(Experiment):
                     width = LOOK.group / len(METHODS)
                     above.bar(at, 100 * r.column("exact").mean(), width, color=COLOURS[k], label=label)
                     draw_runs(below, at, r.column("seconds"), COLOURS[k])
-            above.set(ylabel="exact runs, %", ylim=LOOK.per_cents, title="Networks alone beside the default")
+            above.set(ylabel="exact runs, %", ylim=(0.0, LOOK.per_cents[1]), title="Networks alone beside the default")
             below.set(ylabel="processor time of a fit, s", yscale="log")
             names = [f"{system}\n{_told(noise)}" for system, noise in places]
             below.set_xticks(range(len(places)), names, rotation=LOOK.slant, ha="right")
