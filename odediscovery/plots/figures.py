@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from odediscovery.data.series import Trajectory
 from odediscovery.errors import InputError
 from odediscovery.plots.heatmaps import network_figure
-from odediscovery.plots.pieces import draw_band, frame_residuals, headline, power_of_ten
+from odediscovery.plots.pieces import draw_band, draw_legend, frame_residuals, headline, power_of_ten
 from odediscovery.plots.theme import (
     COLOURS,
     CURVE_POINTS,
@@ -184,7 +184,7 @@ def pareto_figure(discovery: Discovery) -> Figure:
         axes.set_xlabel(meaning_of_complexity(discovery))
         axes.set_ylabel("mean squared error\nof the integrated equations")
         axes.set_title("Pareto front")
-        figure.legend(loc="outside lower left", ncols=2)
+        draw_legend(figure, axes)
     return figure
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import FigureBase
+from matplotlib.figure import Figure, FigureBase
 from matplotlib.ticker import MaxNLocator
 
-from odediscovery.plots.theme import COLOURS, HAIR, LINE, MUTED, NOTE, ROOM, STYLE, TICKS, Depth
+from odediscovery.plots.theme import COLOURS, HAIR, LINE, MUTED, NOTE, ROOM, SIZES, STYLE, TICKS, Depth
 from odediscovery.runtime.arrays import Array
 
 
@@ -45,6 +45,15 @@ def frame_residuals(axes: Axes, residuals: Sequence[Array], label: str) -> None:
 def headline(figure: FigureBase, text: str) -> None:
     """A muted line above all panels, at the left."""
     figure.suptitle(text, x=0.01, ha="left", color=MUTED, fontsize="medium")
+
+
+def draw_legend(figure: Figure, axes: Axes) -> None:
+    """What the marks of a panel are, below it, in two columns where there is room for them."""
+    handles, labels = axes.get_legend_handles_labels()
+    widths = [max(map(len, label.split("\n"))) for label in labels]
+    half = -(-len(labels) // 2)
+    letters = max(widths[:half], default=0) + max(widths[half:], default=0)
+    figure.legend(handles, labels, loc="outside lower left", ncols=1 if letters > SIZES.letters else 2)
 
 
 def power_of_ten(value: float) -> str:

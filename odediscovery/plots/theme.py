@@ -97,6 +97,8 @@ class Ticks:
 class Sizes:
     """Pictures in files, and what is stacked in them."""
 
+    letters: int = threshold(64, "letters in two columns of a legend; with more there is one", origin=BY_EYE)
+
     width: float = threshold(4.2, "panel of a state", unit="inches", origin=BY_EYE)
     height: float = threshold(4.3, "panel with residuals below", unit="inches", origin=BY_EYE)
     plain: float = threshold(3.5, "panel without them", unit="inches", origin=BY_EYE)

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from odediscovery.plots import theme
-from odediscovery.plots.pieces import draw_band, frame_residuals, power_of_ten
+from odediscovery.plots.pieces import draw_band, draw_legend, frame_residuals, power_of_ten
 from odediscovery.plots.theme import COLOURS, LIGHT, LINE, MARKS, MUTED, SIZES, Depth, rings
 from odediscovery.runtime.thresholds import Thresholds
 
@@ -75,3 +75,13 @@ def test_residuals_of_nothing_have_an_axis_all_the_same() -> None:
 def test_numbers_of_an_axis_are_plain_where_they_are_short() -> None:
     written = [power_of_ten(value) for value in (1e-4, 5e-4, 1e-3, 0.2, 5000.0, 1e4, 3e4)]
     assert written == ["10⁻⁴", "5·10⁻⁴", "0.001", "0.2", "5000", "10⁴", "3·10⁴"]
+
+
+@pytest.mark.parametrize(("label", "columns"), [("short", 2), ("long " * 10, 1), ("two\n" * 20, 2)])
+def test_a_legend_of_long_labels_has_one_column(label: str, columns: int) -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    for name in (f"{label} a", f"{label} b"):
+        axes.plot([0.0], [0.0], label=name)
+    draw_legend(figure, axes)
+    assert figure.legends[0]._ncols == columns
