@@ -151,10 +151,11 @@ def correlations(residuals: Sequence[Array]) -> tuple[Array, Array]:
     >>> bool(correlations([slow])[0][0] > 0.9)
     True
     """
-    products = sum(np.nansum(r[1:] * r[:-1], axis=0) for r in residuals)
-    pairs = sum(np.isfinite(r[1:] * r[:-1]).sum(axis=0) for r in residuals)
-    squares = sum(np.nansum(r**2, axis=0) for r in residuals)
-    return products / np.maximum(squares, ABOVE_ZERO), np.asarray(pairs)
+    with np.errstate(all="ignore"):  # of a law that runs away nothing is known
+        products = sum(np.nansum(r[1:] * r[:-1], axis=0) for r in residuals)
+        pairs = sum(np.isfinite(r[1:] * r[:-1]).sum(axis=0) for r in residuals)
+        squares = sum(np.nansum(r**2, axis=0) for r in residuals)
+        return products / np.maximum(squares, ABOVE_ZERO), np.asarray(pairs)
 
 
 def memory(residuals: Sequence[Array]) -> Array:

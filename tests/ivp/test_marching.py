@@ -24,7 +24,7 @@ def of_array(x):
     ("rule", "step"),
     [
         (CLASSICAL, lambda x, h: rk4_step(lambda _, y: of_array(y), x, h)),
-        (THREE_EIGHTHS, lambda x, h: three_eighths_step(of_array, x, h)),
+        (THREE_EIGHTHS, lambda x, h: three_eighths_step(of_array, x, np.array([h]))),
     ],
     ids=["classical", "three eighths"],
 )
