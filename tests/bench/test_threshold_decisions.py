@@ -194,6 +194,7 @@ def sieve(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return fitted
 
 
+@pytest.mark.slow
 def test_a_row_for_each_fit_and_a_line_for_each_threshold(sieve: list[str], tmp_path: Path) -> None:
     rows = run_decisions(BATTERY, tmp_path / "rows", backend=HERE, say=lambda _: None)
     assert [(row["id"], row["method"]) for row in rows] == [

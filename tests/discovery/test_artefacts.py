@@ -53,6 +53,7 @@ def exponents_of(verdict: Verdict) -> list[list[float]]:
     return sorted(verdict.best.polished.law.exponents.tolist())
 
 
+@pytest.mark.slow
 def test_a_law_of_eulers_values_has_no_constant_that_only_their_error_needs() -> None:
     found = discover(by_euler(), settings_for(members=0))
     assert found.equations.power_sum is not None

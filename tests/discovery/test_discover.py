@@ -117,6 +117,7 @@ def test_awkward_column_names_are_printed_as_named() -> None:
         assert f"{name}' = " in found.equations_text()
 
 
+@pytest.mark.slow
 def test_a_stop_gives_the_best_so_far() -> None:
     monitor = Monitor()
     monitor.interrupt()

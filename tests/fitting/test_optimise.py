@@ -75,6 +75,7 @@ def test_what_is_not_free_stays(run: Optimiser) -> None:
     np.testing.assert_allclose(end[free], MINIMA[free], atol=2e-3)
 
 
+@pytest.mark.slow
 @every_optimiser
 def test_a_member_that_turns_nan_goes_back_and_spoils_no_other(run: Optimiser) -> None:
     def cliff(theta: Tensor, progress: float) -> Tensor:

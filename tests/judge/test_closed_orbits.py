@@ -60,6 +60,7 @@ def test_a_spring_that_is_hard_to_tell_from_a_damper_comes_with_the_note() -> No
     assert any("closed orbit" in message for message in found.messages)
 
 
+@pytest.mark.slow
 def test_the_period_of_many_turns_is_that_of_one() -> None:
     (note,) = notes_on(oscillator(0.0, [1.0], 120.0), 0.0, [1.0])
     assert "gone round in 3.14:" in note

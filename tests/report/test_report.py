@@ -111,6 +111,7 @@ def test_numbers_that_are_none_are_told_in_words(kind: str) -> None:
         assert not re.search(r"(?<![\w])(nan|inf|None)(?![\w])", text), text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_term_of_the_page_has_its_reading(kind: str) -> None:
     equations = html(kind).partition('<section id="equations">')[2].partition("</section>")[0]

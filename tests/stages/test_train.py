@@ -64,6 +64,7 @@ def test_training_lowers_the_loss_and_leaves_laws_that_are_read_exactly() -> Non
     assert all((np.abs(law.coefficients[law.coefficients != 0]) >= TRAINING.small).all() for law in laws)
 
 
+@pytest.mark.slow
 def test_the_unit_and_the_gradients_of_the_settings_are_those_of_training() -> None:
     short = {"members": 2, "hidden": 2, "adam_steps": 40, "lbfgs_steps": 5}
     by = {

@@ -111,6 +111,7 @@ def test_a_law_that_leaves_more_than_noise_is_told_from_one_that_does_not() -> N
     assert not left["exponential growth"]
 
 
+@pytest.mark.slow
 def test_noise_does_not_turn_the_sign_of_a_small_constant_for_good():
     """One species hardly harms the other, which the smoothed path of few samples takes for a benefit."""
     sides = {"x": "x*(0.9 - 0.009*x - 0.0002*y)", "y": "y*(0.8 - 0.004*x - 0.01*y)"}

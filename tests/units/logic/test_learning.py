@@ -48,6 +48,7 @@ def test_a_noisy_rule_is_learnt_and_read_back_in_words(word: str, truth: object,
         assert "not c" not in words or sure[C].upper < 0.5
 
 
+@pytest.mark.slow
 def test_an_implication_learns_which_antecedents_count() -> None:
     rule = connect("implies", A, B, C, D)
     seen = [
