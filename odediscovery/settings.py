@@ -71,7 +71,7 @@ class Settings:
             `textbook` are the laws with a name.
         template: names of textbook laws that are fitted and told, see `textbook.registry`.
         tries: laws with named constants that are ranked beside what is found ("x' = a*x*(1 - x/K)^b").
-        thorough: whether the search takes all the time that it wants; else 7.5 s of the processor for small
+        thorough: whether the search takes all the time that it wants; else 7 s of the processor for small
             tables and 30 s for others.
 
     >>> Settings(members=4).members
@@ -107,7 +107,7 @@ class Settings:
     library: tuple[str, ...] = _option((), "terms to try: powers,functions,sums,textbook; or not: no-functions")
     template: tuple[str, ...] = _option((), "textbook law to fit beside what is found; list names them")
     tries: tuple[str, ...] = _option((), 'law to rank beside what is found: "x\' = a*x*(1 - x/K)^b"', "--try")
-    thorough: bool = _option(False, "search for as long as it takes, not for 7.5 to 30 s of the processor")
+    thorough: bool = _option(False, "search for as long as it takes, not for 7 to 30 s of the processor")
 
     vary: str | None = _option(None, 'constants that groups have of their own: all, none, auto or "k in conc\'"')
     covariate: tuple[str, ...] = _option((), "column of groups that constants depend on by a power: weight")

@@ -55,7 +55,7 @@ class SimpleThresholds(Thresholds):
     small_rows: int = threshold(50, "rows below which a table is small", unit="rows")
     small_states: int = threshold(3, "states up to which it is")
     small_seconds: float = threshold(
-        7.5,
+        7.0,
         "time that a fit of a small table takes at most",
         unit="s of the processor",
         origin="measured: in 10 s no other law is claimed of 126 thinned random tables",
