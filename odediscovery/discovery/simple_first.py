@@ -58,7 +58,7 @@ class SimpleThresholds(Thresholds):
         7.0,
         "time that a fit of a small table takes at most",
         unit="s of the processor",
-        origin="measured: in 10 s no other law is claimed of 126 thinned random tables",
+        origin="measured: in 10 s no more of 126 thinned random tables are right",
     )
     seconds: float = threshold(30.0, "time that any other fit takes at most", unit="s of the processor")
     searching: float = threshold(0.6, "share of that time for the search, the rest for judging what it found")
