@@ -7,6 +7,7 @@ arithmetic. The rules are those of `rk4_step` (classical) and of torchdiffeq's r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import TypeAlias
 
 from odediscovery.ivp.straight_line import compiled
@@ -41,6 +42,7 @@ THREE_EIGHTHS = """\
 """
 
 
+@cache
 def march(n: int, rule: str) -> March:
     """The function that goes from a point of n states on, step by step; a step of length 0 stays.
 

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from odediscovery.families import STATE_FUNCTIONS, Function
+from odediscovery.ivp.marching import PlainRates
 from odediscovery.ivp.straight_line import compiled
 from odediscovery.laws.power_sum import EQUAL, PowerSum, expanded, least_bases
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, SparsePowers, products_by_column
@@ -34,8 +35,6 @@ POINTWISE = PointThresholds()
 
 # (t, states) -> their rates.
 Rates: TypeAlias = Callable[[float, Array], Sequence[float] | Array]
-# States, one by one -> their rates.
-PlainRates: TypeAlias = Callable[..., tuple[float, ...]]
 
 
 def point_field(law: PowerSum, states: int | None = None) -> Rates:

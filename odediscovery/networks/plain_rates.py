@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from odediscovery.families import STATE_FUNCTIONS
-from odediscovery.laws.pointwise import Arithmetic, PlainRates
+from odediscovery.ivp.marching import PlainRates
+from odediscovery.laws.pointwise import Arithmetic
 from odediscovery.networks.chain import EPSILON, Chain, Pair
 from odediscovery.runtime.arrays import Array
 

@@ -42,8 +42,8 @@ def plain_nodes(
         steps: lengths of the K steps of every window, [windows, K]; 0 beyond its end.
 
     Returns:
-        [members, windows, 1 + K, states], the start first; None where arrays are faster, where a law has
-        powers that turn, or where a number becomes too large.
+        [members, windows, 1 + K, states], the start first; None where arrays are faster, where a law is none
+        of those of `member_rates`, or where a number is none or becomes too large.
     """
     members, windows, n = start.shape
     if windows * np.count_nonzero(theta) > PLAIN.most_numbers or not np.isfinite(theta).all():
