@@ -36,6 +36,8 @@ Row: TypeAlias = dict[str, Any]
 SLOWED, GRACE = 4.0, 60.0
 # Seconds that git may take to name a commit.
 GIT_SECONDS = 10.0
+# Digits of a commit that name it.
+COMMIT_DIGITS = 7
 
 # The columns of a suite: `failed` is the reason why there are no scores, `outcome` how the search
 # ended, `recon` and `gen` are None where the equations cannot be integrated, `recon_front` is the best
@@ -181,13 +183,14 @@ def reason_of(error: Exception) -> str:
 
 
 def commit_of(path: Path) -> str:
-    """The last commit that changed a file or folder of a checkout, in short; nothing elsewhere."""
-    command = ["git", "-C", str(path.parent), "log", "-1", "--format=%h", "--", path.name]
+    """The first digits of the last commit that changed a file or folder of a checkout; nothing elsewhere."""
+    command = ["git", "-C", str(path.parent), "log", "-1", "--format=%H", "--", path.name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, check=False)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    # cut here: git's own short form grows with the repository, and a kept row would change its name
+    return done.stdout.strip()[:COMMIT_DIGITS] if done.returncode == 0 else ""
 
 
 def provenance() -> dict[str, Any]:

@@ -90,6 +90,13 @@ def test_commits_of_the_engine_are_counted() -> None:
     assert commits_since("") is None and commits_since("0000000") is None
 
 
+def test_a_commit_has_one_name_however_long_git_likes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = commit_of(ROOT / "odediscovery")
+    for name, value in {"COUNT": "1", "KEY_0": "core.abbrev", "VALUE_0": "12"}.items():
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    assert commit_of(ROOT / "odediscovery") == head
+
+
 @pytest.mark.slow
 def test_the_kept_results_of_the_project_have_commands() -> None:
     folders = folders_of_rows([KEPT])
