@@ -77,12 +77,11 @@ from odediscovery.result.outliers import outliers
 from odediscovery.result.rest import rest
 from odediscovery.runtime.monitor import JUDGING, OUT_OF_MEMORY, SEARCHING, TELLING, TIME_SPENT, Monitor, drawn
 from odediscovery.runtime.resources import at_most, blas_threads
-from odediscovery.search.candidates import at_rest, each_alone, is_settled
+from odediscovery.search.candidates import at_rest, each_alone, is_settled, warm_start
 from odediscovery.search.neural import train_networks
 from odediscovery.search.refinement import count_independent
 from odediscovery.search.strategies import search
 from odediscovery.search.vocabulary import vocabulary
-from odediscovery.search.warm_start import warm_start
 from odediscovery.settings import Settings
 from odediscovery.stages.values import Candidate, Polished
 from odediscovery.textbook.broken import broken_note, find_break, fit_broken

@@ -1,7 +1,8 @@
-"""Candidates of a search: laws taken as they were grown, and which one of clean data is simplest."""
+"""Candidates of a search: laws taken as they were grown or found before, and which one of clean data is simplest."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,7 +12,9 @@ from odediscovery.judge.doubt import DOUBT, interval_squares
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.impose import apply_knowledge, fixed_mask
 from odediscovery.problem.problem import Problem, rounding_share
-from odediscovery.stages.prune.paths import whole_features
+from odediscovery.runtime.monitor import Monitor
+from odediscovery.stages.prune.eliminate import Elimination
+from odediscovery.stages.prune.paths import NoRoomError, all_whole, prune_laws, whole_features
 from odediscovery.stages.values import STAGES, Candidate
 
 
@@ -49,6 +52,24 @@ def as_grown(p: Problem, law: PowerSum) -> Candidate:
     law = apply_knowledge(p, law)
     squares = interval_squares(law, p)[~p.constant]
     return Candidate(law, p.initial, float(squares.mean()), 0, whole_features(law, p, True), fixed_mask(p, law))
+
+
+def warm_start(p: Problem, laws: Sequence[PowerSum], monitor: Monitor) -> list[Candidate]:
+    """What becomes of laws that were found before, in the user's units."""
+    scaled = [law.rescaled(p.scale.state, p.scale.time) for law in laws if law.n_monomials]
+    # Real powers of what is negative here are none.
+    scaled = [law for law in scaled if not law.mirrored]
+    found: list[Candidate] = []
+    if p.clean:
+        # As they were grown: on clean data pruning has nothing to take from them.
+        rich = [law for law in scaled if law.features is not None]
+        scaled = [law for law in scaled if law.features is None]
+        found = [as_grown(p, law) for law in rich]
+    for whole in (True, False):
+        alike = [law for law in scaled if all_whole(law.exponents) is whole]
+        with contextlib.suppress(NoRoomError):
+            found += prune_laws(p, alike, Elimination(), monitor, whole=whole)
+    return found
 
 
 def simplest(candidates: Sequence[Candidate], p: Problem) -> Candidate:

@@ -7,8 +7,7 @@ import numpy as np
 from odediscovery import get_system, simulate_system
 from odediscovery.problem.prepare import prepare
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.search.candidates import as_grown, is_settled, simplest
-from odediscovery.search.warm_start import warm_start
+from odediscovery.search.candidates import as_grown, is_settled, simplest, warm_start
 
 
 def test_the_true_law_comes_back_settled() -> None:
