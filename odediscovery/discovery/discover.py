@@ -23,7 +23,6 @@ from odediscovery.discovery.front import (
     judge_shortlist,
     lower_noise,
     prefer_acting,
-    prefer_simple_exponents,
     simplify_exponents,
     simplify_quotients,
 )
@@ -210,7 +209,6 @@ def _judge_laws(
         partial(prefer_what_predicts, monitor=monitor),
         partial(prefer_what_stays, monitor=monitor),
         partial(prefer_undominated, series=task.series),
-        prefer_simple_exponents,
         prefer_textbook,
         partial(prefer_explained, fitted=simple, series=task.series),
         partial(drop_artefacts, monitor=monitor),

@@ -323,26 +323,6 @@ def prefer_acting(verdict: Verdict, monitor: Monitor) -> Verdict:
     return dataclasses.replace(verdict, rows=(*verdict.rows, row), chosen=len(verdict.rows))
 
 
-def prefer_simple_exponents(verdict: Verdict) -> Verdict:
-    """The verdict for a law with fewer fitted exponents and no more constants that is about as good.
-
-    A power that is no simple number is rare in nature, and bends until it meets a quotient.
-    """
-    best = verdict.best
-    least, most = count(best.polished.free), best.criterion + CRITERION.no_evidence
-    alike = [
-        (_fitted_exponents(row), row.criterion, i)
-        for i, row in enumerate(verdict.rows)
-        if row.criterion < most and count(row.polished.free) <= least
-    ]
-    fewest = min(alike)
-    return dataclasses.replace(verdict, chosen=fewest[2]) if fewest[0] < _fitted_exponents(best) else verdict
-
-
-def _fitted_exponents(row: Judged) -> int:
-    return int(row.polished.free[1].sum() + row.polished.free[3].sum())
-
-
 def _idle(found: Polished) -> Mask:
     """Fitted coefficients whose interval contains 0, bool [states, monomials]."""
     a, of_a = found.law.coefficients, found.errors.coefficients

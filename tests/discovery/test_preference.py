@@ -11,7 +11,6 @@ from problems import growth
 
 from odediscovery import Equations, Monitor, TimeSeries
 from odediscovery.discovery import preference
-from odediscovery.discovery.front import prefer_simple_exponents
 from odediscovery.discovery.preference import (
     PREFERENCE,
     charge_fragile,
@@ -118,17 +117,6 @@ def test_a_clearly_better_law_is_not_passed_over_for_a_simpler_one() -> None:
     worse = dataclasses.replace(long, polished=dataclasses.replace(long.polished, squares=2.0 * short.polished.squares))
     likelier = dataclasses.replace(worse, criterion=short.criterion - CRITERION.no_evidence)
     assert prefer_undominated(dataclasses.replace(before, rows=(likelier, short)), series).chosen == 0
-
-
-def test_of_laws_about_as_good_the_one_with_fewer_fitted_exponents_is_claimed() -> None:
-    before, _ = verdict(0.05, "logistic", "logistic")
-    first, second = before.rows
-    a, w, b, v = first.polished.free
-    odd = dataclasses.replace(first, polished=dataclasses.replace(first.polished, free=(a & False, ~w, b, v)))
-    near = dataclasses.replace(second, criterion=odd.criterion + 1.0)
-    assert prefer_simple_exponents(dataclasses.replace(before, rows=(odd, near))).chosen == 1
-    far = dataclasses.replace(second, criterion=odd.criterion + 2.0 * CRITERION.no_evidence)
-    assert prefer_simple_exponents(dataclasses.replace(before, rows=(odd, far))).chosen == 0
 
 
 def test_the_reason_for_a_dominated_row_names_the_state_that_it_explains_worse() -> None:
