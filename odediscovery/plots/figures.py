@@ -227,10 +227,11 @@ def draw_cut(
     """The line below which the axis is cut, with the errors that lie there as text."""
     axes.axhline(floor, ls=":", **HAIR)
     low, high = axes.get_ylim()
-    axes.text(1.0, floor, "below: not to scale", ha="right", va="bottom", transform=axes.get_yaxis_transform(), **NOTE)
+    # At the left, where the staircase does not go.
+    axes.text(0.0, floor, " below: not to scale", ha="left", va="top", transform=axes.get_yaxis_transform(), **NOTE)
     label_ticks(axes, floor, high)
     axes.set_ylim(min(low, float(drawn[lower].min()) / CUT_STEP**3), high)
-    # Below its mark at the left, where the staircase does not go.
+    # Below its mark, for the same reason.
     aside = (-MARKS.point, -MARKS.sample)
     for x, y, value in zip(cost[lower], drawn[lower], told[lower], strict=True):
         axes.annotate(f"{value:.2g}", (x, y), aside, textcoords="offset points", ha="right", va="top", **NOTE)
