@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass
 
 from odediscovery.discovery.front import polish_candidate
-from odediscovery.judge.criterion import score, shortlist
+from odediscovery.judge.criterion import rank, score, shortlist
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.conditions import SEARCH
+from odediscovery.search.followed import FOLLOWED, is_long
 from odediscovery.search.refinement import REFINEMENT, follows, follows_closely, follows_exactly, sigma_of
 from odediscovery.solve.linearised import LinearisedTrajectory
 from odediscovery.stages.prune.paths import window_length
@@ -27,20 +28,11 @@ class ChaosThresholds(Thresholds):
         "laws that are tried on whole trajectories, the best on windows",
         origin="cost: each is polished; one alone may fail by chance",
     )
-    long: float = threshold(
-        2.0,
-        "only trajectories so many times longer than a window are cut",
-        unit="windows",
-        origin="shorter ones would give one piece",
-    )
     grown: float = threshold(
         1e4,
         "errors of the start at the end of a trajectory from which on it is not tried to follow it",
         unit="rms of the state",
         origin="measured: chaos was followed up to 5, limit cycles and orbits up to 60",
-    )
-    states: int = threshold(
-        3, "states without which there is no chaos", origin="Poincare and Bendixson: curves in a plane do not cross"
     )
 
 
@@ -60,8 +52,8 @@ def cut_until_followed(
     p = whole
     for extrema in (None, SEARCH.brief_extrema):
         length = window_length(whole, extrema)
-        if monitor.stopping():
-            return p, {}
+        if monitor.stopping():  # no time to try
+            return (p.pieces(length) if p is whole and _seems_lost(p, candidates, length) else p), {}
         lost, polished = cannot_follow(p, candidates, length)
         if not lost:
             return p, polished
@@ -79,7 +71,7 @@ def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple
         The answer, and the laws that were polished for it.
     """
     polished: dict[Candidate, Polished] = {}
-    if max(len(t.time) for t in p.data.trajectories) <= CHAOS.long * length:
+    if not is_long(p, length):
         return False, polished
     floor = STAGES.settled if p.clean else 0.0
     listed = shortlist(candidates, p.samples, floor, around=1)
@@ -92,13 +84,21 @@ def cannot_follow(p: Problem, candidates: list[Candidate], length: int) -> tuple
     return True, polished
 
 
+def _seems_lost(p: Problem, candidates: list[Candidate], length: int) -> bool:
+    """Whether none of the laws that are best on windows may be expected to follow trajectories that long."""
+    if not is_long(p, length):
+        return False
+    best = rank(candidates, p.samples)[: CHAOS.laws]
+    return p.longest_window is not None or all(_outgrows(p, c.law) for c in best)
+
+
 def _outgrows(p: Problem, law: PowerSum) -> bool:
     """Whether the law makes far more of errors of the start than any state is large: no start is known well enough.
 
     Where controls act that is not asked: a trajectory is linearised without them.
     """
     error = float(p.start_errors.max(initial=0.0))
-    if not error > 0.0 or law.n_states < CHAOS.states or p.data.controls:
+    if not error > 0.0 or law.n_states < FOLLOWED.states or p.data.controls:
         return False
     along = LinearisedTrajectory.of(p, law, p.initial, sigma_of(p))
     return along is not None and along.error_growth() + math.log(error) > math.log(CHAOS.grown)

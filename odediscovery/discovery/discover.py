@@ -77,6 +77,7 @@ from odediscovery.result.rest import rest
 from odediscovery.runtime.monitor import JUDGING, OUT_OF_MEMORY, SEARCHING, TELLING, TIME_SPENT, Monitor, drawn
 from odediscovery.runtime.resources import at_most, blas_threads
 from odediscovery.search.candidates import at_rest, each_alone, is_settled, warm_start
+from odediscovery.search.followed import shorten_windows
 from odediscovery.search.neural import train_networks
 from odediscovery.search.refinement import count_independent
 from odediscovery.search.strategies import search
@@ -157,6 +158,7 @@ def _search_laws(task: Task, before: Sequence[PowerSum], families: Sequence[Fami
     check_asked(task)
     monitor.spend(limit and SIMPLE.searching * limit, whole=limit)
     whole = monitor.in_time(SEARCHING, lambda: noiseless(task.p, words, monitor), task.p) if settings.grow else task.p
+    whole = monitor.in_time(SEARCHING, lambda: shorten_windows(whole), whole) if settings.grow else whole
     asked = laws_asked_for(task, whole)
 
     @cache

@@ -222,9 +222,18 @@ def leaves_noise(p: Problem, best: Candidate) -> bool:
     the estimate, as long as they have no memory.
     """
     if best.mean_square <= (1.0 + DOUBT.likely * np.sqrt(2.0 / p.samples)) * max(p.unexplained, 1.0):
-        return not runs_away(best.law, p.data, best.initial, p.start_errors, p.nonnegative)
+        return not leaves_the_data(p, best)
     own = ~p.data.is_control
     return is_within_noise(p, best) and has_no_memory([r[:, own] for r in residuals(best.law, p.data, best.initial)])
+
+
+def leaves_the_data(p: Problem, c: Candidate) -> bool:
+    """Whether a law runs away from starts that the data allow, over as many samples as laws can be followed."""
+    q, initial = p, c.initial
+    if p.longest_window is not None:
+        q = p.pieces(p.longest_window)
+        initial = q.initial
+    return runs_away(c.law, q.data, initial, q.start_errors, q.nonnegative)
 
 
 def needs_every_term(found: Polished, nonnegative: Mask, *, long: bool = False) -> bool:

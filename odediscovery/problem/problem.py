@@ -79,6 +79,7 @@ class Problem:
     samples_a_step: float = 0.0
     messages: tuple[str, ...] = ()
     independent: Array | None = None
+    longest_window: int | None = None
 
     @property
     def initial(self) -> Array:

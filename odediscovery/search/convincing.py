@@ -18,10 +18,10 @@ from odediscovery.judge.doubt import (
     is_short,
     is_within_noise,
     leaves_noise,
+    leaves_the_data,
     needs_every_term,
 )
 from odediscovery.judge.residual_tests import has_no_memory
-from odediscovery.judge.stability import runs_away
 from odediscovery.laws.cost import SIMPLE, but_whole_powers
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.problem import Problem, has_little_noise
@@ -164,7 +164,7 @@ def is_unrivalled(at: Climb) -> bool:
         return False
     if has_cancelling_terms(best.law, p)[~p.constant].any():
         return False
-    if runs_away(best.law, p.data, best.initial, p.start_errors, p.nonnegative):
+    if leaves_the_data(p, best):
         return False
     if is_short(best.law):
         return True

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 
 from odediscovery.data.series import Trajectory
 from odediscovery.ivp.rk4 import rk4_step
@@ -73,8 +74,7 @@ class LinearisedTrajectory:
         """None where the law blows up."""
         found: list[tuple[Array, ...]] = []
         for t, start, relative_sigma in zip(p.data.trajectories, initial, p.relative_sigma, strict=True):
-            ends = np.linspace(t.time[:-1], t.time[1:], 2 * LINEARISED.steps, endpoint=False, axis=1)
-            times = np.append(ends.ravel(), t.time[-1])
+            times = _nodes(t)
             fine = Trajectory(times, np.zeros((len(times), law.n_states)))
             x = integrate(law, start, fine, LINEARISED.rtol)
             if x is None:
@@ -169,6 +169,22 @@ class LinearisedTrajectory:
             known = np.add.reduceat((self.weight[k] > 0.0).astype(float), first, axis=0)
             values = np.add.reduceat(values, first, axis=0) / np.sqrt(np.maximum(known, 1.0))[..., None]
         return values.reshape(values.shape[0] * values.shape[1], values.shape[2])
+
+
+def carried_along(law: PowerSum, t: Trajectory) -> Array:
+    """What disturbances of a law would become over each sample interval of a smooth path [intervals, states, states].
+
+    Where the law itself would go they are told by `LinearisedTrajectory`.
+    """
+    times = _nodes(t)
+    x = CubicSpline(t.time, t.values)(times)
+    return _propagators(_slopes(law, x), np.diff(times[::2]))[0]
+
+
+def _nodes(t: Trajectory) -> Array:
+    """The ends and the middle of every step, steps one behind the other."""
+    ends = np.linspace(t.time[:-1], t.time[1:], 2 * LINEARISED.steps, endpoint=False, axis=1)
+    return np.append(ends.ravel(), t.time[-1])
 
 
 def _propagators(slopes: Array, length: Array) -> tuple[Array, Array]:

@@ -82,7 +82,8 @@ def window_length(p: Problem, extrema: float | None = None) -> int:
     own = PRUNING_WINDOWS
     extrema = own.extrema if extrema is None else extrema
     intervals = extrema / max(p.extrema_per_interval, sys.float_info.epsilon)
-    return int(np.clip(intervals, own.shortest * extrema / own.extrema, own.longest))
+    longest = own.longest if p.longest_window is None else p.longest_window
+    return int(np.clip(intervals, own.shortest * extrema / own.extrema, longest))
 
 
 def prune_laws(

@@ -1,0 +1,75 @@
+"""Windows are halved where nobody can follow a law over them, and only there."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from problems import growth
+
+from odediscovery import Monitor, TimeSeries, discover, settings_for
+from odediscovery.bench.chaos.attractors import choose, measured
+from odediscovery.discovery.chaos import cut_until_followed
+from odediscovery.discovery.task import pose_task
+from odediscovery.judge.doubt import leaves_the_data
+from odediscovery.problem.problem import Problem
+from odediscovery.search.followed import shorten_windows
+from odediscovery.stages.prune.paths import PRUNING_WINDOWS, window_length
+from odediscovery.stages.values import Candidate
+
+SPIKES, SMOOTH = "SprottTorus", "Lorenz"
+
+
+def posed(name: str, sigma: float) -> Problem:
+    series, _ = measured(choose([name])[0], sigma, 0)
+    return pose_task(series, settings_for(seed=0), Monitor()).p
+
+
+def truth(name: str, p: Problem) -> Candidate:
+    law = choose([name])[0].equations.power_sum
+    assert law is not None
+    law = law.rescaled(p.scale.state, p.scale.time)
+    return Candidate(law, p.initial, 1.0, 0, np.ones(law.n_states, dtype=bool))
+
+
+@pytest.fixture(scope="module")
+def spikes() -> Problem:
+    return posed(SPIKES, 0.001)
+
+
+def test_windows_are_halved_where_spikes_magnify_errors_of_the_start(spikes: Problem) -> None:
+    shorter = shorten_windows(spikes)
+    assert window_length(spikes) == PRUNING_WINDOWS.longest
+    assert window_length(shorter) < PRUNING_WINDOWS.longest and shorter.data is spikes.data
+
+
+def test_other_problems_stay_as_they_are() -> None:
+    smooth = posed(SMOOTH, 0.001)
+    assert shorten_windows(smooth) is smooth
+    clean = pose_task(growth(np.linspace(0.0, 8.0, 60), 0.0), settings_for(seed=0), Monitor()).p
+    assert shorten_windows(clean) is clean
+    lawless = TimeSeries.from_arrays(np.arange(200.0), np.random.default_rng(0).standard_normal((200, 2)), ["a", "b"])
+    noise = pose_task(lawless, settings_for(seed=0), Monitor()).p
+    assert shorten_windows(noise) is noise
+
+
+def test_a_stop_leaves_pieces_that_a_law_can_follow(spikes: Problem) -> None:
+    stopped = Monitor()
+    stopped.interrupt()
+    p, polished = cut_until_followed(shorten_windows(spikes), [truth(SPIKES, spikes)], stopped)
+    assert p.heads is not None and len(p.data.trajectories) > len(p.heads) and polished == {}
+
+
+def test_whether_a_law_runs_away_is_asked_over_windows() -> None:
+    p = posed("SprottL", 0.01)
+    law, shorter = truth("SprottL", p), shorten_windows(p)
+    assert leaves_the_data(dataclasses.replace(shorter, longest_window=None), law)
+    assert not leaves_the_data(shorter, law)
+
+
+@pytest.mark.slow
+def test_the_law_of_spikes_is_found() -> None:
+    series, _ = measured(choose([SPIKES])[0], 0.001, 0)
+    texts = discover(series, settings_for(seed=0)).equations.power_sum
+    assert texts is not None and (texts.coefficients != 0).sum(axis=1).tolist() == [3, 3, 3]
