@@ -12,8 +12,8 @@ from odediscovery.problem.problem import Problem
 from odediscovery.runtime.monitor import Monitor
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.conditions import SEARCH
-from odediscovery.search.followed import FOLLOWED, is_long
 from odediscovery.search.refinement import REFINEMENT, follows, follows_closely, follows_exactly, sigma_of
+from odediscovery.search.shorten_windows import SHORTENING, is_long
 from odediscovery.solve.linearised import LinearisedTrajectory
 from odediscovery.stages.prune.paths import window_length
 from odediscovery.stages.values import STAGES, Candidate, Polished
@@ -98,7 +98,7 @@ def _outgrows(p: Problem, law: PowerSum) -> bool:
     Where controls act that is not asked: a trajectory is linearised without them.
     """
     error = float(p.start_errors.max(initial=0.0))
-    if not error > 0.0 or law.n_states < FOLLOWED.states or p.data.controls:
+    if not error > 0.0 or law.n_states < SHORTENING.states or p.data.controls:
         return False
     along = LinearisedTrajectory.of(p, law, p.initial, sigma_of(p))
     return along is not None and along.error_growth() + math.log(error) > math.log(CHAOS.grown)

@@ -77,9 +77,9 @@ from odediscovery.result.rest import rest
 from odediscovery.runtime.monitor import JUDGING, OUT_OF_MEMORY, SEARCHING, TELLING, TIME_SPENT, Monitor, drawn
 from odediscovery.runtime.resources import at_most, blas_threads
 from odediscovery.search.candidates import at_rest, each_alone, is_settled, warm_start
-from odediscovery.search.followed import shorten_windows
 from odediscovery.search.neural import train_networks
 from odediscovery.search.refinement import count_independent
+from odediscovery.search.shorten_windows import shorten_windows
 from odediscovery.search.strategies import search
 from odediscovery.search.vocabulary import vocabulary
 from odediscovery.settings import Settings

@@ -14,7 +14,7 @@ from odediscovery.discovery.chaos import cut_until_followed
 from odediscovery.discovery.task import pose_task
 from odediscovery.judge.doubt import leaves_the_data
 from odediscovery.problem.problem import Problem
-from odediscovery.search.followed import shorten_windows
+from odediscovery.search.shorten_windows import shorten_windows
 from odediscovery.stages.prune.paths import PRUNING_WINDOWS, window_length
 from odediscovery.stages.values import Candidate
 

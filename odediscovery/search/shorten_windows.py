@@ -25,7 +25,7 @@ from odediscovery.stages.prune.paths import PRUNING_WINDOWS, window_length
 
 
 @dataclass(frozen=True)
-class FollowedThresholds(Thresholds):
+class ShorteningThresholds(Thresholds):
     """When windows are shortened."""
 
     grown: float = threshold(
@@ -45,7 +45,7 @@ class FollowedThresholds(Thresholds):
     )
 
 
-FOLLOWED = FollowedThresholds()
+SHORTENING = ShorteningThresholds()
 
 
 def shorten_windows(p: Problem) -> Problem:
@@ -54,7 +54,7 @@ def shorten_windows(p: Problem) -> Problem:
     As they are where no such law leaves noise alone of the intervals.
     """
     length = window_length(p)
-    few = (~p.constant).sum() < FOLLOWED.states
+    few = (~p.constant).sum() < SHORTENING.states
     if few or p.clean or not p.complete or not is_long(p, length):
         return p
     law = next((law for law in polynomials(p) if is_explained(law, p)[~p.constant].all()), None)
@@ -62,14 +62,14 @@ def shorten_windows(p: Problem) -> Problem:
         return p
     # One law tells as well as another: all are alike where the data are.
     carried = [carried_along(law, t) for t in p.smooth.trajectories]
-    while length > PRUNING_WINDOWS.shortest and not _growth(p, carried, length) <= FOLLOWED.grown:
+    while length > PRUNING_WINDOWS.shortest and not _growth(p, carried, length) <= SHORTENING.grown:
         length = max(length // 2, PRUNING_WINDOWS.shortest)
     return p if length == window_length(p) else dataclasses.replace(p, longest_window=length)
 
 
 def is_long(p: Problem, length: int) -> bool:
     """Whether a trajectory has many more samples than a window of that length."""
-    return max(len(t.time) for t in p.data.trajectories) > FOLLOWED.long * length
+    return max(len(t.time) for t in p.data.trajectories) > SHORTENING.long * length
 
 
 @np.errstate(over="ignore", invalid="ignore")
