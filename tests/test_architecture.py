@@ -34,6 +34,7 @@ ROOMS = (
     "stages.grow",
     "stages.prune",
     "stages.polish",
+    "judge.notes",
     "judge",
     "result",
     "textbook",

@@ -17,16 +17,10 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.judge.claim import CLAIM, Claim, least_shares, share_in_pieces, shares_explained
 from odediscovery.judge.criterion import non_dominated, penalty
 from odediscovery.judge.doubt import unlike_a_law
-from odediscovery.judge.note import in_order
-from odediscovery.judge.notes import (
-    bound_states,
-    close_rivals,
-    judged_in_pieces,
-    may_be_any_curve,
-    never_changes,
-    runs_from_its_starts,
-    two_complexities,
-)
+from odediscovery.judge.notes.choice import close_rivals, two_complexities
+from odediscovery.judge.notes.law import may_be_any_curve, runs_from_its_starts
+from odediscovery.judge.notes.limits import bound_states, judged_in_pieces, never_changes
+from odediscovery.judge.notes.note import in_order
 from odediscovery.judge.printed import name_undetermined, with_enough_digits
 from odediscovery.judge.residual_tests import ResidualTests, examine_residuals, is_walk_as_good
 from odediscovery.judge.significance import has_idle_terms, idle_terms

@@ -65,7 +65,8 @@ from odediscovery.judge.claim import turning_state
 from odediscovery.judge.criterion import CRITERION
 from odediscovery.judge.extrapolation import check_extrapolation, closed_orbit
 from odediscovery.judge.identifiability import unidentifiable_combinations
-from odediscovery.judge.notes import found_break, memory_spent, no_break, same_constants, time_spent
+from odediscovery.judge.notes.choice import found_break, no_break
+from odediscovery.judge.notes.limits import memory_spent, same_constants, time_spent
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.problem.impulses import break_controls, with_breaks

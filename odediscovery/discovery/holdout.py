@@ -25,8 +25,8 @@ import numpy as np
 from odediscovery.data.series import TimeSeries
 from odediscovery.data.trajectories import SERIES
 from odediscovery.errors import InputError
-from odediscovery.judge.note import Note, in_order
-from odediscovery.judge.notes import cannot_be_continued, continued
+from odediscovery.judge.notes.law import cannot_be_continued, continued
+from odediscovery.judge.notes.note import Note, in_order
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.arrays import Array
 from odediscovery.runtime.thresholds import Thresholds, threshold

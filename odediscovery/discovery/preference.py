@@ -21,8 +21,8 @@ from odediscovery.data.series import TimeSeries
 from odediscovery.discovery.conclude import equations_of
 from odediscovery.judge.criterion import CRITERION, judge_on
 from odediscovery.judge.extrapolation import EXTRAPOLATION, excursion
-from odediscovery.judge.note import Note
-from odediscovery.judge.notes import simpler_and_nearer, weaker_ahead, weaker_between
+from odediscovery.judge.notes.choice import simpler_and_nearer, weaker_ahead, weaker_between
+from odediscovery.judge.notes.note import Note
 from odediscovery.judge.significance import has_idle_terms
 from odediscovery.judge.stability import runs_away
 from odediscovery.judge.verdict import Verdict

@@ -17,8 +17,8 @@ from odediscovery.discovery.front import refit
 from odediscovery.discovery.task import Task
 from odediscovery.judge.criterion import CRITERION, judge_on, price_of_nothing, shares_of
 from odediscovery.judge.identifiability import undetermined_exponents
-from odediscovery.judge.note import Note
-from odediscovery.judge.notes import thinned
+from odediscovery.judge.notes.limits import thinned
+from odediscovery.judge.notes.note import Note
 from odediscovery.judge.residual_tests import autocorrelation_inflation, memory
 from odediscovery.judge.significance import SIGNIFICANCE, idle_constants, idle_terms, is_needed, weak_terms
 from odediscovery.judge.verdict import Verdict

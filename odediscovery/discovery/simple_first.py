@@ -16,7 +16,8 @@ from odediscovery.discovery.preference import PREFERENCE, allows_blocks, block_m
 from odediscovery.discovery.task import Task
 from odediscovery.errors import FitError
 from odediscovery.judge.criterion import CRITERION, price_of_nothing
-from odediscovery.judge.notes import held_and_fitted, walk_as_good
+from odediscovery.judge.notes.constants import held_and_fitted
+from odediscovery.judge.notes.law import walk_as_good
 from odediscovery.judge.residual_tests import is_walk_as_good
 from odediscovery.judge.significance import has_idle_terms, idle_terms, shared_coefficients
 from odediscovery.judge.verdict import Verdict

@@ -8,8 +8,8 @@ import sympy
 
 from odediscovery.discovery.task import Task
 from odediscovery.errors import InputError
-from odediscovery.judge.note import Note
-from odediscovery.judge.notes import tried
+from odediscovery.judge.notes.choice import tried
+from odediscovery.judge.notes.note import Note
 from odediscovery.judge.verdict import Verdict
 from odediscovery.laws.forms import Form, read_form
 from odediscovery.problem.problem import Problem

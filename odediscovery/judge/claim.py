@@ -9,8 +9,9 @@ import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
-from odediscovery.judge.note import Note
-from odediscovery.judge.notes import idle_terms_left, poor_fit, stopped, turns_back, unexplained_states, walk_as_good
+from odediscovery.judge.notes.law import idle_terms_left, poor_fit, turns_back, unexplained_states, walk_as_good
+from odediscovery.judge.notes.limits import stopped
+from odediscovery.judge.notes.note import Note
 from odediscovery.judge.residual_tests import ResidualTests
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import Array, Mask

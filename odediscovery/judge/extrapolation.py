@@ -8,8 +8,9 @@ import numpy as np
 
 from odediscovery.data.samples import pooled
 from odediscovery.data.series import TimeSeries
-from odediscovery.judge.note import Note
-from odediscovery.judge.notes import blows_up, leaves_the_data, one_orbit
+from odediscovery.judge.notes.law import blows_up, leaves_the_data
+from odediscovery.judge.notes.limits import one_orbit
+from odediscovery.judge.notes.note import Note
 from odediscovery.laws.equations import Equations
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array, column_norms
 from odediscovery.runtime.thresholds import Thresholds, threshold

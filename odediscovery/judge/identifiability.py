@@ -14,8 +14,8 @@ from typing import Protocol
 import numpy as np
 
 from odediscovery.judge.doubt import interval_squares
-from odediscovery.judge.note import Note
-from odediscovery.judge.notes import not_determined, open_exponent
+from odediscovery.judge.notes.constants import not_determined, open_exponent
+from odediscovery.judge.notes.note import Note
 from odediscovery.judge.residual_tests import autocorrelation_inflation
 from odediscovery.laws.cost import Free, count, filled, picked
 from odediscovery.laws.expressions import identifiers

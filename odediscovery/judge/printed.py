@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from odediscovery.data.series import TimeSeries
-from odediscovery.judge.note import Note
-from odediscovery.judge.notes import undetermined_constants
+from odediscovery.judge.notes.constants import undetermined_constants
+from odediscovery.judge.notes.note import Note
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.power_sum import PowerSum
 from odediscovery.laws.printing import as_printed

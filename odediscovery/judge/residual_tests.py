@@ -9,8 +9,9 @@ import numpy as np
 
 from odediscovery.data.series import TimeSeries
 from odediscovery.judge.criterion import correction
-from odediscovery.judge.note import Note
-from odediscovery.judge.notes import structured_residuals, widened_errors
+from odediscovery.judge.notes.constants import widened_errors
+from odediscovery.judge.notes.law import structured_residuals
+from odediscovery.judge.notes.note import Note
 from odediscovery.laws.cost import constant_penalty
 from odediscovery.problem.problem import Problem
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array

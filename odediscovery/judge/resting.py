@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odediscovery.judge.note import Note
-from odediscovery.judge.notes import comes_to_rest
+from odediscovery.judge.notes.law import comes_to_rest
+from odediscovery.judge.notes.note import Note
 from odediscovery.laws.printing import constant
 from odediscovery.runtime.arrays import ABOVE_ZERO, Array
 from odediscovery.runtime.thresholds import Thresholds, threshold

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from odediscovery.judge.criterion import choose
-from odediscovery.judge.note import Note
+from odediscovery.judge.notes.note import Note
 from odediscovery.problem.problem import Problem
 from odediscovery.stages.values import Judged
 

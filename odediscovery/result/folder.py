@@ -23,7 +23,7 @@ from odediscovery.data.samples import with_columns
 from odediscovery.data.series import TimeSeries, read_series, series_text
 from odediscovery.data.table import check_letters, check_names
 from odediscovery.errors import InputError
-from odediscovery.judge.note import Note, Weight
+from odediscovery.judge.notes.note import Note, Weight
 from odediscovery.laws.equations import Equations
 from odediscovery.laws.estimates import Estimates
 from odediscovery.laws.records import number, plain, with_errors, with_law

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from odediscovery.data.samples import pooled
-from odediscovery.judge.note import Note
+from odediscovery.judge.notes.note import Note
 from odediscovery.judge.resting import resting_note, resting_point
 from odediscovery.laws.cost import count, filled
 from odediscovery.laws.equations import Equations

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from odediscovery.judge.note import Note
-from odediscovery.judge.notes import changing_constant
+from odediscovery.judge.notes.choice import changing_constant
+from odediscovery.judge.notes.note import Note
 from odediscovery.laws.expressions import identifiers
 from odediscovery.laws.forms import Form
 from odediscovery.laws.printing import constant

@@ -19,7 +19,7 @@ from problems import FSIR
 
 from odediscovery import Discovery, InputError, discover, plot_fit
 from odediscovery.command.cli import main
-from odediscovery.judge.note import Note, Weight
+from odediscovery.judge.notes.note import Note, Weight
 from odediscovery.laws.equations import Equations
 from odediscovery.report.words import outcome
 from odediscovery.result.population import GroupConstant, Population

@@ -1,6 +1,7 @@
 """A message of a result with its weight: what its reader should know first.
 
-A note says what was seen, what follows from it, and what to do, in one or two sentences; `notes` has them all.
+A note says what was seen, what follows from it, and what to do, in one or two sentences; the modules beside this one
+have them all. A result shows the weightiest first. What the reader of a table has to say of columns stays in `data`.
 """
 
 from __future__ import annotations
