@@ -118,8 +118,9 @@ class Settings:
     breaks: str | None = _option(None, 'times at which a rate may change: "t=23,41", or "found" to look for one')
 
     def __post_init__(self) -> None:
-        for name in _LISTS:  # as JSON and users write them
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for one in dataclasses.fields(self):
+            if str(one.type).startswith("tuple"):  # as JSON and users write lists
+                object.__setattr__(self, one.name, tuple(getattr(self, one.name)))
 
     def checked(self) -> Settings:
         """These settings.
@@ -225,20 +226,6 @@ _KINDS: Mapping[str, tuple[Any, str]] = {
     "str": (str, "text"),
     "tuple[str, ...]": (tuple, "a list of texts"),
 }
-_LISTS = (
-    "known",
-    "conserve",
-    "forbid",
-    "hidden_states",
-    "covariate",
-    "starts",
-    "censored",
-    "cumulative",
-    "doses",
-    "library",
-    "template",
-    "tries",
-)
 VOCABULARY = ("nonnegative_flows", "library", "template", "tries")
 # Options that have another name than their field.
 OPTIONS = {"tries": "try"}
