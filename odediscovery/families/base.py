@@ -175,7 +175,7 @@ class Family:
         name: one or two words; of progress and logs.
         says: what its terms look like, for the documentation.
         chain: the units that write it.
-        richness: families are tried in its order; 1 are sums of powers, 5 sums of exponentials.
+        richness: families are tried in its order, from 1, sums of powers, on.
         richness_of_amounts: the same where no state changes its sign; None: no other.
         candidates: the terms that a law of it may be grown by. A grid only has to come near:
             exponents and constants of sums are fitted afterwards.
