@@ -146,17 +146,9 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
         doses: Sequence[str] = (),
         breaks: str | None = None,
     ) -> None:
-        self.states, self.recipe, self.seed, self.members = states, recipe, seed, members
-        self.hidden, self.max_seconds, self.threads = hidden, max_seconds, threads
-        self.device, self.unit, self.gradients, self.max_memory = device, unit, gradients, max_memory
-        self.grow, self.l1, self.adam_steps = grow, l1, adam_steps
-        self.learning_rate, self.lbfgs_steps = learning_rate, lbfgs_steps
-        self.prune_long, self.known, self.conserve, self.forbid = prune_long, known, conserve, forbid
-        self.bounds, self.integer_exponents = bounds, integer_exponents
-        self.sources, self.nonnegative_flows, self.library = sources, nonnegative_flows, library
-        self.template, self.tries, self.thorough = template, tries, thorough
-        self.vary, self.covariate, self.starts = vary, covariate, starts
-        self.censored, self.cumulative, self.doses, self.breaks = censored, cumulative, doses, breaks
+        given = locals()  # scikit-learn reads each back under its name, as it was given
+        for name in ("states", *_DEFAULTS):
+            setattr(self, name, given[name])
 
     def fit(
         self, X: Any, y: object = None, t: Any = None, sigma: Any = None, groups: Sequence[str] | None = None
