@@ -17,7 +17,7 @@ from odediscovery.data.samples import measured
 from odediscovery.data.series import group_column, sigma_columns
 from odediscovery.result.discovery import Discovery
 from odediscovery.result.shown import head, is_contested, is_doubted, is_of_a_form, shown_notes
-from odediscovery.settings import RECIPES, Settings
+from odediscovery.settings import OPTIONS, RECIPES, Settings
 
 # What the folder keeps the fitted data under.
 DATA = "data.csv"
@@ -195,7 +195,8 @@ def _flags(settings: Settings) -> list[list[str]]:
     own = Settings(**{"recipe": settings.recipe, **RECIPES[settings.recipe]})
     found = [["--recipe", settings.recipe]] if settings.recipe != "default" else []
     for field in dataclasses.fields(Settings):
-        value, option = getattr(settings, field.name), "--" + field.name.replace("_", "-")
+        value = getattr(settings, field.name)
+        option = "--" + OPTIONS.get(field.name, field.name).replace("_", "-")
         if field.name in _APART or (value == getattr(own, field.name) and field.name != "seed"):
             continue
         if isinstance(value, bool):

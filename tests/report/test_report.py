@@ -281,6 +281,7 @@ def test_the_printed_command_fits_the_same_with_the_same_settings(
         l1=0.5,
         known=["S' = -I + ?"],
         forbid=["S: R", "I: R"],
+        tries=["S' = -b*S"],
     )
     found = {
         "asked": lambda: dataclasses.replace(discovery(time_name="day"), settings=asked),
