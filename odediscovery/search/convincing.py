@@ -128,19 +128,19 @@ def _score(at: Climb, c: Candidate) -> float:
 
 
 def is_convincing(at: Climb) -> bool:
-    """Whether the best law leaves noise only and is short, or needs all its terms."""
+    """Whether the best law leaves noise only, of windows and of trajectories, and is short, or needs all its terms."""
     p = at.problem
     if not at.candidates:
         return False
     best = likeliest(at)
     if not leaves_noise(p, best) or has_cancelling_terms(best.law, p)[~p.constant].any():
         return False
-    if is_short(best.law):
-        return True
-    if not _may_be_long(best.law, p):
+    if not (is_short(best.law) or _may_be_long(best.law, p)):
         return False
     near = at.follow(best)
-    return near is not None and needs_every_term(near[1], p.nonnegative & ~p.constant)
+    if near is None:
+        return False
+    return is_short(best.law) or needs_every_term(near[1], p.nonnegative & ~p.constant)
 
 
 def may_be_it(at: Climb) -> bool:

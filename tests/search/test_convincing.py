@@ -58,6 +58,11 @@ def test_a_law_that_leaves_more_than_noise_does_not() -> None:
     assert not is_convincing(climb_with(LOGISTIC, 50.0))
 
 
+def test_a_short_law_that_leaves_noise_of_windows_alone_does_not() -> None:
+    decay = PowerSum(np.array([[0.1, -0.1]]), np.array([[0.0], [1.0]]))
+    assert not is_convincing(climb_with(decay, 1.0))
+
+
 @pytest.mark.parametrize(("noise", "simple"), [(1e-5, True), (0.02, False)])
 def test_in_little_noise_a_fit_closer_than_noise_earns_little(noise: float, simple: bool) -> None:
     p = prepare(growth(TIMES, noise))

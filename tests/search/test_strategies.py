@@ -60,7 +60,7 @@ def test_a_search_ends_where_a_law_leaves_nothing() -> None:
 
 def test_at_the_end_a_law_of_whole_powers_is_tried_with_real_ones() -> None:
     times = np.linspace(0.0, 6.0, 60)
-    power = PowerSum(np.array([[-0.4]]), np.array([[0.6]]))
+    power = PowerSum(np.array([[-0.4]]), np.array([[0.75]]))
     p = prepare(series_of(power, np.array([[4.0], [2.5]]), [times, times], noise=0.02))
     # A constant and a linear term meet the power so well that what they leave is hardly more than noise.
     line = PowerSum(np.array([[-0.1, -0.3]]), np.array([[0.0], [1.0]]))
@@ -68,8 +68,7 @@ def test_at_the_end_a_law_of_whole_powers_is_tried_with_real_ones() -> None:
         p, settings_for(), Monitor(), candidates=[Candidate(line, p.initial, p.unexplained, 0, np.array([True]))]
     )
     climb(CLOSING, at)
-    found = {round(float(w), 1) for c in at.candidates for w in c.law.exponents.ravel()}
-    assert 0.6 in found
+    assert any(abs(w - 0.75) < 0.02 for c in at.candidates for w in c.law.exponents.ravel())
 
 
 @pytest.mark.slow
