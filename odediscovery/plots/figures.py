@@ -228,7 +228,8 @@ def draw_cut(
     axes.axhline(floor, ls=":", **HAIR)
     low, high = axes.get_ylim()
     # At the left, where the staircase does not go.
-    axes.text(0.0, floor, " below: not to scale", ha="left", va="top", transform=axes.get_yaxis_transform(), **NOTE)
+    beside = {"xytext": (MARKS.sample, 0.0), "textcoords": "offset points", "ha": "left", "va": "top"}
+    axes.annotate("below: not to scale", (0.0, floor), xycoords=axes.get_yaxis_transform(), **beside, **NOTE)
     label_ticks(axes, floor, high)
     axes.set_ylim(min(low, float(drawn[lower].min()) / CUT_STEP**3), high)
     # Below its mark, for the same reason.

@@ -32,7 +32,7 @@ class ShorteningThresholds(Thresholds):
         1000.0,
         "what errors of the start come to over windows that are too long",
         unit="variance of the noise, mean",
-        origin="as `SEARCH.worst`: thirty standard deviations",
+        origin="thirty standard deviations; measured: the same laws of chaotic systems at half and at twice of it",
     )
     long: float = threshold(
         2.0,
