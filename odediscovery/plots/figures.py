@@ -228,8 +228,10 @@ def draw_cut(
     axes.axhline(floor, ls=":", **HAIR)
     low, high = axes.get_ylim()
     # At the left, where the staircase does not go.
-    beside = {"xytext": (MARKS.sample, 0.0), "textcoords": "offset points", "ha": "left", "va": "top"}
-    axes.annotate("below: not to scale", (0.0, floor), xycoords=axes.get_yaxis_transform(), **beside, **NOTE)
+    at, beside = axes.get_yaxis_transform(), (MARKS.sample, 0.0)
+    axes.annotate(
+        "below: not to scale", (0.0, floor), beside, at, textcoords="offset points", ha="left", va="top", **NOTE
+    )
     label_ticks(axes, floor, high)
     axes.set_ylim(min(low, float(drawn[lower].min()) / CUT_STEP**3), high)
     # Below its mark, for the same reason.
