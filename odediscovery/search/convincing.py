@@ -29,6 +29,7 @@ from odediscovery.runtime.arrays import ABOVE_ZERO, Array, Mask
 from odediscovery.runtime.thresholds import Thresholds, threshold
 from odediscovery.search.refinement import REFINEMENT, follows, leaves_nothing, refined, sigma_of
 from odediscovery.search.rungs import Climb
+from odediscovery.search.shorten_windows import SHORTENING
 from odediscovery.solve.trajectories import residuals
 from odediscovery.stages.polish.intervals import INTERVALS
 from odediscovery.stages.values import STAGES, Candidate, Polished
@@ -128,7 +129,10 @@ def _score(at: Climb, c: Candidate) -> float:
 
 
 def is_convincing(at: Climb) -> bool:
-    """Whether the best law leaves noise only, of windows and of trajectories, and is short, or needs all its terms."""
+    """Whether the best law leaves noise only, of windows and of trajectories, and is short, or needs all its terms.
+
+    Of trajectories that may be chaotic nothing is asked of a short law.
+    """
     p = at.problem
     if not at.candidates:
         return False
@@ -137,6 +141,9 @@ def is_convincing(at: Climb) -> bool:
         return False
     if not (is_short(best.law) or _may_be_long(best.law, p)):
         return False
+    # Chaos may carry the true law off its trajectory.
+    if is_short(best.law) and (~p.constant).sum() >= SHORTENING.states:
+        return True
     near = at.follow(best)
     if near is None:
         return False
