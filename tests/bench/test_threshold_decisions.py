@@ -16,7 +16,7 @@ import pytest
 from odediscovery.bench.thresholds import perturb, study
 from odediscovery.bench.thresholds.decisions import (
     DECIDES,
-    NOT_SHORTENING,
+    NOT_FOLLOWED,
     ONE_WAY,
     WITHOUT_EFFECT,
     markdown,
@@ -162,7 +162,7 @@ def test_after_the_block_a_threshold_is_a_number_again() -> None:
 
 def test_the_four_kinds() -> None:
     assert verdict(Tally(reads=2)) == WITHOUT_EFFECT
-    assert verdict(Tally(2, 2, 2, 0, 0, 0, lost=1)) == NOT_SHORTENING
+    assert verdict(Tally(2, 2, 2, 0, 0, 0, lost=1)) == NOT_FOLLOWED
     assert verdict(Tally(2, 2, 0, 2, 1, 0)) == ONE_WAY
     assert verdict(Tally(2, 2, 0, 2, 1, 0, lost=1)) == verdict(Tally(2, 2, 1, 1, 0, 1)) == DECIDES
 

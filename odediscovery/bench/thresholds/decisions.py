@@ -34,7 +34,7 @@ from odediscovery.runtime.workers import IN_TURN, Backend
 # engine has that can be halved and doubled, `tallies` the numbers of a `Tally` in their order, by threshold.
 COLUMNS = ("id", "method", "failed", "exact", "seconds", "equations", "held", "tallies")
 HEADER = ("threshold", "reads", "decisions", "otherwise at half", "otherwise at twice", "comes out", "not followed")
-WITHOUT_EFFECT, ONE_WAY, DECIDES, NOT_SHORTENING = "without effect", "one way", "decides", "not followed"
+WITHOUT_EFFECT, ONE_WAY, DECIDES, NOT_FOLLOWED = "without effect", "one way", "decides", "not followed"
 
 
 @contextmanager
@@ -155,7 +155,7 @@ def tallied(rows: Sequence[Row]) -> dict[str, Tally]:
 def verdict(tally: Tally) -> str:
     """Which of the four kinds above a threshold is."""
     if not tally.half and not tally.twice:
-        return NOT_SHORTENING if tally.lost else WITHOUT_EFFECT
+        return NOT_FOLLOWED if tally.lost else WITHOUT_EFFECT
     return DECIDES if tally.lost or (tally.true and tally.false) else ONE_WAY
 
 
@@ -173,7 +173,7 @@ def markdown(battery: Battery, rows: Sequence[Row]) -> str:
         "every use was followed.\n"
         f"- {kinds[ONE_WAY]} come out one way: a rule that never or always acts, but might at half or at twice.\n"
         f"- {kinds[DECIDES]} decide.\n"
-        f"- {kinds[NOT_SHORTENING]} cannot be followed: what comes of them is not seen by comparisons.\n\n"
+        f"- {kinds[NOT_FOLLOWED]} cannot be followed: what comes of them is not seen by comparisons.\n\n"
         f"Otherwise: share of the decisions that would come out otherwise.\n\n"
         f"{table(HEADER, [_line(name, tally) for name, tally in tallies.items()])}\n\n"
         f"Systems: {', '.join(dict.fromkeys(row['id'] for row in rows))}.\n"
