@@ -24,6 +24,11 @@ LORENZ = PowerSum(
 )
 
 
+SPANS = pytest.mark.parametrize(
+    ("span", "lost"), [pytest.param(3.0, False, id="short"), pytest.param(30.0, True, id="long")]
+)
+
+
 def lorenz(x: list[float]) -> list[float]:
     return [10.0 * (x[1] - x[0]), x[0] * (28.0 - x[2]) - x[1], x[0] * x[1] - 8.0 / 3.0 * x[2]]
 
@@ -60,7 +65,16 @@ def test_pieces_are_tried_before_shorter_ones_and_a_stop_ends_it(waves: Problem)
     assert cut_until_followed(waves, [wrong], stopped) == (waves, {})
 
 
-@pytest.mark.parametrize(("span", "lost"), [pytest.param(3.0, False, id="short"), pytest.param(30.0, True, id="long")])
+def noisy_lorenz(span: float) -> tuple[Problem, Candidate]:
+    """Chaos from one start, and its law."""
+    t = np.linspace(0.0, span, int(60 * span))
+    values = solve_ivp(lambda _, x: lorenz(x), (0.0, span), [1.0, 1.0, 20.0], t_eval=t, rtol=1e-9).y.T
+    values = values + 0.2 * np.random.default_rng(0).standard_normal(values.shape)
+    p = prepare(TimeSeries.from_arrays(t, values, ["x", "y", "z"]))
+    return p, candidate(p, LORENZ.rescaled(p.scale.state, p.scale.time))
+
+
+@SPANS
 def test_where_errors_outgrow_every_state_nothing_is_polished(
     span: float, lost: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,16 +82,21 @@ def test_where_errors_outgrow_every_state_nothing_is_polished(
         raise InterruptedError
 
     monkeypatch.setattr(chaos, "polish_candidate", polish_candidate)
-    t = np.linspace(0.0, span, int(60 * span))
-    values = solve_ivp(lambda _, x: lorenz(x), (0.0, span), [1.0, 1.0, 20.0], t_eval=t, rtol=1e-9).y.T
-    values = values + 0.2 * np.random.default_rng(0).standard_normal(values.shape)
-    p = prepare(TimeSeries.from_arrays(t, values, ["x", "y", "z"]))
-    law = candidate(p, LORENZ.rescaled(p.scale.state, p.scale.time))
+    p, law = noisy_lorenz(span)
     if lost:
         assert cannot_follow(p, [law], 50) == (True, {})
     else:
         with pytest.raises(InterruptedError):
             cannot_follow(p, [law], 50)
+
+
+@SPANS
+def test_a_stop_cuts_what_errors_of_the_start_outgrow(span: float, lost: bool) -> None:
+    p, law = noisy_lorenz(span)
+    stopped = Monitor()
+    stopped.interrupt()
+    cut, polished = cut_until_followed(p, [law], stopped)
+    assert (cut.heads is not None) == lost and polished == {}
 
 
 def test_a_law_that_follows_leaves_the_series_whole_and_is_polished_once() -> None:
