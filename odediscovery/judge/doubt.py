@@ -222,13 +222,16 @@ def leaves_noise(p: Problem, best: Candidate) -> bool:
     the estimate, as long as they have no memory.
     """
     if best.mean_square <= (1.0 + DOUBT.likely * np.sqrt(2.0 / p.samples)) * max(p.unexplained, 1.0):
-        return not leaves_the_data(p, best)
+        return not escapes(p, best)
     own = ~p.data.is_control
     return is_within_noise(p, best) and has_no_memory([r[:, own] for r in residuals(best.law, p.data, best.initial)])
 
 
-def leaves_the_data(p: Problem, c: Candidate) -> bool:
-    """Whether a law runs away from starts that the data allow, over as many samples as laws can be followed."""
+def escapes(p: Problem, c: Candidate) -> bool:
+    """Whether a law runs away from starts that the data allow, over as many samples as it can be followed.
+
+    Where windows had to be shortened it is asked of pieces as long as these, each from its smoothed start.
+    """
     q, initial = p, c.initial
     if p.longest_window is not None:
         q = p.pieces(p.longest_window)

@@ -13,12 +13,12 @@ from odediscovery.judge.criterion import CRITERION, score
 from odediscovery.judge.doubt import (
     DOUBT,
     doubtful,
+    escapes,
     has_cancelling_terms,
     interval_squares,
     is_short,
     is_within_noise,
     leaves_noise,
-    leaves_the_data,
     needs_every_term,
 )
 from odediscovery.judge.residual_tests import has_no_memory
@@ -171,7 +171,7 @@ def is_unrivalled(at: Climb) -> bool:
         return False
     if has_cancelling_terms(best.law, p)[~p.constant].any():
         return False
-    if leaves_the_data(p, best):
+    if escapes(p, best):
         return False
     if is_short(best.law):
         return True

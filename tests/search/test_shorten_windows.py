@@ -11,7 +11,7 @@ from odediscovery import Monitor, discover, settings_for
 from odediscovery.bench.chaos.attractors import choose, measured
 from odediscovery.discovery.chaos import cut_until_followed
 from odediscovery.discovery.task import pose_task
-from odediscovery.judge.doubt import leaves_the_data
+from odediscovery.judge.doubt import escapes
 from odediscovery.problem.problem import Problem
 from odediscovery.search import shorten_windows as shortening
 from odediscovery.search.shorten_windows import shorten_windows
@@ -68,8 +68,8 @@ def test_a_stop_leaves_pieces_that_a_law_can_follow(spikes: Problem) -> None:
 def test_whether_a_law_runs_away_is_asked_over_windows() -> None:
     p = posed("SprottL", 0.01)
     law, shorter = truth("SprottL", p), shorten_windows(p)
-    assert leaves_the_data(dataclasses.replace(shorter, longest_window=None), law)
-    assert not leaves_the_data(shorter, law)
+    assert escapes(dataclasses.replace(shorter, longest_window=None), law)
+    assert not escapes(shorter, law)
 
 
 @pytest.mark.slow
