@@ -62,6 +62,8 @@ class Problem:
         messages: notes on the noise for the reader of a result.
         independent: share of the samples of every state that count as independent [states], where a law told
             that what is left is no noise; None: all of them.
+        longest_window: most intervals of a window whose start is fitted, where errors of starts grow fast; None:
+            as many as anywhere.
     """
 
     data: TimeSeries

@@ -108,7 +108,9 @@ UNSETTLED = Condition("every law leaves something", lambda at: not is_settled(at
 TRAINS = Condition(
     "there are members and real powers", lambda at: bool(at.settings.members) and not at.problem.integer_exponents
 )
-CONVINCING = Condition("the best law leaves noise only, and is short or needs all its terms", is_convincing)
+CONVINCING = Condition(
+    "the best law leaves noise only, follows the data closely, and is short or needs all its terms", is_convincing
+)
 UNCONVINCING = ~CONVINCING
 WHOLE = Condition("it has whole powers", lambda at: bool(likeliest(at).whole.all()))
 REGRESSED = Condition(

@@ -129,9 +129,10 @@ def _score(at: Climb, c: Candidate) -> float:
 
 
 def is_convincing(at: Climb) -> bool:
-    """Whether the best law leaves noise only, of windows and of trajectories, and is short, or needs all its terms.
+    """Whether the best law leaves noise only, follows the data closely, and is short or needs all its terms.
 
-    Of trajectories that may be chaotic nothing is asked of a short law.
+    A law may meet windows and not their neighbours: each window has a start of its own. Of
+    trajectories that may be chaotic nothing is asked of a short law.
     """
     p = at.problem
     if not at.candidates:

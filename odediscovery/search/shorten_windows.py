@@ -51,7 +51,8 @@ SHORTENING = ShorteningThresholds()
 def shorten_windows(p: Problem) -> Problem:
     """The problem with windows halved until errors of their starts stay small, by laws of whole powers.
 
-    As they are where no such law leaves noise alone of the intervals.
+    As they are where fewer than three states change; where a value is missing, and so the start or the end of an
+    interval; and where no such law leaves noise alone of the intervals.
     """
     length = window_length(p)
     few = (~p.constant).sum() < SHORTENING.states

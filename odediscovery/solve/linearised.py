@@ -172,9 +172,9 @@ class LinearisedTrajectory:
 
 
 def carried_along(law: PowerSum, t: Trajectory) -> Array:
-    """What disturbances of a law would become over each sample interval of a smooth path [intervals, states, states].
+    """What a disturbance of a smooth path becomes over each sample interval by a law, [intervals, states, states].
 
-    Where the law itself would go they are told by `LinearisedTrajectory`.
+    Along the law's own trajectory `LinearisedTrajectory` tells it.
     """
     times = _nodes(t)
     x = CubicSpline(t.time, t.values)(times)
