@@ -38,10 +38,10 @@ def time_spent() -> Note:
 
 
 def judged_in_pieces(samples: int) -> Note:
-    """Whole trajectories could not be followed."""
+    """Whole trajectories could not be followed, or were not expected to be where there was no time to try."""
     return Note(
-        f"no law follows whole trajectories from one start, as in chaos: laws were judged, and mse and r2 are, on "
-        f"pieces of {samples} samples; predict for about as long",
+        "no law was found to follow whole trajectories from one start, as in chaos: laws were judged, and mse and r2 "
+        f"are, on pieces of {samples} samples; predict for about as long",
         Weight.DATA,
     )
 
