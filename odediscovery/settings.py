@@ -203,7 +203,8 @@ class Settings:
             texts = isinstance(value, tuple) and all(isinstance(item, str) for item in value)
             fits = texts if kinds is tuple else isinstance(value, kinds)
             if not fits or (isinstance(value, bool) and kinds is not bool):
-                raise InputError(f"--{one.name.replace('_', '-')} must be {what}, got {repr(value)[:40]}")
+                option = OPTIONS.get(one.name, one.name).replace("_", "-")
+                raise InputError(f"--{option} must be {what}, got {repr(value)[:40]}")
 
     @property
     def published(self) -> bool:

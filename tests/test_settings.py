@@ -50,6 +50,7 @@ def test_lists_of_a_file_are_what_they_were_also_those_of_a_new_option() -> None
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"tries": (1,)}, "--try must be a list of texts"),
         ({"members": -1}, "--members must be at least 0, got -1"),
         ({"members": 0, "recipe": "paper"}, "--members 0 leaves nothing to start from"),
         ({"members": 0, "grow": False}, "it needs --grow and --recipe default"),

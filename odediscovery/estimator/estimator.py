@@ -31,7 +31,7 @@ from odediscovery.errors import InputError
 from odediscovery.estimator.blocks import is_list, paired, read_runs, read_values
 from odediscovery.result.discovery import Discovery
 from odediscovery.runtime.monitor import Monitor
-from odediscovery.settings import RECIPES, Settings
+from odediscovery.settings import OPTIONS, RECIPES, Settings
 
 Array = NDArray[np.float64]
 
@@ -350,7 +350,8 @@ class ODEDiscovery(BaseEstimator):  # type: ignore[misc]
             recipe = RECIPES.get(plain["recipe"], {})
             return Settings(**{**recipe, **changed}).checked()
         except InputError as error:
-            text = re.sub(r"--([a-z][a-z0-9-]*)", lambda m: m[1].replace("-", "_"), str(error))
+            fields = {option: name for name, option in OPTIONS.items()}
+            text = re.sub(r"--([a-z][a-z0-9-]*)", lambda m: fields.get(m[1], m[1].replace("-", "_")), str(error))
             raise InputError(text) from None
         except (TypeError, ValueError) as error:
             raise InputError(

@@ -304,6 +304,7 @@ X = grown(0.5)
         ({"learning_rate": 0.0}, X, None, "^learning_rate must be positive"),
         ({"members": 0, "recipe": "paper", "grow": False}, X, None, "needs grow and recipe"),
         ({"learning_rate": "fast"}, X, None, "^learning_rate must be a number"),
+        ({"vary": "all", "tries": ["x' = -k*x"]}, X, None, "^tries is not yet possible beside vary"),
         ({"recipe": "papr"}, X, None, "did you mean 'paper'"),
         ({"states": "ab"}, X, None, "states: expected a list of names, got 'ab'"),
         ({"states": 2}, X, None, "states: expected a list of names, got 2"),
