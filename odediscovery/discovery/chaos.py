@@ -89,16 +89,20 @@ def _seems_lost(p: Problem, candidates: list[Candidate], length: int) -> bool:
     if not is_long(p, length):
         return False
     best = rank(candidates, p.samples)[: CHAOS.laws]
-    return p.longest_window is not None or all(_outgrows(p, c.law) for c in best)
+    return p.longest_window is not None or all(_outgrows(p, c.law, blown_up=True) for c in best)
 
 
-def _outgrows(p: Problem, law: PowerSum) -> bool:
+def _outgrows(p: Problem, law: PowerSum, *, blown_up: bool = False) -> bool:
     """Whether the law makes far more of errors of the start than any state is large: no start is known well enough.
 
     Where controls act that is not asked: a trajectory is linearised without them.
+
+    Args:
+        blown_up: the answer for a law that blows up as it is; refined it may not.
     """
     error = float(p.start_errors.max(initial=0.0))
     if not error > 0.0 or law.n_states < SHORTENING.states or p.data.controls:
         return False
     along = LinearisedTrajectory.of(p, law, p.initial, sigma_of(p))
-    return along is not None and along.error_growth() + math.log(error) > math.log(CHAOS.grown)
+    growth = math.nan if along is None else along.error_growth()
+    return blown_up if math.isnan(growth) else growth + math.log(error) > math.log(CHAOS.grown)

@@ -43,6 +43,9 @@ class ShorteningThresholds(Thresholds):
     states: int = threshold(
         3, "states without which there is no chaos", origin="Poincare and Bendixson: curves in a plane do not cross"
     )
+    many_states: int = threshold(
+        10, "changing states above which windows stay as they are", origin="cost: intervals are met state by state"
+    )
 
 
 SHORTENING = ShorteningThresholds()
@@ -51,12 +54,13 @@ SHORTENING = ShorteningThresholds()
 def shorten_windows(p: Problem) -> Problem:
     """The problem with windows halved until errors of their starts stay small, by laws of whole powers.
 
-    As they are where fewer than three states change; where a value is missing, and so the start or the end of an
-    interval; and where no such law leaves noise alone of the intervals.
+    As they are where fewer than three states change, or very many; where a value is missing, and so the start or
+    the end of an interval; and where no such law leaves noise alone of the intervals.
     """
-    length = window_length(p)
-    few = (~p.constant).sum() < SHORTENING.states
-    if few or p.clean or not p.complete or not is_long(p, length):
+    length, changing = window_length(p), int((~p.constant).sum())
+    if not SHORTENING.states <= changing <= SHORTENING.many_states:
+        return p
+    if p.clean or not p.complete or not is_long(p, length):
         return p
     law = next((law for law in polynomials(p) if is_explained(law, p)[~p.constant].all()), None)
     if law is None:

@@ -111,7 +111,8 @@ def _rivals(when: Condition) -> Rung:
         GROWS & when & (MAY_BE_IT | MAY_BE_LONG) & (UNCONVINCING | ODD) & ~SOUGHT_IN_VAIN,
         Proposer("what regression along its trajectory says", proposals.terms_along_the_best),
         REFITTED,
-        # Along so many values regression tells a sine from its first terms, and odd powers from what they meet.
+        # Along so many values regression tells a sine from its first terms, and odd powers, or sines of amounts, from
+        # what they meet.
         until=(CONVINCING | UNRIVALLED) & ~ODD | UNRIVALLED & LARGE,
     )
 

@@ -99,6 +99,16 @@ def test_a_stop_cuts_what_errors_of_the_start_outgrow(span: float, lost: bool) -
     assert (cut.heads is not None) == lost and polished == {}
 
 
+def test_a_stop_cuts_what_a_law_that_blows_up_cannot_follow() -> None:
+    p, law = noisy_lorenz(30.0)
+    a, w = law.law.coefficients, law.law.exponents
+    wild = PowerSum(np.column_stack([a, [0.0, 0.0, 9.0]]), np.vstack([w, [0.0, 0.0, 2.0]]))
+    stopped = Monitor()
+    stopped.interrupt()
+    cut, _ = cut_until_followed(p, [candidate(p, wild)], stopped)
+    assert cut.heads is not None
+
+
 def test_a_law_that_follows_leaves_the_series_whole_and_is_polished_once() -> None:
     p = prepare(growth(np.linspace(0.0, 40.0, 300), 0.01))
     law = candidate(p, LOGISTIC.rescaled(p.scale.state, p.scale.time))
