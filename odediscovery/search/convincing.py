@@ -140,15 +140,13 @@ def is_convincing(at: Climb) -> bool:
     best = likeliest(at)
     if not leaves_noise(p, best) or has_cancelling_terms(best.law, p)[~p.constant].any():
         return False
-    if not (is_short(best.law) or _may_be_long(best.law, p)):
+    short = is_short(best.law)
+    if not (short or _may_be_long(best.law, p)):
         return False
-    # Chaos may carry the true law off its trajectory.
-    if is_short(best.law) and (~p.constant).sum() >= SHORTENING.states:
+    if short and (~p.constant).sum() >= SHORTENING.states:  # chaos may carry the true law off its trajectory
         return True
     near = at.follow(best)
-    if near is None:
-        return False
-    return is_short(best.law) or needs_every_term(near[1], p.nonnegative & ~p.constant)
+    return near is not None and (short or needs_every_term(near[1], p.nonnegative & ~p.constant))
 
 
 def may_be_it(at: Climb) -> bool:
